@@ -22,6 +22,7 @@ use cairn_proto::event::{Message, Part, Role, SubmitTurn};
 use cairn_proto::orchestrator::{
     CancelRunRequest, ListPendingRequest, Pending, SendMessageRequest, SubmitTurnRequest,
 };
+use clap::builder::NonEmptyStringValueParser;
 use std::io::{IsTerminal as _, stdin};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -48,7 +49,7 @@ pub struct Args {
     #[arg(value_name = "SESSION")]
     session: Option<String>,
     /// The context to continue [default: the active one of the session]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     context: Option<String>,
     /// The model, by its name in the settings [default: as the settings say]
     #[arg(long, value_name = "NAME")]

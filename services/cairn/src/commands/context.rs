@@ -14,6 +14,7 @@ use crate::error::CliError;
 use crate::ui::out;
 use cairn_proto::event::{CreateContext, Window};
 use cairn_rpc::text::escape;
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Subcommand, value_parser};
 use serde_json::json;
 use std::path::PathBuf;
@@ -52,13 +53,8 @@ enum Action {
         #[arg(value_name = "SESSION")]
         session: Option<String>,
         /// The context [default: the active one]
-        #[arg(
-            long,
-            value_name = "NAME",
-            default_value = "",
-            hide_default_value = true
-        )]
-        context: String,
+        #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+        context: Option<String>,
         /// Only the messages in the context's window
         #[arg(long)]
         in_window: bool,
@@ -69,13 +65,8 @@ enum Action {
         #[arg(value_name = "SESSION")]
         session: Option<String>,
         /// The context [default: the active one]
-        #[arg(
-            long,
-            value_name = "NAME",
-            default_value = "",
-            hide_default_value = true
-        )]
-        context: String,
+        #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+        context: Option<String>,
         /// Write to this file, which only you may read [default: standard output]
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
@@ -153,10 +144,18 @@ async fn act(client: &mut Client<'_>, action: Action) -> Result<ExitCode, CliErr
         Action::List { .. } => list::run(client, &session).await?,
         Action::Show {
             context, in_window, ..
-        } => show::run(client, session, context, in_window).await?,
+        } => show::run(client, session, context.unwrap_or_default(), in_window).await?,
         Action::Export {
             context, output, ..
-        } => export::run(client, session, context, output.as_deref()).await?,
+        } => {
+            export::run(
+                client,
+                session,
+                context.unwrap_or_default(),
+                output.as_deref(),
+            )
+            .await?
+        }
         Action::Import(args) => import::run(client, session, args).await?,
         Action::New {
             name,

@@ -198,7 +198,7 @@ impl View {
             true => (self.style.bad("✗"), Style::bad),
             false => (self.style.good("✓"), Style::dim),
         };
-        let room = self.columns.saturating_sub(name.chars().count() + 4);
+        let room = self.columns.saturating_sub(name.chars().count() + 5);
         let gist = paint(self.style, &gist(&text.text, room));
         Shown::Line(format!("{mark} {name}  {gist}").trim_end().to_owned())
     }

@@ -6,6 +6,7 @@ use crate::error::{CliError, USAGE};
 use crate::ui::out;
 use cairn_proto::orchestrator::ImportContextRequest;
 use cairn_rpc::text::escape;
+use clap::builder::NonEmptyStringValueParser;
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufRead, BufReader, stdin};
@@ -30,13 +31,8 @@ pub(super) struct Args {
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
     /// The context [default: the active one]
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "",
-        hide_default_value = true
-    )]
-    context: String,
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    context: Option<String>,
     /// Refuse a reply whose reasoning is missing or of another model, instead of leaving it out
     #[arg(long)]
     preserve_reasoning: bool,
@@ -48,6 +44,7 @@ pub(super) async fn run(
     session: String,
     args: Args,
 ) -> Result<(), CliError> {
+    let context = args.context.unwrap_or_default();
     let mut chunks = Chunks::new(open(&args.file)?);
     let (mut messages, mut dropped) = (0_u64, 0_u64);
     loop {
@@ -66,7 +63,7 @@ pub(super) async fn run(
         };
         let request = ImportContextRequest {
             session: session.clone(),
-            context: args.context.clone(),
+            context: context.clone(),
             jsonl: chunk.lines,
             preserve_reasoning: args.preserve_reasoning,
             ..ImportContextRequest::default()
@@ -76,7 +73,7 @@ pub(super) async fn run(
         messages += u64::from(imported.messages);
         dropped += u64::from(imported.dropped_parts);
     }
-    report(client, &session, &args.context, messages, dropped)
+    report(client, &session, &context, messages, dropped)
 }
 
 fn report(

@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "  CONTEXT  TURNS  MESSAGES  BYTES  WINDOW",
+                "   CONTEXT  TURNS  MESSAGES  BYTES  WINDOW",
                 "   draft        0        12      0  4",
                 "*  main         0        12      0  all",
             ]
