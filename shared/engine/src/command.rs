@@ -3,6 +3,8 @@
 
 mod run_limits;
 mod settlement;
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub use run_limits::{LimitOverrides, OnFailure, RunLimits};
 pub use settlement::Settlement;

@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "the suite runs short forms only")]
 
 pub(crate) mod commands;
+pub(crate) mod contexts;
 pub(crate) mod crash;
 pub(crate) mod dispatch;
 pub(crate) mod drain;
@@ -24,6 +25,10 @@ pub(crate) enum Proof {
     /// Sends commands to idle sessions, and measures the answers with and without the folds that an
     /// orchestrator keeps
     Commands(commands::Options),
+    /// Kills the orchestrator and all services, over a file and over Redis, while two clients change the
+    /// contexts of a session and others watch them. No change is lost or made twice, and every notice and
+    /// every read agrees with a model of contexts
+    Contexts(contexts::Options),
     /// Kills and suspends the services and Redis at any moment, while clients start runs, watch
     /// them, change plans and approve calls. Nothing that was acknowledged may be lost, and nothing
     /// may happen twice without a decision
@@ -72,6 +77,7 @@ impl Proof {
     pub(crate) fn run(&self) {
         match self {
             Self::Commands(options) => commands::prove(options),
+            Self::Contexts(options) => contexts::prove(options),
             Self::Crash(options) => crash::prove(options),
             Self::Dispatch(options) => dispatch::prove(options),
             Self::Replies(options) => replies::prove(options),

@@ -7,6 +7,7 @@ mod faults;
 pub(crate) mod raw;
 mod rules;
 mod valid;
+mod valid_contexts;
 mod valid_internal;
 mod verdict;
 
@@ -28,8 +29,9 @@ use tonic::Request;
 use verdict::wrong;
 
 /// What clients reach.
-const PUBLIC: [&str; 2] = [
+const PUBLIC: [&str; 3] = [
     "cairn.orchestrator.v1.OrchestratorService",
+    "cairn.orchestrator.v1.ContextService",
     "cairn.memory.v1.SessionMemoryService",
 ];
 /// More faults than these are not shown.
@@ -143,6 +145,7 @@ fn check_baseline(method: &MethodDescriptor, answer: &Answer) {
         "CancelRun",
         "Decide",
         "DeleteSession",
+        "DestroyContext",
         "GetBlob",
         "PauseRun",
         "ReleaseQuarantine",
@@ -192,7 +195,10 @@ async fn the_public_services_answer_every_fault_clearly() {
     let node = node(parts(folder.path(), models())).await;
     let session = finished_run(&mut client(&node), "before").await;
     let mut tally = Tally::default();
-    let valid = |method: &str, n| valid::public(method, n, &session);
+    let valid = |method: &str, n| match valid::public(method, n, &session) {
+        found if found.is_empty() => valid_contexts::contexts(method, n, &session),
+        found => found,
+    };
     for name in PUBLIC {
         torment(&mut tally, &node.link(), &service(name), valid).await;
     }

@@ -8,14 +8,14 @@ use tonic::Status;
 
 /// Sends a request about the session, and keeps how it was refused.
 macro_rules! refused {
-    ($world:ident, $found:ident, $($method:ident: $request:ident { $($field:ident: $value:expr),* }),* $(,)?) => {
+    ($world:ident.$client:ident, $found:ident, $($method:ident: $request:ident { $($field:ident: $value:expr),* }),* $(,)?) => {
         $(
             let request = pb::$request {
                 session: "gone".to_owned(),
                 $($field: $value,)*
                 ..pb::$request::default()
             };
-            let mut client = $world.client.clone();
+            let mut client = $world.$client.clone();
             let answer = $world.until(client.$method(request)).await.map(|_| ());
             $found.push((stringify!($method), answer));
         )*
@@ -36,7 +36,7 @@ async fn all_refusals(world: &World) -> Vec<(&'static str, Result<(), Status>)> 
     let proposed = pb::propose_plan_request::Change::Feedback("another".to_owned());
     let change = pb::apply_plan_request::Change::RedoStep(1);
     refused!(
-        world, found,
+        world.client, found,
         get_session: GetSessionRequest {},
         create_session: CreateSessionRequest { request_id: world.request_id() },
         fork_session: ForkSessionRequest { request_id: world.request_id() },
@@ -68,6 +68,91 @@ async fn all_refusals(world: &World) -> Vec<(&'static str, Result<(), Status>)> 
         get_report: GetReportRequest {},
         get_execution_log: GetExecutionLogRequest {},
         get_state: GetStateRequest {},
+    );
+    found.extend(refused_changes_of_contexts(world).await);
+    found.extend(refused_reads_of_contexts(world).await);
+    found
+}
+
+/// The same of all changes of contexts.
+#[allow(
+    clippy::needless_update,
+    reason = "some requests name the session and nothing else"
+)]
+async fn refused_changes_of_contexts(world: &World) -> Vec<(&'static str, Result<(), Status>)> {
+    let mut found = Vec::new();
+    let context = || "side".to_owned();
+    let create = wire::CreateContext {
+        name: context(),
+        ..wire::CreateContext::default()
+    };
+    let message = || {
+        Some(wire::Message {
+            role: wire::Role::User.into(),
+            parts: vec![wire::Part {
+                part: Some(wire::part::Part::Text("hello".to_owned())),
+            }],
+        })
+    };
+    let role = wire::Role::User.into();
+    refused!(
+        world.contexts, found,
+        create_context: CreateContextRequest {
+            request_id: world.request_id(),
+            context: Some(create)
+        },
+        switch_context: SwitchContextRequest {
+            request_id: world.request_id(),
+            context: context()
+        },
+        destroy_context: DestroyContextRequest {
+            request_id: world.request_id(),
+            context: Some(wire::DestroyContext::default())
+        },
+        bridge_context: BridgeContextRequest {
+            request_id: world.request_id(),
+            bridge: Some(wire::BridgeContext::default())
+        },
+        append_message: AppendMessageRequest {
+            request_id: world.request_id(),
+            message: message()
+        },
+        extend_messages: ExtendMessagesRequest { request_id: world.request_id() },
+        update_message: UpdateMessageRequest {
+            request_id: world.request_id(),
+            message: message()
+        },
+        insert_message: InsertMessageRequest {
+            request_id: world.request_id(),
+            message: message()
+        },
+        remove_message: RemoveMessageRequest { request_id: world.request_id() },
+        pop_message: PopMessageRequest { request_id: world.request_id() },
+        retain_messages: RetainMessagesRequest { request_id: world.request_id(), role: role },
+        clear_messages: ClearMessagesRequest { request_id: world.request_id() },
+        import_context: ImportContextRequest { request_id: world.request_id() },
+    );
+    found
+}
+
+/// The same of all that reads contexts.
+#[allow(
+    clippy::needless_update,
+    reason = "some requests name the session and nothing else"
+)]
+async fn refused_reads_of_contexts(world: &World) -> Vec<(&'static str, Result<(), Status>)> {
+    let mut found = Vec::new();
+    let role = wire::Role::User.into();
+    refused!(
+        world.contexts, found,
+        list_contexts: ListContextsRequest {},
+        get_message: GetMessageRequest {},
+        list_messages: ListMessagesRequest {},
+        count_messages: CountMessagesRequest {},
+        find_messages: FindMessagesRequest { role: role },
+        estimate_tokens: EstimateTokensRequest {},
+        export_context: ExportContextRequest {},
+        watch_context: WatchContextRequest {},
     );
     found
 }

@@ -14,6 +14,7 @@ mod budgets;
 mod checkpoints;
 mod claims;
 mod commands;
+mod contexts;
 mod creation;
 mod damage;
 mod drain;

@@ -33,3 +33,58 @@ impl Handle for BridgeContext {
         decision.answer(ContextChanged::of_context(&to, version, vec![Op::SetLayer(layer)]))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::testing::Sent;
+    use crate::command::{CreateContext, SubmitTurn};
+    use crate::message::Message;
+
+    fn bridge(from: &str, to: &str) -> BridgeContext {
+        BridgeContext {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            values: vec![("fact".to_owned(), "it rains".to_owned())],
+        }
+    }
+
+    fn with_side() -> Sent {
+        let mut sent = Sent::new();
+        sent.send(CreateContext {
+            name: "side".to_owned(),
+            ..CreateContext::default()
+        });
+        sent
+    }
+
+    #[test]
+    fn the_other_context_knows_the_values() {
+        let mut sent = with_side();
+        let before = sent.session.context("side").expect("side").version;
+        sent.send(bridge("", "side"));
+        assert_eq!(sent.session.memory["fact"], "it rains");
+        let side = sent.session.context("side").expect("side");
+        assert_eq!(side.version, before + 1);
+        let memory = side.conversation.layer(LayerKind::Memory);
+        assert!(memory.expect("a layer").contains("fact: it rains"));
+        assert!(side.is_empty(), "no message tells of it");
+        let main = sent.session.context("main").expect("main");
+        assert_eq!(main.version, 0);
+    }
+
+    #[test]
+    fn both_contexts_are_known_and_the_other_one_is_free() {
+        let mut sent = with_side();
+        assert_eq!(sent.refused(bridge("none", "side")), "CONTEXT_NOT_FOUND");
+        assert_eq!(sent.refused(bridge("main", "none")), "CONTEXT_NOT_FOUND");
+        sent.send(SubmitTurn {
+            context: "side".to_owned(),
+            message: Some(Message::user("hello")),
+            ..SubmitTurn::default()
+        });
+        assert_eq!(sent.refused(bridge("main", "side")), "CONTEXT_BUSY");
+        sent.send(bridge("side", "main"));
+        assert_eq!(sent.session.memory["fact"], "it rains");
+    }
+}

@@ -37,14 +37,26 @@ impl ChangeContext {
             let message = format!("{added} bytes of messages are added; at most {MAX_EXTENSION} are allowed at once");
             return Err(Rejection::refused("LIMIT", message));
         }
-        if context.bytes + added > MAX_CONTEXT {
-            return Err(Rejection::refused("LIMIT", full(name, context.bytes + added)));
+        let bytes = context.bytes + added - self.replaced(context);
+        if bytes > MAX_CONTEXT {
+            return Err(Rejection::refused("LIMIT", full(name, bytes)));
         }
         let mut length = context.conversation.incremental.len();
         for op in &self.ops {
             check_op(op, name, &mut length)?;
         }
         Ok(())
+    }
+}
+
+impl ChangeContext {
+    /// Bytes of the message that is replaced, if that is all that changes.
+    fn replaced(&self, context: &Context) -> u64 {
+        let replaced = match &self.ops[..] {
+            [Op::Update { index, .. }] => context.conversation.incremental.get(*index as usize),
+            _ => None,
+        };
+        replaced.map_or(0, Message::bytes)
     }
 }
 
@@ -105,5 +117,150 @@ impl Handle for ChangeContext {
             popped,
             ..ContextChanged::of_context(&name, version, Vec::new())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::SubmitTurn;
+    use crate::command::testing::Sent;
+    use crate::event::EventKind;
+
+    fn change(ops: Vec<Op>) -> ChangeContext {
+        ChangeContext {
+            ops,
+            ..ChangeContext::default()
+        }
+    }
+
+    fn append(text: &str) -> Op {
+        Op::Append(Message::user(text))
+    }
+
+    fn texts(sent: &Sent) -> Vec<String> {
+        let context = sent.session.context("").expect("the active context");
+        context.messages().map(Message::text).collect()
+    }
+
+    #[test]
+    fn changes_take_effect_in_order_and_as_one_version() {
+        let mut sent = Sent::new();
+        let ops = [
+            append("a"),
+            append("b"),
+            Op::Insert {
+                index: 2,
+                message: Message::user("c"),
+            },
+            Op::Update {
+                index: 1,
+                message: Message::assistant("B", Vec::new()),
+            },
+            Op::Remove { index: 0 },
+        ];
+        let events = sent.send(change(ops.into()));
+        let [EventKind::ContextChanged(changed)] = &events[..] else {
+            panic!("{events:?}");
+        };
+        assert_eq!((changed.version, &changed.ops[..]), (1, &[][..]));
+        assert_eq!(texts(&sent), ["B", "c"]);
+        sent.send(change(vec![Op::Retain(Role::Assistant)]));
+        assert_eq!(texts(&sent), ["B"]);
+        sent.send(change(vec![Op::Clear]));
+        let context = sent.session.context("main").expect("main");
+        assert_eq!((context.version, context.bytes), (3, 0));
+    }
+
+    #[test]
+    fn a_pop_returns_the_message_or_none() {
+        let mut sent = Sent::new();
+        sent.send(change(vec![append("last")]));
+        for wanted in [Some("last"), None] {
+            let events = sent.send(change(vec![Op::Pop]));
+            let [EventKind::ContextChanged(changed)] = &events[..] else {
+                panic!("{events:?}");
+            };
+            let popped = changed.popped.as_ref().map(Message::text);
+            assert_eq!(popped.as_deref(), wanted);
+        }
+    }
+
+    #[test]
+    fn a_change_that_does_not_fit_changes_nothing() {
+        let mut sent = Sent::new();
+        sent.send(change(vec![append("only")]));
+        let update = |index| Op::Update {
+            index,
+            message: Message::user("x"),
+        };
+        let insert = Op::Insert {
+            index: 2,
+            message: Message::user("x"),
+        };
+        for ops in [
+            vec![append("x"), update(2)],
+            vec![insert],
+            vec![Op::Remove { index: 1 }],
+            vec![Op::Clear, Op::Remove { index: 0 }],
+        ] {
+            assert_eq!(sent.refused(change(ops)), "BAD_INDEX");
+        }
+        let system = Op::Append(Message::system("x"));
+        assert_eq!(sent.refused(change(vec![system])), "BAD_MESSAGE");
+        let notice = Op::Notice("x".to_owned());
+        assert_eq!(sent.refused(change(vec![notice])), "BAD_MESSAGE");
+        let unknown = ChangeContext {
+            context: "other".to_owned(),
+            ..change(vec![Op::Pop])
+        };
+        assert_eq!(sent.refused(unknown), "CONTEXT_NOT_FOUND");
+        assert_eq!(texts(&sent), ["only"]);
+    }
+
+    #[test]
+    fn another_version_than_the_expected_one_is_refused() {
+        let mut sent = Sent::new();
+        let expecting = |version| ChangeContext {
+            expected_version: Some(version),
+            ..change(vec![append("x")])
+        };
+        sent.send(expecting(0));
+        assert_eq!(sent.refused(expecting(0)), "VERSION_MISMATCH");
+        sent.send(expecting(1));
+        assert_eq!(texts(&sent), ["x", "x"]);
+    }
+
+    #[test]
+    fn one_change_and_one_context_have_a_limit() {
+        let mut sent = Sent::new();
+        let most = "x".repeat(MAX_EXTENSION as usize);
+        let more = change(vec![append(&most), append("x")]);
+        assert_eq!(sent.refused(more), "LIMIT");
+        let full = (MAX_CONTEXT / MAX_EXTENSION) as usize;
+        for _ in 0..full {
+            sent.send(change(vec![append(&most)]));
+        }
+        assert_eq!(sent.refused(change(vec![append("x")])), "LIMIT");
+        let update = Op::Update {
+            index: 1,
+            message: Message::user(most),
+        };
+        for ops in [vec![update], vec![Op::Pop], vec![append("x")]] {
+            let events = sent.send(change(ops));
+            assert!(matches!(&events[..], [EventKind::ContextChanged(_)]));
+        }
+        let context = sent.session.context("").expect("main");
+        assert_eq!(context.len(), full);
+    }
+
+    #[test]
+    fn a_context_whose_turn_works_is_busy() {
+        let mut sent = Sent::new();
+        sent.send(SubmitTurn {
+            message: Some(Message::user("hello")),
+            ..SubmitTurn::default()
+        });
+        assert_eq!(sent.refused(change(vec![append("x")])), "CONTEXT_BUSY");
     }
 }

@@ -94,3 +94,78 @@ impl Apply for ContextCreated {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::testing::Sent;
+    use crate::command::{BridgeContext, SwitchContext};
+    use crate::conversation::LayerKind;
+
+    fn create(name: &str) -> CreateContext {
+        CreateContext {
+            name: name.to_owned(),
+            prompt: "Be brief.".to_owned(),
+            immutable: vec![Message::user("always")],
+            window: Some(2),
+        }
+    }
+
+    #[test]
+    fn it_begins_with_its_prompt_its_messages_and_session_memory() {
+        let mut sent = Sent::new();
+        sent.send(BridgeContext {
+            values: vec![("key".to_owned(), "value".to_owned())],
+            ..BridgeContext::default()
+        });
+        sent.send(create("side.A-1"));
+        let context = sent.session.context("side.A-1").expect("it is there");
+        let texts: Vec<_> = context.messages().map(Message::text).collect();
+        assert_eq!(texts, ["always"]);
+        assert_eq!((context.window, context.bytes), (Some(2), 6));
+        let layers = &context.conversation.system;
+        let last = layers.last().expect("a system prompt");
+        assert_eq!(last.kind, LayerKind::Memory);
+        assert!(last.text.contains("key: value"), "{}", last.text);
+        assert!(layers.iter().any(|layer| layer.text == "Be brief."));
+        assert_eq!(sent.session.active_context, "main");
+    }
+
+    #[test]
+    fn a_faulty_one_is_not_created() {
+        let mut sent = Sent::new();
+        sent.send(create("side"));
+        assert_eq!(sent.refused(create("side")), "CONTEXT_EXISTS");
+        for name in ["", "a b", "a/b", "é", &"x".repeat(MAX_CONTEXT_NAME + 1)] {
+            assert_eq!(sent.refused(create(name)), "BAD_CONTEXT", "{name}");
+        }
+        let no_window = CreateContext {
+            window: Some(0),
+            ..create("other")
+        };
+        assert_eq!(sent.refused(no_window), "BAD_CONTEXT");
+        let system = CreateContext {
+            immutable: vec![Message::system("x")],
+            ..create("other")
+        };
+        assert_eq!(sent.refused(system), "BAD_MESSAGE");
+        let large = CreateContext {
+            prompt: "x".repeat(MAX_EXTENSION as usize),
+            ..create("other")
+        };
+        assert_eq!(sent.refused(large), "LIMIT");
+    }
+
+    #[test]
+    fn a_session_has_a_limit_of_contexts() {
+        let mut sent = Sent::new();
+        for n in 1..MAX_CONTEXTS {
+            sent.send(create(&format!("side-{n}")));
+        }
+        assert_eq!(sent.refused(create("one-more")), "LIMIT");
+        sent.send(SwitchContext {
+            context: "side-1".to_owned(),
+        });
+        assert_eq!(sent.session.active_context, "side-1");
+    }
+}

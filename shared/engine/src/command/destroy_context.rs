@@ -76,3 +76,85 @@ impl Apply for ContextDestroyed {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::testing::Sent;
+    use crate::command::{CreateContext, SwitchContext};
+    use crate::event::EventKind;
+    use crate::message::Message;
+
+    /// A session whose active context is `side`.
+    fn with_side(immutable: Vec<Message>) -> Sent {
+        let mut sent = Sent::new();
+        sent.send(CreateContext {
+            name: "side".to_owned(),
+            immutable,
+            ..CreateContext::default()
+        });
+        sent.send(SwitchContext {
+            context: "side".to_owned(),
+        });
+        sent
+    }
+
+    fn destroy(context: &str) -> DestroyContext {
+        DestroyContext {
+            context: context.to_owned(),
+            conclusions: vec![("key".to_owned(), "value".to_owned())],
+            ask_model: false,
+        }
+    }
+
+    #[test]
+    fn conclusions_stay_and_main_is_active_again() {
+        let mut sent = with_side(vec![Message::user("hello")]);
+        let events = sent.send(destroy(""));
+        assert!(matches!(
+            &events[..],
+            [EventKind::MemorySet(_), EventKind::ContextDestroyed(it)] if it.context == "side"
+        ));
+        assert_eq!(sent.session.active_context, MAIN);
+        assert!(sent.session.context("side").is_none());
+        assert_eq!(sent.session.memory["key"], "value");
+    }
+
+    #[test]
+    fn without_conclusions_nothing_is_stored() {
+        let mut sent = with_side(vec![Message::user("hello")]);
+        let events = sent.send(DestroyContext::default());
+        assert!(matches!(&events[..], [EventKind::ContextDestroyed(_)]));
+        assert!(sent.session.memory.is_empty());
+    }
+
+    #[test]
+    fn the_model_is_asked_first_if_there_is_anything_to_conclude() {
+        let asking = || DestroyContext {
+            ask_model: true,
+            ..destroy("side")
+        };
+        let mut sent = with_side(vec![Message::user("hello")]);
+        let events = sent.send(asking());
+        let is_start = |event: &EventKind| matches!(event, EventKind::RunStarted(_));
+        assert!(events.iter().any(is_start), "{events:?}");
+        assert!(sent.session.context("side").is_some());
+        assert_eq!(sent.refused(asking()), "CONTEXT_BUSY");
+        let mut empty = with_side(Vec::new());
+        empty.send(asking());
+        assert!(empty.session.context("side").is_none());
+    }
+
+    #[test]
+    fn main_and_unknown_contexts_are_refused() {
+        let mut sent = with_side(Vec::new());
+        assert_eq!(sent.refused(destroy(MAIN)), "BAD_CONTEXT");
+        assert_eq!(sent.refused(destroy("other")), "CONTEXT_NOT_FOUND");
+        let faulty = DestroyContext {
+            conclusions: vec![(String::new(), String::new())],
+            ..destroy("side")
+        };
+        sent.refused(faulty);
+        assert!(sent.session.context("side").is_some());
+    }
+}

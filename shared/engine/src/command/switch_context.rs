@@ -35,3 +35,35 @@ impl Apply for ContextSwitched {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::CreateContext;
+    use crate::command::testing::Sent;
+
+    fn switch(context: &str) -> SwitchContext {
+        SwitchContext {
+            context: context.to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_context_is_the_one_of_an_empty_name() {
+        let mut sent = Sent::new();
+        sent.send(CreateContext {
+            name: "side".to_owned(),
+            ..CreateContext::default()
+        });
+        for name in ["side", "side", "main"] {
+            sent.send(switch(name));
+            assert_eq!(sent.session.context_name(""), name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_context_changes_nothing() {
+        let mut sent = Sent::new();
+        assert_eq!(sent.refused(switch("side")), "CONTEXT_NOT_FOUND");
+    }
+}

@@ -13,6 +13,7 @@ mod changes;
 mod checkpoints;
 mod commands;
 mod context;
+mod contexts;
 mod control;
 mod control_points;
 mod conversation;

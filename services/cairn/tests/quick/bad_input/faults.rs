@@ -7,7 +7,10 @@ use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, Va
 /// Messages nest no deeper than this.
 const DEEPEST: usize = 8;
 /// May hold any text.
-const ANY_TEXT: [&str; 1] = ["cairn.memory.v1.SetMemoryRequest.value"];
+const ANY_TEXT: [&str; 2] = [
+    "cairn.memory.v1.SetMemoryRequest.value",
+    "cairn.event.v1.Part.text",
+];
 /// Required where there is no plan.
 const GOAL: &str = "cairn.event.v1.StartRun.goal";
 /// The name of nothing, unless a request before has made a session of this name.
@@ -83,6 +86,7 @@ fn walk(message: &MessageDescriptor, outer: &[FieldDescriptor], places: &mut Vec
         place.push(field.clone());
         places.push(place.clone());
         if let Kind::Message(inner) = field.kind()
+            && !field.is_map()
             && place.len() < DEEPEST
         {
             walk(&inner, &place, places);
@@ -145,6 +149,10 @@ fn of_field(place: &Place, rule: Option<Rule>, faults: &mut Vec<Fault>) {
         false => Must::Answer,
     };
     add("missing", must, Box::new(move |m| m.clear_field(&own)));
+    // A key that is wrong fails with the map.
+    if field.is_map() {
+        return;
+    }
     if field.is_list() {
         let own = field.clone();
         let must = Must::fail_if(field.name() == "steps");

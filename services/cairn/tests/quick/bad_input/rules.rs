@@ -149,6 +149,34 @@ fn of_run(field: &FieldDescriptor) -> Rule {
         ("LimitOverrides", "max_cost_nano_usd") => number(1_000_000_000_000_000),
         ("LimitOverrides", "max_active_ms") => number(31_536_000_000),
         ("LimitOverrides", "max_calls") => number(1_000_000),
+        _ => of_context(field),
+    }
+}
+
+fn of_context(field: &FieldDescriptor) -> Rule {
+    let name = text(64);
+    match (field.parent_message().name(), field.name()) {
+        ("CreateContextRequest" | "DestroyContextRequest", "context") => required(ANY),
+        ("SwitchContextRequest", "context") => required(name),
+        // Contexts of any name are made here, so that a wrong one may be there.
+        (_, "context") => name,
+        ("BridgeContextRequest", "bridge") => required(ANY),
+        ("BridgeContext", "from" | "to") => name,
+        ("BridgeContext", "values") => ANY,
+        ("DestroyContext", "conclusions" | "ask_model") => ANY,
+        ("CreateContext", "name") => required(name),
+        ("CreateContext", "system_prompt" | "immutable" | "window") => ANY,
+        ("Window", "messages") => required(ANY),
+        (_, "message" | "role" | "parts") => required(ANY),
+        ("ExtendMessagesRequest", "messages") => ANY,
+        // A message of a person has none of these but text.
+        ("Part" | "ToolCall" | "ToolResult" | "Media" | "Opaque", _) => ANY,
+        // What is not there is no mistake of the request.
+        (_, "index" | "expected_version") => ANY,
+        ("ImportContextRequest", "jsonl" | "preserve_reasoning") => ANY,
+        ("ListMessagesRequest", "zone" | "in_window") => ANY,
+        (_, "page_size") => number(200),
+        (_, "page_token") => FORM,
         (message, name) => panic!("what may {message}.{name} have?"),
     }
 }

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tonic::{Request, Response};
 
-/// Most bytes of a name in data for a provider.
+/// Most bytes of a MIME type, and of a name in data for a provider.
 const MAX_PART_NAME: usize = 128;
 
 /// One row for each request that is a change of messages: the changes.
@@ -235,22 +235,19 @@ pub(super) fn check(field: &str, message: &Message) -> Result<(), RpcError> {
     }
     check_message(field, message, u64::MAX)?;
     for (i, part) in message.parts.iter().enumerate() {
-        let Part::Opaque(opaque) = part else {
-            continue;
-        };
-        let field = |name| format!("{field}.parts[{i}].opaque.{name}");
-        for (name, text) in [
-            ("provider", &opaque.provider),
-            ("model", &opaque.model),
-            ("kind", &opaque.kind),
-        ] {
-            check_text(&field(name), text, MAX_PART_NAME)?;
-        }
-        if let Err(error) = serde_json::from_str::<serde_json::Value>(&opaque.json) {
-            return Err(RpcError::invalid(
-                field("json"),
-                format!("is no JSON: {error}"),
-            ));
+        let field = |name| format!("{field}.parts[{i}].{name}");
+        match part {
+            Part::Media(media) => check_text(&field("media.mime"), &media.mime, MAX_PART_NAME)?,
+            Part::Opaque(opaque) => {
+                check_text(&field("opaque.provider"), &opaque.provider, MAX_PART_NAME)?;
+                check_text(&field("opaque.model"), &opaque.model, MAX_PART_NAME)?;
+                check_text(&field("opaque.kind"), &opaque.kind, MAX_PART_NAME)?;
+                if let Err(error) = serde_json::from_str::<serde_json::Value>(&opaque.json) {
+                    let problem = format!("is no JSON: {error}");
+                    return Err(RpcError::invalid(field("opaque.json"), problem));
+                }
+            }
+            Part::Text(_) | Part::Call(_) | Part::Result(_) => {}
         }
     }
     Ok(())

@@ -14,6 +14,7 @@ use cairn_proto::memory as memory_pb;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_proto::memory::ownership_service_client::OwnershipServiceClient;
 use cairn_proto::orchestrator as pb;
+use cairn_proto::orchestrator::context_service_client::ContextServiceClient;
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
 use cairn_rpc::{Exposure, Link, ManualClock, ServerBuilder};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,12 +23,14 @@ use std::time::Duration;
 use tokio::sync::{Mutex, mpsc};
 
 pub(crate) type Client = OrchestratorServiceClient<Link>;
+pub(crate) type Contexts = ContextServiceClient<Link>;
 
 /// How far time continues at once.
 const STEP: Duration = Duration::from_millis(250);
 
 pub(crate) struct World {
     pub(crate) client: Client,
+    pub(crate) contexts: Contexts,
     pub(crate) running: Running,
     /// The way of the orchestrator to the store.
     pub(crate) faults: Faults,
@@ -92,6 +95,7 @@ impl World {
         let server = server.build().await.expect("a server");
         Self {
             client: Client::new(server.link()),
+            contexts: Contexts::new(server.link()),
             running,
             faults,
             journal: Journal(JournalServiceClient::new(memory.clone())),

@@ -1,0 +1,250 @@
+//! Changes, and what is read after them.
+
+use super::{append, appended, assistant, create, list, next, session, text, user, watch};
+use crate::support::World;
+use cairn_proto::event as wire;
+use cairn_proto::orchestrator as pb;
+use cairn_rpc::{ErrorKind, RpcError};
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_of_a_change_has_the_same_answer() {
+    let world = World::new().await;
+    let session = session(&world).await;
+    append(&world, &session, "", user("only")).await;
+    let pop = pb::PopMessageRequest {
+        session,
+        request_id: world.request_id(),
+        ..pb::PopMessageRequest::default()
+    };
+    let mut contexts = world.contexts.clone();
+    let first = world.until(contexts.pop_message(pop.clone())).await;
+    let first = first.expect("an answer").into_inner();
+    assert_eq!(text(first.message.as_ref()), "only");
+    assert_eq!(first.version, 2);
+    let again = world.until(contexts.pop_message(pop.clone())).await;
+    assert_eq!(again.expect("an answer").into_inner(), first);
+    let pop = pb::PopMessageRequest {
+        request_id: world.request_id(),
+        ..pop
+    };
+    let none = world.until(contexts.pop_message(pop)).await;
+    let none = none.expect("an answer").into_inner();
+    assert_eq!((none.message, none.version), (None, 3));
+}
+
+/// A session whose context `side` has the messages i0, i1 and m2 to m6, and a window of two.
+async fn with_side(world: &World) -> String {
+    let session = session(world).await;
+    let side = wire::CreateContext {
+        name: "side".to_owned(),
+        system_prompt: "Be brief.".to_owned(),
+        immutable: vec![user("i0"), assistant("i1")],
+        window: Some(wire::Window { messages: 2 }),
+    };
+    create(world, &session, side).await;
+    for n in 2..7 {
+        append(world, &session, "side", user(&format!("m{n}"))).await;
+    }
+    session
+}
+
+#[tokio::test(start_paused = true)]
+async fn zones_are_read_in_their_order_page_by_page() {
+    let world = World::new().await;
+    let session = with_side(&world).await;
+    let request = |zone: pb::Zone, in_window| pb::ListMessagesRequest {
+        session: session.clone(),
+        context: "side".to_owned(),
+        zone: zone.into(),
+        in_window,
+        page_size: 2,
+        page_token: String::new(),
+    };
+    let pairs = |pairs: &[(u32, &str)]| -> Vec<(u32, String)> {
+        pairs
+            .iter()
+            .map(|(at, text)| (*at, (*text).to_owned()))
+            .collect()
+    };
+    let all = [
+        (0, "i0"),
+        (1, "i1"),
+        (2, "m2"),
+        (3, "m3"),
+        (4, "m4"),
+        (5, "m5"),
+        (6, "m6"),
+    ];
+    for (zone, in_window, wanted) in [
+        (pb::Zone::Unspecified, false, &all[..]),
+        (pb::Zone::Immutable, false, &all[..2]),
+        (pb::Zone::Compressed, false, &[]),
+        (pb::Zone::Incremental, false, &all[2..]),
+        (pb::Zone::Unspecified, true, &all[5..]),
+        (pb::Zone::Incremental, true, &all[5..]),
+    ] {
+        assert_eq!(list(&world, request(zone, in_window)).await, pairs(wanted));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_are_found_and_counted_over_all_zones() {
+    let world = World::new().await;
+    let session = with_side(&world).await;
+    let mut contexts = world.contexts.clone();
+    let find = pb::FindMessagesRequest {
+        session: session.clone(),
+        context: "side".to_owned(),
+        role: wire::Role::Assistant.into(),
+        ..pb::FindMessagesRequest::default()
+    };
+    let found = contexts
+        .find_messages(find)
+        .await
+        .expect("an answer")
+        .into_inner();
+    assert_eq!(found.messages.len(), 1);
+    assert_eq!((found.messages[0].index, &*found.next_page_token), (1, ""));
+    for (index, wanted) in [(0, "i0"), (6, "m6"), (7, "")] {
+        let get = pb::GetMessageRequest {
+            session: session.clone(),
+            context: "side".to_owned(),
+            index,
+        };
+        let got = contexts
+            .get_message(get)
+            .await
+            .expect("an answer")
+            .into_inner();
+        assert_eq!(text(got.message.as_ref()), wanted);
+        assert_eq!(got.message.is_none(), wanted.is_empty());
+    }
+    let count = pb::CountMessagesRequest {
+        session: session.clone(),
+        context: "side".to_owned(),
+    };
+    let count = contexts
+        .count_messages(count)
+        .await
+        .expect("an answer")
+        .into_inner();
+    let counts = (
+        count.messages,
+        count.immutable,
+        count.compressed,
+        count.incremental,
+    );
+    assert_eq!((counts, count.is_empty), ((7, 2, 0, 5), false));
+    let estimate = pb::EstimateTokensRequest {
+        session: session.clone(),
+        context: "side".to_owned(),
+    };
+    let tokens = contexts.estimate_tokens(estimate).await.expect("an answer");
+    assert!((7..200).contains(&tokens.into_inner().tokens));
+}
+
+#[tokio::test(start_paused = true)]
+async fn contexts_are_listed_by_name() {
+    let world = World::new().await;
+    let session = with_side(&world).await;
+    let mut contexts = world.contexts.clone();
+    let contexts = contexts.list_contexts(pb::ListContextsRequest { session });
+    let contexts = contexts.await.expect("an answer").into_inner().contexts;
+    let named: Vec<_> = contexts
+        .iter()
+        .map(|it| (&*it.name, it.is_active))
+        .collect();
+    assert_eq!(named, [("main", true), ("side", false)]);
+    assert_eq!(
+        (contexts[1].messages, &*contexts[1].system_prompt),
+        (7, "Be brief.")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_are_of_one_version() {
+    let world = World::new().await;
+    let session = session(&world).await;
+    for n in 0..3 {
+        append(&world, &session, "", user(&format!("m{n}"))).await;
+    }
+    let mut request = pb::ListMessagesRequest {
+        session: session.clone(),
+        page_size: 2,
+        ..pb::ListMessagesRequest::default()
+    };
+    let mut contexts = world.contexts.clone();
+    let first = contexts
+        .list_messages(request.clone())
+        .await
+        .expect("a page")
+        .into_inner();
+    request.page_token = first.next_page_token;
+    append(&world, &session, "", user("m3")).await;
+    let refused = contexts
+        .list_messages(request.clone())
+        .await
+        .expect_err("it is refused");
+    let error = RpcError::from_status(&refused);
+    assert_eq!(error.reason_name(), "VERSION_MISMATCH");
+    request.page_token = "2".to_owned();
+    let refused = contexts
+        .list_messages(request)
+        .await
+        .expect_err("it is refused");
+    assert_eq!(
+        RpcError::from_status(&refused).kind(),
+        ErrorKind::InvalidArgument
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn lines_are_imported_all_or_none_and_exported_as_they_were() {
+    let world = World::new().await;
+    let session = session(&world).await;
+    let import = |jsonl: &str| pb::ImportContextRequest {
+        session: session.clone(),
+        request_id: world.request_id(),
+        jsonl: jsonl.to_owned(),
+        ..pb::ImportContextRequest::default()
+    };
+    let line = |text: &str| format!(r#"{{"role":"ROLE_USER","parts":[{{"text":"{text}"}}]}}"#);
+    let lines = format!("{}\n\n{}\n", line("a"), line("b"));
+    let mut contexts = world.contexts.clone();
+    let bad = import(&format!("{lines}no\n"));
+    let refused = world
+        .until(contexts.import_context(bad))
+        .await
+        .expect_err("it is bad");
+    let error = RpcError::from_status(&refused);
+    assert_eq!(error.reason_name(), "BAD_LINE");
+    assert_eq!(error.metadata("line"), Some("4"));
+    assert!(error.message().starts_with("jsonl line 4: "), "{error}");
+    let mut watched = watch(&world, &session, "", 0).await;
+    assert_eq!(next(&world, &mut watched).await.notices, []);
+    let imported = world.until(contexts.import_context(import(&lines))).await;
+    let imported = imported.expect("an answer").into_inner();
+    assert_eq!(
+        (imported.messages, imported.version, imported.dropped_parts),
+        (2, 1, 0)
+    );
+    assert_eq!(appended(&next(&world, &mut watched).await), ["a", "b"]);
+    let large = "x".repeat(700 * 1024);
+    append(&world, &session, "", user(&large)).await;
+    let export = pb::ExportContextRequest {
+        session: session.clone(),
+        context: "main".to_owned(),
+    };
+    let mut exported = contexts
+        .export_context(export)
+        .await
+        .expect("a stream")
+        .into_inner();
+    let mut jsonl = String::new();
+    while let Some(part) = exported.message().await.expect("no error") {
+        jsonl += &part.jsonl;
+    }
+    let wanted = format!("{}\n{}\n{}\n", line("a"), line("b"), line(&large)).replace(' ', "");
+    assert_eq!(jsonl.replace(' ', "").len(), wanted.len());
+    assert_eq!(jsonl.replace(' ', ""), wanted);
+}

@@ -1,0 +1,73 @@
+//! A session for the tests of commands.
+
+use super::{Command, RunLimits};
+use crate::decide::{Facts, Input, ToolList};
+use crate::event::{CommandReceived, Event, EventKind};
+use crate::session::Session;
+use std::collections::BTreeMap;
+
+/// A session that commands are sent to.
+pub(crate) struct Sent {
+    pub(crate) session: Session,
+}
+
+impl Sent {
+    /// A session in which nothing has happened.
+    pub(crate) fn new() -> Self {
+        let mut sent = Self {
+            session: Session::default(),
+        };
+        sent.decide(Input::Create {
+            title: "test".to_owned(),
+            time_to_live_ms: 0,
+            principal: None,
+            command: None,
+        });
+        sent
+    }
+
+    /// The events that a command brings.
+    pub(crate) fn send(&mut self, command: impl Into<Command>) -> Vec<EventKind> {
+        let received = CommandReceived {
+            request_id: format!("request-{}", self.session.seq),
+            command: command.into(),
+        };
+        let event = Event {
+            at: 1,
+            answers: 0,
+            principal: None,
+            kind: received.into(),
+        };
+        let seq = self.session.seq + 1;
+        self.session.apply(seq, &event).expect("it is received");
+        let events = self.decide(Input::HandleCommand);
+        events.into_iter().map(|event| event.kind).collect()
+    }
+
+    /// The reason why a command is refused; it has changed nothing else.
+    pub(crate) fn refused(&mut self, command: impl Into<Command>) -> String {
+        let before = self.session.clone();
+        let events = self.send(command);
+        let [EventKind::CommandRefused(refused)] = &events[..] else {
+            panic!("it was accepted: {events:?}");
+        };
+        assert_eq!(self.session.contexts, before.contexts);
+        assert_eq!(self.session.active_context, before.active_context);
+        assert_eq!(self.session.memory, before.memory);
+        refused.reason.clone()
+    }
+
+    fn decide(&mut self, input: Input) -> Vec<Event> {
+        let tools = ToolList::new();
+        let facts = Facts {
+            environment: "",
+            now: 1,
+            not_after: 1,
+            tools: &tools,
+            offered: &BTreeMap::new(),
+            limits: RunLimits::default(),
+            starts: true,
+        };
+        self.session.decide(input, &facts).expect("it is legal")
+    }
+}

@@ -1,0 +1,350 @@
+//! Contexts over random histories, against a model of their description: zones, indices, notices.
+//!
+//! Clients create, switch, destroy and bridge contexts and change their messages, while turns and runs
+//! with a plan complete or fail. After each operation the session has the messages of the model, and the
+//! journal gives a subscriber of each context the notices of the model.
+
+mod model;
+
+use self::model::{Change, Contexts, Line, Seen, Zones, line, message};
+use crate::world::{World, chain, fold, look, tool_step};
+use cairn_engine::command::{
+    BridgeContext, CancelRun, ChangeContext, Command, CreateContext, DestroyContext, SubmitTurn,
+    SwitchContext,
+};
+use cairn_engine::conversation::Op;
+use cairn_engine::event::{Event, EventKind};
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::message::{Message, Role};
+use cairn_engine::session::Session;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const NAMES: [&str; 4] = ["main", "a", "b", "c"];
+
+/// Numbers that an operation is made of.
+type Seed = (u8, u8, u8, u8);
+
+struct Test {
+    world: World,
+    model: Contexts,
+    /// What a subscriber of each context folds, and the messages that its notices gave.
+    followed: BTreeMap<&'static str, (Session, Vec<Line>)>,
+    lines: u32,
+}
+
+impl Test {
+    fn new() -> Self {
+        let mut test = Self {
+            world: World::new(),
+            model: Contexts::new(),
+            followed: NAMES.map(|name| (name, Default::default())).into(),
+            lines: 0,
+        };
+        test.check(&[]);
+        test
+    }
+
+    fn line(&mut self, role: u8) -> Line {
+        self.lines += 1;
+        let role = [Role::User, Role::Assistant, Role::Tool][role as usize % 3];
+        (role, format!("line {}", self.lines))
+    }
+
+    /// An operation, and the notices of it by context.
+    fn play(&mut self, (kind, context, index, many): Seed) {
+        let name = ["main", "a", "b", ""][context as usize % 4];
+        match kind % 16 {
+            0..9 => {
+                let change = self.random_change(kind, index, many);
+                self.change(name, &change, many);
+            }
+            9 => self.create(NAMES[context as usize % 4], many),
+            10 => self.destroy(name),
+            11 => self.switch(name),
+            12 => self.bridge(name),
+            13 => self.run(),
+            _ => self.turn(name, index, many),
+        }
+    }
+
+    fn random_change(&mut self, kind: u8, index: u8, many: u8) -> Change {
+        let at = u32::from(index % 6);
+        match kind % 9 {
+            0 | 1 => Change::Append(self.line(many)),
+            2 => Change::Extend((0..many % 4).map(|role| self.line(role)).collect()),
+            3 => Change::Update(at, self.line(many)),
+            4 => Change::Insert(at, self.line(many)),
+            5 => Change::Remove(at),
+            6 => Change::Pop,
+            7 => Change::Retain([Role::User, Role::Assistant, Role::Tool][many as usize % 3]),
+            _ => match index % 4 {
+                0 => Change::Clear,
+                _ => Change::Append(self.line(many)),
+            },
+        }
+    }
+
+    /// Asks for a change, with an expected version that is right, wrong or not given.
+    fn change(&mut self, name: &str, change: &Change, many: u8) {
+        let version = self.world.session.context(name).map(|it| it.version);
+        let expected_version = match many % 5 {
+            0 => Some(version.unwrap_or_default() + 1),
+            1 => version,
+            _ => None,
+        };
+        let events = self.world.command(Command::ChangeContext(ChangeContext {
+            context: name.to_owned(),
+            expected_version,
+            ops: ops(change),
+        }));
+        let is_busy = self.busy() == Some(self.model.name(name));
+        let name = self.model.name(name);
+        let Some(zones) = self.model.named.get_mut(&name) else {
+            return self.refused(&events, "CONTEXT_NOT_FOUND");
+        };
+        if is_busy {
+            return self.refused(&events, "CONTEXT_BUSY");
+        }
+        if many % 5 == 0 {
+            return self.refused(&events, "VERSION_MISMATCH");
+        }
+        let popped = zones.incremental.last().cloned();
+        match zones.change(change) {
+            Err(()) => self.refused(&events, "BAD_INDEX"),
+            Ok(seen) => {
+                let [Event { kind, .. }] = &events[..] else {
+                    panic!("one event: {events:?}");
+                };
+                let EventKind::ContextChanged(changed) = kind else {
+                    panic!("{kind:?}");
+                };
+                assert_eq!(Some(changed.version), version.map(|version| version + 1));
+                if matches!(change, Change::Pop) {
+                    assert_eq!(changed.popped.as_ref().map(line), popped);
+                }
+                self.check(&[(&name, seen)]);
+            }
+        }
+    }
+
+    fn busy(&self) -> Option<String> {
+        let run = self.world.session.active_run()?;
+        Some(run.turn.as_ref()?.context.clone())
+    }
+
+    fn refused(&mut self, events: &[Event], wanted: &str) {
+        match &events[..] {
+            [
+                Event {
+                    kind: EventKind::CommandRefused(refused),
+                    ..
+                },
+            ] => {
+                assert_eq!(refused.reason, wanted, "{}", refused.message);
+            }
+            other => panic!("{wanted}: {other:?}"),
+        }
+        self.check(&[]);
+    }
+
+    fn create(&mut self, name: &str, many: u8) {
+        let immutable: Vec<_> = (0..many % 3).map(|role| self.line(role)).collect();
+        let events = self.world.command(Command::CreateContext(CreateContext {
+            name: name.to_owned(),
+            prompt: "Be brief.".to_owned(),
+            immutable: immutable.iter().map(message).collect(),
+            window: None,
+        }));
+        if self.model.named.contains_key(name) {
+            return self.refused(&events, "CONTEXT_EXISTS");
+        }
+        let zones = Zones {
+            immutable,
+            ..Zones::default()
+        };
+        self.model.named.insert(name.to_owned(), zones);
+        if let Some((_, replica)) = self.followed.get_mut(name) {
+            replica.clear();
+        }
+        self.check(&[]);
+    }
+
+    fn destroy(&mut self, name: &str) {
+        let events = self.world.command(Command::DestroyContext(DestroyContext {
+            context: name.to_owned(),
+            conclusions: vec![("key".to_owned(), format!("of {name}"))],
+            ask_model: false,
+        }));
+        let name = self.model.name(name);
+        if !self.model.named.contains_key(&name) {
+            return self.refused(&events, "CONTEXT_NOT_FOUND");
+        }
+        if name == "main" {
+            return self.refused(&events, "BAD_CONTEXT");
+        }
+        self.model.named.remove(&name);
+        if self.model.active == name {
+            self.model.active = "main".to_owned();
+        }
+        self.check(&[]);
+    }
+
+    fn switch(&mut self, name: &str) {
+        let events = self.world.command(Command::SwitchContext(SwitchContext {
+            context: name.to_owned(),
+        }));
+        let name = self.model.name(name);
+        if !self.model.named.contains_key(&name) {
+            return self.refused(&events, "CONTEXT_NOT_FOUND");
+        }
+        self.model.active = name;
+        self.check(&[]);
+    }
+
+    fn bridge(&mut self, name: &str) {
+        let events = self.world.command(Command::BridgeContext(BridgeContext {
+            from: "main".to_owned(),
+            to: name.to_owned(),
+            values: vec![("key".to_owned(), format!("for {name}"))],
+        }));
+        match self.model.named.contains_key(&self.model.name(name)) {
+            true => self.check(&[]),
+            false => self.refused(&events, "CONTEXT_NOT_FOUND"),
+        }
+    }
+
+    /// A run with a plan: the active context gets goal and answer.
+    fn run(&mut self) {
+        self.world.start(chain(vec![tool_step("one", "look")]));
+        self.check(&[]);
+        self.world.result(1, 0, "seen");
+        let answer = self.world.run().end.answer.clone();
+        let lines = [
+            (Role::User, "the goal".to_owned()),
+            (Role::Assistant, answer),
+        ];
+        let active = self.model.active.clone();
+        self.append(&active, &lines);
+    }
+
+    /// The notices of messages at the end.
+    fn append(&mut self, name: &str, lines: &[Line]) {
+        let zones = self.model.named.get_mut(name).unwrap();
+        let seen = zones.change(&Change::Extend(lines.to_vec())).unwrap();
+        self.check(&[(name, seen)]);
+    }
+
+    /// A turn with a call, in which clients change contexts, that completes, fails or is cancelled.
+    fn turn(&mut self, asked: &str, end: u8, many: u8) {
+        let said = self.line(0);
+        let events = self.world.command(Command::SubmitTurn(SubmitTurn {
+            context: asked.to_owned(),
+            message: Some(message(&said)),
+            ..SubmitTurn::default()
+        }));
+        let name = self.model.name(asked);
+        if !self.model.named.contains_key(&name) {
+            return self.refused(&events, "CONTEXT_NOT_FOUND");
+        }
+        self.check(&[]);
+        self.world.reply(1, "", &[look()]);
+        let change = self.random_change(many, end, many);
+        self.change(["main", "a", "b", ""][many as usize % 4], &change, many);
+        self.world.result(1, 0, "seen");
+        self.check(&[]);
+        match end % 4 {
+            0 => drop(self.world.fail(1, failure())),
+            1 => {
+                let cancel = CancelRun::default();
+                self.world.command(Command::CancelRun(cancel));
+            }
+            _ => {
+                self.world.reply(1, "the answer", &[]);
+                let lines = [
+                    said,
+                    (Role::Assistant, "look".to_owned()),
+                    (Role::Tool, "seen".to_owned()),
+                    (Role::Assistant, "the answer".to_owned()),
+                ];
+                return self.append(&name, &lines);
+            }
+        }
+        self.check(&[]);
+    }
+
+    /// The session is as the model says, and the events since the last check give these notices.
+    fn check(&mut self, noticed: &[(&str, Vec<Seen>)]) {
+        let session = &self.world.session;
+        assert!(session.contexts.keys().eq(self.model.named.keys()));
+        assert_eq!(session.active_context, self.model.active);
+        for (name, zones) in &self.model.named {
+            let context = session.context(name).unwrap();
+            let lines: Vec<_> = context.messages().map(line).collect();
+            assert!(
+                lines.iter().eq(zones.all()),
+                "{name}: {lines:?}, not {zones:?}"
+            );
+            assert_eq!(context.len(), lines.len());
+            assert_eq!(context.is_empty(), lines.is_empty());
+            let bytes: u64 = context.messages().map(Message::bytes).sum();
+            assert_eq!(context.bytes, bytes, "{name}");
+            for role in [Role::User, Role::Assistant, Role::Tool] {
+                let found = context.messages().filter(|message| message.role == role);
+                assert_eq!(found.count(), zones.of_role(role));
+            }
+        }
+        for (name, (followed, replica)) in &mut self.followed {
+            let known = followed.seq as usize;
+            let mut seen = Vec::new();
+            for (event, seq) in self.world.journal[known..].iter().zip(known as u64 + 1..) {
+                let notices = followed.apply_noting(seq, event, name).unwrap();
+                seen.extend(notices.iter().map(Seen::of));
+            }
+            let wanted = noticed.iter().find(|(noticed, _)| noticed == name);
+            assert_eq!(seen, wanted.map_or(Vec::new(), |it| it.1.clone()), "{name}");
+            for seen in seen {
+                seen.replay(replica);
+            }
+            if let Some(zones) = self.model.named.get(*name) {
+                assert_eq!(*replica, zones.incremental, "{name}");
+            }
+        }
+    }
+}
+
+fn failure() -> Failure {
+    Failure::new(FailureKind::Llm, "Broken", "it broke")
+}
+
+fn ops(change: &Change) -> Vec<Op> {
+    vec![match change {
+        Change::Append(line) => Op::Append(message(line)),
+        Change::Extend(lines) => return lines.iter().map(message).map(Op::Append).collect(),
+        Change::Update(index, line) => Op::Update {
+            index: *index,
+            message: message(line),
+        },
+        Change::Insert(index, line) => Op::Insert {
+            index: *index,
+            message: message(line),
+        },
+        Change::Remove(index) => Op::Remove { index: *index },
+        Change::Pop => Op::Pop,
+        Change::Retain(role) => Op::Retain(*role),
+        Change::Clear => Op::Clear,
+    }]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn contexts_are_as_they_are_described(seeds in prop::collection::vec(any::<Seed>(), 1..60)) {
+        let mut test = Test::new();
+        for seed in seeds {
+            test.play(seed);
+        }
+        prop_assert_eq!(&fold(&test.world.journal), &test.world.session);
+    }
+}
