@@ -82,13 +82,8 @@ enum Action {
         #[arg(value_name = "NAME")]
         name: String,
         /// The system prompt of the context
-        #[arg(
-            long,
-            value_name = "TEXT",
-            default_value = "",
-            hide_default_value = true
-        )]
-        system: String,
+        #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+        system: Option<String>,
         /// Send the model only this many of the latest messages [default: all]
         #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
         window: Option<u32>,
@@ -165,7 +160,7 @@ async fn act(client: &mut Client<'_>, action: Action) -> Result<ExitCode, CliErr
         } => {
             let context = CreateContext {
                 name: name.clone(),
-                system_prompt: system,
+                system_prompt: system.unwrap_or_default(),
                 immutable: Vec::new(),
                 window: window.map(|messages| Window { messages }),
             };

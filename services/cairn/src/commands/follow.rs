@@ -285,8 +285,7 @@ pub(super) fn workers(client: &Client<'_>) -> Option<String> {
         });
     }
     (config.default_model() == OFFLINE).then(|| {
-        "offline: rule-based, offline, no language model. Set OPENAI_API_KEY or --model for a real \
-         one."
+        "offline model: it follows fixed rules. For a language model, set OPENAI_API_KEY or --model."
             .to_owned()
     })
 }
