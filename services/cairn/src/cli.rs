@@ -1,9 +1,9 @@
 //! The command line.
 
 use crate::commands::{
-    approve, cancel, check_config, completions, decide, doctor, export, feedback, fork, import,
-    log, memory, pause, pending, plan, redo, report, resume, run, serve, sessions, show, skip,
-    state, tree, watch,
+    approve, cancel, chat, check_config, completions, context, decide, doctor, export, feedback,
+    fork, import, log, memory, pause, pending, plan, redo, report, resume, run, serve, sessions,
+    show, skip, state, tree, watch,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -91,6 +91,8 @@ pub enum ColorChoice {
 pub enum Command {
     /// Plan a goal, carry it out and watch it to its end
     Run(run::Args),
+    /// Converse with a model that uses the tools
+    Chat(chat::Args),
     /// Go on with what was interrupted or paused
     Resume(resume::Args),
     /// Follow a session from any point of its journal
@@ -109,6 +111,8 @@ pub enum Command {
     State(state::Args),
     /// Read and change what a session remembers beside its plan
     Memory(memory::Args),
+    /// Read and change the contexts of a session, which conversations continue
+    Context(context::Args),
     /// List what waits for a person's decision
     Pending(pending::Args),
     /// Answer what a run waits for
@@ -147,6 +151,7 @@ const EXAMPLES: &str = "\
 Examples:
   cairn run \"Which files under docs mention Redis?\"   plan it, do it, watch it
   cairn run --pace 800ms \"Survey this folder\"         slow enough to follow, kill and resume
+  cairn chat                                          converse, with tools
   cairn resume                                        go on after a crash or Ctrl-C
   cairn run --plan plan.json                          carry out a plan of your own
   cairn tree                                          what happened in the latest session

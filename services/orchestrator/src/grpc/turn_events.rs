@@ -56,7 +56,10 @@ impl TurnEvents {
         let is_over = events
             .iter()
             .any(|event| matches!(event, Event::Complete(_) | Event::Error(_)));
-        if events.is_empty() || (seq > 0 && seq <= self.after_seq) {
+        let is_known = seq > 0 && seq <= self.after_seq;
+        // The client may have parts of the reply after this one.
+        self.is_resumed |= is_known;
+        if events.is_empty() || is_known {
             return (None, is_over);
         }
         let events = events
