@@ -161,6 +161,19 @@ impl Chat<'_, '_> {
         Ok(open)
     }
 
+    /// What to do about a turn that is refused because of another run.
+    fn refused(&self, error: CliError) -> CliError {
+        if error.reason != "RUN_ACTIVE" {
+            return error;
+        }
+        let typed = |verb: &str| {
+            let context = self.client.context();
+            command(context, &format!("{verb} {}", self.session))
+        };
+        let (watch, cancel) = (typed("watch"), typed("cancel"));
+        error.hint(format!("watch it: {watch}\nor end it: {cancel}"))
+    }
+
     /// How to continue the conversation another time.
     fn come_back(&self) -> String {
         let rest = match self.context.as_str() {

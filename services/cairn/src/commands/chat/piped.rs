@@ -77,7 +77,7 @@ async fn turn(chat: &mut Chat<'_, '_>, request: SubmitTurnRequest) -> Result<u8,
     let mut view = View::new(Style::new(false), COLUMNS);
     loop {
         let next = tokio::select! {
-            next = turn.next(chat.client) => next?,
+            next = turn.next(chat.client) => next.map_err(|error| chat.refused(error))?,
             () = stop.cancelled() => return Err(interrupted(chat, view.run).await),
         };
         let response = match next {
