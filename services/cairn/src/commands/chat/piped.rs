@@ -1,8 +1,8 @@
 //! A conversation without a terminal: each line is a turn.
 
-use super::Chat;
 use super::submit::{Next, Turn};
 use super::view::{Shown, State, View};
+use super::{Chat, under_way};
 use crate::error::{CliError, FAILURE, INTERRUPTED, WAITING};
 use crate::ui::out;
 use crate::ui::questions::pending_lines;
@@ -31,7 +31,7 @@ pub(super) async fn converse(
     screen::tell(&format!("session {}", chat.session));
     let mut code = 0;
     if let Some(request) = active {
-        screen::tell("a turn was under way and continues");
+        screen::tell(&under_way(&request));
         code = Box::pin(turn(chat, request)).await?;
     }
     let stop = chat.client.context().stop.clone();

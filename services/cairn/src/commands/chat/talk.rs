@@ -5,7 +5,7 @@ use super::slash::{self, Slash};
 use super::submit::{Next, Turn};
 use super::terminal::{Input, Terminal};
 use super::view::{Shown, View};
-use super::{Chat, ask, local, start};
+use super::{Chat, ask, local, start, under_way};
 use crate::commands::context::rpc;
 use crate::commands::decide;
 use crate::error::{CliError, INTERRUPTED};
@@ -40,7 +40,7 @@ pub(super) async fn talk(
         interrupts: 0,
     };
     if let Some(request) = active {
-        talk.say("a turn was under way and continues")?;
+        talk.say(&under_way(&request))?;
         talk.begin(request);
     }
     loop {
