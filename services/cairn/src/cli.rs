@@ -1,9 +1,9 @@
 //! The command line.
 
 use crate::commands::{
-    approve, cancel, check_config, completions, decide, doctor, export, feedback, fork, import,
-    log, memory, pause, pending, plan, redo, report, resume, run, serve, sessions, show, skip,
-    state, tree, watch,
+    approve, cancel, chat, check_config, completions, context, decide, doctor, export, feedback,
+    fork, import, log, memory, pause, pending, plan, redo, report, resume, run, serve, sessions,
+    show, skip, state, tree, watch,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -91,6 +91,8 @@ pub enum ColorChoice {
 pub enum Command {
     /// Plan a goal, carry it out and watch it to its end
     Run(run::Args),
+    /// Converse with a model that uses the tools
+    Chat(chat::Args),
     /// Go on with what was interrupted or paused
     Resume(resume::Args),
     /// Follow a session from any point of its journal
@@ -109,6 +111,8 @@ pub enum Command {
     State(state::Args),
     /// Read and change what a session remembers beside its plan
     Memory(memory::Args),
+    /// Read and change the contexts of a session, which conversations continue
+    Context(context::Args),
     /// List what waits for a person's decision
     Pending(pending::Args),
     /// Answer what a run waits for
@@ -146,16 +150,17 @@ pub enum Command {
 const EXAMPLES: &str = "\
 Examples:
   cairn run \"Which files under docs mention Redis?\"   plan it, do it, watch it
-  cairn run --pace 400ms \"Survey this folder\"         slow enough to follow, kill and resume
+  cairn run --pace 800ms \"Survey this folder\"         slow enough to follow, kill and resume
+  cairn chat                                          converse, with tools
   cairn resume                                        go on after a crash or Ctrl-C
   cairn run --plan plan.json                          carry out a plan of your own
   cairn tree                                          what happened in the latest session
   cairn feedback \"Leave the drafts out\"               another plan; what holds is kept
   cairn serve                                         gRPC for other programs
 
-Without a key a rule-based offline model takes the place of a language model. For a real one set
-OPENAI_API_KEY or ANTHROPIC_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL …), or describe models in
-cairn.toml.
+Without a key, an offline model follows fixed rules in place of a language model. For a real one,
+set OPENAI_API_KEY or ANTHROPIC_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL …), or describe models
+in cairn.toml.
 
 Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 3 a run waits for a person,
 130 interrupted.";

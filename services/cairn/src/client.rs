@@ -9,6 +9,7 @@ use crate::attach::{Access, Attached, attach};
 use crate::context::Context;
 use crate::error::{CliError, USAGE};
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
+use cairn_proto::orchestrator::context_service_client::ContextServiceClient;
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
 use cairn_proto::orchestrator::{
     GetSessionRequest, ListSessionsRequest, ListSessionsResponse, SessionFilter, SessionStatus,
@@ -75,6 +76,12 @@ impl<'a> Client<'a> {
     /// Sessions and runs.
     pub fn orchestrator(&self) -> OrchestratorServiceClient<Link> {
         orchestrator(&self.attached.link)
+    }
+
+    /// Contexts.
+    pub fn contexts(&self) -> ContextServiceClient<Link> {
+        ContextServiceClient::new(self.attached.link.clone())
+            .max_decoding_message_size(MAX_ANSWER_BYTES)
     }
 
     /// Session memory.

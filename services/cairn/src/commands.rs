@@ -2,9 +2,11 @@
 
 pub mod approve;
 pub mod cancel;
+pub mod chat;
 pub mod check_config;
 pub mod completions;
 mod confirm;
+pub mod context;
 pub mod decide;
 pub mod doctor;
 pub mod export;
@@ -98,6 +100,11 @@ fn flags(command: &Command) -> Vec<Flag> {
             given("--in", "workspace.path", path(&args.workspace)),
             given("--pace", "model.pace", args.pace.clone()),
         ],
+        Command::Chat(args) => vec![
+            given("--in", "workspace.path", path(&args.workspace)),
+            given("--pace", "model.pace", args.pace.clone()),
+            given("--model", "model.default", args.model.clone()),
+        ],
         Command::Serve(args) => args.flags(),
         _ => Vec::new(),
     };
@@ -132,6 +139,7 @@ pub type Running<'a> = Pin<Box<dyn Future<Output = Result<ExitCode, CliError>> +
 pub fn dispatch(command: Command, context: &Context) -> Running<'_> {
     match command {
         Command::Run(args) => Box::pin(run::run(args, context)),
+        Command::Chat(args) => Box::pin(chat::run(args, context)),
         Command::Resume(args) => Box::pin(resume::run(args, context)),
         Command::Watch(args) => Box::pin(watch::run(args, context)),
         Command::Tree(args) => Box::pin(tree::run(args, context)),
@@ -144,6 +152,7 @@ pub fn dispatch(command: Command, context: &Context) -> Running<'_> {
         Command::Log(args) => Box::pin(log::run(args, context)),
         Command::State(args) => Box::pin(state::run(args, context)),
         Command::Memory(args) => Box::pin(memory::run(args, context)),
+        Command::Context(args) => Box::pin(context::run(args, context)),
         Command::Plan(args) => Box::pin(plan::run(args, context)),
         Command::Feedback(args) => Box::pin(feedback::run(args, context)),
         Command::Redo(args) => Box::pin(redo::run(args, context)),

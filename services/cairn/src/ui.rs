@@ -6,6 +6,7 @@ pub mod describe;
 pub mod event_json;
 pub mod event_line;
 pub mod file;
+pub mod flow;
 pub mod live;
 pub mod out;
 pub mod plan_diff;

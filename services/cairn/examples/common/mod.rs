@@ -69,6 +69,16 @@ pub fn memory(node: &Node) -> MemoryClient {
     SessionMemoryServiceClient::new(node.link())
 }
 
+/// What a person says.
+pub fn user(text: &str) -> wire::Message {
+    wire::Message {
+        role: wire::Role::User.into(),
+        parts: vec![wire::Part {
+            part: Some(wire::part::Part::Text(text.to_owned())),
+        }],
+    }
+}
+
 /// A run that plans by itself.
 pub fn goal(goal: &str) -> wire::StartRun {
     wire::StartRun {

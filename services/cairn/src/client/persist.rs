@@ -5,6 +5,7 @@ use super::Client;
 use crate::error::{CliError, INTERRUPTED};
 use crate::ui::screen;
 use cairn_memory::error::{NOT_WRITTEN, OUTCOME_UNKNOWN};
+use cairn_proto::orchestrator::context_service_client::ContextServiceClient;
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
 use cairn_rpc::{ErrorKind, Link, RpcError};
 use std::time::Duration;
@@ -38,12 +39,36 @@ impl Client<'_> {
         F: Fn(OrchestratorServiceClient<Link>) -> A,
         A: Future<Output = Result<Response<T>, Status>>,
     {
+        self.persist_with(Client::orchestrator, ask).await
+    }
+
+    /// The same for questions about contexts.
+    ///
+    /// # Errors
+    /// As [`Self::persist`].
+    pub async fn persist_contexts<T, F, A>(&mut self, ask: F) -> Result<T, CliError>
+    where
+        F: Fn(ContextServiceClient<Link>) -> A,
+        A: Future<Output = Result<Response<T>, Status>>,
+    {
+        self.persist_with(Client::contexts, ask).await
+    }
+
+    async fn persist_with<C, T, F, A>(
+        &mut self,
+        service: impl Fn(&Self) -> C,
+        ask: F,
+    ) -> Result<T, CliError>
+    where
+        F: Fn(C) -> A,
+        A: Future<Output = Result<Response<T>, Status>>,
+    {
         let mut tries = 0;
         let mut patience = self.patience();
         loop {
             let stop = self.context().stop.clone();
             let asked = tokio::select! {
-                asked = ask(self.orchestrator()) => asked,
+                asked = ask(service(self)) => asked,
                 () = stop.cancelled() => return Err(interrupted(true)),
             };
             let status = match asked {

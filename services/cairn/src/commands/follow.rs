@@ -249,32 +249,8 @@ fn watch_again(context: &Context, session: &str) -> String {
 
 /// What a person should know before anything happens.
 fn header(client: &Client<'_>, what: &Following) -> Vec<String> {
-    let context = client.context();
-    let config = context.config();
-    let mut lines = Vec::new();
-    if let Some(server) = &config.client.server {
-        lines.push(format!(
-            "the services at {} do the work, with their own model and workspace",
-            server
-        ));
-    } else if client.attached().is_remote() {
-        let workspace = client.attached().workspace.as_deref();
-        lines.push(match workspace {
-            Some(folder) => format!(
-                "another process holds this store and does the work in {}, with its own model",
-                folder.display()
-            ),
-            None => "another process holds this store and does the work, with its own model and \
-                     workspace"
-                .to_owned(),
-        });
-    } else if config.default_model() == OFFLINE {
-        lines.push(
-            "offline: rule-based, offline, no language model. Set OPENAI_API_KEY or --model for a \
-             real one."
-                .to_owned(),
-        );
-    }
+    let config = client.context().config();
+    let mut lines: Vec<String> = workers(client).into_iter().collect();
     let mut place = format!("session {} · run {}", what.session, what.run);
     if !client.attached().is_remote() {
         let workspace = config.workspace.path.display();
@@ -286,4 +262,30 @@ fn header(client: &Client<'_>, what: &Following) -> Vec<String> {
         .iter()
         .map(|line| cairn_rpc::text::escape(line).into_owned())
         .collect()
+}
+
+/// Which process or which model does the work, unless it is this process with a language model.
+pub(super) fn workers(client: &Client<'_>) -> Option<String> {
+    let config = client.context().config();
+    if let Some(server) = &config.client.server {
+        return Some(format!(
+            "the services at {server} do the work, with their own model and workspace"
+        ));
+    }
+    if client.attached().is_remote() {
+        let workspace = client.attached().workspace.as_deref();
+        return Some(match workspace {
+            Some(folder) => format!(
+                "another process holds this store and does the work in {}, with its own model",
+                folder.display()
+            ),
+            None => "another process holds this store and does the work, with its own model and \
+                     workspace"
+                .to_owned(),
+        });
+    }
+    (config.default_model() == OFFLINE).then(|| {
+        "offline model: it follows fixed rules. For a language model, set OPENAI_API_KEY or --model."
+            .to_owned()
+    })
 }

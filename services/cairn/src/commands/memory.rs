@@ -173,15 +173,20 @@ async fn list(
 }
 
 fn show(entries: &[pb::MemoryEntry]) -> Result<(), CliError> {
+    let mut lines = table(entries).into_iter();
+    lines.try_for_each(|line| out::line(&line))
+}
+
+/// The keys with their values.
+pub(super) fn table(entries: &[pb::MemoryEntry]) -> Vec<String> {
     if entries.is_empty() {
-        return out::line("nothing is remembered");
+        return vec!["nothing is remembered".to_owned()];
     }
     let mut table = Table::new([Column::Left("KEY"), Column::Left("VALUE")]);
     for entry in entries {
         table.row([&entry.key, &entry.value]);
     }
-    let mut lines = table.lines(None).into_iter();
-    lines.try_for_each(|line| out::line(&line))
+    table.lines(None)
 }
 
 async fn snapshot(

@@ -3,9 +3,25 @@
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::mpsc::UnboundedSender;
 
 /// The moving part as it is on the screen. There is one terminal, as there is one standard output.
 static MOVING: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Who shows the messages of this process in place of the terminal.
+static DIVERTED: Mutex<Option<UnboundedSender<String>>> = Mutex::new(None);
+
+/// Has a conversation show what would be written to standard error on a terminal; `None` ends that.
+pub fn divert(to: Option<UnboundedSender<String>>) {
+    *DIVERTED.lock().unwrap_or_else(PoisonError::into_inner) = to;
+}
+
+/// Whether a conversation shows the text.
+fn is_diverted(text: &[u8]) -> bool {
+    let to = DIVERTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = || String::from_utf8_lossy(text).into_owned();
+    to.as_ref().is_some_and(|to| to.send(text()).is_ok())
+}
 
 /// Writes what stands from now on, and the moving part anew below it. No line may be wider than the
 /// terminal, so that a line on the screen is a line here.
@@ -29,6 +45,9 @@ pub struct Beside;
 impl Write for Beside {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         let mut err = io::stderr();
+        if err.is_terminal() && is_diverted(text) {
+            return Ok(text.len());
+        }
         // Who writes elsewhere does not wait for a terminal that somebody has stopped.
         let shown = err.is_terminal().then(shown);
         let Some(shown) = shown.filter(|shown| !shown.is_empty()) else {

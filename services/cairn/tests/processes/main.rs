@@ -19,6 +19,7 @@ mod support;
 
 mod bad_store;
 mod canaries;
+mod chat;
 mod deltas;
 mod elsewhere;
 mod five;

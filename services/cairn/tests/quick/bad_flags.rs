@@ -17,7 +17,7 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 71] = [
+const CASES: [Case; 82] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
     ("--server", &[("sessions --server nowhere", 2, "--server"), ("sessions --server=", 2, "--server")]),
     ("--config", &[("sessions --config none.toml", 2, "none.toml"), ("sessions --config docs", 2, "docs")]),
@@ -48,6 +48,18 @@ const CASES: [Case; 71] = [
         ("run --max-cost NaN x", 2, "--max-cost")]),
     ("run --max-time", &[("run --max-time long x", 2, "--max-time"), ("run --max-time 366d x", 2, "max_active_ms")]),
     ("run --on-failure", &[("run --on-failure odd x", 2, "--on-failure"), ("run --on-failure= x", 2, "--on-failure")]),
+    ("chat --context", &[("chat s --context nobody", 2, "nobody"), ("chat s --context=", 2, "--context")]),
+    ("chat --model", &[("chat s --model nobody", 2, "--model")]),
+    ("chat --in", &[("chat s --in=", 2, "--in"), ("chat s --in nowhere", 1, "nowhere")]),
+    ("chat --pace", &[("chat s --pace slow", 2, "--pace")]),
+    ("context show --context", &[("context show s --context nobody", 1, "nobody"), ("context show s --context=", 2, "--context")]),
+    ("context export --context", &[("context export s --context nobody", 1, "nobody"), ("context export s --context=", 2, "--context")]),
+    ("context export --output", &[("context export s --output=", 2, "--output"), ("context export s --output docs", 1, "docs")]),
+    ("context import --context", &[("context import s docs/one.md --context=", 2, "--context"),
+        ("context import s docs/one.md --context nobody", 1, "nobody")]),
+    ("context new --system", &[("context new s c --system=", 2, "--system")]),
+    ("context new --window", &[("context new s c --window 0", 2, "--window"), ("context new s c --window many", 2, "--window")]),
+    ("context destroy --conclude", &[("context destroy s c --conclude tone", 2, "--conclude"), ("context destroy s c --conclude =dry", 2, "--conclude")]),
     ("resume --in", &[("resume --in= s", 2, "--in"), ("resume --in nowhere s", 1, "nowhere")]),
     ("resume --pace", &[("resume --pace slow s", 2, "--pace")]),
     ("resume --tree-dir", &[("resume --tree-dir=plan.json s", 1, "plan.json")]),

@@ -1,9 +1,11 @@
 //! A turn as its client sees it: a pure fold of the session's events and of the parts of replies.
 
+use cairn_engine::command::Settlement;
 use cairn_engine::message::Usage;
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::{
-    CallFinished, Failure, FinishReason, ReplyReceived, RunStarted, TextDelta, ToolCall, ToolResult,
+    CallFinished, CallRef, CallSettled, Failure, FinishReason, ReplyReceived, RunStarted,
+    TextDelta, ToolCall, ToolResult,
 };
 use cairn_proto::orchestrator as pb;
 use pb::turn_event::Event;
@@ -54,7 +56,10 @@ impl TurnEvents {
         let is_over = events
             .iter()
             .any(|event| matches!(event, Event::Complete(_) | Event::Error(_)));
-        if events.is_empty() || (seq > 0 && seq <= self.after_seq) {
+        let is_known = seq > 0 && seq <= self.after_seq;
+        // The client may have parts of the reply after this one.
+        self.is_resumed |= is_known;
+        if events.is_empty() || is_known {
             return (None, is_over);
         }
         let events = events
@@ -117,7 +122,16 @@ impl TurnEvents {
             Kind::ReplyReceived(reply) if reply.attempt.is_some_and(|at| at.run == self.run) => {
                 self.take_reply(reply, events);
             }
-            Kind::CallFinished(finished) => self.take_result(finished, events),
+            Kind::CallFinished(finished) => {
+                let CallFinished {
+                    call,
+                    output,
+                    is_error,
+                    ..
+                } = finished;
+                self.take_result(call, output, is_error, events);
+            }
+            Kind::CallSettled(settled) => self.take_settled(settled, events),
             Kind::RunWaiting(waiting) if waiting.run == self.run => {
                 let reason = waiting.reason;
                 events.push(Event::Waiting(pb::TurnPaused { reason }));
@@ -207,8 +221,24 @@ impl TurnEvents {
         self.is_resumed = false;
     }
 
-    fn take_result(&mut self, finished: CallFinished, events: &mut Vec<Event>) {
-        let Some(name) = finished.call else {
+    /// A person has said what came of a call in doubt. One that is made again has its result later.
+    fn take_settled(&self, settled: CallSettled, events: &mut Vec<Event>) {
+        let settlement = settled.settlement.map(Settlement::try_from);
+        if let Some(Ok(settlement)) = settlement
+            && let Some((output, is_error)) = settlement.result()
+        {
+            self.take_result(settled.call, output, is_error, events);
+        }
+    }
+
+    fn take_result(
+        &self,
+        call: Option<CallRef>,
+        text: String,
+        is_error: bool,
+        events: &mut Vec<Event>,
+    ) {
+        let Some(name) = call else {
             return;
         };
         let is_of_turn = name
@@ -221,8 +251,8 @@ impl TurnEvents {
                 index: name.index,
                 result: Some(ToolResult {
                     call_id: call.id.clone(),
-                    text: finished.output,
-                    is_error: finished.is_error,
+                    text,
+                    is_error,
                 }),
             }));
         }

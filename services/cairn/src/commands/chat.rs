@@ -1,0 +1,185 @@
+//! `cairn chat`: a conversation.
+
+mod ask;
+mod editor;
+mod local;
+mod piped;
+mod retry;
+mod slash;
+mod start;
+mod submit;
+mod talk;
+mod terminal;
+mod view;
+
+use crate::attach::Access;
+use crate::client::Client;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::ui::text::command;
+use cairn_proto::event::part::Part as PartKind;
+use cairn_proto::event::{Message, Part, Role, SubmitTurn};
+use cairn_proto::orchestrator::{
+    CancelRunRequest, ListPendingRequest, Pending, SendMessageRequest, SubmitTurnRequest,
+};
+use clap::builder::NonEmptyStringValueParser;
+use std::io::{IsTerminal as _, stdin};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The arguments of `cairn chat`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Without a session, a new one is created. Leave with Ctrl-D and come back with the id that is shown
+first. While a turn runs, a line that you enter is read by the model before the turn ends, and Ctrl-C
+cancels the turn. /help lists the commands of a conversation.
+
+If standard input is not a terminal, each line is a turn, and standard output has the replies alone.
+With --json it has each cairn.orchestrator.v1.SubmitTurnResponse as a line.
+
+Exit codes: 0 done, 1 a turn failed, 3 a turn waits for a person, 130 interrupted.
+
+Examples:
+  cairn chat
+  cairn chat s-7f3k --context draft
+  cairn chat --model anthropic --in ~/project
+  echo 'Which files mention Redis?' | cairn chat")]
+pub struct Args {
+    /// The session: its id or a unique beginning of it [default: a new one]
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+    /// The context to continue [default: the active one of the session]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    context: Option<String>,
+    /// The model, by its name in the settings [default: as the settings say]
+    #[arg(long, value_name = "NAME")]
+    pub(super) model: Option<String>,
+    /// The folder that tools read and commands run in [default: the current one]
+    #[arg(long = "in", value_name = "DIR")]
+    pub(super) workspace: Option<PathBuf>,
+    /// How long the offline model waits before each reply, such as 400ms
+    #[arg(long, value_name = "TIME")]
+    pub(super) pace: Option<String>,
+}
+
+/// Holds the conversation.
+///
+/// # Errors
+/// No such session or context, services that cannot be reached, an interruption.
+pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let mut client = Client::attach(context, Access::Own).await?;
+    let ended = Box::pin(converse(&mut client, args)).await;
+    client.finish().await;
+    ended
+}
+
+async fn converse(client: &mut Client<'_>, args: Args) -> Result<ExitCode, CliError> {
+    let is_interactive = client.context().live && stdin().is_terminal();
+    let mut chat = start::conversation(client, args).await?;
+    let active = start::active_turn(&chat).await?;
+    match is_interactive {
+        true => talk::talk(&mut chat, active).await,
+        false => piped::converse(&mut chat, active).await,
+    }
+}
+
+/// A conversation: which session, which context, which model.
+struct Chat<'c, 'a> {
+    client: &'c mut Client<'a>,
+    session: String,
+    /// Name of the context; empty for the active one.
+    context: String,
+    /// Name of the model; empty for the default of services elsewhere.
+    model: String,
+}
+
+impl Chat<'_, '_> {
+    /// The request of a turn that says this.
+    fn turn(&self, text: &str) -> SubmitTurnRequest {
+        SubmitTurnRequest {
+            session: self.session.clone(),
+            request_id: new_id("turn"),
+            turn: Some(SubmitTurn {
+                context: self.context.clone(),
+                message: Some(message(text)),
+                model: self.model.clone(),
+                ..SubmitTurn::default()
+            }),
+            after_seq: 0,
+        }
+    }
+
+    /// Says something to the running turn.
+    async fn steer(&mut self, text: &str) -> Result<(), CliError> {
+        let request = SendMessageRequest {
+            session: self.session.clone(),
+            request_id: new_id("say"),
+            step: 0,
+            message: Some(message(text)),
+        };
+        let sent = self.client.persist(|mut orchestrator| {
+            let request = request.clone();
+            async move { orchestrator.send_message(request).await }
+        });
+        sent.await.map(drop)
+    }
+
+    /// Cancels a turn that has begun. One that has ended is none to cancel.
+    async fn cancel(&mut self, run: u32) -> Result<(), CliError> {
+        let request = self.cancelling(run);
+        let cancelled = self.client.persist(|mut orchestrator| {
+            let request = request.clone();
+            async move { orchestrator.cancel_run(request).await }
+        });
+        match cancelled.await {
+            Err(error) if error.reason != "RUN_ENDED" => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn cancelling(&self, run: u32) -> CancelRunRequest {
+        CancelRunRequest {
+            session: self.session.clone(),
+            run,
+            request_id: new_id("cancel"),
+            ..CancelRunRequest::default()
+        }
+    }
+
+    /// The open questions of a turn, without those that have an answer.
+    async fn questions(&mut self, run: u32) -> Result<Vec<Pending>, CliError> {
+        let request = ListPendingRequest {
+            session: self.session.clone(),
+            ..ListPendingRequest::default()
+        };
+        let open = self.client.persist(|mut orchestrator| {
+            let request = request.clone();
+            async move { orchestrator.list_pending(request).await }
+        });
+        let mut open = open.await?.pending;
+        open.retain(|pending| pending.run == run && !pending.answered);
+        Ok(open)
+    }
+
+    /// How to continue the conversation another time.
+    fn come_back(&self) -> String {
+        let rest = match self.context.as_str() {
+            "" => format!("chat {}", self.session),
+            name => format!("chat {} --context {name}", self.session),
+        };
+        command(self.client.context(), &rest)
+    }
+}
+
+fn message(text: &str) -> Message {
+    Message {
+        role: Role::User.into(),
+        parts: vec![Part {
+            part: Some(PartKind::Text(text.to_owned())),
+        }],
+    }
+}
+
+fn new_id(what: &str) -> String {
+    format!("{what}-{}", uuid::Uuid::now_v7().simple())
+}

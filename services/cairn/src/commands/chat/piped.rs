@@ -1,0 +1,157 @@
+//! A conversation without a terminal: each line is a turn.
+
+use super::Chat;
+use super::submit::{Next, Turn};
+use super::view::{Shown, State, View};
+use crate::error::{CliError, FAILURE, INTERRUPTED, WAITING};
+use crate::ui::out;
+use crate::ui::questions::pending_lines;
+use crate::ui::screen::{self, Beside};
+use crate::ui::style::Style;
+use crate::ui::text::block;
+use cairn_proto::json;
+use cairn_proto::orchestrator::turn_event::Event;
+use cairn_proto::orchestrator::{SubmitTurnRequest, SubmitTurnResponse};
+use std::io::{Write as _, stdin};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::time::timeout;
+
+/// Columns of what is reported on standard error.
+const COLUMNS: usize = 120;
+/// How long an interrupted turn may take to be cancelled.
+const CANCEL: Duration = Duration::from_secs(5);
+
+/// Carries out one turn for each line. An interrupted turn continues first.
+pub(super) async fn converse(
+    chat: &mut Chat<'_, '_>,
+    active: Option<SubmitTurnRequest>,
+) -> Result<ExitCode, CliError> {
+    screen::tell(&format!("session {}", chat.session));
+    let mut code = 0;
+    if let Some(request) = active {
+        screen::tell("a turn was under way and continues");
+        code = Box::pin(turn(chat, request)).await?;
+    }
+    let stop = chat.client.context().stop.clone();
+    let mut lines = lines();
+    while code != WAITING {
+        let line = tokio::select! {
+            line = lines.recv() => line,
+            () = stop.cancelled() => return Err(CliError::new("interrupted").code(INTERRUPTED)),
+        };
+        let Some(line) = line.transpose()? else {
+            break;
+        };
+        if !line.trim().is_empty() {
+            let request = chat.turn(&line);
+            code = code.max(Box::pin(turn(chat, request)).await?);
+        }
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// The lines of standard input. Their thread ends with the process.
+fn lines() -> Receiver<Result<String, CliError>> {
+    let (sender, lines) = channel(1);
+    let read = move || {
+        for line in stdin().lines() {
+            let line =
+                line.map_err(|error| CliError::new(format!("cannot read standard input: {error}")));
+            if sender.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    };
+    // A conversation whose lines cannot be read has none.
+    drop(std::thread::Builder::new().spawn(read));
+    lines
+}
+
+/// One turn to its end, and its exit code.
+async fn turn(chat: &mut Chat<'_, '_>, request: SubmitTurnRequest) -> Result<u8, CliError> {
+    let stop = chat.client.context().stop.clone();
+    let is_json = chat.client.context().json;
+    let (mut turn, began) = (Turn::new(request), Instant::now());
+    let mut view = View::new(Style::new(false), COLUMNS);
+    loop {
+        let next = tokio::select! {
+            next = turn.next(chat.client) => next?,
+            () = stop.cancelled() => return Err(interrupted(chat, view.run).await),
+        };
+        let response = match next {
+            Next::Response(response) => response,
+            Next::Lost(text) => {
+                screen::tell(&text);
+                continue;
+            }
+            Next::Back => {
+                screen::tell("connected again");
+                continue;
+            }
+        };
+        if is_json {
+            out::json(&json::value(
+                "cairn.orchestrator.v1.SubmitTurnResponse",
+                Some(&*response),
+            ))?;
+        }
+        let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        for shown in view.take(&response, ms) {
+            if let Shown::Line(line) = shown {
+                // Where it cannot be written, nobody is there to read it.
+                let _ = Beside.write_all(format!("{line}\n").as_bytes());
+            }
+        }
+        match &view.state {
+            State::Completed(_) if is_json => return Ok(0),
+            State::Completed(text) => return out::line(&block(text)).map(|()| 0),
+            State::Failed => return Ok(FAILURE),
+            State::Waiting if asks(&response) && waits(chat, view.run).await? => {
+                return Ok(WAITING);
+            }
+            State::Waiting | State::Running => {}
+        }
+    }
+}
+
+fn asks(response: &SubmitTurnResponse) -> bool {
+    let mut events = response.events.iter();
+    events.any(|event| matches!(event.event, Some(Event::Waiting(_))))
+}
+
+/// Whether the turn waits for a person, with the commands that answer it.
+async fn waits(chat: &mut Chat<'_, '_>, run: u32) -> Result<bool, CliError> {
+    let open = chat.questions(run).await?;
+    let context = chat.client.context();
+    for pending in &open {
+        let lines = pending_lines(context, Style::new(false), pending).join("\n");
+        let _ = Beside.write_all(format!("{lines}\n").as_bytes());
+    }
+    if !open.is_empty() {
+        screen::tell(&format!(
+            "answer it, and continue with: {}",
+            chat.come_back()
+        ));
+    }
+    Ok(!open.is_empty())
+}
+
+/// Cancels the turn, as Ctrl-C at a terminal does.
+async fn interrupted(chat: &Chat<'_, '_>, run: u32) -> CliError {
+    let request = chat.cancelling(run);
+    let mut orchestrator = chat.client.orchestrator();
+    let is_cancelled = match run {
+        0 => false,
+        _ => matches!(
+            timeout(CANCEL, orchestrator.cancel_run(request)).await,
+            Ok(Ok(_))
+        ),
+    };
+    let what = match is_cancelled {
+        true => "interrupted; the turn was cancelled".to_owned(),
+        false => format!("interrupted; the turn may be kept: {}", chat.come_back()),
+    };
+    CliError::new(what).code(INTERRUPTED)
+}

@@ -1,0 +1,152 @@
+//! The commands of a conversation: lines that begin with `/`.
+
+/// A command of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Slash {
+    /// List the contexts of the session.
+    Contexts,
+    /// Continue in another context.
+    Switch(String),
+    /// Create a context and continue in it.
+    NewContext(String),
+    /// List session memory.
+    Memory,
+    /// Show what the session has used.
+    Cost,
+    /// List the commands.
+    Help,
+    /// Leave the conversation.
+    Quit,
+}
+
+/// Command, arguments and meaning, as `/help` lists them.
+pub(super) const COMMANDS: [(&str, &str, &str); 7] = [
+    ("/context", "", "list the contexts of this session"),
+    ("/context", "NAME", "continue in another context"),
+    (
+        "/context",
+        "new NAME",
+        "create a context and continue in it",
+    ),
+    ("/memory", "", "list what the session remembers"),
+    ("/cost", "", "show the tokens and the cost of this session"),
+    ("/help", "", "list the commands"),
+    ("/quit", "", "leave; the session stays"),
+];
+
+/// Reads a line. `None` if it is a message for the model.
+///
+/// # Errors
+/// What is wrong with the command, for people.
+pub(super) fn parse(line: &str) -> Option<Result<Slash, String>> {
+    let line = line.trim();
+    line.starts_with('/').then(|| parse_command(line))
+}
+
+fn parse_command(line: &str) -> Result<Slash, String> {
+    let mut words = line.split_whitespace();
+    let name = words.next().unwrap_or_default();
+    let arguments: Vec<&str> = words.collect();
+    match (name, arguments.as_slice()) {
+        ("/context", []) => Ok(Slash::Contexts),
+        ("/context", ["new"]) => Err("/context new needs a name".to_owned()),
+        ("/context", ["new", name]) => Ok(Slash::NewContext((*name).to_owned())),
+        ("/context", [name]) => Ok(Slash::Switch((*name).to_owned())),
+        ("/memory", []) => Ok(Slash::Memory),
+        ("/cost", []) => Ok(Slash::Cost),
+        ("/help", []) => Ok(Slash::Help),
+        ("/quit", []) => Ok(Slash::Quit),
+        (name, _) if names().contains(&name) => {
+            let forms = COMMANDS.iter().filter(|(known, ..)| *known == name);
+            let forms: Vec<String> = forms
+                .map(|(name, arguments, _)| format!("{name} {arguments}").trim_end().to_owned())
+                .collect();
+            Err(format!("{name} is used as: {}", forms.join(", ")))
+        }
+        (name, _) => Err(format!(
+            "there is no command {name}; there are {}",
+            names().join(", ")
+        )),
+    }
+}
+
+/// The names of all commands, each once.
+pub(super) fn names() -> Vec<&'static str> {
+    let mut names: Vec<&str> = COMMANDS.iter().map(|(name, ..)| *name).collect();
+    names.dedup();
+    names
+}
+
+/// The lines of `/help`.
+pub(super) fn help() -> Vec<String> {
+    let commands = COMMANDS.iter().map(|(name, arguments, meaning)| {
+        let form = format!("{name} {arguments}");
+        format!("  {form:<19} {meaning}")
+    });
+    let keys = [
+        ("\\ and Enter", "begin another line of the same message"),
+        ("Ctrl-C", "cancel the running turn, or clear the line"),
+        ("Ctrl-D", "leave"),
+    ];
+    let keys = keys
+        .iter()
+        .map(|(key, meaning)| format!("  {key:<19} {meaning}"));
+    let steering = "  A line that you enter while a turn runs is read by the model before it ends.";
+    commands.chain(keys).chain([steering.to_owned()]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_read_with_their_arguments() {
+        let cases = [
+            ("/context", Slash::Contexts),
+            ("  /context  draft ", Slash::Switch("draft".to_owned())),
+            ("/context new draft", Slash::NewContext("draft".to_owned())),
+            ("/memory", Slash::Memory),
+            ("/cost", Slash::Cost),
+            ("/help", Slash::Help),
+            ("/quit", Slash::Quit),
+        ];
+        for (line, want) in cases {
+            assert_eq!(parse(line), Some(Ok(want)), "{line}");
+        }
+    }
+
+    #[test]
+    fn messages_are_no_commands() {
+        for line in ["", "hello", "what is /context?", "a / b"] {
+            assert_eq!(parse(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn other_commands_are_unknown_and_the_error_names_those_that_exist() {
+        for line in ["/compact", "/agent x", "/", "/etc/hosts"] {
+            let Some(Err(error)) = parse(line) else {
+                panic!("{line} is a command");
+            };
+            assert!(error.starts_with("there is no command /"), "{error}");
+            for name in names() {
+                assert!(error.contains(name), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_arguments_are_named() {
+        let error = |line| parse(line).unwrap().unwrap_err();
+        assert_eq!(error("/context new"), "/context new needs a name");
+        assert!(error("/context a b").contains("/context new NAME"));
+        assert_eq!(error("/quit now"), "/quit is used as: /quit");
+    }
+
+    #[test]
+    fn help_has_every_command() {
+        let help = help().join("\n");
+        assert!(names().iter().all(|name| help.contains(name)), "{help}");
+        assert!(help.lines().all(|line| line.len() < 80), "{help}");
+    }
+}

@@ -1,0 +1,334 @@
+//! A conversation at a terminal.
+
+use super::editor::Typed;
+use super::slash::{self, Slash};
+use super::submit::{Next, Turn};
+use super::terminal::{Input, Terminal};
+use super::view::{Shown, View};
+use super::{Chat, ask, local, start};
+use crate::commands::context::rpc;
+use crate::commands::decide;
+use crate::error::{CliError, INTERRUPTED};
+use crate::ui::style::Style;
+use cairn_proto::orchestrator::turn_event::Event;
+use cairn_proto::orchestrator::{Pending, SubmitTurnRequest, SubmitTurnResponse};
+use cairn_rpc::text::escape;
+use std::future::pending;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Converses until the person leaves. An interrupted turn continues first.
+pub(super) async fn talk(
+    chat: &mut Chat<'_, '_>,
+    active: Option<SubmitTurnRequest>,
+) -> Result<ExitCode, CliError> {
+    let context = chat.client.context();
+    let (style, stop) = (Style::new(context.color), context.stop.clone());
+    let earlier = rpc::messages_of_user(chat.client, &chat.session, &chat.context).await;
+    let mut terminal = Terminal::take(style, context.color, earlier)?;
+    for line in start::header(chat) {
+        terminal.line(&style.dim(&line))?;
+    }
+    terminal.line("")?;
+    let mut talk = Talk {
+        chat,
+        terminal,
+        style,
+        turn: None,
+        question: None,
+        next_message: None,
+        interrupts: 0,
+    };
+    if let Some(request) = active {
+        talk.say("a turn was under way and continues")?;
+        talk.begin(request);
+    }
+    loop {
+        talk.prompt()?;
+        tokio::select! {
+            () = stop.cancelled() => {
+                talk.leave()?;
+                return Err(CliError::new("interrupted").code(INTERRUPTED));
+            }
+            input = talk.terminal.input() => {
+                if !Box::pin(talk.take(input?)).await? {
+                    talk.leave()?;
+                    return Ok(ExitCode::SUCCESS);
+                }
+            }
+            next = next(&mut talk.turn, talk.chat) => Box::pin(talk.advance(next)).await?,
+        }
+    }
+}
+
+struct Talk<'t, 'c, 'a> {
+    chat: &'t mut Chat<'c, 'a>,
+    terminal: Terminal,
+    style: Style,
+    turn: Option<Running>,
+    /// What the turn waits for.
+    question: Option<Pending>,
+    /// A message that came too late for the running turn.
+    next_message: Option<String>,
+    /// How often Ctrl-C was pressed since the last line.
+    interrupts: u32,
+}
+
+/// A turn that has not ended.
+struct Running {
+    turn: Turn,
+    view: View,
+    began: Instant,
+    /// It is cancelled as soon as it has a number.
+    is_cancelled: bool,
+}
+
+async fn next(turn: &mut Option<Running>, chat: &mut Chat<'_, '_>) -> Result<Next, CliError> {
+    match turn {
+        Some(running) => running.turn.next(chat.client).await,
+        None => pending().await,
+    }
+}
+
+impl Talk<'_, '_, '_> {
+    /// Lets the person type, unless a turn works.
+    fn prompt(&mut self) -> Result<(), CliError> {
+        match &self.question {
+            Some(question) => self.terminal.ask_for_answer(ask::prompt(question)),
+            None if self.turn.is_none() => self.terminal.ask_for_message(),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes what the terminal brings. False if the person leaves.
+    async fn take(&mut self, input: Input) -> Result<bool, CliError> {
+        let typed = match input {
+            Input::Typed(typed) => typed,
+            Input::Message(text) => {
+                self.terminal.line(&self.style.dim(text.trim_end()))?;
+                return Ok(true);
+            }
+        };
+        match typed {
+            Typed::Message(line) => {
+                self.interrupts = 0;
+                self.message(&line).await
+            }
+            Typed::Answer(line) => {
+                self.interrupts = 0;
+                self.answer(&line).await
+            }
+            Typed::Interrupt => self.interrupt().await,
+            Typed::End => Ok(false),
+            Typed::Failed(error) => {
+                Err(CliError::new(format!("cannot read the terminal: {error}")))
+            }
+        }
+    }
+
+    /// A command, something for the running turn, or the next turn. False if the person leaves.
+    async fn message(&mut self, line: &str) -> Result<bool, CliError> {
+        if let Some(command) = slash::parse(line) {
+            return self.command(command).await;
+        }
+        if line.trim().is_empty() {
+            return Ok(true);
+        }
+        match &self.turn {
+            Some(_) => self.steer(line).await?,
+            None => {
+                let request = self.chat.turn(line);
+                self.begin(request);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn command(&mut self, command: Result<Slash, String>) -> Result<bool, CliError> {
+        match command {
+            Ok(Slash::Quit) => return Ok(false),
+            Ok(command) => {
+                let shown = local::run(self.chat, &command).await;
+                self.report(shown)?;
+            }
+            Err(error) => self.say(&error)?,
+        }
+        Ok(true)
+    }
+
+    fn begin(&mut self, request: SubmitTurnRequest) {
+        self.turn = Some(Running {
+            turn: Turn::new(request),
+            view: View::new(self.style, Terminal::columns()),
+            began: Instant::now(),
+            is_cancelled: false,
+        });
+    }
+
+    /// The answer to the question that is asked, or a command. False if the person leaves.
+    async fn answer(&mut self, line: &str) -> Result<bool, CliError> {
+        let Some(question) = &self.question else {
+            self.say("the question has its answer already")?;
+            return Ok(true);
+        };
+        if let Some(command) = slash::parse(line) {
+            return self.command(command).await;
+        }
+        let Some(outcome) = ask::outcome(question, line) else {
+            self.say("that is no answer to the question")?;
+            return Ok(true);
+        };
+        let id = question.id.clone();
+        let session = self.chat.session.clone();
+        let decided = decide::answer(self.chat.client, &session, &id, outcome).await;
+        if let Err(error) = decided {
+            self.complain(&error)?;
+        }
+        self.look_for_questions().await?;
+        Ok(true)
+    }
+
+    /// Asks the oldest question of the turn, if it has one.
+    async fn look_for_questions(&mut self) -> Result<(), CliError> {
+        let Some(running) = &self.turn else {
+            return Ok(());
+        };
+        let open = self.chat.questions(running.view.run).await;
+        self.question = match open {
+            Ok(open) => open.into_iter().next(),
+            Err(error) => {
+                self.complain(&error)?;
+                None
+            }
+        };
+        if let Some(question) = &self.question {
+            let lines = ask::lines(self.style, question, Terminal::columns());
+            self.terminal.lines(&lines)?;
+        }
+        Ok(())
+    }
+
+    async fn steer(&mut self, line: &str) -> Result<(), CliError> {
+        match self.chat.steer(line).await {
+            Ok(()) => self.say("↳ the model reads this before the turn ends"),
+            Err(error) if error.reason == "NO_RUNNING_TURN" => {
+                self.next_message = Some(line.to_owned());
+                Ok(())
+            }
+            Err(error) => self.complain(&error),
+        }
+    }
+
+    /// Ctrl-C. False if the person leaves.
+    async fn interrupt(&mut self) -> Result<bool, CliError> {
+        self.interrupts += 1;
+        let Some(running) = &mut self.turn else {
+            if self.interrupts == 1 {
+                self.say("Ctrl-C again or Ctrl-D leaves")?;
+            }
+            return Ok(self.interrupts < 2);
+        };
+        if std::mem::replace(&mut running.is_cancelled, true) {
+            return Ok(self.interrupts < 3);
+        }
+        self.interrupts = 0;
+        self.question = None;
+        let run = running.view.run;
+        self.say("cancelling the turn")?;
+        self.cancel(run).await?;
+        Ok(true)
+    }
+
+    async fn cancel(&mut self, run: u32) -> Result<(), CliError> {
+        if run == 0 {
+            return Ok(());
+        }
+        match self.chat.cancel(run).await {
+            Ok(()) => Ok(()),
+            Err(error) => self.complain(&error),
+        }
+    }
+
+    /// Takes what comes next of the turn.
+    async fn advance(&mut self, next: Result<Next, CliError>) -> Result<(), CliError> {
+        match next {
+            Ok(Next::Response(response)) => self.show(&response).await,
+            Ok(Next::Lost(text)) => {
+                self.terminal.end_text()?;
+                self.say(&text)
+            }
+            Ok(Next::Back) => self.say("connected again"),
+            Err(error) => {
+                self.complain(&error)?;
+                self.end_turn()
+            }
+        }
+    }
+
+    async fn show(&mut self, response: &SubmitTurnResponse) -> Result<(), CliError> {
+        let Some(running) = &mut self.turn else {
+            return Ok(());
+        };
+        let had_begun = running.view.run > 0;
+        let ms = u64::try_from(running.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        for shown in running.view.take(response, ms) {
+            match shown {
+                Shown::Text(text) => self.terminal.text(&text)?,
+                Shown::End => self.terminal.end_text()?,
+                Shown::Line(line) => self.terminal.line(&line)?,
+            }
+        }
+        let (run, is_over) = (running.view.run, running.view.is_over());
+        if !had_begun && running.is_cancelled {
+            self.cancel(run).await?;
+        }
+        if is_over {
+            return self.end_turn();
+        }
+        let mut events = response.events.iter();
+        let asks = |event: &Event| matches!(event, Event::Waiting(_) | Event::Resumed(_));
+        match events.any(|event| event.event.as_ref().is_some_and(asks)) {
+            true => self.look_for_questions().await,
+            false => Ok(()),
+        }
+    }
+
+    fn end_turn(&mut self) -> Result<(), CliError> {
+        (self.turn, self.question) = (None, None);
+        self.terminal.line("")?;
+        if let Some(text) = self.next_message.take() {
+            let request = self.chat.turn(&text);
+            self.begin(request);
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self) -> Result<(), CliError> {
+        let what = match self.turn {
+            Some(_) => "the turn is kept, and continues when you come back with",
+            None => "come back with",
+        };
+        let text = format!("{what}: {}", self.chat.come_back());
+        self.say(&text)
+    }
+
+    fn say(&mut self, text: &str) -> Result<(), CliError> {
+        self.terminal.line(&self.style.dim(&escape(text)))
+    }
+
+    fn report(&mut self, shown: Result<Vec<String>, CliError>) -> Result<(), CliError> {
+        match shown {
+            Ok(lines) => self.terminal.lines(&lines),
+            Err(error) => self.complain(&error),
+        }
+    }
+
+    /// An error that does not end the conversation.
+    fn complain(&mut self, error: &CliError) -> Result<(), CliError> {
+        self.terminal
+            .line(&self.style.bad(&format!("✗ {}", escape(&error.message))))?;
+        let hints = error.hint.lines();
+        let hints: Vec<String> = hints.map(|line| format!("  {}", escape(line))).collect();
+        self.terminal.lines(&hints)
+    }
+}

@@ -1,0 +1,284 @@
+//! A turn as people see it: what the server sends becomes text and lines. Pure.
+
+use crate::ui::event_line::failure_text;
+use crate::ui::flow::one_line;
+use crate::ui::style::Style;
+use crate::ui::time::span;
+use cairn_proto::event::{FinishReason, Usage, WaitReason};
+use cairn_proto::orchestrator as pb;
+use cairn_rpc::text::escape;
+use cairn_views::figures::dollars;
+use pb::turn_event::Event;
+use std::collections::BTreeMap;
+
+/// Narrower terminals break lines themselves.
+const NARROWEST: usize = 40;
+const PAUSED: &str = "? a person paused the turn; it continues after cairn resume";
+/// Most bytes of text that wait for the results of the calls before it.
+const MOST_EARLY: usize = 400;
+
+/// Something to show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// Part of a reply, as the model wrote it.
+    Text(String),
+    /// The reply has no more text.
+    End,
+    /// A whole line, ready for the terminal.
+    Line(String),
+}
+
+/// What has become of the turn.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum State {
+    /// It has not ended.
+    #[default]
+    Running,
+    /// It waits for a person's decision.
+    Waiting,
+    /// It completed; the text of the response.
+    Completed(String),
+    /// It failed or was cancelled.
+    Failed,
+}
+
+/// A turn as it is shown.
+#[derive(Debug)]
+pub(super) struct View {
+    style: Style,
+    columns: usize,
+    /// Number of the run; 0 before the turn has begun.
+    pub(super) run: u32,
+    /// What has become of it.
+    pub(super) state: State,
+    /// A person paused it.
+    is_paused: bool,
+    /// The number of the reply whose text was shown last, until the reply ends.
+    writing: Option<u32>,
+    /// Names of the calls without a result.
+    calls: BTreeMap<(u32, u32), String>,
+    /// The beginning of a reply that came before the results of those calls.
+    early: String,
+    /// The number of that reply.
+    early_of: u32,
+}
+
+impl View {
+    /// A turn of which nothing is known, on a terminal with so many columns.
+    pub(super) fn new(style: Style, columns: usize) -> Self {
+        Self {
+            style,
+            columns: columns.max(NARROWEST),
+            run: 0,
+            state: State::Running,
+            is_paused: false,
+            writing: None,
+            calls: BTreeMap::new(),
+            early: String::new(),
+            early_of: 0,
+        }
+    }
+
+    /// The turn has ended.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state, State::Completed(_) | State::Failed)
+    }
+
+    /// Takes what the server sends. `ms` is how long the turn has taken for this person so far.
+    pub(super) fn take(&mut self, response: &pb::SubmitTurnResponse, ms: u64) -> Vec<Shown> {
+        let mut shown = Vec::new();
+        let events = response.events.iter();
+        for event in events.filter_map(|event| event.event.as_ref()) {
+            self.take_event(event, ms, &mut shown);
+        }
+        shown
+    }
+
+    fn take_event(&mut self, event: &Event, ms: u64, shown: &mut Vec<Shown>) {
+        match event {
+            Event::Queued(_) => {
+                shown.push(self.dim("the turn waits until the active run ends"));
+            }
+            Event::Started(begins) => self.run = begins.run,
+            Event::Text(delta) => self.text(delta, shown),
+            Event::Reset(_) => self.reset(shown),
+            Event::ToolCall(called) => {
+                self.end_text(shown);
+                shown.push(self.call(called));
+            }
+            Event::ToolResult(result) => {
+                shown.push(self.result(result));
+                if self.calls.is_empty() {
+                    self.release(shown);
+                }
+            }
+            Event::Waiting(paused) => {
+                self.state = State::Waiting;
+                // Every other wait has a question, which is shown with its answers.
+                self.is_paused = paused.reason() == WaitReason::Unspecified;
+                if self.is_paused {
+                    shown.push(Shown::Line(self.style.asks(PAUSED)));
+                }
+            }
+            Event::Resumed(_) => {
+                self.state = State::Running;
+                if std::mem::take(&mut self.is_paused) {
+                    shown.push(self.dim("the turn continues"));
+                }
+            }
+            Event::Complete(complete) => {
+                self.state = State::Completed(complete.response.clone());
+                self.end_text(shown);
+                shown.extend(self.complete(complete, ms));
+            }
+            Event::Error(error) => {
+                self.state = State::Failed;
+                self.end_text(shown);
+                shown.push(self.error(error));
+            }
+        }
+    }
+
+    fn text(&mut self, delta: &pb::AssistantTextDelta, shown: &mut Vec<Shown>) {
+        match self.writing {
+            Some(reply) if reply != delta.tool_turn => self.end_text(shown),
+            // After a broken connection the reply may come again from its beginning.
+            Some(_) if delta.offset == 0 => self.reset(shown),
+            _ => {}
+        }
+        self.early.push_str(&delta.text);
+        self.early_of = delta.tool_turn;
+        // The next reply may begin before the results of the calls are durable: they are shown first, if
+        // they come soon.
+        if self.calls.is_empty() || self.early.len() > MOST_EARLY {
+            self.release(shown);
+        }
+    }
+
+    fn reset(&mut self, shown: &mut Vec<Shown>) {
+        self.early.clear();
+        if self.writing.is_some() {
+            self.end_text(shown);
+            shown.push(self.dim("… the reply begins anew; the text above does not count"));
+        }
+    }
+
+    fn release(&mut self, shown: &mut Vec<Shown>) {
+        if !self.early.is_empty() {
+            self.writing = Some(self.early_of);
+            shown.push(Shown::Text(std::mem::take(&mut self.early)));
+        }
+    }
+
+    /// The reply has no more text.
+    fn end_text(&mut self, shown: &mut Vec<Shown>) {
+        self.release(shown);
+        if self.writing.take().is_some() {
+            shown.push(Shown::End);
+        }
+    }
+
+    fn call(&mut self, called: &pb::TurnToolCall) -> Shown {
+        let call = called.call.clone().unwrap_or_default();
+        let line = one_line(
+            &format!("{} {}", call.name, call.arguments_json),
+            self.columns.saturating_sub(3),
+        );
+        self.calls
+            .insert((called.tool_turn, called.index), call.name);
+        let mark = self.style.active("→");
+        Shown::Line(format!("{mark} {line}"))
+    }
+
+    fn result(&mut self, result: &pb::TurnToolResult) -> Shown {
+        let name = self.calls.remove(&(result.tool_turn, result.index));
+        let name = escape(&name.unwrap_or_default()).into_owned();
+        let text = result.result.clone().unwrap_or_default();
+        let (mark, paint): (_, fn(Style, &str) -> String) = match text.is_error {
+            true => (self.style.bad("✗"), Style::bad),
+            false => (self.style.good("✓"), Style::dim),
+        };
+        let room = self.columns.saturating_sub(name.chars().count() + 5);
+        let gist = paint(self.style, &gist(&text.text, room));
+        Shown::Line(format!("{mark} {name}  {gist}").trim_end().to_owned())
+    }
+
+    fn complete(&mut self, complete: &pb::TurnComplete, ms: u64) -> Vec<Shown> {
+        let mut shown = Vec::new();
+        if complete.reason() == FinishReason::Length {
+            shown.push(self.dim("the reply was cut at its length limit"));
+        }
+        for call in &complete.calls {
+            let line = one_line(
+                &format!("{} {}", call.name, call.arguments_json),
+                self.columns.saturating_sub(3),
+            );
+            shown.push(self.dim(&format!("- {line}  (not made)")));
+        }
+        shown.push(self.dim(&cost_line(complete.usage.as_ref(), ms)));
+        shown
+    }
+
+    fn error(&self, error: &pb::TurnError) -> Shown {
+        let failure = error.failure.as_ref();
+        let text = match failure {
+            Some(failure) if failure.reason == "Cancelled" => {
+                return self.dim(&format!(
+                    "{}; no message of it is kept",
+                    escape(&failure.message)
+                ));
+            }
+            failure => failure_text(failure),
+        };
+        let line = format!("✗ the turn failed: {text}; no message of it is kept");
+        Shown::Line(self.style.bad(&line))
+    }
+
+    fn dim(&self, text: &str) -> Shown {
+        Shown::Line(self.style.dim(text))
+    }
+}
+
+/// The first line of a result, and how many more there are.
+fn gist(text: &str, columns: usize) -> String {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.next().unwrap_or("(nothing)");
+    match lines.count() {
+        0 => one_line(first, columns),
+        more => {
+            let more = format!(" (+{more} line{})", if more == 1 { "" } else { "s" });
+            one_line(first, columns.saturating_sub(more.len())) + &more
+        }
+    }
+}
+
+/// Tokens, cost and time: `1,200 tokens in, 340 out · $0.0056 · 3.4 s`; without a cost that is not
+/// known.
+pub(super) fn cost_line(usage: Option<&Usage>, ms: u64) -> String {
+    let usage = usage.copied().unwrap_or_default();
+    let mut line = format!(
+        "{} tokens in, {} out",
+        grouped(usage.input_tokens),
+        grouped(usage.output_tokens)
+    );
+    if usage.cost_nano_usd > 0 {
+        line.push_str(&format!(" · ${}", dollars(usage.cost_nano_usd)));
+    }
+    line + " · " + &span(ms)
+}
+
+/// A number with a comma before each three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! `cairn context`: the contexts of a session, which conversations continue.
+
+mod destroy;
+mod export;
+mod import;
+pub(super) mod list;
+pub(super) mod rpc;
+mod show;
+
+use crate::attach::Access;
+use crate::client::Client;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::ui::out;
+use cairn_proto::event::{CreateContext, Window};
+use cairn_rpc::text::escape;
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Subcommand, value_parser};
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The arguments of `cairn context`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A context is a conversation with a system prompt and messages of its own. Every session has the
+context main. A turn continues the active context, unless it names another one.
+
+Examples:
+  cairn context list
+  cairn context new s-7f3k draft --system \"You write drafts.\"
+  cairn context switch s-7f3k draft
+  cairn context export s-7f3k --context draft > draft.jsonl
+  cairn context import s-9a2c draft.jsonl
+  cairn context destroy s-7f3k draft --conclude \"tone=dry\"")]
+pub struct Args {
+    /// What to do
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the contexts of a session
+    List {
+        /// The session: its id or a unique beginning of it [default: the latest]
+        #[arg(value_name = "SESSION")]
+        session: Option<String>,
+    },
+    /// Show the messages of a context
+    Show {
+        /// The session: its id or a unique beginning of it [default: the latest]
+        #[arg(value_name = "SESSION")]
+        session: Option<String>,
+        /// The context [default: the active one]
+        #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+        context: Option<String>,
+        /// Only the messages in the context's window
+        #[arg(long)]
+        in_window: bool,
+    },
+    /// Write the messages of a context as JSON lines
+    Export {
+        /// The session: its id or a unique beginning of it [default: the latest]
+        #[arg(value_name = "SESSION")]
+        session: Option<String>,
+        /// The context [default: the active one]
+        #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+        context: Option<String>,
+        /// Write to this file, which only you may read [default: standard output]
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Add the messages of JSON lines to a context
+    Import(import::Args),
+    /// Create a context
+    New {
+        /// The session: its id or a unique beginning of it
+        #[arg(value_name = "SESSION")]
+        session: String,
+        /// The name: 1 to 64 characters of a-z, A-Z, 0-9, ., - and _
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// The system prompt of the context
+        #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+        system: Option<String>,
+        /// Send the model only this many of the latest messages [default: all]
+        #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+        window: Option<u32>,
+    },
+    /// Make a context the active one
+    Switch {
+        /// The session: its id or a unique beginning of it
+        #[arg(value_name = "SESSION")]
+        session: String,
+        /// The context
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Destroy a context, and keep what it concluded
+    Destroy(destroy::Args),
+}
+
+impl Action {
+    fn access(&self) -> Access {
+        match self {
+            Self::List { .. } | Self::Show { .. } | Self::Export { .. } => Access::Read,
+            Self::Import(_) | Self::New { .. } | Self::Switch { .. } => Access::Change,
+            Self::Destroy(args) => args.access(),
+        }
+    }
+
+    fn session(&self) -> Option<&str> {
+        match self {
+            Self::List { session } | Self::Show { session, .. } | Self::Export { session, .. } => {
+                session.as_deref()
+            }
+            Self::New { session, .. } | Self::Switch { session, .. } => Some(session),
+            Self::Import(args) => Some(&args.session),
+            Self::Destroy(args) => Some(&args.session),
+        }
+    }
+}
+
+/// Reads or changes contexts.
+///
+/// # Errors
+/// No such session or context, or a context that a turn works on.
+pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let mut client = Client::attach(context, args.action.access()).await?;
+    let done = Box::pin(act(&mut client, args.action)).await;
+    client.finish().await;
+    done
+}
+
+async fn act(client: &mut Client<'_>, action: Action) -> Result<ExitCode, CliError> {
+    let session = client.resolve(action.session()).await?;
+    match action {
+        Action::List { .. } => list::run(client, &session).await?,
+        Action::Show {
+            context, in_window, ..
+        } => show::run(client, session, context.unwrap_or_default(), in_window).await?,
+        Action::Export {
+            context, output, ..
+        } => {
+            export::run(
+                client,
+                session,
+                context.unwrap_or_default(),
+                output.as_deref(),
+            )
+            .await?
+        }
+        Action::Import(args) => import::run(client, session, args).await?,
+        Action::New {
+            name,
+            system,
+            window,
+            ..
+        } => {
+            let context = CreateContext {
+                name: name.clone(),
+                system_prompt: system.unwrap_or_default(),
+                immutable: Vec::new(),
+                window: window.map(|messages| Window { messages }),
+            };
+            let seq = rpc::create(client, &session, context).await?;
+            changed(client, &session, &name, "was created", seq)?;
+        }
+        Action::Switch { name, .. } => {
+            let seq = rpc::switch(client, &session, &name).await?;
+            changed(client, &session, &name, "is the active one", seq)?;
+        }
+        Action::Destroy(args) => return destroy::run(client, &session, args).await,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what has changed.
+fn changed(
+    client: &Client<'_>,
+    session: &str,
+    name: &str,
+    what: &str,
+    seq: u64,
+) -> Result<(), CliError> {
+    if client.context().json {
+        return out::json(&json!({"session": session, "context": name, "seq": seq}));
+    }
+    out::line(&escape(&format!("context {name} of {session} {what}")))
+}

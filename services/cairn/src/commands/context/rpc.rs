@@ -1,0 +1,154 @@
+//! Requests about contexts. Those that change something carry the same id each time they are sent.
+
+use crate::client::Client;
+use crate::error::CliError;
+use cairn_proto::event::part::Part;
+use cairn_proto::event::{CreateContext, DestroyContext, Message, Role};
+use cairn_proto::orchestrator::{
+    ContextSummary, CreateContextRequest, DestroyContextRequest, DestroyContextResponse,
+    FindMessagesRequest, ImportContextRequest, ImportContextResponse, ListContextsRequest,
+    SwitchContextRequest,
+};
+
+/// Most pages that fill the history of a line editor.
+const MOST_PAGES: usize = 10;
+
+/// The contexts of a session, by name.
+pub(in crate::commands) async fn list(
+    client: &mut Client<'_>,
+    session: &str,
+) -> Result<Vec<ContextSummary>, CliError> {
+    let request = ListContextsRequest {
+        session: session.to_owned(),
+    };
+    let listed = client.persist_contexts(|mut contexts| {
+        let request = request.clone();
+        async move { contexts.list_contexts(request).await }
+    });
+    Ok(listed.await?.contexts)
+}
+
+/// Creates a context, and returns the number of the event.
+pub(in crate::commands) async fn create(
+    client: &mut Client<'_>,
+    session: &str,
+    context: CreateContext,
+) -> Result<u64, CliError> {
+    let request = CreateContextRequest {
+        session: session.to_owned(),
+        request_id: request_id(),
+        context: Some(context),
+    };
+    let created = client.persist_contexts(|mut contexts| {
+        let request = request.clone();
+        async move { contexts.create_context(request).await }
+    });
+    Ok(created.await?.seq)
+}
+
+/// Makes a context the active one, and returns the number of the event.
+pub(in crate::commands) async fn switch(
+    client: &mut Client<'_>,
+    session: &str,
+    name: &str,
+) -> Result<u64, CliError> {
+    let request = SwitchContextRequest {
+        session: session.to_owned(),
+        request_id: request_id(),
+        context: name.to_owned(),
+    };
+    let switched = client.persist_contexts(|mut contexts| {
+        let request = request.clone();
+        async move { contexts.switch_context(request).await }
+    });
+    switched
+        .await
+        .map(|answer| answer.seq)
+        .map_err(|error| not_found(client, session, error))
+}
+
+/// Destroys a context.
+pub(super) async fn destroy(
+    client: &mut Client<'_>,
+    session: &str,
+    context: DestroyContext,
+) -> Result<DestroyContextResponse, CliError> {
+    let request = DestroyContextRequest {
+        session: session.to_owned(),
+        request_id: request_id(),
+        context: Some(context),
+    };
+    let destroyed = client.persist_contexts(|mut contexts| {
+        let request = request.clone();
+        async move { contexts.destroy_context(request).await }
+    });
+    let destroyed = destroyed.await;
+    destroyed.map_err(|error| not_found(client, session, error))
+}
+
+/// Adds the messages of lines.
+pub(super) async fn import(
+    client: &mut Client<'_>,
+    mut request: ImportContextRequest,
+) -> Result<ImportContextResponse, CliError> {
+    request.request_id = request_id();
+    let imported = client.persist_contexts(|mut contexts| {
+        let request = request.clone();
+        async move { contexts.import_context(request).await }
+    });
+    let imported = imported.await;
+    imported.map_err(|error| not_found(client, &request.session, error))
+}
+
+/// What the person said in a context, oldest first. Nothing if that cannot be read: it only fills the
+/// history of a line editor.
+pub(in crate::commands) async fn messages_of_user(
+    client: &mut Client<'_>,
+    session: &str,
+    context: &str,
+) -> Vec<String> {
+    let mut request = FindMessagesRequest {
+        session: session.to_owned(),
+        context: context.to_owned(),
+        role: Role::User.into(),
+        ..FindMessagesRequest::default()
+    };
+    let (mut texts, mut service) = (Vec::new(), client.contexts());
+    for _ in 0..MOST_PAGES {
+        let Ok(page) = service.find_messages(request.clone()).await else {
+            break;
+        };
+        let page = page.into_inner();
+        let messages = page.messages.iter();
+        texts.extend(messages.filter_map(|found| found.message.as_ref().map(first_text)));
+        request.page_token = page.next_page_token;
+        if request.page_token.is_empty() {
+            break;
+        }
+    }
+    texts.retain(|text| !text.trim().is_empty() && !text.starts_with('<'));
+    texts
+}
+
+/// The first text of a message; reminders follow it.
+fn first_text(message: &Message) -> String {
+    let parts = message.parts.iter().filter_map(|part| part.part.as_ref());
+    let mut texts = parts.filter_map(|part| match part {
+        Part::Text(text) => Some(text.clone()),
+        _ => None,
+    });
+    texts.next().unwrap_or_default()
+}
+
+/// An error about a context that is not there, with the way to those that are.
+pub(super) fn not_found(client: &Client<'_>, session: &str, error: CliError) -> CliError {
+    if error.reason != "CONTEXT_NOT_FOUND" {
+        return error;
+    }
+    let list = crate::ui::text::command(client.context(), &format!("context list {session}"));
+    error.hint(format!("see the contexts with: {list}"))
+}
+
+fn request_id() -> String {
+    format!("context-{}", uuid::Uuid::now_v7().simple())
+}

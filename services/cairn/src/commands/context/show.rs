@@ -1,0 +1,135 @@
+//! `cairn context show`: the messages of a context.
+
+use super::rpc;
+use crate::client::Client;
+use crate::error::CliError;
+use crate::ui::flow::one_line;
+use crate::ui::out;
+use crate::ui::style::Style;
+use crate::ui::text::block;
+use cairn_proto::event::part::Part;
+use cairn_proto::event::{Message, Role};
+use cairn_proto::json;
+use cairn_proto::orchestrator::{IndexedMessage, ListMessagesRequest};
+
+/// Columns of a call and of a result.
+const COLUMNS: usize = 200;
+
+/// Shows the messages page by page.
+pub(super) async fn run(
+    client: &mut Client<'_>,
+    session: String,
+    context: String,
+    in_window: bool,
+) -> Result<(), CliError> {
+    let mut request = ListMessagesRequest {
+        session,
+        context,
+        in_window,
+        ..ListMessagesRequest::default()
+    };
+    loop {
+        let page = client.persist_contexts(|mut contexts| {
+            let request = request.clone();
+            async move { contexts.list_messages(request).await }
+        });
+        let page = page.await;
+        let page = page.map_err(|error| rpc::not_found(client, &request.session, error))?;
+        for message in &page.messages {
+            tell(client, message)?;
+        }
+        request.page_token = page.next_page_token;
+        if request.page_token.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+fn tell(client: &Client<'_>, message: &IndexedMessage) -> Result<(), CliError> {
+    let context = client.context();
+    if context.json {
+        let name = "cairn.orchestrator.v1.IndexedMessage";
+        return out::json(&json::value(name, Some(message)));
+    }
+    let style = Style::new(context.color);
+    let mut lines = lines(style, message).into_iter();
+    lines.try_for_each(|line| out::line(&line))
+}
+
+/// A message for people.
+fn lines(style: Style, message: &IndexedMessage) -> Vec<String> {
+    let content = message.message.clone().unwrap_or_default();
+    let heading = format!("{:>4}  {}", message.index, role(&content));
+    let mut lines = vec![style.strong(&heading)];
+    for part in content.parts.iter().filter_map(|part| part.part.as_ref()) {
+        let text = part_text(part);
+        lines.extend(
+            text.lines()
+                .map(|line| format!("      {line}").trim_end().to_owned()),
+        );
+    }
+    lines
+}
+
+fn role(message: &Message) -> &'static str {
+    match message.role() {
+        Role::Unspecified => "unknown",
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    }
+}
+
+fn part_text(part: &Part) -> String {
+    match part {
+        Part::Text(text) => block(text),
+        Part::Call(call) => one_line(&format!("→ {} {}", call.name, call.arguments_json), COLUMNS),
+        Part::Result(result) => {
+            let mark = if result.is_error { "✗" } else { "✓" };
+            one_line(&format!("{mark} {}", result.text), COLUMNS)
+        }
+        Part::Media(media) => one_line(
+            &format!("({}, {} bytes)", media.mime, media.data.len()),
+            COLUMNS,
+        ),
+        Part::Opaque(opaque) => one_line(
+            &format!("({} of {}/{})", opaque.kind, opaque.provider, opaque.model),
+            COLUMNS,
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cairn_proto::event::{Part as Wrapped, ToolCall};
+
+    #[test]
+    fn a_message_is_its_role_and_its_parts() {
+        let parts = [
+            Part::Text("One.\nTwo\u{1b}.".to_owned()),
+            Part::Call(ToolCall {
+                id: "c".to_owned(),
+                name: "look".to_owned(),
+                arguments_json: "{}".to_owned(),
+            }),
+        ];
+        let message = IndexedMessage {
+            index: 3,
+            message: Some(Message {
+                role: Role::Assistant.into(),
+                parts: parts.map(|part| Wrapped { part: Some(part) }).to_vec(),
+            }),
+        };
+        assert_eq!(
+            lines(Style::new(false), &message),
+            [
+                "   3  assistant",
+                "      One.",
+                "      Two\\u{1b}.",
+                "      → look {}",
+            ]
+        );
+    }
+}

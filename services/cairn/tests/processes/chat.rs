@@ -1,0 +1,293 @@
+//! `cairn chat` with lines from a pipe: each is a turn, and a turn survives the end of its server.
+
+use crate::support::CAIRN;
+use cairn_testkit::model_server::{Answer, Release, parts, reply};
+
+use cairn_testkit::{ModelServer, Output, Site, free_port};
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+
+type Asked = Arc<Mutex<Vec<Value>>>;
+
+/// A server that answers in this order, and what it was asked.
+fn server(answers: Vec<Answer>) -> (ModelServer, Asked) {
+    let asked = Asked::default();
+    let seen = Arc::clone(&asked);
+    let answers = Mutex::new(answers.into_iter());
+    let server = ModelServer::start(move |body| {
+        seen.lock().expect("requests").push(body.clone());
+        let next = answers.lock().expect("answers").next();
+        next.unwrap_or_else(|| Answer::Whole(400, "nothing more to say".to_owned()))
+    });
+    (server, asked)
+}
+
+fn model(server: &ModelServer) -> [(&'static str, String); 2] {
+    let url = server.url().to_owned();
+    let key = "sk-none-needed".to_owned();
+    [("OPENAI_BASE_URL", url), ("OPENAI_API_KEY", key)]
+}
+
+/// Starts a conversation with these lines.
+fn begin(site: &Site, server: &ModelServer, arguments: &[&str], lines: &str) -> Child {
+    let mut command = site.command(&[&["chat"], arguments].concat());
+    let command = command
+        .envs(model(server))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program can be started");
+    let mut stdin = child.stdin.take().expect("its input");
+    stdin.write_all(lines.as_bytes()).expect("lines");
+    child
+}
+
+fn chat(site: &Site, server: &ModelServer, arguments: &[&str], lines: &str) -> Output {
+    end(begin(site, server, arguments, lines))
+}
+
+fn end(child: Child) -> Output {
+    let done = child.wait_with_output().expect("its end");
+    Output {
+        code: done.status.code(),
+        signal: done.status.signal(),
+        out: String::from_utf8_lossy(&done.stdout).into_owned(),
+        err: String::from_utf8_lossy(&done.stderr).into_owned(),
+    }
+}
+
+/// The session that a conversation names first.
+fn session(output: &Output) -> String {
+    let mut lines = output.err.lines();
+    let named = lines.find_map(|line| line.strip_prefix("cairn: session "));
+    named.expect("a session").to_owned()
+}
+
+/// The texts of the messages that a model was sent, but for its system prompt.
+fn texts(asked: &Value) -> Vec<&str> {
+    let messages = asked["messages"].as_array().expect("messages").iter();
+    let others = messages.filter(|message| message["role"] != "system");
+    others
+        .map(|message| {
+            let content = &message["content"];
+            content
+                .as_str()
+                .or_else(|| content[0]["text"].as_str())
+                .unwrap_or_default()
+        })
+        .collect()
+}
+
+#[test]
+fn each_line_is_a_turn_and_the_conversation_continues_in_another_process() {
+    let answers = ["First.", "Second.", "Third."];
+    let (server, asked) = server(answers.map(|text| reply("r", text, &[])).to_vec());
+    let site = Site::new(CAIRN);
+    let done = chat(&site, &server, &[], "One?\n\nTwo?\n");
+    assert_eq!(
+        (done.code, done.out.as_str()),
+        (Some(0), "First.\nSecond.\n"),
+        "{done:?}"
+    );
+    assert!(done.err.contains("1,000 tokens in, 100 out"), "{done:?}");
+    let again = chat(&site, &server, &[&session(&done)], "Three?");
+    assert_eq!(
+        (again.code, again.out.as_str()),
+        (Some(0), "Third.\n"),
+        "{again:?}"
+    );
+    let asked = asked.lock().expect("requests");
+    assert_eq!(
+        texts(&asked[2]),
+        ["One?", "First.", "Two?", "Second.", "Three?"]
+    );
+}
+
+#[test]
+fn a_turn_is_a_stream_of_json_lines() {
+    let call = [("look", json!({"what": "there"}))];
+    let answers = vec![reply("a", "I look.", &call), reply("b", "Seen.", &[])];
+    let (server, _) = server(answers);
+    let site = Site::new(CAIRN);
+    let done = chat(&site, &server, &["--json"], "Look!");
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let lines = done.out.lines();
+    let lines: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect();
+    let events = lines.iter().flat_map(|line| line["events"].as_array());
+    let events: Vec<&Value> = events.flatten().collect();
+    let of = |name: &str| {
+        events
+            .iter()
+            .filter_map(|event| event.get(name))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("started")[0]["context"], "main", "{events:?}");
+    assert_eq!(of("tool_call")[0]["call"]["name"], "look");
+    assert_eq!(of("tool_result")[0]["result"]["is_error"], false);
+    let text = of("text").into_iter();
+    let text: String = text.filter_map(|it| it["text"].as_str()).collect();
+    assert_eq!(text, "I look.Seen.");
+    assert_eq!(of("complete")[0]["response"], "Seen.");
+    assert_eq!(site.looks().times(r#"{"what":"there"}"#), 1);
+}
+
+#[test]
+fn a_turn_that_fails_is_the_exit_code_and_the_next_line_is_a_turn_all_the_same() {
+    let refused = Answer::Whole(400, "no such model".to_owned());
+    let (server, asked) = server(vec![refused, reply("r", "Yes.", &[])]);
+    let site = Site::new(CAIRN);
+    let done = chat(&site, &server, &[], "One?\nTwo?\n");
+    assert_eq!(
+        (done.code, done.out.as_str()),
+        (Some(1), "Yes.\n"),
+        "{done:?}"
+    );
+    assert!(done.err.contains("the turn failed"), "{done:?}");
+    let asked = asked.lock().expect("requests");
+    assert_eq!(
+        texts(&asked[1]),
+        ["Two?"],
+        "nothing of the first turn is kept"
+    );
+}
+
+#[test]
+fn a_call_that_needs_approval_ends_the_command_and_the_turn_continues_after_it() {
+    let call = [("record", json!({"what": "it"}))];
+    let answers = vec![reply("a", "", &call), reply("b", "Recorded.", &[])];
+    let (server, _) = server(answers);
+    let site = Site::new(CAIRN);
+    let settings = site.read("cairn.toml").expect("settings");
+    site.write(
+        "cairn.toml",
+        &format!("[tools]\nask = [\"record\"]\n{settings}"),
+    );
+    let done = chat(&site, &server, &[], "Record it.\nAnd then?\n");
+    assert_eq!((done.code, done.out.as_str()), (Some(3), ""), "{done:?}");
+    assert!(done.err.contains("cairn decide"), "{done:?}");
+    let session = session(&done);
+    let approved = site.run(&["approve", &session]);
+    assert_eq!(approved.code, Some(0), "{approved:?}");
+    let again = chat(&site, &server, &[&session], "");
+    assert_eq!(
+        (again.code, again.out.as_str()),
+        (Some(0), "Recorded.\n"),
+        "{again:?}"
+    );
+    assert_eq!(site.ledger().times(r#"{"what":"it"}"#), 1);
+}
+
+/// Reads lines of standard error to the first one with this text.
+fn wait_for(err: &mut impl std::io::BufRead, text: &str) {
+    let mut line = String::new();
+    while !line.contains(text) {
+        line.clear();
+        assert!(err.read_line(&mut line).expect("text") > 0, "no {text}");
+    }
+}
+
+/// Lets a part go, and ends when the client has it.
+fn send(release: &Release, text: &str, out: &mut impl std::io::BufRead) {
+    release.text(text);
+    wait_for(out, text);
+}
+
+#[test]
+fn a_turn_continues_after_its_server_was_killed() {
+    let ((first, one), (second, two)) = (parts(), parts());
+    let (model_server, _) = server(vec![one, two]);
+    let site = Site::new(CAIRN);
+    let address = format!("127.0.0.1:{}", free_port());
+    let variables = model(&model_server);
+    let variables = variables
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    let serve = ["serve", "--listen", &address, "--json"];
+    let mut serving = site.start(&serve, &variables);
+    let url = format!("http://{address}");
+    let arguments = ["--server", &url, "--json"];
+    let mut child = begin(&site, &model_server, &arguments, "Tell!");
+    let mut out = BufReader::new(child.stdout.take().expect("its output"));
+    let mut err = BufReader::new(child.stderr.take().expect("its errors"));
+    send(&first, "Void", &mut out);
+    serving.kill();
+    wait_for(&mut err, "connection lost");
+    let _serving = site.start(&serve, &variables);
+    wait_for(&mut err, "connected again");
+    send(&second, "Whole", &mut out);
+    second.end("end", &[]);
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).expect("text");
+    assert_eq!(child.wait().expect("its end").code(), Some(0));
+    let last: Value = serde_json::from_str(rest.lines().last().expect("a line")).expect("JSON");
+    let events = last["events"].as_array().expect("events");
+    let complete = events.iter().find_map(|event| event.get("complete"));
+    assert_eq!(complete.expect("the end")["response"], "Whole", "{rest}");
+}
+
+#[test]
+fn contexts_are_exported_imported_and_destroyed() {
+    let (server, asked) = server(vec![reply("r", "First.", &[]), reply("r", "Second.", &[])]);
+    let site = Site::new(CAIRN);
+    let done = chat(&site, &server, &["--context", "draft"], "One?");
+    let session = session(&done);
+    let run = |arguments: &[&str]| {
+        let done = site.run(arguments);
+        assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
+        done.out
+    };
+    let export = ["context", "export", &session, "--context", "draft"];
+    let lines = run(&[&export[..], &["--output", "draft.jsonl"]].concat());
+    assert!(lines.contains("2 messages"), "{lines}");
+    assert_eq!(site.read("draft.jsonl"), Some(run(&export)));
+    run(&["context", "new", &session, "copy", "--system", "Be brief."]);
+    let added = run(&[
+        "context",
+        "import",
+        &session,
+        "draft.jsonl",
+        "--context",
+        "copy",
+    ]);
+    assert!(added.contains("added 2 messages"), "{added}");
+    let arguments = [session.as_str(), "--context", "copy"];
+    let again = chat(&site, &server, &arguments, "Two?");
+    assert_eq!(
+        (again.code, again.out.as_str()),
+        (Some(0), "Second.\n"),
+        "{again:?}"
+    );
+    assert_eq!(
+        texts(&asked.lock().expect("requests")[1]),
+        ["One?", "First.", "Two?"]
+    );
+    let shown = run(&["context", "show", &session, "--context", "copy"]);
+    assert!(
+        shown.contains("   3  assistant\n      Second.\n"),
+        "{shown}"
+    );
+    run(&[
+        "context",
+        "destroy",
+        &session,
+        "draft",
+        "--conclude",
+        "tone=dry",
+    ]);
+    assert_eq!(
+        run(&["memory", "get", "tone", "--session", &session]),
+        "dry\n"
+    );
+    let listed = run(&["context", "list", &session]);
+    assert!(
+        listed.contains("copy") && !listed.contains("draft"),
+        "{listed}"
+    );
+    let missing = chat(&site, &server, &[&session, "--context", "draft"], "Three?");
+    assert_eq!(missing.code, Some(2), "{missing:?}");
+}
