@@ -28,7 +28,7 @@ pub(super) async fn watch(
         Some(seq) => seq,
         None => {
             let list = store.list_memory(key).await?;
-            let entries = memory_entries(&key.session, list.entries);
+            let entries = memory_entries(key.session(), list.entries);
             let contents = News::Contents(pb::MemoryContents { entries });
             ready.push_back(message(list.last_seq, Some(contents), None));
             list.last_seq
@@ -86,7 +86,7 @@ impl Watch {
             let event = whole(&self.store, &self.key, event).await?;
             let mut change = MemoryChange::of(event);
             let by = change.principal.take();
-            if let Some(news) = change.news(&self.key.session) {
+            if let Some(news) = change.news(self.key.session()) {
                 self.ready.push_back(message(seq, Some(news), by));
             }
         }
