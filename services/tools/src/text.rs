@@ -1,6 +1,8 @@
 //! Results are bounded, and say so where they were cut.
 
 use crate::tool::Output;
+use cairn_engine::file_results::ending;
+use std::fmt::Display;
 
 /// Kept free for the lines after the last entry of a [`Listing`].
 const TAIL: usize = 512;
@@ -71,7 +73,7 @@ impl Listing {
 
     /// Takes one more entry; the first that does not fit ends the listing, so that what is shown
     /// is always the first part.
-    pub(crate) fn offer(&mut self, line: impl FnOnce() -> String) {
+    pub(crate) fn offer<E: Display>(&mut self, entry: impl FnOnce() -> E) {
         if self.cut {
             return;
         }
@@ -79,7 +81,7 @@ impl Listing {
             self.cut = true;
             return;
         }
-        let line = line();
+        let line = entry().to_string();
         if self.text.len() + line.len() + 1 > self.most_bytes {
             self.cut = true;
             return;
@@ -105,17 +107,10 @@ impl Listing {
         self.cut = mark.cut;
     }
 
-    /// The entries, then `total`, then whether something was left out, then `notes`.
-    pub(crate) fn finish(mut self, total: &str, notes: &[String]) -> Output {
-        self.text.push_str(total);
-        if self.cut {
-            self.text
-                .push_str(&format!("\ntruncated: showing the first {}", self.shown));
-        }
-        for note in notes {
-            self.text.push('\n');
-            self.text.push_str(note);
-        }
+    /// The entries, then the totals, then whether something was left out, then `notes`.
+    pub(crate) fn finish(mut self, totals: &impl Display, notes: &[String]) -> Output {
+        let ending = ending(totals, self.shown, self.cut, notes);
+        self.text.push_str(&ending);
         Output::text(self.text)
     }
 }
@@ -164,7 +159,7 @@ mod tests {
         for line in ["abc", "a line that does not fit", "d"] {
             listing.offer(|| line.to_owned());
         }
-        let text = listing.finish("total: 3", &["note".to_owned()]).text;
+        let text = listing.finish(&"total: 3", &["note".to_owned()]).text;
         assert_eq!(text, "abc\ntotal: 3\ntruncated: showing the first 1\nnote");
     }
 }

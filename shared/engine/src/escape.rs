@@ -71,6 +71,44 @@ fn escaped(text: &str, is_special: impl Fn(char) -> bool) -> String {
     out
 }
 
+/// The text that [`markup`] or [`line()`] was given.
+///
+/// ```
+/// use cairn_engine::escape::{markup, unescape_markup};
+///
+/// assert_eq!(unescape_markup(&markup("<a>\n\\n")), "<a>\n\\n");
+/// ```
+pub fn unescape_markup(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['\\', '&']) {
+        out.push_str(&rest[..at]);
+        let (c, length) = unescaped(&rest[at..]).unwrap_or((char::from(rest.as_bytes()[at]), 1));
+        out.push(c);
+        rest = &rest[at + length..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The character whose escape `text` begins with, and the bytes that the escape takes.
+fn unescaped(text: &str) -> Option<(char, usize)> {
+    let short = [
+        ("\\\\", '\\'),
+        ("\\n", '\n'),
+        ("\\r", '\r'),
+        ("&amp;", '&'),
+        ("&lt;", '<'),
+        ("&gt;", '>'),
+    ];
+    if let Some((escape, c)) = short.iter().find(|(escape, _)| text.starts_with(escape)) {
+        return Some((*c, escape.len()));
+    }
+    let (digits, _) = text.strip_prefix("\\u{")?.split_once('}')?;
+    let c = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
+    Some((c, digits.len() + "\\u{}".len()))
+}
+
 /// `text` as a section under a heading. [`unescape_lines`] reverses it.
 ///
 /// ```

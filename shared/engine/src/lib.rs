@@ -17,6 +17,7 @@ pub mod dependencies;
 pub mod escape;
 pub mod event;
 pub mod failure;
+pub mod file_results;
 pub mod key;
 pub mod limits;
 pub mod message;

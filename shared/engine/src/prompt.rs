@@ -24,6 +24,9 @@ pub const CONTINUE: &str = "Continue with the step; call the `step` tool with co
 pub const CUT: &str = "Your last reply was cut because it was too long. Continue where it ends, in \
                        shorter pieces; tool calls that were not complete have not been made.";
 
+/// Ends a reminder that session memory has become empty.
+pub(crate) const EMPTIED: &str = "Session memory has changed. It is now:\n(empty)";
+
 /// Says what a layer of the system prompt is from now on.
 pub(crate) fn reminder(layer: &Layer) -> String {
     let what = match layer.kind {

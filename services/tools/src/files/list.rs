@@ -8,6 +8,7 @@ use crate::error::ToolError;
 use crate::text::Listing;
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
 use async_trait::async_trait;
+use cairn_engine::file_results::{FileKind, FileTotals, ListedFile};
 use globset::GlobBuilder;
 use serde_json::json;
 use std::ffi::OsStr;
@@ -120,33 +121,11 @@ impl Pattern {
     }
 }
 
-#[derive(Default)]
-struct Totals {
-    files: u64,
-    bytes: u64,
-    text: u64,
-    binary: u64,
-    unreadable: u64,
-}
-
-struct Look {
-    bytes: u64,
-    lines: Option<u64>,
-    kind: Kind,
-}
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Text,
-    Binary,
-    Unreadable,
-}
-
 fn list(folders: &Folders, request: &mut Request, stop: &Stop) -> Result<Output, ToolError> {
     let limits = &folders.limits;
     let Request { place, pattern, .. } = request;
     let mut listing = Listing::new(request.max, request.most_bytes);
-    let mut totals = Totals::default();
+    let mut totals = FileTotals::default();
     let mut budget = limits.total_bytes;
     let notes = walk(&folders.roots, place, limits, stop, &mut |found| {
         let is_asked_for = pattern
@@ -155,14 +134,14 @@ fn list(folders: &Folders, request: &mut Request, stop: &Stop) -> Result<Output,
         if !is_asked_for {
             return Ok(());
         }
-        let Some(look) = look(found, limits.file_bytes, &mut budget, stop)? else {
+        let Some(file) = look(found, limits.file_bytes, &mut budget, stop)? else {
             return Ok(());
         };
-        totals.add(&look);
-        listing.offer(|| look.line(&found.shown()));
+        count(&mut totals, &file);
+        listing.offer(|| file);
         Ok(())
     })?;
-    Ok(listing.finish(&totals.line(), &notes.lines(limits)))
+    Ok(listing.finish(&totals, &notes.lines(limits)))
 }
 
 /// Looks into a file; none if it has gone, is no file any more, or is not to be shown.
@@ -171,12 +150,12 @@ fn look(
     file_limit: u64,
     budget: &mut u64,
     stop: &Stop,
-) -> Result<Option<Look>, ToolError> {
+) -> Result<Option<ListedFile>, ToolError> {
     let (mut file, metadata) = match found.open() {
         Ok(opened) => opened,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         // Its size is not known either, but it is there.
-        Err(_) => return Ok(Some(Look::unreadable())),
+        Err(_) => return Ok(Some(unreadable(found))),
     };
     if !metadata.is_file() {
         return Ok(None);
@@ -196,7 +175,7 @@ fn look(
         let read = match reader.read(&mut buffer) {
             Ok(0) => break,
             Ok(read) => read,
-            Err(_) => return Ok(Some(Look::unreadable())),
+            Err(_) => return Ok(Some(unreadable(found))),
         };
         let part = &buffer[..read];
         *budget = budget.saturating_sub(read as u64);
@@ -205,54 +184,32 @@ fn look(
         last = part[read - 1];
     }
     lines += u64::from(last != b'\n');
-    Ok(Some(Look {
+    Ok(Some(ListedFile {
+        path: found.shown(),
         bytes,
         lines: (whole && !binary).then_some(lines),
-        kind: if binary { Kind::Binary } else { Kind::Text },
+        kind: match binary {
+            true => FileKind::Binary,
+            false => FileKind::Text,
+        },
     }))
 }
 
-impl Look {
-    fn unreadable() -> Self {
-        Self {
-            bytes: 0,
-            lines: None,
-            kind: Kind::Unreadable,
-        }
-    }
-
-    fn line(&self, path: &str) -> String {
-        let lines = self
-            .lines
-            .map_or_else(|| "-".to_owned(), |lines| lines.to_string());
-        let kind = match self.kind {
-            Kind::Text => "text",
-            Kind::Binary => "binary",
-            Kind::Unreadable => "unreadable",
-        };
-        format!("{path}\t{}\t{lines}\t{kind}", self.bytes)
+fn unreadable(found: &Found<'_>) -> ListedFile {
+    ListedFile {
+        path: found.shown(),
+        bytes: 0,
+        lines: None,
+        kind: FileKind::Unreadable,
     }
 }
 
-impl Totals {
-    fn add(&mut self, look: &Look) {
-        self.files += 1;
-        self.bytes += look.bytes;
-        *match look.kind {
-            Kind::Text => &mut self.text,
-            Kind::Binary => &mut self.binary,
-            Kind::Unreadable => &mut self.unreadable,
-        } += 1;
-    }
-
-    fn line(&self) -> String {
-        let line = format!(
-            "total: {} files, {} bytes, {} text, {} binary",
-            self.files, self.bytes, self.text, self.binary
-        );
-        match self.unreadable {
-            0 => line,
-            some => format!("{line}, {some} unreadable"),
-        }
-    }
+fn count(totals: &mut FileTotals, file: &ListedFile) {
+    totals.files += 1;
+    totals.bytes += file.bytes;
+    *match file.kind {
+        FileKind::Text => &mut totals.text,
+        FileKind::Binary => &mut totals.binary,
+        FileKind::Unreadable => &mut totals.unreadable,
+    } += 1;
 }

@@ -5,7 +5,9 @@ use super::{Arguments, Folders, Stop, blocking};
 use crate::error::ToolError;
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
 use async_trait::async_trait;
+use cairn_engine::file_results::Excerpt;
 use serde_json::json;
+use std::borrow::Cow;
 use std::io::Read;
 use std::sync::Arc;
 
@@ -179,16 +181,19 @@ impl Picker {
 }
 
 fn present(request: &Request, picker: &Picker, total: u64) -> Output {
-    let room = request
-        .most_bytes
-        .saturating_sub(FRAME + request.place.shown.len());
-    let mut body = String::new();
-    let mut shown_to = request.from.saturating_sub(1);
-    let mut lossy = false;
-    let mut pieces = picker
-        .kept
-        .split_inclusive(|byte| *byte == b'\n')
-        .peekable();
+    let shown = &request.place.shown;
+    let room = request.most_bytes.saturating_sub(FRAME + shown.len());
+    let mut excerpt = Excerpt {
+        path: shown.clone(),
+        first: if total == 0 { 0 } else { request.from },
+        total,
+        is_lossy: false,
+        lines: Vec::new(),
+        is_cut: false,
+    };
+    let (mut used, mut next) = (0, request.from);
+    let pieces = picker.kept.split_inclusive(|byte| *byte == b'\n');
+    let mut pieces = pieces.peekable();
     while let Some(piece) = pieces.next() {
         // The last piece may have been cut in the middle.
         let whole = !(picker.is_short() && pieces.peek().is_none());
@@ -197,37 +202,25 @@ fn present(request: &Request, picker: &Picker, total: u64) -> Output {
         } else {
             strip_part(piece)
         });
-        let line = format!("\n{}\t{text}", shown_to + 1);
-        let fits = whole && body.len() + line.len() <= room;
-        if !fits && !body.is_empty() {
+        // A line break, the number and a tab.
+        let frame = next.to_string().len() + 2;
+        let fits = whole && used + frame + text.len() <= room;
+        if !fits && !excerpt.lines.is_empty() {
             break;
         }
-        shown_to += 1;
-        lossy |= matches!(text, std::borrow::Cow::Owned(_));
-        if fits {
-            body.push_str(&line);
-        } else {
-            body.push_str(&line[..line.floor_char_boundary(room.saturating_sub(LINE_CUT.len()))]);
-            body.push_str(LINE_CUT);
+        next += 1;
+        excerpt.is_lossy |= matches!(text, Cow::Owned(_));
+        if !fits {
+            let room = room.saturating_sub(LINE_CUT.len() + frame);
+            let part = &text[..text.floor_char_boundary(room)];
+            excerpt.lines.push(format!("{part}{LINE_CUT}"));
             break;
         }
+        used += frame + text.len();
+        excerpt.lines.push(text.into_owned());
     }
-    let first = if total == 0 { 0 } else { request.from };
-    let mut text = format!(
-        "{} lines {first}-{shown_to} of {total}",
-        request.place.shown
-    );
-    if lossy {
-        text.push_str(" (not valid UTF-8: shown with replacement characters)");
-    }
-    text.push_str(&body);
-    if shown_to < request.to.min(total) {
-        text.push_str(&format!(
-            "\ntruncated: read on with from_line {}",
-            shown_to + 1
-        ));
-    }
-    Output::text(text)
+    excerpt.is_cut = next <= request.to.min(total);
+    Output::text(excerpt.to_string())
 }
 
 /// Without its line end, `\r\n` included.

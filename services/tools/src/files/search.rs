@@ -12,6 +12,7 @@ use crate::error::ToolError;
 use crate::text::{Listing, brief};
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
 use async_trait::async_trait;
+use cairn_engine::file_results::{MatchTotals, MatchedLine};
 use serde_json::json;
 use std::cell::OnceCell;
 use std::io::{self, Read};
@@ -124,11 +125,8 @@ struct Search<'a> {
     found: Matches,
     file_limit: u64,
     budget: u64,
-    searched: u64,
-    files: u64,
-    binary: u64,
-    large: u64,
-    unreadable: u64,
+    /// Its lines are counted in `found`.
+    totals: MatchTotals,
     unsearched: u64,
     piece: Vec<u8>,
 }
@@ -148,8 +146,11 @@ impl Matches {
             return;
         };
         self.lines += 1;
-        self.listing
-            .offer(|| format!("{path}:{number}:\t{}", excerpt(text)));
+        self.listing.offer(|| MatchedLine {
+            path: path.to_owned(),
+            line: number,
+            text: excerpt(text),
+        });
     }
 }
 
@@ -166,11 +167,7 @@ impl<'a> Search<'a> {
             },
             file_limit: limits.file_bytes,
             budget: limits.total_bytes,
-            searched: 0,
-            files: 0,
-            binary: 0,
-            large: 0,
-            unreadable: 0,
+            totals: MatchTotals::default(),
             unsearched: 0,
             piece: vec![0; PIECE],
         };
@@ -191,8 +188,8 @@ impl<'a> Search<'a> {
                 search.found.unknown
             ));
         }
-        let total = search.total();
-        Ok(search.found.listing.finish(&total, &lines))
+        search.totals.lines = search.found.lines;
+        Ok(search.found.listing.finish(&search.totals, &lines))
     }
 
     fn file(&mut self, found: &Found<'_>) -> Result<(), ToolError> {
@@ -201,7 +198,7 @@ impl<'a> Search<'a> {
             // It has gone, or is not to be shown after all.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(_) => {
-                self.unreadable += 1;
+                self.totals.unreadable += 1;
                 return Ok(());
             }
         };
@@ -209,7 +206,7 @@ impl<'a> Search<'a> {
             return Ok(());
         }
         if metadata.len() > self.file_limit {
-            self.large += 1;
+            self.totals.large += 1;
             return Ok(());
         }
         if metadata.len() > self.budget {
@@ -224,12 +221,12 @@ impl<'a> Search<'a> {
         let content = self.content(file.take(self.file_limit.min(self.budget)), found)?;
         match content {
             Content::Text => {
-                self.searched += 1;
-                self.files += u64::from(self.found.lines > before.1);
+                self.totals.searched += 1;
+                self.totals.files += u64::from(self.found.lines > before.1);
                 return Ok(());
             }
-            Content::Binary => self.binary += 1,
-            Content::Unreadable => self.unreadable += 1,
+            Content::Binary => self.totals.binary += 1,
+            Content::Unreadable => self.totals.unreadable += 1,
         }
         self.found.listing.rewind(before.0);
         (self.found.lines, self.found.unknown) = (before.1, before.2);
@@ -257,23 +254,6 @@ impl<'a> Search<'a> {
             }
             self.lines.piece(piece, &mut take)?;
         }
-    }
-
-    fn total(&self) -> String {
-        let mut total = format!(
-            "total: {} matching lines in {} files, {} files searched",
-            self.found.lines, self.files, self.searched
-        );
-        for (count, what) in [
-            (self.binary, "binary files skipped"),
-            (self.large, "files skipped as too large"),
-            (self.unreadable, "files skipped as unreadable"),
-        ] {
-            if count > 0 {
-                total.push_str(&format!(", {count} {what}"));
-            }
-        }
-        total
     }
 }
 

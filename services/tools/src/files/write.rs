@@ -11,6 +11,7 @@ use crate::gate::Permit;
 use crate::text::line_count;
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
 use async_trait::async_trait;
+use cairn_engine::file_results::Written;
 use cap_std::fs::{Dir, File, OpenOptions};
 use serde_json::json;
 use std::ffi::OsStr;
@@ -145,12 +146,12 @@ fn write(roots: &Roots, order: &Order, stop: &Stop) -> Result<Output, ToolError>
     order.permit.check()?;
     temporary.take_name(name).map_err(fault)?;
     sync(&parent).map_err(fault)?;
-    Ok(Output::text(format!(
-        "wrote {}: {} bytes, {} lines",
-        order.target.shown,
-        order.content.len(),
-        line_count(&order.content)
-    )))
+    let written = Written {
+        path: order.target.shown.clone(),
+        bytes: order.content.len() as u64,
+        lines: line_count(&order.content),
+    };
+    Ok(Output::text(written.to_string()))
 }
 
 /// Opens the folder of `path`, making what is missing of it. Every new folder is durable when this

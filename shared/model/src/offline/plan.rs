@@ -1,241 +1,81 @@
-//! Planning: from a goal to steps whose descriptions hold all that the rules need later.
+//! From a goal, an earlier plan and feedback to a plan.
 
-use super::query::{MAX_TERMS, Query};
-use super::refusal::is_about_plan;
-use super::task::Task;
+use super::ask::{Ask, quote};
+use super::step::REPORT;
+use super::words::has;
+use crate::prompt::PLAN_REPAIR;
 use cairn_engine::message::{Message, Role};
 use serde_json::{Value, json};
 
-/// The plan, as the JSON text of an answer, for the planning messages: the goal, then perhaps
-/// earlier plans with what a person said to them.
-pub(super) fn answer(messages: &[Message]) -> String {
-    let mut said = messages.iter().filter(|message| message.role == Role::User);
-    let goal = said.next().map_or_else(String::new, Message::text);
-    let goal = goal.trim();
-    let mut query = Query::parse(goal);
-    let mut extra = None;
-    for (at, message) in messages.iter().enumerate().skip(1) {
-        // What follows a text that is no plan is the parser's complaint, not a wish.
-        let after_plan = message.role == Role::User && is_plan(&messages[at - 1]);
-        if after_plan {
-            extra = revise(&mut query, &without_json(&message.text())).or(extra);
+const REMOVALS: &str = "without drop remove except skip ignore forget leave not don't no";
+
+/// The plan as JSON text, for the planner's messages: a goal, then perhaps a plan with feedback on it.
+pub(super) fn plan(messages: &[Message]) -> String {
+    let (mut ask, mut is_planned) = (None, false);
+    for message in messages {
+        let text = message.text();
+        match (message.role, &mut ask) {
+            (Role::User, None) => ask = Some(Ask::parse(&text)),
+            (Role::User, Some(ask)) if is_planned => revise(ask, &text),
+            (Role::Assistant, ask) => {
+                let planned = read_plan(&text);
+                is_planned = planned.is_some();
+                *ask = planned.or(ask.take());
+            }
+            _ => {}
         }
     }
-    let mut steps = tasks(&query);
-    steps.extend(extra.map(|reason| Task::Refuse(reason.into())));
-    let steps: Vec<Value> = steps
-        .iter()
-        .map(|task| json!({"title": task.title(), "description": task.description()}))
-        .collect();
-    format!("{:#}", json!({"steps": steps}))
+    format!("{:#}", json!({"steps": steps(&ask.unwrap_or_default())}))
 }
 
-fn tasks(query: &Query) -> Vec<Task> {
-    if let Some(reason) = query.refusal {
-        return vec![Task::Refuse(reason.into())];
+/// Each description has all that its step needs, because a step sees nothing else of the plan.
+fn steps(ask: &Ask) -> Vec<Value> {
+    let (place, output) = (ask.place(), ask.output.as_deref().unwrap_or(REPORT));
+    let step = |title: &str, text: String| json!({"title": title, "description": text});
+    let survey = match ask.path.as_str() {
+        "" => "Survey the workspace".to_owned(),
+        path => format!("Survey {path}"),
+    };
+    let mut steps = vec![step(
+        &survey,
+        format!("List the files {place} and count them."),
+    )];
+    for term in ask.terms.iter().map(|term| quote(term)) {
+        let text = format!("Search the files {place} for {term}, and read around what is found.");
+        steps.push(step(&format!("Search for {term}"), text));
     }
-    let (scope, terms) = (&query.scope, &query.terms);
-    let mut tasks = vec![Task::Survey(scope.clone())];
-    for term in terms {
-        tasks.push(Task::Search {
-            scope: scope.clone(),
-            term: term.clone(),
-        });
+    if ask.terms.is_empty() {
+        let text = format!("Read how the files {place} begin.");
+        steps.push(step("Read how the files begin", text));
     }
-    if terms.is_empty() {
-        tasks.push(Task::Outline(scope.clone()));
-    } else {
-        tasks.push(Task::Read {
-            scope: scope.clone(),
-            terms: terms.clone(),
-        });
-    }
-    if terms.len() > 1 {
-        tasks.push(Task::Compare {
-            scope: scope.clone(),
-            terms: terms.clone(),
-        });
-    }
-    tasks.push(Task::Report {
-        scope: scope.clone(),
-        terms: terms.clone(),
-        left_out: query.left_out.clone(),
-    });
-    tasks
+    let text = format!("Write what was found to {output}.");
+    steps.push(step("Write the report", text));
+    steps
 }
 
-fn is_plan(message: &Message) -> bool {
-    let steps = json_in(&message.text()).and_then(|(_, value)| value.get("steps").cloned());
-    message.role == Role::Assistant
-        && steps.is_some_and(|steps| steps.as_array().is_some_and(|steps| !steps.is_empty()))
+/// What the steps of a plan ask for.
+fn read_plan(text: &str) -> Option<Ask> {
+    let plan: Value = serde_json::from_str(text).ok()?;
+    let mut ask = Ask::default();
+    for step in plan["steps"].as_array()? {
+        ask.add(Ask::parse(step["description"].as_str().unwrap_or_default()));
+    }
+    Some(ask)
 }
 
-/// The first JSON object in `text`, with the bytes that it takes.
-fn json_in(text: &str) -> Option<(std::ops::Range<usize>, Value)> {
-    let starts = text.match_indices('{').take(20);
-    starts.map(|(start, _)| start).find_map(|start| {
-        let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>();
-        let value = values.next()?.ok()?;
-        Some((start..start + values.byte_offset(), value))
-    })
-}
-
-/// `text` without JSON objects: a plan that is shown beside a wish is no part of it.
-fn without_json(text: &str) -> String {
-    let mut plain = text.to_owned();
-    while let Some((range, _)) = json_in(&plain) {
-        plain.replace_range(range, "\n");
+/// Feedback adds words, removes words, or names another folder or file.
+fn revise(ask: &mut Ask, feedback: &str) {
+    // What the planner reports about a plan that it cannot read is no feedback.
+    let repair = PLAN_REPAIR.split('{').next().unwrap_or(PLAN_REPAIR);
+    if feedback.starts_with(repair) {
+        return;
     }
-    plain.replace("```json", "").replace("```", "")
-}
-
-const REMOVALS: [&str; 13] = [
-    "without", "drop", "remove", "except", "skip", "ignore", "not", "don't", "no", "forget",
-    "不要", "去掉", "删除",
-];
-
-/// Changes what is asked for by what a person said to the plan: further terms, fewer terms, another
-/// folder. What the words ask for beyond the rules is returned.
-fn revise(query: &mut Query, change: &str) -> Option<&'static str> {
-    let lower = change.to_lowercase();
-    let removes = REMOVALS.iter().any(|word| match word.is_ascii() {
-        true => lower
-            .split(|c: char| !c.is_alphanumeric() && c != '\'')
-            .any(|w| w == *word),
-        false => lower.contains(word),
-    });
-    let new = Query::parse(change);
-    let dropped: Vec<String> = new.terms.iter().map(|term| term.to_lowercase()).collect();
-    if removes
-        && query
-            .terms
-            .iter()
-            .any(|term| dropped.contains(&term.to_lowercase()))
-    {
-        query
-            .terms
-            .retain(|term| !dropped.contains(&term.to_lowercase()));
-        return None;
+    let mut change = Ask::parse(feedback);
+    let lower = feedback.to_lowercase();
+    let mut words = lower.split(|c: char| !c.is_alphanumeric() && c != '\'');
+    if words.any(|word| has(REMOVALS, word)) {
+        ask.terms.retain(|term| !change.has_term(term));
+        change.terms.clear();
     }
-    if let Some(reason) = new.refusal.filter(|reason| !is_about_plan(reason)) {
-        return Some(reason);
-    }
-    if new.scope.path != "." {
-        query.scope.path = new.scope.path;
-    }
-    if !new.scope.only.is_empty() {
-        query.scope.only = new.scope.only;
-    }
-    for term in new.terms {
-        let known = query
-            .terms
-            .iter()
-            .any(|t| t.to_lowercase() == term.to_lowercase());
-        match known {
-            true => {}
-            false if query.terms.len() < MAX_TERMS => query.terms.push(term),
-            false => query.left_out.push(term),
-        }
-    }
-    None
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SYSTEM: &str = "Plan.\n\nWorkspace: /w\n\nTools: list_files \"x\", read_file";
-
-    fn titles(messages: &[Message]) -> Vec<String> {
-        let plan: Value = serde_json::from_str(&answer(messages)).unwrap();
-        let steps = plan["steps"].as_array().unwrap();
-        steps
-            .iter()
-            .map(|step| step["title"].as_str().unwrap().to_owned())
-            .collect()
-    }
-
-    fn goal(goal: &str) -> Vec<Message> {
-        vec![Message::system(SYSTEM), Message::user(goal)]
-    }
-
-    #[test]
-    fn a_goal_becomes_a_plan() {
-        assert_eq!(
-            titles(&goal("Which files under docs mention Redis?")),
-            [
-                "Survey docs",
-                "Search for \"Redis\"",
-                "Read the matches",
-                "Write the report"
-            ]
-        );
-        assert_eq!(
-            titles(&goal("比较“甲方”和“乙方”")),
-            [
-                "Survey the workspace",
-                "Search for \"甲方\"",
-                "Search for \"乙方\"",
-                "Read the matches",
-                "Compare",
-                "Write the report"
-            ]
-        );
-        assert_eq!(
-            titles(&goal("Summarize this project")),
-            [
-                "Survey the workspace",
-                "Read how the files begin",
-                "Write the report"
-            ]
-        );
-        assert_eq!(
-            titles(&goal("Run cargo test")),
-            ["Say what cannot be rehearsed"]
-        );
-    }
-
-    #[test]
-    fn a_goal_may_have_blank_lines() {
-        assert_eq!(
-            titles(&goal("Look for these:\n\n\"Redis\"\n\n\"SQLite\"")).len(),
-            6
-        );
-        // Whatever a paragraph begins with, it is a part of the goal.
-        assert_eq!(
-            titles(&goal("Look for these:\n\nTools: \"Redis\""))[1],
-            "Search for \"Redis\""
-        );
-    }
-
-    #[test]
-    fn a_change_changes_the_plan_from_where_it_must() {
-        let mut messages = goal("Find \"Redis\"");
-        let first = titles(&messages);
-        messages.push(Message::assistant(answer(&messages), vec![]));
-        messages.push(Message::user(
-            "Also search for \"Valkey\", please. Current plan: {\"a\":\"b\"}",
-        ));
-        let second = titles(&messages);
-        assert_eq!(second[..2], first[..2]);
-        assert_eq!(second[2], "Search for \"Valkey\"");
-        messages.push(Message::assistant(answer(&messages), vec![]));
-        messages.push(Message::user("drop \"Redis\""));
-        assert_eq!(titles(&messages)[1], "Search for \"Valkey\"");
-        messages.push(Message::assistant(answer(&messages), vec![]));
-        messages.push(Message::user("and run the tests"));
-        assert_eq!(
-            titles(&messages).last().unwrap(),
-            "Say what cannot be rehearsed"
-        );
-    }
-
-    #[test]
-    fn a_complaint_about_a_bad_answer_is_no_change() {
-        let mut messages = goal("Find \"Redis\"");
-        let plan = titles(&messages);
-        messages.push(Message::assistant("no plan", vec![]));
-        messages.push(Message::user("the plan is not JSON: missing 'steps' array"));
-        assert_eq!(titles(&messages), plan);
-    }
+    ask.add(change);
 }

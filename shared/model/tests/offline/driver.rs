@@ -1,213 +1,134 @@
-//! Plays the owner and the tools for an offline model: plans, carries out every step, keeps notes and
-//! sub-goals as the runtime does, and answers file tools by plain `std::fs`.
+//! Plays the owner and the tools for an offline model: it plans, carries out every step, and keeps
+//! notes and sub-goals as the runtime does.
 
 use crate::tools;
 use cairn_engine::escape;
 use cairn_engine::message::{Message, ToolCall};
 use cairn_model::offline::Offline;
+use cairn_model::prompt::PLANNING;
 use cairn_model::{ChatRequest, Model, OfferedTool};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-/// Tool turns after which an attempt fails.
+/// Tool turns after which the runtime ends an attempt.
 const MAX_TURNS: usize = 10;
-
-/// Tool turns that a step of an offline model takes at most.
-const EXPECTED_TURNS: usize = 8;
 
 /// Bytes of notes that a step may have.
 const MAX_NOTES: usize = 16 * 1024;
 
-type Fault = Box<dyn Fn(&str, &Value) -> Option<String>>;
+/// Which calls fail, and how.
+pub(crate) type Fault = fn(&str, &Value) -> Option<String>;
 
-/// A workspace and how its tools behave.
-pub(crate) struct Stage {
-    pub root: PathBuf,
-    /// Bytes of a tool's result.
-    pub output_limit: usize,
-    /// What fails, with which error.
-    pub fault: Fault,
-}
+/// Title and description.
+pub(crate) type Step = (String, String);
 
 /// A step as it went.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Played {
-    pub title: String,
     pub summary: String,
     pub notes: String,
     /// The attempt's messages, from the system prompt on.
     pub messages: Vec<Message>,
-    /// Sub-goals in the order in which they were completed.
-    pub sub_goals: Vec<String>,
-    /// The files that were read, each with the sub-goal that was in focus when the reply came.
-    pub reads: Vec<(Option<String>, String)>,
-    pub turns: usize,
 }
 
-/// A run as it went.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Run {
-    pub goal: String,
-    pub steps: Vec<Played>,
-    pub report: Option<String>,
-}
-
-impl Run {
-    /// The answer that a person is shown.
-    pub(crate) fn answer(&self) -> &str {
-        &self.steps.last().unwrap().summary
-    }
-
-    pub(crate) fn titles(&self) -> Vec<&str> {
-        self.steps.iter().map(|step| step.title.as_str()).collect()
-    }
-
-    pub(crate) fn report(&self) -> &str {
-        self.report.as_deref().unwrap()
+impl Played {
+    /// The names of the tools that were called, in order.
+    pub(crate) fn calls(&self) -> Vec<&str> {
+        let calls = self.messages.iter().flat_map(Message::calls);
+        calls.map(|call| call.name.as_str()).collect()
     }
 }
 
-pub(crate) fn offered() -> Vec<OfferedTool> {
-    [
-        "list_files",
-        "read_file",
-        "scratchpad",
-        "search_files",
-        "step",
-        "write_file",
-    ]
-    .map(|name| OfferedTool {
-        name: name.into(),
+pub(crate) fn offered(names: &[&str]) -> Vec<OfferedTool> {
+    let tool = |name: &&str| OfferedTool {
+        name: (*name).to_owned(),
         description: String::new(),
         parameters: json!({"type": "object"}),
-    })
-    .to_vec()
+    };
+    names.iter().map(tool).collect()
 }
 
-/// Asks twice: the reply is a pure function of the messages.
+pub(crate) const FILES: [&str; 4] = ["list_files", "read_file", "search_files", "write_file"];
+
+pub(crate) fn tools_of_a_step() -> Vec<OfferedTool> {
+    offered(&[&FILES[..], &["scratchpad", "step"]].concat())
+}
+
+/// Asks twice: a reply follows from the request alone.
 pub(crate) fn ask(messages: &[Message], tools: Vec<OfferedTool>) -> Message {
     let request = ChatRequest {
         messages: messages.to_vec(),
         tools: tools.into(),
         ..ChatRequest::default()
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = runtime.unwrap();
     let model = Offline::new(Duration::ZERO);
     let first = runtime.block_on(model.chat(&request)).unwrap();
-    let second = runtime
-        .block_on(Offline::new(Duration::ZERO).chat(&request))
-        .unwrap();
-    assert_eq!(first, second);
+    assert_eq!(first, runtime.block_on(model.chat(&request)).unwrap());
     assert_eq!(first.usage.model_calls, 1);
-    assert_eq!(
-        (first.usage.cost_nano_usd, first.usage.input_tokens),
-        (0, 0)
-    );
     first.message
 }
 
-/// The steps of the plan for a goal: title and description.
-pub(crate) fn plan(goal: &str) -> Vec<(String, String)> {
-    let system = "Plan.\n\nWorkspace: the current folder. \"quoted words\" here are no terms.\n\n\
-                  Tools: list_files, read_file, search_files, write_file";
-    let messages = [Message::system(system), Message::user(goal)];
-    let reply = ask(&messages, vec![]);
+/// The plan for these messages after the system prompt.
+pub(crate) fn plan_for(messages: &[Message]) -> (String, Vec<Step>) {
+    let system = Message::system(format!("{PLANNING}\n\nWorkspace: \"quoted\" words"));
+    let reply = ask(&[&[system], messages].concat(), vec![]);
     assert!(reply.calls().next().is_none());
     let plan: Value = serde_json::from_str(&reply.text()).unwrap();
     let text = |step: &Value, field: &str| step[field].as_str().unwrap().to_owned();
     let steps = plan["steps"].as_array().unwrap().iter();
-    steps
-        .map(|step| (text(step, "title"), text(step, "description")))
-        .collect()
+    let steps = steps.map(|step| (text(step, "title"), text(step, "description")));
+    (reply.text(), steps.collect())
 }
 
-impl Stage {
-    pub(crate) fn new(root: &Path) -> Self {
-        Self {
-            root: root.to_owned(),
-            output_limit: usize::MAX,
-            fault: Box::new(|_, _| None),
-        }
-    }
+/// Plans and carries out every step.
+pub(crate) fn run(root: &Path, goal: &str) -> Vec<Played> {
+    let (_, plan) = plan_for(&[Message::user(goal)]);
+    run_plan(root, goal, &plan, |_, _| None)
+}
 
-    /// Plans and carries out every step.
-    pub(crate) fn run(&self, goal: &str) -> Run {
-        self.run_plan(goal, &plan(goal))
+pub(crate) fn run_plan(root: &Path, goal: &str, plan: &[Step], fault: Fault) -> Vec<Played> {
+    let mut done: Vec<Played> = Vec::new();
+    for at in 0..plan.len() {
+        let context = context(goal, plan, at, &done);
+        let messages = vec![Message::system("Carry out."), Message::user(context)];
+        done.push(play(root, messages, fault));
     }
+    done
+}
 
-    pub(crate) fn run_plan(&self, goal: &str, plan: &[(String, String)]) -> Run {
-        let mut steps: Vec<Played> = Vec::new();
-        for at in 0..plan.len() {
-            let messages = vec![
-                Message::system("Carry out."),
-                Message::user(context(goal, plan, at, &steps)),
-            ];
-            let played = self.play(&plan[at].0, messages);
-            assert!(
-                played.turns <= EXPECTED_TURNS,
-                "{}: {} turns",
-                played.title,
-                played.turns
-            );
-            steps.push(played);
-        }
-        Run {
-            goal: goal.to_owned(),
-            steps,
-            report: std::fs::read_to_string(self.root.join("cairn-out/report.md")).ok(),
-        }
+/// Carries an attempt to its end, from wherever its messages are.
+pub(crate) fn play(root: &Path, mut messages: Vec<Message>, fault: Fault) -> Played {
+    let mut owner = Owner {
+        fault,
+        ..Owner::of(root)
+    };
+    owner.take_up(&mut messages);
+    while owner.ended.is_none() {
+        assert!(owner.turns < MAX_TURNS, "no end: {messages:#?}");
+        let reply = ask(&messages, tools_of_a_step());
+        let results = owner.answer(&reply, &[]);
+        messages.push(reply);
+        messages.extend(results);
     }
-
-    /// Carries an attempt to its end, from wherever its messages stand.
-    pub(crate) fn play(&self, title: &str, messages: Vec<Message>) -> Played {
-        let mut owner = Owner::default();
-        let mut messages = owner.replay(self, messages);
-        for _ in owner.turns..=MAX_TURNS {
-            if let Some(summary) = owner.ended {
-                return Played {
-                    title: title.to_owned(),
-                    summary,
-                    notes: owner.notes,
-                    messages,
-                    sub_goals: owner.completed,
-                    reads: owner.reads,
-                    turns: owner.turns,
-                };
-            }
-            let reply = ask(&messages, offered());
-            messages.push(reply.clone());
-            messages.extend(owner.answer(self, &reply, &[]));
-        }
-        panic!("{title} did not end in {MAX_TURNS} turns: {messages:#?}");
+    Played {
+        summary: owner.ended.unwrap(),
+        notes: owner.notes,
+        messages,
     }
 }
 
-/// The step context, in the runtime's layout.
-fn context(goal: &str, plan: &[(String, String)], at: usize, done: &[Played]) -> String {
-    let overview: Vec<String> = plan
-        .iter()
-        .enumerate()
-        .map(|(index, (title, _))| {
-            let mark = match index.cmp(&at) {
-                std::cmp::Ordering::Less => " done",
-                std::cmp::Ordering::Equal => " >> current",
-                std::cmp::Ordering::Greater => "",
-            };
-            format!("{}. {title}{mark}", index + 1)
-        })
-        .collect();
+/// The step context in the runtime's layout.
+fn context(goal: &str, plan: &[Step], at: usize, done: &[Played]) -> String {
     let (title, description) = &plan[at];
+    let (goal, title) = (escape::lines(goal), escape::line(title));
+    let description = escape::lines(description);
+    let step = at + 1;
     let mut text = format!(
-        "## Requirement\n{}\n\n## Plan overview\n{}\n\n## Current step (step {})\n\
-         Title: {}\nDescription: {}",
-        escape::lines(goal),
-        overview.join("\n"),
-        at + 1,
-        escape::line(title),
-        escape::lines(description),
+        "## Requirement\n{goal}\n\n## Plan overview\n1. Survey\n\n## Current step (step {step})\n\
+         Title: {title}\nDescription: {description}"
     );
     if !done.is_empty() {
         text += "\n\n## Summaries of finished steps";
@@ -215,11 +136,8 @@ fn context(goal: &str, plan: &[(String, String)], at: usize, done: &[Played]) ->
     for (index, step) in done.iter().enumerate() {
         text += &format!("\n- Step {}: {}", index + 1, escape::entry(&step.summary));
     }
-    let notes: Vec<String> = done
-        .iter()
-        .map(|step| escape::lines(&step.notes))
-        .filter(|notes| !notes.is_empty())
-        .collect();
+    let notes = done.iter().map(|step| escape::lines(&step.notes));
+    let notes: Vec<String> = notes.filter(|notes| !notes.is_empty()).collect();
     if !notes.is_empty() {
         text += &format!("\n\n## Scratchpad\n{}", notes.join("\n"));
     }
@@ -227,116 +145,110 @@ fn context(goal: &str, plan: &[(String, String)], at: usize, done: &[Played]) ->
 }
 
 /// What the owner keeps of an attempt.
-#[derive(Default)]
-struct Owner {
+struct Owner<'a> {
+    root: &'a Path,
+    fault: Fault,
     notes: String,
     open: Vec<String>,
     focus: Option<String>,
-    completed: Vec<String>,
-    reads: Vec<(Option<String>, String)>,
     ended: Option<String>,
     ids: Vec<String>,
     turns: usize,
 }
 
-impl Owner {
-    /// Goes through the messages of an attempt that was broken off, and makes the calls of the
-    /// last reply that have no result.
-    fn replay(&mut self, stage: &Stage, mut messages: Vec<Message>) -> Vec<Message> {
-        let replies: Vec<usize> = (0..messages.len())
-            .filter(|at| messages[*at].calls().next().is_some())
-            .collect();
-        for at in replies {
-            let reply = messages[at].clone();
-            let next = messages[at + 1..]
-                .iter()
-                .position(|m| m.results().next().is_none());
-            let end = next.map_or(messages.len(), |offset| at + 1 + offset);
-            let known = messages[at + 1..end].to_vec();
-            let results = self.answer(stage, &reply, &known);
-            messages.splice(at + 1..end, results);
+impl<'a> Owner<'a> {
+    fn of(root: &'a Path) -> Self {
+        Self {
+            root,
+            fault: |_, _| None,
+            notes: String::new(),
+            open: Vec::new(),
+            focus: None,
+            ended: None,
+            ids: Vec::new(),
+            turns: 0,
         }
-        messages
+    }
+
+    /// Goes through the messages of an attempt that was cut, and makes the calls that have no result.
+    fn take_up(&mut self, messages: &mut Vec<Message>) {
+        let is_reply = |at: &usize| messages[*at].calls().next().is_some();
+        let replies: Vec<usize> = (0..messages.len()).filter(is_reply).collect();
+        for at in replies {
+            let results = messages[at + 1..].iter();
+            let results = results.take_while(|it| it.results().next().is_some());
+            let known: Vec<Message> = results.cloned().collect();
+            let reply = messages[at].clone();
+            let all = self.answer(&reply, &known);
+            messages.splice(at + 1..at + 1 + known.len(), all);
+        }
     }
 
     /// Answers the calls of a reply; results that are known already are kept.
-    fn answer(&mut self, stage: &Stage, reply: &Message, known: &[Message]) -> Vec<Message> {
+    fn answer(&mut self, reply: &Message, known: &[Message]) -> Vec<Message> {
         self.turns += 1;
         assert!(
             reply.calls().next().is_some(),
-            "text alone ends nothing: {}",
-            reply.text()
+            "text ends no step: {reply:?}"
         );
         let mut results = Vec::new();
-        let focus = self.focus.clone();
         for call in reply.calls() {
-            if call.name == "read_file" {
-                let arguments: Value = serde_json::from_str(&call.arguments).unwrap();
-                let path = arguments["path"].as_str().unwrap();
-                self.reads.push((focus.clone(), path.to_owned()));
-            }
             assert!(!self.ids.contains(&call.id), "{} twice", call.id);
             self.ids.push(call.id.clone());
-            let answer = self.call(stage, call);
-            let is_known = |message: &&Message| message.results().any(|it| it.call_id == call.id);
-            let known = known.iter().find(is_known);
-            results.push(known.cloned().unwrap_or_else(|| match answer {
-                Ok(text) => Message::tool(&call.id, text, false),
-                Err(text) => Message::tool(&call.id, text, true),
-            }));
+            let answer = self.call(call);
+            let is_it = |message: &&Message| message.results().any(|it| it.call_id == call.id);
+            results.push(
+                known
+                    .iter()
+                    .find(is_it)
+                    .cloned()
+                    .unwrap_or_else(|| match answer {
+                        Ok(text) => Message::tool(&call.id, text, false),
+                        Err(text) => Message::tool(&call.id, text, true),
+                    }),
+            );
         }
         results
     }
 
-    fn call(&mut self, stage: &Stage, call: &ToolCall) -> Result<String, String> {
+    fn call(&mut self, call: &ToolCall) -> Result<String, String> {
         let arguments: Value = serde_json::from_str(&call.arguments).unwrap();
-        if let Some(error) = (stage.fault)(&call.name, &arguments) {
+        if let Some(error) = (self.fault)(&call.name, &arguments) {
             return Err(error);
         }
         match call.name.as_str() {
-            "step" => self.step(&arguments),
+            "step" => {
+                self.step(&arguments);
+                Ok("done".to_owned())
+            }
             "scratchpad" => {
                 assert_eq!(arguments["mode"], "replace");
-                let text = arguments["text"].as_str().unwrap();
-                assert!(text.len() <= MAX_NOTES, "{} bytes of notes", text.len());
-                self.notes = text.to_owned();
-                Ok(format!("notes: {} bytes", text.len()))
+                self.notes = arguments["text"].as_str().unwrap().to_owned();
+                assert!(self.notes.len() <= MAX_NOTES, "{}", self.notes.len());
+                Ok("noted".to_owned())
             }
-            name => tools::call(&stage.root, stage.output_limit, name, &arguments),
+            name => tools::call(self.root, name, &arguments),
         }
     }
 
-    fn step(&mut self, arguments: &Value) -> Result<String, String> {
-        if let Some(plan) = arguments["plan"].as_array() {
-            let goals: Vec<String> = plan
-                .iter()
-                .map(|g| g.as_str().unwrap().to_owned())
-                .collect();
-            assert!(goals.iter().all(|goal| !self.open.contains(goal)));
-            self.open.extend(goals);
+    fn step(&mut self, arguments: &Value) {
+        for goal in arguments["plan"].as_array().into_iter().flatten() {
+            self.open.push(goal.as_str().unwrap().to_owned());
         }
         if arguments["complete"] == json!(true) {
             let summary = arguments["summary"].as_str().unwrap();
             assert!(!summary.trim().is_empty());
             match self.focus.take() {
-                Some(goal) => {
-                    self.open.retain(|open| *open != goal);
-                    self.completed.push(goal);
-                }
+                Some(goal) => self.open.retain(|open| *open != goal),
                 None => {
-                    assert!(self.open.is_empty(), "open sub-goals: {:?}", self.open);
-                    assert!(arguments.get("focus").is_none());
+                    assert!(self.open.is_empty(), "open: {:?}", self.open);
                     self.ended = Some(summary.to_owned());
                 }
             }
         }
         if let Some(focus) = arguments["focus"].as_str() {
-            assert!(
-                self.open.iter().any(|open| open == focus),
-                "no sub-goal {focus}"
-            );
+            assert!(self.open.iter().any(|open| open == focus), "{focus}");
             self.focus = Some(focus.to_owned());
         }
-        Ok("done".to_owned())
     }
 }

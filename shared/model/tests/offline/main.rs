@@ -1,23 +1,14 @@
-//! The offline model from a goal to a report, over unlike folders; every statement of a report
-//! is counted anew.
+//! The offline model from a goal to a report, in conversations, and from any cut of an attempt.
 
 #[cfg(test)]
-mod adversarial;
-#[cfg(test)]
-mod answer;
+mod conversations;
 #[cfg(test)]
 mod driver;
 #[cfg(test)]
-mod folder;
-#[cfg(test)]
-mod folders;
-#[cfg(test)]
-mod line;
-#[cfg(test)]
 mod model;
 #[cfg(test)]
-mod recount;
+mod plans;
 #[cfg(test)]
-mod resume;
+mod runs;
 #[cfg(test)]
 mod tools;
