@@ -146,16 +146,16 @@ pub enum Command {
 const EXAMPLES: &str = "\
 Examples:
   cairn run \"Which files under docs mention Redis?\"   plan it, do it, watch it
-  cairn run --pace 400ms \"Survey this folder\"         slow enough to follow, kill and resume
+  cairn run --pace 800ms \"Survey this folder\"         slow enough to follow, kill and resume
   cairn resume                                        go on after a crash or Ctrl-C
   cairn run --plan plan.json                          carry out a plan of your own
   cairn tree                                          what happened in the latest session
   cairn feedback \"Leave the drafts out\"               another plan; what holds is kept
   cairn serve                                         gRPC for other programs
 
-Without a key a rule-based offline model takes the place of a language model. For a real one set
-OPENAI_API_KEY or ANTHROPIC_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL …), or describe models in
-cairn.toml.
+Without a key, an offline model follows fixed rules in place of a language model. For a real one,
+set OPENAI_API_KEY or ANTHROPIC_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL …), or describe models
+in cairn.toml.
 
 Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 3 a run waits for a person,
 130 interrupted.";

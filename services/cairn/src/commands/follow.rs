@@ -270,8 +270,8 @@ fn header(client: &Client<'_>, what: &Following) -> Vec<String> {
         });
     } else if config.default_model() == OFFLINE {
         lines.push(
-            "offline: rule-based, offline, no language model. Set OPENAI_API_KEY or --model for a \
-             real one."
+            "offline model: it follows fixed rules. For a language model, set OPENAI_API_KEY or \
+             --model."
                 .to_owned(),
         );
     }

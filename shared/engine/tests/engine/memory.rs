@@ -1,9 +1,10 @@
 //! Session memory: as the text of a system prompt, and when it is full.
 
 use crate::world::{World, chain, model_step, tool_call};
+use cairn_engine::conversation::{Conversation, Layer, LayerKind, Op};
 use cairn_engine::event::{self, Event, EventKind};
 use cairn_engine::limits::{MAX_MEMORY_BYTES, MAX_MEMORY_VALUE};
-use cairn_engine::prompt::memory::snapshot;
+use cairn_engine::prompt::memory::{read, snapshot};
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +56,22 @@ fn different_entries_are_different_texts() {
     assert!(texts.contains("<session-context>\nk:\\u{20}a: b\n</session-context>"));
 }
 
+#[test]
+fn a_reminder_tells_that_nothing_is_left() {
+    let mut conversation = Conversation::default();
+    for (memory, count) in [(text(&[("k", "v")]), 1), (String::new(), 0)] {
+        let layer = Layer {
+            kind: LayerKind::Memory,
+            text: memory,
+        };
+        conversation.apply(Op::Remind(layer)).unwrap();
+        let messages = conversation.messages();
+        let entries = read(&messages.last().unwrap().text());
+        assert_eq!(entries.map(|entries| entries.len()), Some(count));
+    }
+    assert_eq!(read("# Step"), None);
+}
+
 /// Texts in which escapes and what is escaped are frequent.
 fn tricky() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
@@ -65,11 +82,12 @@ fn tricky() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn two_texts_are_the_same_only_if_their_entries_are(
-        one in (tricky(), tricky()), other in (tricky(), tricky())
+    fn entries_are_read_back_as_they_were_written(
+        one in (tricky(), tricky()), other in (any::<String>(), any::<String>())
     ) {
-        let written = |(key, value): &(String, String)| text(&[(key, value)]);
-        prop_assert_eq!(one == other, written(&one) == written(&other));
+        let entries = BTreeMap::from([one, other]);
+        let text = format!("# Step\n\n{}\n", snapshot(&entries));
+        prop_assert_eq!(read(&text), Some(entries.into_iter().collect()));
     }
 
     #[test]
