@@ -19,12 +19,13 @@ const REQUESTS: &str = "what what's which who where when why how is are do does 
 
 /// The index of the message to answer: the last one in which a person says something.
 pub(super) fn question_at(messages: &[Message]) -> usize {
-    let is_question = |it: &Message| it.role == Role::User && !said(it).trim().is_empty();
+    let is_question =
+        |it: &Message| it.role == Role::User && !without_reminders(it).trim().is_empty();
     messages.iter().rposition(is_question).unwrap_or_default()
 }
 
 /// A message without the reminders that Cairn adds.
-fn said(message: &Message) -> String {
+fn without_reminders(message: &Message) -> String {
     let mut text = message.text();
     text.truncate(text.find("<system-reminder>").unwrap_or(text.len()));
     text
@@ -32,7 +33,7 @@ fn said(message: &Message) -> String {
 
 /// The answer to the message at `at`, or the calls that it needs first.
 pub(super) fn answer(desk: &Desk<'_>, messages: &[Message], at: usize) -> Result<String, Reply> {
-    let question = messages.get(at).map(said).unwrap_or_default();
+    let question = messages.get(at).map(without_reminders).unwrap_or_default();
     let lower = question.to_lowercase();
     let words: Vec<&str> = lower.split(|c: char| !c.is_alphanumeric()).collect();
     let asks = |list: &str| words.iter().any(|word| has(list, word));
@@ -41,7 +42,7 @@ pub(super) fn answer(desk: &Desk<'_>, messages: &[Message], at: usize) -> Result
     parts.extend(remembered(messages, &ask, asks("memory remember")));
     let is_past = asks("said say asked told earlier before previous previously");
     let speaker = [Role::User, Role::Assistant][usize::from(is_past && asks("you"))];
-    parts.extend(said_before(&messages[..at], speaker, &ask, is_past));
+    parts.extend(recalled(&messages[..at], speaker, &ask, is_past));
     // What a person asks about themselves is not in files, if it was found elsewhere.
     let is_personal = asks("my i me we our you") && !parts.is_empty();
     let names_files = !ask.path.is_empty() || asks("file files folder workspace project");
@@ -51,13 +52,9 @@ pub(super) fn answer(desk: &Desk<'_>, messages: &[Message], at: usize) -> Result
         let lines = found.notes.lines().filter(|line| line.starts_with("    "));
         let lines: Vec<&str> = lines.take(MAX_LINES).collect();
         let begin = ["", "I found nothing. "][usize::from(lines.is_empty())];
+        let text = format!("{begin}{}\n\n{}", found.summary, lines.join("\n"));
         if !lines.is_empty() || parts.is_empty() {
-            let lines = lines.join("\n");
-            parts.push(
-                format!("{begin}{}\n\n{lines}", found.summary)
-                    .trim_end()
-                    .to_owned(),
-            );
+            parts.push(text.trim_end().to_owned());
         }
     } else if parts.is_empty() && !ask.terms.is_empty() {
         parts.push(format!("I found nothing about {}.", ask.quoted_terms()));
@@ -70,8 +67,8 @@ pub(super) fn answer(desk: &Desk<'_>, messages: &[Message], at: usize) -> Result
 
 /// The entries of session memory with most of the words, or all if a person asks for them.
 fn remembered(messages: &[Message], ask: &Ask, asks_for_all: bool) -> Option<String> {
-    let told = |message: &Message| matches!(message.role, Role::System | Role::User);
-    let mut newest = messages.iter().rev().filter(|message| told(message));
+    let is_prompt = |it: &&Message| matches!(it.role, Role::System | Role::User);
+    let mut newest = messages.iter().rev().filter(is_prompt);
     let entries = newest.find_map(|message| memory::read(&message.text()))?;
     let texts: Vec<String> = entries
         .iter()
@@ -86,10 +83,12 @@ fn remembered(messages: &[Message], ask: &Ask, asks_for_all: bool) -> Option<Str
 
 /// The newest earlier sentence of a speaker with most of the words. A question answers nothing, unless
 /// a person asks about the past.
-fn said_before(earlier: &[Message], by: Role, ask: &Ask, is_past: bool) -> Option<String> {
+fn recalled(earlier: &[Message], by: Role, ask: &Ask, is_past: bool) -> Option<String> {
     let (mut most, mut best) = (0, None);
     for message in earlier.iter().rev().filter(|message| message.role == by) {
-        let text = said(message).replace(". ", ".\n").replace("? ", "?\n");
+        let text = without_reminders(message)
+            .replace(". ", ".\n")
+            .replace("? ", "?\n");
         for sentence in text.lines().filter(|line| !line.trim().is_empty()) {
             let first = sentence
                 .split_whitespace()
