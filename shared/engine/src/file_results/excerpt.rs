@@ -54,7 +54,10 @@ impl FromStr for Excerpt {
         let mut lines = text.split('\n');
         let head = lines.next().unwrap_or_default();
         let plain = head.strip_suffix(LOSSY);
-        let (range, total) = plain.unwrap_or(head).rsplit_once(" of ").ok_or(NotAResult)?;
+        let (range, total) = plain
+            .unwrap_or(head)
+            .rsplit_once(" of ")
+            .ok_or(NotAResult)?;
         let (path, range) = range.rsplit_once(" lines ").ok_or(NotAResult)?;
         let (first, last) = range.split_once('-').ok_or(NotAResult)?;
         let mut excerpt = Self {

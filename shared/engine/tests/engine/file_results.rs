@@ -43,13 +43,14 @@ fn file_list() -> impl Strategy<Value = FileList> {
         lines,
         kind,
     });
-    let totals = any::<[u64; 5]>().prop_map(|[files, bytes, text, binary, unreadable]| FileTotals {
-        files,
-        bytes,
-        text,
-        binary,
-        unreadable,
-    });
+    let totals =
+        any::<[u64; 5]>().prop_map(|[files, bytes, text, binary, unreadable]| FileTotals {
+            files,
+            bytes,
+            text,
+            binary,
+            unreadable,
+        });
     (vec(file, 0..4), totals, any::<bool>(), notes()).prop_map(
         |(entries, totals, is_cut, notes)| FileList {
             entries,
@@ -65,16 +66,17 @@ fn matches() -> impl Strategy<Value = Matches> {
     let line = line.prop_map(|(path, line, text)| MatchedLine { path, line, text });
     let some = prop_oneof![Just(0), any::<u64>()];
     let counts = (any::<[u64; 3]>(), some.clone(), some.clone(), some);
-    let totals = counts.prop_map(|([lines, files, searched], binary, large, unreadable)| {
-        MatchTotals {
-            lines,
-            files,
-            searched,
-            binary,
-            large,
-            unreadable,
-        }
-    });
+    let totals =
+        counts.prop_map(
+            |([lines, files, searched], binary, large, unreadable)| MatchTotals {
+                lines,
+                files,
+                searched,
+                binary,
+                large,
+                unreadable,
+            },
+        );
     (vec(line, 0..4), totals, any::<bool>(), notes()).prop_map(
         |(entries, totals, is_cut, notes)| Matches {
             entries,
@@ -144,10 +146,19 @@ fn a_result_that_lacks_something_is_a_part() {
     let total = "total: 1 files, 1 bytes, 1 text, 0 binary";
     for (text, is_partial) in [
         (format!("{line}\n{total}"), false),
-        (format!("{line}\n{total}\ntruncated: showing the first 1"), true),
-        (format!("{line}\n{total}\nskipped: 1 folders could not be read"), true),
+        (
+            format!("{line}\n{total}\ntruncated: showing the first 1"),
+            true,
+        ),
+        (
+            format!("{line}\n{total}\nskipped: 1 folders could not be read"),
+            true,
+        ),
         (format!("{line}\na\t1\ttext\n{total}"), true),
-        (format!("{line}\n[cut: the result is longer than 9 bytes]"), true),
+        (
+            format!("{line}\n[cut: the result is longer than 9 bytes]"),
+            true,
+        ),
         (line.to_owned(), true),
         ("Denied: not now".to_owned(), false),
         (String::new(), false),
