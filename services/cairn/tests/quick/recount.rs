@@ -39,6 +39,7 @@ const BROKEN: [File; 6] = [
 fn cited(files: &[File], goal: &str) -> BTreeSet<String> {
     let site = Site::new(CAIRN);
     let folder = site.path().join("folder");
+    fs::create_dir(&folder).expect("a folder");
     for (name, bytes) in files {
         let path = folder.join(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
