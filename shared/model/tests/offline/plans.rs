@@ -65,7 +65,7 @@ fn feedback_changes_the_plan_from_where_it_must() {
         let plan = Message::assistant(plan, vec![]);
         plan_for(&[goal.clone(), plan, Message::user(feedback)])
     };
-    let (text, first) = plan_for(&[goal.clone()]);
+    let (text, first) = plan_for(std::slice::from_ref(&goal));
     let (text, second) = after(text, "Also search for \"lease\"");
     assert_eq!(second[..2], first[..2], "what holds stays as it is");
     assert_eq!(second[2].0, "Search for \"lease\"");
@@ -81,7 +81,7 @@ fn feedback_changes_the_plan_from_where_it_must() {
 #[test]
 fn a_complaint_about_an_answer_is_no_feedback() {
     let goal = Message::user("Find \"Redis\"");
-    let (text, plan) = plan_for(&[goal.clone()]);
+    let (text, plan) = plan_for(std::slice::from_ref(&goal));
     for answer in [text, "no plan".to_owned()] {
         let repair = cairn_model::prompt::plan_repair("step 2 has no \"description\"").unwrap();
         let answer = Message::assistant(answer, vec![]);
