@@ -1,6 +1,6 @@
 //! Turns of a conversation: how they begin, continue and end, and what stays of them.
 
-use crate::world::{World, chain, kinds, model_step, report_reply, send, tool_call};
+use crate::world::{World, chain, kinds, model_step, send, tool_call};
 use cairn_engine::command::{
     CancelRun, CancelTurn, ChangeContext, Command, DestroyContext, SendMessage, SubmitTurn,
     TurnOptions, WhenBusy,
