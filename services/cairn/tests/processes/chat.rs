@@ -1,5 +1,7 @@
 //! `cairn chat` with lines from a pipe: each is a turn, and a turn survives the end of its server.
 
+mod terminal;
+
 use crate::support::CAIRN;
 use cairn_testkit::model_server::{Answer, Release, parts, reply};
 
