@@ -106,7 +106,7 @@ impl Test {
         if is_busy {
             return self.refused(&events, "CONTEXT_BUSY");
         }
-        if many % 5 == 0 {
+        if many.is_multiple_of(5) {
             return self.refused(&events, "VERSION_MISMATCH");
         }
         let popped = zones.incremental.last().cloned();
@@ -134,7 +134,7 @@ impl Test {
     }
 
     fn refused(&mut self, events: &[Event], wanted: &str) {
-        match &events[..] {
+        match events {
             [
                 Event {
                     kind: EventKind::CommandRefused(refused),
