@@ -91,21 +91,25 @@ pub fn belongs_elsewhere(context: &Context, noted: &Path, session: &str) -> CliE
 
 /// The command that continues with a session in the folder that its work belongs to.
 pub fn resume_command(context: &Context, session: &str) -> String {
-    let resume = format!("resume {session}");
+    command_in_folder(context, &format!("resume {session}"))
+}
+
+/// A command that works in the folder that the work of the store belongs to.
+pub fn command_in_folder(context: &Context, rest: &str) -> String {
     let noted = noted(&context.config().store.path);
     let other = noted.filter(|noted| noted.is_dir() && own(context).as_ref() != Some(noted));
     match (other, context.settings.origin("workspace.path")) {
-        (Some(noted), _) => resume_in(context, &resume, &noted.to_string_lossy()),
+        (Some(noted), _) => resume_in(context, rest, &noted.to_string_lossy()),
         (None, Origin::Flag(_)) => {
             let given = context.config().workspace.path.to_string_lossy();
-            resume_in(context, &resume, &given)
+            resume_in(context, rest, &given)
         }
-        (None, _) => command(context, &resume),
+        (None, _) => command(context, rest),
     }
 }
 
-fn resume_in(context: &Context, resume: &str, folder: &str) -> String {
-    command(context, &format!("{resume} --in {}", quoted(folder)))
+fn resume_in(context: &Context, rest: &str, folder: &str) -> String {
+    command(context, &format!("{rest} --in {}", quoted(folder)))
 }
 
 /// Whether somebody said which folder, on the command line or in the settings.

@@ -18,6 +18,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::flow::gist;
 use crate::ui::text::command;
+use crate::workspace::command_in_folder;
 use cairn_proto::event::part::Part as PartKind;
 use cairn_proto::event::{Message, Part, Role, SubmitTurn};
 use cairn_proto::orchestrator::{
@@ -181,7 +182,11 @@ impl Chat<'_, '_> {
             "" => format!("chat {}", self.session),
             name => format!("chat {} --context {name}", self.session),
         };
-        command(self.client.context(), &rest)
+        // Services elsewhere have a folder of their own.
+        match self.client.attached().is_remote() {
+            true => command(self.client.context(), &rest),
+            false => command_in_folder(self.client.context(), &rest),
+        }
     }
 }
 

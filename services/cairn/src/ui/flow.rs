@@ -8,6 +8,8 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 pub struct Flow {
     width: usize,
     column: usize,
+    /// Columns of blanks that the line began with, as do the lines that it is broken into.
+    indent: usize,
     /// Blanks before the word; dropped where a line is broken.
     blanks: String,
     word: String,
@@ -19,6 +21,7 @@ impl Flow {
         Self {
             width: width.max(1),
             column: 0,
+            indent: 0,
             blanks: String::new(),
             word: String::new(),
         }
@@ -39,7 +42,7 @@ impl Flow {
                     self.place(&mut out);
                     self.blanks.clear();
                     out.push('\n');
-                    self.column = 0;
+                    (self.column, self.indent) = (0, 0);
                 }
                 '\r' => {}
                 ' ' | '\t' => {
@@ -67,7 +70,7 @@ impl Flow {
         if self.column > 0 {
             out.push('\n');
         }
-        self.column = 0;
+        (self.column, self.indent) = (0, 0);
         out
     }
 
@@ -88,8 +91,12 @@ impl Flow {
         let (blanks, word) = (self.blanks.width(), self.word.width());
         if self.column > 0 && self.column + blanks + word > self.width {
             out.push('\n');
-            self.column = 0;
+            out.push_str(&" ".repeat(self.indent));
+            self.column = self.indent;
         } else {
+            if self.column == 0 && blanks * 2 <= self.width {
+                self.indent = blanks;
+            }
             out.push_str(&self.blanks);
             self.column += blanks;
         }
@@ -155,6 +162,14 @@ mod tests {
         let parts: Vec<String> = text.chars().map(String::from).collect();
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         assert_eq!(whole(9, &parts), want);
+    }
+
+    #[test]
+    fn a_line_that_is_set_in_stays_so_where_it_is_broken() {
+        let text = "- one\n  two three four\nfive six seven";
+        let want = "- one\n  two\n  three\n  four\nfive six\nseven\n";
+        assert_eq!(whole(9, &[text]), want);
+        assert_eq!(whole(9, &["       ab cd"]), "       ab\ncd\n");
     }
 
     #[test]

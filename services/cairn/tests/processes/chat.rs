@@ -1,5 +1,7 @@
 //! `cairn chat` with lines from a pipe: each is a turn, and a turn survives the end of its server.
 
+mod terminal;
+
 use crate::support::CAIRN;
 use cairn_testkit::model_server::{Answer, Release, parts, reply};
 
@@ -200,7 +202,9 @@ fn send(release: &Release, text: &str, out: &mut impl std::io::BufRead) {
 #[test]
 fn a_turn_continues_after_its_server_was_killed() {
     let ((first, one), (second, two)) = (parts(), parts());
-    let (model_server, _) = server(vec![one, two]);
+    // The text after a call is seen from its beginning: the stream of the turn is open by then.
+    let look = reply("a", "", &[("look", json!({"what": "it"}))]);
+    let (model_server, _) = server(vec![look, one, two]);
     let site = Site::new(CAIRN);
     let address = format!("127.0.0.1:{}", free_port());
     let variables = model(&model_server);
@@ -214,6 +218,7 @@ fn a_turn_continues_after_its_server_was_killed() {
     let mut child = begin(&site, &model_server, &arguments, "Tell!");
     let mut out = BufReader::new(child.stdout.take().expect("its output"));
     let mut err = BufReader::new(child.stderr.take().expect("its errors"));
+    wait_for(&mut out, "tool_call");
     send(&first, "Void", &mut out);
     serving.kill();
     wait_for(&mut err, "connection lost");

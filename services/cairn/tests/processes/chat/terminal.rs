@@ -1,0 +1,128 @@
+//! A conversation at a terminal: text as it comes, a message to the running turn, Ctrl-C and Ctrl-D.
+
+use super::{model, server};
+use crate::support::CAIRN;
+use cairn_testkit::Site;
+use cairn_testkit::model_server::{parts, reply};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use serde_json::json;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Command, Stdio};
+
+/// How long the screen may stay as it is.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 60,
+    tv_nsec: 0,
+};
+
+/// A program on a terminal of its own.
+struct Screen {
+    terminal: File,
+    shown: String,
+    child: Child,
+}
+
+impl Screen {
+    fn of(command: &mut Command) -> Self {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&terminal).expect("the terminal is ours");
+        unlockpt(&terminal).expect("and can be opened");
+        let name = ptsname(&terminal, Vec::new()).expect("its name");
+        let end = || {
+            let name = name.to_str().expect("a path");
+            let file = File::options().read(true).write(true).open(name);
+            Stdio::from(file.expect("the terminal can be opened"))
+        };
+        let command = command.env("TERM", "xterm").env("NO_COLOR", "1");
+        let command = command.stdin(end()).stdout(end()).stderr(end());
+        Self {
+            child: command.spawn().expect("the program can be started"),
+            terminal: File::from(terminal),
+            shown: String::new(),
+        }
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.terminal.write_all(keys.as_bytes()).expect("keys");
+    }
+
+    /// Reads on to this text, and returns what was shown before it.
+    fn wait_for(&mut self, text: &str) -> String {
+        loop {
+            if let Some((before, after)) = self.shown.split_once(text) {
+                let (before, after) = (before.to_owned(), after.to_owned());
+                self.shown = after;
+                return before;
+            }
+            let mut ready = [PollFd::new(&self.terminal, PollFlags::IN)];
+            let count = poll(&mut ready, Some(&PATIENCE)).expect("the terminal");
+            assert!(count > 0, "no {text:?} in {:?}", self.shown);
+            let mut part = [0; 4096];
+            let count = self.terminal.read(&mut part).expect("more is shown");
+            let part = String::from_utf8_lossy(&part[..count]);
+            self.shown.push_str(&part);
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn keys_steer_and_cancel_a_turn_and_leave_the_conversation() {
+    let ((first, one), (second, two)) = (parts(), parts());
+    let answers = vec![
+        one,
+        reply("b", "Short.", &[]),
+        two,
+        reply("d", "Here.", &[]),
+    ];
+    let (server, asked) = server(answers);
+    let site = Site::new(CAIRN);
+    let mut screen = Screen::of(site.command(&["chat"]).envs(model(&server)));
+    screen.wait_for("come back with: cairn chat s-");
+    screen.wait_for("› ");
+    screen.types("Tell me.\r");
+    screen.wait_for("→ look");
+    first.text("It is a long ");
+    screen.wait_for("It is a long");
+    screen.types("Shorter!\r");
+    screen.wait_for("the model reads this before the turn ends");
+    first.text("story.");
+    first.end("end", &[]);
+    screen.wait_for("Short.");
+    screen.wait_for("tokens in");
+    screen.wait_for("› ");
+    screen.types("Again.\r");
+    screen.wait_for("→ look");
+    second.text("Once more ");
+    screen.wait_for("Once more");
+    screen.types("\u{3}");
+    screen.wait_for("the turn was cancelled");
+    screen.wait_for("› ");
+    screen.types("Are you there?\r");
+    screen.wait_for("Here.");
+    screen.wait_for("› ");
+    screen.types("/compact\r");
+    screen.wait_for("there is no command /compact");
+    screen.wait_for("› ");
+    screen.types("\u{4}");
+    screen.wait_for("come back with: cairn chat s-");
+    assert_eq!(screen.child.wait().expect("its end").code(), Some(0));
+    let asked = asked.lock().expect("requests");
+    let said = super::texts(&asked[2]);
+    assert_eq!(said[said.len() - 2..], ["It is a long story.", "Shorter!"]);
+    let said = super::texts(&asked[5]);
+    assert!(
+        !said.contains(&"Again."),
+        "the cancelled turn left nothing: {said:?}"
+    );
+    assert_eq!(said[said.len() - 2..], ["Short.", "Are you there?"]);
+}
