@@ -5,8 +5,8 @@
 //! embedded, and its client follows each turn's stream to the end. LangGraph runs in a Python of its own
 //! (`langgraph_turns.py`), which needs the Python package index once. Its graph has one node.
 
-use crate::support::{client, node, parts, talk};
 use crate::median;
+use crate::support::{client, node, parts, talk};
 use async_trait::async_trait;
 use cairn_engine::message::{FinishReason, Message, Usage};
 use cairn_model::{ChatReply, ChatRequest, Model, ModelError, ModelInfo, ModelRegistry};

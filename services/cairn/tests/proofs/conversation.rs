@@ -25,8 +25,6 @@ const WIDTH: usize = 40;
 const FIRST: usize = 100;
 /// The other windows end at multiples of this, and at the last turn.
 const EVERY: usize = 500;
-/// Turns after each window whose session is loaded from the store.
-const RESUMES: usize = 3;
 const MOST_JOURNAL_DIFFERENCE: f64 = 0.05;
 /// Bytes to the executor, compared with the bytes of the request.
 const MOST_TO_EXECUTOR: f64 = 1.10;
@@ -40,6 +38,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 2000,
           value_parser = clap::value_parser!(u16).range(150..=9000))]
     pub(crate) turns: u16,
+    /// Turns after each window whose session is loaded from the store
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = clap::value_parser!(u16).range(1..=9))]
+    pub(crate) resumes: u16,
     /// Compare bytes only, not times
     #[arg(long)]
     pub(crate) bytes_only: bool,
@@ -49,6 +51,7 @@ pub(crate) struct Options {
 fn a_turn_costs_no_more_than_its_request() {
     prove(&Options {
         turns: 150,
+        resumes: 1,
         bytes_only: true,
     });
 }
@@ -73,11 +76,14 @@ struct Window {
     processor_us: f64,
     /// From a request to the first event, of a session that was loaded.
     resume_ms: f64,
+    /// From a request to its end.
+    turn_ms: f64,
+    slowest_ms: f64,
 }
 
 /// Has the conversation, prints its windows, and panics if a bound does not hold.
 pub(crate) fn prove(options: &Options) {
-    let turns = usize::from(options.turns);
+    let (turns, resumes) = (usize::from(options.turns), usize::from(options.resumes));
     let ends = ends(turns);
     let (model, sent) = talk::model();
     let site = Site::new(CAIRN);
@@ -95,8 +101,8 @@ pub(crate) fn prove(options: &Options) {
     let url = cluster.url();
     let mut talked: Vec<Talked> = Vec::new();
     runtime.block_on(async { talk::create(&mut connect(&url), SESSION).await });
-    for turn in 0..turns + RESUMES {
-        if ends.iter().any(|end| (*end..end + RESUMES).contains(&turn)) {
+    for turn in 0..turns + resumes {
+        if ends.iter().any(|end| (*end..end + resumes).contains(&turn)) {
             restart(&mut cluster, &stream);
         }
         // A client for each process of the orchestrator.
@@ -113,7 +119,9 @@ pub(crate) fn prove(options: &Options) {
     let sent = std::mem::take(&mut *sent.lock().expect("no panic"));
     assert!(sent.findings.is_empty(), "{}", sent.findings.join("\n"));
     let measured = measured(&stream.take(), &sent.bytes, &journal);
-    let windows = ends.iter().map(|end| window(*end, &measured, &talked));
+    let windows = ends
+        .iter()
+        .map(|end| window(*end, &measured, &talked, resumes));
     let windows: Vec<Window> = windows.collect();
     print(&windows);
     check(&windows, options.bytes_only);
@@ -196,14 +204,17 @@ fn measured(passed: &[Passed], requests: &[usize], journal: &[usize]) -> Vec<Tur
     turns
 }
 
-fn window(end: usize, turns: &[Turn], talked: &[Talked]) -> Window {
+fn window(end: usize, turns: &[Turn], talked: &[Talked], resumes: usize) -> Window {
     // The last turn's processor time has the stop of the process in it.
-    let inside = &turns[end - WIDTH..end - 1];
-    let of = |value: fn(&Turn) -> f64| inside.iter().map(value).collect::<Vec<_>>();
+    let inside = end - WIDTH..end - 1;
+    let of = |value: fn(&Turn) -> f64| turns[inside.clone()].iter().map(value).collect::<Vec<_>>();
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
-    let resumed = talked[end..end + RESUMES].iter();
-    let resumed: Vec<f64> = resumed
-        .map(|it| it.first_event.as_secs_f64() * 1e3)
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let resumed = talked[end..end + resumes].iter();
+    let resumed: Vec<f64> = resumed.map(|it| ms(it.first_event)).collect();
+    let whole: Vec<f64> = talked[inside.clone()]
+        .iter()
+        .map(|it| ms(it.whole))
         .collect();
     Window {
         end,
@@ -212,24 +223,36 @@ fn window(end: usize, turns: &[Turn], talked: &[Talked]) -> Window {
         journal: mean(of(|it| it.journal as f64)),
         processor_us: median(&of(|it| it.processor_us)),
         resume_ms: median(&resumed),
+        turn_ms: median(&whole),
+        slowest_ms: whole.iter().copied().fold(0.0, f64::max),
     }
 }
 
 fn print(windows: &[Window]) {
     println!(
-        "{:>13} {:>12} {:>14} {:>7} {:>10} {:>14} {:>10}",
-        "turns", "request", "to executor", "ratio", "journal", "processor", "resume"
+        "{:>13} {:>12} {:>14} {:>7} {:>10} {:>14} {:>10} {:>10} {:>10}",
+        "turns",
+        "request",
+        "to executor",
+        "ratio",
+        "journal",
+        "processor",
+        "resume",
+        "turn",
+        "slowest"
     );
     for it in windows {
         println!(
-            "{:>13} {:>10.0} B {:>12.0} B {:>7.3} {:>8.1} B {:>11.0} µs {:>7.1} ms",
+            "{:>13} {:>10.0} B {:>12.0} B {:>7.3} {:>8.1} B {:>11.0} µs {:>7.1} ms {:>7.1} ms {:>7.0} ms",
             format!("{}–{}", it.end - WIDTH, it.end),
             it.request,
             it.to_executor,
             it.to_executor / it.request,
             it.journal,
             it.processor_us,
-            it.resume_ms
+            it.resume_ms,
+            it.turn_ms,
+            it.slowest_ms
         );
     }
 }
