@@ -41,7 +41,7 @@ impl Tool for Scales {
 
     async fn call(&self, _call: &Call) -> Result<Output, ToolError> {
         let ready = self.ready.acquire().await;
-        ready.map_err(|error| ToolError::ExecutionFailed(error.to_string()))?;
+        let _permit = ready.map_err(|error| ToolError::ExecutionFailed(error.to_string()))?;
         Ok(Output::text("2 kg"))
     }
 }

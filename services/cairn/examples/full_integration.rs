@@ -1,7 +1,7 @@
 //! Everything together, over real files in a temporary folder: session memory, a goal that a model
 //! plans and carries out with the file tools, a tool of one's own, the report, the execution tree
 //! and what it cost. With `OPENAI_API_KEY` (and, if wanted, `OPENAI_BASE_URL`, `OPENAI_MODEL`) a
-//! real model does it; without a key the offline model, offline.
+//! real model does it; without a key the offline model.
 //!
 //! `cargo run -q -p cairn --example full_integration`
 
@@ -29,7 +29,7 @@ const GOAL: &str = "Which files mention \"lantern\"?";
 fn choose_model(environment: &Environment) -> Result<(Arc<dyn Model>, bool)> {
     let key = environment.get("OPENAI_API_KEY").unwrap_or_default();
     if key.is_empty() {
-        println!("no OPENAI_API_KEY: the offline model does it, offline\n");
+        println!("no OPENAI_API_KEY: the offline model does it\n");
         return Ok((Arc::new(Offline::new(Duration::ZERO)), false));
     }
     let url = environment.get("OPENAI_BASE_URL");

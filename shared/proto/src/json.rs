@@ -9,10 +9,11 @@
 use crate::DESCRIPTORS;
 use prost::Message;
 use prost_reflect::{
-    DescriptorPool, DynamicMessage, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor,
-    ReflectMessage as _, Value,
+    DescriptorPool, DynamicMessage, EnumDescriptor, FieldDescriptor, Kind, MapKey,
+    MessageDescriptor, ReflectMessage as _, Value,
 };
 use serde_json::{Map, Value as Json};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
 /// `None` only if the build made no descriptors.
@@ -100,9 +101,22 @@ fn of(value: &Value, kind: &Kind) -> Json {
         },
         Value::Message(message) => object(message).into(),
         Value::List(values) => values.iter().map(|value| of(value, kind)).collect(),
-        // No contract has a map.
-        Value::Map(_) => Json::Null,
+        Value::Map(entries) => map(entries, kind),
     }
+}
+
+/// A map as an object, in the order of its keys. Contracts have maps of texts only.
+fn map(entries: &HashMap<MapKey, Value>, kind: &Kind) -> Json {
+    let Kind::Message(entry) = kind else {
+        return Json::Null;
+    };
+    let kind = entry.map_entry_value_field().kind();
+    let texts = entries.iter().filter_map(|(key, value)| {
+        let key = key.as_str()?;
+        Some((key.to_owned(), of(value, &kind)))
+    });
+    let texts: BTreeMap<_, _> = texts.collect();
+    texts.into_iter().collect()
 }
 
 /// The name of a value of an enum; that of the first one for a number that this version does not know.
@@ -118,7 +132,7 @@ fn name_of(descriptor: &EnumDescriptor, number: i32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{from_line, line};
+    use super::{fields, from_line, line};
     use crate::event as wire;
 
     const NAME: &str = "cairn.event.v1.Message";
@@ -148,6 +162,18 @@ mod tests {
             "{text}"
         );
         assert_eq!(from_line::<wire::Message>(NAME, &text), Ok(message));
+    }
+
+    #[test]
+    fn a_map_is_an_object() {
+        let pair = |key: &str| (key.to_owned(), format!("of {key}"));
+        let destroy = wire::DestroyContext {
+            conclusions: [pair("b"), pair("a")].into(),
+            ..wire::DestroyContext::default()
+        };
+        let json = fields("cairn.event.v1.DestroyContext", &destroy);
+        let wanted = serde_json::json!({"a": "of a", "b": "of b"});
+        assert_eq!(json["conclusions"], wanted);
     }
 
     #[test]

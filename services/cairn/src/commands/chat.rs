@@ -16,6 +16,7 @@ use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
+use crate::ui::flow::gist;
 use crate::ui::text::command;
 use cairn_proto::event::part::Part as PartKind;
 use cairn_proto::event::{Message, Part, Role, SubmitTurn};
@@ -161,6 +162,19 @@ impl Chat<'_, '_> {
         Ok(open)
     }
 
+    /// What to do about a turn that is refused because of another run.
+    fn refused(&self, error: CliError) -> CliError {
+        if error.reason != "RUN_ACTIVE" {
+            return error;
+        }
+        let typed = |verb: &str| {
+            let context = self.client.context();
+            command(context, &format!("{verb} {}", self.session))
+        };
+        let (watch, cancel) = (typed("watch"), typed("cancel"));
+        error.hint(format!("watch it: {watch}\nor end it: {cancel}"))
+    }
+
     /// How to continue the conversation another time.
     fn come_back(&self) -> String {
         let rest = match self.context.as_str() {
@@ -169,6 +183,19 @@ impl Chat<'_, '_> {
         };
         command(self.client.context(), &rest)
     }
+}
+
+/// What is shown of a turn that was under way.
+fn under_way(request: &SubmitTurnRequest) -> String {
+    let turn = request.turn.as_ref();
+    let parts = turn.and_then(|turn| turn.message.as_ref());
+    let texts = parts.iter().flat_map(|message| &message.parts);
+    let mut texts = texts.filter_map(|part| match &part.part {
+        Some(PartKind::Text(text)) => Some(gist(text, 60)),
+        _ => None,
+    });
+    let text = texts.next().unwrap_or_default();
+    format!("this turn was under way and continues: {text}")
 }
 
 fn message(text: &str) -> Message {

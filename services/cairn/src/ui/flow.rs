@@ -124,6 +124,19 @@ pub fn one_line(text: &str, columns: usize) -> String {
     cut
 }
 
+/// The first line of a text, and how many more there are, in at most this many columns.
+pub fn gist(text: &str, columns: usize) -> String {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.next().unwrap_or("(nothing)");
+    match lines.count() {
+        0 => one_line(first, columns),
+        more => {
+            let more = format!(" (+{more} line{})", if more == 1 { "" } else { "s" });
+            one_line(first, columns.saturating_sub(more.len())) + &more
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,6 +186,13 @@ mod tests {
     #[test]
     fn nothing_drives_the_terminal() {
         assert_eq!(whole(80, &["a\u{1b}[2J\r\nb"]), "a\\u{1b}[2J\nb\n");
+    }
+
+    #[test]
+    fn the_gist_of_a_text_counts_its_other_lines() {
+        assert_eq!(gist("", 20), "(nothing)");
+        assert_eq!(gist("\n one\ntwo\n", 20), "one (+1 line)");
+        assert_eq!(gist("abcdefghij\nb\n\nc", 16), "abcd… (+2 lines)");
     }
 
     #[test]

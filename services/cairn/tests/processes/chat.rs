@@ -5,7 +5,7 @@ use cairn_testkit::model_server::{Answer, Release, parts, reply};
 
 use cairn_testkit::{ModelServer, Output, Site, free_port};
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufReader, Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};

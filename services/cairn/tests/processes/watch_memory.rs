@@ -84,6 +84,7 @@ fn changes(journal: &Journal, after: u64) -> Vec<(u64, News)> {
             "memory_set" => News::Set(pb::MemoryEntry {
                 key,
                 value: text(event, "value"),
+                ..pb::MemoryEntry::default()
             }),
             "memory_removed" => News::Removed(key),
             "memory_cleared" => News::Cleared(true),
@@ -95,6 +96,22 @@ fn changes(journal: &Journal, after: u64) -> Vec<(u64, News)> {
     changes.filter(|(seq, _)| *seq > after).collect()
 }
 
+/// The names of an entry follow from its session and its key.
+fn without_names(news: News) -> News {
+    match news {
+        News::Set(entry) => {
+            assert_eq!(entry.id, format!("{}:{}", entry.namespace, entry.key));
+            assert!(entry.namespace.starts_with("_session_"), "{entry:?}");
+            News::Set(pb::MemoryEntry {
+                key: entry.key,
+                value: entry.value,
+                ..pb::MemoryEntry::default()
+            })
+        }
+        other => other,
+    }
+}
+
 /// What a watcher is told until a change of this number.
 async fn seen(mut watch: Streaming<pb::WatchMemoryResponse>, last: u64) -> Vec<(u64, News)> {
     let mut seen = Vec::new();
@@ -102,7 +119,7 @@ async fn seen(mut watch: Streaming<pb::WatchMemoryResponse>, last: u64) -> Vec<(
         let message = watch.message().await.expect("a message");
         let message = message.expect("the session is there");
         let is_last = message.seq >= last;
-        if let Some(news) = message.news {
+        if let Some(news) = message.news.map(without_names) {
             seen.push((message.seq, news));
             if is_last {
                 return seen;

@@ -56,7 +56,7 @@ const CASES: [Case; 82] = [
     ("context export --context", &[("context export s --context nobody", 1, "nobody"), ("context export s --context=", 2, "--context")]),
     ("context export --output", &[("context export s --output=", 2, "--output"), ("context export s --output docs", 1, "docs")]),
     ("context import --context", &[("context import s docs/one.md --context=", 2, "--context"),
-        ("context import s docs/one.md --context nobody", 1, "nobody")]),
+        ("context import s docs/one.md --context c", 2, "line 1")]),
     ("context new --system", &[("context new s c --system=", 2, "--system")]),
     ("context new --window", &[("context new s c --window 0", 2, "--window"), ("context new s c --window many", 2, "--window")]),
     ("context destroy --conclude", &[("context destroy s c --conclude tone", 2, "--conclude"), ("context destroy s c --conclude =dry", 2, "--conclude")]),

@@ -253,9 +253,20 @@ pub(super) fn events(events: Vec<StoredEvent>) -> Vec<pb::StoredEvent> {
     events.into_iter().map(convert).collect()
 }
 
-pub(super) fn memory_entries(entries: Vec<MemoryEntry>) -> Vec<pb::MemoryEntry> {
-    let convert = |MemoryEntry { key, value }| pb::MemoryEntry { key, value };
+pub(super) fn memory_entries(session: &str, entries: Vec<MemoryEntry>) -> Vec<pb::MemoryEntry> {
+    let convert = |MemoryEntry { key, value }| memory_entry(session, key, value);
     entries.into_iter().map(convert).collect()
+}
+
+/// An entry with its names. A session's id has no colon, so the first one ends it.
+pub(super) fn memory_entry(session: &str, key: String, value: String) -> pb::MemoryEntry {
+    let namespace = format!("_session_{session}");
+    pb::MemoryEntry {
+        id: format!("{namespace}:{key}"),
+        namespace,
+        key,
+        value,
+    }
 }
 
 /// A number that must not be larger than something else in the request.

@@ -97,7 +97,7 @@ impl SessionMemoryService for SessionMemory {
         let key = session_key(&request, &request.get_ref().session)?;
         let list = self.store.list_memory(&key).await.map_err(about(&key))?;
         Ok(Response::new(pb::ListMemoryResponse {
-            entries: memory_entries(list.entries),
+            entries: memory_entries(key.session(), list.entries),
             seq: list.last_seq,
         }))
     }

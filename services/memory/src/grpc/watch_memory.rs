@@ -1,6 +1,6 @@
 //! Watching session memory: what there is, and then the changes among the session's events.
 
-use super::convert::memory_entries;
+use super::convert::{memory_entries, memory_entry};
 use crate::apart::whole;
 use crate::error::about;
 use crate::port::{EventStream, SessionKey, Store, StoreError, StoreResult, StoredEvent};
@@ -28,7 +28,7 @@ pub(super) async fn watch(
         Some(seq) => seq,
         None => {
             let list = store.list_memory(key).await?;
-            let entries = memory_entries(list.entries);
+            let entries = memory_entries(key.session(), list.entries);
             let contents = News::Contents(pb::MemoryContents { entries });
             ready.push_back(message(list.last_seq, Some(contents), None));
             list.last_seq
@@ -86,7 +86,7 @@ impl Watch {
             let event = whole(&self.store, &self.key, event).await?;
             let mut change = MemoryChange::of(event);
             let by = change.principal.take();
-            if let Some(news) = change.news() {
+            if let Some(news) = change.news(self.key.session()) {
                 self.ready.push_back(message(seq, Some(news), by));
             }
         }
@@ -114,11 +114,10 @@ impl MemoryChange {
         Self::decode(event).unwrap_or_default()
     }
 
-    fn news(self) -> Option<News> {
-        let set = self.set.map(|MemorySet { key, value }| {
-            let entry = pb::MemoryEntry { key, value };
-            News::Set(entry)
-        });
+    fn news(self, session: &str) -> Option<News> {
+        let set = self
+            .set
+            .map(|MemorySet { key, value }| News::Set(memory_entry(session, key, value)));
         let removed = || self.removed.map(|removed| News::Removed(removed.key));
         let cleared = || self.cleared.map(|_| News::Cleared(true));
         set.or_else(removed).or_else(cleared)
@@ -155,22 +154,24 @@ mod tests {
             value: value.clone(),
         };
         let entry = pb::MemoryEntry {
+            id: "_session_s:k".to_owned(),
+            namespace: "_session_s".to_owned(),
             key: key.clone(),
             value,
         };
-        assert_eq!(news(Kind::MemorySet(set)).news(), Some(News::Set(entry)));
+        assert_eq!(news(Kind::MemorySet(set)).news("s"), Some(News::Set(entry)));
         let removed = MemoryRemoved { key: key.clone() };
         assert_eq!(
-            news(Kind::MemoryRemoved(removed)).news(),
+            news(Kind::MemoryRemoved(removed)).news("s"),
             Some(News::Removed(key))
         );
         assert_eq!(
-            news(Kind::MemoryCleared(MemoryCleared {})).news(),
+            news(Kind::MemoryCleared(MemoryCleared {})).news("s"),
             Some(News::Cleared(true))
         );
         let reply = news(Kind::ReplyReceived(ReplyReceived::default()));
         assert_eq!(reply, MemoryChange::default());
         let opaque = MemoryChange::of(Bytes::from_static(b"\xff\xff"));
-        assert_eq!(opaque.news(), None);
+        assert_eq!(opaque.news("s"), None);
     }
 }

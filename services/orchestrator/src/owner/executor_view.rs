@@ -1,6 +1,6 @@
 //! What an executor knows: pure functions of the state.
 
-use super::work::ExecutorView;
+use super::work::{ExecutorView, context_version};
 use crate::dispatch::Catalogue;
 use crate::key::SessionKey;
 use cairn_engine::event::{AttemptRef, Budget, CallRef, Effect};
@@ -23,6 +23,7 @@ pub(super) fn attempt_start(
         catalogue: Arc::clone(catalogue),
         tool_turns: attempt.tool_turns,
         newest_op: attempt.newest_op(),
+        context_version: context_version(session, name),
         ..ExecutorView::default()
     };
     let (mut open, mut held, mut results) = (Vec::new(), Vec::new(), Vec::new());
@@ -87,6 +88,7 @@ pub(super) fn news_for_executor(
         *view = ExecutorView {
             tool_turns: attempt.tool_turns,
             newest_op: view.newest_op,
+            context_version: view.context_version,
             catalogue: std::mem::take(&mut view.catalogue),
             ..ExecutorView::default()
         };

@@ -51,12 +51,31 @@ pub(super) struct ExecutorView {
     pub(super) catalogue: Arc<Catalogue>,
     /// The newest change of the conversation that it was sent.
     pub(super) newest_op: u64,
+    /// The version of the context that its turn continues; 0 for a step.
+    pub(super) context_version: u64,
     /// Replies up to the one that the rest is about.
     pub(super) tool_turns: u32,
     /// Calls that it may send: index, how often intended.
     pub(super) permitted: HashSet<(u32, u32)>,
     /// Calls whose results it has: index.
     pub(super) results: HashSet<u32>,
+}
+
+impl Active {
+    /// The context of a turn has changed while it was held, so its executor does not know what its model
+    /// is sent next. What it has begun ends before another one continues.
+    fn has_old_context(&self, session: &Session, name: AttemptRef) -> bool {
+        let known = self.executor.as_ref().map(|it| it.view.context_version);
+        let now = context_version(session, name);
+        known.is_some_and(|known| known != now) && !has_open_intent(session, Work::RunStep(name))
+    }
+}
+
+/// The version of the context that an attempt continues; 0 for a step.
+pub(super) fn context_version(session: &Session, name: AttemptRef) -> u64 {
+    let turn = session.turn(name);
+    let context = turn.and_then(|turn| session.context(&turn.context));
+    context.map_or(0, |context| context.version)
 }
 
 impl Drop for Active {
@@ -89,8 +108,9 @@ impl Owner {
 
     /// Ends what the state no longer asks for.
     pub(super) fn drop_done(&mut self, outstanding: &Outstanding) {
-        let reported = &self.reported;
-        self.active.retain(|work, _| match work {
+        let (reported, session) = (&self.reported, &self.session);
+        self.active.retain(|work, active| match work {
+            Work::RunStep(name) if active.has_old_context(session, *name) => false,
             // One that has just ended is told so once that is durable.
             Work::RunStep(name) => outstanding.contains(work) || reported.contains_key(name),
             _ => outstanding.contains(work),

@@ -43,6 +43,7 @@ mod revision_events;
 mod revisions;
 mod skips;
 mod state_tools;
+mod steering;
 mod sub_goals;
 mod superseded;
 mod tampering;

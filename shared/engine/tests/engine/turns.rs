@@ -1,6 +1,6 @@
 //! Turns of a conversation: how they begin, continue and end, and what stays of them.
 
-use crate::world::{World, chain, kinds, model_step, report_reply, send, tool_call};
+use crate::world::{World, chain, kinds, model_step, send, tool_call};
 use cairn_engine::command::{
     CancelRun, CancelTurn, ChangeContext, Command, DestroyContext, SendMessage, SubmitTurn,
     TurnOptions, WhenBusy,
@@ -21,7 +21,7 @@ fn turn(text: &str) -> SubmitTurn {
     }
 }
 
-fn submit(world: &mut World, text: &str) -> Vec<Event> {
+pub(crate) fn submit(world: &mut World, text: &str) -> Vec<Event> {
     world.command(turn(text).into())
 }
 
@@ -33,7 +33,7 @@ fn queued(text: &str) -> Command {
     })
 }
 
-fn say(world: &mut World, text: &str) -> Vec<Event> {
+pub(crate) fn say(world: &mut World, text: &str) -> Vec<Event> {
     let message = Message::user(text);
     world.command(
         SendMessage {
@@ -49,7 +49,7 @@ fn look() -> ToolCall {
 }
 
 /// What the context has, as `role: text`.
-fn said(world: &World) -> Vec<String> {
+pub(crate) fn said(world: &World) -> Vec<String> {
     let context = world.session.context(MAIN).unwrap();
     let line = |message: &Message| {
         let role = format!("{:?}", message.role).to_lowercase();
@@ -59,7 +59,7 @@ fn said(world: &World) -> Vec<String> {
 }
 
 /// What the model of the running turn is sent next, without the system prompt.
-fn sent(world: &World) -> Vec<String> {
+pub(crate) fn sent(world: &World) -> Vec<String> {
     let name = world.attempt(1);
     let before = world.session.conversation(name).unwrap();
     let own = world.session.attempt(name).unwrap().messages();
@@ -67,7 +67,7 @@ fn sent(world: &World) -> Vec<String> {
     before.chain(&own).map(Message::text).collect()
 }
 
-fn refusal(events: &[Event]) -> &str {
+pub(crate) fn refusal(events: &[Event]) -> &str {
     match &events.last().unwrap().kind {
         EventKind::CommandRefused(refused) => &refused.reason,
         other => panic!("it is not refused: {other:?}"),
@@ -142,82 +142,6 @@ fn a_failed_turn_leaves_nothing_but_its_effects() {
     world.reply(1, "yes", &[]);
     submit(&mut world, "good");
     assert_eq!(sent(&world).pop().unwrap(), "good", "it is told once");
-}
-
-#[test]
-fn a_message_to_a_running_turn_is_read_before_it_ends() {
-    let mut world = World::new();
-    submit(&mut world, "count");
-    let attempt = world.attempt(1);
-    let running = world.session.attempt(attempt).unwrap();
-    let seen = (running.tool_turns, running.newest_op());
-    let said_events = say(&mut world, "in German, please");
-    assert_eq!(kinds(&said_events), ["ContextChanged"]);
-    // The reply was asked for before that.
-    let events = world.decide(report_reply(attempt, seen, "one, two", &[]));
-    assert_eq!(kinds(&events), ["ReplyReceived"], "it stays as a thought");
-    assert_eq!(sent(&world), ["count", "one, two", "in German, please"]);
-    world.reply(1, "eins, zwei", &[]);
-    assert_eq!(world.run().status, RunStatus::Completed);
-    assert_eq!(said(&world).len(), 4);
-}
-
-#[test]
-fn a_message_that_waits_beside_the_final_reply_is_read_too() {
-    let mut world = World::new();
-    submit(&mut world, "count");
-    let message = Message::user("wait");
-    world.foreign(EventKind::CommandReceived(
-        cairn_engine::event::CommandReceived {
-            request_id: "steer".to_owned(),
-            command: SendMessage {
-                step: None,
-                message,
-            }
-            .into(),
-        },
-    ));
-    let events = world.reply(1, "one, two", &[]);
-    assert_eq!(kinds(&events), ["ContextChanged", "ReplyReceived"]);
-    assert_eq!(world.run().status, RunStatus::Running);
-    assert_eq!(world.session, world.folded());
-}
-
-#[test]
-fn a_step_does_not_complete_before_a_message_was_read() {
-    let mut world = World::with_plan(chain(vec![model_step("one")]));
-    let attempt = world.attempt(1);
-    let running = world.session.attempt(attempt).unwrap();
-    let seen = (running.tool_turns, running.newest_op());
-    say(&mut world, "one more thing");
-    let complete = tool_call("step", &json!({"complete": true, "summary": "done"}));
-    let events = world.decide(report_reply(attempt, seen, "", &[complete]));
-    assert_eq!(World::reported(&events)[0].1, true, "{events:?}");
-    assert_eq!(world.run().status, RunStatus::Running);
-    world.complete(1, "done");
-    assert_eq!(world.run().status, RunStatus::Completed);
-}
-
-#[test]
-fn a_failed_turn_names_the_messages_to_it() {
-    let mut world = World::new();
-    submit(&mut world, "count");
-    say(&mut world, "in German");
-    let failure = Failure::new(FailureKind::Llm, "Server", "the model is gone");
-    world.fail(1, failure);
-    let failure = world.run().end.failure.clone().unwrap();
-    assert!(
-        failure.message.contains("\"in German\""),
-        "{}",
-        failure.message
-    );
-    assert_eq!(said(&world), [""; 0]);
-}
-
-#[test]
-fn nothing_can_be_said_to_a_session_that_rests() {
-    let mut world = World::new();
-    assert_eq!(refusal(&say(&mut world, "hello?")), "NO_RUNNING_TURN");
 }
 
 #[test]

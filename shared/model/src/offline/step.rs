@@ -53,7 +53,7 @@ fn report(desk: &Desk<'_>, context: &StepContext, mut ask: Ask) -> Result<Found,
     Ok(Found { summary, notes })
 }
 
-/// The summaries without the numbers of their steps.
+/// The summaries without the numbers of their steps. Lists of files come last: they answer least.
 fn answer(summaries: &str) -> String {
     let plain = |line: &str| match line.strip_prefix("- Step ") {
         Some(rest) => rest
@@ -62,5 +62,8 @@ fn answer(summaries: &str) -> String {
             .to_owned(),
         None => line.trim().to_owned(),
     };
-    summaries.lines().map(plain).collect::<Vec<_>>().join(" ")
+    let mut lines: Vec<String> = summaries.lines().map(plain).collect();
+    lines.dedup();
+    lines.sort_by_key(|line| line.starts_with("Files "));
+    lines.join(" ")
 }

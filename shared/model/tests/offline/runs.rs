@@ -91,6 +91,7 @@ fn a_run_lists_searches_reads_and_writes_a_report_with_places() {
         cited.map(|place| format!("docs/{place}"))
     );
     let answer = &steps[2].summary;
+    assert!(answer.starts_with("Lines with \"Redis\""), "{answer}");
     let found = "2 in 2 of 3 files, docs/one.md:2, docs/two.md:4.";
     for part in [found, "Report: cairn-out/report.md"] {
         assert!(answer.contains(part), "{part}: {answer}");
@@ -122,7 +123,8 @@ fn the_report_goes_to_the_file_that_the_goal_names() {
 #[test]
 fn without_words_it_reads_how_the_files_begin() {
     let dir = docs();
-    run(dir.path(), "Survey this folder");
+    let steps = run(dir.path(), "Survey this folder");
+    assert_eq!(steps[2].summary.matches("Files in").count(), 1);
     let report = report(dir.path());
     assert!(report.contains("    docs/two.md: 44 bytes"), "{report}");
     let places = places(dir.path(), &report);

@@ -1,8 +1,8 @@
 //! A conversation without a terminal: each line is a turn.
 
-use super::Chat;
 use super::submit::{Next, Turn};
 use super::view::{Shown, State, View};
+use super::{Chat, under_way};
 use crate::error::{CliError, FAILURE, INTERRUPTED, WAITING};
 use crate::ui::out;
 use crate::ui::questions::pending_lines;
@@ -31,7 +31,7 @@ pub(super) async fn converse(
     screen::tell(&format!("session {}", chat.session));
     let mut code = 0;
     if let Some(request) = active {
-        screen::tell("a turn was under way and continues");
+        screen::tell(&under_way(&request));
         code = Box::pin(turn(chat, request)).await?;
     }
     let stop = chat.client.context().stop.clone();
@@ -77,7 +77,7 @@ async fn turn(chat: &mut Chat<'_, '_>, request: SubmitTurnRequest) -> Result<u8,
     let mut view = View::new(Style::new(false), COLUMNS);
     loop {
         let next = tokio::select! {
-            next = turn.next(chat.client) => next?,
+            next = turn.next(chat.client) => next.map_err(|error| chat.refused(error))?,
             () = stop.cancelled() => return Err(interrupted(chat, view.run).await),
         };
         let response = match next {

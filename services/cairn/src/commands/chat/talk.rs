@@ -5,7 +5,7 @@ use super::slash::{self, Slash};
 use super::submit::{Next, Turn};
 use super::terminal::{Input, Terminal};
 use super::view::{Shown, View};
-use super::{Chat, ask, local, start};
+use super::{Chat, ask, local, start, under_way};
 use crate::commands::context::rpc;
 use crate::commands::decide;
 use crate::error::{CliError, INTERRUPTED};
@@ -40,7 +40,7 @@ pub(super) async fn talk(
         interrupts: 0,
     };
     if let Some(request) = active {
-        talk.say("a turn was under way and continues")?;
+        talk.say(&under_way(&request))?;
         talk.begin(request);
     }
     loop {
@@ -229,7 +229,7 @@ impl Talk<'_, '_, '_> {
             return Ok(self.interrupts < 2);
         };
         if std::mem::replace(&mut running.is_cancelled, true) {
-            return Ok(self.interrupts < 3);
+            return Ok(self.interrupts < 2);
         }
         self.interrupts = 0;
         self.question = None;
@@ -259,7 +259,7 @@ impl Talk<'_, '_, '_> {
             }
             Ok(Next::Back) => self.say("connected again"),
             Err(error) => {
-                self.complain(&error)?;
+                self.complain(&self.chat.refused(error))?;
                 self.end_turn()
             }
         }
@@ -295,6 +295,7 @@ impl Talk<'_, '_, '_> {
 
     fn end_turn(&mut self) -> Result<(), CliError> {
         (self.turn, self.question) = (None, None);
+        self.interrupts = 0;
         self.terminal.line("")?;
         if let Some(text) = self.next_message.take() {
             let request = self.chat.turn(&text);

@@ -1,7 +1,7 @@
 //! A turn as people see it: what the server sends becomes text and lines. Pure.
 
 use crate::ui::event_line::failure_text;
-use crate::ui::flow::one_line;
+use crate::ui::flow::{gist, one_line};
 use crate::ui::style::Style;
 use crate::ui::time::span;
 use cairn_proto::event::{FinishReason, Usage, WaitReason};
@@ -239,32 +239,19 @@ impl View {
     }
 }
 
-/// The first line of a result, and how many more there are.
-fn gist(text: &str, columns: usize) -> String {
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    let first = lines.next().unwrap_or("(nothing)");
-    match lines.count() {
-        0 => one_line(first, columns),
-        more => {
-            let more = format!(" (+{more} line{})", if more == 1 { "" } else { "s" });
-            one_line(first, columns.saturating_sub(more.len())) + &more
-        }
-    }
-}
-
-/// Tokens, cost and time: `1,200 tokens in, 340 out · $0.0056 · 3.4 s`; without a cost that is not
-/// known.
+/// Tokens, cost and time: `1,200 tokens in, 340 out · $0.0056 · 3.4 s`; without tokens that were not
+/// counted, and without a cost that is not known.
 pub(super) fn cost_line(usage: Option<&Usage>, ms: u64) -> String {
     let usage = usage.copied().unwrap_or_default();
-    let mut line = format!(
-        "{} tokens in, {} out",
-        grouped(usage.input_tokens),
-        grouped(usage.output_tokens)
-    );
-    if usage.cost_nano_usd > 0 {
-        line.push_str(&format!(" · ${}", dollars(usage.cost_nano_usd)));
+    let mut line = String::new();
+    if usage.input_tokens + usage.output_tokens > 0 {
+        let (sent, received) = (usage.input_tokens, usage.output_tokens);
+        line = format!("{} tokens in, {} out · ", grouped(sent), grouped(received));
     }
-    line + " · " + &span(ms)
+    if usage.cost_nano_usd > 0 {
+        line.push_str(&format!("${} · ", dollars(usage.cost_nano_usd)));
+    }
+    line + &span(ms)
 }
 
 /// A number with a comma before each three digits.

@@ -3,7 +3,7 @@
 use super::rpc;
 use crate::client::Client;
 use crate::error::CliError;
-use crate::ui::flow::one_line;
+use crate::ui::flow::{gist, one_line};
 use crate::ui::out;
 use crate::ui::style::Style;
 use crate::ui::text::block;
@@ -87,7 +87,7 @@ fn part_text(part: &Part) -> String {
         Part::Call(call) => one_line(&format!("→ {} {}", call.name, call.arguments_json), COLUMNS),
         Part::Result(result) => {
             let mark = if result.is_error { "✗" } else { "✓" };
-            one_line(&format!("{mark} {}", result.text), COLUMNS)
+            format!("{mark} {}", gist(&result.text, COLUMNS))
         }
         Part::Media(media) => one_line(
             &format!("({}, {} bytes)", media.mime, media.data.len()),

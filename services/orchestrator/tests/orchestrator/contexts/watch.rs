@@ -116,3 +116,39 @@ async fn a_run_and_a_turn_are_noticed_when_they_complete() {
     let message = next(&world, &mut watched).await;
     assert_eq!(appended(&message), ["hello", "good day"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_is_asked_concludes_before_the_context_ends() {
+    let world = World::new().await;
+    let session = session(&world).await;
+    let side = wire::CreateContext {
+        name: "side".to_owned(),
+        immutable: vec![user("it rains")],
+        ..wire::CreateContext::default()
+    };
+    let born = create(&world, &session, side).await;
+    let mut watched = watch(&world, &session, "side", born).await;
+    assert!(next(&world, &mut watched).await.notices.is_empty());
+    let destroy = pb::DestroyContextRequest {
+        session: session.clone(),
+        request_id: world.request_id(),
+        context: Some(wire::DestroyContext {
+            context: "side".to_owned(),
+            ask_model: true,
+            ..wire::DestroyContext::default()
+        }),
+    };
+    let mut contexts = world.contexts.clone();
+    let asked = world.until(contexts.destroy_context(destroy)).await;
+    assert_eq!(asked.expect("an answer").into_inner().run, 1);
+    let mut attempt = world.attempt().await;
+    attempt.reply(reply(0, "nothing stays", &[]));
+    // The last turn is noticed, and then there is no more.
+    let last = next(&world, &mut watched).await;
+    assert_eq!(*appended(&last).last().expect("a reply"), "nothing stays");
+    let end = world.until(watched.message()).await;
+    assert_eq!(end.expect("no error"), None);
+    let listed = pb::ListContextsRequest { session };
+    let listed = contexts.list_contexts(listed).await.expect("an answer");
+    assert_eq!(listed.into_inner().contexts.len(), 1);
+}

@@ -54,7 +54,7 @@ pub(super) async fn list(
     };
     let answer = client.list_memory(about(key, message)).await;
     let answer = answer.map_err(refused)?.into_inner();
-    let entry = |pb::MemoryEntry { key, value }| MemoryEntry { key, value };
+    let entry = |pb::MemoryEntry { key, value, .. }| MemoryEntry { key, value };
     Ok(MemoryList {
         entries: answer.entries.into_iter().map(entry).collect(),
         last_seq: answer.seq,

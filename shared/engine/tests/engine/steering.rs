@@ -1,0 +1,84 @@
+//! What a person says to a turn or a step that runs.
+
+use crate::turns::{refusal, said, say, sent, submit};
+use crate::world::{World, chain, kinds, model_step, report_reply, tool_call};
+use cairn_engine::command::SendMessage;
+use cairn_engine::event::{CommandReceived, EventKind};
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::message::Message;
+use cairn_engine::session::RunStatus;
+use serde_json::json;
+
+#[test]
+fn a_message_to_a_running_turn_is_read_before_it_ends() {
+    let mut world = World::new();
+    submit(&mut world, "count");
+    let attempt = world.attempt(1);
+    let running = world.session.attempt(attempt).unwrap();
+    let seen = (running.tool_turns, running.newest_op());
+    let said_events = say(&mut world, "in German, please");
+    assert_eq!(kinds(&said_events), ["ContextChanged"]);
+    // The reply was asked for before that.
+    let events = world.decide(report_reply(attempt, seen, "one, two", &[]));
+    assert_eq!(kinds(&events), ["ReplyReceived"], "it stays as a thought");
+    assert_eq!(sent(&world), ["count", "one, two", "in German, please"]);
+    world.reply(1, "eins, zwei", &[]);
+    assert_eq!(world.run().status, RunStatus::Completed);
+    assert_eq!(said(&world).len(), 4);
+}
+
+#[test]
+fn a_message_that_waits_beside_the_final_reply_is_read_too() {
+    let mut world = World::new();
+    submit(&mut world, "count");
+    let message = Message::user("wait");
+    world.foreign(EventKind::CommandReceived(CommandReceived {
+        request_id: "steer".to_owned(),
+        command: SendMessage {
+            step: None,
+            message,
+        }
+        .into(),
+    }));
+    let events = world.reply(1, "one, two", &[]);
+    assert_eq!(kinds(&events), ["ContextChanged", "ReplyReceived"]);
+    assert_eq!(world.run().status, RunStatus::Running);
+    assert_eq!(world.session, world.folded());
+}
+
+#[test]
+fn a_step_does_not_complete_before_a_message_was_read() {
+    let mut world = World::with_plan(chain(vec![model_step("one")]));
+    let attempt = world.attempt(1);
+    let running = world.session.attempt(attempt).unwrap();
+    let seen = (running.tool_turns, running.newest_op());
+    say(&mut world, "one more thing");
+    let complete = tool_call("step", &json!({"complete": true, "summary": "done"}));
+    let events = world.decide(report_reply(attempt, seen, "", &[complete]));
+    assert_eq!(World::reported(&events)[0].1, true, "{events:?}");
+    assert_eq!(world.run().status, RunStatus::Running);
+    world.complete(1, "done");
+    assert_eq!(world.run().status, RunStatus::Completed);
+}
+
+#[test]
+fn a_failed_turn_names_the_messages_to_it() {
+    let mut world = World::new();
+    submit(&mut world, "count");
+    say(&mut world, "in German");
+    let failure = Failure::new(FailureKind::Llm, "Server", "the model is gone");
+    world.fail(1, failure);
+    let failure = world.run().end.failure.clone().unwrap();
+    assert!(
+        failure.message.contains("\"in German\""),
+        "{}",
+        failure.message
+    );
+    assert_eq!(said(&world), [""; 0]);
+}
+
+#[test]
+fn nothing_can_be_said_to_a_session_that_rests() {
+    let mut world = World::new();
+    assert_eq!(refusal(&say(&mut world, "hello?")), "NO_RUNNING_TURN");
+}
