@@ -6,6 +6,9 @@
 //! cargo bench -p cairn --bench apart -- five      chains of tool steps over five processes
 //! cargo bench -p cairn --bench apart -- redis     the same on Redis, beside three hops and a script
 //! cargo bench -p cairn --bench apart -- watchers  1,000 watchers on 100 sessions
+//! cargo bench -p cairn --bench apart -- tokens    time to the first token of a turn, beside a bare request
+//! cargo bench -p cairn --bench apart -- conversation
+//!                                                 turns of 10, 100 and 500, beside LangGraph
 //! ```
 
 #![allow(
@@ -14,9 +17,11 @@
     reason = "a benchmark prints, and is over when its world cannot be set up"
 )]
 
+mod conversation;
 mod five;
 #[path = "../../tests/support/mod.rs"]
 mod support;
+mod tokens;
 mod watchers;
 
 const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
@@ -38,6 +43,13 @@ fn main() {
     }
     if is_wanted("watchers") {
         runtime.block_on(watchers::measure());
+    }
+    if is_wanted("tokens") {
+        runtime.block_on(tokens::measure());
+    }
+    // That needs the Python package index, and so is not among all.
+    if wanted.iter().any(|word| word == "conversation") {
+        runtime.block_on(conversation::measure());
     }
 }
 

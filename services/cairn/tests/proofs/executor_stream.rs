@@ -91,12 +91,18 @@ impl ExecutorStream {
         });
         cluster.detour("executor", Some(address));
         cluster.start_again("orchestrator");
-        let orchestrator = cluster.process_id("orchestrator");
-        *passed.orchestrator.lock().expect("no panic") = orchestrator;
-        Self {
+        let stream = Self {
             passed,
             _runtime: runtime,
-        }
+        };
+        stream.follow(cluster);
+        stream
+    }
+
+    /// From now on, the processor time is that of the cluster's present orchestrator.
+    pub(crate) fn follow(&self, cluster: &Cluster<'_>) {
+        let orchestrator = cluster.process_id("orchestrator");
+        *self.passed.orchestrator.lock().expect("no panic") = orchestrator;
     }
 
     /// The messages since the last time, oldest first.

@@ -7,12 +7,14 @@
 
 pub(crate) mod commands;
 pub(crate) mod contexts;
+pub(crate) mod conversation;
 pub(crate) mod crash;
 pub(crate) mod dispatch;
 pub(crate) mod drain;
 pub(crate) mod executor_stream;
 pub(crate) mod handover;
 pub(crate) mod lists;
+pub(crate) mod replicas;
 pub(crate) mod replies;
 pub(crate) mod searches;
 pub(crate) mod starts;
@@ -25,6 +27,9 @@ pub(crate) enum Proof {
     /// Sends commands to idle sessions, and measures the answers with and without the folds that an
     /// orchestrator keeps
     Commands(commands::Options),
+    /// Talks for 2,000 turns in one context, and prints the bytes and the times of windows of turns. A turn
+    /// costs the journal the same, early and late, and nothing else grows faster than the model's request
+    Conversation(conversation::Options),
     /// Kills the orchestrator and all services, over a file and over Redis, while two clients change the
     /// contexts of a session and others watch them. No change is lost or made twice, and every notice and
     /// every read agrees with a model of contexts
@@ -36,6 +41,9 @@ pub(crate) enum Proof {
     /// Sends replies of a model, streamed and whole, larger than any may be. The executor stays below
     /// 128 MiB, and a run whose reply is too large fails with the name of the limit
     Replies(replies::Options),
+    /// Submits the turns of one conversation to two servers over one Redis, in turn. Each request of the
+    /// model has all turns before it, and both servers list the same messages
+    Replicas(replicas::Options),
     /// Kills tools while it hands arguments to programs. No program starts with a part of them
     Handover(handover::Options),
     /// Lists, filters and searches 20,000 sessions, and 200, over a file and over Redis. Lists read
@@ -77,10 +85,12 @@ impl Proof {
     pub(crate) fn run(&self) {
         match self {
             Self::Commands(options) => commands::prove(options),
+            Self::Conversation(options) => conversation::prove(options),
             Self::Contexts(options) => contexts::prove(options),
             Self::Crash(options) => crash::prove(options),
             Self::Dispatch(options) => dispatch::prove(options),
             Self::Replies(options) => replies::prove(options),
+            Self::Replicas(options) => replicas::prove(options),
             Self::Handover(options) => handover::prove(options),
             Self::Lists(options) => lists::prove(options),
             Self::Searches(options) => searches::prove(options),

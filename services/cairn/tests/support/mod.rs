@@ -12,6 +12,7 @@
 pub mod commits;
 pub mod place;
 pub mod served;
+pub mod talk;
 pub mod watcher;
 
 mod node;

@@ -1,0 +1,130 @@
+//! The same conversation with Cairn and with LangGraph, alternated: the time of a turn whose model takes no
+//! time, so that the rest is what the runtime costs.
+//!
+//! Both commit to SQLite with synchronous=FULL, and each step is durable before the next one. Cairn runs
+//! embedded, and its client follows each turn's stream to the end. LangGraph runs in a Python of its own
+//! (`langgraph_turns.py`), which needs the Python package index once. Its graph has one node.
+
+use crate::median;
+use crate::support::{client, node, parts, talk};
+use async_trait::async_trait;
+use cairn_engine::message::{FinishReason, Message, Usage};
+use cairn_model::{ChatReply, ChatRequest, Model, ModelError, ModelInfo, ModelRegistry};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+const TURNS: [usize; 3] = [10, 100, 500];
+const ROUNDS: usize = 3;
+/// The last turns of a conversation, which show how its length counts.
+const LAST: usize = 10;
+const SCRIPT: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/benches/apart/langgraph_turns.py"
+);
+
+/// A model that replies at once.
+#[derive(Debug)]
+struct AtOnce;
+
+#[async_trait]
+impl Model for AtOnce {
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError> {
+        // The system prompt is not of a turn.
+        let turn = request.messages.len().saturating_sub(2) / 2;
+        Ok(ChatReply {
+            message: Message::assistant(talk::reply(turn), Vec::new()),
+            usage: Usage::default(),
+            finish: FinishReason::Stop,
+            model: "at-once".to_owned(),
+        })
+    }
+
+    fn estimate_tokens(&self, messages: &[Message]) -> u64 {
+        cairn_model::tokens::estimate_tokens(messages)
+    }
+
+    fn describe(&self) -> ModelInfo {
+        ModelInfo {
+            provider: "recorded".to_owned(),
+            name: "at-once".to_owned(),
+            window_tokens: 100_000_000,
+            prices: None,
+        }
+    }
+}
+
+pub(crate) async fn measure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    langgraph(folder.path(), &[]);
+    println!(
+        "{:<6} {:>9} {:>9} {:>7} {:>12} {:>12} {:>7}",
+        "turns", "LangGraph", "Cairn", "ratio", "its last 10", "its last 10", "ratio"
+    );
+    let mut rounds = Vec::new();
+    for _ in 0..ROUNDS {
+        let theirs = langgraph(folder.path(), &TURNS);
+        for (number, theirs) in TURNS.into_iter().zip(theirs) {
+            rounds.push((number, theirs, ours(number).await));
+        }
+    }
+    for turns in TURNS {
+        let of = |value: &dyn Fn(&Vec<f64>, &Vec<f64>) -> f64| {
+            let rounds = rounds.iter().filter(|(number, _, _)| *number == turns);
+            median(
+                rounds
+                    .map(|(_, theirs, ours)| value(theirs, ours))
+                    .collect(),
+            )
+        };
+        let [theirs, ours] = [of(&|theirs, _| mean(theirs)), of(&|_, ours| mean(ours))];
+        let their_last = of(&|theirs, _| mean(&theirs[turns - LAST..]));
+        let our_last = of(&|_, ours| mean(&ours[turns - LAST..]));
+        println!(
+            "{turns:<6} {theirs:>6.2} ms {ours:>6.2} ms {:>7.1} {their_last:>9.2} ms {our_last:>9.2} ms {:>7.1}",
+            theirs / ours,
+            their_last / our_last
+        );
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The milliseconds of each turn of a conversation.
+async fn ours(turns: usize) -> Vec<f64> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut models = ModelRegistry::new();
+    models.insert("at-once", Arc::new(AtOnce));
+    let node = node(parts(folder.path(), models)).await;
+    let mut client = client(&node);
+    talk::create(&mut client, "s").await;
+    let mut times = Vec::with_capacity(turns);
+    for turn in 0..turns {
+        let ended = talk::talk(&mut client, "s", turn).await.expect("a turn");
+        assert_eq!(ended.response, talk::reply(turn));
+        times.push(ended.whole.as_secs_f64() * 1e3);
+    }
+    drop(client);
+    node.drain().await;
+    times
+}
+
+/// The same with LangGraph, for each number of turns.
+fn langgraph(folder: &Path, turns: &[usize]) -> Vec<Vec<f64>> {
+    let mut command = Command::new("python3");
+    command.arg(SCRIPT).arg(folder);
+    command.args(turns.iter().map(ToString::to_string));
+    let done = command.output().expect("python3");
+    let log = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{log}");
+    let out = String::from_utf8(done.stdout).expect("text");
+    let lines = out.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).expect("a line of JSON");
+        let times = line["ms"].as_array().expect("times").iter();
+        times.map(|ms| ms.as_f64().expect("a time")).collect()
+    });
+    lines.collect()
+}
