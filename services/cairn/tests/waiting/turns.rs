@@ -1,4 +1,4 @@
-//! Turns through a real server: what they cost, what reaches the model, and what is said meanwhile.
+//! Turns through a real server: what they cost, what reaches the model, and what is said while they run.
 
 use crate::support::served::{self, SESSION, client};
 use crate::support::{Client, place};
@@ -178,7 +178,7 @@ async fn a_turn_costs_its_replies_and_two_more_durable_rounds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_said_meanwhile_reaches_the_next_request() {
+async fn what_is_said_to_a_turn_reaches_the_next_request() {
     let (sender, receiver): (Sender<Release>, Receiver<Release>) = channel();
     let sender = Mutex::new(sender);
     let mut world = World::new(move |body| match served::turn(body) {

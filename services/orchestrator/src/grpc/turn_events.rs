@@ -65,11 +65,11 @@ impl TurnEvents {
         let events = events
             .into_iter()
             .map(|event| pb::TurnEvent { event: Some(event) });
-        let told = pb::SubmitTurnResponse {
+        let response = pb::SubmitTurnResponse {
             seq,
             events: events.collect(),
         };
-        (Some(told), is_over)
+        (Some(response), is_over)
     }
 
     fn take_text(&mut self, delta: TextDelta, events: &mut Vec<Event>) {

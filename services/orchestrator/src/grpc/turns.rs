@@ -60,11 +60,11 @@ fn turn_stream(watched: streams::Watched, after_seq: u64) -> Turns {
                 Ok(message) => message,
                 Err(status) => return Some((Err(status), None)),
             };
-            let (told, is_over) = events.take(message);
-            match told {
-                Some(told) => {
+            let (response, is_over) = events.take(message);
+            match response {
+                Some(response) => {
                     let rest = (!is_over).then_some((watched, events));
-                    return Some((Ok(told), rest));
+                    return Some((Ok(response), rest));
                 }
                 None if is_over => return None,
                 None => {}

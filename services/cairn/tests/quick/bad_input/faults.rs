@@ -254,6 +254,9 @@ fn values(field: &FieldDescriptor) -> Vec<(String, bool, Value)> {
         Kind::Int64 => [0, -1, 1, i64::MIN, i64::MAX]
             .map(|n| (format!("= {n}"), false, Value::I64(n)))
             .into(),
+        Kind::Float => [0.0, -1.0, 2.5, f32::MAX, f32::INFINITY, f32::NAN]
+            .map(|n| (format!("= {n}"), n != 0.0, Value::F32(n)))
+            .into(),
         Kind::Bool => [true, false]
             .map(|is| (format!("= {is}"), false, Value::Bool(is)))
             .into(),

@@ -153,6 +153,25 @@ fn of_run(field: &FieldDescriptor) -> Rule {
     }
 }
 
+fn of_turn(field: &FieldDescriptor) -> Rule {
+    match (field.parent_message().name(), field.name()) {
+        ("SubmitTurnRequest", "turn") => required(ANY),
+        ("SubmitTurn", "model") => ID,
+        ("SubmitTurn", "trace_parent") => FORM,
+        ("SubmitTurn", "options" | "when_busy") => ANY,
+        ("TurnOptions", "max_tool_turns") => number(1_000),
+        ("TurnOptions", "max_output_tokens") => required(ANY),
+        ("TurnOptions", _) | ("ResponseFormat", "json_object") => ANY,
+        ("ToolNames", "names") => text(64),
+        ("ResponseFormat", "json_schema") => required(ANY),
+        ("JsonSchema", "name") => required(must_be(Text::Form, text(64))),
+        ("JsonSchema", "schema_json") => required(must_be(Text::Json, text(64 * 1024))),
+        // What is not there is no mistake of the request.
+        ("CancelTurnRequest", "number") | ("SendMessageRequest", "step") => ANY,
+        (message, name) => panic!("what may {message}.{name} have?"),
+    }
+}
+
 fn of_context(field: &FieldDescriptor) -> Rule {
     let name = text(64);
     match (field.parent_message().name(), field.name()) {
@@ -177,6 +196,6 @@ fn of_context(field: &FieldDescriptor) -> Rule {
         ("ListMessagesRequest", "zone" | "in_window") => ANY,
         (_, "page_size") => number(200),
         (_, "page_token") => FORM,
-        (message, name) => panic!("what may {message}.{name} have?"),
+        _ => of_turn(field),
     }
 }

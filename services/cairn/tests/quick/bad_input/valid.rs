@@ -66,7 +66,59 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
             .swap_remove(0),
         ],
         "Decide" => decisions(n, &session),
+        "SubmitTurn" | "CancelTurn" | "SendMessage" => turn(method, n, session),
         _ => views(method, session),
+    }
+}
+
+/// Turns that the model answers at once, and what is said to them.
+fn turn(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
+    let request_id = format!("{method}-{n}");
+    let message = Some(cairn_engine::message::Message::user("Hello.").into());
+    match method {
+        "CancelTurn" => one(&pb::CancelTurnRequest {
+            session,
+            request_id,
+            number: 1,
+            reason: "not needed".to_owned(),
+        }),
+        "SendMessage" => one(&pb::SendMessageRequest {
+            session,
+            request_id,
+            step: 1,
+            message,
+        }),
+        _ => one(&pb::SubmitTurnRequest {
+            session,
+            request_id,
+            turn: Some(wire::SubmitTurn {
+                context: "main".to_owned(),
+                message,
+                options: Some(options()),
+                when_busy: wire::WhenBusy::Interrupt.into(),
+                ..wire::SubmitTurn::default()
+            }),
+            after_seq: 0,
+        }),
+    }
+}
+
+fn options() -> wire::TurnOptions {
+    let schema = wire::JsonSchema {
+        name: "answer".to_owned(),
+        schema_json: "{}".to_owned(),
+    };
+    wire::TurnOptions {
+        temperature: Some(0.5),
+        max_output_tokens: Some(100),
+        response_format: Some(wire::ResponseFormat {
+            format: Some(wire::response_format::Format::JsonSchema(schema)),
+        }),
+        tools: Some(wire::ToolNames {
+            names: vec!["read_file".to_owned()],
+        }),
+        max_tool_turns: Some(0),
+        when_full: wire::WhenFull::Refuse.into(),
     }
 }
 

@@ -316,17 +316,7 @@ pub(in crate::decide) fn ending(attempt: &Attempt, name: AttemptRef) -> Ending {
             _ => return Ending::None,
         }
     }
-    if attempt.has_unread() {
-        let because =
-            "not completed: a person has said something, which follows; complete with that in mind";
-        return Ending::Refused {
-            call,
-            because: because.to_owned(),
-        };
-    }
-    let open: Vec<&str> = open_sub_goals(attempt).collect();
-    if !open.is_empty() {
-        let because = still_open(&open);
+    if let Some(because) = not_yet(attempt) {
         return Ending::Refused { call, because };
     }
     let asked: Result<StepArguments, _> = arguments(&attempt.calls[index].call);
@@ -348,4 +338,15 @@ fn last_text(messages: &[Message]) -> String {
     texts
         .find(|text| !text.trim().is_empty())
         .unwrap_or_default()
+}
+
+/// What the attempt has to do before its step ends.
+fn not_yet(attempt: &Attempt) -> Option<String> {
+    if attempt.has_unread() {
+        let because = "not completed: a person has said something, which follows; complete with that in \
+                       mind";
+        return Some(because.to_owned());
+    }
+    let open: Vec<&str> = open_sub_goals(attempt).collect();
+    (!open.is_empty()).then(|| still_open(&open))
 }
