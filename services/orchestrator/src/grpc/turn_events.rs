@@ -48,7 +48,7 @@ impl TurnEvents {
     ) -> (Option<pb::SubmitTurnResponse>, bool) {
         let (seq, mut events) = (message.seq, Vec::new());
         if let Some(delta) = message.delta {
-            self.take_text(delta, &mut events);
+            self.take_text(&delta, &mut events);
         }
         if let Some(kind) = message.event.and_then(|event| event.kind) {
             self.take_event(kind, &mut events);
@@ -72,7 +72,7 @@ impl TurnEvents {
         (Some(response), is_over)
     }
 
-    fn take_text(&mut self, delta: TextDelta, events: &mut Vec<Event>) {
+    fn take_text(&mut self, delta: &TextDelta, events: &mut Vec<Event>) {
         let is_of_turn = self.run > 0 && delta.attempt.is_some_and(|at| at.run == self.run);
         let (tool_turn, written) = (self.writing.0, self.writing.1.len() as u64);
         let is_next =
@@ -116,7 +116,7 @@ impl TurnEvents {
                 events.push(Event::Queued(pb::TurnWaits { number }));
             }
             Kind::QueuedTurnDropped(dropped) if Some(dropped.number) == self.queued => {
-                events.push(cancelled(0, dropped.reason));
+                events.push(cancelled(0, &dropped.reason));
             }
             Kind::RunStarted(started) => self.begin(started, events),
             Kind::ReplyReceived(reply) if reply.attempt.is_some_and(|at| at.run == self.run) => {
@@ -152,7 +152,7 @@ impl TurnEvents {
                 }));
             }
             Kind::RunCancelled(event) if event.run == self.run => {
-                events.push(cancelled(event.run, event.reason));
+                events.push(cancelled(event.run, &event.reason));
             }
             _ => {}
         }
@@ -270,8 +270,8 @@ impl TurnEvents {
     }
 }
 
-fn cancelled(run: u32, reason: String) -> Event {
-    let message = match reason.as_str() {
+fn cancelled(run: u32, reason: &str) -> Event {
+    let message = match reason {
         "" => "the turn was cancelled".to_owned(),
         reason => format!("the turn was cancelled: {reason}"),
     };

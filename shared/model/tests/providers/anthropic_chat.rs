@@ -68,6 +68,15 @@ async fn a_reply_comes_with_usage_and_cost() {
     assert_eq!(body, expected);
 }
 
+/// Hotter than the protocol allows.
+fn hot() -> ChatOptions {
+    ChatOptions {
+        max_output_tokens: Some(50),
+        temperature: Some(1.5),
+        ..ChatOptions::default()
+    }
+}
+
 #[tokio::test]
 async fn a_conversation_with_tools_is_sent_as_the_protocol_wants_it() {
     let calls = vec![
@@ -92,11 +101,7 @@ async fn a_conversation_with_tools_is_sent_as_the_protocol_wants_it() {
         ],
         stable: 5,
         tools: Arc::new([tool("read"), tool("list")]),
-        options: ChatOptions {
-            max_output_tokens: Some(50),
-            temperature: Some(1.5),
-            ..ChatOptions::default()
-        },
+        options: hot(),
     };
     let use_of = |id: &str, input: Value| json!({"type": "tool_use", "id": id, "name": "read", "input": input});
     let offered = |name: &str| json!({"name": name, "description": "Reads.", "input_schema": {"type": "object"}});
