@@ -97,8 +97,15 @@ async fn main() -> Result<()> {
     .await?;
     assert_eq!(complete.response, "It weighs 4.4 pounds.");
 
+    a_cut_stream(&mut client, &session, &scales).await?;
+    node.drain().await;
+    Ok(())
+}
+
+/// A stream that is cut, and continued by the same request.
+async fn a_cut_stream(client: &mut Client, session: &str, scales: &Scales) -> Result<()> {
     println!("\n── a stream that is cut ──");
-    let mut stream = submit(&mut client, &session, "again", "Weigh it again.", 0).await?;
+    let mut stream = submit(client, session, "again", "Weigh it again.", 0).await?;
     let mut cursor = 0;
     while let Some(response) = stream.message().await? {
         cursor = cursor.max(response.seq);
@@ -111,13 +118,12 @@ async fn main() -> Result<()> {
     scales.ready.add_permits(1);
     println!("✂ after event {cursor}");
     // The same request: no second turn begins, and nothing comes twice.
-    let mut stream = submit(&mut client, &session, "again", "Weigh it again.", cursor).await?;
+    let mut stream = submit(client, session, "again", "Weigh it again.", cursor).await?;
     let complete = follow(&mut stream, |_| async { Ok(()) }).await?;
     assert_eq!(
         (complete.response.as_str(), complete.turn_index),
         ("Still 2 kg.", 2)
     );
-    node.drain().await;
     Ok(())
 }
 

@@ -181,23 +181,8 @@ fn model() -> Result<Arc<Counting>> {
     Ok(Arc::new(Counting { model, messages }))
 }
 
-#[tokio::main]
-async fn main() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let model = model()?;
-    let node = node(folder.path(), model.clone(), Vec::new()).await?;
-    let mut client = client(&node);
-    let created = client.create_session(pb::CreateSessionRequest {
-        request_id: "create".to_owned(),
-        ..pb::CreateSessionRequest::default()
-    });
-    let mut session = Session {
-        id: created.await?.into_inner().session,
-        client,
-        contexts: ContextServiceClient::new(node.link()),
-        requests: 0,
-    };
-
+/// Of eight messages a request has the latest four, and the new one.
+async fn a_window(session: &mut Session, model: &Counting) -> Result<()> {
     println!("── a window of four messages ──");
     session.create("chat", Some(4)).await?;
     for text in [
@@ -216,6 +201,27 @@ async fn main() -> Result<()> {
     println!("{all} messages, {window} in the window, {sent} in the last request\n");
     assert_eq!((all, window), (8, 4));
     assert!(sent <= 5, "the window and the new message");
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let model = model()?;
+    let node = node(folder.path(), model.clone(), Vec::new()).await?;
+    let mut client = client(&node);
+    let created = client.create_session(pb::CreateSessionRequest {
+        request_id: "create".to_owned(),
+        ..pb::CreateSessionRequest::default()
+    });
+    let mut session = Session {
+        id: created.await?.into_inner().session,
+        client,
+        contexts: ContextServiceClient::new(node.link()),
+        requests: 0,
+    };
+
+    a_window(&mut session, &model).await?;
 
     println!("── values for another context ──");
     assert_eq!(

@@ -78,9 +78,13 @@ impl Drop for Screen {
 #[test]
 fn keys_steer_and_cancel_a_turn_and_leave_the_conversation() {
     let ((first, one), (second, two)) = (parts(), parts());
+    // The text after a call is seen from its beginning: the stream of the turn is open by then.
+    let look = || reply("a", "", &[("look", json!({"what": "it"}))]);
     let answers = vec![
+        look(),
         one,
         reply("b", "Short.", &[]),
+        look(),
         two,
         reply("d", "Here.", &[]),
     ];
