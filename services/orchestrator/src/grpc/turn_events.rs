@@ -13,6 +13,8 @@ use pb::turn_event::Event;
 /// What is known of the turn.
 #[derive(Debug, Default)]
 pub(super) struct TurnEvents {
+    /// The event that answers the turn's command; those before it are others'.
+    first_seq: u64,
     /// Events up to this one were sent to the client before.
     after_seq: u64,
     /// The number of the turn, if it was queued.
@@ -32,9 +34,11 @@ pub(super) struct TurnEvents {
 }
 
 impl TurnEvents {
-    /// For a client that has all up to an event; 0 for one that has nothing.
-    pub(super) fn new(after_seq: u64) -> Self {
+    /// For a turn that begins with an event, and a client that has all up to another one; 0 for a client
+    /// that has nothing.
+    pub(super) fn new(first_seq: u64, after_seq: u64) -> Self {
         Self {
+            first_seq,
             after_seq,
             is_resumed: after_seq > 0,
             ..Self::default()
@@ -47,6 +51,9 @@ impl TurnEvents {
         message: pb::WatchSessionResponse,
     ) -> (Option<pb::SubmitTurnResponse>, bool) {
         let (seq, mut events) = (message.seq, Vec::new());
+        if seq > 0 && seq < self.first_seq {
+            return (None, false);
+        }
         if let Some(delta) = message.delta {
             self.take_text(&delta, &mut events);
         }

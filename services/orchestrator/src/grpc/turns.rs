@@ -44,15 +44,22 @@ pub(super) async fn submit(
     let trace = named_trace("turn.trace_parent", &turn.trace_parent)?.or(callers_trace);
     let own = || derived_trace(principal.namespace(), &asked.session, &asked.request_id);
     turn.trace_parent = trace.unwrap_or_else(own).to_string();
+    // Watched from before its start, because the first part of a reply is stored nowhere.
+    let head = requests.store().read(&key, u64::MAX - 1).await?.last_seq;
+    let watched = streams::watch(requests.clone(), key.clone(), head, true).await?;
     let answer = start_in(requests, &principal, &key, &asked.request_id, turn.into()).await?;
-    let before = answer.seq.saturating_sub(1);
-    let watched = streams::watch(requests.clone(), key, before, true).await?;
-    Ok(Response::new(turn_stream(watched, asked.after_seq)))
+    let is_repeat = answer.seq <= head;
+    let watched = match is_repeat {
+        true => streams::watch(requests.clone(), key, answer.seq.saturating_sub(1), true).await?,
+        false => watched,
+    };
+    let events = TurnEvents::new(answer.seq, asked.after_seq);
+    Ok(Response::new(turn_stream(watched, events)))
 }
 
 /// What a turn is to its client, until its end.
-fn turn_stream(watched: streams::Watched, after_seq: u64) -> Turns {
-    let state = Some((watched, TurnEvents::new(after_seq)));
+fn turn_stream(watched: streams::Watched, events: TurnEvents) -> Turns {
+    let state = Some((watched, events));
     let messages = stream::unfold(state, |state| async {
         let (mut watched, mut events) = state?;
         loop {

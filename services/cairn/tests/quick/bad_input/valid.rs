@@ -53,22 +53,24 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
             after_seq: 1,
             ..pb::WatchSessionRequest::default()
         }),
-        "ListPending" => vec![
-            one(&pb::ListPendingRequest {
-                session,
-                ..pb::ListPendingRequest::default()
-            })
-            .swap_remove(0),
-            one(&pb::ListPendingRequest {
-                filter: Some(filter()),
-                ..pb::ListPendingRequest::default()
-            })
-            .swap_remove(0),
-        ],
+        "ListPending" => pending_lists(session),
         "Decide" => decisions(n, &session),
         "SubmitTurn" | "CancelTurn" | "SendMessage" => turn(method, n, session),
         _ => views(method, session),
     }
+}
+
+/// Of one session, and of all that a filter passes.
+fn pending_lists(session: String) -> Vec<Vec<u8>> {
+    let of_session = pb::ListPendingRequest {
+        session,
+        ..pb::ListPendingRequest::default()
+    };
+    let of_all = pb::ListPendingRequest {
+        filter: Some(filter()),
+        ..pb::ListPendingRequest::default()
+    };
+    vec![of_session.encode_to_vec(), of_all.encode_to_vec()]
 }
 
 /// Turns that the model answers at once, and what is said to them.
