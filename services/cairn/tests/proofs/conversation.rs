@@ -97,7 +97,9 @@ pub(crate) fn prove(options: &Options) {
     site.append("cairn.toml", talk::WINDOW);
     let mut cluster = Cluster::start(&site, &[]);
     let stream = ExecutorStream::within(&mut cluster);
-    let runtime = Builder::new_current_thread().enable_all().build();
+    // Its thread closes the clients' connections while the orchestrator stops.
+    let mut runtime = Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).enable_all().build();
     let runtime = runtime.expect("a runtime");
     let url = cluster.url();
     let mut talked: Vec<Talked> = Vec::new();
