@@ -3,6 +3,17 @@
 //!
 //! The server sends the first text at once, and the rest after the client has it. Cairn's time is from
 //! SubmitTurn to the first text of its stream: the command and the start of the turn are durable by then.
+//!
+//! # Figures
+//!
+//! `-- tokens`, November 2026, a debug build on a busy virtual machine with 2 cores, 100 turns each; a
+//! release build on a quiet machine has to repeat them.
+//!
+//! - Direct: p50 0.8 and 0.6 ms, p99 25 and 26 ms.
+//! - Embedded: p50 9.5 ms, p99 48 ms. Five processes: p50 16.9 ms, p99 119 ms. No first text was late.
+//!
+//! An earlier form without [`PATIENCE`], with 20 sessions of 20 turns, once stood still while embedded. Its
+//! cause is not known: a first text may have been lost.
 
 use crate::support::{CAIRN, Client, client, connect, node, parts, served, talk};
 use crate::{at, median};
