@@ -3,6 +3,17 @@
 //!
 //! The server sends the first text at once, and the rest after the client has it. Cairn's time is from
 //! SubmitTurn to the first text of its stream: the command and the start of the turn are durable by then.
+//!
+//! # Figures
+//!
+//! `-- tokens`, November 2026, a debug build on a busy virtual machine with 2 cores, 100 turns each; a
+//! release build on a quiet machine has to repeat them.
+//!
+//! - Direct: p50 0.8 and 0.6 ms, p99 25 and 26 ms.
+//! - Embedded: p50 9.5 ms, p99 48 ms. Five processes: p50 16.9 ms, p99 119 ms. No first text was late.
+//!
+//! An earlier form without [`PATIENCE`], with 20 sessions of 20 turns, once stood still while embedded. Its
+//! cause is not known: a first text may have been lost.
 
 use crate::support::{CAIRN, Client, client, connect, node, parts, served, talk};
 use crate::{at, median};
@@ -14,10 +25,12 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+/// A first text that has not come by then counts as late, and the rest of the reply follows.
+const PATIENCE: Duration = Duration::from_millis(500);
 /// Sessions, one after the other, so that no conversation is long.
-const SESSIONS: usize = 20;
+const SESSIONS: usize = 6;
 const TURNS: usize = 20;
 
 /// A server that sends a first text at once. The other end gets each request's body, and what lets the
@@ -49,6 +62,14 @@ impl Streaming {
         release.text("ten tonnes.");
         release.end("e", &[]);
         body
+    }
+
+    /// The same if there was a request.
+    fn try_end(&self) -> Option<String> {
+        let (body, release) = self.asked.try_recv().ok()?;
+        release.text("ten tonnes.");
+        release.end("e", &[]);
+        Some(body)
     }
 
     /// Milliseconds to the first text, by a bare socket.
@@ -116,6 +137,12 @@ async fn compare(name: &str, streaming: &Streaming, client: &mut Client) {
             }
         }
     }
+    let late = ours.iter().filter(|it| it.is_infinite()).count();
+    ours.retain(|it| it.is_finite());
+    println!("{name}: {late} first texts were late, {} came", ours.len());
+    if ours.is_empty() {
+        return;
+    }
     let added = median(ours.clone()) - median(direct.clone());
     let pair = |values: &mut Vec<f64>| {
         let (p50, p99) = (at(values, 0.5), at(values, 0.99));
@@ -140,7 +167,20 @@ async fn first_token(
         .expect("a turn")
         .into_inner();
     let mut first = None;
-    while let Some(message) = stream.message().await.expect("an event") {
+    loop {
+        let message = match tokio::time::timeout(PATIENCE, stream.message()).await {
+            Ok(message) => message.expect("an event"),
+            // The first text was not sent before the rest of the reply comes.
+            Err(_) if first.is_none() => match streaming.try_end() {
+                Some(body) => {
+                    first = Some((f64::INFINITY, body));
+                    continue;
+                }
+                None => continue,
+            },
+            Err(_) => continue,
+        };
+        let Some(message) = message else { break };
         for event in message.events.into_iter().filter_map(|it| it.event) {
             match event {
                 Event::Text(_) if first.is_none() => {

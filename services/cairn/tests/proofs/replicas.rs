@@ -1,5 +1,10 @@
 //! Two `cairn serve` over one Redis have one conversation: its turns are submitted to both, in turn. Each
 //! request of the model has all turns before it, and both replicas list the same messages.
+//!
+//! # Figures
+//!
+//! `deploy/prove replicas`, November 2026, a debug build on a busy virtual machine with 2 cores: 500 turns,
+//! one history at both; a turn took p50 44 ms and p99 150 ms.
 
 use crate::support::{connect, link, place, served, talk};
 use cairn_proto::event::Role;
