@@ -8,6 +8,7 @@ pub(crate) mod testing;
 
 pub use run_limits::{LimitOverrides, OnFailure, RunLimits};
 pub use settlement::Settlement;
+pub(crate) use submit_turn::full;
 
 use crate::decide::{Decision, Rejection};
 use crate::event::*;

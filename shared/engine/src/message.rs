@@ -85,6 +85,9 @@ pub enum Part {
     Opaque(Opaque),
 }
 
+/// What a message, and each of its parts, counts beside its bytes.
+const OVERHEAD: usize = 16;
+
 /// One message of a conversation with a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
@@ -177,14 +180,19 @@ impl Message {
 
     /// The bytes of its parts, as they count for the size of a context.
     pub fn bytes(&self) -> u64 {
-        let bytes = self.parts.iter().map(|part| match part {
-            Part::Text(text) => text.len(),
-            Part::Call(call) => call.id.len() + call.name.len() + call.arguments.len(),
-            Part::Result(result) => result.call_id.len() + result.text.len(),
-            Part::Media(media) => media.mime.len() + media.data.len(),
-            Part::Opaque(opaque) => opaque.json.len(),
+        let bytes = self.parts.iter().map(|part| {
+            OVERHEAD
+                + match part {
+                    Part::Text(text) => text.len(),
+                    Part::Call(call) => call.id.len() + call.name.len() + call.arguments.len(),
+                    Part::Result(result) => result.call_id.len() + result.text.len(),
+                    Part::Media(media) => media.mime.len() + media.data.len(),
+                    Part::Opaque(it) => {
+                        it.json.len() + it.kind.len() + it.model.len() + it.provider.len()
+                    }
+                }
         });
-        bytes.sum::<usize>() as u64
+        (OVERHEAD + bytes.sum::<usize>()) as u64
     }
 
     /// All that is said in text or as a result, without what is between.

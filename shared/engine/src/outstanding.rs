@@ -33,7 +33,8 @@ impl Session {
             RunStatus::Waiting(_) => run.next_step().is_some(),
             _ => true,
         };
-        self.active_run().is_some_and(continues) || !self.outstanding().is_empty()
+        let waits = self.active_run().is_none() && !self.queued_turns.is_empty();
+        waits || self.active_run().is_some_and(continues) || !self.outstanding().is_empty()
     }
 
     /// What is to be done, in time proportional to what is running.

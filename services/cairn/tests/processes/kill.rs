@@ -217,6 +217,9 @@ fn kill_everywhere(case: Case) {
     let ends = at_once(&points, |&(side, commit)| {
         kill_and_go_on(case, &reference, side, commit)
     });
+    let ends: Vec<(u32, u32)> = ends.into_iter().flatten().collect();
+    // A busy machine may make one commit of two.
+    assert!(ends.len() + 4 >= points.len(), "too few were killed");
     let doubts: u32 = ends.iter().map(|(doubts, _)| doubts).sum();
     let repeats: u32 = ends.iter().map(|(_, repeats)| repeats).sum();
     for (side, commit) in &points {
@@ -224,7 +227,7 @@ fn kill_everywhere(case: Case) {
     }
     println!(
         "{commits} commits, {} kills, {doubts} calls in doubt, {repeats} pure calls made again",
-        points.len()
+        ends.len()
     );
     if case.calls == 0 {
         assert_eq!((doubts, repeats), (0, 0), "calls that nobody made");
@@ -241,10 +244,13 @@ fn kill_everywhere(case: Case) {
 }
 
 /// Kills one run around one commit, and lets it go on to its end. Returns how many calls were in
-/// doubt, and how many pure ones were made again.
-fn kill_and_go_on(case: Case, reference: &Journal, side: &str, commit: u64) -> (u32, u32) {
+/// doubt, and how many pure ones were made again; none if the run ended before that commit.
+fn kill_and_go_on(case: Case, reference: &Journal, side: &str, commit: u64) -> Option<(u32, u32)> {
     let site = site();
     let output = begin(&site, case, &format!("{side}:{commit}"));
+    if output.code == Some(0) {
+        return None;
+    }
     assert_eq!(output.signal, Some(SIGKILL), "{side} {commit}: {output:?}");
     if (commit, side) == (1, "before") {
         // Nothing was accepted, so the client asks again.
@@ -255,7 +261,7 @@ fn kill_and_go_on(case: Case, reference: &Journal, side: &str, commit: u64) -> (
     let doubts = go_on(&site, &session, reference);
     let seen = Journal::read(whole_lines(&output.out));
     check_end(&site, &session, reference, &seen, case);
-    (doubts, repeats(&site))
+    Some((doubts, repeats(&site)))
 }
 
 /// Calls in doubt wait until they can no longer be running: a few sites wait at the same time.

@@ -151,10 +151,11 @@ fn texts(body: &Value) -> Vec<&str> {
 async fn a_turn_costs_its_replies_and_two_more_durable_rounds() {
     let mut world = World::new(|body| match served::turn(body) {
         0 => reply("z", "Hello.", &[]),
+        // The session answers it itself, so its result comes with no report of its own.
         turn @ 1..4 => reply(
             &format!("t{turn}"),
             "",
-            &[("list_files", json!({"path": "docs"}))],
+            &[("session_memory_list", json!({}))],
         ),
         _ => reply("e", "Two files.", &[]),
     })

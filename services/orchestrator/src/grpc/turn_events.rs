@@ -10,6 +10,9 @@ use cairn_proto::event::{
 use cairn_proto::orchestrator as pb;
 use pb::turn_event::Event;
 
+/// Most parts that wait for their events.
+const MOST_AHEAD: usize = 64;
+
 /// What is known of the turn.
 #[derive(Debug, Default)]
 pub(super) struct TurnEvents {
@@ -25,6 +28,9 @@ pub(super) struct TurnEvents {
     usage: Usage,
     /// The reply that is being written: its number, and what was sent of it.
     writing: (u32, String),
+    /// Parts of replies that came before the events that precede them: parts and events come by different
+    /// ways.
+    ahead: Vec<TextDelta>,
     /// The client may have parts of the reply that is being written, from a stream that broke.
     is_resumed: bool,
     /// The last reply.
@@ -55,7 +61,7 @@ impl TurnEvents {
             return (None, false);
         }
         if let Some(delta) = message.delta {
-            self.take_text(&delta, &mut events);
+            self.take_text(delta, &mut events);
         }
         if let Some(kind) = message.event.and_then(|event| event.kind) {
             self.take_event(kind, &mut events);
@@ -79,7 +85,23 @@ impl TurnEvents {
         (Some(response), is_over)
     }
 
-    fn take_text(&mut self, delta: &TextDelta, events: &mut Vec<Event>) {
+    fn take_text(&mut self, delta: TextDelta, events: &mut Vec<Event>) {
+        let is_ahead = self.run == 0 || delta.tool_turn > self.writing.0;
+        if is_ahead && self.ahead.len() < MOST_AHEAD {
+            self.ahead.push(delta);
+        } else if !is_ahead {
+            self.write(&delta, events);
+        }
+    }
+
+    /// What came before its time is written now, if its time has come.
+    fn take_ahead(&mut self, events: &mut Vec<Event>) {
+        for delta in std::mem::take(&mut self.ahead) {
+            self.take_text(delta, events);
+        }
+    }
+
+    fn write(&mut self, delta: &TextDelta, events: &mut Vec<Event>) {
         let is_of_turn = self.run > 0 && delta.attempt.is_some_and(|at| at.run == self.run);
         let (tool_turn, written) = (self.writing.0, self.writing.1.len() as u64);
         let is_next =
@@ -120,7 +142,7 @@ impl TurnEvents {
             Kind::TurnQueued(queued) if self.queued.is_none() && self.run == 0 => {
                 self.queued = Some(queued.number);
                 let number = queued.number;
-                events.push(Event::Queued(pb::TurnWaits { number }));
+                events.push(Event::Queued(pb::TurnQueued { number }));
             }
             Kind::QueuedTurnDropped(dropped) if Some(dropped.number) == self.queued => {
                 events.push(cancelled(0, &dropped.reason));
@@ -141,13 +163,13 @@ impl TurnEvents {
             Kind::CallSettled(settled) => self.take_settled(settled, events),
             Kind::RunWaiting(waiting) if waiting.run == self.run => {
                 let reason = waiting.reason;
-                events.push(Event::Waiting(pb::TurnPaused { reason }));
+                events.push(Event::Waiting(pb::TurnWaiting { reason }));
             }
             Kind::RunPaused(paused) if paused.run == self.run => {
-                events.push(Event::Waiting(pb::TurnPaused::default()));
+                events.push(Event::Waiting(pb::TurnWaiting::default()));
             }
             Kind::RunResumed(resumed) if resumed.run == self.run => {
-                events.push(Event::Resumed(pb::TurnContinues {}));
+                events.push(Event::Resumed(pb::TurnResumed {}));
             }
             Kind::RunCompleted(completed) if completed.run == self.run => {
                 events.push(Event::Complete(self.completed()));
@@ -178,10 +200,11 @@ impl TurnEvents {
             return;
         }
         (self.run, self.turn_index) = (started.run, turn.turn_index);
-        events.push(Event::Started(pb::TurnBegins {
+        events.push(Event::Started(pb::TurnStarted {
             run: started.run,
             context: turn.context,
         }));
+        self.take_ahead(events);
     }
 
     /// A reply is durable: the client is sent what it lacks of the text, and the calls.
@@ -226,6 +249,7 @@ impl TurnEvents {
         }
         self.writing = (tool_turn + 1, String::new());
         self.is_resumed = false;
+        self.take_ahead(events);
     }
 
     /// A person has said what came of a call in doubt. One that is made again has its result later.
@@ -293,3 +317,6 @@ fn cancelled(run: u32, reason: &str) -> Event {
         run,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -144,7 +144,7 @@ pub(super) fn check_message(field: &str, message: &Message, most: u64) -> Result
         return Err(RpcError::invalid(field, "has no part").allowed("1 part and more"));
     }
     let may_have = |part: &Part| match part {
-        Part::Text(_) => true,
+        Part::Text(text) => !text.is_empty(),
         Part::Media(_) => message.role != Role::System,
         Part::Call(_) | Part::Opaque(_) => message.role == Role::Assistant,
         Part::Result(_) => message.role == Role::Tool,

@@ -6,7 +6,7 @@ use crate::observe::{self, trace_of};
 use crate::store::{Encoded, for_session, header, unreadable, within};
 use bytes::Bytes;
 use cairn_engine::conversation::ConversationRef;
-use cairn_engine::event::{self, Event, EventKind};
+use cairn_engine::event::{self, ContextChanged, Event, EventKind};
 use cairn_proto::memory as pb;
 use cairn_rpc::trace::is_recording;
 
@@ -197,7 +197,7 @@ impl Owner {
 fn only_ends(event: &EventKind) -> bool {
     use EventKind as E;
     if let E::ContextChanged(changed) = event {
-        return matches!(changed.conversation, ConversationRef::Attempt(_));
+        return is_of_owner(changed);
     }
     matches!(
         event,
@@ -205,6 +205,8 @@ fn only_ends(event: &EventKind) -> bool {
             | E::AttemptContinued(_)
             | E::QueuedTurnDropped(_)
             | E::ContextDestroyed(_)
+            | E::ContextSwitched(_)
+            | E::SessionRenamed(_)
             | E::RunWaiting(_)
             | E::RunPaused(_)
             | E::RunResumed(_)
@@ -225,13 +227,19 @@ fn only_ends(event: &EventKind) -> bool {
     )
 }
 
+/// What the owner itself tells a model, not what a person says.
+fn is_of_owner(changed: &ContextChanged) -> bool {
+    matches!(changed.conversation, ConversationRef::Attempt(_)) && !changed.is_steering
+}
+
 /// A session whose owners die one after the other, and only take it up again, is quarantined.
 fn is_no_progress(event: &EventKind) -> bool {
     use EventKind as E;
-    matches!(
-        event,
-        E::AttemptContinued(_) | E::ContextChanged(_) | E::RunTakenOver(_)
-    )
+    match event {
+        E::ContextChanged(changed) => is_of_owner(changed),
+        E::AttemptContinued(_) | E::RunTakenOver(_) => true,
+        _ => false,
+    }
 }
 
 fn memory_writes(events: &[Event]) -> Vec<pb::MemoryWrite> {

@@ -71,8 +71,8 @@ pub(super) fn attempt_start(
     Some((start, view))
 }
 
-/// Adds to an acknowledgement what the executor does not know yet: changes of the conversation, calls that it may send now, calls
-/// that are held, and results of calls that the owner answered.
+/// Adds to an acknowledgement what the executor does not know yet: changes of the conversation, calls that
+/// it may send now, calls that are held, and results of calls that the owner answered.
 pub(super) fn news_for_executor(
     session: &Session,
     key: &SessionKey,

@@ -22,9 +22,13 @@ impl Handle for BridgeContext {
     fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection> {
         decision.known_context(&self.from)?;
         let to = decision.session.context_name(&self.to).to_owned();
-        let version = decision.free_context(&to)?.version + 1;
+        let has_prompt = !decision.free_context(&to)?.conversation.system.is_empty();
         decision.check_pairs(&self.values)?;
+        if !has_prompt {
+            decision.write_layers(&to)?;
+        }
         decision.set_pairs(self.values)?;
+        let version = decision.known_context(&to)?.version + 1;
         let text = decision.session.memory.snapshot().to_owned();
         let layer = Layer {
             kind: LayerKind::Memory,

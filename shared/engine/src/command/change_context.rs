@@ -38,7 +38,8 @@ impl ChangeContext {
             return Err(Rejection::refused("LIMIT", message));
         }
         let bytes = context.bytes + added - self.replaced(context);
-        if bytes > MAX_CONTEXT {
+        // What only removes is never too much.
+        if bytes > MAX_CONTEXT && bytes > context.bytes {
             return Err(Rejection::refused("LIMIT", full(name, bytes)));
         }
         let mut length = context.conversation.incremental.len();
@@ -234,7 +235,8 @@ mod tests {
     #[test]
     fn one_change_and_one_context_have_a_limit() {
         let mut sent = Sent::new();
-        let most = "x".repeat(MAX_EXTENSION as usize);
+        // With what each message and part counts beside its bytes.
+        let most = "x".repeat(MAX_EXTENSION as usize - 32);
         let more = change(vec![append(&most), append("x")]);
         assert_eq!(sent.refused(more), "LIMIT");
         let full = (MAX_CONTEXT / MAX_EXTENSION) as usize;

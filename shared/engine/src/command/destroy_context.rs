@@ -36,6 +36,13 @@ impl Handle for DestroyContext {
             return Err(Rejection::refused("BAD_CONTEXT", message));
         }
         let is_empty = known.is_empty();
+        if let Some(run) = decision.session.active_turn_of(&context) {
+            let message = format!(
+                "run {} is a turn of context '{context}' and has not ended; wait for its end or cancel it",
+                run.number
+            );
+            return Err(Rejection::refused("CONTEXT_BUSY", message));
+        }
         decision.check_pairs(&self.conclusions)?;
         if self.ask_model && !is_empty {
             if let Some(active) = decision.session.active_run() {

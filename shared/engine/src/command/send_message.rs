@@ -57,7 +57,13 @@ impl Decision<'_> {
     fn steerable(&self) -> Vec<AttemptRef> {
         let active = self.session.active_run();
         let attempts = active.map_or_else(Vec::new, |run| self.running(run.number));
-        let has_model = |attempt: &AttemptRef| !self.is_tool_step(*attempt);
+        // A model that is asked only once reads nothing more.
+        let asks_again = |run: u32| {
+            let run = self.session.run(run);
+            run.is_some_and(|run| run.turn.is_none() || run.limits.max_tool_turns > 0)
+        };
+        let has_model =
+            |attempt: &AttemptRef| !self.is_tool_step(*attempt) && asks_again(attempt.run);
         attempts.into_iter().filter(has_model).collect()
     }
 }

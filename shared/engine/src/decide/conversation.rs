@@ -1,12 +1,12 @@
-//! What Cairn says to the model of an attempt: the system prompt, reminders of what has changed in it, and
-//! the word to continue.
+//! Writes the system prompt of a conversation, reminders of what has changed in it, and the message to
+//! continue.
 
 use super::{Decision, Rejection};
 use crate::conversation::{Layer, LayerKind, Op};
 use crate::event::{AttemptRef, ContextChanged};
 use crate::message::{FinishReason, Message};
 use crate::prompt;
-use crate::session::{Call, Context, Run, RunStatus, Turn};
+use crate::session::{Call, Context, RunStatus, Turn};
 use crate::transitions::Applied;
 
 const ALL: [LayerKind; 4] = [
@@ -56,12 +56,8 @@ impl Decision<'_> {
     pub(crate) fn free_context(&self, name: &str) -> Result<&Context, Rejection> {
         let context = self.known_context(name)?;
         let name = self.session.context_name(name);
-        let active = self.session.active_run();
-        let is_of_it = |run: &&Run| run.turn.as_ref().is_some_and(|turn| turn.context == name);
-        let busy = active
-            .filter(is_of_it)
-            .filter(|run| run.status == RunStatus::Running);
-        match busy {
+        let active = self.session.active_turn_of(name);
+        match active.filter(|run| run.status == RunStatus::Running) {
             None => Ok(context),
             Some(run) => {
                 let message = format!(

@@ -1,11 +1,13 @@
 //! What follows from the executor's reports.
 
+use super::takeover::MOST_COMMANDS;
 use super::tools::{Ending, STEP, ending};
 use super::{Decision, Reply};
-use crate::command::Command;
+use crate::command::{Command, full};
 use crate::event::{AttemptRef, CallFinished, Effect, ReplyReceived, StepCompleted, StepFailed};
 use crate::failure::{Failure, FailureKind};
-use crate::message::FinishReason;
+use crate::limits::MAX_CONTEXT;
+use crate::message::{FinishReason, Message};
 use crate::session::{Call, CallStatus, Received};
 use crate::text::headline;
 use crate::transitions::{Applied, CallPhase, IllegalTransition};
@@ -137,7 +139,11 @@ impl Decision<'_> {
     /// What a person has said by now counts before the reply that might end the attempt.
     fn hear(&mut self, attempt: AttemptRef) -> Applied {
         let says = |received: &Received| matches!(received.command, Command::SendMessage(_));
-        while self.session.attempt(attempt).is_some() && self.session.commands.values().any(says) {
+        for _ in 0..MOST_COMMANDS {
+            let has_steering = self.session.commands.values().any(says);
+            if !has_steering || self.session.attempt(attempt).is_none() {
+                break;
+            }
             self.handle_command()?;
         }
         Ok(())
@@ -149,19 +155,16 @@ impl Decision<'_> {
         let Some(running) = self.session.attempt(attempt) else {
             return AfterReply::Continue;
         };
-        let is_used_up = running.tool_turns > limit;
         if self.session.turn(attempt).is_none() {
-            return match is_used_up {
+            return match running.tool_turns > limit {
                 true => AfterReply::UsedUp("step"),
                 false => AfterReply::Continue,
             };
         }
         let has_calls = !running.calls.is_empty();
         let is_answer = !has_calls && finish != FinishReason::Length && !running.has_unread();
-        match (
-            is_answer || (has_calls && limit == 0),
-            has_calls && is_used_up,
-        ) {
+        let is_used_up = has_calls && running.call_turns > limit;
+        match (is_answer || limit == 0, is_used_up) {
             (true, _) => AfterReply::EndTurn,
             (false, true) => AfterReply::UsedUp("turn"),
             (false, false) => AfterReply::Continue,
@@ -170,7 +173,17 @@ impl Decision<'_> {
 
     /// A reply that was refused, or cut once more, has no use.
     fn unusable(&self, attempt: AttemptRef, finish: FinishReason) -> Option<Failure> {
-        let cut = self.session.attempt(attempt)?.cut_replies;
+        let running = self.session.attempt(attempt)?;
+        let cut = running.cut_replies;
+        if let Some(turn) = self.session.turn(attempt) {
+            let before = self.session.context(&turn.context).map_or(0, |it| it.bytes);
+            let said = running.conversation.incremental.iter();
+            let bytes = before + said.map(Message::bytes).sum::<u64>();
+            if bytes > MAX_CONTEXT {
+                let message = full(&turn.context, bytes);
+                return Some(Failure::new(FailureKind::LimitExceeded, "LIMIT", message));
+            }
+        }
         match finish {
             FinishReason::Refusal => {
                 let message = "the model refused to answer; change the goal or take another model";

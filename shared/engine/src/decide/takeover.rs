@@ -7,7 +7,7 @@ use crate::transitions::Applied;
 
 /// Most commands that are answered before anything begins: one transition has to hold what follows
 /// from them.
-const MOST_COMMANDS: usize = 64;
+pub(super) const MOST_COMMANDS: usize = 64;
 
 impl Decision<'_> {
     /// What the owner before had running continues, but for calls with side effects that may have

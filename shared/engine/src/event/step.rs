@@ -64,7 +64,6 @@ pub struct StepCompleted {
     pub summary: String,
 }
 
-/// A step ended badly.
 impl StepCompleted {
     /// The end of a turn: its last reply is the response.
     pub(crate) fn of_turn(attempt: AttemptRef) -> Self {
@@ -76,6 +75,7 @@ impl StepCompleted {
     }
 }
 
+/// A step ended badly.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepFailed {
     pub attempt: AttemptRef,

@@ -32,6 +32,8 @@ pub struct Attempt {
     pub steering: Vec<Steering>,
     /// Replies so far. A tool step counts as one.
     pub tool_turns: u32,
+    /// Replies so far that had calls.
+    pub call_turns: u32,
     /// The calls of the last reply, or the one of a tool step. Those before have ended.
     pub calls: Vec<Call>,
     /// Replies in a row, up to the last, that were cut at the limit of their length.
@@ -113,7 +115,7 @@ impl Attempt {
         said.any(|said| said.op > self.ops_through)
     }
 
-    /// What a person said and no reply has seen is not said to this attempt.
+    /// Drops what a person said and no request has contained.
     pub(super) fn forget_unread(&mut self) {
         let through = self.ops_through;
         let unread: Vec<u64> = self.steering.iter().map(|said| said.op).collect();

@@ -212,6 +212,7 @@ impl Apply for ReplyReceived {
         let calls = calls.map(|asked| Call::requested(asked.call.clone(), asked.effect));
         attempt.calls = calls.collect();
         attempt.tool_turns += 1;
+        attempt.call_turns += u32::from(!self.calls.is_empty());
         attempt.cut_replies = match self.finish {
             FinishReason::Length => attempt.cut_replies + 1,
             _ => 0,

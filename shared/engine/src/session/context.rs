@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 /// The context that every session has from its start.
 pub const MAIN: &str = "main";
 
+/// Most lost calls that the next turn is told of.
+const MOST_LOST_CALLS: usize = 100;
+
 /// A conversation that turns continue, by its name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Context {
@@ -74,7 +77,7 @@ impl Context {
         }
     }
 
-    /// As its creator wants it.
+    /// The context that the command describes.
     pub(crate) fn new(create: &CreateContext) -> Self {
         let mut context = Self {
             prompt: create.prompt.clone(),
@@ -107,13 +110,20 @@ impl Context {
         self.bytes = self.messages().map(Message::bytes).sum();
     }
 
-    /// The messages that a turn was sent or wrote are said from now on.
+    /// Appends the messages of a completed turn.
     pub(super) fn take_in(&mut self, turn: Conversation) {
         self.bytes += turn.incremental.iter().map(Message::bytes).sum::<u64>();
         self.conversation.take_in(turn);
         self.lost_calls.clear();
         self.turns += 1;
         self.version += 1;
+    }
+
+    /// Keeps the newest calls of a turn that failed, for the next one.
+    pub(super) fn lose(&mut self, calls: Vec<EffectfulCall>) {
+        self.lost_calls.extend(calls);
+        let before = self.lost_calls.len().saturating_sub(MOST_LOST_CALLS);
+        self.lost_calls.drain(..before);
     }
 
     /// A run with a plan has reached its goal.

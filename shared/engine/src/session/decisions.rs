@@ -39,7 +39,7 @@ impl PastDecision {
                 let what = format!("decided {}: {}", e.pending, e.settlement.verb());
                 (run, attempt.map_or(0, |attempt| attempt.step.into()), what)
             }
-            E::RunStarted(e) => (e.run, 0, "started the run".to_owned()),
+            E::RunStarted(e) if e.turn.is_none() => (e.run, 0, "started the run".to_owned()),
             E::RunPaused(e) => (e.run, 0, because("paused the run", &e.reason)),
             E::RunResumed(e) => (e.run, 0, "resumed the run".to_owned()),
             E::RunCancelled(e) => (e.run, 0, because("cancelled the run", &e.reason)),

@@ -45,7 +45,7 @@ impl Turn {
         headline(&said.unwrap_or_default(), MAX_NAME)
     }
 
-    /// The turn of an event, from the command that it answers or that waited.
+    /// Builds the turn that RunStarted begins, from its command or from the queue.
     pub(super) fn started(
         started: &StartedTurn,
         answers: u64,
@@ -113,6 +113,16 @@ impl Session {
         let offered = turn.options.tools.as_ref();
         !OF_STEPS.contains(&tool)
             && offered.is_none_or(|offered| offered.iter().any(|name| name == tool))
+    }
+
+    /// The turn of a context that has not ended.
+    pub fn active_turn_of(&self, context: &str) -> Option<&Run> {
+        let is_of_it = |run: &&Run| {
+            run.turn
+                .as_ref()
+                .is_some_and(|turn| turn.context == context)
+        };
+        self.active_run().filter(is_of_it)
     }
 
     /// All that the model of an attempt is sent through its last reply.
@@ -185,10 +195,7 @@ impl Session {
             false => run.effects(),
         };
         run.forget_turn();
-        // It may have been destroyed while the turn was paused.
-        if let Some(context) = self.contexts.get_mut(&context) {
-            context.lost_calls.extend(effects);
-        }
+        self.context_mut(&context)?.lose(effects);
         Ok(())
     }
 }

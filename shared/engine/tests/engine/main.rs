@@ -49,4 +49,5 @@ mod superseded;
 mod tampering;
 mod transitions;
 mod turns;
+mod turns_faults;
 mod usage;

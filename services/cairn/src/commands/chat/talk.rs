@@ -212,7 +212,11 @@ impl Talk<'_, '_, '_> {
         match self.chat.steer(line).await {
             Ok(()) => self.say("↳ the model reads this before the turn ends"),
             Err(error) if error.reason == "NO_RUNNING_TURN" => {
-                self.next_message = Some(line.to_owned());
+                let next = self.next_message.get_or_insert_default();
+                if !next.is_empty() {
+                    next.push('\n');
+                }
+                next.push_str(line);
                 Ok(())
             }
             Err(error) => self.complain(&error),

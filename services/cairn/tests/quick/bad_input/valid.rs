@@ -55,7 +55,6 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
         }),
         "ListPending" => pending_lists(session),
         "Decide" => decisions(n, &session),
-        "SubmitTurn" | "CancelTurn" | "SendMessage" => turn(method, n, session),
         _ => views(method, session),
     }
 }
@@ -73,8 +72,9 @@ fn pending_lists(session: String) -> Vec<Vec<u8>> {
     vec![of_session.encode_to_vec(), of_all.encode_to_vec()]
 }
 
-/// Turns that the model answers at once, and what is said to them.
-fn turn(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
+/// Turns that the model answers at once, and what is said to them. Empty for other methods.
+pub(crate) fn turns(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
+    let session = session.to_owned();
     let request_id = format!("{method}-{n}");
     let message = Some(cairn_engine::message::Message::user("Hello.").into());
     match method {
@@ -90,7 +90,7 @@ fn turn(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
             step: 1,
             message,
         }),
-        _ => one(&pb::SubmitTurnRequest {
+        "SubmitTurn" => one(&pb::SubmitTurnRequest {
             session,
             request_id,
             turn: Some(wire::SubmitTurn {
@@ -102,6 +102,7 @@ fn turn(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
             }),
             after_seq: 0,
         }),
+        _ => Vec::new(),
     }
 }
 

@@ -67,7 +67,7 @@ fn reset() -> Event {
 #[test]
 fn a_turn_with_parallel_calls_is_text_and_lines() {
     let mut view = view();
-    let begins = pb::TurnBegins {
+    let begins = pb::TurnStarted {
         run: 4,
         context: "main".to_owned(),
     };
@@ -172,14 +172,14 @@ fn results_are_shown_before_the_text_that_follows_them() {
 #[test]
 fn a_turn_that_waits_continues_after_the_decision() {
     let mut view = view();
-    let paused = pb::TurnPaused {
+    let paused = pb::TurnWaiting {
         reason: WaitReason::Approval.into(),
     };
     assert_eq!(lines(&mut view, vec![Event::Waiting(paused)]), []);
     assert_eq!(view.state, State::Waiting);
-    let paused = Event::Waiting(pb::TurnPaused::default());
+    let paused = Event::Waiting(pb::TurnWaiting::default());
     assert_eq!(lines(&mut view, vec![paused]), [line(PAUSED)]);
-    let resumed = || vec![Event::Resumed(pb::TurnContinues {})];
+    let resumed = || vec![Event::Resumed(pb::TurnResumed {})];
     assert_eq!(lines(&mut view, resumed()), [line("the turn continues")]);
     assert_eq!(view.state, State::Running);
     assert_eq!(lines(&mut view, resumed()), []);

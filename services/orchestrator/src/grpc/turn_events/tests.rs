@@ -1,0 +1,208 @@
+use super::*;
+use cairn_proto::event::{self as wire, AttemptRef, RequestedCall};
+
+const RUN: u32 = 3;
+
+fn attempt() -> Option<AttemptRef> {
+    Some(AttemptRef {
+        run: RUN,
+        step: 1,
+        attempt: 1,
+    })
+}
+
+fn event(seq: u64, kind: Kind) -> pb::WatchSessionResponse {
+    pb::WatchSessionResponse {
+        seq,
+        event: Some(wire::Event {
+            kind: Some(kind),
+            ..wire::Event::default()
+        }),
+        delta: None,
+    }
+}
+
+fn part(tool_turn: u32, offset: u64, text: &str) -> pb::WatchSessionResponse {
+    pb::WatchSessionResponse {
+        delta: Some(TextDelta {
+            attempt: attempt(),
+            tool_turn,
+            offset,
+            text: text.to_owned(),
+        }),
+        ..pb::WatchSessionResponse::default()
+    }
+}
+
+fn started(seq: u64, queued: u64) -> pb::WatchSessionResponse {
+    let turn = wire::StartedTurn {
+        context: "main".to_owned(),
+        queued,
+        turn_index: 2,
+    };
+    event(
+        seq,
+        Kind::RunStarted(RunStarted {
+            run: RUN,
+            turn: Some(turn),
+            ..RunStarted::default()
+        }),
+    )
+}
+
+fn reply(seq: u64, tool_turn: u32, text: &str, calls: usize) -> pb::WatchSessionResponse {
+    let call = |index| RequestedCall {
+        call: Some(ToolCall {
+            id: format!("{tool_turn}-{index}"),
+            ..ToolCall::default()
+        }),
+        ..RequestedCall::default()
+    };
+    event(
+        seq,
+        Kind::ReplyReceived(ReplyReceived {
+            attempt: attempt(),
+            tool_turn,
+            text: text.to_owned(),
+            calls: (0..calls).map(call).collect(),
+            ..ReplyReceived::default()
+        }),
+    )
+}
+
+fn completed(seq: u64) -> pb::WatchSessionResponse {
+    let answer = String::new();
+    event(
+        seq,
+        Kind::RunCompleted(wire::RunCompleted { run: RUN, answer }),
+    )
+}
+
+/// What a client sees, in short words.
+fn seen(mut events: TurnEvents, messages: Vec<pb::WatchSessionResponse>) -> Vec<String> {
+    let responses = messages.into_iter().filter_map(|it| events.take(it).0);
+    let short = |event: pb::TurnEvent| match event.event.expect("an event") {
+        Event::Queued(queued) => format!("queued {}", queued.number),
+        Event::Started(started) => format!("started {}", started.run),
+        Event::Text(text) => format!("{}@{}: {}", text.tool_turn, text.offset, text.text),
+        Event::Reset(reset) => format!("{}: reset", reset.tool_turn),
+        Event::ToolCall(call) => format!("call {}", call.call.expect("a call").id),
+        Event::ToolResult(result) => format!("result {}", result.index),
+        Event::Waiting(_) => "waits".to_owned(),
+        Event::Resumed(_) => "continues".to_owned(),
+        Event::Complete(complete) => format!("complete: {}", complete.response),
+        Event::Error(error) => format!("error: {}", error.failure.expect("a failure").message),
+    };
+    responses.flat_map(|it| it.events).map(short).collect()
+}
+
+#[test]
+fn parts_are_passed_on_and_the_rest_comes_with_the_reply() {
+    let messages = vec![
+        started(5, 0),
+        part(0, 0, "I "),
+        part(0, 2, "look"),
+        // One is lost, so what follows it has to wait.
+        part(0, 9, "here"),
+        reply(6, 0, "I look for here.", 1),
+        part(1, 0, "Two"),
+        reply(7, 1, "Two.", 0),
+        completed(8),
+    ];
+    assert_eq!(
+        seen(TurnEvents::new(5, 0), messages),
+        [
+            "started 3",
+            "0@0: I ",
+            "0@2: look",
+            "0@6:  for here.",
+            "call 0-0",
+            "1@0: Two",
+            "1@3: .",
+            "complete: Two."
+        ]
+    );
+}
+
+#[test]
+fn parts_that_overtake_their_events_are_kept() {
+    let messages = vec![
+        part(0, 0, "I"),
+        started(5, 0),
+        part(1, 0, "Two"),
+        reply(6, 0, "I look", 1),
+    ];
+    assert_eq!(
+        seen(TurnEvents::new(5, 0), messages),
+        ["started 3", "0@0: I", "0@1:  look", "call 0-0", "1@0: Two"]
+    );
+}
+
+#[test]
+fn a_new_try_begins_with_a_reset() {
+    let messages = vec![
+        started(5, 0),
+        part(0, 0, "One"),
+        part(0, 0, "Two"),
+        reply(6, 0, "Three", 0),
+    ];
+    assert_eq!(
+        seen(TurnEvents::new(5, 0), messages),
+        [
+            "started 3",
+            "0@0: One",
+            "0: reset",
+            "0@0: Two",
+            "0: reset",
+            "0@0: Three"
+        ]
+    );
+}
+
+#[test]
+fn a_stream_that_is_continued_has_no_event_twice_and_text_after_a_reset() {
+    let messages = vec![
+        started(5, 0),
+        reply(6, 0, "I look", 1),
+        reply(7, 1, "Two.", 0),
+        completed(8),
+    ];
+    assert_eq!(
+        seen(TurnEvents::new(5, 6), messages),
+        ["1: reset", "1@0: Two.", "complete: Two."]
+    );
+}
+
+#[test]
+fn a_queued_turn_begins_under_its_number_or_is_dropped() {
+    let queued = |seq| event(seq, Kind::TurnQueued(wire::TurnQueued { number: 4 }));
+    let dropped = event(
+        9,
+        Kind::QueuedTurnDropped(wire::QueuedTurnDropped {
+            number: 4,
+            reason: "not needed".to_owned(),
+        }),
+    );
+    // Another turn begins first.
+    let messages = vec![queued(5), started(6, 2), started(7, 4)];
+    assert_eq!(
+        seen(TurnEvents::new(5, 0), messages),
+        ["queued 4", "started 3"]
+    );
+    let messages = vec![queued(5), dropped];
+    assert_eq!(
+        seen(TurnEvents::new(5, 0), messages),
+        ["queued 4", "error: the turn was cancelled: not needed"]
+    );
+}
+
+#[test]
+fn a_reply_that_was_cut_is_one_response_with_the_next() {
+    let mut cut = reply(6, 0, "One, ", 0);
+    if let Some(Kind::ReplyReceived(reply)) = cut.event.as_mut().and_then(|it| it.kind.as_mut()) {
+        reply.finish = FinishReason::Length.into();
+    }
+    let messages = vec![started(5, 0), cut, reply(7, 1, "two.", 0), completed(8)];
+    let seen = seen(TurnEvents::new(5, 0), messages);
+    assert_eq!(seen.last().map(String::as_str), Some("complete: One, two."));
+}
