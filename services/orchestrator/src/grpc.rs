@@ -6,6 +6,7 @@ mod fork;
 mod import;
 mod listing;
 mod log;
+mod messages;
 mod plan_diff;
 mod present;
 mod revisions;

@@ -5,6 +5,7 @@
 
 mod gather;
 mod render;
+mod turn;
 
 use cairn_engine::event::Event;
 

@@ -127,6 +127,8 @@ pub struct Tree {
     nodes: Vec<Node>,
     runs: BTreeMap<u32, RunRoot>,
     working: BTreeMap<(u32, StepNo), Working>,
+    /// What was said in turns that have not begun, by the seq of their commands.
+    waiting_turns: BTreeMap<u64, String>,
 }
 
 impl Tree {

@@ -3,13 +3,13 @@
 use super::commands::{command_request, invalid, submitted};
 use super::start_run::{MAX_MODEL_NAME, named_trace};
 use super::turn_events::TurnEvents;
-use super::{Answer, key_of, streams};
+use super::{Answer, key_of, messages, streams};
 use crate::key::derived_trace;
 use crate::requests::{Requests, start_in};
 use cairn_engine::command::{ResponseFormat, SendMessage, SubmitTurn};
 use cairn_engine::event::EventKind;
-use cairn_engine::message::{Message, Part, Role};
-use cairn_proto::convert::required;
+use cairn_engine::limits::{MAX_EXTENSION, MAX_GOAL};
+use cairn_engine::message::{Message, Role};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{RpcError, TraceParent, check_request_id, check_text, principal};
 use futures::stream::{self, BoxStream, StreamExt as _};
@@ -22,9 +22,7 @@ const MAX_TOOL_NAME: usize = 64;
 /// Most bytes of a schema that replies have.
 const MAX_SCHEMA: usize = 64 * 1024;
 /// Most bytes of a message to a running turn or step.
-const MAX_STEERING: usize = 64 * 1024;
-/// Most bytes of the message of a turn.
-const MAX_MESSAGE: u64 = 2 * 1024 * 1024;
+const MAX_STEERING: u64 = MAX_GOAL as u64;
 
 pub(super) type Turns = BoxStream<'static, Result<pb::SubmitTurnResponse, Status>>;
 
@@ -85,7 +83,8 @@ fn check(turn: &SubmitTurn) -> Result<(), RpcError> {
     check_text("turn.context", &turn.context, MAX_TOOL_NAME)?;
     check_text("turn.model", &turn.model, MAX_MODEL_NAME)?;
     if let Some(message) = &turn.message {
-        check_message("turn.message", message, MAX_MESSAGE)?;
+        messages::check("turn.message", message)?;
+        check_bytes("turn.message", message, MAX_EXTENSION)?;
         if message.role != Role::User {
             let error = RpcError::invalid("turn.message.role", "is not the user's");
             return Err(error.allowed("ROLE_USER"));
@@ -117,6 +116,16 @@ fn check(turn: &SubmitTurn) -> Result<(), RpcError> {
     }
 }
 
+fn check_bytes(field: &str, message: &Message, most: u64) -> Result<(), RpcError> {
+    match message.bytes() {
+        bytes if bytes > most => {
+            let error = RpcError::invalid(field, format!("has {bytes} bytes"));
+            Err(error.allowed(format!("at most {most}")))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn check_schema(name: &str, schema: &str) -> Result<(), RpcError> {
     let field = "turn.options.response_format.json_schema";
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
@@ -133,37 +142,9 @@ fn check_schema(name: &str, schema: &str) -> Result<(), RpcError> {
     }
 }
 
-/// A message from outside: something is said, and its role may say it.
-pub(super) fn check_message(field: &str, message: &Message, most: u64) -> Result<(), RpcError> {
-    let bytes = message.bytes();
-    if bytes > most {
-        let error = RpcError::invalid(field, format!("has {bytes} bytes"));
-        return Err(error.allowed(format!("at most {most}")));
-    }
-    if message.parts.is_empty() {
-        return Err(RpcError::invalid(field, "has no part").allowed("1 part and more"));
-    }
-    let may_have = |part: &Part| match part {
-        Part::Text(text) => !text.is_empty(),
-        Part::Media(_) => message.role != Role::System,
-        Part::Call(_) | Part::Opaque(_) => message.role == Role::Assistant,
-        Part::Result(_) => message.role == Role::Tool,
-    };
-    match message.parts.iter().position(|part| !may_have(part)) {
-        None => Ok(()),
-        Some(i) => {
-            let problem = format!("is no part of a message of the role {:?}", message.role);
-            Err(RpcError::invalid(
-                format!("{field}.parts[{i}]"),
-                problem.to_lowercase(),
-            ))
-        }
-    }
-}
-
 command_request!(SendMessageRequest(asked) {
-    let message = required("message", asked.message).map_err(|error| invalid("message", &error))?;
-    check_message("message", &message, MAX_STEERING as u64)?;
+    let message = messages::message("message", asked.message)?;
+    check_bytes("message", &message, MAX_STEERING)?;
     SendMessage {
         step: Some(asked.step).filter(|step| *step > 0).map(Into::into),
         message,

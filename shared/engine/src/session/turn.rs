@@ -75,20 +75,25 @@ impl Turn {
         })
     }
 
-    /// The only step of a turn, as a plan.
-    pub(super) fn plan(run: u32) -> Result<PlanState, IllegalTransition> {
+    /// The only step of a turn, as a plan that nobody made. No event has it.
+    pub fn draft() -> PlanDraft {
         let step = StepDraft {
             title: "turn".to_owned(),
             description: "turn".to_owned(),
             ..StepDraft::default()
         };
+        PlanDraft {
+            order: Order::Chain,
+            steps: vec![step],
+        }
+    }
+
+    /// The same in force.
+    pub(super) fn plan(run: u32) -> Result<PlanState, IllegalTransition> {
         let applied = PlanApplied {
             run,
             revision: 1,
-            plan: PlanDraft {
-                order: Order::Chain,
-                steps: vec![step],
-            },
+            plan: Self::draft(),
             numbers: Vec::new(),
             request: 0,
             usage: Usage::default(),

@@ -1,6 +1,7 @@
 //! The facts of a report, collected in one pass over the events.
 
-use cairn_engine::command::Settlement;
+use super::turn::said;
+use cairn_engine::command::{Command, Settlement};
 use cairn_engine::event::{AttemptRef, Budget, CallRef, Event, EventKind, PlanApplied};
 use cairn_engine::message::Usage;
 use cairn_engine::plan::{ToolInvocation, numbers_of};
@@ -14,6 +15,8 @@ use std::collections::HashMap;
 pub(super) struct Facts<'a> {
     pub(super) run: u32,
     pub(super) goal: &'a str,
+    /// It is a turn of a conversation.
+    pub(super) is_turn: bool,
     pub(super) status: RunStatus,
     /// Answer, failure or the reason of the cancelling, by the status.
     pub(super) outcome: &'a str,
@@ -32,7 +35,7 @@ pub(super) struct Facts<'a> {
     /// Tool turns that were allowed beside the first.
     pub(super) more_turns: u64,
     /// Where the facts of a call are: its step, and the position in it.
-    calls: HashMap<CallRef, (Slot, usize)>,
+    pub(super) calls: HashMap<CallRef, (Slot, usize)>,
 }
 
 /// A step.
@@ -90,14 +93,29 @@ pub(super) fn gather<'a>(
     events: impl IntoIterator<Item = &'a Event>,
     run: u32,
 ) -> Option<Facts<'a>> {
-    let mut events = events.into_iter();
-    let mut facts = events.find_map(|event| match &event.kind {
+    let mut events = events.into_iter().zip(1..);
+    let mut turns = HashMap::new();
+    let mut facts = events.find_map(|(event, seq)| match &event.kind {
+        EventKind::CommandReceived(received) => {
+            if let Command::SubmitTurn(turn) = &received.command {
+                turns.insert(seq, said(turn));
+            }
+            None
+        }
         EventKind::RunStarted(started) if started.run == run => {
-            Some(Facts::new(run, &started.goal, event.at))
+            let facts = Facts::new(run, &started.goal, event.at);
+            Some(match &started.turn {
+                None => facts,
+                Some(turn) => {
+                    let queued = Some(turn.queued).filter(|queued| *queued > 0);
+                    let said = turns.get(&queued.unwrap_or(event.answers));
+                    facts.of_turn(said.copied().unwrap_or_default())
+                }
+            })
         }
         _ => None,
     })?;
-    for event in events {
+    for (event, _) in events {
         let taken = facts
             .take_of_run(&event.kind)
             .or_else(|| facts.take_of_step(event))
@@ -111,10 +129,11 @@ pub(super) fn gather<'a>(
 
 /// What the report takes of an event; None for one of another run or that it does not show.
 impl<'a> Facts<'a> {
-    fn new(run: u32, goal: &'a str, started_at: u64) -> Self {
+    pub(super) fn new(run: u32, goal: &'a str, started_at: u64) -> Self {
         Self {
             run,
             goal,
+            is_turn: false,
             status: RunStatus::Planning,
             outcome: "",
             started_at,
@@ -167,7 +186,10 @@ impl<'a> Facts<'a> {
             }
             E::RunCompleted(it) => {
                 let facts = self.of_this_run(it.run)?;
-                (facts.status, facts.outcome) = (RunStatus::Completed, &it.answer);
+                facts.status = RunStatus::Completed;
+                if !facts.is_turn {
+                    facts.outcome = &it.answer;
+                }
             }
             E::RunFailed(it) => {
                 let facts = self.of_this_run(it.run)?;
@@ -242,6 +264,9 @@ impl<'a> Facts<'a> {
                 let calls = it.calls.iter().map(|requested| &requested.call);
                 let calls = calls.map(|call| CallFacts::new(&call.name, &call.arguments));
                 self.add_calls(it.attempt, it.tool_turn, calls)?;
+                if self.is_turn {
+                    self.outcome = &it.text;
+                }
             }
             _ => return None,
         }
@@ -335,7 +360,7 @@ impl<'a> Facts<'a> {
 }
 
 impl<'a> StepFacts<'a> {
-    fn new(label: String) -> Self {
+    pub(super) fn new(label: String) -> Self {
         Self {
             label,
             tool: None,

@@ -4,11 +4,12 @@ mod call;
 mod step;
 
 use super::{Node, NodeIndex, NodeKind, NodeStatus, RunRoot, Tree, describe};
-use cairn_engine::event::{self, AttemptRef, Event, EventKind};
+use cairn_engine::command::Command;
+use cairn_engine::event::{self, AttemptRef, Event, EventKind, StartedTurn};
 use cairn_engine::key::short_digest;
-use cairn_engine::message::{ToolCall, Usage};
+use cairn_engine::message::{Message, ToolCall, Usage};
 use cairn_engine::plan::{PlanDraft, StepDraft, numbers_of};
-use cairn_engine::session::{Place, RunStatus, StepNo};
+use cairn_engine::session::{Place, RunStatus, StepNo, Turn};
 use std::collections::{BTreeMap, HashSet};
 
 /// What is known of an attempt under way.
@@ -62,8 +63,15 @@ impl Tree {
                 run,
                 goal,
                 trace_parent,
+                turn,
                 ..
-            }) => self.start_run(*run, goal, trace_parent, origin),
+            }) => {
+                self.start_run(*run, goal, trace_parent, origin);
+                if let Some(turn) = turn {
+                    self.start_turn(*run, turn, event.answers, origin);
+                }
+            }
+            E::CommandReceived(received) => self.keep_turn(seq, &received.command),
             E::PlanApplied(event::PlanApplied {
                 run,
                 revision,
@@ -118,6 +126,29 @@ impl Tree {
             steps: BTreeMap::new(),
         };
         self.runs.insert(number, root);
+    }
+
+    /// What a person says is in the command of the turn, which may wait.
+    fn keep_turn(&mut self, seq: u64, command: &Command) {
+        if let Command::SubmitTurn(turn) = command {
+            let said = turn.message.as_ref().map(Message::text);
+            self.waiting_turns.insert(seq, said.unwrap_or_default());
+        }
+    }
+
+    /// A turn is a run of one step.
+    fn start_turn(&mut self, run: u32, turn: &StartedTurn, answers: u64, origin: Origin) {
+        let command = match turn.queued {
+            0 => answers,
+            queued => queued,
+        };
+        let said = self.waiting_turns.remove(&command);
+        if let Some(root) = self.runs.get_mut(&run) {
+            root.task = said.unwrap_or_default();
+        }
+        let plan = Turn::draft();
+        let numbers = numbers_of(&plan, &[]);
+        self.take_plan(run, 1, &plan, &numbers, origin);
     }
 
     /// Goals that another plan keeps stay as they are. Those that it drops stay, too, behind the

@@ -160,11 +160,10 @@ fn of_turn(field: &FieldDescriptor) -> Rule {
         ("SubmitTurn", "trace_parent") => FORM,
         ("SubmitTurn", "options" | "when_busy") => ANY,
         ("TurnOptions", "max_tool_turns") => number(1_000),
-        ("TurnOptions", "max_output_tokens") => required(ANY),
         ("TurnOptions", _) | ("ResponseFormat", "json_object") => ANY,
         ("ToolNames", "names") => text(64),
         ("ResponseFormat", "json_schema") => required(ANY),
-        ("JsonSchema", "name") => required(must_be(Text::Form, text(64))),
+        ("JsonSchema", "name") => required(text(64)),
         ("JsonSchema", "schema_json") => required(must_be(Text::Json, text(64 * 1024))),
         // What is not there is no mistake of the request.
         ("CancelTurnRequest", "number") | ("SendMessageRequest", "step") => ANY,
@@ -175,6 +174,8 @@ fn of_turn(field: &FieldDescriptor) -> Rule {
 fn of_context(field: &FieldDescriptor) -> Rule {
     let name = text(64);
     match (field.parent_message().name(), field.name()) {
+        // Without one the context is sent as it stands.
+        ("SubmitTurn", "message") => ANY,
         ("CreateContextRequest" | "DestroyContextRequest", "context") => required(ANY),
         ("SwitchContextRequest", "context") => required(name),
         // Contexts of any name are made here, so that a wrong one may be there.

@@ -2,7 +2,7 @@
 
 use super::super::Answer;
 use super::super::commands::{AnsweredRequest, command_request, contradiction, invalid, submitted};
-use super::super::turns::check_message;
+use super::super::messages;
 use super::check_name;
 use super::lines::{self, Imported};
 use crate::requests::{Answer as Answered, Requests};
@@ -12,16 +12,13 @@ use cairn_engine::command::{
 use cairn_engine::conversation::Op;
 use cairn_engine::event::EventKind;
 use cairn_engine::limits::{MAX_CONTEXT_NAME, MAX_EXTENSION, MAX_MEMORY_KEY, MAX_MEMORY_VALUE};
-use cairn_engine::message::{Message, Part, Role};
+use cairn_engine::message::{Message, Role};
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{RpcError, check_required_text, check_text};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tonic::{Request, Response};
-
-/// Most bytes of a MIME type, and of a name in data for a provider.
-const MAX_PART_NAME: usize = 128;
 
 /// One row for each request that is a change of messages: the changes.
 macro_rules! changes {
@@ -46,7 +43,7 @@ changes! {
     AppendMessageRequest(asked) -> AppendMessageResponse
         vec![Op::Append(message("message", asked.message)?)];
     ExtendMessagesRequest(asked) -> ExtendMessagesResponse {
-        let messages = messages("messages", asked.messages)?;
+        let messages = all_messages("messages", asked.messages)?;
         messages.into_iter().map(Op::Append).collect()
     };
     UpdateMessageRequest(asked) -> UpdateMessageResponse {
@@ -207,14 +204,12 @@ fn check_size(bytes: u64) -> Result<(), RpcError> {
 }
 
 fn message(field: &str, message: Option<wire::Message>) -> Result<Message, RpcError> {
-    let message = message.ok_or_else(|| RpcError::missing(field))?;
-    let message = Message::try_from(message).map_err(|error| invalid(field, &error))?;
+    let message = messages::message(field, message)?;
     check_size(message.bytes())?;
-    check(field, &message)?;
     Ok(message)
 }
 
-fn messages(field: &str, sent: Vec<wire::Message>) -> Result<Vec<Message>, RpcError> {
+fn all_messages(field: &str, sent: Vec<wire::Message>) -> Result<Vec<Message>, RpcError> {
     let mut messages = Vec::with_capacity(sent.len());
     let mut bytes = 0;
     for (i, sent) in sent.into_iter().enumerate() {
@@ -224,33 +219,6 @@ fn messages(field: &str, sent: Vec<wire::Message>) -> Result<Vec<Message>, RpcEr
     }
     check_size(bytes)?;
     Ok(messages)
-}
-
-/// A message of a context, from a request or a line: its role may have its parts, and the data for a
-/// provider is JSON with short names.
-pub(super) fn check(field: &str, message: &Message) -> Result<(), RpcError> {
-    if message.role == Role::System {
-        let error = RpcError::invalid(format!("{field}.role"), "is the system's");
-        return Err(error.allowed("ROLE_USER, ROLE_ASSISTANT, ROLE_TOOL"));
-    }
-    check_message(field, message, u64::MAX)?;
-    for (i, part) in message.parts.iter().enumerate() {
-        let field = |name| format!("{field}.parts[{i}].{name}");
-        match part {
-            Part::Media(media) => check_text(&field("media.mime"), &media.mime, MAX_PART_NAME)?,
-            Part::Opaque(opaque) => {
-                check_text(&field("opaque.provider"), &opaque.provider, MAX_PART_NAME)?;
-                check_text(&field("opaque.model"), &opaque.model, MAX_PART_NAME)?;
-                check_text(&field("opaque.kind"), &opaque.kind, MAX_PART_NAME)?;
-                if let Err(error) = serde_json::from_str::<serde_json::Value>(&opaque.json) {
-                    let problem = format!("is no JSON: {error}");
-                    return Err(RpcError::invalid(field("opaque.json"), problem));
-                }
-            }
-            Part::Text(_) | Part::Call(_) | Part::Result(_) => {}
-        }
-    }
-    Ok(())
 }
 
 pub(super) fn role(field: &str, role: i32) -> Result<Role, RpcError> {
@@ -280,7 +248,7 @@ fn check_creation(create: &CreateContext) -> Result<(), RpcError> {
     }
     let immutable = create.immutable.iter();
     for (i, message) in immutable.clone().enumerate() {
-        check(&format!("context.immutable[{i}]"), message)?;
+        messages::check(&format!("context.immutable[{i}]"), message)?;
     }
     check_size(create.prompt.len() as u64 + immutable.map(Message::bytes).sum::<u64>())
 }

@@ -1,6 +1,6 @@
 //! Messages as JSON lines.
 
-use super::changes::check;
+use super::super::messages::check;
 use cairn_engine::limits::MAX_EXTENSION;
 use cairn_engine::message::{Message, Part, Role};
 use cairn_proto::event as wire;
