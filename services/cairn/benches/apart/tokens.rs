@@ -6,14 +6,10 @@
 //!
 //! # Figures
 //!
-//! `-- tokens`, November 2026, a debug build on a busy virtual machine with 2 cores, 100 turns each; a
-//! release build on a quiet machine has to repeat them.
+//! `-- tokens`, November 2026, a quiet virtual machine with 2 cores, 380 turns each:
 //!
-//! - Direct: p50 0.8 and 0.6 ms, p99 25 and 26 ms.
-//! - Embedded: p50 9.5 ms, p99 48 ms. Five processes: p50 16.9 ms, p99 119 ms. No first text was late.
-//!
-//! An earlier form without [`PATIENCE`], with 20 sessions of 20 turns, once stood still while embedded. Its
-//! cause is not known: a first text may have been lost.
+//! - Direct: p50 0.21 and 0.22 ms, p99 0.33 and 0.46 ms.
+//! - Embedded: p50 3.55 ms, p99 4.73 ms. Five processes: p50 5.03 ms, p99 8.68 ms. No first text was late.
 
 use crate::support::{CAIRN, Client, client, connect, node, parts, served, talk};
 use crate::{at, median};
@@ -30,7 +26,7 @@ use std::time::{Duration, Instant};
 /// A first text that has not come by then counts as late, and the rest of the reply follows.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Sessions, one after the other, so that no conversation is long.
-const SESSIONS: usize = 6;
+const SESSIONS: usize = 20;
 const TURNS: usize = 20;
 
 /// A server that sends a first text at once. The other end gets each request's body, and what lets the
