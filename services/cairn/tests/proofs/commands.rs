@@ -4,6 +4,11 @@
 //! Many sessions with some state get a command each, again and again, as conversations would. Between
 //! two commands a session is parked, so each command claims it anew. `deploy/prove commands` measures
 //! 500 sessions; the suite runs a short form.
+//!
+//! # Figures
+//!
+//! `deploy/prove commands`, November 2026, a debug build on a quiet virtual machine with 2 cores, 10,000
+//! commands each: without kept folds p50 4.9 ms and p99 14.6 ms, with them 4.6 and 11.5 ms.
 
 use super::state::{each, fill};
 use crate::support::{CAIRN, Client};

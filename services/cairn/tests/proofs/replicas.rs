@@ -3,8 +3,8 @@
 //!
 //! # Figures
 //!
-//! `deploy/prove replicas`, November 2026, a debug build on a busy virtual machine with 2 cores: 500 turns,
-//! one history at both; a turn took p50 44 ms and p99 150 ms.
+//! `deploy/prove replicas`, November 2026, a debug build on a quiet virtual machine with 2 cores: 500
+//! turns, one history at both; a turn took p50 37 ms and p99 80 ms.
 
 use crate::support::{connect, link, place, served, talk};
 use cairn_proto::event::Role;
