@@ -86,6 +86,12 @@ impl Store {
         self.ownership.clone()
     }
 
+    /// The number of the last event.
+    pub(crate) async fn last_seq(&self, key: &SessionKey) -> Result<u64, RpcError> {
+        // After this no journal has an event, so the page is empty.
+        Ok(self.read(key, u64::MAX - 1).await?.last_seq)
+    }
+
     /// A page of events after a cursor.
     pub(crate) async fn read(
         &self,

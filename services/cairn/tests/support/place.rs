@@ -2,8 +2,9 @@
 //! a server of its own, so that nothing is known but what is stored.
 
 use super::CAIRN;
+use super::served::add_model;
 use cairn_testkit::site::Running;
-use cairn_testkit::{Journal, Output, Site, TestStore};
+use cairn_testkit::{Journal, ModelServer, Output, Site, TestStore};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,18 @@ impl Place {
     /// A place for itself beside others: a file of its own, or a part of the same servers.
     pub(crate) fn beside_others(store: &Arc<TestStore>, name: &str) -> Self {
         Self::with(Arc::clone(store), Some(name.to_owned()))
+    }
+
+    /// The same with a model as the default, and a tool `record` that needs approval.
+    pub(crate) fn that_asks(store: &Arc<TestStore>, name: &str, model: &ModelServer) -> Self {
+        let place = Self::beside_others(store, name);
+        place.let_calls_last();
+        let settings = place.site.read("cairn.toml").expect("settings");
+        let ask = "[tools]\nask = [\"record\"]\n\n[[tools.commands]]";
+        let settings = settings.replacen("[[tools.commands]]", ask, 1);
+        place.site.write("cairn.toml", &settings);
+        add_model(&place.site, model);
+        place
     }
 
     fn with(store: Arc<TestStore>, prefix: Option<String>) -> Self {

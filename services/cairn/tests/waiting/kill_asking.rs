@@ -53,18 +53,6 @@ fn plays(body: &Value) -> Answer {
     }
 }
 
-/// Beside others over the same store. Its tool `record` needs approval.
-fn place(store: &Arc<TestStore>, name: &str, model: &ModelServer) -> Place {
-    let place = Place::beside_others(store, name);
-    place.let_calls_last();
-    let settings = place.site.read("cairn.toml").expect("settings");
-    let ask = "[tools]\nask = [\"record\"]\n\n[[tools.commands]]";
-    let settings = settings.replacen("[[tools.commands]]", ask, 1);
-    place.site.write("cairn.toml", &settings);
-    served::add_model(&place.site, model);
-    place
-}
-
 /// What the run comes to when nobody disturbs it.
 struct Reference {
     store: Arc<TestStore>,
@@ -75,7 +63,7 @@ struct Reference {
 async fn undisturbed(store: TestStore) -> (Reference, usize) {
     let store = Arc::new(store);
     let model = ModelServer::start(plays);
-    let mut place = place(&store, "undisturbed", &model);
+    let mut place = Place::that_asks(&store, "undisturbed", &model);
     let count = format!("count:{}", place.site.path().join("commits").display());
     assert!(place.keep_serving_with(&[("CAIRN_FAIL_COMMIT", &count)]));
     let mut person = Person::default();
@@ -164,7 +152,7 @@ struct Killed {
 async fn kill_once(side: &str, commit: usize, reference: &Reference) -> Option<Killed> {
     let fail = &format!("{side}:{commit}");
     let name = format!("{side}-{commit}");
-    let mut place = place(&reference.store, &name, &reference.model);
+    let mut place = Place::that_asks(&reference.store, &name, &reference.model);
     let mut person = Person::default();
     assert!(place.keep_serving_with(&[("CAIRN_FAIL_COMMIT", fail)]));
     // The server dies under it, or has just served it to the end. A busy store may be away between.

@@ -28,18 +28,6 @@ fn plays(body: &Value) -> Answer {
     }
 }
 
-/// Beside others over the same store. Its tool `record` needs approval.
-fn place(store: &Arc<TestStore>, name: &str, model: &ModelServer) -> Place {
-    let place = Place::beside_others(store, name);
-    place.let_calls_last();
-    let settings = place.site.read("cairn.toml").expect("settings");
-    let ask = "[tools]\nask = [\"record\"]\n\n[[tools.commands]]";
-    let settings = settings.replacen("[[tools.commands]]", ask, 1);
-    place.site.write("cairn.toml", &settings);
-    served::add_model(&place.site, model);
-    place
-}
-
 /// What the turn comes to when nobody disturbs it.
 struct Reference {
     store: Arc<TestStore>,
@@ -51,7 +39,7 @@ struct Reference {
 async fn undisturbed(store: TestStore) -> (Reference, usize) {
     let store = Arc::new(store);
     let model = ModelServer::start(plays);
-    let mut place = place(&store, "undisturbed", &model);
+    let mut place = Place::that_asks(&store, "undisturbed", &model);
     let count = format!("count:{}", place.site.path().join("commits").display());
     assert!(place.keep_serving_with(&[("CAIRN_FAIL_COMMIT", &count)]));
     let mut talker = Talker::default();
@@ -74,7 +62,7 @@ async fn undisturbed(store: TestStore) -> (Reference, usize) {
 async fn kill_once(side: &str, commit: usize, reference: &Reference) -> Option<usize> {
     let fail = &format!("{side}:{commit}");
     let name = format!("{side}-{commit}");
-    let mut place = place(&reference.store, &name, &reference.model);
+    let mut place = Place::that_asks(&reference.store, &name, &reference.model);
     let mut talker = Talker::default();
     assert!(place.keep_serving_with(&[("CAIRN_FAIL_COMMIT", fail)]));
     while place.is_served() && !talker.has_ended {
@@ -85,7 +73,7 @@ async fn kill_once(side: &str, commit: usize, reference: &Reference) -> Option<u
         return None;
     }
     assert_eq!(place.wait_for_signal(), Some(SIGKILL), "{fail}");
-    // Whoever answers looks at what the call did.
+    // The answer depends on what the call did.
     place.site.wait_for_programs();
     place.keep_serving();
     while !talker.has_ended {

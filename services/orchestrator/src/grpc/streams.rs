@@ -198,7 +198,7 @@ impl Replies {
 
 /// The journal as it is now, page by page.
 pub(super) async fn export(requests: Arc<Requests>, key: SessionKey) -> Result<Exported, RpcError> {
-    let last_seq = requests.store().read(&key, u64::MAX - 1).await?.last_seq;
+    let last_seq = requests.store().last_seq(&key).await?;
     let pages = stream::try_unfold(0, move |after| {
         let (requests, key) = (requests.clone(), key.clone());
         async move {

@@ -43,7 +43,7 @@ pub(super) async fn submit(
     let own = || derived_trace(principal.namespace(), &asked.session, &asked.request_id);
     turn.trace_parent = trace.unwrap_or_else(own).to_string();
     // Watched from before its start, because the first part of a reply is stored nowhere.
-    let head = requests.store().read(&key, u64::MAX - 1).await?.last_seq;
+    let head = requests.store().last_seq(&key).await?;
     let watched = streams::watch(requests.clone(), key.clone(), head, true).await?;
     let answer = start_in(requests, &principal, &key, &asked.request_id, turn.into()).await?;
     let is_repeat = answer.seq <= head;

@@ -97,7 +97,7 @@ impl Reports {
         let publisher = self
             .publisher
             .get_or_insert_with(|| publish(&self.store, &self.key));
-        // Whoever watches sees that one is missing, and then the whole reply.
+        // A watcher sees that one is missing, and then the whole reply.
         let _ = publisher.try_send(delta);
         None
     }

@@ -69,7 +69,7 @@ impl Decision<'_> {
         }
     }
 
-    /// A turn begins: its model is told what has changed since its context was last sent, and which
+    /// A turn begins: its model gets what has changed since its context was last sent, and which
     /// effects of lost turns it does not know.
     pub(super) fn begin_turn(&mut self, attempt: AttemptRef, turn: &Turn) -> Applied {
         let context = self.session.context(&turn.context);
@@ -101,7 +101,7 @@ impl Decision<'_> {
         (same, new.into_iter().map(layer).map(Op::SetLayer).collect())
     }
 
-    /// The model is asked next, once the calls of its last reply have ended: it is told what of its
+    /// The model is asked next, once the calls of its last reply have ended: it gets what of its
     /// system prompt has changed.
     pub(crate) fn prepare_request(&mut self, attempt: AttemptRef) -> Applied {
         let running = self.session.attempt(attempt);

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// The context that every session has from its start.
 pub const MAIN: &str = "main";
 
-/// Most lost calls that the next turn is told of.
+/// Most lost calls that the next turn is reminded of.
 const MOST_LOST_CALLS: usize = 100;
 
 /// A conversation that turns continue, by its name.
