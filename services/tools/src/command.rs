@@ -11,7 +11,7 @@ use crate::config::CommandConfig;
 use crate::error::ToolError;
 use crate::service::Programs;
 use crate::supervisor::{self, Supervisor};
-use crate::tool::{Call, Output, Tool, ToolSpec};
+use crate::tool::{Call, Output, PROGRAM, Tool, ToolSpec};
 use async_trait::async_trait;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeMap;
@@ -58,6 +58,7 @@ impl CommandTool {
             time_limit: Duration::from_millis(config.time_limit_ms),
             output_limit: config.output_bytes,
             in_process: false,
+            source: PROGRAM.to_owned(),
             ..ToolSpec::new(config.name, config.description, config.parameters)
         };
         Self {

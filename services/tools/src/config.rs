@@ -7,14 +7,16 @@ use crate::schema::Schema;
 use crate::tool::{Effect, OUTPUT_LIMIT, TIME_LIMIT};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use cairn_engine::rules::{Answer, Rule, Rules};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// The tools that there are in any case.
 const FILE_TOOLS: [&str; 4] = ["list_files", "read_file", "search_files", "write_file"];
 /// Names that no configured tool may take besides: the owner of a session answers these itself.
-const RESERVED: [&str; 9] = [
+const RESERVED: [&str; 10] = [
+    "search_tools",
     "step",
     "ask_person",
     "read_progress",
@@ -25,6 +27,8 @@ const RESERVED: [&str; 9] = [
     "session_memory_list",
     "retrieve",
 ];
+/// Tools that a model is offered unless the settings say otherwise.
+pub const OFFERED: u32 = 40;
 /// Longest time limit that can be set.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// Environment variables that are set for a command and cannot be asked for.
@@ -53,6 +57,10 @@ pub struct Config {
     pub deny: Vec<String>,
     /// Names of tools of which each call waits for a person's approval.
     pub ask: Vec<String>,
+    /// Who decides about calls; see [`cairn_engine::rules`].
+    pub rules: Vec<Rule>,
+    /// A model is offered at most so many tools, and finds the rest by `search_tools`.
+    pub offered: u32,
     /// Bounds of what one call may use up.
     pub limits: Limits,
     /// Tools that are programs. They run with the rights of this process.
@@ -73,6 +81,8 @@ impl Default for Config {
             allow: None,
             deny: Vec::new(),
             ask: Vec::new(),
+            rules: Vec::new(),
+            offered: OFFERED,
             limits: Limits::default(),
             commands: Vec::new(),
             #[cfg(debug_assertions)]
@@ -159,6 +169,10 @@ impl Config {
         }
         faults.extend(check_show(&self.show));
         self.limits.validate(&mut faults);
+        for (index, rule) in self.rules.iter().enumerate() {
+            let problem = rule.check().err();
+            faults.extend(problem.map(|(field, problem)| rule_fault(index, &field, problem)));
+        }
         let mut names: BTreeSet<&str> = FILE_TOOLS.into_iter().chain(RESERVED).collect();
         for (index, command) in self.commands.iter().enumerate() {
             command.validate(&format!("commands[{index}]"), &mut faults);
@@ -185,6 +199,22 @@ impl Config {
         let mut known: Vec<&str> = FILE_TOOLS.into_iter().chain(programs).collect();
         known.sort_unstable();
         self.check_lists(&known)
+    }
+
+    /// The rules, and those that the ask-list is short for.
+    ///
+    /// # Errors
+    /// The first that cannot be used.
+    pub(crate) fn rules(&self) -> Result<Rules, Fault> {
+        let asked = self.ask.iter().map(|name| Rule {
+            tool: name.clone(),
+            when: BTreeMap::new(),
+            agent: None,
+            answer: Answer::Ask,
+        });
+        let rules = self.rules.iter().cloned().chain(asked);
+        Rules::new(rules.collect())
+            .map_err(|(index, field, problem)| rule_fault(index, &field, problem))
     }
 
     /// A misspelt name on a list would allow, deny or ask for nothing, in silence.
@@ -311,6 +341,11 @@ impl CommandConfig {
             }
         }
     }
+}
+
+fn rule_fault(index: usize, field: &str, problem: String) -> Fault {
+    let allowed = "a pattern such as github__* or docs/**";
+    Fault::new(format!("rules[{index}].{field}"), problem, allowed)
 }
 
 fn any_object() -> Value {

@@ -1,5 +1,6 @@
 //! Why a call gave no output, in words that the model can act on.
 
+use crate::tool::{InputRequired, Rejudge};
 use cairn_engine::event::CallFinished;
 use std::fmt;
 
@@ -7,8 +8,8 @@ use std::fmt;
 /// is allowed.
 ///
 /// [`NotFound`](Self::NotFound), [`InvalidArguments`](Self::InvalidArguments),
-/// [`Denied`](Self::Denied), [`NotSent`](Self::NotSent) and [`TooLarge`](Self::TooLarge) are
-/// certain: nothing was done. After [`Timeout`](Self::Timeout) and
+/// [`Denied`](Self::Denied), [`NotSent`](Self::NotSent), [`TooLarge`](Self::TooLarge),
+/// [`Unreachable`](Self::Unreachable) and [`Rejudge`](Self::Rejudge) are certain: nothing was done. After [`Timeout`](Self::Timeout) and
 /// [`ExecutionFailed`](Self::ExecutionFailed) a tool that is not pure may have done part of its
 /// work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,14 @@ pub enum ToolError {
     ExecutionFailed(String),
     /// The arguments are larger than is accepted.
     TooLarge(String),
+    /// Its server cannot be reached: nothing was sent, and it may be later.
+    Unreachable(String),
+    /// Its server had the call, and nobody knows what became of it.
+    Unknown(String),
+    /// It is not the call that its owner judged: nothing was sent.
+    Rejudge(Rejudge),
+    /// The tool asks a person, and continues with the answer.
+    InputRequired(InputRequired),
 }
 
 impl ToolError {
@@ -40,6 +49,9 @@ impl ToolError {
             Self::Timeout(_) => "Timeout",
             Self::ExecutionFailed(_) => "ExecutionFailed",
             Self::TooLarge(_) => "TooLarge",
+            Self::Unreachable(_) | Self::Rejudge(_) => CallFinished::NOT_SENT,
+            Self::Unknown(_) => "Unknown",
+            Self::InputRequired(_) => "InputRequired",
         }
     }
 
@@ -52,7 +64,11 @@ impl ToolError {
             | Self::NotSent(message)
             | Self::Timeout(message)
             | Self::ExecutionFailed(message)
-            | Self::TooLarge(message) => message,
+            | Self::TooLarge(message)
+            | Self::Unreachable(message)
+            | Self::Unknown(message) => message,
+            Self::Rejudge(_) => "the tool or its values are not those that were judged",
+            Self::InputRequired(_) => "the tool asks a person",
         }
     }
 

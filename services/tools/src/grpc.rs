@@ -1,51 +1,93 @@
 //! `cairn.tools.v1.ToolsService`: convert, call, convert.
 
-use crate::invoke::{GRACE, Invoker, Outcome, Request as CallRequest};
-use crate::tool::{Effect, ToolSpec};
-use cairn_proto::event;
+mod list;
+mod result;
+
+use crate::invoke::{Invoker, Outcome, Request as CallRequest};
+use crate::source::AllowError;
+use crate::tool::{Input, Progress, ProgressStep};
 use cairn_proto::tools as proto;
+use cairn_proto::tools::invoke_tool_response::Message;
 use cairn_proto::tools::tools_service_server::ToolsService;
-use cairn_rpc::TraceParent;
+use cairn_rpc::{RpcError, TraceParent};
+use futures::stream::{self, BoxStream, StreamExt as _};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc;
 use tonic::{Request, Response, Status};
+
+/// Steps of progress that wait for a slow reader; further ones are lost.
+const MOST_STEPS: usize = 16;
+/// How long a list may be waited for.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(crate) struct Grpc {
     invoker: Arc<Invoker>,
+    offered: u32,
 }
 
 impl Grpc {
-    pub(crate) fn new(invoker: Arc<Invoker>) -> Self {
-        Self { invoker }
+    pub(crate) fn new(invoker: Arc<Invoker>, offered: u32) -> Self {
+        Self { invoker, offered }
     }
 }
 
 #[tonic::async_trait]
 impl ToolsService for Grpc {
+    type InvokeToolStream = BoxStream<'static, Result<proto::InvokeToolResponse, Status>>;
+
     async fn list_tools(
         &self,
-        _request: Request<proto::ListToolsRequest>,
+        request: Request<proto::ListToolsRequest>,
     ) -> Result<Response<proto::ListToolsResponse>, Status> {
-        let tools = self.invoker.list().map(|listed| proto::ToolSpec {
-            needs_approval: self.invoker.asks(&listed.name),
-            ..spec(listed)
-        });
-        let tools = tools.collect();
-        Ok(Response::new(proto::ListToolsResponse { tools }))
+        let request = request.into_inner();
+        let wait = Duration::from_millis(request.wait_ms.into()).min(LONGEST_WAIT);
+        let changed = self.invoker.tools_after(&request.known_digest);
+        let tools = match tokio::time::timeout(wait, changed).await {
+            Ok(tools) => tools,
+            Err(_) => self.invoker.tools(),
+        };
+        let permissions = self.invoker.permissions();
+        Ok(Response::new(list::answer(&tools, permissions, self.offered)))
     }
 
     async fn invoke_tool(
         &self,
         request: Request<proto::InvokeToolRequest>,
-    ) -> Result<Response<proto::InvokeToolResponse>, Status> {
+    ) -> Result<Response<Self::InvokeToolStream>, Status> {
         let trace = TraceParent::of(&request);
+        let (sender, steps) = mpsc::channel(MOST_STEPS);
         let call = CallRequest {
             trace,
+            progress: Progress::to(sender),
             ..call(request.into_inner())
         };
-        let outcome = self.invoker.invoke(call).await;
-        Ok(Response::new(answer(outcome)))
+        let invoker = self.invoker.clone();
+        let outcome = Box::pin(async move { invoker.invoke(call).await });
+        Ok(Response::new(messages(steps, outcome)))
+    }
+
+    async fn allow_tool(
+        &self,
+        request: Request<proto::AllowToolRequest>,
+    ) -> Result<Response<proto::AllowToolResponse>, Status> {
+        let proto::AllowToolRequest { name, digest } = request.into_inner();
+        let allowed = self.invoker.allow(&name, &digest);
+        let allowed = allowed.map_err(|error| match error {
+            AllowError::Changed { .. } => {
+                RpcError::conflict(error.to_string()).reason("TOOL_CHANGED")
+            }
+            AllowError::NotKept(_) => {
+                RpcError::precondition(error.to_string()).reason("NO_TRUST_FILE")
+            }
+        });
+        match allowed? {
+            Some(digest) => Ok(Response::new(proto::AllowToolResponse { digest })),
+            None => {
+                Err(RpcError::not_found("server or tool", &name).reason("NO_TOOL").into())
+            }
+        }
     }
 }
 
@@ -61,46 +103,36 @@ fn call(request: proto::InvokeToolRequest) -> CallRequest {
             .ok()
             .filter(|millis| *millis > 0),
         trace: None,
-        approval: request.approval,
+        tool_digest: request.tool_digest,
+        resolved: request.resolved.into_iter().map(Into::into).collect(),
+        input: request.input.map(|input| Input {
+            responses: input.responses_json,
+            state: input.request_state,
+        }),
+        progress: Progress::default(),
     }
 }
 
-fn answer(outcome: Outcome) -> proto::InvokeToolResponse {
-    let duration_ms = millis(outcome.elapsed);
-    match outcome.result {
-        Ok(output) => proto::InvokeToolResponse {
-            output: output.text,
-            is_error: false,
-            reason: String::new(),
-            duration_ms,
-        },
-        Err(error) => proto::InvokeToolResponse {
-            output: error.to_text(),
-            is_error: true,
-            reason: error.reason().to_owned(),
-            duration_ms,
-        },
-    }
-}
-
-fn spec(spec: &ToolSpec) -> proto::ToolSpec {
-    let effect = match spec.effect {
-        Effect::Pure => event::Effect::Pure,
-        Effect::Idempotent => event::Effect::Idempotent,
-        Effect::Effectful => event::Effect::Effectful,
-    };
-    proto::ToolSpec {
-        name: spec.name.clone(),
-        description: spec.description.clone(),
-        parameters_json: spec.parameters.to_string(),
-        effect: effect.into(),
-        // A call that is stopped may still hand over an answer that it has.
-        time_limit_ms: millis(spec.time_limit + GRACE),
-        in_process: spec.in_process,
-        needs_approval: false,
-    }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+/// Progress as it comes, and the result last.
+fn messages(
+    steps: mpsc::Receiver<ProgressStep>,
+    outcome: impl Future<Output = Outcome> + Send + Unpin + 'static,
+) -> BoxStream<'static, Result<proto::InvokeToolResponse, Status>> {
+    let state = (steps, Some(outcome));
+    let messages = stream::unfold(state, async |(mut steps, mut outcome)| {
+        let running = outcome.as_mut()?;
+        let message = tokio::select! {
+            biased;
+            Some(step) = steps.recv() => Ok(Message::Progress(result::progress(step))),
+            ended = running => {
+                outcome = None;
+                result::answer(ended).map(Message::Result)
+            }
+        };
+        let message = message.map(|message| proto::InvokeToolResponse {
+            message: Some(message),
+        });
+        Some((message, (steps, outcome)))
+    });
+    messages.boxed()
 }

@@ -3,10 +3,12 @@
 use crate::error::ToolError;
 use crate::gate::{Gate, Permit};
 use crate::permission::Permissions;
-use crate::registry::{Entry, ToolRegistry, unknown};
+use crate::registry::{Entry, Snapshot, ToolRegistry, unknown};
+use crate::source::AllowError;
 use crate::schema;
 use crate::text;
-use crate::tool::{Call, Effect, Output, Slot, Tool, ToolSpec};
+use crate::tool::{Call, Effect, Input, Output, Progress, Rejudge, Slot, Tool, ToolSpec};
+use cairn_engine::rules::{Condition, Value, Values, values};
 use cairn_rpc::metrics::{self, counter, histogram};
 use cairn_rpc::trace::{TARGET, is_content_wanted};
 use cairn_rpc::{BootClock, Monotonic as _, TraceParent};
@@ -22,6 +24,8 @@ use tracing::{Instrument, Span};
 /// How long a stopped tool may take to give the answer that it already has.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
+/// Most bytes of media that a result carries.
+const MEDIA_LIMIT: usize = 4 << 20;
 /// Most bytes of arguments or results that one span carries.
 const MOST_CONTENT: usize = 16 * 1024;
 
@@ -41,8 +45,14 @@ pub struct Request {
     /// Last moment at which the call may begin, in milliseconds since 1970 by the store's clock.
     /// Needed unless the tool is pure.
     pub not_after: Option<u64>,
-    /// The digest of what a person has agreed to; empty if nobody was asked.
-    pub approval: String,
+    /// The digest of the tool that was judged; empty for whatever tool has the name.
+    pub tool_digest: String,
+    /// The values that were judged, where they differ from what the arguments say.
+    pub resolved: Vec<Condition>,
+    /// The answer to what the tool asked; none for a call from its start.
+    pub input: Option<Input>,
+    /// For whoever follows the call.
+    pub progress: Progress,
 }
 
 /// How a call ended.
@@ -81,17 +91,27 @@ impl Invoker {
         }
     }
 
-    /// The tools that may be called, in the order of their names.
-    pub fn list(&self) -> impl Iterator<Item = &ToolSpec> {
-        let permissions = &self.permissions;
-        self.registry
-            .list()
-            .filter(move |spec| permissions.allows(&spec.name))
+    /// The tools as they are now, those included that the lists forbid.
+    pub fn tools(&self) -> Arc<Snapshot> {
+        self.registry.now()
     }
 
-    /// Whether each call of the tool needs a person's word.
-    pub fn asks(&self, name: &str) -> bool {
-        self.permissions.asks(name)
+    /// The tools once they are not those of the digest `known`.
+    pub(crate) async fn tools_after(&self, known: &str) -> Arc<Snapshot> {
+        self.registry.after(known).await
+    }
+
+    /// Which calls may be made.
+    pub fn permissions(&self) -> &Permissions {
+        &self.permissions
+    }
+
+    /// A person allows a server or a tool of that name. Returns the digest; `None` for an unknown name.
+    ///
+    /// # Errors
+    /// It has changed, or the allowance cannot be kept.
+    pub(crate) fn allow(&self, name: &str, digest: &str) -> Result<Option<String>, AllowError> {
+        self.registry.allow(name, digest)
     }
 
     /// Makes one call. The effect decides what happens when this future is dropped: a pure call
@@ -123,7 +143,7 @@ impl Invoker {
 
     fn count(&self, name: &str, outcome: &Outcome) {
         // A model may make a name up.
-        let tool = match self.registry.find(name) {
+        let tool = match self.registry.now().find(name) {
             Some(_) => metrics::label(metrics::Kind::Tool, name),
             None => metrics::OTHER.into(),
         };
@@ -178,6 +198,8 @@ impl Invoker {
             stop: CancellationToken::new(),
             permit,
             slot,
+            progress: request.progress,
+            input: request.input,
         };
         let result = self.run(entry.tool.clone(), call).await;
         Outcome {
@@ -186,17 +208,40 @@ impl Invoker {
         }
     }
 
-    fn check(&self, request: &Request) -> Result<(&Entry, serde_json::Value), ToolError> {
-        let Some(entry) = self.registry.find(&request.name) else {
-            let names = self.list().map(|spec| spec.name.as_str());
-            return Err(unknown(&request.name, names));
+    fn check(&self, request: &Request) -> Result<(Entry, serde_json::Value), ToolError> {
+        let tools = self.registry.now();
+        let Some(entry) = tools.find(&request.name) else {
+            return Err(self.not_here(&request.name, &tools));
         };
         self.permissions.check(&request.name)?;
-        self.permissions
-            .check_approval(&request.name, &request.arguments, &request.approval)?;
+        if let Some(why) = &entry.disabled {
+            let message = format!("tool '{}' is disabled: {why}", request.name);
+            return Err(ToolError::Denied(message));
+        }
+        let is_judged = request.tool_digest.is_empty() || request.tool_digest == entry.digest;
+        if !is_judged {
+            return Err(rejudge(entry, Vec::new()));
+        }
         let arguments = schema::parse(&request.arguments, entry.spec().argument_limit)?;
         entry.schema.check(&arguments)?;
-        Ok((entry, arguments))
+        let said = values(&entry.spec().matchers, &request.arguments);
+        let real = entry.tool.resolve(said.clone());
+        self.permissions.check_values(&request.name, &real)?;
+        match differing(&said, &real) {
+            resolved if resolved == request.resolved => Ok((entry.clone(), arguments)),
+            resolved => Err(rejudge(entry, resolved)),
+        }
+    }
+
+    /// A tool whose server is away is there for all that: its calls wait.
+    fn not_here(&self, name: &str, tools: &Snapshot) -> ToolError {
+        match self.registry.missing(name) {
+            Some(why) => ToolError::Unreachable(format!("tool '{name}' is out of reach: {why}")),
+            None => {
+                let known = tools.iter().map(|entry| entry.spec().name.as_str());
+                unknown(name, known.filter(|name| self.permissions.allows(name)))
+            }
+        }
     }
 
     /// Runs the tool in a task of its own, so that its panics end there and its side effects do
@@ -296,8 +341,47 @@ fn crashed(name: &str, error: &JoinError) -> ToolError {
     ToolError::ExecutionFailed(format!("tool '{name}' was stopped with the tools service"))
 }
 
-fn limited(output: Output, limit: usize) -> Output {
-    Output::text(text::cut(output.text, limit))
+/// Media beyond the limit of a result are left out, and the text says so.
+fn limited(mut output: Output, limit: usize) -> Output {
+    let mut room = MEDIA_LIMIT;
+    let before = output.media.len();
+    output.media.retain(|media| {
+        let fits = media.data.len() <= room;
+        room = room.saturating_sub(media.data.len());
+        fits
+    });
+    let mut text = text::cut(output.text, limit);
+    if output.media.len() < before {
+        let left = before - output.media.len();
+        text.push_str(&format!(
+            "\n[left out: {left} of {before} media, as a result has at most {MEDIA_LIMIT} bytes of them]"
+        ));
+    }
+    Output {
+        text,
+        media: output.media,
+    }
+}
+
+fn rejudge(entry: &Entry, resolved: Vec<Condition>) -> ToolError {
+    ToolError::Rejudge(Rejudge {
+        tool_digest: entry.digest.clone(),
+        resolved,
+    })
+}
+
+/// The real values that the arguments do not show.
+fn differing(said: &Values, real: &Values) -> Vec<Condition> {
+    let differs = |(name, value): &(&String, &Value)| said.get(*name) != Some(*value);
+    let real = real.iter().filter(differs);
+    let known = real.filter_map(|(name, value)| match value {
+        Value::Known(value) => Some(Condition {
+            name: name.clone(),
+            pattern: value.clone(),
+        }),
+        Value::Unclear => None,
+    });
+    known.collect()
 }
 
 fn not_begun(error: ToolError) -> Outcome {

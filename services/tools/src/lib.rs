@@ -6,8 +6,9 @@
 //! | module | gives |
 //! |---|---|
 //! | [`tool`] | [`Tool`]: what a tool is; [`ToolSpec`], [`Effect`], [`Call`], [`Slot`], [`Output`] |
-//! | [`registry`] | [`ToolRegistry`]: the tools by name, schemas compiled once |
-//! | [`permission`] | [`Permissions`]: allow- and deny-lists |
+//! | [`source`] | [`ToolSource`]: where tools come from, and what it lists now |
+//! | [`registry`] | [`ToolRegistry`]: the tools of all sources by name, as they are now |
+//! | [`permission`] | [`Permissions`]: allow- and deny-lists, rules |
 //! | [`gate`] | [`Gate`]: nothing begins after `not_after` by the store's clock |
 //! | `store_time` | [`MemoryTime`]: the store's time from the memory service |
 //! | [`invoke`] | [`Invoker`]: one call, one result, within limits |
@@ -29,6 +30,7 @@ pub mod permission;
 pub mod registry;
 mod schema;
 mod service;
+pub mod source;
 mod store_time;
 pub mod supervisor;
 mod text;
@@ -40,8 +42,11 @@ pub use files::write_output;
 pub use gate::{BoxError, Gate, Permit, StoreClock, StoreTime};
 pub use invoke::{Invoker, Outcome, Request};
 pub use permission::Permissions;
-pub use registry::ToolRegistry;
+pub use registry::{Snapshot, ToolRegistry};
 pub use service::{Deps, Programs, Tools, build, check};
+pub use source::{AllowError, FixedSource, Listed, Listing, SourceState, ToolSource};
 pub use store_time::MemoryTime;
 pub use supervisor::Supervisor;
-pub use tool::{Call, Effect, Output, Slot, Tool, ToolSpec};
+pub use tool::{
+    Call, Effect, Input, InputRequired, Media, Output, Progress, ProgressStep, Rejudge, Slot, Tool, ToolSpec,
+};

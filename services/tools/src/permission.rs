@@ -1,16 +1,16 @@
 //! Which tools may be called at all, by the operator's word.
 
 use crate::error::ToolError;
-use cairn_engine::key::approval_digest;
+use cairn_engine::rules::{Answer, DEFAULT_AGENT, Rules, Values};
 use std::collections::BTreeSet;
 
-/// Allow-, ask- and deny-lists of exact names. The deny-list wins; a tool on the ask-list may be
-/// called once a person has agreed to the very call.
+/// Allow- and deny-lists of exact names, and the rules. The deny-list wins. That a call needs a person's
+/// word is for its owner to see to: this process refuses only what is denied.
 #[derive(Debug, Clone, Default)]
 pub struct Permissions {
     allow: Option<BTreeSet<String>>,
     deny: BTreeSet<String>,
-    ask: BTreeSet<String>,
+    rules: Rules,
 }
 
 impl Permissions {
@@ -19,40 +19,20 @@ impl Permissions {
         Self {
             allow: allow.map(BTreeSet::from_iter),
             deny: BTreeSet::from_iter(deny),
-            ask: BTreeSet::new(),
+            rules: Rules::default(),
         }
     }
 
-    /// With tools whose every call needs a person's word.
+    /// With rules about calls.
     #[must_use]
-    pub fn asking(mut self, ask: Vec<String>) -> Self {
-        self.ask = BTreeSet::from_iter(ask);
+    pub fn with_rules(mut self, rules: Rules) -> Self {
+        self.rules = rules;
         self
     }
 
-    /// Whether each call of `name` needs a person's word.
-    pub fn asks(&self, name: &str) -> bool {
-        self.ask.contains(name)
-    }
-
-    /// # Errors
-    /// [`ToolError::Denied`], if the call needs a person's word and `approval` is not the digest of
-    /// this very call.
-    pub fn check_approval(
-        &self,
-        name: &str,
-        arguments: &str,
-        approval: &str,
-    ) -> Result<(), ToolError> {
-        if !self.asks(name) || approval == approval_digest(name, arguments) {
-            return Ok(());
-        }
-        let why = if approval.is_empty() {
-            "needs a person's approval, and nobody was asked"
-        } else {
-            "needs a person's approval, and what was approved is another call"
-        };
-        Err(ToolError::Denied(format!("tool '{name}' {why}")))
+    /// The rules about calls.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
     }
 
     /// Whether `name` may be called.
@@ -78,6 +58,19 @@ impl Permissions {
         Err(ToolError::Denied(format!(
             "tool '{name}' {why} of the tools service; use another tool, or have the operator allow it"
         )))
+    }
+
+    /// # Errors
+    /// [`ToolError::Denied`], with the rule.
+    pub fn check_values(&self, name: &str, values: &Values) -> Result<(), ToolError> {
+        let verdict = self.rules.judge(name, values, DEFAULT_AGENT, Answer::Allow);
+        match verdict.rule {
+            Some(rule) if verdict.answer == Answer::Deny => Err(ToolError::Denied(format!(
+                "a rule denies this call of '{name}': {}",
+                rule.to_line()
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -106,26 +99,6 @@ mod tests {
             panic!("c is not allowed");
         };
         assert!(message.contains("allow-list"), "{message}");
-    }
-
-    #[test]
-    fn an_approval_is_for_one_call_and_no_other() {
-        let permissions = Permissions::default().asking(names(&["pay"]));
-        let digest = approval_digest("pay", r#"{"sum":1}"#);
-        let check = |name: &str, arguments: &str, approval: &str| {
-            permissions.check_approval(name, arguments, approval)
-        };
-        assert_eq!(check("pay", r#"{"sum":1}"#, &digest), Ok(()));
-        assert_eq!(check("look", "{}", ""), Ok(()), "nobody asks for it");
-        let others = [
-            ("pay", r#"{"sum":1}"#, ""),
-            ("pay", r#"{"sum":2}"#, digest.as_str()),
-            ("pay", r#"{"sum": 1}"#, digest.as_str()),
-        ];
-        for (name, arguments, approval) in others {
-            let refused = check(name, arguments, approval);
-            assert!(matches!(refused, Err(ToolError::Denied(_))), "{refused:?}");
-        }
     }
 
     #[test]

@@ -1,22 +1,51 @@
-//! The tools by name.
+//! The tools by name, from all sources, as they are now.
 
 use crate::error::{RegisterError, ToolError};
 use crate::schema::Schema;
+use crate::source::{AllowError, Listed, Listing, SourceState, ToolSource};
 use crate::tool::{Tool, ToolSpec};
+use cairn_engine::key::{digest, hex};
+use futures::StreamExt as _;
+use futures::stream::SelectAll;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use tokio::sync::watch;
+use tokio_stream::wrappers::WatchStream;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Names of an unknown tool's error message, so that a large catalogue does not fill the context.
 const NAMES_IN_ERROR: usize = 30;
 
 /// A tool with its compiled schema.
+#[derive(Clone)]
 pub struct Entry {
     pub(crate) tool: Arc<dyn Tool>,
-    pub(crate) schema: Schema,
+    pub(crate) schema: Arc<Schema>,
+    /// Covers all that it is judged by.
+    pub(crate) digest: String,
+    /// Why it cannot be called now, if it cannot.
+    pub(crate) disabled: Option<String>,
 }
 
 impl Entry {
+    fn new(listed: Listed) -> Result<Self, RegisterError> {
+        let spec = listed.tool.spec();
+        if !is_name(&spec.name) {
+            return Err(RegisterError::Name(spec.name.clone()));
+        }
+        let schema = Schema::compile(&spec.parameters).map_err(|problem| RegisterError::Schema {
+            tool: spec.name.clone(),
+            problem,
+        })?;
+        Ok(Self {
+            digest: spec.digest(),
+            schema: Arc::new(schema),
+            tool: listed.tool,
+            disabled: listed.disabled,
+        })
+    }
+
     /// What is known of the tool.
     pub fn spec(&self) -> &ToolSpec {
         self.tool.spec()
@@ -29,58 +58,174 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// The tools by name, in the order of their names.
-#[derive(Debug, Default)]
-pub struct ToolRegistry {
-    entries: BTreeMap<String, Entry>,
+/// A source at one moment.
+#[derive(Debug, Clone)]
+pub(crate) struct SourceReport {
+    pub(crate) name: String,
+    pub(crate) place: String,
+    pub(crate) digest: String,
+    pub(crate) state: SourceState,
+    pub(crate) left_out: Vec<String>,
 }
 
-impl ToolRegistry {
-    /// A registry without tools.
-    pub fn new() -> Self {
-        Self::default()
+/// All tools at one moment, in the order of their names.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    entries: BTreeMap<String, Entry>,
+    pub(crate) sources: Vec<SourceReport>,
+    /// Changes with everything else.
+    pub(crate) digest: String,
+}
+
+impl Snapshot {
+    /// What the sources list now. What was compiled for the last snapshot is taken from there.
+    fn of(sources: &[Arc<dyn ToolSource>], last: &Self) -> Self {
+        let mut snapshot = Self::default();
+        for source in sources {
+            let listing = source.listing().borrow().clone();
+            let mut left_out = listing.left_out.clone();
+            for listed in &listing.tools {
+                let added = snapshot.add(listed, last);
+                left_out.extend(added.err().map(|error| error.to_string()));
+            }
+            snapshot.sources.push(SourceReport {
+                name: source.name().to_owned(),
+                place: source.place(),
+                digest: source.digest(),
+                state: listing.state.clone(),
+                left_out,
+            });
+        }
+        let tools = snapshot.entries.values();
+        let tools = tools.map(|entry| format!("{} {:?}\n", entry.digest, entry.disabled));
+        let text: String = tools.chain([format!("{:?}", snapshot.sources)]).collect();
+        snapshot.digest = hex(&digest(&[text.as_bytes()]));
+        snapshot
     }
 
-    /// Takes in `tool` and compiles its schema, once.
-    ///
-    /// # Errors
-    /// A name that providers would refuse, a name that is taken, or an unusable schema; the
-    /// registry is then unchanged.
-    pub fn register(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegisterError> {
-        let spec = tool.spec();
-        if !is_name(&spec.name) {
-            return Err(RegisterError::Name(spec.name.clone()));
+    fn add(&mut self, listed: &Listed, last: &Self) -> Result<(), RegisterError> {
+        let name = &listed.tool.spec().name;
+        if self.entries.contains_key(name) {
+            return Err(RegisterError::Duplicate(name.clone()));
         }
-        if self.entries.contains_key(&spec.name) {
-            return Err(RegisterError::Duplicate(spec.name.clone()));
-        }
-        let schema =
-            Schema::compile(&spec.parameters).map_err(|problem| RegisterError::Schema {
-                tool: spec.name.clone(),
-                problem,
-            })?;
-        let name = spec.name.clone();
-        self.entries.insert(name, Entry { tool, schema });
+        let known = last.entries.get(name);
+        let entry = match known.filter(|known| Arc::ptr_eq(&known.tool, &listed.tool)) {
+            Some(known) => Entry {
+                disabled: listed.disabled.clone(),
+                ..known.clone()
+            },
+            None => Entry::new(listed.clone())?,
+        };
+        self.entries.insert(name.clone(), entry);
         Ok(())
     }
 
     /// The tool named `name`.
-    ///
-    /// # Errors
-    /// [`ToolError::NotFound`] with the nearest name and the names there are.
-    pub fn get(&self, name: &str) -> Result<&Entry, ToolError> {
-        self.find(name)
-            .ok_or_else(|| unknown(name, self.entries.keys().map(String::as_str)))
-    }
-
-    /// The tools in the order of their names, the same every time.
-    pub fn list(&self) -> impl Iterator<Item = &ToolSpec> {
-        self.entries.values().map(Entry::spec)
-    }
-
     pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
         self.entries.get(name)
     }
+
+    /// The tools in the order of their names, the same every time.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+}
+
+/// The tools of all sources. They change while it is read: each [`Self::now`] is one moment.
+pub struct ToolRegistry {
+    sources: Arc<[Arc<dyn ToolSource>]>,
+    now: watch::Receiver<Arc<Snapshot>>,
+    _follow: AbortOnDropHandle<()>,
+}
+
+impl fmt::Debug for ToolRegistry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolRegistry").finish_non_exhaustive()
+    }
+}
+
+impl ToolRegistry {
+    /// Follows the sources. Where two have tools of one name, the earlier source keeps it. Needs a tokio
+    /// runtime.
+    pub fn follow(sources: Vec<Arc<dyn ToolSource>>) -> Self {
+        let sources: Arc<[_]> = sources.into();
+        let first = Arc::new(Snapshot::of(&sources, &Snapshot::default()));
+        let (sender, now) = watch::channel(first);
+        let changes = sources
+            .iter()
+            .map(|source| WatchStream::from_changes(source.listing()));
+        let mut changes: SelectAll<WatchStream<Arc<Listing>>> = changes.collect();
+        let followed = sources.clone();
+        let follow = tokio::spawn(async move {
+            while changes.next().await.is_some() {
+                let next = Snapshot::of(&followed, &sender.borrow());
+                sender.send_if_modified(|last| {
+                    let differs = last.digest != next.digest;
+                    *last = Arc::new(next);
+                    differs
+                });
+            }
+            // The last value stays readable; nobody is to take its end for a change.
+            sender.closed().await;
+        });
+        Self {
+            sources,
+            now,
+            _follow: AbortOnDropHandle::new(follow),
+        }
+    }
+
+    /// The tools at this moment.
+    pub fn now(&self) -> Arc<Snapshot> {
+        self.now.borrow().clone()
+    }
+
+    /// The first moment at which the digest is not `known`.
+    pub(crate) async fn after(&self, known: &str) -> Arc<Snapshot> {
+        let mut now = self.now.clone();
+        match now.wait_for(|snapshot| snapshot.digest != known).await {
+            Ok(snapshot) => snapshot.clone(),
+            Err(_) => self.now(),
+        }
+    }
+
+    /// Why the tool of that name is not here, if a source that it would belong to is out of reach.
+    pub(crate) fn missing(&self, name: &str) -> Option<String> {
+        let owner = self.sources.iter().find(|source| source.owns(name))?;
+        let listing = owner.listing().borrow().clone();
+        match &listing.state {
+            SourceState::Ready => None,
+            SourceState::Starting => Some(format!("server '{}' is being started", owner.name())),
+            SourceState::NotAllowed(why) | SourceState::Unreachable(why) => {
+                Some(format!("server '{}' cannot be reached: {why}", owner.name()))
+            }
+        }
+    }
+
+    /// Allows a source, or a tool of it.
+    ///
+    /// # Errors
+    /// Those of [`ToolSource::allow`].
+    pub(crate) fn allow(&self, name: &str, digest: &str) -> Result<Option<String>, AllowError> {
+        for source in self.sources.iter() {
+            if let Some(allowed) = source.allow(name, digest)? {
+                return Ok(Some(allowed));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Whether these tools can all be had by their names.
+///
+/// # Errors
+/// The first that cannot.
+pub(crate) fn check(tools: &[Arc<dyn Tool>]) -> Result<(), RegisterError> {
+    let mut snapshot = Snapshot::default();
+    for tool in tools {
+        snapshot.add(&Listed::enabled(tool.clone()), &Snapshot::default())?;
+    }
+    Ok(())
 }
 
 /// Whether `name` is one that model providers accept.

@@ -1,16 +1,18 @@
 //! From settings and what the process gives to a service that can be registered.
 
 use crate::command::CommandTool;
-use crate::config::Config;
+use crate::config::{CommandConfig, Config};
 use crate::error::{BuildError, Fault};
 use crate::files;
 use crate::gate::{Gate, Refresher, StoreClock, StoreTime};
 use crate::grpc::Grpc;
 use crate::invoke::Invoker;
 use crate::permission::Permissions;
-use crate::registry::ToolRegistry;
+use crate::registry::{self, ToolRegistry};
+use crate::source::{FixedSource, ToolSource};
 use crate::supervisor::Supervisor;
-use crate::tool::Tool;
+use crate::tool::{BUILT_IN, PROGRAM, Tool};
+use cairn_engine::rules::Rules;
 use cairn_proto::tools::tools_service_server::ToolsServiceServer;
 use cairn_rpc::{BootClock, MAX_MESSAGE_BYTES, Monotonic, ServerBuilder};
 use std::collections::BTreeMap;
@@ -28,6 +30,8 @@ pub struct Deps {
     pub programs: Programs,
     /// Tools besides the file tools and the configured commands.
     pub tools: Vec<Arc<dyn Tool>>,
+    /// Further sources, after those of the settings.
+    pub sources: Vec<Arc<dyn ToolSource>>,
 }
 
 /// What configured commands are started with.
@@ -55,6 +59,7 @@ impl Deps {
             monotonic: Arc::new(BootClock),
             programs: Programs::default(),
             tools: Vec::new(),
+            sources: Vec::new(),
         }
     }
 }
@@ -71,6 +76,7 @@ impl fmt::Debug for Deps {
 #[derive(Debug)]
 pub struct Tools {
     invoker: Arc<Invoker>,
+    offered: u32,
     _refresher: Refresher,
 }
 
@@ -93,7 +99,7 @@ impl Tools {
     }
 
     fn grpc(&self) -> ToolsServiceServer<Grpc> {
-        ToolsServiceServer::new(Grpc::new(self.invoker.clone()))
+        ToolsServiceServer::new(Grpc::new(self.invoker.clone(), self.offered))
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES)
     }
@@ -104,19 +110,30 @@ impl Tools {
 /// # Errors
 /// Every fault of the settings at once; else the first thing that cannot be opened or registered.
 pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
-    let registry = assemble(&config, &deps.tools, &deps.programs)?;
+    let Assembled {
+        built_in,
+        programs,
+        rules,
+    } = assemble(&config, &deps.tools, &deps.programs)?;
+    let mut sources: Vec<Arc<dyn ToolSource>> = vec![
+        Arc::new(FixedSource::new(BUILT_IN, built_in)),
+        Arc::new(FixedSource::new(PROGRAM, programs)),
+    ];
+    sources.extend(deps.sources);
+    let registry = ToolRegistry::follow(sources);
     let clock = Arc::new(StoreClock::new(deps.store_time, deps.monotonic));
     let gate = Gate::new(clock.clone());
     #[cfg(debug_assertions)]
     let gate = gate.left_open(config.leaves_gate_open);
     let invoker = Invoker::new(
         registry,
-        Permissions::new(config.allow, config.deny).asking(config.ask),
+        Permissions::new(config.allow, config.deny).with_rules(rules),
         gate,
         config.limits.parallel_calls,
     );
     Ok(Tools {
         invoker: Arc::new(invoker),
+        offered: config.offered,
         _refresher: clock.keep_fresh(),
     })
 }
@@ -130,14 +147,20 @@ pub fn check(config: &Config, tools: &[Arc<dyn Tool>]) -> Result<(), BuildError>
     assemble(config, tools, &Programs::default()).map(|_| ())
 }
 
+/// What the settings alone give.
+struct Assembled {
+    built_in: Vec<Arc<dyn Tool>>,
+    programs: Vec<Arc<dyn Tool>>,
+    rules: Rules,
+}
+
 fn assemble(
     config: &Config,
     tools: &[Arc<dyn Tool>],
     programs: &Programs,
-) -> Result<ToolRegistry, BuildError> {
+) -> Result<Assembled, BuildError> {
     config.validate().map_err(BuildError::Config)?;
     let folders = Folders::check(config)?;
-    let mut registry = ToolRegistry::new();
     let Folders {
         workspace,
         output,
@@ -145,17 +168,24 @@ fn assemble(
     } = folders;
     let file_tools = files::tools(&workspace, &output, &config.show, private, &config.limits);
     let file_tools = file_tools.map_err(|source| workspace_error(config, source))?;
-    for tool in file_tools.into_iter().chain(tools.iter().cloned()) {
-        registry.register(tool)?;
-    }
-    for command in &config.commands {
-        let tool = CommandTool::new(command.clone(), &workspace, programs);
-        registry.register(Arc::new(tool))?;
-    }
-    let known: Vec<&str> = registry.list().map(|spec| spec.name.as_str()).collect();
-    match config.check_lists(&known) {
-        faults if faults.is_empty() => Ok(registry),
-        faults => Err(BuildError::Config(faults)),
+    let built_in: Vec<_> = file_tools.into_iter().chain(tools.iter().cloned()).collect();
+    let program = |command: &CommandConfig| -> Arc<dyn Tool> {
+        Arc::new(CommandTool::new(command.clone(), &workspace, programs))
+    };
+    let programs: Vec<_> = config.commands.iter().map(program).collect();
+    let all: Vec<_> = built_in.iter().chain(&programs).cloned().collect();
+    registry::check(&all)?;
+    let mut known: Vec<&str> = all.iter().map(|tool| tool.spec().name.as_str()).collect();
+    known.sort_unstable();
+    let mut faults = config.check_lists(&known);
+    let rules = config.rules().map_err(|fault| faults.push(fault));
+    match (rules, faults.is_empty()) {
+        (Ok(rules), true) => Ok(Assembled {
+            built_in,
+            programs,
+            rules,
+        }),
+        _ => Err(BuildError::Config(faults)),
     }
 }
 

@@ -3,11 +3,14 @@
 use crate::error::ToolError;
 use crate::gate::Permit;
 use async_trait::async_trait;
+use cairn_engine::canonical::to_canonical_json;
+use cairn_engine::key::{digest, hex};
+use cairn_engine::rules::{Answer, Condition, Matcher, Values};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -51,6 +54,18 @@ pub struct ToolSpec {
     /// It runs in this process and dies with it. False if something of it may live on, such as a
     /// child process or a remote server.
     pub in_process: bool,
+    /// Where it comes from; see [`crate::source::ToolSource::name`].
+    pub source: String,
+    /// A name for people; may be empty.
+    pub title: String,
+    /// JSON Schema of structured results, if it has any.
+    pub output_schema: Option<Value>,
+    /// What its server hints of it, as the server wrote it. Hints may tighten the effect, never loosen it.
+    pub hints: Option<Value>,
+    /// The values of a call that rules may name.
+    pub matchers: Vec<Matcher>,
+    /// The answer to a call that no rule matches.
+    pub default: Answer,
 }
 
 impl ToolSpec {
@@ -65,9 +80,46 @@ impl ToolSpec {
             output_limit: OUTPUT_LIMIT,
             argument_limit: ARGUMENT_LIMIT,
             in_process: true,
+            source: BUILT_IN.to_owned(),
+            title: String::new(),
+            output_schema: None,
+            hints: None,
+            matchers: Vec::new(),
+            default: Answer::Allow,
         }
     }
+
+    /// The parts that a person or a model judges it by, each with its digest. Two tools with equal parts
+    /// are the same tool.
+    pub fn parts(&self) -> [(&'static str, String); 7] {
+        let text = |text: &str| hex(&digest(&[text.as_bytes()]));
+        let json = |value: Option<&Value>| match value {
+            Some(value) => text(&to_canonical_json(value)),
+            None => String::new(),
+        };
+        [
+            ("name", text(&format!("{}\n{}", self.source, self.name))),
+            ("title", text(&self.title)),
+            ("description", text(&self.description)),
+            ("schema of arguments", json(Some(&self.parameters))),
+            ("schema of results", json(self.output_schema.as_ref())),
+            ("hints", json(self.hints.as_ref())),
+            ("effect", text(&format!("{:?}", self.effect))),
+        ]
+    }
+
+    /// Covers [`Self::parts`].
+    pub fn digest(&self) -> String {
+        let parts = self.parts();
+        let parts: Vec<&[u8]> = parts.iter().map(|(_, digest)| digest.as_bytes()).collect();
+        hex(&digest(&parts))
+    }
 }
+
+/// The source of tools that are part of Cairn.
+pub const BUILT_IN: &str = "built-in";
+/// The source of programs that the settings name.
+pub const PROGRAM: &str = "program";
 
 /// One call, after its arguments were checked and the gate let it through.
 #[derive(Debug, Clone)]
@@ -89,6 +141,59 @@ pub struct Call {
     /// Its place among the calls that run at one time. Work on other threads keeps a clone until it
     /// has ended.
     pub slot: Slot,
+    /// For whoever follows the call.
+    pub progress: Progress,
+    /// The answer to what the tool asked; none for a call from its start.
+    pub input: Option<Input>,
+}
+
+/// The answer to an [`InputRequired`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    /// The responses by the keys of the requests, as JSON.
+    pub responses: String,
+    /// The state that came with the question.
+    pub state: Option<String>,
+}
+
+/// What a tool asks a person in the middle of a call. The call continues with the answer, perhaps in
+/// another process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputRequired {
+    /// The requests by their keys, as JSON.
+    pub requests: String,
+    /// What the tool wants back with the answer.
+    pub state: Option<String>,
+}
+
+/// How far a call is.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ProgressStep {
+    /// Grows with each step.
+    pub progress: f64,
+    /// What it will be at the end; 0 if nobody knows.
+    pub total: f64,
+    /// May be empty.
+    pub message: String,
+}
+
+/// Takes the steps of a call for whoever follows it. The default is nobody.
+#[derive(Debug, Clone, Default)]
+pub struct Progress(Option<mpsc::Sender<ProgressStep>>);
+
+impl Progress {
+    /// Sends steps to the other end.
+    pub fn to(sender: mpsc::Sender<ProgressStep>) -> Self {
+        Self(Some(sender))
+    }
+
+    /// Reports a step. It is lost if the one who follows is behind.
+    pub fn report(&self, step: ProgressStep) {
+        if let Some(sender) = &self.0 {
+            // Full or closed.
+            _ = sender.try_send(step);
+        }
+    }
 }
 
 /// A place among the calls that run at one time, held until the last clone is dropped. The default is
@@ -115,14 +220,30 @@ impl Slot {
 /// What a call gave.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Output {
-    /// What the model is told.
+    /// What the model is sent.
     pub text: String,
+    /// Images, sounds and files. The text has a line about each.
+    pub media: Vec<Media>,
+}
+
+/// An image, a sound or a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Media {
+    /// Its media type, in the tool's words.
+    pub mime_type: String,
+    /// Its name or address, in the tool's words; may be empty.
+    pub name: String,
+    /// The content.
+    pub data: Vec<u8>,
 }
 
 impl Output {
     /// An output of plain text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { text: text.into() }
+        Self {
+            text: text.into(),
+            media: Vec::new(),
+        }
     }
 }
 
@@ -135,10 +256,27 @@ pub trait Tool: Send + Sync + 'static {
     /// Always the same.
     fn spec(&self) -> &ToolSpec;
 
+    /// The values of a call as they really are, such as the path that a link leads to. Called before the
+    /// effect; the owner judges again if they differ from what the arguments say.
+    fn resolve(&self, said: Values) -> Values {
+        said
+    }
+
     /// Does the work. Calls run in parallel, also with themselves.
     ///
     /// # Errors
     /// [`ToolError::ExecutionFailed`] when the work failed, [`ToolError::InvalidArguments`] when
-    /// the arguments make no sense beyond what the schema can say.
+    /// the arguments make no sense beyond what the schema can say, [`ToolError::InputRequired`] when a
+    /// person has to answer first, [`ToolError::Unreachable`] when nothing was sent and
+    /// [`ToolError::Unknown`] when nobody knows what became of the call.
     async fn call(&self, call: &Call) -> Result<Output, ToolError>;
+}
+
+/// Why a call is to be judged anew. Nothing was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejudge {
+    /// The digest of the tool that has the name now.
+    pub tool_digest: String,
+    /// The values that the call really has.
+    pub resolved: Vec<Condition>,
 }

@@ -1,0 +1,73 @@
+//! What came of a call, on the wire.
+
+use super::list::millis;
+use crate::error::ToolError;
+use crate::invoke::Outcome;
+use crate::tool::{Media, Output, ProgressStep};
+use cairn_proto::event;
+use cairn_proto::tools as proto;
+use cairn_rpc::RpcError;
+use tonic::Status;
+
+pub(super) fn progress(step: ProgressStep) -> proto::ToolProgress {
+    proto::ToolProgress {
+        progress: step.progress,
+        total: step.total,
+        message: step.message,
+    }
+}
+
+/// A call whose outcome nobody knows has no result: the error says so to its owner.
+pub(super) fn answer(outcome: Outcome) -> Result<proto::ToolResult, Status> {
+    let duration_ms = millis(outcome.elapsed);
+    let result = match outcome.result {
+        Ok(output) => done(output),
+        Err(ToolError::Unknown(message)) => {
+            return Err(RpcError::unavailable(message).reason("CALL_LOST").into());
+        }
+        Err(ToolError::InputRequired(asked)) => proto::ToolResult {
+            question: Some(event::ToolQuestion {
+                requests_json: asked.requests,
+                request_state: asked.state,
+            }),
+            ..Default::default()
+        },
+        Err(error) => failed(error),
+    };
+    Ok(proto::ToolResult {
+        duration_ms,
+        ..result
+    })
+}
+
+fn done(output: Output) -> proto::ToolResult {
+    proto::ToolResult {
+        output: output.text,
+        media: output.media.into_iter().map(media).collect(),
+        ..Default::default()
+    }
+}
+
+fn failed(error: ToolError) -> proto::ToolResult {
+    proto::ToolResult {
+        output: error.to_text(),
+        is_error: true,
+        reason: error.reason().to_owned(),
+        unsent: match error {
+            ToolError::Rejudge(rejudge) => Some(proto::Unsent {
+                tool_digest: rejudge.tool_digest,
+                resolved: rejudge.resolved.into_iter().map(Into::into).collect(),
+            }),
+            _ => None,
+        },
+        ..Default::default()
+    }
+}
+
+fn media(media: Media) -> event::CallMedia {
+    event::CallMedia {
+        mime_type: media.mime_type,
+        name: media.name,
+        data: media.data,
+    }
+}

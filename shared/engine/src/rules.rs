@@ -1,0 +1,202 @@
+//! Who decides about a call: the rules of the operator, and what people approved for a session.
+//!
+//! A rule names tools by a pattern and may narrow that to calls whose values match. The values come from
+//! the arguments, by a pure function that each tool declares; see [`Matcher`]. Among the rules that match,
+//! the strictest answer holds. A tool's default holds only where no rule matches.
+
+mod matcher;
+
+pub use matcher::{Condition, Matcher, MatcherKind, Value, Values, values};
+
+use globset::{GlobBuilder, GlobMatcher};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The agent of a call until a session has others.
+pub const DEFAULT_AGENT: &str = "default";
+
+/// What is to become of a call. A later variant is stricter.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It is made.
+    Allow,
+    /// It waits for a person.
+    #[default]
+    Ask,
+    /// It is refused.
+    Deny,
+}
+
+impl Answer {
+    /// As settings and commands write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+/// One rule as the operator writes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// A pattern of qualified names: `github__*`.
+    pub tool: String,
+    /// Patterns of values by their names: `path = "docs/**"`. All of them must match.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub when: BTreeMap<String, String>,
+    /// The agent that it is for; every agent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The answer.
+    pub answer: Answer,
+}
+
+impl Rule {
+    /// What cannot be used of it: a field, and what is wrong there.
+    ///
+    /// # Errors
+    /// A pattern that is none.
+    pub fn check(&self) -> Result<(), (String, String)> {
+        compile(&self.tool, false).map_err(|problem| ("tool".to_owned(), problem))?;
+        for (name, pattern) in &self.when {
+            compile(pattern, true).map_err(|problem| (format!("when.{name}"), problem))?;
+        }
+        Ok(())
+    }
+
+    /// In one line, for people: `github__* when path = "docs/**": ask`.
+    pub fn to_line(&self) -> String {
+        let mut line = self.tool.clone();
+        for (at, (name, pattern)) in self.when.iter().enumerate() {
+            let word = if at == 0 { "when" } else { "and" };
+            line.push_str(&format!(" {word} {name} = {pattern:?}"));
+        }
+        if let Some(agent) = &self.agent {
+            line.push_str(&format!(" for agent {agent}"));
+        }
+        line.push_str(": ");
+        line.push_str(self.answer.name());
+        line
+    }
+}
+
+/// A pattern of names, or of values in which `*` stays within one folder.
+fn compile(pattern: &str, is_path: bool) -> Result<GlobMatcher, String> {
+    let glob = GlobBuilder::new(pattern)
+        .literal_separator(is_path)
+        .backslash_escape(true)
+        .build();
+    match glob {
+        Ok(glob) => Ok(glob.compile_matcher()),
+        Err(error) => Err(format!("is no pattern: {error}")),
+    }
+}
+
+/// Whether a pattern of values matches; one that is no pattern matches nothing.
+pub(crate) fn pattern_matches(pattern: &str, value: &str) -> bool {
+    compile(pattern, true).is_ok_and(|glob| glob.is_match(value))
+}
+
+/// All rules, ready to judge by.
+#[derive(Debug, Clone, Default)]
+pub struct Rules(Vec<Compiled>);
+
+#[derive(Debug, Clone)]
+struct Compiled {
+    rule: Rule,
+    tool: GlobMatcher,
+    when: Vec<(String, GlobMatcher)>,
+}
+
+/// What the rules say of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verdict<'r> {
+    /// The answer.
+    pub answer: Answer,
+    /// The rule that gave it; none if it is the tool's default.
+    pub rule: Option<&'r Rule>,
+}
+
+impl Rules {
+    /// Rules in the operator's order, which decides nothing but the one that is named among equally
+    /// strict ones.
+    ///
+    /// # Errors
+    /// The first rule that cannot be used: its position, the field, and what is wrong there.
+    pub fn new(rules: Vec<Rule>) -> Result<Self, (usize, String, String)> {
+        let compiled = rules.into_iter().enumerate().map(|(at, rule)| {
+            let of = |field: String| move |problem| (at, field, problem);
+            let tool = compile(&rule.tool, false).map_err(of("tool".to_owned()))?;
+            let when = rule.when.iter().map(|(name, pattern)| {
+                let glob = compile(pattern, true).map_err(of(format!("when.{name}")))?;
+                Ok((name.clone(), glob))
+            });
+            let when = when.collect::<Result<_, _>>()?;
+            Ok(Compiled { rule, tool, when })
+        });
+        compiled.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The rules as they were written.
+    pub fn iter(&self) -> impl Iterator<Item = &Rule> {
+        self.0.iter().map(|compiled| &compiled.rule)
+    }
+
+    /// What they say of one call of `tool`. `default` holds where no rule matches.
+    pub fn judge(&self, tool: &str, values: &Values, agent: &str, default: Answer) -> Verdict<'_> {
+        let matching = self.of(tool, agent).filter(|it| it.matches(values));
+        let strictest = matching.reduce(|a, b| match b.rule.answer > a.rule.answer {
+            true => b,
+            false => a,
+        });
+        Verdict {
+            answer: strictest.map_or(default, |it| it.rule.answer),
+            rule: strictest.map(|it| &it.rule),
+        }
+    }
+
+    /// Every call of `tool` is allowed, whatever its arguments are: it may begin before its owner judges it.
+    pub fn always_allow(&self, tool: &str, agent: &str, default: Answer) -> bool {
+        let mut of_tool = self.of(tool, agent);
+        let is_allowed = self
+            .of(tool, agent)
+            .any(|it| it.when.is_empty() && it.rule.answer == Answer::Allow);
+        (default == Answer::Allow || is_allowed)
+            && of_tool.all(|it| it.rule.answer == Answer::Allow)
+    }
+
+    /// No call of `tool` is made, whatever its arguments are.
+    pub fn always_deny(&self, tool: &str, agent: &str) -> bool {
+        self.of(tool, agent)
+            .any(|it| it.when.is_empty() && it.rule.answer == Answer::Deny)
+    }
+
+    fn of<'a>(&'a self, tool: &'a str, agent: &'a str) -> impl Iterator<Item = &'a Compiled> {
+        self.0.iter().filter(move |it| {
+            let for_agent = it.rule.agent.as_deref().is_none_or(|name| name == agent);
+            for_agent && it.tool.is_match(tool)
+        })
+    }
+}
+
+impl Compiled {
+    /// A value that is not clear may be anything: a rule that allows does not match it, and any other does.
+    fn matches(&self, values: &Values) -> bool {
+        self.when
+            .iter()
+            .all(|(name, pattern)| match values.get(name) {
+                Some(Value::Known(value)) => pattern.is_match(value),
+                Some(Value::Unclear) => self.rule.answer != Answer::Allow,
+                None => false,
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests;
