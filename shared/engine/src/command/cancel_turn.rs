@@ -4,6 +4,7 @@
 
 use super::Handle;
 use crate::decide::{Decision, Rejection};
+use crate::failure::Failure;
 use crate::session::{Apply, Envelope, Session};
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,7 @@ pub struct CancelTurn {
 pub struct QueuedTurnDropped {
     pub number: u64,
     pub reason: String,
+    pub failure: Option<Failure>,
 }
 
 impl Handle for CancelTurn {
@@ -31,7 +33,22 @@ impl Handle for CancelTurn {
             return Err(Rejection::refused("NO_SUCH_TURN", message));
         }
         let reason = self.reason;
-        decision.answer(QueuedTurnDropped { number, reason })
+        decision.answer(QueuedTurnDropped {
+            number,
+            reason,
+            failure: None,
+        })
+    }
+}
+
+impl QueuedTurnDropped {
+    /// Of a turn that cannot begin.
+    pub(crate) fn because(number: u64, failure: Failure) -> Self {
+        Self {
+            number,
+            reason: String::new(),
+            failure: Some(failure),
+        }
     }
 }
 

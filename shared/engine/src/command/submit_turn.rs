@@ -3,6 +3,7 @@
 use super::Handle;
 use crate::decide::{Decision, Ended, Rejection};
 use crate::event::{RunCancelled, RunStarted, StartedTurn};
+use crate::failure::{Failure, FailureKind};
 use crate::limits::{MAX_CONTEXT, MAX_QUEUED_TURNS};
 use crate::message::{Message, Role};
 use crate::session::{Apply, Envelope, QueuedTurn, Session};
@@ -205,10 +206,10 @@ impl Decision<'_> {
             };
             match started {
                 Ok(()) => {}
-                Err(Rejection::Refused { message, .. }) => self.emit(super::QueuedTurnDropped {
-                    number: next.number,
-                    reason: message,
-                })?,
+                Err(Rejection::Refused { reason, message }) => {
+                    let failure = Failure::new(FailureKind::of_refusal(reason), reason, message);
+                    self.emit(super::QueuedTurnDropped::because(next.number, failure))?;
+                }
                 Err(Rejection::Illegal(error)) => return Err(error),
             }
         }

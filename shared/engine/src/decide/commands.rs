@@ -64,10 +64,7 @@ impl Decision<'_> {
             self.emit(RunFailed::because(number, failure.clone()))?;
         }
         for queued in self.session.queued_turns.clone() {
-            self.emit(QueuedTurnDropped {
-                number: queued.number,
-                reason: failure.message.clone(),
-            })?;
+            self.emit(QueuedTurnDropped::because(queued.number, failure.clone()))?;
         }
         // An ended run has them, too, and their answers would open it again.
         self.drop_requests(self.session.runs.len() as u32, &failure.message)?;

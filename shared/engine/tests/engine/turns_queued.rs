@@ -1,0 +1,118 @@
+//! Turns that wait for the end of a run.
+
+use crate::turns::{refusal, sent, submit, turn};
+use crate::world::{World, kinds};
+use cairn_engine::command::{
+    CancelTurn, Command, CreateContext, DestroyContext, QueuedTurnDropped, SubmitTurn, WhenBusy,
+};
+use cairn_engine::decide::Input;
+use cairn_engine::event::{Event, EventKind};
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::outstanding::Work;
+
+fn queued(text: &str) -> Command {
+    let when_busy = WhenBusy::Queue;
+    Command::from(SubmitTurn {
+        when_busy,
+        ..turn(text)
+    })
+}
+
+#[test]
+fn a_queued_turn_begins_in_the_transition_that_ends_the_run() {
+    let mut world = World::new();
+    submit(&mut world, "first");
+    assert_eq!(refusal(&submit(&mut world, "refused")), "RUN_ACTIVE");
+    assert_eq!(kinds(&world.command(queued("second"))), ["TurnQueued"]);
+    assert_eq!(kinds(&world.command(queued("third"))), ["TurnQueued"]);
+    let number = world.session.queued_turns[0].number;
+    let reason = "not needed".to_owned();
+    let dropped = world.command(CancelTurn { number, reason }.into());
+    assert_eq!(kinds(&dropped), ["QueuedTurnDropped"]);
+    let reason = String::new();
+    assert_eq!(
+        refusal(&world.command(CancelTurn { number, reason }.into())),
+        "NO_SUCH_TURN"
+    );
+    let ended = world.reply(1, "done", &[]);
+    assert_eq!(
+        kinds(&ended),
+        [
+            "ReplyReceived",
+            "StepCompleted",
+            "RunCompleted",
+            "RunStarted",
+            "StepStarted"
+        ]
+    );
+    assert_eq!(sent(&world), ["first", "done", "third"]);
+    assert_eq!(world.session, world.folded());
+    assert!(
+        world
+            .outstanding()
+            .contains(&Work::RunStep(world.attempt(1)))
+    );
+}
+
+#[test]
+fn at_most_sixteen_turns_wait() {
+    let mut world = World::new();
+    submit(&mut world, "first");
+    for _ in 0..16 {
+        world.command(queued("next"));
+    }
+    assert_eq!(refusal(&world.command(queued("one too many"))), "LIMIT");
+}
+
+fn dropped(events: &[Event]) -> &QueuedTurnDropped {
+    let mut dropped = events.iter().filter_map(|event| match &event.kind {
+        EventKind::QueuedTurnDropped(dropped) => Some(dropped),
+        _ => None,
+    });
+    dropped.next().expect("a turn is dropped")
+}
+
+#[test]
+fn a_queued_turn_that_cannot_begin_fails_with_the_reason() {
+    let mut world = World::new();
+    let context = "side".to_owned();
+    world.command(
+        CreateContext {
+            name: context.clone(),
+            ..CreateContext::default()
+        }
+        .into(),
+    );
+    submit(&mut world, "first");
+    let when_busy = WhenBusy::Queue;
+    world.command(Command::from(SubmitTurn {
+        context: context.clone(),
+        when_busy,
+        ..turn("second")
+    }));
+    world.command(
+        DestroyContext {
+            context,
+            ..DestroyContext::default()
+        }
+        .into(),
+    );
+    let ended = world.reply(1, "done", &[]);
+    let failure = dropped(&ended).failure.as_ref().expect("it failed");
+    assert_eq!(failure.reason, "CONTEXT_NOT_FOUND");
+    assert!(failure.message.contains("side"), "{failure}");
+    assert!(world.session.queued_turns.is_empty());
+    assert_eq!(world.session, world.folded());
+}
+
+#[test]
+fn at_the_limit_of_the_session_queued_turns_fail() {
+    let mut world = World::new();
+    submit(&mut world, "first");
+    world.command(queued("second"));
+    let failure = Failure::new(FailureKind::LimitExceeded, "journal_events", "it is full");
+    let events = world.decide(Input::LimitReached {
+        failure: failure.clone(),
+    });
+    assert_eq!(dropped(&events).failure, Some(failure));
+}
