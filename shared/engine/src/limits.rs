@@ -31,6 +31,9 @@ pub const MAX_EXTENSION: u64 = 2 * 1024 * 1024;
 pub const MAX_CONTEXTS: usize = 64;
 /// Most bytes of the name of a context.
 pub const MAX_CONTEXT_NAME: usize = 64;
+/// What a person can do about a session that has reached its limit.
+pub const CONTINUE_ELSEWHERE: &str = "continue in a new session, which gets the conversation by \
+    `cairn context export` and `cairn context import`";
 /// Most turns that wait for the end of a run.
 pub const MAX_QUEUED_TURNS: usize = 16;
 /// Most bytes of one reply of a model, unless the settings say otherwise: its text, and the ids,

@@ -4,6 +4,7 @@ use super::{Decision, Rejection};
 use crate::command::QueuedTurnDropped;
 use crate::event::{AttemptRef, CommandRefused, RunFailed, StepSkipped};
 use crate::failure::Failure;
+use crate::limits::CONTINUE_ELSEWHERE;
 use crate::session::{Run, Step, StepNo};
 use crate::transitions::Applied;
 
@@ -71,7 +72,7 @@ impl Decision<'_> {
         while let Some((&seq, received)) = self.session.commands.first_key_value() {
             if received.command.begins_work() {
                 self.command = Some((seq, received.principal.clone()));
-                self.refuse("LIMIT_EXCEEDED", failure.message.clone())?;
+                self.refuse("LIMIT", format!("{failure}; {CONTINUE_ELSEWHERE}"))?;
                 self.command = None;
             } else {
                 // Without an active run, these are refused.

@@ -6,7 +6,7 @@ use cairn_engine::command::{
     CancelTurn, Command, CreateContext, DestroyContext, QueuedTurnDropped, SubmitTurn, WhenBusy,
 };
 use cairn_engine::decide::Input;
-use cairn_engine::event::{Event, EventKind};
+use cairn_engine::event::{CommandReceived, Event, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::outstanding::Work;
 
@@ -106,13 +106,24 @@ fn a_queued_turn_that_cannot_begin_fails_with_the_reason() {
 }
 
 #[test]
-fn at_the_limit_of_the_session_queued_turns_fail() {
+fn at_the_limit_of_the_session_turns_are_refused_and_queued_ones_fail() {
     let mut world = World::new();
     submit(&mut world, "first");
     world.command(queued("second"));
+    world.foreign(EventKind::CommandReceived(CommandReceived {
+        request_id: "late".to_owned(),
+        command: turn("third").into(),
+    }));
     let failure = Failure::new(FailureKind::LimitExceeded, "journal_events", "it is full");
     let events = world.decide(Input::LimitReached {
         failure: failure.clone(),
     });
     assert_eq!(dropped(&events).failure, Some(failure));
+    assert_eq!(refusal(&events), "LIMIT");
+    let Some(EventKind::CommandRefused(refused)) = events.last().map(|event| &event.kind) else {
+        panic!("{events:?}");
+    };
+    for part in ["it is full", "cairn context export", "cairn context import"] {
+        assert!(refused.message.contains(part), "{}", refused.message);
+    }
 }
