@@ -160,13 +160,17 @@ impl Handle for SubmitTurn {
                 }
             }
         }
-        decision.start_turn(self, 0)
+        decision.start_turn(self, None)
     }
 }
 
 impl Decision<'_> {
     /// Begins a turn: one of the command that is being handled, or a queued one.
-    pub(crate) fn start_turn(&mut self, turn: SubmitTurn, queued: u64) -> Result<(), Rejection> {
+    pub(crate) fn start_turn(
+        &mut self,
+        turn: SubmitTurn,
+        queued: Option<&QueuedTurn>,
+    ) -> Result<(), Rejection> {
         let run = self.session.runs.len() as u32 + 1;
         self.drop_requests(run - 1, "another run has begun since")?;
         let mut limits = self.facts.limits;
@@ -183,13 +187,13 @@ impl Decision<'_> {
             trace_parent: turn.trace_parent,
             turn: Some(StartedTurn {
                 context: self.session.context_name(&turn.context).to_owned(),
-                queued,
+                queued: queued.map_or(0, |it| it.number),
                 turn_index,
             }),
         };
         match queued {
-            0 => self.answer(started)?,
-            _ => self.emit(started)?,
+            None => self.answer(started)?,
+            Some(queued) => self.emit_with(started.into(), 0, queued.principal.clone())?,
         }
         Ok(self.advance(run)?)
     }
@@ -201,7 +205,7 @@ impl Decision<'_> {
                 return Ok(());
             };
             let started = match next.turn.check(self) {
-                Ok(()) => self.start_turn(next.turn, next.number),
+                Ok(()) => self.start_turn(next.turn.clone(), Some(&next)),
                 Err(refused) => Err(refused),
             };
             match started {
@@ -219,10 +223,12 @@ impl Decision<'_> {
 
 impl Apply for TurnQueued {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
-        let received = session.commands.get(&envelope.answers);
-        let Some(super::Command::SubmitTurn(turn)) = received.map(|it| &it.command) else {
-            return Err(IllegalTransition::missing("the command of a queued turn"));
+        let missing = || IllegalTransition::missing("the command of a queued turn");
+        let received = session.commands.get(&envelope.answers).ok_or_else(missing)?;
+        let super::Command::SubmitTurn(turn) = &received.command else {
+            return Err(missing());
         };
+        let principal = received.principal.clone();
         // The context is the one that is active now.
         let context = session.context_name(&turn.context).to_owned();
         let turn = SubmitTurn {
@@ -231,6 +237,7 @@ impl Apply for TurnQueued {
         };
         session.queued_turns.push(QueuedTurn {
             number: self.number,
+            principal,
             turn,
         });
         Ok(())

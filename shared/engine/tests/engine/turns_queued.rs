@@ -9,6 +9,7 @@ use cairn_engine::decide::Input;
 use cairn_engine::event::{CommandReceived, Event, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::outstanding::Work;
+use cairn_engine::principal::{Authentication, Principal};
 
 fn queued(text: &str) -> Command {
     let when_busy = WhenBusy::Queue;
@@ -34,6 +35,7 @@ fn a_queued_turn_begins_in_the_transition_that_ends_the_run() {
         refusal(&world.command(CancelTurn { number, reason }.into())),
         "NO_SUCH_TURN"
     );
+    let before = world.session.seq;
     let ended = world.reply(1, "done", &[]);
     assert_eq!(
         kinds(&ended),
@@ -45,6 +47,15 @@ fn a_queued_turn_begins_in_the_transition_that_ends_the_run() {
             "StepStarted"
         ]
     );
+    let [first, second] = &world.session.runs[..] else {
+        panic!("{:?}", world.session.runs);
+    };
+    assert_eq!(
+        first.end.seq,
+        before + 3,
+        "the events of an ended turn are found"
+    );
+    assert_eq!((second.first_seq, second.end.seq), (before + 4, 0));
     assert_eq!(sent(&world), ["first", "done", "third"]);
     assert_eq!(world.session, world.folded());
     assert!(
@@ -126,4 +137,36 @@ fn at_the_limit_of_the_session_turns_are_refused_and_queued_ones_fail() {
     for part in ["it is full", "cairn context export", "cairn context import"] {
         assert!(refused.message.contains(part), "{}", refused.message);
     }
+}
+
+#[test]
+fn a_queued_turn_begins_for_the_person_who_submitted_it() {
+    let mut world = World::new();
+    submit(&mut world, "first");
+    let person = Principal {
+        subject: "uid:1000".to_owned(),
+        namespace: "default".to_owned(),
+        authentication: Authentication::Socket,
+    };
+    let received = Event {
+        at: world.now,
+        answers: 0,
+        principal: Some(person.clone()),
+        kind: EventKind::CommandReceived(CommandReceived {
+            request_id: "theirs".to_owned(),
+            command: queued("second"),
+        }),
+    };
+    let number = world.session.seq + 1;
+    world.session.apply(number, &received).unwrap();
+    world.journal.push(received);
+    world.decide(Input::HandleCommand);
+    let events = world.reply(1, "done", &[]);
+    let started = events
+        .iter()
+        .find(|event| matches!(event.kind, EventKind::RunStarted(_)));
+    let started = started.expect("the turn begins");
+    assert_eq!(started.principal.as_ref(), Some(&person));
+    assert_eq!(world.run().command_seq, number);
+    assert_eq!(world.session, world.folded());
 }
