@@ -65,3 +65,39 @@ impl Apply for QueuedTurnDropped {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::testing::Sent;
+    use crate::command::{SubmitTurn, WhenBusy};
+    use crate::event::EventKind;
+    use crate::message::Message;
+
+    #[test]
+    fn a_queued_turn_is_taken_back_once() {
+        let mut sent = Sent::running(&["one"]);
+        sent.send(SubmitTurn {
+            message: Some(Message::user("later")),
+            when_busy: WhenBusy::Queue,
+            ..SubmitTurn::default()
+        });
+        let number = sent.session.queued_turns[0].number;
+        let cancel = CancelTurn {
+            number,
+            reason: "not needed".to_owned(),
+        };
+        let events = sent.send(cancel.clone());
+        let [EventKind::QueuedTurnDropped(dropped)] = &events[..] else {
+            panic!("{events:?}");
+        };
+        let expected = QueuedTurnDropped {
+            number,
+            reason: "not needed".to_owned(),
+            failure: None,
+        };
+        assert_eq!(dropped, &expected);
+        assert!(sent.session.queued_turns.is_empty());
+        assert_eq!(sent.refused(cancel), "NO_SUCH_TURN");
+    }
+}

@@ -243,3 +243,101 @@ impl Apply for TurnQueued {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::ChangeContext;
+    use crate::command::testing::Sent;
+    use crate::conversation::Op;
+    use crate::limits::MAX_EXTENSION;
+    use crate::session::RunStatus;
+
+    fn say(text: &str, when_busy: WhenBusy) -> SubmitTurn {
+        SubmitTurn {
+            message: Some(Message::user(text)),
+            when_busy,
+            ..SubmitTurn::default()
+        }
+    }
+
+    fn change(ops: Vec<Op>) -> ChangeContext {
+        ChangeContext {
+            ops,
+            ..ChangeContext::default()
+        }
+    }
+
+    #[test]
+    fn a_turn_begins_at_once() {
+        let mut sent = Sent::new();
+        sent.send(say("hello", WhenBusy::Refuse));
+        let run = sent.run();
+        assert_eq!(run.status, RunStatus::Running);
+        assert_eq!((run.goal.as_str(), run.limits.max_tool_turns), ("hello", TOOL_TURNS));
+        assert_eq!(run.running_attempts().count(), 1);
+    }
+
+    #[test]
+    fn a_turn_without_a_message_needs_a_context_that_has_one() {
+        let silent = SubmitTurn::default;
+        let mut sent = Sent::new();
+        assert_eq!(sent.refused(silent()), "BAD_MESSAGE");
+        sent.send(change(vec![Op::Append(Message::user("hello"))]));
+        sent.send(silent());
+        assert_eq!(sent.run().status, RunStatus::Running);
+    }
+
+    #[test]
+    fn the_message_is_the_users_and_the_context_is_there() {
+        let mut sent = Sent::new();
+        let message = Some(Message {
+            role: Role::Assistant,
+            ..Message::user("x")
+        });
+        let of_the_model = SubmitTurn {
+            message,
+            ..SubmitTurn::default()
+        };
+        assert_eq!(sent.refused(of_the_model), "BAD_MESSAGE");
+        let elsewhere = SubmitTurn {
+            context: "side".to_owned(),
+            ..say("x", WhenBusy::Refuse)
+        };
+        assert_eq!(sent.refused(elsewhere), "CONTEXT_NOT_FOUND");
+    }
+
+    #[test]
+    fn a_context_that_would_be_too_large_takes_no_turn() {
+        let mut sent = Sent::new();
+        // With what a message and its part count beside their bytes.
+        let most = Message::user("x".repeat(MAX_EXTENSION as usize - 32));
+        for _ in 0..MAX_CONTEXT / MAX_EXTENSION {
+            sent.send(change(vec![Op::Append(most.clone())]));
+        }
+        assert_eq!(sent.refused(say("x", WhenBusy::Refuse)), "LIMIT");
+    }
+
+    #[test]
+    fn a_turn_waits_for_the_active_run_or_is_refused() {
+        let mut sent = Sent::running(&["one"]);
+        for when_busy in [WhenBusy::Refuse, WhenBusy::Interrupt] {
+            assert_eq!(sent.refused(say("x", when_busy)), "RUN_ACTIVE");
+        }
+        for _ in 0..MAX_QUEUED_TURNS {
+            sent.send(say("x", WhenBusy::Queue));
+        }
+        assert_eq!(sent.session.queued_turns.len(), MAX_QUEUED_TURNS);
+        assert_eq!(sent.refused(say("x", WhenBusy::Queue)), "LIMIT");
+    }
+
+    #[test]
+    fn an_interruption_takes_the_place_of_a_turn() {
+        let mut sent = Sent::new();
+        sent.send(say("first", WhenBusy::Refuse));
+        sent.send(say("second", WhenBusy::Interrupt));
+        let states = sent.session.runs.iter().map(|run| run.status);
+        let expected = [RunStatus::Cancelled, RunStatus::Running];
+        assert_eq!(states.collect::<Vec<_>>(), expected);
+    }
+}
