@@ -207,7 +207,7 @@ impl Decision<'_> {
                 self.fail_step(attempt, failure)
             }
             // The rest are answers to other questions, which the command refuses.
-            _ => self.finish_turn(attempt),
+            _ => self.finish_tool_turn(attempt),
         }
     }
 
