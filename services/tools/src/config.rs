@@ -9,6 +9,7 @@ use cairn_engine::rules::{Answer, Rule, Rules};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,6 +30,10 @@ const RESERVED: [&str; 10] = [
 ];
 /// Tools that a model is offered unless the settings say otherwise.
 pub const OFFERED: u32 = 40;
+/// Most tools that a model can be offered.
+const MOST_OFFERED: u32 = 1000;
+/// Bytes that a server's result may have.
+const RESULT_BYTES: RangeInclusive<usize> = 1024..=1 << 20;
 /// Longest time limit that can be set.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// Environment variables that are set for a command and cannot be asked for.
@@ -61,6 +66,8 @@ pub struct Config {
     pub rules: Vec<Rule>,
     /// A model is offered at most so many tools, and finds the rest by `search_tools`.
     pub offered: u32,
+    /// Most bytes of the text of a server's result; the rest is cut, with a note.
+    pub result_bytes: usize,
     /// Bounds of what one call may use up.
     pub limits: Limits,
     /// Tools that are programs. They run with the rights of this process.
@@ -83,6 +90,7 @@ impl Default for Config {
             ask: Vec::new(),
             rules: Vec::new(),
             offered: OFFERED,
+            result_bytes: OUTPUT_LIMIT,
             limits: Limits::default(),
             commands: Vec::new(),
             #[cfg(debug_assertions)]
@@ -168,6 +176,15 @@ impl Config {
             faults.push(Fault::new("output", "is missing", "a folder"));
         }
         faults.extend(check_show(&self.show));
+        if !(1..=MOST_OFFERED).contains(&self.offered) {
+            let (problem, allowed) = (format!("is {}", self.offered), format!("1 to {MOST_OFFERED}"));
+            faults.push(Fault::new("offered", problem, allowed));
+        }
+        if !RESULT_BYTES.contains(&self.result_bytes) {
+            let problem = format!("is {}", self.result_bytes);
+            let allowed = format!("{} to {}", RESULT_BYTES.start(), RESULT_BYTES.end());
+            faults.push(Fault::new("result_bytes", problem, allowed));
+        }
         self.limits.validate(&mut faults);
         for (index, rule) in self.rules.iter().enumerate() {
             let problem = rule.check().err();

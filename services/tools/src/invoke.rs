@@ -7,7 +7,10 @@ use crate::registry::{Entry, Snapshot, ToolRegistry, unknown};
 use crate::schema;
 use crate::source::AllowError;
 use crate::text;
-use crate::tool::{Call, Effect, Input, Output, Progress, Rejudge, Slot, Tool, ToolSpec};
+use crate::tool::{
+    BUILT_IN, Call, Effect, Input, OUTPUT_LIMIT, Output, PROGRAM, Progress, Rejudge, Slot, Tool,
+    ToolSpec,
+};
 use cairn_engine::rules::{Condition, Value, Values, values};
 use cairn_rpc::metrics::{self, counter, histogram};
 use cairn_rpc::trace::{TARGET, is_content_wanted};
@@ -74,6 +77,7 @@ pub struct Invoker {
     gate: Gate,
     slots: Arc<Semaphore>,
     running: TaskTracker,
+    result_bytes: usize,
 }
 
 impl Invoker {
@@ -90,7 +94,15 @@ impl Invoker {
             gate,
             slots: Arc::new(Semaphore::new(parallel_calls)),
             running: TaskTracker::new(),
+            result_bytes: OUTPUT_LIMIT,
         }
+    }
+
+    /// With another limit on the text of a server's result.
+    #[must_use]
+    pub fn with_result_bytes(mut self, most: usize) -> Self {
+        self.result_bytes = most;
+        self
     }
 
     /// The tools as they are now, those included that the lists forbid.
@@ -212,8 +224,17 @@ impl Invoker {
         };
         let result = self.run(entry.tool.clone(), call).await;
         Outcome {
-            result: result.map(|output| limited(output, entry.spec().output_limit)),
+            result: result.map(|output| limited(output, self.output_limit(&entry))),
             elapsed: started.elapsed(),
+        }
+    }
+
+    /// Tools of this process and programs have limits of their own.
+    fn output_limit(&self, entry: &Entry) -> usize {
+        let spec = entry.spec();
+        match spec.source.as_str() {
+            "" | BUILT_IN | PROGRAM => spec.output_limit,
+            _ => self.result_bytes,
         }
     }
 

@@ -93,6 +93,9 @@ pub(super) fn tools(settings: &Settings) -> cairn_tools::Config {
         allow: settings.tools.allow.clone(),
         deny: settings.tools.deny.clone(),
         ask: settings.tools.ask.clone(),
+        rules: settings.tools.rules.clone(),
+        offered: settings.tools.offered,
+        result_bytes: settings.tools.result_bytes,
         limits: settings.tools.limits.clone(),
         commands: settings.tools.commands.clone(),
         ..cairn_tools::Config::default()
