@@ -106,6 +106,7 @@ fn effect(tool: &ToolSpec) -> &'static str {
     match tool.effect() {
         Effect::Pure => "pure",
         Effect::Idempotent => "idempotent",
+        Effect::State => "state",
         Effect::Effectful | Effect::Unspecified => "effectful",
     }
 }

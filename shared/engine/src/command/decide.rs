@@ -1,7 +1,7 @@
 //! Answers a question that a run waits for.
 
 use super::{Handle, Settlement};
-use crate::decide::{Change, Decision, Rejection, judged_values};
+use crate::decide::{Change, Decision, Rejection, ToolList, judged_values};
 use crate::elicitation;
 use crate::event::{
     ApprovalGranted, Budget, BudgetRaised, BudgetRefused, CallFinished, CallRef, Decided, RevisionRequested,
@@ -10,8 +10,8 @@ use crate::event::{
 use crate::failure::{Failure, FailureKind};
 use crate::pending::{PendingId, Subject, budget_question, pending_call, plan_question};
 use crate::limits::MAX_GRANTS;
-use crate::rules::{Condition, DEFAULT_AGENT, Value, exactly};
-use crate::session::{Ask, Call, CallStatus, Grant, Run, RunStatus};
+use crate::rules::{Condition, DEFAULT_AGENT, Value, Values, exactly};
+use crate::session::{Ask, Call, CallStatus, Grant, Run, RunStatus, Session};
 use serde::{Deserialize, Serialize};
 
 /// Answer a question that a run waits for.
@@ -246,17 +246,12 @@ fn granted(
     }
     let tool = decision.facts.tools.get(&call.call.name);
     let values = tool.map(|tool| judged_values(call, tool)).unwrap_or_default();
-    let of_call = values.iter().map(|(name, value)| match value {
-        Value::Known(value) => Ok(Condition {
-            name: name.clone(),
-            pattern: exactly(value),
-        }),
-        Value::Unclear => Err(bad_settlement(format!(
-            "'{name}' of this call is not clear, so further calls cannot be compared with it; approve it once"
-        ))),
-    });
     let when = match when.is_empty() {
-        true => of_call.collect::<Result<_, _>>()?,
+        true => of_call(&values).map_err(|name| {
+            bad_settlement(format!(
+                "'{name}' of this call is not clear, so further calls cannot be compared with it; approve it once"
+            ))
+        })?,
         false => when.to_vec(),
     };
     let grant = Grant {
@@ -282,6 +277,29 @@ fn granted(
         when: grant.when,
         agent: grant.agent,
     })
+}
+
+/// The conditions that only calls with these values meet.
+///
+/// # Errors
+/// The name of a value that is not clear.
+fn of_call(values: &Values) -> Result<Vec<Condition>, String> {
+    let condition = |(name, value): (&String, &Value)| match value {
+        Value::Known(value) => Ok(Condition {
+            name: name.clone(),
+            pattern: exactly(value),
+        }),
+        Value::Unclear => Err(name.clone()),
+    };
+    values.iter().map(condition).collect()
+}
+
+/// The calls that an approval of a waiting call and of further ones would cover without patterns. None if
+/// there is none such, or the tool is not known.
+pub fn always_covers(session: &Session, name: CallRef, tools: &ToolList) -> Option<Vec<Condition>> {
+    let call = pending_call(session, name)?;
+    let tool = tools.get(&call.call.name)?;
+    of_call(&judged_values(call, tool)).ok()
 }
 
 fn bad_settlement(message: impl Into<String>) -> Rejection {
