@@ -9,12 +9,14 @@
 //! | [`telemetry`] | the one subscriber: logs, and traces to a collector; metrics over HTTP |
 //! | [`signals`] | the first signal asks to stop, the second insists |
 //! | [`mod@drain`] | lets running work end, but not for ever |
+//! | [`trust`] | what a person has confirmed: settings files, servers, tools |
 
 pub mod config;
 pub mod drain;
 pub mod logs;
 pub mod signals;
 pub mod telemetry;
+pub mod trust;
 
 pub use config::{
     Checks, ConfigErrors, ConfigFault, Environment, Layers, Loaded, Origin, Secret, Settings,
@@ -22,4 +24,5 @@ pub use config::{
 pub use drain::{Drained, drain};
 pub use logs::{LogConfig, LogFormat};
 pub use signals::Signals;
+pub use trust::{Pins, Trust, TrustError};
 pub use telemetry::{MetricsAddress, Telemetry, TelemetryConfig};
