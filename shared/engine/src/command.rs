@@ -90,6 +90,7 @@ commands! {
     redo_step: RedoStep
     rename_session: RenameSession
     resume_run: ResumeRun
+    revoke_approval: RevokeApproval
     revise_plan: RevisePlan
     send_message: SendMessage
     skip_step: SkipStep
@@ -144,6 +145,11 @@ kinds! {
     CallFinished
     CallInDoubt
     ApprovalRequested
+    CallRejudged
+    InputRequested
+    ApprovalGranted
+    ApprovalRevoked
+    ToolsFound
     QuestionAsked
     Decided
     CallSettled

@@ -16,20 +16,23 @@ mod takeover;
 mod tools;
 
 pub use fork::Fork;
-pub use tools::{STATE_TOOLS, StateTool};
+pub use tools::{SEARCH_TOOLS, STATE_TOOLS, StateTool};
 
+pub(crate) use calls::judged_values;
 pub(crate) use commands::Ended;
 pub(crate) use plans::{Change, moved_on};
 pub(crate) use rejection::Rejection;
 
 use crate::command::{Command, RunLimits};
 use crate::event::{
-    AttemptRef, CallFinished, CommandReceived, Effect, Event, EventKind, SessionCreated,
+    AttemptRef, CallFinished, CallRef, CallRejudged, CommandReceived, Effect, Event, EventKind,
+    InputRequested, SessionCreated,
 };
 use crate::failure::Failure;
 use crate::message::{FinishReason, PlacedOpaque, ToolCall, Usage};
 use crate::plan::PlanDraft;
 use crate::principal::Principal;
+use crate::rules::{Answer, Matcher, Rules};
 use crate::session::Session;
 use crate::transitions::{Applied, IllegalTransition};
 use std::collections::BTreeMap;
@@ -76,6 +79,8 @@ pub enum Input {
         attempt: AttemptRef,
         /// Results of calls that have ended.
         results: Vec<CallFinished>,
+        /// Calls that have not ended: not sent, because they are not what was judged, or asking a person.
+        unfinished: Vec<Unfinished>,
         /// The model's next reply.
         reply: Option<Reply>,
         /// The attempt cannot go on.
@@ -95,6 +100,25 @@ pub enum Input {
         /// What the run ends with.
         failure: Failure,
     },
+}
+
+/// What the executor reports of a call that has not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unfinished {
+    /// It was not sent, as its tool or its values are others than were judged.
+    Rejudge(CallRejudged),
+    /// Its tool asks a person.
+    Asks(InputRequested),
+}
+
+impl Unfinished {
+    /// The call that it is about.
+    pub fn call(&self) -> CallRef {
+        match self {
+            Self::Rejudge(event) => event.call,
+            Self::Asks(event) => event.call,
+        }
+    }
 }
 
 /// A model's reply as the executor reports it.
@@ -123,7 +147,7 @@ pub struct Reply {
 }
 
 /// What the catalogue says of a tool, as far as it matters here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolFacts {
     /// What a call may do.
     pub effect: Effect,
@@ -131,8 +155,30 @@ pub struct ToolFacts {
     pub time_limit_ms: u64,
     /// It dies with the tools process.
     pub in_process: bool,
-    /// Each call needs the approval of a person.
-    pub needs_approval: bool,
+    /// Covers all that it is judged by.
+    pub digest: String,
+    /// The answer to a call that no rule matches.
+    pub default: Answer,
+    /// The values of a call that rules may name.
+    pub matchers: Vec<Matcher>,
+    /// A model is offered it only after it was found: its description and the schema of its arguments,
+    /// by which it is found.
+    pub deferred: Option<(String, String)>,
+}
+
+/// A tool of which nothing is known.
+impl Default for ToolFacts {
+    fn default() -> Self {
+        Self {
+            effect: Effect::Effectful,
+            time_limit_ms: 0,
+            in_process: false,
+            digest: String::new(),
+            default: Answer::Ask,
+            matchers: Vec::new(),
+            deferred: None,
+        }
+    }
 }
 
 /// Tools by name.
@@ -150,6 +196,8 @@ pub struct Facts<'a> {
     /// The tools that the start of each attempt under way offered. An attempt that is not here starts
     /// with what there is now.
     pub offered: &'a BTreeMap<AttemptRef, Arc<ToolList>>,
+    /// Who decides about calls.
+    pub rules: &'a Rules,
     /// The environment layer of system prompts; empty for none.
     pub environment: &'a str,
     /// Limits of a run that names none.
@@ -233,9 +281,10 @@ impl Decision<'_> {
             Input::Report {
                 attempt,
                 results,
+                unfinished,
                 reply,
                 failure,
-            } => self.report(attempt, results, reply, failure),
+            } => self.report(attempt, results, unfinished, reply, failure),
             Input::AttemptLost { attempt } => self.attempt_lost(attempt),
             Input::Tick => self.settle_due(),
             Input::Forked(fork) => self.fork(fork),

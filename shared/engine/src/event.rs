@@ -12,7 +12,8 @@ pub use run::*;
 pub use session::*;
 pub use step::*;
 
-pub use crate::command::EventKind;
+pub use crate::command::{ApprovalRevoked, EventKind};
+pub use crate::session::ApprovalGranted;
 
 use crate::message::ToolCall;
 use crate::principal::Principal;
@@ -76,6 +77,8 @@ pub struct RequestedCall {
     pub call: ToolCall,
     /// What it may do.
     pub effect: Effect,
+    /// The digest of its tool; empty if the owner answers it.
+    pub tool_digest: String,
 }
 
 /// Why a run cannot go on by itself.

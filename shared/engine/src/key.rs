@@ -93,10 +93,10 @@ impl Session {
     }
 }
 
-/// What an approval is bound to: a tool and its arguments, as they are written.
-pub fn approval_digest(tool: &str, arguments: &str) -> String {
-    let mut digest = Fields::new("cairn.approval", 1);
-    digest.text(tool).text(arguments);
+/// What an approval is bound to: a tool as it is now, and its arguments as they are written.
+pub fn approval_digest(tool: &str, tool_digest: &str, arguments: &str) -> String {
+    let mut digest = Fields::new("cairn.approval", 2);
+    digest.text(tool).text(tool_digest).text(arguments);
     hex(&digest.finish())
 }
 

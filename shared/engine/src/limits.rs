@@ -54,3 +54,10 @@ pub const MAX_EVENTS_OF_ATTEMPT: usize = 2 * MAX_CALLS + 7;
 /// set to take fewer.
 pub const MAX_TRANSITION: usize =
     FULL_TRANSITION + MAX_PARALLEL_STEPS as usize * MAX_EVENTS_OF_ATTEMPT + 16;
+
+/// Approvals of further calls that a session may have in force.
+pub const MAX_GRANTS: usize = 200;
+/// Tools that one search finds.
+pub const MAX_FOUND: usize = 5;
+/// Longest request of a tool that a person is asked, in bytes of JSON.
+pub const MAX_INPUT_REQUEST: usize = 32 * 1024;

@@ -1,5 +1,6 @@
 //! The questions that a run waits for, and their names.
 
+use crate::elicitation;
 use crate::event::{AttemptRef, Budget, CallRef, WaitReason};
 use crate::message::ToolCall;
 use crate::plan::PlanDraft;
@@ -71,7 +72,7 @@ pub enum Asked {
         /// Tool and arguments.
         call: ToolCall,
     },
-    /// What the model wants to know.
+    /// What the model, or the tool of a call, wants to know.
     Question {
         /// The call by which it asks.
         name: CallRef,
@@ -178,9 +179,7 @@ impl PendingId {
             ("question", _) => Subject::Question(call?),
             _ => return None,
         };
-        // An approval and a question of the model are asked once.
-        let is_asked_again = !matches!(subject, Subject::Approval(_) | Subject::Question(_));
-        (is_asked_again || time == 1).then_some(Self { subject, time })
+        Some(Self { subject, time })
     }
 }
 
@@ -300,7 +299,19 @@ fn question_of(name: CallRef, call: &Call) -> Option<Pending> {
                 name,
                 call: call.call.clone(),
             };
-            Some(new(asked, call.asked_at, 1))
+            Some(new(asked, call.asked_at, call.asks))
+        }
+        CallStatus::Asking {
+            ask: Ask::Input { question },
+            answer: None,
+        } => {
+            let (question, choices) = elicitation::describe(&call.call.name, &question.requests);
+            let asked = Asked::Question {
+                name,
+                question,
+                choices,
+            };
+            Some(new(asked, call.asked_at, call.asks))
         }
         CallStatus::Asking {
             ask: Ask::Question { question, choices },
@@ -312,7 +323,7 @@ fn question_of(name: CallRef, call: &Call) -> Option<Pending> {
                 question,
                 choices,
             };
-            Some(new(asked, call.asked_at, 1))
+            Some(new(asked, call.asked_at, call.asks))
         }
         _ => None,
     }

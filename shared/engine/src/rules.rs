@@ -103,6 +103,11 @@ pub(crate) fn pattern_matches(pattern: &str, value: &str) -> bool {
     compile(pattern, true).is_ok_and(|glob| glob.is_match(value))
 }
 
+/// The pattern that matches this value and no other.
+pub fn exactly(value: &str) -> String {
+    globset::escape(value)
+}
+
 /// All rules, ready to judge by.
 #[derive(Debug, Clone, Default)]
 pub struct Rules(Vec<Compiled>);
@@ -150,8 +155,8 @@ impl Rules {
 
     /// What they say of one call of `tool`. `default` holds where no rule matches.
     pub fn judge(&self, tool: &str, values: &Values, agent: &str, default: Answer) -> Verdict<'_> {
-        let matching = self.of(tool, agent).filter(|it| it.matches(values));
-        let strictest = matching.reduce(|a, b| match b.rule.answer > a.rule.answer {
+        let strictest = self.0.iter().filter(|it| it.is_for(tool, agent) && it.matches(values));
+        let strictest = strictest.reduce(|a, b| match b.rule.answer > a.rule.answer {
             true => b,
             false => a,
         });
@@ -178,14 +183,16 @@ impl Rules {
     }
 
     fn of<'a>(&'a self, tool: &'a str, agent: &'a str) -> impl Iterator<Item = &'a Compiled> {
-        self.0.iter().filter(move |it| {
-            let for_agent = it.rule.agent.as_deref().is_none_or(|name| name == agent);
-            for_agent && it.tool.is_match(tool)
-        })
+        self.0.iter().filter(move |it| it.is_for(tool, agent))
     }
 }
 
 impl Compiled {
+    fn is_for(&self, tool: &str, agent: &str) -> bool {
+        let for_agent = self.rule.agent.as_deref().is_none_or(|name| name == agent);
+        for_agent && self.tool.is_match(tool)
+    }
+
     /// A value that is not clear may be anything: a rule that allows does not match it, and any other does.
     fn matches(&self, values: &Values) -> bool {
         self.when

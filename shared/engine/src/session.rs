@@ -9,6 +9,7 @@ mod call;
 mod context;
 mod decisions;
 mod fork;
+mod grant;
 mod holds;
 mod memory;
 mod notices;
@@ -26,6 +27,7 @@ pub use call::{Ask, Call, CallStatus};
 pub use context::{Context, MAIN};
 pub use decisions::PastDecision;
 pub use fork::Origin;
+pub use grant::{ApprovalGranted, Grant};
 pub use memory::Memory;
 pub use notices::Notice;
 pub use numbers::{Place, Slot, StepNo};
@@ -81,6 +83,10 @@ pub struct Session {
     pub forked_from: Option<Origin>,
     /// The last decisions of people, oldest first.
     pub decisions: VecDeque<PastDecision>,
+    /// Approvals of further calls that are in force, oldest first.
+    pub grants: Vec<Grant>,
+    /// How many there have been.
+    pub grants_given: u32,
 }
 
 /// A command that waits for its answer.

@@ -62,7 +62,7 @@ pub fn call_may(from: CallPhase, to: CallPhase) -> bool {
         (from, to),
         (Requested, Asking | Intended | Finished)
             | (Asking, Requested | Finished)
-            | (Intended, Intended | Finished | InDoubt | Requested)
+            | (Intended, Intended | Finished | InDoubt | Requested | Asking)
             | (InDoubt, Finished | Requested)
     )
 }

@@ -11,6 +11,7 @@
 //! Journals are kept for ever, so what was ever written must decode for ever: `tests/golden` holds
 //! encoded events that do.
 
+mod call;
 mod command;
 mod conversation;
 mod error;
@@ -22,6 +23,7 @@ mod plan;
 mod turn;
 mod wire;
 
+pub use call::Reported;
 pub use error::{ConvertError, repeated, required};
 
 use crate::event::{self as proto, event::Kind};

@@ -1,14 +1,17 @@
 //! Answers a question that a run waits for.
 
 use super::{Handle, Settlement};
-use crate::decide::{Change, Decision, Rejection};
+use crate::decide::{Change, Decision, Rejection, judged_values};
+use crate::elicitation;
 use crate::event::{
-    Budget, BudgetRaised, BudgetRefused, CallFinished, CallRef, Decided, RevisionRequested,
+    ApprovalGranted, Budget, BudgetRaised, BudgetRefused, CallFinished, CallRef, Decided, RevisionRequested,
     WaitReason,
 };
 use crate::failure::{Failure, FailureKind};
 use crate::pending::{PendingId, Subject, budget_question, pending_call, plan_question};
-use crate::session::{Ask, CallStatus, Run, RunStatus};
+use crate::limits::MAX_GRANTS;
+use crate::rules::{Condition, DEFAULT_AGENT, Value, exactly};
+use crate::session::{Ask, Call, CallStatus, Grant, Run, RunStatus};
 use serde::{Deserialize, Serialize};
 
 /// Answer a question that a run waits for.
@@ -67,7 +70,7 @@ impl Deciding<'_, '_> {
         }
         if matches!(
             self.settlement,
-            S::Approve | S::Deny { .. } | S::Answer { .. }
+            S::Approve | S::ApproveAlways { .. } | S::Deny { .. } | S::Answer { .. }
         ) {
             let allowed = "a call in doubt is settled by done, retry, skip or fail";
             return Err(bad_settlement(allowed));
@@ -86,14 +89,28 @@ impl Deciding<'_, '_> {
     fn call(self, name: CallRef) -> Result<(), Rejection> {
         use Settlement as S;
         let call = pending_call(self.decision.session, name);
-        let Some(CallStatus::Asking { ask, answer: None }) = call.map(|call| &call.status) else {
+        let call = call.filter(|call| call.asks == self.id.time);
+        let Some((call, ask)) = call.and_then(|call| match &call.status {
+            CallStatus::Asking { ask, answer: None } => Some((call, ask)),
+            _ => None,
+        }) else {
             return Err(not_pending(self.id));
         };
         let allowed = match (self.id.subject, ask, &self.settlement) {
+            (Subject::Approval(_), Ask::Approval { .. }, S::ApproveAlways { when }) => {
+                let grant = granted(self.decision, call, when)?;
+                return self.always(name, grant);
+            }
+            (Subject::Question(_), Ask::Input { question }, S::Answer { .. } | S::Deny { .. }) => {
+                let fits = elicitation::responses(&question.requests, &self.settlement);
+                fits.map_err(bad_settlement)?;
+                return self.input(name);
+            }
             (Subject::Approval(_), Ask::Approval { .. }, S::Approve | S::Deny { .. })
             | (Subject::Question(_), Ask::Question { .. }, S::Answer { .. }) => None,
             (Subject::Approval(_), Ask::Approval { .. }, _) => Some("approve or deny it"),
             (Subject::Question(_), Ask::Question { .. }, _) => Some("answer it"),
+            (Subject::Question(_), Ask::Input { .. }, _) => Some("answer or deny it"),
             _ => return Err(not_pending(self.id)),
         };
         if let Some(allowed) = allowed {
@@ -105,6 +122,19 @@ impl Deciding<'_, '_> {
             let reason = if is_error { CallFinished::DENIED } else { "" };
             decision.finish_call(name, output, reason)?;
         }
+        Ok(decision.continue_attempt(name.attempt)?)
+    }
+
+    /// The call may be made, and further ones like it.
+    fn always(self, name: CallRef, grant: ApprovalGranted) -> Result<(), Rejection> {
+        let decision = self.accept()?;
+        decision.take_up(grant)?;
+        Ok(decision.continue_attempt(name.attempt)?)
+    }
+
+    /// The call continues with the answer, or with the refusal, which its tool gets.
+    fn input(self, name: CallRef) -> Result<(), Rejection> {
+        let decision = self.accept()?;
         Ok(decision.continue_attempt(name.attempt)?)
     }
 
@@ -201,6 +231,57 @@ impl<'d, 's> Deciding<'d, 's> {
         let verb = self.settlement.verb();
         bad_settlement(format!("'{}' does not take {verb}: {allowed}", self.id))
     }
+}
+
+/// What an approval of this call and of further ones covers. It must cover this one.
+fn granted(
+    decision: &Decision<'_>,
+    call: &Call,
+    when: &[Condition],
+) -> Result<ApprovalGranted, Rejection> {
+    let session = &decision.session;
+    if session.grants.len() >= MAX_GRANTS {
+        let message = format!("a session has at most {MAX_GRANTS} approvals in force; revoke some");
+        return Err(bad_settlement(message));
+    }
+    let tool = decision.facts.tools.get(&call.call.name);
+    let values = tool.map(|tool| judged_values(call, tool)).unwrap_or_default();
+    let of_call = values.iter().map(|(name, value)| match value {
+        Value::Known(value) => Ok(Condition {
+            name: name.clone(),
+            pattern: exactly(value),
+        }),
+        Value::Unclear => Err(bad_settlement(format!(
+            "'{name}' of this call is not clear, so further calls cannot be compared with it; approve it once"
+        ))),
+    });
+    let when = match when.is_empty() {
+        true => of_call.collect::<Result<_, _>>()?,
+        false => when.to_vec(),
+    };
+    let grant = Grant {
+        number: session.grants_given + 1,
+        tool: call.call.name.clone(),
+        tool_digest: call.tool_digest.clone(),
+        when,
+        agent: DEFAULT_AGENT.to_owned(),
+        at: 0,
+        principal: None,
+    };
+    if !grant.covers(&grant.tool, &grant.tool_digest, &grant.agent, &values) {
+        let names: Vec<_> = values.keys().map(String::as_str).collect();
+        return Err(bad_settlement(format!(
+            "the patterns do not match this call; its values are: {}",
+            names.join(", ")
+        )));
+    }
+    Ok(ApprovalGranted {
+        grant: grant.number,
+        tool: grant.tool,
+        tool_digest: grant.tool_digest,
+        when: grant.when,
+        agent: grant.agent,
+    })
 }
 
 fn bad_settlement(message: impl Into<String>) -> Rejection {

@@ -1,5 +1,6 @@
 //! What a person decides about a pending question.
 
+use crate::rules::Condition;
 use serde::{Deserialize, Serialize};
 
 /// The decision of a person about a question; `cairn/event/v1/event.proto` says which fits which.
@@ -24,6 +25,11 @@ pub enum Settlement {
     },
     /// Make the call; put the plan into force.
     Approve,
+    /// Make the call, and further ones like it without asking.
+    ApproveAlways {
+        /// The values of the further calls, as patterns; none for the values of this call.
+        when: Vec<Condition>,
+    },
     /// Do not make the call; make another plan.
     Deny {
         /// Why, or what is to be different.
@@ -45,6 +51,7 @@ impl Settlement {
             Self::Skip { .. } => "skip",
             Self::Fail { .. } => "fail",
             Self::Approve => "approve",
+            Self::ApproveAlways { .. } => "approve_always",
             Self::Deny { .. } => "deny",
             Self::Answer { .. } => "answer",
         }
@@ -59,7 +66,7 @@ impl Settlement {
         };
         match self {
             Self::Done { output } => Some((output.clone(), false)),
-            Self::Retry | Self::Approve => None,
+            Self::Retry | Self::Approve | Self::ApproveAlways { .. } => None,
             Self::Answer { text } => Some((text.clone(), false)),
             Self::Deny { reason } => {
                 let what = "a person does not allow this call; do not repeat it";

@@ -101,6 +101,8 @@ impl Decision<'_> {
             known.map_or(Effect::Pure, |tool| tool.effect)
         };
         let tool_effect = tool.as_ref().map(effect);
+        let known = tool.as_ref().and_then(|name| self.facts.tool(attempt, name));
+        let tool_digest = known.map_or_else(String::new, |tool| tool.digest.clone());
         let planned = self.session.run(run).filter(|run| run.turn.is_none());
         let context = match tool_effect {
             None => planned.and_then(|run| of_step(run, number)),
@@ -109,6 +111,7 @@ impl Decision<'_> {
         self.emit(StepStarted {
             attempt,
             tool_effect,
+            tool_digest,
             context: context.unwrap_or_default(),
         })?;
         if let Some(turn) = self.session.turn(attempt).cloned() {
@@ -122,7 +125,8 @@ impl Decision<'_> {
             tool_turn: 0,
             index: 0,
         };
-        self.ask_approval(call)?;
+        self.judge(call)?;
+        self.finish_turn(attempt)?;
         self.intend_requested_calls(attempt)
     }
 

@@ -1,7 +1,8 @@
 //! Everything that permits, holds, doubts and settles a call.
 
-use super::{Decision, tools};
+use super::{Decision, ToolFacts, Unfinished, tools};
 use crate::command::Settlement;
+use crate::elicitation;
 use crate::event::{
     ApprovalRequested, AttemptRef, CallFinished, CallHeld, CallInDoubt, CallIntended, CallRef,
     CallSettled, Effect, RequestedCall, StepSkipped,
@@ -9,11 +10,14 @@ use crate::event::{
 use crate::failure::{Failure, FailureKind};
 use crate::key::approval_digest;
 use crate::message::ToolCall;
-use crate::session::{Attempt, Call, CallStatus};
-use crate::transitions::{Applied, IllegalTransition};
+use crate::rules::{Answer, DEFAULT_AGENT, Rule, Value, Values, values};
+use crate::session::{Attempt, Call, CallStatus, Grant};
+use crate::transitions::{Applied, CallPhase, IllegalTransition};
 
 /// A call that was certainly not sent is intended anew; after so many times it is a failure.
 const MOST_INTENTS: u32 = 5;
+/// A call is judged anew, or asks, so many times at most.
+const MOST_RENEWALS: u32 = 32;
 
 impl Decision<'_> {
     /// What the model requests, with what the attempt's list says of the tool. A call of an unknown
@@ -25,33 +29,93 @@ impl Decision<'_> {
             Some(tool) if !tools::is_state_tool(&call.name) => tool.effect,
             _ => Effect::State,
         };
-        RequestedCall { call, effect }
+        let tool_digest = match effect {
+            Effect::State => String::new(),
+            _ => known.map_or_else(String::new, |tool| tool.digest.clone()),
+        };
+        RequestedCall {
+            call,
+            effect,
+            tool_digest,
+        }
     }
 
-    /// A call of a tool that needs approval waits for it; an approval is for one call, once.
-    pub(super) fn ask_approval(&mut self, name: CallRef) -> Applied {
+    /// What the rules say of a call that has just been requested: it is refused, waits for a person, or may
+    /// be sent. An approval is for one call, of its tool as it is.
+    pub(super) fn judge(&mut self, name: CallRef) -> Applied {
         let Some(call) = self.session.call(name) else {
             return Ok(());
         };
-        let tool = self.facts.tool(name.attempt, &call.call.name);
-        if !tool.is_some_and(|tool| tool.needs_approval) {
+        // Of a tool that is not there, tools will say so.
+        let Some(tool) = self.facts.tools.get(&call.call.name) else {
             return Ok(());
+        };
+        let (tool_name, arguments) = (&call.call.name, &call.call.arguments);
+        let values = judged_values(call, tool);
+        let verdict = self
+            .facts
+            .rules
+            .judge(tool_name, &values, DEFAULT_AGENT, tool.default);
+        let grants = &self.session.grants;
+        let is_granted = |call: &Call| {
+            let covers = |grant: &Grant| {
+                grant.covers(tool_name, &call.tool_digest, DEFAULT_AGENT, &values)
+            };
+            grants.iter().any(covers)
+        };
+        let digest = approval_digest(tool_name, &call.tool_digest, arguments);
+        match verdict.answer {
+            Answer::Allow => Ok(()),
+            Answer::Deny => {
+                let rule = verdict.rule.map(Rule::to_line).unwrap_or_default();
+                let output = format!("a rule denies this call of '{tool_name}': {rule}");
+                self.finish_call(name, output, CallFinished::DENIED)
+            }
+            Answer::Ask if call.approval.as_ref() == Some(&digest) || is_granted(call) => Ok(()),
+            Answer::Ask => self.emit(ApprovalRequested { call: name, digest }),
         }
-        let digest = approval_digest(&call.call.name, &call.call.arguments);
-        self.emit(ApprovalRequested { call: name, digest })
     }
 
-    /// A copy may have been cut before they were asked for, and a tool may need approval since.
-    pub(super) fn ask_for_approvals(&mut self, attempt: AttemptRef) -> Applied {
+    /// A copy may have been cut before they were judged, and the rules may be others since.
+    pub(super) fn judge_again(&mut self, attempt: AttemptRef) -> Applied {
         let is_new = |call: &Call| {
-            call.effect != Effect::State
-                && call.approval.is_none()
-                && matches!(call.status, CallStatus::Requested)
+            call.effect != Effect::State && matches!(call.status, CallStatus::Requested)
         };
         for call in self.last_calls(attempt, is_new) {
-            self.ask_approval(call)?;
+            self.judge(call)?;
         }
-        Ok(())
+        self.finish_turn(attempt)
+    }
+
+    /// A call that has not ended: it is judged anew, or asks a person. A call that has ended or waits
+    /// already is left as it is.
+    pub(super) fn take_unfinished(&mut self, unfinished: Unfinished) -> Applied {
+        let name = unfinished.call();
+        let Some(call) = self.session.call(name) else {
+            return Ok(());
+        };
+        if !matches!(call.status.phase(), CallPhase::Requested | CallPhase::Intended) {
+            return Ok(());
+        }
+        match unfinished {
+            Unfinished::Asks(asks) => match elicitation::check(&asks.question.requests) {
+                Ok(()) => self.emit(asks),
+                Err(problem) => {
+                    let tool = &call.call.name;
+                    let output = format!("tool '{tool}' asks for what nobody can give: {problem}");
+                    self.finish_call(name, output, "ExecutionFailed")
+                }
+            },
+            Unfinished::Rejudge(_) if call.renewals >= MOST_RENEWALS => {
+                let output = format!("tool '{}' changes all the time", call.call.name);
+                self.finish_call(name, output, "ExecutionFailed")
+            }
+            Unfinished::Rejudge(rejudge) => {
+                self.emit(rejudge)?;
+                self.judge(name)?;
+                self.intend_requested_calls(name.attempt)
+            }
+        }
     }
 
     /// The call may be sent, within these limits, once this is durable.
@@ -117,6 +181,7 @@ impl Decision<'_> {
             is_error: !reason.is_empty(),
             reason: reason.to_owned(),
             duration_ms: 0,
+            media: Vec::new(),
         })
     }
 
@@ -226,4 +291,14 @@ impl Decision<'_> {
         let step = self.session.step(attempt);
         step.is_some_and(|step| step.plan.tool.is_some())
     }
+}
+
+/// The values that a call is judged by: those that the tools service found hold before what the arguments
+/// say.
+pub(crate) fn judged_values(call: &Call, tool: &ToolFacts) -> Values {
+    let mut judged = values(&tool.matchers, &call.call.arguments);
+    for found in &call.resolved {
+        judged.insert(found.name.clone(), Value::Known(found.pattern.clone()));
+    }
+    judged
 }

@@ -2,7 +2,7 @@
 
 use super::takeover::MOST_COMMANDS;
 use super::tools::{Ending, STEP, ending};
-use super::{Decision, Reply};
+use super::{Decision, Reply, Unfinished};
 use crate::command::{Command, full};
 use crate::event::{AttemptRef, CallFinished, Effect, ReplyReceived, StepCompleted, StepFailed};
 use crate::failure::{Failure, FailureKind};
@@ -31,15 +31,19 @@ impl Decision<'_> {
         &mut self,
         attempt: AttemptRef,
         results: Vec<CallFinished>,
+        unfinished: Vec<Unfinished>,
         reply: Option<Reply>,
         failure: Option<Failure>,
     ) -> Applied {
         if self.session.attempt(attempt).is_none() {
             return Ok(());
         }
-        self.check_report(attempt, &results, reply.as_ref())?;
+        self.check_report(attempt, &results, &unfinished, reply.as_ref())?;
         for result in results {
             self.take_result(result, reply.is_some())?;
+        }
+        for call in unfinished {
+            self.take_unfinished(call)?;
         }
         self.finish_turn(attempt)?;
         if reply.is_some() {
@@ -60,8 +64,17 @@ impl Decision<'_> {
         &self,
         attempt: AttemptRef,
         results: &[CallFinished],
+        unfinished: &[Unfinished],
         reply: Option<&Reply>,
     ) -> Applied {
+        for call in unfinished {
+            let name = call.call();
+            let sent = self.session.call(name).filter(|call| call.effect != Effect::State);
+            if name.attempt != attempt || sent.is_none() || reply.is_some() {
+                let what = format_args!("a call of the executor that is {name:?}");
+                return Err(IllegalTransition::missing(what));
+            }
+        }
         for result in results {
             let call = self.session.call(result.call);
             // An effectful call without an intent has not been sent, whatever the report says.
@@ -214,7 +227,7 @@ impl Decision<'_> {
             match effect {
                 Effect::State => self.answer_state_call(name, &call)?,
                 Effect::Effectful | Effect::Pure | Effect::Idempotent => {
-                    self.ask_approval(name)?;
+                    self.judge(name)?;
                 }
             }
         }

@@ -28,7 +28,7 @@ impl Decision<'_> {
         }
         // Those of them that are still under way.
         for attempt in attempts {
-            self.ask_for_approvals(attempt)?;
+            self.judge_again(attempt)?;
             self.intend_requested_calls(attempt)?;
             self.prepare_request(attempt)?;
         }

@@ -5,8 +5,10 @@ mod ask_person;
 mod memory;
 mod notes;
 mod progress;
+mod search;
 mod step;
 
+pub use search::SEARCH_TOOLS;
 pub(super) use step::{Ending, STEP, ending};
 
 use super::{Decision, Rejection};
@@ -32,10 +34,11 @@ pub struct StateTool {
 type Handler = fn(&mut Decision<'_>, CallRef, &ToolCall) -> Result<Option<String>, Rejection>;
 
 /// All state tools, sorted by name.
-pub const STATE_TOOLS: [StateTool; 8] = [
+pub const STATE_TOOLS: [StateTool; 9] = [
     ask_person::TOOL,
     progress::TOOL,
     notes::TOOL,
+    search::TOOL,
     memory::GET,
     memory::LIST,
     memory::REMOVE,

@@ -6,6 +6,8 @@ use super::{AttemptRef, CallRef, RequestedCall};
 use crate::command::Settlement;
 use crate::message::{FinishReason, Message, PlacedOpaque, Usage};
 use crate::pending::PendingId;
+use crate::rules::Condition;
+use serde::{Deserialize, Serialize};
 
 /// A call is about to be sent.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +36,50 @@ pub struct CallInDoubt {
 pub struct ApprovalRequested {
     pub call: CallRef,
     pub digest: String,
+}
+
+/// A call that was not sent is judged anew: as newly requested, of the tool as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallRejudged {
+    pub call: CallRef,
+    pub tool_digest: String,
+    pub resolved: Vec<Condition>,
+}
+
+/// A tool asks a person in the middle of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputRequested {
+    pub call: CallRef,
+    pub question: ToolQuestion,
+}
+
+/// What a tool asks, and what it wants back with the answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolQuestion {
+    pub requests: String,
+    pub state: Option<String>,
+}
+
+/// The answer to a [`ToolQuestion`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolInput {
+    pub responses: String,
+    pub state: Option<String>,
+}
+
+/// An image, a sound or a file in a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallMedia {
+    pub mime_type: String,
+    pub name: String,
+    pub data: Vec<u8>,
+}
+
+/// The model may call tools that it has searched for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolsFound {
+    pub attempt: AttemptRef,
+    pub tools: Vec<String>,
 }
 
 /// The model asked a person something.
@@ -107,6 +153,8 @@ pub struct CallFinished {
     pub reason: String,
     /// From sending to result.
     pub duration_ms: u64,
+    /// Images, sounds and files of the result.
+    pub media: Vec<CallMedia>,
 }
 
 impl CallFinished {

@@ -13,6 +13,7 @@ use crate::session::StepNo;
 pub struct StepStarted {
     pub attempt: AttemptRef,
     pub tool_effect: Option<Effect>,
+    pub tool_digest: String,
     pub context: String,
 }
 

@@ -4,7 +4,7 @@ use super::{Apply, Call, CallStatus, Envelope, Note, Session};
 use crate::conversation::{Conversation, LayerKind, Op};
 use crate::event::{
     AttemptRef, CallRef, Effect, ScratchpadWritten, SubGoalAdded, SubGoalCompleted, SubGoalDropped,
-    SubGoalFocused,
+    SubGoalFocused, ToolsFound,
 };
 use crate::message::Message;
 use crate::text::headline;
@@ -42,6 +42,8 @@ pub struct Attempt {
     pub sub_goals: Vec<SubGoal>,
     /// Position of the sub-goal in focus.
     pub focus: Option<u32>,
+    /// Tools that its model has found, in the order of their finding.
+    pub found_tools: Vec<String>,
 }
 
 /// A message of a person to a running attempt.
@@ -265,6 +267,18 @@ impl Apply for ScratchpadWritten {
         if !(self.text.is_empty() && notes.is_empty()) {
             let text = self.text.clone();
             notes.push(Note { tick, text });
+        }
+        Ok(())
+    }
+}
+
+impl Apply for ToolsFound {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let found = &mut session.attempt_mut(self.attempt)?.found_tools;
+        for tool in &self.tools {
+            if !found.contains(tool) {
+                found.push(tool.clone());
+            }
         }
         Ok(())
     }

@@ -3,12 +3,15 @@
 use super::{Apply, EffectfulCall, Envelope, Session};
 use crate::command::Settlement;
 use crate::conversation::Op;
+use crate::elicitation;
 use crate::event::{
-    ApprovalRequested, CallFinished, CallHeld, CallInDoubt, CallIntended, CallRef, CallSettled,
-    Decided, Effect, QuestionAsked, ReplyReceived,
+    ApprovalRequested, CallFinished, CallHeld, CallInDoubt, CallIntended, CallRef, CallRejudged,
+    CallSettled, Decided, Effect, InputRequested, QuestionAsked, ReplyReceived, ToolInput,
+    ToolQuestion,
 };
 use crate::message::{FinishReason, Message, ToolCall};
 use crate::pending::{Subject, pending};
+use crate::rules::Condition;
 use crate::transitions::{Applied, CallPhase, IllegalTransition, call_may};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -26,8 +29,18 @@ pub struct Call {
     pub doubts: u32,
     /// When it last began to wait for a person; 0 if it never did.
     pub asked_at: u64,
+    /// How often its approval or its question was asked for.
+    pub asks: u32,
+    /// The digest of the tool that it is meant for; empty if the owner answers it.
+    pub tool_digest: String,
+    /// Its values as the tools service found them, where they differ from what its arguments say.
+    pub resolved: Vec<Condition>,
     /// A person approved the call of which this is the digest.
     pub approval: Option<String>,
+    /// The answer to what its tool asked last, with which it continues.
+    pub input: Option<ToolInput>,
+    /// How often it became a new request: judged anew, or continued with an answer.
+    pub renewals: u32,
     /// The session that it was sent in, or may have been, if this one was copied from there since:
     /// it keeps the key that it had.
     pub origin: Option<String>,
@@ -89,18 +102,28 @@ pub enum Ask {
         /// Answers that it proposes.
         choices: Vec<String>,
     },
+    /// What its tool wants to know.
+    Input {
+        /// In the words of its server.
+        question: ToolQuestion,
+    },
 }
 
 impl Call {
     /// A call that has just been requested.
-    pub(super) fn requested(call: ToolCall, effect: Effect) -> Self {
+    pub(super) fn requested(call: ToolCall, effect: Effect, tool_digest: String) -> Self {
         Self {
             call,
             effect,
             status: CallStatus::Requested,
             doubts: 0,
             asked_at: 0,
+            asks: 0,
+            tool_digest,
+            resolved: Vec::new(),
             approval: None,
+            input: None,
+            renewals: 0,
             origin: None,
         }
     }
@@ -143,8 +166,19 @@ impl Call {
             }
             (CallStatus::Asking { ask, answer }, _) if answer.is_none() => {
                 match (ask, settlement) {
-                    (Ask::Approval { digest }, Settlement::Approve) => {
+                    (
+                        Ask::Approval { digest },
+                        Settlement::Approve | Settlement::ApproveAlways { .. },
+                    ) => {
                         self.approval = Some(std::mem::take(digest));
+                        self.enter(CallStatus::Requested)
+                    }
+                    (Ask::Input { question }, Settlement::Answer { .. } | Settlement::Deny { .. }) => {
+                        let responses = elicitation::responses(&question.requests, settlement)
+                            .map_err(|what| IllegalTransition::Malformed { what })?;
+                        let state = question.state.take();
+                        self.input = Some(ToolInput { responses, state });
+                        self.renewals += 1;
                         self.enter(CallStatus::Requested)
                     }
                     (Ask::Approval { .. }, Settlement::Deny { .. })
@@ -163,9 +197,13 @@ impl Call {
 impl Session {
     fn ask(&mut self, name: CallRef, ask: Ask, at: u64) -> Applied {
         let call = self.call_mut(name)?;
-        if matches!(ask, Ask::Approval { .. }) && call.approval.is_some() {
+        // What was approved is not asked about again, unless it is another call by now.
+        if let Ask::Approval { digest } = &ask
+            && call.approval.as_ref() == Some(digest)
+        {
             return Err(call.refuse(CallPhase::Asking));
         }
+        call.asks += 1;
         call.enter(CallStatus::Asking { ask, answer: None })?;
         call.asked_at = at;
         Ok(())
@@ -209,7 +247,9 @@ impl Apply for ReplyReceived {
         attempt.end_turn(self.ops_through)?;
         attempt.conversation.apply(Op::Append(self.message()))?;
         let calls = self.calls.iter();
-        let calls = calls.map(|asked| Call::requested(asked.call.clone(), asked.effect));
+        let calls = calls.map(|asked| {
+            Call::requested(asked.call.clone(), asked.effect, asked.tool_digest.clone())
+        });
         attempt.calls = calls.collect();
         attempt.tool_turns += 1;
         attempt.call_turns += u32::from(!self.calls.is_empty());
@@ -253,6 +293,29 @@ impl Apply for CallHeld {
             return Err(held.refuse("held"));
         }
         held.enter(CallStatus::Requested)
+    }
+}
+
+impl Apply for CallRejudged {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let call = session.call_mut(self.call)?;
+        match call.status.phase() {
+            CallPhase::Requested => {}
+            CallPhase::Intended => call.enter(CallStatus::Requested)?,
+            _ => return Err(call.refuse("judged anew")),
+        }
+        call.tool_digest.clone_from(&self.tool_digest);
+        call.resolved.clone_from(&self.resolved);
+        call.approval = None;
+        call.renewals += 1;
+        Ok(())
+    }
+}
+
+impl Apply for InputRequested {
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
+        let question = self.question.clone();
+        session.ask(self.call, Ask::Input { question }, envelope.at)
     }
 }
 

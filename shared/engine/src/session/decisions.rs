@@ -47,6 +47,11 @@ impl PastDecision {
             E::RevisionRequested(e) => (e.run, 0, because("asked for another plan", &e.feedback)),
             E::PlanProposed(e) => (e.run, 0, format!("proposed plan {}", e.proposal)),
             E::PlanApplied(e) => (e.run, 0, format!("put revision {} into force", e.revision)),
+            E::ApprovalGranted(e) => {
+                let what = format!("approved further calls of {} (approval {})", e.tool, e.grant);
+                (0, 0, what)
+            }
+            E::ApprovalRevoked(e) => (0, 0, format!("revoked approval {}", e.grant)),
             E::ForkedFrom(e) => {
                 let what = format!("forked it from {} at event {}", e.session, e.at_seq);
                 (0, 0, what)

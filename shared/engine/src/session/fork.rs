@@ -15,12 +15,13 @@ pub struct Origin {
 }
 
 /// The copy inherits no command without an answer, no turn that waits, no decision about a call in doubt that has not
-/// taken effect, no approval of a call that has not begun, and no refused budget. Calls that were sent
+/// taken effect, no approval of a call that has not begun or of further calls, and no refused budget. Calls that were sent
 /// there keep their keys. No owner worked at the copy since the cut.
 impl Apply for ForkedFrom {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
         session.commands.clear();
         session.queued_turns.clear();
+        session.grants.clear();
         session.handled_through = session.handled_through.max(self.at_seq);
         if !self.title.is_empty() {
             session.title.clone_from(&self.title);

@@ -27,7 +27,7 @@ impl Run {
                 CallStatus::InDoubt { .. } => asked[0] = true,
                 CallStatus::Asking { ask, answer: None } => match ask {
                     Ask::Approval { .. } => asked[1] = true,
-                    Ask::Question { .. } => asked[2] = true,
+                    Ask::Question { .. } | Ask::Input { .. } => asked[2] = true,
                 },
                 _ => {}
             }

@@ -277,7 +277,9 @@ impl Step {
         }
         self.started.get_or_insert(Moment { tick, at });
         self.notes.clear();
-        let call = event.tool_effect.map(|effect| self.tool_call(effect));
+        let call = event
+            .tool_effect
+            .map(|effect| self.tool_call(effect, event.tool_digest.clone()));
         let context = Some(&event.context).filter(|context| !context.is_empty());
         let begun = Attempt {
             number: name.attempt,
@@ -293,7 +295,7 @@ impl Step {
     }
 
     /// The one call of a tool step, for which no model is asked.
-    fn tool_call(&self, effect: Effect) -> Call {
+    fn tool_call(&self, effect: Effect, tool_digest: String) -> Call {
         let tool = self.plan.tool.clone();
         let (name, arguments) = tool
             .map(|tool| (tool.name, tool.arguments))
@@ -304,7 +306,7 @@ impl Step {
             name,
             arguments,
         };
-        Call::requested(call, effect)
+        Call::requested(call, effect, tool_digest)
     }
 
     fn enter(&mut self, number: StepNo, to: StepStatus) -> Applied {

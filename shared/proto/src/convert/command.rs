@@ -185,13 +185,16 @@ impl TryFrom<proto::RevisePlan> for RevisePlan {
 
 impl From<Settlement> for proto::Settlement {
     fn from(settlement: Settlement) -> Self {
-        use proto::settlement::{Answer, Approve, Deny, Done, Fail, Retry, Skip};
+        use proto::settlement::{Answer, Approve, ApproveAlways, Deny, Done, Fail, Retry, Skip};
         let outcome = match settlement {
             Settlement::Done { output } => Outcome::Done(Done { output }),
             Settlement::Retry => Outcome::Retry(Retry {}),
             Settlement::Skip { reason } => Outcome::Skip(Skip { reason }),
             Settlement::Fail { reason } => Outcome::Fail(Fail { reason }),
             Settlement::Approve => Outcome::Approve(Approve {}),
+            Settlement::ApproveAlways { when } => Outcome::ApproveAlways(ApproveAlways {
+                when: when.into_iter().map(Into::into).collect(),
+            }),
             Settlement::Deny { reason } => Outcome::Deny(Deny { reason }),
             Settlement::Answer { text } => Outcome::Answer(Answer { text }),
         };
@@ -217,14 +220,17 @@ impl TryFrom<proto::Settlement> for Settlement {
                 reason: fail.reason,
             }),
             Some(Outcome::Approve(_)) => Ok(Self::Approve),
+            Some(Outcome::ApproveAlways(always)) => Ok(Self::ApproveAlways {
+                when: always.when.into_iter().map(Into::into).collect(),
+            }),
             Some(Outcome::Deny(deny)) => Ok(Self::Deny {
                 reason: deny.reason,
             }),
             Some(Outcome::Answer(answer)) => Ok(Self::Answer { text: answer.text }),
             None => Err(ConvertError::new(
                 "outcome",
-                "is missing or newer than this version; done, retry, skip, fail, approve, deny and \
-                 answer are allowed",
+                "is missing or newer than this version; done, retry, skip, fail, approve, \
+                 approve_always, deny and answer are allowed",
             )),
         }
     }

@@ -68,8 +68,8 @@ record! {
         ops_through
     }
 }
-record! { CallFinished => proto::CallFinished { call, output, is_error, reason, duration_ms } }
-record! { RequestedCall => proto::RequestedCall { call, effect } }
+record! { CallFinished => proto::CallFinished { call, output, is_error, reason, duration_ms, media } }
+record! { RequestedCall => proto::RequestedCall { call, effect, tool_digest } }
 record! { CallRef => proto::CallRef { attempt, tool_turn, index } }
 plain_record! { AttemptRef => proto::AttemptRef { run, step, attempt } }
 

@@ -1,12 +1,9 @@
 //! What an executor reports.
 
 use super::error::ConvertError;
-use super::wire::{OnWire, record};
+use super::wire::OnWire;
 use crate::executor as proto;
 use cairn_engine::decide::Reply;
-use cairn_engine::event::CallFinished;
-
-record! { CallFinished => proto::CallResult { call, output, is_error, reason, duration_ms } }
 
 impl From<Reply> for proto::Reply {
     fn from(reply: Reply) -> Self {

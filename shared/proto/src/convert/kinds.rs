@@ -35,7 +35,7 @@ kinds! {
         run_completed: RunCompleted { run, answer }
         run_failed: RunFailed { run, failure, usage, duration_ms }
         run_cancelled: RunCancelled { run, reason }
-        step_started: StepStarted { attempt, tool_effect, context }
+        step_started: StepStarted { attempt, tool_effect, tool_digest, context }
         attempt_continued: AttemptContinued { attempt }
         step_completed: StepCompleted { attempt, response, summary }
         step_failed: StepFailed { attempt, failure }
@@ -71,6 +71,11 @@ kinds! {
         reply_received: ReplyReceived
         call_finished: CallFinished
         session_renamed: SessionRenamed
+        call_rejudged: CallRejudged
+        input_requested: InputRequested
+        approval_granted: ApprovalGranted
+        approval_revoked: ApprovalRevoked
+        tools_found: ToolsFound
         context_changed: ContextChanged
         context_created: ContextCreated
         context_switched: ContextSwitched
@@ -99,6 +104,7 @@ commands! {
     destroy_context: DestroyContext
     bridge_context: BridgeContext
     change_context: ChangeContext
+    revoke_approval: RevokeApproval
 }
 
 record! { SessionRenamed => proto::SessionRenamed { title } }
