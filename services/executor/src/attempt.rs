@@ -1,6 +1,6 @@
 //! One attempt at one step, from its start to its end.
 
-use crate::catalogue::{Catalogue, Catalogues};
+use crate::catalogue::{Catalogue, Catalogues, Offer};
 use crate::config::Config;
 use crate::deltas::{Deltas, Piece};
 use crate::error::{Stop, invalid};
@@ -28,6 +28,9 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::Instrument as _;
+
+/// Steps of progress that wait to be passed on; further ones are lost.
+const MOST_STEPS: usize = 16;
 
 /// What all attempts share.
 #[derive(Debug)]
@@ -110,7 +113,10 @@ async fn carry_out(
             .catalogues
             .keep(&start.catalogue, owner.catalogue().await?)?,
     };
+    let found = std::mem::take(&mut start.found_tools);
     let step = ModelStep {
+        offer: catalogue.offer(&found),
+        found,
         shared,
         attempt,
         tools: &tools,
@@ -154,7 +160,9 @@ async fn settle(
     turn: &mut Turn,
     calls: Vec<Call>,
 ) -> Result<(), Stop> {
-    let mut running: FuturesUnordered<_> = calls.into_iter().map(|c| tools.call(c)).collect();
+    let (progress, mut steps) = mpsc::channel(MOST_STEPS);
+    let call = |call| tools.call(call, progress.clone());
+    let mut running: FuturesUnordered<_> = calls.into_iter().map(call).collect();
     let mut lost = None;
     loop {
         if owner.has_everything() {
@@ -179,7 +187,7 @@ async fn settle(
             acknowledgement = owner.acknowledgement() => {
                 let calls = turn.acknowledge(acknowledgement?)?;
                 if lost.is_none() {
-                    running.extend(calls.into_iter().map(|c| tools.call(c)));
+                    running.extend(calls.into_iter().map(call));
                 }
             }
             Some((call, outcome)) = running.next() => match outcome {
@@ -195,6 +203,7 @@ async fn settle(
                 }
                 Err(error) => lost = Some(error),
             },
+            Some(step) = steps.recv() => owner.pass_on(step),
         }
     }
 }
@@ -207,6 +216,9 @@ struct ModelStep<'a> {
     owner: &'a mut Owner,
     model: Arc<dyn Model>,
     catalogue: Arc<Catalogue>,
+    /// Deferred tools that the model has found.
+    found: Vec<String>,
+    offer: Offer,
     /// Every call waits for its permit.
     no_early_calls: bool,
     /// It is a turn of a conversation, and no step of a plan.
@@ -255,18 +267,23 @@ impl ModelStep<'_> {
         let ops: Vec<Op> =
             repeated("ops", self.owner.take_ops()).map_err(|error| invalid(&error))?;
         self.replica.take_ops(ops);
+        let found = self.owner.take_found();
+        if !found.is_empty() {
+            self.found.extend(found);
+            self.offer = self.catalogue.offer(&self.found);
+        }
         let (messages, stable) = self.replica.messages()?;
         Ok(ChatRequest {
             messages,
             stable,
-            tools: Arc::clone(&self.catalogue.tools),
+            tools: Arc::clone(&self.offer.tools),
             options: self.options.clone(),
         })
     }
 
     /// A request that is larger than the model's window is not sent.
     fn check_window(&self, request: &ChatRequest) -> Result<(), Failure> {
-        let tokens = self.model.estimate_tokens(&request.messages) + self.catalogue.tokens;
+        let tokens = self.model.estimate_tokens(&request.messages) + self.offer.tokens;
         let window = self.model.describe().window_tokens;
         if tokens <= window {
             return Ok(());

@@ -5,7 +5,7 @@ use cairn_model::OfferedTool;
 use cairn_model::tokens::estimate_tools;
 use cairn_proto::executor::{self, Catalogue as Listed};
 use cairn_rpc::RpcError;
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// So many are kept. There are several where tools come and go, or namespaces have their own.
@@ -15,12 +15,41 @@ const MOST: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Catalogue {
     name: String,
-    /// For the model.
-    pub(crate) tools: Arc<[OfferedTool]>,
+    /// For the model, from the start.
+    tools: Arc<[OfferedTool]>,
+    /// For a model that has found them.
+    deferred: HashMap<String, OfferedTool>,
     /// Names of tools whose calls need not wait until the reply that asks for them is durable.
     pub(crate) early: HashSet<String>,
-    /// What they take of each request, estimated in tokens.
+    /// What those from the start take of each request, estimated in tokens.
+    tokens: u64,
+}
+
+/// What a model is offered: tools, and what they take of each request, estimated in tokens.
+#[derive(Debug, Clone)]
+pub(crate) struct Offer {
+    pub(crate) tools: Arc<[OfferedTool]>,
     pub(crate) tokens: u64,
+}
+
+impl Catalogue {
+    /// The tools from the start, and those found since. Found ones come last, so that prompt caches hit.
+    pub(crate) fn offer(&self, found: &[String]) -> Offer {
+        let found: Vec<_> = found
+            .iter()
+            .filter_map(|name| self.deferred.get(name).cloned())
+            .collect();
+        match found.is_empty() {
+            true => Offer {
+                tools: Arc::clone(&self.tools),
+                tokens: self.tokens,
+            },
+            false => Offer {
+                tokens: self.tokens + estimate_tools(&found),
+                tools: self.tools.iter().cloned().chain(found).collect(),
+            },
+        }
+    }
 }
 
 /// The last catalogues that owners have named.
@@ -40,18 +69,24 @@ impl Catalogues {
     /// Takes the one of that name in.
     pub(crate) fn keep(&self, name: &str, listed: Listed) -> Result<Arc<Catalogue>, RpcError> {
         let is_early = |tool: &&executor::OfferedTool| {
-            Effect::from(tool.effect()) == Effect::Pure && !tool.needs_approval
+            Effect::from(tool.effect()) == Effect::Pure && tool.is_allowed
         };
         let early = listed.tools.iter().filter(is_early);
         let early = early.map(|tool| tool.name.clone()).collect();
-        let tools = listed.tools.into_iter().enumerate();
-        let tools: Vec<_> = tools
-            .map(|(at, tool)| offered_tool(at, tool))
-            .collect::<Result<_, _>>()?;
+        let (mut tools, mut deferred) = (Vec::new(), HashMap::new());
+        for (at, tool) in listed.tools.into_iter().enumerate() {
+            let is_deferred = tool.is_deferred;
+            let tool = offered_tool(at, tool)?;
+            match is_deferred {
+                true => drop(deferred.insert(tool.name.clone(), tool)),
+                false => tools.push(tool),
+            }
+        }
         let catalogue = Arc::new(Catalogue {
             name: name.to_owned(),
             tokens: estimate_tools(&tools),
             tools: tools.into(),
+            deferred,
             early,
         });
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -83,6 +83,7 @@ impl Deltas {
             tool_turn: self.tool_turn,
             offset,
             text,
+            progress: None,
         }
     }
 }

@@ -45,6 +45,8 @@ pub(crate) struct Owner {
     held_until: Option<Instant>,
     /// Changes of the conversation that nobody has taken yet.
     ops: Vec<wire::Op>,
+    /// Tools that the model has found, and nobody has taken yet.
+    found: Vec<String>,
 }
 
 impl Owner {
@@ -61,6 +63,7 @@ impl Owner {
             held_bytes: 0,
             held_until: None,
             ops: Vec::new(),
+            found: Vec::new(),
         };
         (owner, receiver)
     }
@@ -105,6 +108,7 @@ impl Owner {
                 message = self.message() => match message? {
                     Message::Acknowledgement(mut acknowledgement) => {
                         self.ops.append(&mut acknowledgement.ops);
+                        self.found.append(&mut acknowledgement.found_tools);
                         self.acknowledge(&acknowledgement)?;
                         return Ok(acknowledgement);
                     }
@@ -193,6 +197,21 @@ impl Owner {
     /// The changes of the conversation that have come since the last time.
     pub(crate) fn take_ops(&mut self) -> Vec<wire::Op> {
         std::mem::take(&mut self.ops)
+    }
+
+    /// The deferred tools that the model has found since the last time.
+    pub(crate) fn take_found(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.found)
+    }
+
+    /// Passes on how far a call is, if there is room: it may get lost.
+    pub(crate) fn pass_on(&self, progress: wire::CallProgress) {
+        if self.reports.room().is_free() {
+            self.reports.pass_on(wire::TextDelta {
+                progress: Some(progress),
+                ..wire::TextDelta::default()
+            });
+        }
     }
 
     /// Whether all is acknowledged that has to be before the model is asked again.

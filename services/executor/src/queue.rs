@@ -60,6 +60,13 @@ impl Room {
     }
 }
 
+impl Room {
+    /// Whether half of the room is left, so that progress of calls never takes the room of texts.
+    pub(crate) fn is_free(&self) -> bool {
+        self.0.available_permits() > MOST_WAITING / 2
+    }
+}
+
 impl Sender {
     /// Room for the next part.
     pub(crate) fn room(&self) -> Room {
@@ -95,5 +102,6 @@ impl Stream for Receiver {
 }
 
 fn size_of(delta: &TextDelta) -> usize {
-    delta.text.len() + AROUND_TEXT
+    let progress = delta.progress.as_ref();
+    delta.text.len() + progress.map_or(0, |it| it.message.len()) + AROUND_TEXT
 }

@@ -4,12 +4,15 @@ use crate::owner::HOLD;
 use cairn_engine::event::{CallFinished, CallRef, Effect};
 use cairn_engine::key::call_key;
 use cairn_engine::message::ToolCall;
+use cairn_proto::event::{CallProgress, Condition, ToolInput};
 use cairn_proto::executor::{CallResult, PermittedCall};
+use cairn_proto::tools::invoke_tool_response::Message;
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
-use cairn_proto::tools::{InvokeToolRequest, InvokeToolResponse};
+use cairn_proto::tools::{InvokeToolRequest, ToolResult};
 use cairn_rpc::trace::is_recording;
 use cairn_rpc::{Link, Namespace, Principal, RpcError, TraceParent, with_principal};
 use std::time::Duration;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 use tonic::{Code, Request, Status};
 
@@ -25,7 +28,7 @@ const RETRY_DELAYS: [Duration; 3] = [
 const NOT_BEGUN: &str = "NOT_SENT";
 
 /// A call that may be sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Call {
     pub(crate) at: CallRef,
     name: String,
@@ -34,8 +37,12 @@ pub(crate) struct Call {
     key: Option<String>,
     not_after_unix_ms: i64,
     effect: Effect,
-    /// What a person has agreed to; empty if nobody has to.
-    approval: String,
+    /// The tool that was judged; empty for one that every call of is allowed.
+    tool_digest: String,
+    /// The values that were judged, where they differ from what the arguments say.
+    resolved: Vec<Condition>,
+    /// The answer to what the tool asked.
+    input: Option<ToolInput>,
 }
 
 impl Call {
@@ -48,7 +55,9 @@ impl Call {
             key: None,
             not_after_unix_ms: 0,
             effect: Effect::Pure,
-            approval: String::new(),
+            tool_digest: String::new(),
+            resolved: Vec::new(),
+            input: None,
         }
     }
 
@@ -65,7 +74,9 @@ impl Call {
             key: Some(permit.call_key),
             not_after_unix_ms: permit.not_after_unix_ms,
             effect,
-            approval: permit.approval,
+            tool_digest: permit.tool_digest,
+            resolved: permit.resolved,
+            input: permit.input,
         })
     }
 }
@@ -114,28 +125,31 @@ impl Tools {
     ///
     /// # Errors
     /// Unavailable, if nobody knows what became of the call.
-    pub(crate) async fn call(&self, call: Call) -> (CallRef, Result<Ended, RpcError>) {
+    pub(crate) async fn call(
+        &self,
+        call: Call,
+        progress: mpsc::Sender<CallProgress>,
+    ) -> (CallRef, Result<Ended, RpcError>) {
         let (at, effect) = (call.at, call.effect);
         let started = Instant::now();
-        let outcome = self.send(call).await.map(|response| {
+        let outcome = self.send(call, &progress).await.map(|result| {
             let took = started.elapsed();
             Ended {
                 urgent: effect == Effect::Effectful
                     || took > HOLD
-                    || response.reason == CallFinished::NOT_SENT,
-                result: CallResult {
-                    call: Some(at.into()),
-                    output: response.output,
-                    is_error: response.is_error,
-                    reason: response.reason,
-                    duration_ms: millis(took),
-                },
+                    || result.question.is_some()
+                    || result.reason == CallFinished::NOT_SENT,
+                result: reported(at, result, took),
             }
         });
         (at, outcome)
     }
 
-    async fn send(&self, call: Call) -> Result<InvokeToolResponse, RpcError> {
+    async fn send(
+        &self,
+        call: Call,
+        progress: &mpsc::Sender<CallProgress>,
+    ) -> Result<ToolResult, RpcError> {
         let at = call.at;
         let repeatable = matches!(call.effect, Effect::Pure | Effect::Idempotent);
         let message = InvokeToolRequest {
@@ -146,11 +160,13 @@ impl Tools {
             arguments_json: call.arguments,
             session: self.session.clone(),
             not_after_unix_ms: call.not_after_unix_ms,
-            approval: call.approval,
+            tool_digest: call.tool_digest,
+            resolved: call.resolved,
+            input: call.input,
         };
         let mut delays = RETRY_DELAYS.into_iter();
         loop {
-            let status = match self.send_once(message.clone()).await {
+            let status = match self.send_once(at, message.clone(), progress).await {
                 Ok(response) => return Ok(response),
                 Err(status) => status,
             };
@@ -170,7 +186,12 @@ impl Tools {
         }
     }
 
-    async fn send_once(&self, message: InvokeToolRequest) -> Result<InvokeToolResponse, Status> {
+    async fn send_once(
+        &self,
+        at: CallRef,
+        message: InvokeToolRequest,
+        progress: &mpsc::Sender<CallProgress>,
+    ) -> Result<ToolResult, Status> {
         let executor = Principal::service("executor", self.namespace.clone());
         let mut request = with_principal(Request::new(message), &executor);
         request.set_timeout(self.call_limit);
@@ -179,8 +200,50 @@ impl Tools {
         if let Some(trace) = own.flatten().or(self.caller) {
             trace.set_on(&mut request);
         }
-        let response = self.client.clone().invoke_tool(request).await?;
-        Ok(response.into_inner())
+        let answered = async {
+            let mut messages = self.client.clone().invoke_tool(request).await?.into_inner();
+            while let Some(response) = messages.message().await? {
+                match response.message {
+                    Some(Message::Result(result)) => return Ok(result),
+                    // Lost if it comes faster than it is passed on.
+                    Some(Message::Progress(step)) => drop(progress.try_send(CallProgress {
+                        call: Some(at.into()),
+                        progress: step.progress,
+                        total: step.total,
+                        message: step.message,
+                    })),
+                    None => {}
+                }
+            }
+            Err(Status::unavailable(
+                "the tools service ended a call without a result",
+            ))
+        };
+        match tokio::time::timeout(self.call_limit, answered).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Status::deadline_exceeded(
+                "the tools service did not answer in time",
+            )),
+        }
+    }
+}
+
+/// The result for the owner. What the owner is to judge anew has the digest of the tool as it is now.
+fn reported(at: CallRef, result: ToolResult, took: Duration) -> CallResult {
+    let (tool_digest, resolved) = match result.unsent {
+        Some(unsent) => (Some(unsent.tool_digest), unsent.resolved),
+        None => (None, Vec::new()),
+    };
+    CallResult {
+        call: Some(at.into()),
+        output: result.output,
+        is_error: result.is_error,
+        reason: result.reason,
+        duration_ms: millis(took),
+        media: result.media,
+        tool_digest,
+        resolved,
+        question: result.question,
     }
 }
 
@@ -242,12 +305,12 @@ impl Fault {
 }
 
 /// The result of a call that never began: the owner decides whether it is tried again.
-fn not_sent(status: &Status) -> InvokeToolResponse {
+fn not_sent(status: &Status) -> ToolResult {
     error_result(CallFinished::NOT_SENT, "the call was not sent", status)
 }
 
 /// The result of a call that the tools service will never take, or that did no harm if it did.
-fn refused(status: &Status) -> InvokeToolResponse {
+fn refused(status: &Status) -> ToolResult {
     let reason = match status.code() {
         Code::InvalidArgument => "InvalidArguments",
         Code::NotFound => "NotFound",
@@ -257,12 +320,12 @@ fn refused(status: &Status) -> InvokeToolResponse {
     error_result(reason, "the tools service refused the call", status)
 }
 
-fn error_result(reason: &str, what: &str, status: &Status) -> InvokeToolResponse {
-    InvokeToolResponse {
+fn error_result(reason: &str, what: &str, status: &Status) -> ToolResult {
+    ToolResult {
         output: format!("{what}: {}", RpcError::from_status(status)),
         is_error: true,
         reason: reason.to_owned(),
-        duration_ms: 0,
+        ..ToolResult::default()
     }
 }
 

@@ -17,8 +17,8 @@ pub(crate) struct Answer {
     pub(crate) output: String,
     /// The text tells of a failure.
     pub(crate) is_error: bool,
-    /// Nothing was done, so the owner may have the call sent again.
-    pub(crate) not_sent: bool,
+    /// It has not ended, so the owner may have the call sent: nothing was done, or its tool asks a person.
+    pub(crate) is_open: bool,
 }
 
 impl Answer {
@@ -27,7 +27,7 @@ impl Answer {
         Self {
             output: result.output.clone(),
             is_error: result.is_error,
-            not_sent: result.reason == CallFinished::NOT_SENT,
+            is_open: result.reason == CallFinished::NOT_SENT || result.question.is_some(),
         }
     }
 }
@@ -145,7 +145,7 @@ impl Turn {
             let may_be_held = match state {
                 State::Waiting => true,
                 State::Held | State::Running => false,
-                State::Answered(answer) => answer.not_sent,
+                State::Answered(answer) => answer.is_open,
             };
             if may_be_held {
                 *state = State::Held;
@@ -163,7 +163,7 @@ impl Turn {
             let may_start = match &slot.state {
                 State::Waiting | State::Held => true,
                 State::Running => false,
-                State::Answered(answer) => answer.not_sent,
+                State::Answered(answer) => answer.is_open,
             };
             if may_start {
                 slot.state = State::Running;

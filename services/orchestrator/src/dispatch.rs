@@ -4,9 +4,10 @@ mod catalogue;
 mod executors;
 mod queue;
 
-pub(crate) use catalogue::{Catalogue, refresh};
+pub(crate) use catalogue::{Catalogue, answer, matcher, refresh};
 pub(crate) use executors::{Slot, Used};
 
+use cairn_proto::tools::tools_service_client::ToolsServiceClient;
 use cairn_rpc::{Link, Namespace};
 use executors::Executors;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -20,16 +21,18 @@ use tokio_util::task::AbortOnDropHandle;
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
     executors: Executors,
+    tools: Link,
     catalogue: RwLock<Arc<Catalogue>>,
     _following: AbortOnDropHandle<()>,
 }
 
 impl Dispatcher {
-    /// Follows the executors behind a link from now on.
-    pub(crate) fn new(executor: &Link, catalogue: Catalogue) -> Self {
+    /// Follows the executors behind a link from now on. The tools are those behind another.
+    pub(crate) fn new(executor: &Link, tools: &Link, catalogue: Catalogue) -> Self {
         let (executors, following) = Executors::follow(executor);
         Self {
             executors,
+            tools: tools.clone(),
             catalogue: RwLock::new(Arc::new(catalogue)),
             _following: following,
         }
@@ -53,6 +56,11 @@ impl Dispatcher {
     /// The executor has reported that it stops: to lose it is no failure.
     pub(crate) fn is_draining(&self, executor: &str) -> bool {
         self.executors.is_draining(executor)
+    }
+
+    /// The tools service.
+    pub(crate) fn tools(&self) -> ToolsServiceClient<Link> {
+        ToolsServiceClient::new(self.tools.clone())
     }
 
     /// The latest reading of the catalogue.

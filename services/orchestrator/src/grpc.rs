@@ -12,6 +12,7 @@ mod present;
 mod revisions;
 mod start_run;
 mod streams;
+mod tools;
 mod turn_events;
 mod turns;
 mod views;
@@ -23,7 +24,9 @@ use crate::requests::Admission;
 use crate::requests::Requests;
 use crate::requests::{NewSession, create};
 use crate::store::for_session;
-use cairn_engine::command::{CancelRun, CancelTurn, PauseRun, RenameSession, ResumeRun};
+use cairn_engine::command::{
+    CancelRun, CancelTurn, PauseRun, RenameSession, ResumeRun, RevokeApproval,
+};
 use cairn_engine::event::EventKind;
 use cairn_engine::limits::MAX_TITLE;
 use cairn_engine::session::Session;
@@ -91,6 +94,10 @@ requests! {
     CancelTurnRequest(asked) -> CancelTurnResponse {
         command: CancelTurn { number: asked.number, reason: reason(asked.reason)? },
         response: EventKind::QueuedTurnDropped(_) => pb::CancelTurnResponse {},
+    }
+    RevokeApprovalRequest(asked) -> RevokeApprovalResponse {
+        command: RevokeApproval { grant: asked.grant },
+        response: EventKind::ApprovalRevoked(_) => pb::RevokeApprovalResponse {},
     }
     DecideRequest(asked) -> DecideResponse {
         command: decide(asked)?,
@@ -328,6 +335,50 @@ impl OrchestratorService for Orchestrator {
     }
 
     async fn decide(&self, request: Request<pb::DecideRequest>) -> Answer<pb::DecideResponse> {
+        commands::answered(&self.requests, request).await
+    }
+
+    async fn list_tools(
+        &self,
+        request: Request<pb::ListToolsRequest>,
+    ) -> Answer<pb::ListToolsResponse> {
+        tools::list(&self.requests, request).await
+    }
+
+    async fn call_tool(
+        &self,
+        request: Request<pb::CallToolRequest>,
+    ) -> Answer<pb::CallToolResponse> {
+        tools::call(&self.requests, request).await
+    }
+
+    async fn allow_tool(
+        &self,
+        request: Request<pb::AllowToolRequest>,
+    ) -> Answer<pb::AllowToolResponse> {
+        tools::allow(&self.requests, request).await
+    }
+
+    async fn list_rules(
+        &self,
+        request: Request<pb::ListRulesRequest>,
+    ) -> Answer<pb::ListRulesResponse> {
+        tools::rules(&self.requests, request).await
+    }
+
+    async fn list_approvals(
+        &self,
+        request: Request<pb::ListApprovalsRequest>,
+    ) -> Answer<pb::ListApprovalsResponse> {
+        let key = key_of(&request, &request.get_ref().session)?;
+        let session = self.session(&key).await?;
+        Ok(Response::new(tools::approvals(&session)))
+    }
+
+    async fn revoke_approval(
+        &self,
+        request: Request<pb::RevokeApprovalRequest>,
+    ) -> Answer<pb::RevokeApprovalResponse> {
         commands::answered(&self.requests, request).await
     }
 

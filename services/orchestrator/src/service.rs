@@ -115,9 +115,7 @@ pub async fn build(config: Config, links: Links) -> Result<(Public, Running), Rp
     running.claiming.spawn(claim);
     running.background.spawn(renew(sessions.clone(), stop()));
     let dispatch = sessions.deps.dispatch.clone();
-    running
-        .background
-        .spawn(refresh(dispatch, links.tools, stop()));
+    running.background.spawn(refresh(dispatch, stop()));
     Ok((Public::new(sessions), running))
 }
 
@@ -148,7 +146,7 @@ async fn sessions(
     let deps = Deps {
         config,
         store,
-        dispatch: Arc::new(Dispatcher::new(&links.executor, catalogue)),
+        dispatch: Arc::new(Dispatcher::new(&links.executor, &links.tools, catalogue)),
         planner: PlannerServiceClient::new(links.planner.clone()),
         last_acknowledged: LastAcknowledged::default(),
     };

@@ -22,6 +22,7 @@ pub use write::write_output;
 use crate::config::Limits;
 use crate::error::ToolError;
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
+use cairn_engine::rules::{Matcher, MatcherKind};
 use root::Roots;
 use serde_json::Value;
 use std::io;
@@ -69,6 +70,13 @@ impl Folders {
             effect,
             time_limit: Duration::from_millis(self.limits.file_time_ms),
             output_limit: self.limits.output_bytes,
+            matchers: vec![Matcher {
+                name: "path".to_owned(),
+                kind: MatcherKind::Path,
+                argument: "path".to_owned(),
+                // A file must be named; a folder need not be.
+                default: Some(".".to_owned()),
+            }],
             ..ToolSpec::new(name, description, parameters)
         }
     }

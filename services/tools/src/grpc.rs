@@ -49,7 +49,11 @@ impl ToolsService for Grpc {
             Err(_) => self.invoker.tools(),
         };
         let permissions = self.invoker.permissions();
-        Ok(Response::new(list::answer(&tools, permissions, self.offered)))
+        Ok(Response::new(list::answer(
+            &tools,
+            permissions,
+            self.offered,
+        )))
     }
 
     async fn invoke_tool(
@@ -84,9 +88,9 @@ impl ToolsService for Grpc {
         });
         match allowed? {
             Some(digest) => Ok(Response::new(proto::AllowToolResponse { digest })),
-            None => {
-                Err(RpcError::not_found("server or tool", &name).reason("NO_TOOL").into())
-            }
+            None => Err(RpcError::not_found("server or tool", &name)
+                .reason("NO_TOOL")
+                .into()),
         }
     }
 }

@@ -4,8 +4,8 @@ use crate::error::ToolError;
 use crate::gate::{Gate, Permit};
 use crate::permission::Permissions;
 use crate::registry::{Entry, Snapshot, ToolRegistry, unknown};
-use crate::source::AllowError;
 use crate::schema;
+use crate::source::AllowError;
 use crate::text;
 use crate::tool::{Call, Effect, Input, Output, Progress, Rejudge, Slot, Tool, ToolSpec};
 use cairn_engine::rules::{Condition, Value, Values, values};
@@ -24,6 +24,8 @@ use tracing::{Instrument, Span};
 /// How long a stopped tool may take to give the answer that it already has.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
+/// How long a call waits for a server that is being started.
+const STARTING: Duration = Duration::from_secs(5);
 /// Most bytes of media that a result carries.
 const MEDIA_LIMIT: usize = 4 << 20;
 /// Most bytes of arguments or results that one span carries.
@@ -168,7 +170,14 @@ impl Invoker {
     }
 
     async fn checked(&self, request: Request) -> Outcome {
-        let (entry, arguments) = match self.check(&request) {
+        let mut checked = self.check(&request);
+        if matches!(checked, Err(ToolError::Unreachable(_))) {
+            // Its server may just be starting.
+            let found = self.registry.found(&request.name);
+            _ = tokio::time::timeout(STARTING, found).await;
+            checked = self.check(&request);
+        }
+        let (entry, arguments) = match checked {
             Ok(checked) => checked,
             Err(error) => return not_begun(error),
         };

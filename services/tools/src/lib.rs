@@ -50,5 +50,6 @@ pub use source::{AllowError, FixedSource, Listed, Listing, SourceState, ToolSour
 pub use store_time::MemoryTime;
 pub use supervisor::Supervisor;
 pub use tool::{
-    Call, Effect, Input, InputRequired, Media, Output, Progress, ProgressStep, Rejudge, Slot, Tool, ToolSpec,
+    Call, Effect, Input, InputRequired, Media, Output, Progress, ProgressStep, Rejudge, Slot, Tool,
+    ToolSpec,
 };

@@ -34,10 +34,11 @@ impl Entry {
         if !is_name(&spec.name) {
             return Err(RegisterError::Name(spec.name.clone()));
         }
-        let schema = Schema::compile(&spec.parameters).map_err(|problem| RegisterError::Schema {
-            tool: spec.name.clone(),
-            problem,
-        })?;
+        let schema =
+            Schema::compile(&spec.parameters).map_err(|problem| RegisterError::Schema {
+                tool: spec.name.clone(),
+                problem,
+            })?;
         Ok(Self {
             digest: spec.digest(),
             schema: Arc::new(schema),
@@ -189,6 +190,13 @@ impl ToolRegistry {
         }
     }
 
+    /// Waits until there is a tool of that name.
+    pub(crate) async fn found(&self, name: &str) {
+        let mut now = self.now.clone();
+        // Nothing is found any more once it ends.
+        _ = now.wait_for(|snapshot| snapshot.find(name).is_some()).await;
+    }
+
     /// Why the tool of that name is not here, if a source that it would belong to is out of reach.
     pub(crate) fn missing(&self, name: &str) -> Option<String> {
         let owner = self.sources.iter().find(|source| source.owns(name))?;
@@ -196,9 +204,10 @@ impl ToolRegistry {
         match &listing.state {
             SourceState::Ready => None,
             SourceState::Starting => Some(format!("server '{}' is being started", owner.name())),
-            SourceState::NotAllowed(why) | SourceState::Unreachable(why) => {
-                Some(format!("server '{}' cannot be reached: {why}", owner.name()))
-            }
+            SourceState::NotAllowed(why) | SourceState::Unreachable(why) => Some(format!(
+                "server '{}' cannot be reached: {why}",
+                owner.name()
+            )),
         }
     }
 

@@ -168,7 +168,10 @@ fn assemble(
     } = folders;
     let file_tools = files::tools(&workspace, &output, &config.show, private, &config.limits);
     let file_tools = file_tools.map_err(|source| workspace_error(config, source))?;
-    let built_in: Vec<_> = file_tools.into_iter().chain(tools.iter().cloned()).collect();
+    let built_in: Vec<_> = file_tools
+        .into_iter()
+        .chain(tools.iter().cloned())
+        .collect();
     let program = |command: &CommandConfig| -> Arc<dyn Tool> {
         Arc::new(CommandTool::new(command.clone(), &workspace, programs))
     };

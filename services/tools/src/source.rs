@@ -99,7 +99,9 @@ impl fmt::Debug for Listing {
 
 impl fmt::Debug for Listed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Listed").field(&self.tool.spec().name).finish()
+        f.debug_tuple("Listed")
+            .field(&self.tool.spec().name)
+            .finish()
     }
 }
 

@@ -42,12 +42,18 @@ pub fn check(requests: &str) -> Result<(), String> {
     parse(requests).map(|_| ())
 }
 
-/// The question in words, and the answers to choose from.
+/// The question of a tool in words, and the answers to choose from.
 pub fn describe(tool: &str, requests: &str) -> (String, Vec<String>) {
+    let (text, choices) = question(requests);
+    (format!("tool '{tool}' asks:{text}"), choices)
+}
+
+/// The same without the tool, which begins with a space.
+pub fn question(requests: &str) -> (String, Vec<String>) {
     let Ok(requests) = parse(requests) else {
-        return (format!("tool '{tool}' asks what cannot be shown"), Vec::new());
+        return (" something that cannot be shown".to_owned(), Vec::new());
     };
-    let mut text = format!("tool '{tool}' asks:");
+    let mut text = String::new();
     let several = requests.len() > 1;
     for request in &requests {
         let key = match several {
@@ -93,7 +99,12 @@ pub fn responses(requests: &str, settlement: &Settlement) -> Result<String, Stri
                     json!({"action": "accept", "content": content})
                 }
             },
-            other => return Err(format!("a question of a tool does not take {}", other.verb())),
+            other => {
+                return Err(format!(
+                    "a question of a tool does not take {}",
+                    other.verb()
+                ));
+            }
         };
         responses.insert(request.key.clone(), response);
     }
@@ -103,7 +114,9 @@ pub fn responses(requests: &str, settlement: &Settlement) -> Result<String, Stri
 fn parse(requests: &str) -> Result<Vec<Request>, String> {
     if requests.len() > MAX_INPUT_REQUEST {
         let bytes = requests.len();
-        return Err(format!("its question has {bytes} bytes; at most {MAX_INPUT_REQUEST} are allowed"));
+        return Err(format!(
+            "its question has {bytes} bytes; at most {MAX_INPUT_REQUEST} are allowed"
+        ));
     }
     let Ok(Value::Object(requests)) = serde_json::from_str(requests) else {
         return Err("its question is no JSON object".to_owned());
@@ -111,7 +124,9 @@ fn parse(requests: &str) -> Result<Vec<Request>, String> {
     if requests.is_empty() {
         return Err("its question is empty".to_owned());
     }
-    let parsed = requests.into_iter().map(|(key, request)| Request::parse(key, &request));
+    let parsed = requests
+        .into_iter()
+        .map(|(key, request)| Request::parse(key, &request));
     parsed.collect()
 }
 
@@ -120,7 +135,9 @@ impl Request {
         let method = request["method"].as_str().unwrap_or_default();
         if method != "elicitation/create" {
             let method = method.escape_debug();
-            return Err(format!("'{method}' is not asked of people; elicitation/create is"));
+            return Err(format!(
+                "'{method}' is not asked of people; elicitation/create is"
+            ));
         }
         let params = &request["params"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -130,15 +147,18 @@ impl Request {
             None => Vec::new(),
         };
         let properties = schema["properties"].as_object();
-        let fields = properties.into_iter().flatten().map(|(name, schema)| Field {
-            is_required: required.contains(&name.as_str()),
-            kind: Kind::of(schema),
-            description: match text(&schema["description"]) {
-                description if description.is_empty() => text(&schema["title"]),
-                description => description,
-            },
-            name: name.clone(),
-        });
+        let fields = properties
+            .into_iter()
+            .flatten()
+            .map(|(name, schema)| Field {
+                is_required: required.contains(&name.as_str()),
+                kind: Kind::of(schema),
+                description: match text(&schema["description"]) {
+                    description if description.is_empty() => text(&schema["title"]),
+                    description => description,
+                },
+                name: name.clone(),
+            });
         Ok(Self {
             key,
             message: text(&params["message"]),
@@ -175,7 +195,10 @@ impl Request {
             let Some(field) = self.fields.iter().find(|field| field.name == *name) else {
                 let names: Vec<_> = self.fields.iter().map(|it| it.name.as_str()).collect();
                 let name = name.escape_debug();
-                return Err(format!("'{name}' is not asked for; allowed are {}", names.join(", ")));
+                return Err(format!(
+                    "'{name}' is not asked for; allowed are {}",
+                    names.join(", ")
+                ));
             };
             if !field.kind.takes(value) {
                 return Err(format!("'{name}' must be {}", field.kind.allowed()));
@@ -183,7 +206,11 @@ impl Request {
         }
         let is_missing = |field: &&Field| field.is_required && !given.contains_key(&field.name);
         match self.fields.iter().find(is_missing) {
-            Some(field) => Err(format!("'{}' is missing: {}", field.name, field.kind.allowed())),
+            Some(field) => Err(format!(
+                "'{}' is missing: {}",
+                field.name,
+                field.kind.allowed()
+            )),
             None => Ok(Value::Object(given)),
         }
     }
@@ -307,9 +334,18 @@ mod tests {
         for (text, problem) in [
             (r#"{"size": 3}"#, "'name' is missing: a text"),
             (r#"{"name": 3}"#, "'name' must be a text"),
-            (r#"{"name": "x", "size": 1.5}"#, "'size' must be a whole number"),
-            (r#"{"name": "x", "colour": "green"}"#, "'colour' must be one of red, blue"),
-            (r#"{"name": "x", "other": 1}"#, "'other' is not asked for; allowed are name, size, colour"),
+            (
+                r#"{"name": "x", "size": 1.5}"#,
+                "'size' must be a whole number",
+            ),
+            (
+                r#"{"name": "x", "colour": "green"}"#,
+                "'colour' must be one of red, blue",
+            ),
+            (
+                r#"{"name": "x", "other": 1}"#,
+                "'other' is not asked for; allowed are name, size, colour",
+            ),
         ] {
             assert_eq!(answer(FORM, text), Err(problem.to_owned()), "{text}");
         }

@@ -155,7 +155,10 @@ impl Rules {
 
     /// What they say of one call of `tool`. `default` holds where no rule matches.
     pub fn judge(&self, tool: &str, values: &Values, agent: &str, default: Answer) -> Verdict<'_> {
-        let strictest = self.0.iter().filter(|it| it.is_for(tool, agent) && it.matches(values));
+        let strictest = self
+            .0
+            .iter()
+            .filter(|it| it.is_for(tool, agent) && it.matches(values));
         let strictest = strictest.reduce(|a, b| match b.rule.answer > a.rule.answer {
             true => b,
             false => a,
@@ -174,6 +177,20 @@ impl Rules {
             .any(|it| it.when.is_empty() && it.rule.answer == Answer::Allow);
         (default == Answer::Allow || is_allowed)
             && of_tool.all(|it| it.rule.answer == Answer::Allow)
+    }
+
+    /// Every call of `tool` waits for a person, whatever its arguments are.
+    pub fn always_ask(&self, tool: &str, agent: &str, default: Answer) -> bool {
+        let mut of_tool = self.of(tool, agent);
+        let is_asked = self
+            .of(tool, agent)
+            .any(|it| it.when.is_empty() && it.rule.answer == Answer::Ask);
+        // A rule with conditions that allows leaves some calls to it, unless another one asks in any case.
+        let may_allow = self
+            .of(tool, agent)
+            .any(|it| it.rule.answer == Answer::Allow);
+        (is_asked || (default == Answer::Ask && !may_allow))
+            && of_tool.all(|it| it.rule.answer != Answer::Deny)
     }
 
     /// No call of `tool` is made, whatever its arguments are.

@@ -3,6 +3,7 @@
 mod brief;
 mod context;
 mod runs;
+mod tools;
 mod words;
 
 pub use words::{failure_text, step_facts, step_name, used_up, waits_for};
@@ -139,7 +140,9 @@ impl Narrator {
             | Kind::CallFinished(_)
             | Kind::CallInDoubt(_)
             | Kind::CallSettled(_)
+            | Kind::CallRejudged(_)
             | Kind::ApprovalRequested(_)
+            | Kind::InputRequested(_)
             | Kind::QuestionAsked(_) => self.call_line(kind),
             Kind::Decided(e) => self.decided_line(e),
             of_session => session_line(of_session),
@@ -280,6 +283,8 @@ impl Narrator {
                 let text = "needs a person's approval".to_owned();
                 (Mark::Asks, e.call.as_ref(), text)
             }
+            Kind::CallRejudged(e) => (Mark::Plain, e.call.as_ref(), tools::rejudged(e)),
+            Kind::InputRequested(e) => (Mark::Asks, e.call.as_ref(), tools::asks(e)),
             Kind::QuestionAsked(e) => {
                 let text = format!("asks{}", after_colon(&e.question));
                 (Mark::Asks, e.call.as_ref(), text)
@@ -352,6 +357,9 @@ fn session_line(kind: &Kind) -> EventLine {
         Kind::MemoryCleared(_) => "memory: cleared".to_owned(),
         Kind::ForkedFrom(e) => forked(e),
         Kind::StoredApart(e) => format!("an event of {} bytes, kept apart", e.size),
+        Kind::ApprovalGranted(e) => tools::granted(e),
+        Kind::ApprovalRevoked(e) => format!("approval {} revoked", e.grant),
+        Kind::ToolsFound(e) => tools::found(e),
         other => event_by_name(other),
     };
     line(Mark::Plain, text)

@@ -14,6 +14,8 @@ use tonic::{Request, Response};
 /// Most bytes of a reason or of a result that a person gives.
 const MAX_REASON: usize = 1024;
 const MAX_OUTPUT: usize = 48 * 1024;
+/// Most patterns of an approval of further calls.
+const MAX_CONDITIONS: usize = 16;
 
 /// A request that becomes a command.
 pub(super) trait CommandRequest: Sized {
@@ -141,6 +143,13 @@ pub(super) fn decide(asked: pb::DecideRequest) -> Result<Decide, RpcError> {
         Settlement::Deny { reason } => check_text("settlement.deny.reason", reason, MAX_OUTPUT)?,
         Settlement::Answer { text } => {
             check_required_text("settlement.answer.text", text, MAX_OUTPUT)?;
+        }
+        Settlement::ApproveAlways { when } => {
+            let fits = when.len() <= MAX_CONDITIONS;
+            let problem =
+                || RpcError::invalid("settlement.approve_always.when", "has too many patterns");
+            fits.then_some(())
+                .ok_or_else(|| problem().allowed(format!("at most {MAX_CONDITIONS}")))?;
         }
         Settlement::Retry | Settlement::Approve => {}
     }

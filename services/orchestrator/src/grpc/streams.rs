@@ -190,6 +190,10 @@ impl Replies {
     }
 
     fn awaits(&self, delta: &TextDelta) -> bool {
+        // A call runs after the reply that asks for it.
+        if delta.progress.is_some() {
+            return true;
+        }
         let at = delta.attempt.unwrap_or_default();
         let known = self.0.get(&(at.run, at.step));
         known.is_none_or(|known| *known < (at.attempt, delta.tool_turn))

@@ -24,6 +24,7 @@ pub(super) fn attempt_start(
         tool_turns: attempt.tool_turns,
         newest_op: attempt.newest_op(),
         context_version: context_version(session, name),
+        found: attempt.found_tools.len(),
         ..ExecutorView::default()
     };
     let (mut open, mut held, mut results) = (Vec::new(), Vec::new(), Vec::new());
@@ -66,6 +67,7 @@ pub(super) fn attempt_start(
         start.catalogue.clone_from(&catalogue.name);
         let returns_calls = turn.is_some() && run.limits.max_tool_turns == 0;
         start.no_early_calls = returns_calls || counts_calls(session, name);
+        start.found_tools.clone_from(&attempt.found_tools);
         start.options = turn.map(|turn| turn.options.clone().into());
     }
     Some((start, view))
@@ -90,6 +92,7 @@ pub(super) fn news_for_executor(
             newest_op: view.newest_op,
             context_version: view.context_version,
             catalogue: std::mem::take(&mut view.catalogue),
+            found: view.found,
             ..ExecutorView::default()
         };
     }
@@ -97,11 +100,14 @@ pub(super) fn news_for_executor(
     let news = attempt.waiting_ops.iter().skip(known as usize);
     ack.ops = news.cloned().map(Into::into).collect();
     view.newest_op = attempt.newest_op();
+    let found = attempt.found_tools.iter().skip(view.found);
+    ack.found_tools = found.cloned().collect();
+    view.found = attempt.found_tools.len();
     for (call_name, call) in attempt.last_calls(name) {
         let index = call_name.index;
         match result_of(call_name, call) {
             Some(result) => {
-                if view.results.insert(index) && call.effect == Effect::State {
+                if view.results.insert(index) {
                     ack.results.push(result);
                 }
             }
@@ -138,7 +144,7 @@ fn result_of(name: CallRef, call: &Call) -> Option<CallResult> {
             output: output.clone(),
             is_error: *is_error,
             reason: reason.clone(),
-            duration_ms: 0,
+            ..CallResult::default()
         }),
         _ => None,
     }
@@ -153,10 +159,11 @@ fn may_be_sent(call: &Call) -> bool {
     )
 }
 
-fn times_intended(call: &Call) -> u32 {
+/// Grows each time that the call may be sent once more.
+fn times_intended(call: &Call) -> (u32, u32) {
     match call.status {
-        CallStatus::Intended { times, .. } => times,
-        _ => 0,
+        CallStatus::Intended { times, .. } => (call.renewals, times),
+        _ => (call.renewals, 0),
     }
 }
 
@@ -179,6 +186,8 @@ fn permitted(
         call_key: session.call_key(key.namespace.as_str(), &key.id, name),
         not_after_unix_ms: not_after,
         effect: wire::Effect::from(call.effect).into(),
-        approval: call.approval.clone().unwrap_or_default(),
+        tool_digest: call.tool_digest.clone(),
+        resolved: call.resolved.iter().cloned().map(Into::into).collect(),
+        input: call.input.clone().map(Into::into),
     }
 }

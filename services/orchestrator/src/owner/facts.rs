@@ -24,6 +24,7 @@ pub(crate) fn facts<'a>(
         not_after,
         tools: &catalogue.facts,
         offered,
+        rules: &catalogue.rules,
         environment: &deps.config.environment,
         limits: deps.config.limits,
         starts: starts && deps.config.runs_steps(),

@@ -9,8 +9,8 @@ use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::limits::{LARGEST_REPLY, MAX_CALLS};
 use cairn_engine::message::Usage;
 use cairn_engine::outstanding::Work;
-use cairn_proto::convert::ConvertError;
-use cairn_proto::executor::RunStepResponse;
+use cairn_proto::convert::{ConvertError, Reported};
+use cairn_proto::executor::{CallResult, RunStepResponse};
 use cairn_proto::planner::MakePlanResponse;
 use cairn_rpc::{ErrorKind, Link, RpcError};
 use std::fmt::Display;
@@ -94,6 +94,7 @@ impl Owner {
             return;
         }
         self.reported.insert(attempt, report.number);
+        self.note_results(attempt, &report);
         match read_report(attempt, report) {
             Ok(read) => inputs.extend(read),
             Err(error) => {
@@ -101,6 +102,20 @@ impl Owner {
                 inputs.push(self.lost(attempt, &error));
             }
         }
+    }
+
+    /// The executor knows the results that it reports, so it is not sent them.
+    fn note_results(&mut self, attempt: AttemptRef, report: &RunStepResponse) {
+        let active = self.active.get_mut(&Work::RunStep(attempt));
+        let Some(executor) = active.and_then(|active| active.executor.as_mut()) else {
+            return;
+        };
+        let is_end = |result: &&CallResult| {
+            result.question.is_none() && result.reason != CallFinished::NOT_SENT
+        };
+        let ended = report.results.iter().filter(is_end);
+        let ended = ended.filter_map(|result| result.call.map(|call| call.index));
+        executor.view.results.extend(ended);
     }
 
     pub(super) fn broken(
@@ -203,6 +218,7 @@ fn failed(attempt: AttemptRef, kind: FailureKind, reason: &str, message: String)
     Input::Report {
         attempt,
         results: Vec::new(),
+        unfinished: Vec::new(),
         reply: None,
         failure: Some(Failure::new(kind, reason, message)),
     }
@@ -211,8 +227,13 @@ fn failed(attempt: AttemptRef, kind: FailureKind, reason: &str, message: String)
 /// A report in the words of the engine. One with a reply that no journal takes is two: the reply
 /// without its content, so that it is paid for, and the failure.
 fn read_report(attempt: AttemptRef, report: RunStepResponse) -> Result<Vec<Input>, ConvertError> {
-    let results = report.results.into_iter().map(CallFinished::try_from);
-    let results = results.collect::<Result<_, _>>()?;
+    let (mut results, mut unfinished) = (Vec::new(), Vec::new());
+    for result in report.results {
+        match Reported::try_from(result)? {
+            Reported::Finished(result) => results.push(result),
+            Reported::Unfinished(call) => unfinished.push(call),
+        }
+    }
     let mut reply = report.reply.map(Reply::try_from).transpose()?;
     let mut then = None;
     if let Some(reply) = reply.as_mut()
@@ -226,6 +247,7 @@ fn read_report(attempt: AttemptRef, report: RunStepResponse) -> Result<Vec<Input
     let first = Input::Report {
         attempt,
         results,
+        unfinished,
         reply,
         failure: report.failure.map(Failure::from),
     };

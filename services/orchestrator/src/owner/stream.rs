@@ -1,13 +1,13 @@
 //! The stream of an attempt, between its owner and its executor.
 
 use super::Message;
-use crate::dispatch::{Catalogue, Used};
+use crate::dispatch::{Catalogue, Dispatcher, Used};
 use crate::key::SessionKey;
 use crate::store::Store;
 use cairn_engine::event::AttemptRef;
 use cairn_proto::event::TextDelta;
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
-use cairn_proto::executor::{RunStepRequest, RunStepResponse};
+use cairn_proto::executor::{CallResult, RunStepRequest, RunStepResponse};
 use futures::channel::mpsc::UnboundedSender;
 use futures::stream::{self, StreamExt as _};
 use std::sync::Arc;
@@ -43,6 +43,7 @@ pub(super) struct Reports {
     pub(super) stream: u64,
     /// Publishes parts of replies, once there is one.
     pub(super) publisher: Option<mpsc::Sender<TextDelta>>,
+    pub(super) dispatch: Arc<Dispatcher>,
 }
 
 impl Reports {
@@ -70,6 +71,11 @@ impl Reports {
                 }
             };
             if let Some(report) = self.take_aside(report) {
+                // What is judged anew is judged by the tools as they are.
+                let is_anew = |result: &CallResult| result.tool_digest.is_some();
+                if report.results.iter().any(is_anew) {
+                    self.dispatch.read_again().await;
+                }
                 let message = Message::Report {
                     attempt: self.attempt,
                     stream: self.stream,

@@ -55,10 +55,12 @@ pub(super) struct ExecutorView {
     pub(super) context_version: u64,
     /// Replies up to the one that the rest is about.
     pub(super) tool_turns: u32,
-    /// Calls that it may send: index, how often intended.
-    pub(super) permitted: HashSet<(u32, u32)>,
+    /// Calls that it may send: index, how often they were renewed and intended.
+    pub(super) permitted: HashSet<(u32, (u32, u32))>,
     /// Calls whose results it has: index.
     pub(super) results: HashSet<u32>,
+    /// Tools that it knows to be found.
+    pub(super) found: usize,
 }
 
 impl Active {
@@ -225,6 +227,9 @@ impl Owner {
         let catalogue = self.deps.dispatch.catalogue();
         match self.session.turn(attempt) {
             None => catalogue,
+            Some(turn) if turn.options.tools.is_none() => {
+                catalogue.of_turns(|tool| self.session.offers(attempt, tool))
+            }
             Some(_) => Arc::new(catalogue.only(|tool| self.session.offers(attempt, tool))),
         }
     }
@@ -256,6 +261,7 @@ impl Owner {
             view,
         };
         let (store, key) = (self.deps.store.clone(), self.key.clone());
+        let dispatch = self.deps.dispatch.clone();
         let stream = self.next_stream;
         let reports = async move {
             match slot.run_step(requests).await {
@@ -270,6 +276,7 @@ impl Owner {
                         attempt,
                         stream,
                         publisher: None,
+                        dispatch,
                     };
                     reports.messages().left_stream()
                 }

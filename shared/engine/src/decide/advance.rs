@@ -101,7 +101,9 @@ impl Decision<'_> {
             known.map_or(Effect::Pure, |tool| tool.effect)
         };
         let tool_effect = tool.as_ref().map(effect);
-        let known = tool.as_ref().and_then(|name| self.facts.tool(attempt, name));
+        let known = tool
+            .as_ref()
+            .and_then(|name| self.facts.tool(attempt, name));
         let tool_digest = known.map_or_else(String::new, |tool| tool.digest.clone());
         let planned = self.session.run(run).filter(|run| run.turn.is_none());
         let context = match tool_effect {

@@ -58,9 +58,8 @@ impl Decision<'_> {
             .judge(tool_name, &values, DEFAULT_AGENT, tool.default);
         let grants = &self.session.grants;
         let is_granted = |call: &Call| {
-            let covers = |grant: &Grant| {
-                grant.covers(tool_name, &call.tool_digest, DEFAULT_AGENT, &values)
-            };
+            let covers =
+                |grant: &Grant| grant.covers(tool_name, &call.tool_digest, DEFAULT_AGENT, &values);
             grants.iter().any(covers)
         };
         let digest = approval_digest(tool_name, &call.tool_digest, arguments);
@@ -94,7 +93,10 @@ impl Decision<'_> {
         let Some(call) = self.session.call(name) else {
             return Ok(());
         };
-        if !matches!(call.status.phase(), CallPhase::Requested | CallPhase::Intended) {
+        if !matches!(
+            call.status.phase(),
+            CallPhase::Requested | CallPhase::Intended
+        ) {
             return Ok(());
         }
         match unfinished {

@@ -69,7 +69,10 @@ impl Decision<'_> {
     ) -> Applied {
         for call in unfinished {
             let name = call.call();
-            let sent = self.session.call(name).filter(|call| call.effect != Effect::State);
+            let sent = self
+                .session
+                .call(name)
+                .filter(|call| call.effect != Effect::State);
             if name.attempt != attempt || sent.is_none() || reply.is_some() {
                 let what = format_args!("a call of the executor that is {name:?}");
                 return Err(IllegalTransition::missing(what));

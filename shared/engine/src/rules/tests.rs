@@ -133,28 +133,84 @@ fn the_strictest_matching_rule_answers_and_the_default_only_without_one() {
         // rules, default, agent, [docs/a.md, docs/../secret, docs/%2e%2e/secret]
         (vec![], Allow, "default", [Allow, Allow, Allow]),
         (vec![], Ask, "default", [Ask, Ask, Ask]),
-        (vec![rule("fs__*", &[], None, Allow)], Ask, "default", [Allow, Allow, Allow]),
-        (vec![rule("fs__*", &[], None, Deny)], Allow, "default", [Deny, Deny, Deny]),
-        (vec![rule("other__*", &[], None, Deny)], Allow, "default", [Allow, Allow, Allow]),
-        (vec![rule("fs__*", &when, None, Allow)], Ask, "default", [Allow, Ask, Ask]),
-        (vec![rule("fs__*", &when, None, Deny)], Allow, "default", [Deny, Allow, Deny]),
-        (vec![rule("fs__*", &when, None, Ask)], Allow, "default", [Ask, Allow, Ask]),
         (
-            vec![rule("*", &[], None, Allow), rule("fs__*", &when, None, Deny)],
+            vec![rule("fs__*", &[], None, Allow)],
+            Ask,
+            "default",
+            [Allow, Allow, Allow],
+        ),
+        (
+            vec![rule("fs__*", &[], None, Deny)],
+            Allow,
+            "default",
+            [Deny, Deny, Deny],
+        ),
+        (
+            vec![rule("other__*", &[], None, Deny)],
+            Allow,
+            "default",
+            [Allow, Allow, Allow],
+        ),
+        (
+            vec![rule("fs__*", &when, None, Allow)],
+            Ask,
+            "default",
+            [Allow, Ask, Ask],
+        ),
+        (
+            vec![rule("fs__*", &when, None, Deny)],
+            Allow,
+            "default",
+            [Deny, Allow, Deny],
+        ),
+        (
+            vec![rule("fs__*", &when, None, Ask)],
+            Allow,
+            "default",
+            [Ask, Allow, Ask],
+        ),
+        (
+            vec![
+                rule("*", &[], None, Allow),
+                rule("fs__*", &when, None, Deny),
+            ],
             Ask,
             "default",
             [Deny, Allow, Deny],
         ),
         (
-            vec![rule("*", &[], None, Ask), rule("fs__write", &when, None, Allow)],
+            vec![
+                rule("*", &[], None, Ask),
+                rule("fs__write", &when, None, Allow),
+            ],
             Allow,
             "default",
             [Ask, Ask, Ask],
         ),
-        (vec![rule("*", &[], Some("writer"), Deny)], Allow, "default", [Allow, Allow, Allow]),
-        (vec![rule("*", &[], Some("writer"), Deny)], Allow, "writer", [Deny, Deny, Deny]),
-        (vec![rule("*", &[], Some("writer"), Allow)], Ask, "stranger", [Ask, Ask, Ask]),
-        (vec![rule("*", &[("host", "*")], None, Deny)], Allow, "default", [Allow, Allow, Allow]),
+        (
+            vec![rule("*", &[], Some("writer"), Deny)],
+            Allow,
+            "default",
+            [Allow, Allow, Allow],
+        ),
+        (
+            vec![rule("*", &[], Some("writer"), Deny)],
+            Allow,
+            "writer",
+            [Deny, Deny, Deny],
+        ),
+        (
+            vec![rule("*", &[], Some("writer"), Allow)],
+            Ask,
+            "stranger",
+            [Ask, Ask, Ask],
+        ),
+        (
+            vec![rule("*", &[("host", "*")], None, Deny)],
+            Allow,
+            "default",
+            [Allow, Allow, Allow],
+        ),
     ];
     for (rules, default, agent, expected) in table {
         let shown: Vec<_> = rules.iter().map(Rule::to_line).collect();
@@ -164,7 +220,10 @@ fn the_strictest_matching_rule_answers_and_the_default_only_without_one() {
             rules.judge("fs__write", &values, agent, default).answer
         };
         let answers = [docs, out, odd].map(judge);
-        assert_eq!(answers, expected, "{shown:?}, default {default:?}, agent {agent}");
+        assert_eq!(
+            answers, expected,
+            "{shown:?}, default {default:?}, agent {agent}"
+        );
     }
 }
 

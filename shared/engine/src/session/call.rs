@@ -173,7 +173,10 @@ impl Call {
                         self.approval = Some(std::mem::take(digest));
                         self.enter(CallStatus::Requested)
                     }
-                    (Ask::Input { question }, Settlement::Answer { .. } | Settlement::Deny { .. }) => {
+                    (
+                        Ask::Input { question },
+                        Settlement::Answer { .. } | Settlement::Deny { .. },
+                    ) => {
                         let responses = elicitation::responses(&question.requests, settlement)
                             .map_err(|what| IllegalTransition::Malformed { what })?;
                         let state = question.state.take();

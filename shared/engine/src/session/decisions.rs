@@ -48,7 +48,10 @@ impl PastDecision {
             E::PlanProposed(e) => (e.run, 0, format!("proposed plan {}", e.proposal)),
             E::PlanApplied(e) => (e.run, 0, format!("put revision {} into force", e.revision)),
             E::ApprovalGranted(e) => {
-                let what = format!("approved further calls of {} (approval {})", e.tool, e.grant);
+                let what = format!(
+                    "approved further calls of {} (approval {})",
+                    e.tool, e.grant
+                );
                 (0, 0, what)
             }
             E::ApprovalRevoked(e) => (0, 0, format!("revoked approval {}", e.grant)),

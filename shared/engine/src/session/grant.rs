@@ -44,8 +44,11 @@ impl Grant {
             Some(Value::Known(value)) => pattern_matches(&condition.pattern, value),
             Some(Value::Unclear) | None => false,
         };
-        (self.tool.as_str(), self.tool_digest.as_str(), self.agent.as_str())
-            == (tool, tool_digest, agent)
+        (
+            self.tool.as_str(),
+            self.tool_digest.as_str(),
+            self.agent.as_str(),
+        ) == (tool, tool_digest, agent)
             && self.when.iter().all(matches)
     }
 }
@@ -54,7 +57,11 @@ impl Apply for ApprovalGranted {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
         if self.grant != session.grants_given + 1 {
             let what = format_args!("approval {}", self.grant);
-            return Err(IllegalTransition::not_allowed(what, session.grants_given, "next"));
+            return Err(IllegalTransition::not_allowed(
+                what,
+                session.grants_given,
+                "next",
+            ));
         }
         session.grants_given = self.grant;
         session.grants.push(Grant {

@@ -7,8 +7,8 @@ use crate::executor as wire;
 use cairn_engine::command::{ApprovalRevoked, RevokeApproval};
 use cairn_engine::decide::Unfinished;
 use cairn_engine::event::{
-    ApprovalGranted, CallFinished, CallMedia, CallRejudged, InputRequested, ToolInput, ToolQuestion,
-    ToolsFound,
+    ApprovalGranted, CallFinished, CallMedia, CallRejudged, InputRequested, ToolInput,
+    ToolQuestion, ToolsFound,
 };
 use cairn_engine::rules::Condition;
 

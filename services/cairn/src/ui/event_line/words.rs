@@ -167,6 +167,12 @@ pub(super) fn settlement_text(settlement: Option<&wire::Settlement>) -> String {
         Some(Outcome::Skip(skip)) => format!("skip{}", after_colon(&skip.reason)),
         Some(Outcome::Fail(fail)) => format!("fail{}", after_colon(&fail.reason)),
         Some(Outcome::Approve(_)) => "approve".to_owned(),
+        Some(Outcome::ApproveAlways(always)) => {
+            format!(
+                "approve for the rest of the session{}",
+                super::tools::conditions(&always.when)
+            )
+        }
         Some(Outcome::Deny(deny)) => format!("deny{}", after_colon(&deny.reason)),
         Some(Outcome::Answer(answer)) => format!("answer{}", after_colon(&answer.text)),
     }

@@ -22,9 +22,9 @@ pub(super) const TOOL: StateTool = StateTool {
         if found.is_empty() {
             return Ok(Some("no further tool fits; try other words".to_owned()));
         }
-        let lines = found.iter().map(|(name, about, parameters)| {
-            format!("{name}: {about}\n  arguments: {parameters}")
-        });
+        let lines = found
+            .iter()
+            .map(|(name, about, parameters)| format!("{name}: {about}\n  arguments: {parameters}"));
         let text = lines.collect::<Vec<_>>().join("\n");
         let tools = found.into_iter().map(|(name, ..)| name).collect();
         decision.emit(ToolsFound {
@@ -43,11 +43,7 @@ struct Arguments {
 
 impl Decision<'_> {
     /// The tools that fit best: name, description, schema of the arguments.
-    fn find_tools(
-        &self,
-        attempt: AttemptRef,
-        query: &str,
-    ) -> Vec<(String, String, String)> {
+    fn find_tools(&self, attempt: AttemptRef, query: &str) -> Vec<(String, String, String)> {
         let query = words(query);
         let further = self.facts.tools.iter();
         let further = further.filter(|(name, _)| self.session.offers(attempt, name));
@@ -68,7 +64,8 @@ impl Decision<'_> {
 fn score(query: &[String], name: &str, about: &str) -> usize {
     let (name, about) = (words(name), words(about));
     let counted = query.iter().map(|word| {
-        let fits = |other: &String| other == word || (word.len() > 3 && other.starts_with(word.as_str()));
+        let fits =
+            |other: &String| other == word || (word.len() > 3 && other.starts_with(word.as_str()));
         3 * usize::from(name.iter().any(fits)) + usize::from(about.iter().any(fits))
     });
     counted.sum()
@@ -97,6 +94,9 @@ mod tests {
                 > score("create issue", "jira__add", "Creates an issue.")
         );
         assert_eq!(score("weather", "github__create_issue", "Opens one."), 0);
-        assert!(score("issue", "a__b", "Lists issues.") > 0, "beginnings of words count");
+        assert!(
+            score("issue", "a__b", "Lists issues.") > 0,
+            "beginnings of words count"
+        );
     }
 }

@@ -1,0 +1,48 @@
+//! Lines about what tools came to, and what people approved.
+
+use super::words::PIECE;
+use cairn_engine::elicitation::question;
+use cairn_proto::event as wire;
+use cairn_rpc::text::clip;
+
+/// ` where path = docs/**`; nothing for none.
+pub(super) fn conditions(when: &[wire::Condition]) -> String {
+    let parts: Vec<_> = when
+        .iter()
+        .map(|it| format!("{} = {}", clip(&it.name, PIECE), clip(&it.pattern, PIECE)))
+        .collect();
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!(" where {}", parts.join(", ")),
+    }
+}
+
+/// Why a call was not sent.
+pub(super) fn rejudged(event: &wire::CallRejudged) -> String {
+    let what = match event.resolved.is_empty() {
+        true => "its tool has changed".to_owned(),
+        false => format!("it goes elsewhere{}", conditions(&event.resolved)),
+    };
+    format!("was not sent, as {what}; it is judged again")
+}
+
+/// What a tool asks, in the words of its server.
+pub(super) fn asks(event: &wire::InputRequested) -> String {
+    let requests = event.question.as_ref().map(|it| it.requests_json.as_str());
+    let (question, _) = question(requests.unwrap_or_default());
+    format!("asks a person: {}", clip(question.trim(), PIECE))
+}
+
+/// What a person approved for the rest of the session.
+pub(super) fn granted(event: &wire::ApprovalGranted) -> String {
+    let (tool, when) = (clip(&event.tool, PIECE), conditions(&event.when));
+    format!(
+        "approval {}: further calls of {tool}{when} need no word",
+        event.grant
+    )
+}
+
+/// Tools that the model has found.
+pub(super) fn found(event: &wire::ToolsFound) -> String {
+    format!("tools found: {}", clip(&event.tools.join(", "), PIECE))
+}
