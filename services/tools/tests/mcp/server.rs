@@ -18,7 +18,7 @@ const MODE: &str = "MCP_MODE";
 const LOG: &str = "MCP_LOG";
 
 /// Arguments that make the test binary such a server.
-pub(crate) const ARGS: [&str; 3] = ["--exact", "mcp_server::serve", "--nocapture"];
+pub(crate) const ARGS: [&str; 3] = ["--exact", "server::serve", "--nocapture"];
 
 #[test]
 fn serve() {
