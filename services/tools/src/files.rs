@@ -166,6 +166,8 @@ mod tests {
         let (slots, running) = (Arc::new(Semaphore::new(1)), TaskTracker::new());
         let permit = slots.clone().acquire_owned().await.unwrap();
         let call = Call {
+            input: Default::default(),
+            progress: Default::default(),
             key: String::new(),
             session: String::new(),
             arguments: Value::Null,

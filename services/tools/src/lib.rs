@@ -44,7 +44,7 @@ pub use files::write_output;
 pub use gate::{BoxError, Gate, Permit, StoreClock, StoreTime};
 pub use invoke::{Invoker, Outcome, Request};
 pub use permission::Permissions;
-pub use registry::{Snapshot, ToolRegistry};
+pub use registry::{Entry, Snapshot, ToolRegistry};
 pub use service::{Deps, Programs, Tools, build, check};
 pub use source::{AllowError, FixedSource, Listed, Listing, SourceState, ToolSource};
 pub use store_time::MemoryTime;

@@ -127,7 +127,7 @@ impl Snapshot {
     }
 
     /// The tools in the order of their names, the same every time.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.entries.values()
     }
 }

@@ -148,6 +148,12 @@ impl Rules {
         compiled.collect::<Result<_, _>>().map(Self)
     }
 
+    /// No rules: every tool has its default.
+    pub fn none() -> &'static Self {
+        static NONE: Rules = Rules(Vec::new());
+        &NONE
+    }
+
     /// The rules as they were written.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.0.iter().map(|compiled| &compiled.rule)

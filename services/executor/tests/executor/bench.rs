@@ -8,11 +8,14 @@ use cairn_model::{
 };
 use cairn_proto::executor::AttemptStart;
 use cairn_proto::executor::executor_service_client::ExecutorServiceClient;
+use cairn_proto::tools::invoke_tool_response::Message as ToolMessage;
 use cairn_proto::tools::tools_service_server::{ToolsService, ToolsServiceServer};
 use cairn_proto::tools::{
-    InvokeToolRequest, InvokeToolResponse, ListToolsRequest, ListToolsResponse,
+    AllowToolRequest, AllowToolResponse, InvokeToolRequest, InvokeToolResponse, ListToolsRequest,
+    ListToolsResponse, ToolResult,
 };
 use cairn_rpc::{Exposure, Link, Principal, ServerBuilder, principal};
+use futures::StreamExt as _;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -153,18 +156,18 @@ fn begun(
 pub(crate) struct Called {
     pub(crate) request: InvokeToolRequest,
     pub(crate) principal: Principal,
-    answer: oneshot::Sender<Result<InvokeToolResponse, Status>>,
+    answer: oneshot::Sender<Result<ToolResult, Status>>,
 }
 
 impl Called {
     pub(crate) fn output(self, output: &str) {
-        self.answer(Ok(InvokeToolResponse {
+        self.answer(Ok(ToolResult {
             output: output.to_owned(),
-            ..InvokeToolResponse::default()
+            ..ToolResult::default()
         }));
     }
 
-    pub(crate) fn answer(self, answer: Result<InvokeToolResponse, Status>) {
+    pub(crate) fn answer(self, answer: Result<ToolResult, Status>) {
         self.answer
             .send(answer)
             .expect("the executor waits for the call");
@@ -184,6 +187,8 @@ struct PlayedTools(mpsc::UnboundedSender<Called>);
 
 #[tonic::async_trait]
 impl ToolsService for PlayedTools {
+    type InvokeToolStream = BoxStream<'static, Result<InvokeToolResponse, Status>>;
+
     async fn list_tools(
         &self,
         _request: Request<ListToolsRequest>,
@@ -194,7 +199,7 @@ impl ToolsService for PlayedTools {
     async fn invoke_tool(
         &self,
         request: Request<InvokeToolRequest>,
-    ) -> Result<Response<InvokeToolResponse>, Status> {
+    ) -> Result<Response<Self::InvokeToolStream>, Status> {
         let principal = principal(&request)?.clone();
         let (answer, wait) = oneshot::channel();
         let request = request.into_inner();
@@ -204,7 +209,18 @@ impl ToolsService for PlayedTools {
             answer,
         };
         self.0.send(called).expect("the test listens");
-        wait.await.expect("the test answers").map(Response::new)
+        let answered = wait.await.expect("the test answers")?;
+        let message = Ok(InvokeToolResponse {
+            message: Some(ToolMessage::Result(answered)),
+        });
+        Ok(Response::new(futures::stream::iter([message]).boxed()))
+    }
+
+    async fn allow_tool(
+        &self,
+        _request: Request<AllowToolRequest>,
+    ) -> Result<Response<AllowToolResponse>, Status> {
+        Err(Status::unimplemented("the executor allows no tools"))
     }
 }
 

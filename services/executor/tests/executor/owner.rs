@@ -157,7 +157,8 @@ pub(crate) fn permit(at: CallRef, name: &str, arguments: &str, effect: Effect) -
         not_after_unix_ms: 9_000,
         effect: effect.into(),
         call: Some(at),
-        approval: String::new(),
+        tool_digest: "the tool".to_owned(),
+        ..PermittedCall::default()
     }
 }
 
@@ -176,7 +177,8 @@ pub(crate) fn catalogue() -> Catalogue {
         description: format!("the tool {name}"),
         parameters_json: r#"{"type":"object"}"#.to_owned(),
         effect: effect.into(),
-        needs_approval: name == "peek",
+        is_allowed: name != "peek",
+        ..OfferedTool::default()
     };
     Catalogue {
         tools: vec![

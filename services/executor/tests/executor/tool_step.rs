@@ -6,7 +6,7 @@ use cairn_executor::Config;
 use cairn_model::ModelRegistry;
 use cairn_proto::event::Effect;
 use cairn_proto::executor::AttemptStart;
-use cairn_proto::tools::InvokeToolResponse;
+use cairn_proto::tools::ToolResult;
 use cairn_rpc::{Address, ErrorKind, Link, Principal, RequireToken, RpcError};
 use std::time::Duration;
 use tonic::{Code, Status};
@@ -41,11 +41,12 @@ async fn the_call_is_made_once_and_its_result_is_report_1() {
         let called = bench.called().await;
         check_request(&called);
         tokio::time::advance(Duration::from_millis(7)).await;
-        called.answer(Ok(InvokeToolResponse {
+        called.answer(Ok(ToolResult {
             output: "failed".to_owned(),
             is_error: true,
             reason: "Timeout".to_owned(),
             duration_ms: 5,
+            ..ToolResult::default()
         }));
         let report = owner.report().await;
         assert_eq!(report.number, 1);
@@ -223,11 +224,11 @@ async fn a_repeatable_call_that_is_refused_has_an_error_as_its_result() {
 async fn a_call_that_was_not_sent_is_made_when_it_is_permitted_anew() {
     let mut bench = Bench::new().await;
     let mut owner = bench.start(tool_step(Effect::Effectful)).await;
-    bench.called().await.answer(Ok(InvokeToolResponse {
+    bench.called().await.answer(Ok(ToolResult {
         output: "too late".to_owned(),
         is_error: true,
         reason: "NotSent".to_owned(),
-        duration_ms: 0,
+        ..ToolResult::default()
     }));
     assert_eq!(owner.report().await.results[0].reason, "NotSent");
     let anew = permit(call_ref(0, 0), "send", r#"{"to":"x"}"#, Effect::Effectful);

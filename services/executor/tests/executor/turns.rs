@@ -365,10 +365,10 @@ async fn a_pure_call_that_is_not_free_waits_for_its_permit() {
         let calls = tokio::time::timeout(Duration::from_secs(5), bench.called()).await;
         assert!(calls.is_err(), "{held} began before it was permitted");
         let mut permitted = permit(call_ref(0, 0), held, "{}", Effect::Pure);
-        permitted.approval = "the digest".to_owned();
+        permitted.tool_digest = "the digest".to_owned();
         owner.ack_with(1, vec![permitted], Vec::new());
         let called = bench.called().await;
-        assert_eq!(called.request.approval, "the digest");
+        assert_eq!(called.request.tool_digest, "the digest");
         called.output("seen");
         bench.asked().await;
     }

@@ -63,6 +63,7 @@ fn call(attempt: AttemptRef, tool_turn: u32, index: u32) -> CallRef {
 
 fn result(call: CallRef, output: &str) -> CallFinished {
     CallFinished {
+        media: Default::default(),
         call,
         output: output.to_owned(),
         is_error: false,
@@ -87,6 +88,7 @@ fn report(
             arguments: (*arguments).to_owned(),
         });
     Input::Report {
+        unfinished: Default::default(),
         attempt,
         results,
         reply: Some(Reply {
@@ -117,6 +119,7 @@ pub(crate) fn varied() -> Vec<Line> {
     vec![
         start(vec![step("call", Some("pure")), step("think", None)]).into(),
         Input::Report {
+            unfinished: Default::default(),
             attempt: tool,
             results: vec![result(call(tool, 0, 0), "by a tool step")],
             reply: None,

@@ -1,9 +1,7 @@
 //! Which tools there are, and what is said of those that are not.
 
 use crate::support::{FixedTime, World, counting};
-use cairn_tools::{
-    BuildError, Config, Deps, Effect, RegisterError, ToolError, ToolRegistry, build,
-};
+use cairn_tools::{BuildError, Config, Deps, Effect, RegisterError, Tool, build, check};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,13 +35,8 @@ async fn denied_tools_are_neither_listed_nor_run() {
         config.allow = Some(["first", "second"].map(str::to_owned).to_vec());
         config.deny = vec!["second".to_owned()];
     });
-    let listed: Vec<&str> = world
-        .tools
-        .invoker()
-        .list()
-        .map(|spec| spec.name.as_str())
-        .collect();
-    assert_eq!(listed, ["first"]);
+    let listed = world.listed().into_iter().map(|spec| spec.name);
+    assert_eq!(listed.collect::<Vec<_>>(), ["first"]);
     world.text("first", json!({})).await;
     for (name, list) in [("second", "deny-list"), ("read_file", "allow-list")] {
         let error = world.error(name, json!({})).await;
@@ -134,28 +127,29 @@ async fn folders_that_cannot_be_are_refused() {
 #[tokio::test]
 async fn names_are_taken_once() {
     let tool = |name: &str| counting(name, Effect::Pure).0;
-    let mut registry = ToolRegistry::new();
-    registry.register(tool("b")).unwrap();
-    registry.register(tool("a")).unwrap();
-    assert_eq!(
-        registry.register(tool("a")),
-        Err(RegisterError::Duplicate("a".to_owned()))
-    );
-    for bad in ["", "a b", "a.b", "ä", &"a".repeat(65)] {
-        assert_eq!(
-            registry.register(tool(bad)),
-            Err(RegisterError::Name(bad.to_owned()))
-        );
+    let with = |tools: Vec<Arc<dyn Tool>>| check(&Config::default(), &tools);
+    for taken in ["a", "read_file"] {
+        let Err(BuildError::Register(error)) = with(vec![tool("a"), tool(taken)]) else {
+            panic!("'{taken}' is taken");
+        };
+        assert_eq!(error, RegisterError::Duplicate(taken.to_owned()));
     }
-    let names: Vec<&str> = registry.list().map(|spec| spec.name.as_str()).collect();
-    assert_eq!(names, ["a", "b"]);
-    assert_eq!(registry.get("a").unwrap().spec().name, "a");
-    let Err(ToolError::NotFound(message)) = registry.get("c") else {
-        panic!("found");
-    };
-    assert_eq!(message, "there is no tool 'c'; tools: a, b");
-    let Err(ToolError::NotFound(message)) = ToolRegistry::new().get("c").map(|_| ()) else {
-        panic!("found");
-    };
-    assert_eq!(message, "there is no tool 'c'; there are no tools at all");
+    for bad in ["", "a b", "a.b", "ä", &"a".repeat(65)] {
+        let Err(BuildError::Register(error)) = with(vec![tool(bad)]) else {
+            panic!("'{bad}' is no name");
+        };
+        assert_eq!(error, RegisterError::Name(bad.to_owned()));
+    }
+    let world = World::with(|config, deps| {
+        deps.tools = vec![tool("b"), tool("a")];
+        config.allow = Some(["a", "b"].map(str::to_owned).to_vec());
+    });
+    let error = world.error("c", json!({})).await;
+    assert_eq!(error.message(), "there is no tool 'c'; tools: a, b");
+    let world = World::with(|config, _| config.allow = Some(Vec::new()));
+    let error = world.error("c", json!({})).await;
+    assert_eq!(
+        error.message(),
+        "there is no tool 'c'; there are no tools at all"
+    );
 }

@@ -263,10 +263,9 @@ async fn an_effectful_program_is_finished_when_its_caller_goes() {
 async fn programs_are_not_in_process() {
     let world = world(vec![script("program", "true")]);
     let in_process: Vec<(String, bool)> = world
-        .tools
-        .invoker()
-        .list()
-        .map(|spec| (spec.name.clone(), spec.in_process))
+        .listed()
+        .into_iter()
+        .map(|spec| (spec.name, spec.in_process))
         .collect();
     let expected = [
         ("list_files", true),

@@ -1,13 +1,17 @@
 //! The service over a local link.
 
-use crate::support::{Custom, NOW, World};
-use cairn_engine::key::approval_digest;
+use crate::support::{Custom, NOW, World, counting};
+use async_trait::async_trait;
+use cairn_engine::rules::{Answer, Matcher, MatcherKind, Rule, Value, Values};
 use cairn_proto::event::Effect as ProtoEffect;
+use cairn_proto::tools::invoke_tool_response::Message;
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
-use cairn_proto::tools::{InvokeToolRequest, InvokeToolResponse, ListToolsRequest};
-use cairn_rpc::{Exposure, Link, ServerBuilder};
-use cairn_tools::{Effect, Output};
-use serde_json::Value;
+use cairn_proto::tools::{InvokeToolRequest, ListToolsRequest, RuleAnswer, ToolResult};
+use cairn_rpc::{Exposure, Link, RpcError, ServerBuilder};
+use cairn_tools::{Call, Effect, Output, ProgressStep, Tool, ToolError, ToolSpec};
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 async fn client(world: &World) -> ToolsServiceClient<Link> {
     let builder = world.tools.register(ServerBuilder::new(Exposure::Internal));
@@ -25,6 +29,18 @@ fn world() -> World {
     })
 }
 
+/// The result of a call; it is the last message.
+async fn invoke(client: &mut ToolsServiceClient<Link>, request: InvokeToolRequest) -> ToolResult {
+    let mut messages = client.invoke_tool(request).await.unwrap().into_inner();
+    while let Some(response) = messages.message().await.unwrap() {
+        if let Some(Message::Result(result)) = response.message {
+            assert!(messages.message().await.unwrap().is_none());
+            return result;
+        }
+    }
+    panic!("a call without a result");
+}
+
 fn call(name: &str, arguments: &str) -> InvokeToolRequest {
     InvokeToolRequest {
         name: name.to_owned(),
@@ -32,7 +48,7 @@ fn call(name: &str, arguments: &str) -> InvokeToolRequest {
         call_key: "cafe".to_owned(),
         session: "s-1".to_owned(),
         not_after_unix_ms: i64::try_from(NOW).unwrap() + 3_600_000,
-        approval: String::new(),
+        ..InvokeToolRequest::default()
     }
 }
 
@@ -41,7 +57,7 @@ async fn the_catalogue_is_sorted_and_complete() {
     let world = world();
     let response = client(&world)
         .await
-        .list_tools(ListToolsRequest {})
+        .list_tools(ListToolsRequest::default())
         .await
         .unwrap();
     let tools = response.into_inner().tools;
@@ -61,7 +77,7 @@ async fn the_catalogue_is_sorted_and_complete() {
         ]
     );
     for tool in &tools {
-        let schema: Value = serde_json::from_str(&tool.parameters_json).unwrap();
+        let schema: serde_json::Value = serde_json::from_str(&tool.parameters_json).unwrap();
         assert_eq!(schema["type"], "object");
         assert!(!tool.description.is_empty() && tool.time_limit_ms > 0 && tool.in_process);
     }
@@ -72,15 +88,11 @@ async fn a_call_and_its_result_go_through() {
     let world = world();
     world.put("a.md", "one\n");
     let mut client = client(&world).await;
-    let response = client
-        .invoke_tool(call("effect", "{}"))
-        .await
-        .unwrap()
-        .into_inner();
+    let response = invoke(&mut client, call("effect", "{}")).await;
     assert_eq!(response.output, "cafe s-1");
     assert!(!response.is_error && response.reason.is_empty());
     let request = call("read_file", r#"{"path": "a.md"}"#);
-    let response = client.invoke_tool(request).await.unwrap().into_inner();
+    let response = invoke(&mut client, request).await;
     assert_eq!(response.output, "a.md lines 1-1 of 1\n1\tone");
 }
 
@@ -114,7 +126,7 @@ async fn everything_that_goes_wrong_is_a_result() {
     ];
     cases.extend(unset.into_iter().map(|request| (request, "NotSent")));
     for (request, reason) in cases {
-        let response: InvokeToolResponse = client.invoke_tool(request).await.unwrap().into_inner();
+        let response = invoke(&mut client, request).await;
         assert!(response.is_error);
         assert_eq!(response.reason, reason, "{}", response.output);
         assert!(
@@ -126,30 +138,139 @@ async fn everything_that_goes_wrong_is_a_result() {
 }
 
 #[tokio::test]
-async fn a_tool_that_needs_approval_says_so_and_takes_what_was_approved_only() {
+async fn only_the_tool_that_was_judged_is_called() {
+    let (pay, paid) = counting("pay", Effect::Pure);
+    let digest = pay.spec().digest();
     let world = World::with(|config, deps| {
         config.ask = vec!["pay".to_owned()];
-        deps.tools = vec![Custom::tool("pay", Effect::Pure, |_| async {
-            Ok(Output::text("paid"))
+        deps.tools = vec![pay];
+    });
+    let mut client = client(&world).await;
+    let listed = client
+        .list_tools(ListToolsRequest::default())
+        .await
+        .unwrap();
+    let listed = listed.into_inner();
+    let ask = RuleAnswer::Ask;
+    let asking = listed.rules.iter().filter(|rule| rule.answer() == ask);
+    let asking: Vec<&str> = asking.map(|rule| rule.tool.as_str()).collect();
+    assert_eq!(asking, ["pay"]);
+    let shown = listed.tools.iter().find(|tool| tool.name == "pay");
+    assert_eq!(shown.map(|tool| &tool.digest), Some(&digest));
+    let of = |tool_digest: &str| InvokeToolRequest {
+        tool_digest: tool_digest.to_owned(),
+        ..call("pay", "{}")
+    };
+    let other = invoke(&mut client, of("another")).await;
+    assert_eq!(other.reason, "NotSent");
+    assert_eq!(
+        other.unsent.map(|unsent| unsent.tool_digest),
+        Some(digest.clone())
+    );
+    assert_eq!(paid.load(Ordering::SeqCst), 0, "nothing was done");
+    assert!(!invoke(&mut client, of(&digest)).await.is_error);
+    assert_eq!(paid.load(Ordering::SeqCst), 1);
+}
+
+/// A tool whose path is a link somewhere else.
+struct Linked(ToolSpec);
+
+#[async_trait]
+impl Tool for Linked {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn resolve(&self, mut said: Values) -> Values {
+        said.insert("path".to_owned(), Value::Known("secret/a".to_owned()));
+        said
+    }
+
+    async fn call(&self, _: &Call) -> Result<Output, ToolError> {
+        Ok(Output::text("read"))
+    }
+}
+
+#[tokio::test]
+async fn a_link_is_judged_by_where_it_leads() {
+    let deny = Rule {
+        tool: "linked".to_owned(),
+        when: [("path".to_owned(), "denied/**".to_owned())].into(),
+        agent: None,
+        answer: Answer::Deny,
+    };
+    let spec = ToolSpec {
+        matchers: vec![Matcher {
+            name: "path".to_owned(),
+            kind: MatcherKind::Path,
+            argument: "path".to_owned(),
+            default: None,
+        }],
+        effect: Effect::Pure,
+        ..ToolSpec::new("linked", "test", json!({"type": "object"}))
+    };
+    let world = World::with(|config, deps| {
+        config.rules = vec![deny];
+        deps.tools = vec![Arc::new(Linked(spec))];
+    });
+    let mut client = client(&world).await;
+    let asked = call("linked", r#"{"path": "docs/a"}"#);
+    let first = invoke(&mut client, asked.clone()).await;
+    let resolved = first.unsent.expect("it leads elsewhere").resolved;
+    let shown: Vec<_> = resolved
+        .iter()
+        .map(|it| (&*it.name, &*it.pattern))
+        .collect();
+    assert_eq!(shown, [("path", "secret/a")]);
+    let judged = InvokeToolRequest { resolved, ..asked };
+    assert_eq!(invoke(&mut client, judged).await.output, "read");
+}
+
+#[tokio::test]
+async fn progress_comes_before_the_result() {
+    let world = World::with(|_, deps| {
+        deps.tools = vec![Custom::tool("slow", Effect::Pure, |call| async move {
+            for progress in [1.0, 2.0] {
+                call.progress.report(ProgressStep {
+                    progress,
+                    total: 2.0,
+                    message: "step".to_owned(),
+                });
+            }
+            Ok(Output::text("done"))
         })];
     });
     let mut client = client(&world).await;
-    let listed = client.list_tools(ListToolsRequest {}).await.unwrap();
-    let listed = listed.into_inner().tools;
-    let asking = listed.iter().filter(|tool| tool.needs_approval);
-    let asking: Vec<&str> = asking.map(|tool| tool.name.as_str()).collect();
-    assert_eq!(asking, ["pay"]);
-    let approval = approval_digest("pay", "{}");
-    for (arguments, approval, reason) in [
-        ("{}", String::new(), "Denied"),
-        ("{ }", approval.clone(), "Denied"),
-        ("{}", approval, ""),
-    ] {
-        let request = InvokeToolRequest {
-            approval,
-            ..call("pay", arguments)
-        };
-        let response = client.invoke_tool(request).await.unwrap().into_inner();
-        assert_eq!(response.reason, reason, "{}", response.output);
+    let mut messages = client
+        .invoke_tool(call("slow", "{}"))
+        .await
+        .unwrap()
+        .into_inner();
+    let mut seen = Vec::new();
+    while let Some(response) = messages.message().await.unwrap() {
+        seen.push(match response.message {
+            Some(Message::Progress(step)) => format!("{} of {}", step.progress, step.total),
+            Some(Message::Result(result)) => result.output,
+            None => "nothing".to_owned(),
+        });
     }
+    assert_eq!(seen, ["1 of 2", "2 of 2", "done"]);
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_knows_the_end_of_is_an_error() {
+    let world = World::with(|_, deps| {
+        deps.tools = vec![Custom::tool("lost", Effect::Effectful, |_| async {
+            Err(ToolError::Unknown("its server is gone".to_owned()))
+        })];
+    });
+    let mut client = client(&world).await;
+    let mut messages = client
+        .invoke_tool(call("lost", "{}"))
+        .await
+        .unwrap()
+        .into_inner();
+    let status = messages.message().await.unwrap_err();
+    let error = RpcError::from_status(&status);
+    assert_eq!(error.reason_name(), "CALL_LOST");
 }

@@ -64,6 +64,15 @@ impl World {
         put(&self.path(below), content);
     }
 
+    /// The tools that may be called, in order.
+    pub(crate) fn listed(&self) -> Vec<ToolSpec> {
+        let invoker = self.tools.invoker();
+        let may_be = |spec: &&ToolSpec| invoker.permissions().allows(&spec.name);
+        let tools = invoker.tools();
+        let specs = tools.iter().map(|entry| entry.spec());
+        specs.filter(may_be).cloned().collect()
+    }
+
     pub(crate) async fn call(&self, name: &str, arguments: Value) -> Outcome {
         self.tools
             .invoker()
@@ -101,8 +110,7 @@ pub(crate) fn request(name: &str, arguments: &str) -> Request {
         session: "s-1".to_owned(),
         // Far ahead: the real clock continues after the one reading of the store's.
         not_after: Some(NOW + 3_600_000),
-        approval: String::new(),
-        trace: None,
+        ..Request::default()
     }
 }
 

@@ -50,7 +50,7 @@ mod tests {
 
     fn renamed(title: &str) -> (Session, Vec<Event>) {
         let tools = ToolList::new();
-        let facts = Facts {
+        let facts = Facts { rules: crate::rules::Rules::none(),
             environment: "",
             now: 1,
             not_after: 1,

@@ -60,6 +60,7 @@ impl Sent {
     fn decide(&mut self, input: Input) -> Vec<Event> {
         let tools = ToolList::new();
         let facts = Facts {
+            rules: crate::rules::Rules::none(),
             environment: "",
             now: 1,
             not_after: 1,

@@ -206,6 +206,7 @@ mod tests {
         let mut session = Session::default();
         session.apply(7, &event).expect("it fits");
         let facts = Facts {
+            rules: crate::rules::Rules::none(),
             environment: "",
             now: 1,
             not_after: 1,

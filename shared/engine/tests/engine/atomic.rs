@@ -57,6 +57,7 @@ fn report(world: &World, seed: &Seed) -> Option<Input> {
     });
     let failure = || Failure::new(FailureKind::Llm, "Refused", "no");
     Some(Input::Report {
+        unfinished: Default::default(),
         attempt,
         results: results.collect(),
         reply,

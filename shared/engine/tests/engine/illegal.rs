@@ -52,6 +52,7 @@ fn completed(attempt: AttemptRef) -> EventKind {
 
 fn started(attempt: AttemptRef) -> EventKind {
     EventKind::StepStarted(event::StepStarted {
+        tool_digest: Default::default(),
         context: String::new(),
         attempt,
         tool_effect: None,
@@ -143,6 +144,7 @@ fn a_step_starts_with_the_next_attempt_and_as_what_it_is() {
     assert_eq!(
         last.kind,
         EventKind::StepStarted(event::StepStarted {
+            tool_digest: Default::default(),
             context: String::new(),
             attempt: attempt(3, 1),
             tool_effect: Some(Effect::Pure)
@@ -150,6 +152,7 @@ fn a_step_starts_with_the_next_attempt_and_as_what_it_is() {
     );
     let session = fold(&journal);
     let wrong_attempt = EventKind::StepStarted(event::StepStarted {
+        tool_digest: Default::default(),
         context: String::new(),
         attempt: attempt(3, 2),
         tool_effect: Some(Effect::Pure),
@@ -161,6 +164,7 @@ fn a_step_starts_with_the_next_attempt_and_as_what_it_is() {
     let mut first = journal;
     first.truncate(4);
     let of_a_tool = EventKind::StepStarted(event::StepStarted {
+        tool_digest: Default::default(),
         context: String::new(),
         attempt: attempt(1, 1),
         tool_effect: Some(Effect::Pure),
@@ -268,6 +272,7 @@ fn an_effectful_call_may_be_refused_before_it_is_intended() {
         unreachable!("a result");
     };
     let report = Input::Report {
+        unfinished: Default::default(),
         attempt: attempt(1, 1),
         results: vec![sent],
         reply: None,

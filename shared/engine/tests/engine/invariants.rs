@@ -90,6 +90,7 @@ fn check_moves(session: &Session, work: &[Work]) {
 fn check_sleeps(session: &Session) {
     let tools = World::new().tools;
     let facts = Facts {
+        rules: cairn_engine::rules::Rules::none(),
         environment: "",
         now: session.updated_at,
         not_after: session.updated_at + 1,

@@ -27,7 +27,7 @@ fn a_tool_that_changes_keeps_its_effect_in_attempts_under_way() {
     let mut world = world();
     let harmless = ToolFacts {
         effect: Effect::Pure,
-        ..world.tools["send"]
+        ..world.tools["send"].clone()
     };
     world.tools.insert("send".to_owned(), harmless);
     world.reply(1, "", &[send()]);
@@ -39,7 +39,7 @@ fn a_tool_that_changes_keeps_its_effect_in_attempts_under_way() {
 #[test]
 fn a_tool_that_came_later_is_not_offered_to_attempts_under_way() {
     let mut world = world();
-    let late = world.tools["look"];
+    let late = world.tools["look"].clone();
     world.tools.insert("late".to_owned(), late);
     world.reply(1, "", &[tool_call("late", &json!({}))]);
     let CallStatus::Finished { output, reason, .. } = status(&world) else {

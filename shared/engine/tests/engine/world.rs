@@ -14,6 +14,7 @@ use cairn_engine::failure::Failure;
 use cairn_engine::message::ToolCall;
 use cairn_engine::outstanding::Work;
 use cairn_engine::plan::PlanDraft;
+use cairn_engine::rules::Answer;
 use cairn_engine::session::{Call, CallStatus, Run, Session, StepNo, StepStatus};
 use cairn_engine::transitions::IllegalTransition;
 use std::collections::BTreeMap;
@@ -52,10 +53,11 @@ impl World {
             effect,
             time_limit_ms: TIME_LIMIT,
             in_process,
-            needs_approval: false,
+            default: Answer::Allow,
+            ..ToolFacts::default()
         };
         let asking = |effect| ToolFacts {
-            needs_approval: true,
+            default: Answer::Ask,
             ..tool(effect, true)
         };
         let tools = [
@@ -111,6 +113,7 @@ impl World {
 
     pub(crate) fn try_decide(&mut self, input: Input) -> Result<Vec<Event>, IllegalTransition> {
         let facts = Facts {
+            rules: cairn_engine::rules::Rules::none(),
             environment: "",
             now: self.now,
             not_after: self.now + LEASE,
@@ -195,6 +198,7 @@ impl World {
         results: Vec<CallFinished>,
     ) -> Vec<Event> {
         self.decide(Input::Report {
+            unfinished: Default::default(),
             attempt: self.attempt(step),
             results,
             reply: None,
@@ -204,6 +208,7 @@ impl World {
 
     pub(crate) fn fail(&mut self, step: impl Into<StepNo>, failure: Failure) -> Vec<Event> {
         self.decide(Input::Report {
+            unfinished: Default::default(),
             attempt: self.attempt(step),
             results: Vec::new(),
             reply: None,

@@ -49,7 +49,7 @@ impl From<ToolInput> for proto::ToolInput {
 }
 
 /// What an executor reports of one call.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Reported {
     /// It has ended.
     Finished(CallFinished),

@@ -91,7 +91,11 @@ fn authentication(authentication: i32) -> Result<i32, ConvertError> {
 
 fn effect(effect: i32) -> Result<i32, ConvertError> {
     let call = Some(proto::ToolCall::default());
-    let engine = RequestedCall::try_from(proto::RequestedCall { call, effect })?;
+    let engine = RequestedCall::try_from(proto::RequestedCall {
+        tool_digest: Default::default(),
+        call,
+        effect,
+    })?;
     Ok(proto::RequestedCall::from(engine).effect)
 }
 
@@ -144,6 +148,7 @@ fn failure_kind(kind: i32) -> Result<i32, ConvertError> {
 fn tool_effect(tool_effect: i32) -> Option<Effect> {
     let attempt = Some(proto::AttemptRef::default());
     let kind = Kind::StepStarted(proto::StepStarted {
+        tool_digest: Default::default(),
         attempt,
         tool_effect,
         context: String::new(),

@@ -115,14 +115,14 @@ fn missing_messages_of_a_report_are_named() {
     assert_eq!(reply, Err(ConvertError::missing("usage")));
 
     let result = executor::CallResult::default();
-    let result = cairn_engine::event::CallFinished::try_from(result);
+    let result = cairn_proto::convert::Reported::try_from(result);
     assert_eq!(result, Err(ConvertError::missing("call")));
 
     let result = executor::CallResult {
         call: Some(proto::CallRef::default()),
         ..Default::default()
     };
-    let result = cairn_engine::event::CallFinished::try_from(result);
+    let result = cairn_proto::convert::Reported::try_from(result);
     assert_eq!(result, Err(ConvertError::missing("call.attempt")));
 }
 

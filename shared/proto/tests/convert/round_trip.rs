@@ -39,12 +39,6 @@ proptest! {
     }
 
     #[test]
-    fn results_come_back_as_they_were(result in strategies::call_finished()) {
-        let wire = executor::CallResult::from(result.clone());
-        prop_assert_eq!(CallFinished::try_from(wire), Ok(result));
-    }
-
-    #[test]
     fn messages_come_back_as_they_were(message in strategies::message()) {
         let wire = proto::Message::from(message.clone());
         prop_assert_eq!(Message::try_from(wire), Ok(message));

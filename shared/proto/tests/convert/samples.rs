@@ -310,6 +310,7 @@ fn calls() -> Kinds {
         Effect::State,
     ];
     let requested = |effect: Effect| RequestedCall {
+        tool_digest: Default::default(),
         call: tool_call(&format!("{effect:?}")),
         effect,
     };
@@ -327,6 +328,7 @@ fn calls() -> Kinds {
         duration_ms: 812,
     };
     let finished = CallFinished {
+        media: Default::default(),
         call: CALL,
         output: "no such file: a.md".into(),
         is_error: true,

@@ -1,5 +1,6 @@
 //! Any value of the engine's types, as far as the wire can hold it.
 
+mod calls;
 mod envelope;
 
 pub(crate) use envelope::event;
@@ -243,13 +244,15 @@ fn change() -> impl Strategy<Value = Command> {
 }
 
 pub(crate) fn call_finished() -> impl Strategy<Value = CallFinished> {
-    (call(), text(), any::<bool>(), text(), any::<u64>()).prop_map(
-        |(call, output, is_error, reason, duration_ms)| CallFinished {
+    let of_result = (text(), any::<bool>(), text(), any::<u64>());
+    (call(), of_result, vec(calls::media(), 0..2)).prop_map(
+        |(call, (output, is_error, reason, duration_ms), media)| CallFinished {
             call,
             output,
             is_error,
             reason,
             duration_ms,
+            media,
         },
     )
 }
@@ -270,7 +273,8 @@ macro_rules! kinds {
                 ("context_changed", context_changed().prop_map(EventKind::ContextChanged).boxed()),
                 ("call_finished", call_finished().prop_map(EventKind::CallFinished).boxed()),
             ];
-            kinds.into_iter().chain(turns::kinds()).collect()
+            let more = turns::kinds().into_iter().chain(calls::kinds());
+            kinds.into_iter().chain(more).collect()
         }
     };
 }
@@ -315,7 +319,8 @@ kinds! {
         run: number(), failure: failure(), usage: option::of(usage()), duration_ms: seq()
     }
     run_cancelled: RunCancelled { run: number(), reason: text() }
-    step_started: StepStarted { attempt: attempt(), tool_effect: option::of(effect()), context: text() }
+    step_started: StepStarted { attempt: attempt(), tool_effect: option::of(effect()), tool_digest: text(),
+        context: text() }
     attempt_continued: AttemptContinued { attempt: attempt() }
     step_completed: StepCompleted { attempt: attempt(), response: text(), summary: text() }
     step_failed: StepFailed { attempt: attempt(), failure: failure() }

@@ -25,6 +25,7 @@ fn event(seq: u64, kind: Kind) -> pb::WatchSessionResponse {
 fn part(tool_turn: u32, offset: u64, text: &str) -> pb::WatchSessionResponse {
     pb::WatchSessionResponse {
         delta: Some(TextDelta {
+            progress: Default::default(),
             attempt: attempt(),
             tool_turn,
             offset,

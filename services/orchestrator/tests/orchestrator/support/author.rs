@@ -5,6 +5,7 @@ use super::world::World;
 use cairn_engine::command::{Command, RunLimits};
 use cairn_engine::decide::{Facts, Input, ToolFacts};
 use cairn_engine::event::{self, Effect, Event, EventKind};
+use cairn_engine::rules::Answer;
 use cairn_engine::session::Session;
 use cairn_proto::convert::encode_event;
 use cairn_proto::memory as pb;
@@ -86,7 +87,8 @@ impl Author {
             effect,
             time_limit_ms: 1_000,
             in_process: false,
-            needs_approval: false,
+            default: Answer::Allow,
+            ..ToolFacts::default()
         };
         let tools: BTreeMap<_, _> = effects
             .into_iter()
@@ -96,6 +98,7 @@ impl Author {
             self.now += LATER;
         }
         let facts = Facts {
+            rules: cairn_engine::rules::Rules::none(),
             now: self.now,
             not_after: self.now,
             tools: &tools,

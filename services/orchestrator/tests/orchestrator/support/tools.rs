@@ -3,15 +3,19 @@
 use cairn_proto::event::Effect;
 use cairn_proto::tools::tools_service_server::{ToolsService, ToolsServiceServer};
 use cairn_proto::tools::{
-    InvokeToolRequest, InvokeToolResponse, ListToolsRequest, ListToolsResponse, ToolSpec,
+    AllowToolRequest, AllowToolResponse, InvokeToolRequest, InvokeToolResponse, ListToolsRequest,
+    ListToolsResponse, RuleAnswer, ToolSpec,
 };
 use cairn_rpc::{Exposure, Link, ServerBuilder};
+use futures::stream::Empty;
 use tonic::{Request, Response, Status};
 
 struct Listed;
 
 #[tonic::async_trait]
 impl ToolsService for Listed {
+    type InvokeToolStream = Empty<Result<InvokeToolResponse, Status>>;
+
     async fn list_tools(
         &self,
         _request: Request<ListToolsRequest>,
@@ -23,7 +27,12 @@ impl ToolsService for Listed {
             effect: effect.into(),
             time_limit_ms: 1_000,
             in_process: false,
-            needs_approval: name == "approved",
+            default_answer: match name {
+                "approved" => RuleAnswer::Ask,
+                _ => RuleAnswer::Allow,
+            }
+            .into(),
+            ..ToolSpec::default()
         };
         Ok(Response::new(ListToolsResponse {
             tools: vec![
@@ -32,14 +41,23 @@ impl ToolsService for Listed {
                 tool("idempotent", Effect::Idempotent),
                 tool("pure", Effect::Pure),
             ],
+            offered: 40,
+            ..ListToolsResponse::default()
         }))
     }
 
     async fn invoke_tool(
         &self,
         _request: Request<InvokeToolRequest>,
-    ) -> Result<Response<InvokeToolResponse>, Status> {
+    ) -> Result<Response<Self::InvokeToolStream>, Status> {
         Err(Status::unimplemented("the executors are played"))
+    }
+
+    async fn allow_tool(
+        &self,
+        _request: Request<AllowToolRequest>,
+    ) -> Result<Response<AllowToolResponse>, Status> {
+        Err(Status::unimplemented("nobody allows tools"))
     }
 }
 

@@ -56,6 +56,8 @@ async fn admitted() -> World {
         tool: tool.unwrap(),
         hand,
         call: Call {
+            input: Default::default(),
+            progress: Default::default(),
             key: "k".to_owned(),
             session: "s".to_owned(),
             arguments: json!({"path": "cairn-out/a", "content": "new"}),

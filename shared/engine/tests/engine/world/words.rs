@@ -14,6 +14,7 @@ pub(crate) fn report_reply(
     calls: &[ToolCall],
 ) -> Input {
     Input::Report {
+        unfinished: Default::default(),
         attempt,
         results: Vec::new(),
         reply: Some(Reply {
@@ -41,6 +42,7 @@ pub(crate) fn report_reply(
 /// An empty reason makes a result that tells of no failure.
 pub(crate) fn finished(call: CallRef, output: &str, reason: &str) -> CallFinished {
     CallFinished {
+        media: Default::default(),
         call,
         output: output.to_owned(),
         is_error: !reason.is_empty(),

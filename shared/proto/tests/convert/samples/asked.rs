@@ -5,7 +5,15 @@ use cairn_engine::command::{Command, LimitOverrides, RunLimits, Settlement, Star
 use cairn_engine::event::{self, Budget, CallRef, EventKind, WaitReason};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::pending::{PendingId, Subject};
+use cairn_engine::rules::Condition;
 use cairn_engine::session::PerBudget;
+
+fn condition(name: &str, pattern: &str) -> Condition {
+    Condition {
+        name: name.to_owned(),
+        pattern: pattern.to_owned(),
+    }
+}
 
 pub(super) fn settled() -> Kinds {
     let output = "sent to all".to_owned();
@@ -48,6 +56,24 @@ pub(super) fn asked() -> Kinds {
     };
     let mut asked = kinds! {
         "approval_requested": ApprovalRequested { call: call, digest: "0a1b2c".into() }
+        "call_rejudged": CallRejudged {
+            call: call,
+            tool_digest: "0a1b2c".into(),
+            resolved: vec![condition("path", "secret/a")],
+        }
+        "input_requested": InputRequested {
+            call: call,
+            question: event::ToolQuestion { requests: "{}".into(), state: Some("state-1".into()) },
+        }
+        "approval_granted": ApprovalGranted {
+            grant: 1,
+            tool: "github__create_issue".into(),
+            tool_digest: "0a1b2c".into(),
+            when: vec![condition("owner", "acme")],
+            agent: "default".into(),
+        }
+        "approval_revoked": ApprovalRevoked { grant: 1 }
+        "tools_found": ToolsFound { attempt: ATTEMPT, tools: vec!["github__create_issue".into()] }
         "question_asked": QuestionAsked {
             call: call,
             question: "Which of the two?".into(),

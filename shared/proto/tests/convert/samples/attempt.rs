@@ -8,10 +8,10 @@ pub(super) fn steps() -> Kinds {
     let failure = failure(FailureKind::LimitExceeded, "max_tool_turns");
     kinds! {
         "step_started.model": StepStarted {
-            attempt: ATTEMPT, tool_effect: None, context: "## Requirement\nCount the files.".into()
+            attempt: ATTEMPT, tool_effect: None, tool_digest: String::new(), context: "## Requirement\nCount the files.".into()
         }
         "step_started.tool": StepStarted {
-            attempt: ATTEMPT, tool_effect: Some(Effect::Effectful), context: String::new()
+            attempt: ATTEMPT, tool_effect: Some(Effect::Effectful), tool_digest: String::new(), context: String::new()
         }
         "attempt_continued": AttemptContinued { attempt: ATTEMPT }
         "step_completed": StepCompleted {

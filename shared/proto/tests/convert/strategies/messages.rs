@@ -94,8 +94,11 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
 }
 
 pub(super) fn reply_received() -> impl Strategy<Value = EventKind> {
-    let requested =
-        (tool_call(), effect()).prop_map(|(call, effect)| RequestedCall { call, effect });
+    let requested = (tool_call(), effect()).prop_map(|(call, effect)| RequestedCall {
+        tool_digest: Default::default(),
+        call,
+        effect,
+    });
     (attempt(), reply(), vec(requested, 0..3)).prop_map(|(attempt, reply, calls)| {
         EventKind::ReplyReceived(ReplyReceived {
             attempt,

@@ -1,0 +1,61 @@
+//! What calls of tools carry.
+
+use super::{attempt, call, number, text};
+use cairn_engine::event::{
+    ApprovalGranted, ApprovalRevoked, CallMedia, CallRejudged, EventKind, InputRequested,
+    ToolQuestion, ToolsFound,
+};
+use cairn_engine::rules::Condition;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+pub(super) fn media() -> impl Strategy<Value = CallMedia> {
+    (text(), text(), vec(any::<u8>(), 0..4)).prop_map(|(mime_type, name, data)| CallMedia {
+        mime_type,
+        name,
+        data,
+    })
+}
+
+pub(super) fn condition() -> impl Strategy<Value = Condition> {
+    (text(), text()).prop_map(|(name, pattern)| Condition { name, pattern })
+}
+
+fn question() -> impl Strategy<Value = ToolQuestion> {
+    (text(), option::of(text())).prop_map(|(requests, state)| ToolQuestion { requests, state })
+}
+
+pub(super) fn kinds() -> Vec<(&'static str, BoxedStrategy<EventKind>)> {
+    let rejudged = (call(), text(), vec(condition(), 0..3));
+    let rejudged = rejudged.prop_map(|(call, tool_digest, resolved)| CallRejudged {
+        call,
+        tool_digest,
+        resolved,
+    });
+    let asked = (call(), question()).prop_map(|(call, question)| InputRequested { call, question });
+    let granted = (number(), text(), text(), vec(condition(), 0..3), text());
+    let granted = granted.prop_map(|(grant, tool, tool_digest, when, agent)| ApprovalGranted {
+        grant,
+        tool,
+        tool_digest,
+        when,
+        agent,
+    });
+    let revoked = number().prop_map(|grant| ApprovalRevoked { grant });
+    let found = (attempt(), vec(text(), 0..3));
+    let found = found.prop_map(|(attempt, tools)| ToolsFound { attempt, tools });
+    vec![
+        ("call_rejudged", rejudged.prop_map(EventKind::from).boxed()),
+        ("input_requested", asked.prop_map(EventKind::from).boxed()),
+        (
+            "approval_granted",
+            granted.prop_map(EventKind::from).boxed(),
+        ),
+        (
+            "approval_revoked",
+            revoked.prop_map(EventKind::from).boxed(),
+        ),
+        ("tools_found", found.prop_map(EventKind::from).boxed()),
+    ]
+}
