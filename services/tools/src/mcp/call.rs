@@ -42,7 +42,10 @@ pub(crate) async fn call(
     let params = params(remote, call)?;
     let unreachable = |why: &str| {
         let server = &live.server;
-        ToolError::Unreachable(format!("tool '{}' was not called: server '{server}' {why}", spec.name))
+        ToolError::Unreachable(format!(
+            "tool '{}' was not called: server '{server}' {why}",
+            spec.name
+        ))
     };
     if live.peer.is_transport_closed() {
         return Err(unreachable("closed the connection"));
@@ -50,8 +53,12 @@ pub(crate) async fn call(
     let mut routes = live.routes.lock().await;
     call.permit.check()?;
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-    let sent = live.peer.send_cancellable_request(request, PeerRequestOptions::no_options());
-    let handle = sent.await.map_err(|_| unreachable("closed the connection"))?;
+    let sent = live
+        .peer
+        .send_cancellable_request(request, PeerRequestOptions::no_options());
+    let handle = sent
+        .await
+        .map_err(|_| unreachable("closed the connection"))?;
     routes.insert(handle.progress_token.clone(), call.progress.clone());
     drop(routes);
     let mut sent = Sent {
@@ -155,7 +162,9 @@ fn failed(live: &Live, spec: &ToolSpec, error: &ServiceError) -> ToolError {
             }
         }
         ServiceError::TransportClosed => lost(tool, server, "closed the connection"),
-        _ => ToolError::ExecutionFailed(format!("tool '{tool}' answered what is no result of a tool")),
+        _ => ToolError::ExecutionFailed(format!(
+            "tool '{tool}' answered what is no result of a tool"
+        )),
     }
 }
 

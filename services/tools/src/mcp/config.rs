@@ -200,16 +200,32 @@ impl ServerConfig {
     /// Adds every fault of the server `name`, whose fields begin with `at`.
     pub(crate) fn validate(&self, at: &str, name: &str, faults: &mut Vec<Fault>) {
         if !is_server_name(name) {
-            faults.push(Fault::new(at, format!("has the name '{}'", name.escape_debug()), NAMES));
+            faults.push(Fault::new(
+                at,
+                format!("has the name '{}'", name.escape_debug()),
+                NAMES,
+            ));
         } else if TAKEN.contains(&name) {
-            faults.push(Fault::new(at, "has the name of another source", "another name"));
+            faults.push(Fault::new(
+                at,
+                "has the name of another source",
+                "another name",
+            ));
         }
         let mut fault = |field: &str, problem: String, allowed: &str| {
             faults.push(Fault::new(format!("{at}.{field}"), problem, allowed));
         };
         match (self.command.is_empty(), self.url.is_empty()) {
-            (true, true) => fault("command", "is missing".to_owned(), "a program, or an address in url"),
-            (false, false) => fault("url", "is given besides command".to_owned(), "one of the two"),
+            (true, true) => fault(
+                "command",
+                "is missing".to_owned(),
+                "a program, or an address in url",
+            ),
+            (false, false) => fault(
+                "url",
+                "is given besides command".to_owned(),
+                "one of the two",
+            ),
             (false, true) => self.validate_program(&mut fault),
             (true, false) => self.validate_address(&mut fault),
         }
@@ -221,7 +237,10 @@ impl ServerConfig {
                 }
             }
         }
-        for (field, value) in [("time_limit_ms", self.time_limit_ms), ("start_ms", self.start_ms)] {
+        for (field, value) in [
+            ("time_limit_ms", self.time_limit_ms),
+            ("start_ms", self.start_ms),
+        ] {
             if value == 0 || value > LONGEST_MS {
                 fault(field, format!("is {value}"), &format!("1 to {LONGEST_MS}"));
             }
@@ -229,25 +248,47 @@ impl ServerConfig {
     }
 
     fn validate_program(&self, fault: &mut impl FnMut(&str, String, &str)) {
-        if self.args.iter().chain([&self.command]).any(|it| it.contains('\0')) {
-            fault("args", "has a NUL character".to_owned(), "text without NUL characters");
+        if self
+            .args
+            .iter()
+            .chain([&self.command])
+            .any(|it| it.contains('\0'))
+        {
+            fault(
+                "args",
+                "has a NUL character".to_owned(),
+                "text without NUL characters",
+            );
         }
         for name in self.env.keys() {
             if name.is_empty() || name.contains(['=', '\0']) {
                 let problem = format!("names '{}'", name.escape_debug());
-                fault("env", problem, "names of variables, without = and NUL characters");
+                fault(
+                    "env",
+                    problem,
+                    "names of variables, without = and NUL characters",
+                );
             }
         }
         if !self.headers.is_empty() {
-            fault("headers", "is given for a program".to_owned(), "headers only with url");
+            fault(
+                "headers",
+                "is given for a program".to_owned(),
+                "headers only with url",
+            );
         }
     }
 
     fn validate_address(&self, fault: &mut impl FnMut(&str, String, &str)) {
         let url = Url::parse(&self.url).ok();
-        let is_web = url.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        let is_web =
+            url.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
         if !is_web {
-            fault("url", "is no address".to_owned(), "an address with http:// or https://");
+            fault(
+                "url",
+                "is no address".to_owned(),
+                "an address with http:// or https://",
+            );
         }
         for name in self.headers.keys() {
             if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
@@ -256,7 +297,11 @@ impl ServerConfig {
             }
         }
         if !self.args.is_empty() || !self.env.is_empty() || self.cwd.is_some() {
-            fault("args", "or env or cwd is given for an address".to_owned(), "these only with command");
+            fault(
+                "args",
+                "or env or cwd is given for an address".to_owned(),
+                "these only with command",
+            );
         }
     }
 }

@@ -80,7 +80,12 @@ impl Target {
                     if is_final {
                         break;
                     }
-                    tracing::debug!(server = self.name, why, mode = protocol.name(), "handshake failed");
+                    tracing::debug!(
+                        server = self.name,
+                        why,
+                        mode = protocol.name(),
+                        "handshake failed"
+                    );
                 }
             }
         }
@@ -101,7 +106,10 @@ impl Target {
         };
         let time = Duration::from_millis(self.config.start_ms);
         let late = || Failed {
-            why: format!("did not answer the handshake within {} ms", time.as_millis()),
+            why: format!(
+                "did not answer the handshake within {} ms",
+                time.as_millis()
+            ),
             is_final: false,
         };
         let (service, process) = if self.config.is_program() {
@@ -133,7 +141,9 @@ impl Target {
             };
             (served?, None)
         };
-        let version = service.peer_info().map(|info| info.protocol_version.clone());
+        let version = service
+            .peer_info()
+            .map(|info| info.protocol_version.clone());
         let protocol = match version {
             Some(version) if version.has_initialize() => Protocol::Legacy,
             _ => Protocol::V20260728,
@@ -147,12 +157,20 @@ impl Target {
 
     fn start(
         &self,
-    ) -> Result<(Process, super::process::LineLimit<tokio::process::ChildStdout>, tokio::process::ChildStdin), Failed>
-    {
+    ) -> Result<
+        (
+            Process,
+            super::process::LineLimit<tokio::process::ChildStdout>,
+            tokio::process::ChildStdin,
+        ),
+        Failed,
+    > {
         let mut secrets = Vec::new();
         let mut variables = BTreeMap::new();
         for (name, setting) in &self.config.env {
-            let resolved = setting.resolve(&self.environment).map_err(Failed::at_last)?;
+            let resolved = setting
+                .resolve(&self.environment)
+                .map_err(Failed::at_last)?;
             secrets.extend(resolved.secrets);
             variables.insert(name.clone(), resolved.value);
         }
@@ -182,8 +200,11 @@ impl Target {
         .map_err(|error| Failed::at_last(error.to_string()))?;
         let mut headers = HashMap::new();
         for (name, setting) in &self.config.headers {
-            let resolved = setting.resolve(&self.environment).map_err(Failed::at_last)?;
-            let invalid = || Failed::at_last(format!("header {name} has a value that HTTP forbids"));
+            let resolved = setting
+                .resolve(&self.environment)
+                .map_err(Failed::at_last)?;
+            let invalid =
+                || Failed::at_last(format!("header {name} has a value that HTTP forbids"));
             let mut value = HeaderValue::from_str(&resolved.value).map_err(|_| invalid())?;
             value.set_sensitive(true);
             let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
@@ -195,7 +216,10 @@ impl Target {
             .max_sse_event_size(MOST_MESSAGE_BYTES)
             .max_json_response_size(MOST_MESSAGE_BYTES)
             .max_error_response_size(MOST_ERROR_BYTES);
-        Ok(StreamableHttpClientTransport::with_client(client.raw().clone(), config))
+        Ok(StreamableHttpClientTransport::with_client(
+            client.raw().clone(),
+            config,
+        ))
     }
 }
 
@@ -220,12 +244,16 @@ fn of_program(error: &ClientInitializeError, process: &mut Process) -> String {
 impl std::fmt::Debug for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The environment may hold secrets.
-        f.debug_struct("Target").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Target")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
 /// The protocol by its name.
 pub(crate) fn protocol_of(name: &str) -> Option<Protocol> {
     use config::Protocol::{Auto, Legacy, V20260728};
-    [Auto, Legacy, V20260728].into_iter().find(|protocol| protocol.name() == name)
+    [Auto, Legacy, V20260728]
+        .into_iter()
+        .find(|protocol| protocol.name() == name)
 }

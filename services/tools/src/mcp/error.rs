@@ -81,9 +81,9 @@ impl Broken {
                 Self::refused("wants more rights than its credentials have")
             }
             StreamableHttpError::SessionExpired => Self::unsent("has ended the session"),
-            StreamableHttpError::ReservedHeaderConflict(name) => {
-                Self::unsent(format!("cannot be sent the header {name}, which is set already"))
-            }
+            StreamableHttpError::ReservedHeaderConflict(name) => Self::unsent(format!(
+                "cannot be sent the header {name}, which is set already"
+            )),
             _ => Self::maybe_sent("answered what is not the protocol, or broke the connection"),
         }
     }
@@ -108,11 +108,15 @@ pub(crate) fn of_start(error: &ClientInitializeError) -> Broken {
         ClientInitializeError::JsonRpcError(error) => {
             Broken::maybe_sent(&format!("refused the handshake: {}", words(error)))
         }
-        ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
+        ClientInitializeError::NoCompatibleProtocolVersion {
+            server_supported, ..
+        } => {
             let versions = server_supported.iter().map(ToString::to_string);
             let versions: Vec<_> = versions.take(5).collect();
             let versions = text::brief(&versions.join(", "), 100);
-            Broken::maybe_sent(&format!("speaks other versions of the protocol: {versions}"))
+            Broken::maybe_sent(&format!(
+                "speaks other versions of the protocol: {versions}"
+            ))
         }
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => of_start(fallback),
         _ => Broken::maybe_sent("answered the handshake with what is not the protocol"),
@@ -131,6 +135,10 @@ pub(crate) fn of_request(error: &ServiceError) -> String {
 
 /// A server's own words, bounded and in one line.
 pub(crate) fn words(error: &ErrorData) -> String {
-    let line: String = error.message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line: String = error
+        .message
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     format!("{} (code {})", text::brief(&line, MOST_WORDS), error.code.0)
 }

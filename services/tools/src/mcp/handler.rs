@@ -60,7 +60,12 @@ impl ClientHandler for Handler {
         params: ProgressNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        let progress = self.routes.lock().await.get(&params.progress_token).cloned();
+        let progress = self
+            .routes
+            .lock()
+            .await
+            .get(&params.progress_token)
+            .cloned();
         if let Some(progress) = progress {
             let message = params.message.unwrap_or_default();
             progress.report(ProgressStep {

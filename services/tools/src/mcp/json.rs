@@ -21,12 +21,14 @@ pub struct JsonError(String);
 ///
 /// # Errors
 /// It is too large, or no JSON of that form.
-pub fn parse_servers(text: &str) -> Result<(BTreeMap<String, ServerConfig>, Vec<String>), JsonError> {
+pub fn parse_servers(
+    text: &str,
+) -> Result<(BTreeMap<String, ServerConfig>, Vec<String>), JsonError> {
     if text.len() > MOST_BYTES {
         return Err(JsonError(format!("it has more than {MOST_BYTES} bytes")));
     }
-    let value: Value = serde_json::from_str(text)
-        .map_err(|error| JsonError(format!("it is no JSON: {error}")))?;
+    let value: Value =
+        serde_json::from_str(text).map_err(|error| JsonError(format!("it is no JSON: {error}")))?;
     let servers = match value.get("mcpServers") {
         Some(Value::Object(servers)) => servers,
         Some(_) => return Err(JsonError("its mcpServers is no object".to_owned())),
@@ -37,7 +39,9 @@ pub fn parse_servers(text: &str) -> Result<(BTreeMap<String, ServerConfig>, Vec<
     for (name, server) in servers {
         let shown = crate::text::brief(name, 64).escape_debug().to_string();
         if found.len() == MOST_SERVERS {
-            problems.push(format!("there are more than {MOST_SERVERS} servers; the rest is not used"));
+            problems.push(format!(
+                "there are more than {MOST_SERVERS} servers; the rest is not used"
+            ));
             break;
         }
         match server_of(name, server) {
@@ -57,7 +61,9 @@ fn server_of(name: &str, server: &Value) -> Result<ServerConfig, String> {
     match fields.get("type").and_then(Value::as_str) {
         None | Some("stdio" | "http" | "streamable-http" | "streamableHttp") => {}
         Some("sse") => {
-            return Err("its type is sse, which is no longer spoken; use its http address".to_owned());
+            return Err(
+                "its type is sse, which is no longer spoken; use its http address".to_owned(),
+            );
         }
         Some(_) => return Err("its type is unknown; stdio and http are spoken".to_owned()),
     }
@@ -65,7 +71,9 @@ fn server_of(name: &str, server: &Value) -> Result<ServerConfig, String> {
         command: text(fields, "command")?,
         args: list(fields, "args")?,
         env: settings(fields, "env")?,
-        cwd: Some(text(fields, "cwd")?).filter(|it| !it.is_empty()).map(Into::into),
+        cwd: Some(text(fields, "cwd")?)
+            .filter(|it| !it.is_empty())
+            .map(Into::into),
         url: text(fields, "url")?,
         headers: settings(fields, "headers")?,
         ..ServerConfig::default()
@@ -90,7 +98,9 @@ fn plain(field: &str, value: &Value) -> Result<String, String> {
 }
 
 fn text(fields: &Map<String, Value>, field: &str) -> Result<String, String> {
-    fields.get(field).map_or(Ok(String::new()), |value| plain(field, value))
+    fields
+        .get(field)
+        .map_or(Ok(String::new()), |value| plain(field, value))
 }
 
 fn list(fields: &Map<String, Value>, field: &str) -> Result<Vec<String>, String> {

@@ -22,7 +22,10 @@ pub(crate) struct Tools {
 pub(crate) async fn tools(peer: &Peer<RoleClient>, time: Duration) -> Result<Tools, String> {
     match tokio::time::timeout(time, pages(peer)).await {
         Ok(tools) => tools,
-        Err(_) => Err(format!("did not list its tools within {} ms", time.as_millis())),
+        Err(_) => Err(format!(
+            "did not list its tools within {} ms",
+            time.as_millis()
+        )),
     }
 }
 

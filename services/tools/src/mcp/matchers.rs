@@ -35,7 +35,10 @@ pub(crate) fn matchers(schema: &Json) -> Vec<Matcher> {
             name: shown.to_owned(),
             kind,
             argument: name.clone(),
-            default: property.get("default").and_then(Json::as_str).map(str::to_owned),
+            default: property
+                .get("default")
+                .and_then(Json::as_str)
+                .map(str::to_owned),
         })
     };
     properties.iter().filter_map(of).collect()
@@ -137,7 +140,10 @@ mod tests {
             "tags": {"type": "array"},
         }});
         let found = matchers(&schema);
-        let found: Vec<_> = found.iter().map(|it| (it.argument.as_str(), it.name.as_str(), it.kind)).collect();
+        let found: Vec<_> = found
+            .iter()
+            .map(|it| (it.argument.as_str(), it.name.as_str(), it.kind))
+            .collect();
         let expected = [
             ("path", "path", MatcherKind::Path),
             ("log_path", "log_path", MatcherKind::Path),

@@ -35,7 +35,9 @@ impl Store {
             Some(pins) => Ok(pins),
             // A server that lists nothing yet is not known yet.
             None if tools.is_empty() => Ok(Pins::new()),
-            None => self.change(|pins| pins.unwrap_or_else(|| tools.iter().map(|it| pin(it)).collect())),
+            None => {
+                self.change(|pins| pins.unwrap_or_else(|| tools.iter().map(|it| pin(it)).collect()))
+            }
         }
     }
 
@@ -55,7 +57,11 @@ impl Store {
     fn get(&self) -> Result<Option<Pins>, String> {
         match &self.trust {
             Some(trust) => trust.pins(&self.server).map_err(|error| error.to_string()),
-            None => Ok(self.memory.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+            None => Ok(self
+                .memory
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone()),
         }
     }
 
@@ -81,7 +87,9 @@ fn pin(tool: &ToolSpec) -> (String, BTreeMap<String, String>) {
 fn parts(tool: &ToolSpec) -> BTreeMap<String, String> {
     let parts = tool.parts().into_iter();
     let pinned = parts.filter(|(part, _)| *part != NOT_PINNED);
-    pinned.map(|(part, digest)| (part.to_owned(), digest)).collect()
+    pinned
+        .map(|(part, digest)| (part.to_owned(), digest))
+        .collect()
 }
 
 /// Why a tool waits for a person, if it is not as it was allowed.

@@ -100,9 +100,11 @@ impl Program<'_> {
             _log: log,
         };
         match (stdin, stdout) {
-            (Some(stdin), Some(stdout)) => {
-                Ok((process, LineLimit::new(stdout, MOST_MESSAGE_BYTES, refused), stdin))
-            }
+            (Some(stdin), Some(stdout)) => Ok((
+                process,
+                LineLimit::new(stdout, MOST_MESSAGE_BYTES, refused),
+                stdin,
+            )),
             _ => Err(io::Error::other("it has no standard input or output")),
         }
     }
@@ -256,7 +258,11 @@ impl Log {
     fn show_left_out(&mut self) {
         if self.left_out > 0 {
             let lines = std::mem::take(&mut self.left_out);
-            tracing::info!(server = self.server, lines, "standard error of a server left out");
+            tracing::info!(
+                server = self.server,
+                lines,
+                "standard error of a server left out"
+            );
         }
     }
 }

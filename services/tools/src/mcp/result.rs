@@ -56,7 +56,10 @@ fn complete(tool: &str, result: CallToolResult) -> Result<Output, ToolError> {
         "" => format!("tool '{tool}' failed without saying why"),
         said => said.to_owned(),
     };
-    Err(ToolError::ExecutionFailed(text::cut(said, crate::tool::OUTPUT_LIMIT)))
+    Err(ToolError::ExecutionFailed(text::cut(
+        said,
+        crate::tool::OUTPUT_LIMIT,
+    )))
 }
 
 /// Servers often give their structured content as text, too.
@@ -104,7 +107,11 @@ fn add(block: ContentBlock, lines: &mut Vec<String>, media: &mut Vec<Media>) {
 fn decoded(kind: &str, mime: &str, uri: &str, data: &str, media: &mut Vec<Media>) -> String {
     let mime = named(mime);
     let uri = named(uri);
-    let place = if uri.is_empty() { String::new() } else { format!(" {uri}") };
+    let place = if uri.is_empty() {
+        String::new()
+    } else {
+        format!(" {uri}")
+    };
     match STANDARD.decode(data) {
         Ok(data) => {
             let line = format!("[{kind} {mime}{place}, {} bytes]", grouped(data.len()));
@@ -140,7 +147,9 @@ fn grouped(number: usize) -> String {
 
 fn asked(tool: &str, result: InputRequiredResult) -> ToolError {
     let refused = |why: &str| {
-        ToolError::ExecutionFailed(format!("tool '{tool}' asks what people cannot answer: {why}"))
+        ToolError::ExecutionFailed(format!(
+            "tool '{tool}' asks what people cannot answer: {why}"
+        ))
     };
     let requests = serde_json::to_string(&result.input_requests.unwrap_or_default());
     let Ok(requests) = requests else {
@@ -149,7 +158,11 @@ fn asked(tool: &str, result: InputRequiredResult) -> ToolError {
     if let Err(why) = elicitation::check(&requests) {
         return refused(&why);
     }
-    if result.request_state.as_ref().is_some_and(|state| state.len() > MOST_STATE) {
+    if result
+        .request_state
+        .as_ref()
+        .is_some_and(|state| state.len() > MOST_STATE)
+    {
         return refused("its state has more than 64 KiB");
     }
     ToolError::InputRequired(InputRequired {

@@ -25,11 +25,13 @@ enum Part {
 impl Setting {
     /// As the settings write it.
     pub fn new(text: &str) -> Self {
-        Self(vec![match (text.strip_prefix("env:"), text.strip_prefix("file:")) {
-            (Some(name), _) => Part::Env(name.to_owned()),
-            (None, Some(path)) => Part::File(PathBuf::from(path)),
-            (None, None) => Part::Literal(text.to_owned()),
-        }])
+        Self(vec![
+            match (text.strip_prefix("env:"), text.strip_prefix("file:")) {
+                (Some(name), _) => Part::Env(name.to_owned()),
+                (None, Some(path)) => Part::File(PathBuf::from(path)),
+                (None, None) => Part::Literal(text.to_owned()),
+            },
+        ])
     }
 
     /// As `.mcp.json` writes it: each `${NAME}` stands for an environment variable.
@@ -93,14 +95,21 @@ impl Setting {
     ///
     /// # Errors
     /// A variable that is not set, or a file that cannot be read: which one, never a value.
-    pub(crate) fn resolve(&self, environment: &BTreeMap<String, String>) -> Result<Resolved, String> {
+    pub(crate) fn resolve(
+        &self,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<Resolved, String> {
         let mut resolved = Resolved::default();
         for part in &self.0 {
             match part {
                 Part::Literal(text) => resolved.value.push_str(text),
                 Part::Env(name) => match environment.get(name) {
                     Some(value) => resolved.add_secret(value),
-                    None => return Err(format!("env:{name} is not set; set it, or change the setting")),
+                    None => {
+                        return Err(format!(
+                            "env:{name} is not set; set it, or change the setting"
+                        ));
+                    }
                 },
                 Part::File(path) => {
                     let text = read(path).map_err(|error| {

@@ -33,7 +33,9 @@ pub struct McpDeps {
 impl fmt::Debug for McpDeps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The environment may hold secrets.
-        f.debug_struct("McpDeps").field("workspace", &self.workspace).finish_non_exhaustive()
+        f.debug_struct("McpDeps")
+            .field("workspace", &self.workspace)
+            .finish_non_exhaustive()
     }
 }
 
@@ -74,7 +76,9 @@ struct Now {
 
 impl fmt::Debug for McpSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("McpSource").field("name", &self.shared.name).finish_non_exhaustive()
+        f.debug_struct("McpSource")
+            .field("name", &self.shared.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -123,7 +127,11 @@ impl McpSource {
     /// Ends the connection, and the server's program: in peace within some seconds, else by force.
     pub async fn close(&self) {
         self.shared.stop.cancel();
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let task = self
+            .task
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(task) = task {
             // It fails only if it panicked, which the log has.
             _ = task.await;
@@ -170,8 +178,12 @@ impl Shared {
         let now = self.now();
         match (&now.live, &now.state) {
             (Some(live), _) => Ok(live.clone()),
-            (None, SourceState::NotAllowed(why) | SourceState::Unreachable(why)) => Err(why.clone()),
-            (None, SourceState::Starting | SourceState::Ready) => Err("it is being started".to_owned()),
+            (None, SourceState::NotAllowed(why) | SourceState::Unreachable(why)) => {
+                Err(why.clone())
+            }
+            (None, SourceState::Starting | SourceState::Ready) => {
+                Err("it is being started".to_owned())
+            }
         }
     }
 
@@ -193,7 +205,10 @@ impl Shared {
             Ok(pins) => pins::disabled(pins, spec),
             Err(why) => Some(why.clone()),
         };
-        let listed = now.tools.iter().filter(|tool| self.is_listed(tool.remote()));
+        let listed = now
+            .tools
+            .iter()
+            .filter(|tool| self.is_listed(tool.remote()));
         let listing = Listing {
             tools: listed
                 .map(|tool| Listed {
@@ -262,7 +277,12 @@ impl Shared {
     }
 
     fn allow_tool(&self, name: &str, digest: &str) -> Result<Option<String>, AllowError> {
-        let tool = self.now().tools.iter().find(|tool| tool.spec().name == name).cloned();
+        let tool = self
+            .now()
+            .tools
+            .iter()
+            .find(|tool| tool.spec().name == name)
+            .cloned();
         let Some(tool) = tool else {
             return Ok(None);
         };

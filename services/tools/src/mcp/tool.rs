@@ -65,7 +65,9 @@ impl Tool for McpTool {
     async fn call(&self, call: &Call) -> Result<Output, ToolError> {
         let live = self.shared.live().map_err(|why| {
             let (tool, server) = (&self.spec.name, &self.shared.name);
-            ToolError::Unreachable(format!("tool '{tool}' is out of reach: server '{server}': {why}"))
+            ToolError::Unreachable(format!(
+                "tool '{tool}' is out of reach: server '{server}': {why}"
+            ))
         })?;
         call::call(&live, &self.spec, &self.remote, call).await
     }
@@ -75,7 +77,11 @@ impl Tool for McpTool {
 ///
 /// # Errors
 /// Why it is left out, in words for a person.
-pub(crate) fn spec(server: &str, config: &ServerConfig, tool: model::Tool) -> Result<ToolSpec, String> {
+pub(crate) fn spec(
+    server: &str,
+    config: &ServerConfig,
+    tool: model::Tool,
+) -> Result<ToolSpec, String> {
     let remote = tool.name.as_ref();
     let shown = text::brief(remote, 128).escape_debug().to_string();
     let name = format!("{server}{SEPARATOR}{remote}");
@@ -87,8 +93,13 @@ pub(crate) fn spec(server: &str, config: &ServerConfig, tool: model::Tool) -> Re
         ));
     }
     let parameters = Value::Object(tool.input_schema.as_ref().clone());
-    let output_schema = tool.output_schema.map(|it| Value::Object(it.as_ref().clone()));
-    for (schema, what) in [(Some(&parameters), "arguments"), (output_schema.as_ref(), "results")] {
+    let output_schema = tool
+        .output_schema
+        .map(|it| Value::Object(it.as_ref().clone()));
+    for (schema, what) in [
+        (Some(&parameters), "arguments"),
+        (output_schema.as_ref(), "results"),
+    ] {
         let bytes = schema.map_or(0, |schema| schema.to_string().len());
         if bytes > MOST_SCHEMA_BYTES {
             return Err(format!(
@@ -98,7 +109,10 @@ pub(crate) fn spec(server: &str, config: &ServerConfig, tool: model::Tool) -> Re
         }
     }
     let hints = tool.annotations.as_ref();
-    let title = tool.title.or_else(|| hints.and_then(|it| it.title.clone())).unwrap_or_default();
+    let title = tool
+        .title
+        .or_else(|| hints.and_then(|it| it.title.clone()))
+        .unwrap_or_default();
     let description = match tool.description.as_deref().map(str::trim) {
         None | Some("") => format!("The tool {remote} of the server {server}."),
         Some(description) => cut(description),
@@ -158,12 +172,30 @@ mod tests {
         let cases = [
             (json!({}), [Pure, Idempotent, Effectful]),
             (json!({"readOnlyHint": true}), [Pure, Idempotent, Effectful]),
-            (json!({"readOnlyHint": true, "idempotentHint": false}), [Pure, Idempotent, Effectful]),
-            (json!({"readOnlyHint": false}), [Effectful, Idempotent, Effectful]),
-            (json!({"readOnlyHint": false, "idempotentHint": true}), [Idempotent, Idempotent, Effectful]),
-            (json!({"destructiveHint": true}), [Effectful, Idempotent, Effectful]),
-            (json!({"idempotentHint": false}), [Pure, Effectful, Effectful]),
-            (json!({"idempotentHint": true}), [Pure, Idempotent, Effectful]),
+            (
+                json!({"readOnlyHint": true, "idempotentHint": false}),
+                [Pure, Idempotent, Effectful],
+            ),
+            (
+                json!({"readOnlyHint": false}),
+                [Effectful, Idempotent, Effectful],
+            ),
+            (
+                json!({"readOnlyHint": false, "idempotentHint": true}),
+                [Idempotent, Idempotent, Effectful],
+            ),
+            (
+                json!({"destructiveHint": true}),
+                [Effectful, Idempotent, Effectful],
+            ),
+            (
+                json!({"idempotentHint": false}),
+                [Pure, Effectful, Effectful],
+            ),
+            (
+                json!({"idempotentHint": true}),
+                [Pure, Idempotent, Effectful],
+            ),
         ];
         for (hints, expected) in cases {
             let parsed: ToolAnnotations = serde_json::from_value(hints.clone()).unwrap();

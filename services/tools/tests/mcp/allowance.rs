@@ -22,13 +22,22 @@ async fn nothing_is_started_before_it_is_allowed_and_then_it_stays_allowed() {
     let SourceState::NotAllowed(why) = mcp.listing().state.clone() else {
         panic!("{:?}", mcp.listing());
     };
-    assert!(why.contains(".mcp.json") && why.contains("env:SESAME"), "{why}");
+    assert!(
+        why.contains(".mcp.json") && why.contains("env:SESAME"),
+        "{why}"
+    );
     assert!(why.contains("cairn tools allow t"), "{why}");
     let error = mcp.error("echo", "hello").await;
-    assert!(matches!(&error, ToolError::Unreachable(text) if text.contains("cairn tools allow t")), "{error:?}");
+    assert!(
+        matches!(&error, ToolError::Unreachable(text) if text.contains("cairn tools allow t")),
+        "{error:?}"
+    );
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(!log.exists(), "the program was started");
-    assert!(matches!(mcp.source.allow("t", "0000"), Err(AllowError::Changed { .. })));
+    assert!(matches!(
+        mcp.source.allow("t", "0000"),
+        Err(AllowError::Changed { .. })
+    ));
     assert!(!log.exists());
     let digest = mcp.source.digest();
     assert_eq!(mcp.source.allow("t", &digest).unwrap(), Some(digest));
@@ -42,11 +51,17 @@ async fn nothing_is_started_before_it_is_allowed_and_then_it_stays_allowed() {
 
     // Another environment is another server: a variable can name a program to load.
     let mut changed = server;
-    changed.config.env.insert("NODE_OPTIONS".to_owned(), "--require ./evil.js".into());
+    changed
+        .config
+        .env
+        .insert("NODE_OPTIONS".to_owned(), "--require ./evil.js".into());
     let starts = again.count("start");
     let changed = Mcp::with(&folder, changed, Some(trust(&folder)));
     tokio::time::sleep(Duration::from_millis(500)).await;
-    assert!(matches!(changed.listing().state, SourceState::NotAllowed(_)));
+    assert!(matches!(
+        changed.listing().state,
+        SourceState::NotAllowed(_)
+    ));
     assert_eq!(changed.count("start"), starts);
 }
 
@@ -61,7 +76,10 @@ async fn the_service_starts_servers_of_its_settings_and_ends_them() {
     let log = || std::fs::read_to_string(folder.path().join("log")).unwrap_or_default();
     crate::fixture::eventually("tools are listed", || log().contains("tools/list")).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let echo = tools.invoker().invoke(asked("echo", &json!({"text": "hello"}))).await;
+    let echo = tools
+        .invoker()
+        .invoke(asked("echo", &json!({"text": "hello"})))
+        .await;
     assert_eq!(echo.result.unwrap().text, "hello");
     let put = tools.invoker().invoke(asked("put", &json!({}))).await;
     assert!(matches!(put.result, Err(ToolError::Denied(_))));

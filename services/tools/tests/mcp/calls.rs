@@ -22,8 +22,19 @@ async fn content_becomes_text_and_media_in_its_order() {
         [image image/png, left out: it is not base64]\n[resource file:///a.txt]\ninside\n\
         [resource application/octet-stream file:///b.bin, 3 bytes]\n[link https://example.com/c c]\nlast";
     assert_eq!(output.text, expected);
-    let media: Vec<_> = output.media.iter().map(|it| (it.mime_type.as_str(), it.data.len())).collect();
-    assert_eq!(media, [("image/png", 4), ("audio/wav", 2), ("application/octet-stream", 3)]);
+    let media: Vec<_> = output
+        .media
+        .iter()
+        .map(|it| (it.mime_type.as_str(), it.data.len()))
+        .collect();
+    assert_eq!(
+        media,
+        [
+            ("image/png", 4),
+            ("audio/wav", 2),
+            ("application/octet-stream", 3)
+        ]
+    );
 }
 
 #[tokio::test]
@@ -38,24 +49,39 @@ async fn structured_content_is_kept_once() {
 async fn failures_keep_the_servers_words() {
     let mcp = Mcp::new("legacy").await;
     let expected = [
-        ("fail", "", ToolError::ExecutionFailed("no such page".to_owned())),
-        ("echo", "invalid", ToolError::InvalidArguments("text must be short (code -32602)".to_owned())),
+        (
+            "fail",
+            "",
+            ToolError::ExecutionFailed("no such page".to_owned()),
+        ),
+        (
+            "echo",
+            "invalid",
+            ToolError::InvalidArguments("text must be short (code -32602)".to_owned()),
+        ),
         (
             "echo",
             "broken",
-            ToolError::ExecutionFailed("tool 't__echo' failed: out of disk (code -32603)".to_owned()),
+            ToolError::ExecutionFailed(
+                "tool 't__echo' failed: out of disk (code -32603)".to_owned(),
+            ),
         ),
         (
             "weird",
             "",
-            ToolError::ExecutionFailed("tool 't__weird' answered what is no result of a tool".to_owned()),
+            ToolError::ExecutionFailed(
+                "tool 't__weird' answered what is no result of a tool".to_owned(),
+            ),
         ),
     ];
     for (tool, text, expected) in expected {
         assert_eq!(mcp.error(tool, text).await, expected);
     }
     let error = mcp.error("task", "").await;
-    assert!(matches!(&error, ToolError::ExecutionFailed(text) if text.contains("task")), "{error:?}");
+    assert!(
+        matches!(&error, ToolError::ExecutionFailed(text) if text.contains("task")),
+        "{error:?}"
+    );
 }
 
 #[tokio::test]

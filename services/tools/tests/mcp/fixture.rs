@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use cairn_boot::Trust;
 use cairn_tools::mcp::{McpDeps, McpSource, Server, ServerConfig, Setting};
 use cairn_tools::{
-    BoxError, Config, Deps, Listing, Outcome, Request, SourceState, StoreTime, ToolError, ToolSource as _, Tools,
-    build,
+    BoxError, Config, Deps, Listing, Outcome, Request, SourceState, StoreTime, ToolError,
+    ToolSource as _, Tools, build,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -76,7 +76,8 @@ impl Mcp {
         let folder = folder();
         let config = config(&folder, modes);
         let mcp = Self::with(&folder, Server::of_operator(config), None);
-        mcp.until(|listing| listing.state == SourceState::Ready).await;
+        mcp.until(|listing| listing.state == SourceState::Ready)
+            .await;
         mcp
     }
 
@@ -110,7 +111,11 @@ impl Mcp {
         let found = listing.wait_for(|listing| holds(listing));
         let found = tokio::time::timeout(Duration::from_secs(30), found).await;
         let Ok(found) = found else {
-            panic!("the listing stays {:?}; log: {}", self.listing(), self.log());
+            panic!(
+                "the listing stays {:?}; log: {}",
+                self.listing(),
+                self.log()
+            );
         };
         let found = found.unwrap().clone();
         // The service follows a moment later.
@@ -130,14 +135,18 @@ impl Mcp {
     }
 
     pub(crate) async fn error(&self, tool: &str, text: &str) -> ToolError {
-        self.call(tool, json!({"text": text})).await.result.unwrap_err()
+        self.call(tool, json!({"text": text}))
+            .await
+            .result
+            .unwrap_err()
     }
 
     /// Why each tool is disabled, by its name.
     pub(crate) fn disabled(&self) -> BTreeMap<String, String> {
         let listing = self.listing();
         let tools = listing.tools.iter();
-        let disabled = tools.filter_map(|it| Some((it.tool.spec().name.clone(), it.disabled.clone()?)));
+        let disabled =
+            tools.filter_map(|it| Some((it.tool.spec().name.clone(), it.disabled.clone()?)));
         disabled.collect()
     }
 

@@ -21,7 +21,9 @@ impl Process {
             .env("MCP_ADDRESS", address.unwrap_or("127.0.0.1:0"))
             .stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let lines = BufReader::new(child.stdout.take().unwrap())
+            .lines()
+            .map(Result::unwrap);
         let mut addresses = lines.filter(|line| line.starts_with("http:"));
         let address = addresses.next().unwrap();
         // The pipe stays open with the thread.
@@ -77,8 +79,12 @@ async fn a_connection_that_breaks_in_a_call_leaves_its_outcome_unknown() {
     // Nothing listens there: the call was certainly not made.
     let error = mcp.error("echo", "hello").await;
     assert!(matches!(error, ToolError::Unreachable(_)), "{error:?}");
-    mcp.until(|it| matches!(it.state, SourceState::Unreachable(_))).await;
-    let address = process.1.trim_start_matches("http://").trim_end_matches("/mcp");
+    mcp.until(|it| matches!(it.state, SourceState::Unreachable(_)))
+        .await;
+    let address = process
+        .1
+        .trim_start_matches("http://")
+        .trim_end_matches("/mcp");
     let _again = Process::start(&folder, "legacy", Some(address));
     mcp.until(|it| it.state == SourceState::Ready).await;
     assert_eq!(mcp.text("echo", "hello").await, "hello");
@@ -89,12 +95,25 @@ async fn errors_of_addresses_show_neither_query_nor_header() {
     let folder = folder();
     let process = Process::start(&folder, "unauthorized", None);
     for (url, words) in [
-        (format!("{}?key=open-sesame", process.1), "wants credentials"),
-        ("http://user:open-sesame@127.0.0.1:9/mcp?key=open-sesame".to_owned(), "cannot be connected to"),
+        (
+            format!("{}?key=open-sesame", process.1),
+            "wants credentials",
+        ),
+        (
+            "http://user:open-sesame@127.0.0.1:9/mcp?key=open-sesame".to_owned(),
+            "cannot be connected to",
+        ),
     ] {
         let mcp = Mcp::with(&folder, Server::of_operator(of(&url)), None);
-        let listing = mcp.until(|it| matches!(it.state, SourceState::Unreachable(_))).await;
-        let shown = format!("{:?} {} {:?}", listing.state, mcp.source.place(), mcp.source);
+        let listing = mcp
+            .until(|it| matches!(it.state, SourceState::Unreachable(_)))
+            .await;
+        let shown = format!(
+            "{:?} {} {:?}",
+            listing.state,
+            mcp.source.place(),
+            mcp.source
+        );
         assert!(shown.contains(words), "{shown}");
         assert!(!shown.contains("sesame"), "{shown}");
     }

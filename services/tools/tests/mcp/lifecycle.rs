@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 
 #[tokio::test]
 async fn a_server_of_each_protocol_is_connected_to_by_one_program() {
-    for (modes, handshakes) in [("new", ["server/discover", "subscriptions/listen"]), ("legacy", ["server/discover", "initialize"])] {
+    for (modes, handshakes) in [
+        ("new", ["server/discover", "subscriptions/listen"]),
+        ("legacy", ["server/discover", "initialize"]),
+    ] {
         let mcp = Mcp::new(modes).await;
         assert_eq!(mcp.text("echo", "hello").await, "hello");
         assert_eq!(mcp.count("start"), 1, "{modes}");
@@ -62,7 +65,12 @@ async fn the_protocol_can_be_fixed() {
         };
         let mcp = Mcp::with(&folder, Server::of_operator(config), None);
         let listing = mcp.until(|it| it.state != SourceState::Starting).await;
-        assert_eq!(listing.state == SourceState::Ready, expected, "{modes} {protocol:?} {:?}", listing.state);
+        assert_eq!(
+            listing.state == SourceState::Ready,
+            expected,
+            "{modes} {protocol:?} {:?}",
+            listing.state
+        );
     }
 }
 
@@ -76,9 +84,16 @@ async fn a_server_that_does_not_start_is_tried_again_and_does_not_hold_up_the_se
     let began = Instant::now();
     let mcp = Mcp::with(&folder, Server::of_operator(missing), None);
     assert!(began.elapsed() < Duration::from_secs(1));
-    let listing = mcp.until(|it| matches!(it.state, SourceState::Unreachable(_))).await;
-    let SourceState::Unreachable(why) = &listing.state else { unreachable!() };
-    assert!(why.contains("could not be started") && why.contains("/no/such/program"), "{why}");
+    let listing = mcp
+        .until(|it| matches!(it.state, SourceState::Unreachable(_)))
+        .await;
+    let SourceState::Unreachable(why) = &listing.state else {
+        unreachable!()
+    };
+    assert!(
+        why.contains("could not be started") && why.contains("/no/such/program"),
+        "{why}"
+    );
     let error = mcp.error("echo", "hello").await;
     assert!(matches!(error, ToolError::Unreachable(_)), "{error:?}");
 
@@ -87,16 +102,26 @@ async fn a_server_that_does_not_start_is_tried_again_and_does_not_hold_up_the_se
         ..config(&folder, "dumb")
     };
     let mcp = Mcp::with(&folder, Server::of_operator(dumb), None);
-    let listing = mcp.until(|it| matches!(it.state, SourceState::Unreachable(_))).await;
-    assert!(format!("{:?}", listing.state).contains("within 300 ms"), "{:?}", listing.state);
+    let listing = mcp
+        .until(|it| matches!(it.state, SourceState::Unreachable(_)))
+        .await;
+    assert!(
+        format!("{:?}", listing.state).contains("within 300 ms"),
+        "{:?}",
+        listing.state
+    );
 }
 
 #[tokio::test]
 async fn a_program_has_no_environment_but_what_is_listed_and_secrets_are_not_shown() {
     let folder = folder();
     let mut config = config(&folder, "legacy");
-    config.env.insert("TOKEN".to_owned(), Setting::new("env:SESAME"));
-    config.env.insert("LITERAL".to_owned(), Setting::new("literal-sesame"));
+    config
+        .env
+        .insert("TOKEN".to_owned(), Setting::new("env:SESAME"));
+    config
+        .env
+        .insert("LITERAL".to_owned(), Setting::new("literal-sesame"));
     let shown = format!("{config:?} {}", serde_json::to_string(&config).unwrap());
     let mcp = Mcp::with(&folder, Server::of_operator(config), None);
     mcp.until(|it| it.state == SourceState::Ready).await;
@@ -105,14 +130,27 @@ async fn a_program_has_no_environment_but_what_is_listed_and_secrets_are_not_sho
     names.sort_unstable();
     names.retain(|name| !name.starts_with("RUST_"));
     assert_eq!(names, ["LITERAL", "MCP_LOG", "MCP_MODE", "PATH", "TOKEN"]);
-    let all = format!("{shown} {} {:?} {:?}", mcp.source.place(), mcp.listing(), mcp.source);
+    let all = format!(
+        "{shown} {} {:?} {:?}",
+        mcp.source.place(),
+        mcp.listing(),
+        mcp.source
+    );
     assert!(!all.contains("sesame"), "{all}");
 
     let mut missing = crate::fixture::config(&folder, "legacy");
-    missing.env.insert("TOKEN".to_owned(), Setting::new("env:NOT_SET"));
+    missing
+        .env
+        .insert("TOKEN".to_owned(), Setting::new("env:NOT_SET"));
     let mcp = Mcp::with(&folder, Server::of_operator(missing), None);
-    let listing = mcp.until(|it| matches!(it.state, SourceState::Unreachable(_))).await;
-    assert!(format!("{:?}", listing.state).contains("env:NOT_SET is not set"), "{:?}", listing.state);
+    let listing = mcp
+        .until(|it| matches!(it.state, SourceState::Unreachable(_)))
+        .await;
+    assert!(
+        format!("{:?}", listing.state).contains("env:NOT_SET is not set"),
+        "{:?}",
+        listing.state
+    );
 }
 
 #[tokio::test]
@@ -120,9 +158,15 @@ async fn a_server_that_dies_is_started_again_and_its_tools_stay_listed() {
     let mcp = Mcp::new("legacy").await;
     let error = mcp.error("die", "").await;
     assert!(matches!(error, ToolError::Unknown(_)), "{error:?}");
-    let listing = mcp.until(|it| matches!(it.state, SourceState::Unreachable(_))).await;
+    let listing = mcp
+        .until(|it| matches!(it.state, SourceState::Unreachable(_)))
+        .await;
     assert_eq!(listing.tools.len(), 14);
-    assert!(format!("{:?}", listing.state).contains("exit status: 3"), "{:?}", listing.state);
+    assert!(
+        format!("{:?}", listing.state).contains("exit status: 3"),
+        "{:?}",
+        listing.state
+    );
     // Nothing is sent to a server that is not there.
     let error = mcp.error("echo", "hello").await;
     assert!(matches!(error, ToolError::Unreachable(_)), "{error:?}");

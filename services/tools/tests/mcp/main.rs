@@ -12,5 +12,6 @@ mod fixture;
 mod hostile;
 mod http;
 mod lifecycle;
+mod packages;
 mod pins;
 mod server;

@@ -25,9 +25,15 @@ async fn each_change_disables_a_tool_until_it_is_allowed() {
             mcp.text("change", change).await;
             let listing = mcp.until(|it| digest(it, "t__echo") != judged).await;
             let why = &mcp.disabled()["t__echo"];
-            assert_eq!(why, &format!("{part}; allow it with: cairn tools allow t__echo"));
+            assert_eq!(
+                why,
+                &format!("{part}; allow it with: cairn tools allow t__echo")
+            );
             let error = mcp.error("echo", "hello").await;
-            assert!(matches!(&error, ToolError::Denied(text) if text.contains(part)), "{error:?}");
+            assert!(
+                matches!(&error, ToolError::Denied(text) if text.contains(part)),
+                "{error:?}"
+            );
             // What was approved before is not the tool that has the name now.
             assert!(matches!(
                 mcp.source.allow("t__echo", &judged),
@@ -35,11 +41,15 @@ async fn each_change_disables_a_tool_until_it_is_allowed() {
             ));
             let now = digest(&listing, "t__echo");
             assert_eq!(mcp.source.allow("t__echo", &now).unwrap(), Some(now));
-            mcp.until(|it| it.tools.iter().all(|tool| tool.disabled.is_none())).await;
+            mcp.until(|it| it.tools.iter().all(|tool| tool.disabled.is_none()))
+                .await;
             let mut old = asked("echo", &json!({"text": "hello"}));
             old.tool_digest = judged;
             let outcome = mcp.tools.invoker().invoke(old).await;
-            assert!(matches!(outcome.result, Err(ToolError::Rejudge(_))), "{outcome:?}");
+            assert!(
+                matches!(outcome.result, Err(ToolError::Rejudge(_))),
+                "{outcome:?}"
+            );
             assert_eq!(mcp.text("echo", "hello").await, "hello");
         }
         assert_eq!(mcp.count("call echo"), 4, "only what was allowed arrived");
@@ -57,7 +67,8 @@ async fn a_tool_that_appears_later_waits_and_the_others_do_not() {
     assert!(disabled["t__fresh"].contains("it is new"), "{disabled:?}");
     assert_eq!(mcp.text("echo", "hello").await, "hello");
     mcp.source.allow("t__fresh", "").unwrap();
-    mcp.until(|it| it.tools.iter().all(|tool| tool.disabled.is_none())).await;
+    mcp.until(|it| it.tools.iter().all(|tool| tool.disabled.is_none()))
+        .await;
 }
 
 #[tokio::test]
@@ -68,7 +79,9 @@ async fn pins_outlive_the_process_and_a_damaged_file_disables_everything() {
     let first = Mcp::with(&folder, server.clone(), Some(trust(&folder)));
     first.until(ready).await;
     first.text("change", "description").await;
-    first.until(|it| it.tools.iter().any(|tool| tool.disabled.is_some())).await;
+    first
+        .until(|it| it.tools.iter().any(|tool| tool.disabled.is_some()))
+        .await;
     first.source.close().await;
     // The server is as it was again, and so are its tools.
     let second = Mcp::with(&folder, server.clone(), Some(trust(&folder)));
@@ -79,7 +92,11 @@ async fn pins_outlive_the_process_and_a_damaged_file_disables_everything() {
     let third = Mcp::with(&folder, server, Some(trust(&folder)));
     third.until(ready).await;
     assert_eq!(third.disabled().len(), 14);
-    assert!(third.disabled()["t__echo"].contains("trust file"), "{:?}", third.disabled());
+    assert!(
+        third.disabled()["t__echo"].contains("trust file"),
+        "{:?}",
+        third.disabled()
+    );
 }
 
 #[tokio::test]
@@ -92,7 +109,10 @@ async fn only_allowed_tools_are_listed_and_misspelt_ones_reported() {
     let mcp = Mcp::with(&folder, Server::of_operator(config), None);
     let listing = mcp.until(|it| it.state == SourceState::Ready).await;
     assert_eq!(listing.tools.len(), 1);
-    assert_eq!(listing.left_out, ["allow names 'ehco', which the server does not list"]);
+    assert_eq!(
+        listing.left_out,
+        ["allow names 'ehco', which the server does not list"]
+    );
     let error = mcp.error("put", "x").await;
     assert!(matches!(error, ToolError::NotFound(_)), "{error:?}");
 }

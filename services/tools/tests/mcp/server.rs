@@ -34,7 +34,13 @@ fn serve() {
         listener: Mutex::default(),
         answers: Mutex::default(),
     });
-    server.note(&format!("start {}", std::env::vars().map(|(name, _)| name).collect::<Vec<_>>().join(" ")));
+    server.note(&format!(
+        "start {}",
+        std::env::vars()
+            .map(|(name, _)| name)
+            .collect::<Vec<_>>()
+            .join(" ")
+    ));
     if server.is("http") {
         http::serve(&server);
     }
@@ -62,7 +68,11 @@ impl Server {
 
     fn note(&self, line: &str) {
         if let Some(path) = &self.log {
-            let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+            let mut file = std::fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(path)
+                .unwrap();
             file.write_all(format!("{line}\n").as_bytes()).unwrap();
         }
     }
@@ -106,9 +116,11 @@ impl Server {
             "tools/call" => self.call(id, params)?,
             "subscriptions/listen" => {
                 *self.listener.lock().unwrap() = Some(id.clone());
-                self.send(&json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+                self.send(
+                    &json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
                     "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": id},
-                        "notifications": {"toolsListChanged": true}}}));
+                        "notifications": {"toolsListChanged": true}}}),
+                );
                 return None;
             }
             "notifications/cancelled" => {

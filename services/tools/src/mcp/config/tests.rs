@@ -40,12 +40,33 @@ fn faults_name_their_field() {
     assert_eq!(with("command = 'a'\nurl = 'http://a'"), ["servers.x.url"]);
     assert_eq!(with("url = 'ftp://a'"), ["servers.x.url"]);
     assert_eq!(with("url = 'http://a'\nargs = ['b']"), ["servers.x.args"]);
-    assert_eq!(with("command = 'a'\nheaders = { b = 'c' }"), ["servers.x.headers"]);
-    assert_eq!(with("url = 'http://a'\nheaders = { 'b c' = 'd' }"), ["servers.x.headers"]);
-    assert_eq!(with("command = 'a'\nenv = { B = 'env:' }"), ["servers.x.env.B"]);
-    assert_eq!(with("command = 'a'\nenv = { 'B=' = 'c' }"), ["servers.x.env"]);
+    assert_eq!(
+        with("command = 'a'\nheaders = { b = 'c' }"),
+        ["servers.x.headers"]
+    );
+    assert_eq!(
+        with("url = 'http://a'\nheaders = { 'b c' = 'd' }"),
+        ["servers.x.headers"]
+    );
+    assert_eq!(
+        with("command = 'a'\nenv = { B = 'env:' }"),
+        ["servers.x.env.B"]
+    );
+    assert_eq!(
+        with("command = 'a'\nenv = { 'B=' = 'c' }"),
+        ["servers.x.env"]
+    );
     assert_eq!(with("command = 'a'\nstart_ms = 0"), ["servers.x.start_ms"]);
-    for name in ["", "a b", "a__b", "_a", "a_", "built-in", "program", &"a".repeat(33)] {
+    for name in [
+        "",
+        "a b",
+        "a__b",
+        "_a",
+        "a_",
+        "built-in",
+        "program",
+        &"a".repeat(33),
+    ] {
         assert_eq!(fields(name, &program()), ["servers.x"], "{name}");
     }
     for name in ["a", "a-b_c", "GitHub2"] {
@@ -90,7 +111,11 @@ fn a_place_shows_no_user_and_no_query() {
 
 #[test]
 fn literal_values_are_not_shown() {
-    let shown = format!("{:?} {}", program(), serde_json::to_string(&program()).unwrap());
+    let shown = format!(
+        "{:?} {}",
+        program(),
+        serde_json::to_string(&program()).unwrap()
+    );
     assert!(!shown.contains("literal"), "{shown}");
     assert!(shown.contains("env:GITHUB_TOKEN"), "{shown}");
 }

@@ -21,7 +21,10 @@ fn files_of_other_programs_are_read() {
     assert_eq!(servers["files"].place(), "npx -y server .");
     assert_eq!(servers["github"].references(), ["env:GITHUB_TOKEN"]);
     let environment = BTreeMap::from([("GITHUB_TOKEN".to_owned(), "t".to_owned())]);
-    let header = servers["github"].headers["Authorization"].resolve(&environment).ok().unwrap();
+    let header = servers["github"].headers["Authorization"]
+        .resolve(&environment)
+        .ok()
+        .unwrap();
     assert_eq!(header.value, "Bearer t");
     let expected = [
         "server 'old' is not used: its type is sse",
@@ -32,7 +35,10 @@ fn files_of_other_programs_are_read() {
     ];
     assert_eq!(problems.len(), expected.len(), "{problems:?}");
     for expected in expected {
-        assert!(problems.iter().any(|it| it.starts_with(expected)), "{expected}: {problems:?}");
+        assert!(
+            problems.iter().any(|it| it.starts_with(expected)),
+            "{expected}: {problems:?}"
+        );
     }
 }
 
@@ -47,5 +53,10 @@ fn what_is_no_such_file_is_an_error() {
         let error = parse_servers(text).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
-    assert!(parse_servers(&" ".repeat(2 << 20)).unwrap_err().to_string().contains("more than"));
+    assert!(
+        parse_servers(&" ".repeat(2 << 20))
+            .unwrap_err()
+            .to_string()
+            .contains("more than")
+    );
 }

@@ -7,7 +7,12 @@ fn result(value: Value) -> Result<Output, ToolError> {
 
 #[test]
 fn numbers_have_commas() {
-    for (number, shown) in [(0, "0"), (999, "999"), (12_345, "12,345"), (1_000_000, "1,000,000")] {
+    for (number, shown) in [
+        (0, "0"),
+        (999, "999"),
+        (12_345, "12,345"),
+        (1_000_000, "1,000,000"),
+    ] {
         assert_eq!(grouped(number), shown);
     }
 }
@@ -42,5 +47,8 @@ fn what_people_cannot_answer_is_a_failure() {
 #[test]
 fn a_failure_without_words_is_a_failure() {
     let error = result(json!({"content": [], "isError": true})).unwrap_err();
-    assert_eq!(error, ToolError::ExecutionFailed("tool 't__x' failed without saying why".to_owned()));
+    assert_eq!(
+        error,
+        ToolError::ExecutionFailed("tool 't__x' failed without saying why".to_owned())
+    );
 }

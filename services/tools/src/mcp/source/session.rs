@@ -214,7 +214,10 @@ async fn subscribe(
     let mut filter = SubscriptionFilter::default();
     filter.tools_list_changed = Some(true);
     // Without it, the list is asked for again in time.
-    tokio::time::timeout(time, peer.listen(filter)).await.ok()?.ok()
+    tokio::time::timeout(time, peer.listen(filter))
+        .await
+        .ok()?
+        .ok()
 }
 
 /// Ends when the server says that its tools changed; never without a subscription.
@@ -244,7 +247,10 @@ fn take(shared: &Arc<Shared>, listed: Tools, live: &Live) {
         let remote = tool.name.to_string();
         if !names.insert(remote.clone()) {
             let shown = text::brief(&remote, 128);
-            left_out.push(format!("a second tool '{}' is left out", shown.escape_debug()));
+            left_out.push(format!(
+                "a second tool '{}' is left out",
+                shown.escape_debug()
+            ));
             continue;
         }
         match tool::spec(&shared.name, config, tool) {
@@ -257,12 +263,19 @@ fn take(shared: &Arc<Shared>, listed: Tools, live: &Live) {
         }
     }
     if listed.is_cut {
-        left_out.push(format!("it lists more than {MOST_TOOLS} tools; the rest is left out"));
+        left_out.push(format!(
+            "it lists more than {MOST_TOOLS} tools; the rest is left out"
+        ));
     }
     let declared = config.effects.keys().map(|name| ("effects", name));
     let allowed = config.allow.iter().flatten().map(|name| ("allow", name));
-    for (field, name) in allowed.chain(declared).filter(|(_, name)| !names.contains(*name)) {
-        left_out.push(format!("{field} names '{name}', which the server does not list"));
+    for (field, name) in allowed
+        .chain(declared)
+        .filter(|(_, name)| !names.contains(*name))
+    {
+        left_out.push(format!(
+            "{field} names '{name}', which the server does not list"
+        ));
     }
     if left_out.len() > MOST_LINES {
         let more = left_out.len() - MOST_LINES;

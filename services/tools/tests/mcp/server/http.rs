@@ -43,7 +43,10 @@ fn answer(server: &Server, mut stream: TcpStream) -> std::io::Result<()> {
     reader.read_exact(&mut body)?;
     let (status, content) = match serde_json::from_slice::<Value>(&body) {
         _ if !first.starts_with("POST") => ("405 Method Not Allowed", String::new()),
-        _ if server.is("unauthorized") => ("401 Unauthorized\r\nWWW-Authenticate: Bearer", String::new()),
+        _ if server.is("unauthorized") => (
+            "401 Unauthorized\r\nWWW-Authenticate: Bearer",
+            String::new(),
+        ),
         Err(_) => ("400 Bad Request", String::new()),
         Ok(message) => match server.handle(&message) {
             Some(answer) => ("200 OK", answer.to_string()),

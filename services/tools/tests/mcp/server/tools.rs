@@ -34,15 +34,28 @@ impl Server {
     fn usual(&self) -> Vec<Value> {
         let changes = self.changes.lock().unwrap();
         let names = [
-            "echo", "change", "slow", "die", "ask", "elicit", "media", "fail", "huge", "endless", "task",
-            "structured", "weird", "put",
+            "echo",
+            "change",
+            "slow",
+            "die",
+            "ask",
+            "elicit",
+            "media",
+            "fail",
+            "huge",
+            "endless",
+            "task",
+            "structured",
+            "weird",
+            "put",
         ];
         let mut tools: Vec<Value> = Vec::new();
         for name in names {
             let mut tool = json!({"name": name, "description": format!("The tool {name}."),
                 "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}}});
             if name == "put" {
-                tool["inputSchema"]["properties"] = json!({"path": {"type": "string"}, "url": {"type": "string"}});
+                tool["inputSchema"]["properties"] =
+                    json!({"path": {"type": "string"}, "url": {"type": "string"}});
             }
             if name == "echo" {
                 tool["title"] = "Echo".into();
@@ -95,8 +108,15 @@ impl Server {
         let name = params["name"].as_str().unwrap_or_default();
         let text = params["arguments"]["text"].as_str().unwrap_or_default();
         let meta = &params["_meta"];
-        self.note(&format!("call {name} key={}", meta["dev.cairn/idempotency-key"]));
-        let said = |text: &str| Some(Ok(json!({"content": [{"type": "text", "text": text}], "resultType": "complete"})));
+        self.note(&format!(
+            "call {name} key={}",
+            meta["dev.cairn/idempotency-key"]
+        ));
+        let said = |text: &str| {
+            Some(Ok(
+                json!({"content": [{"type": "text", "text": text}], "resultType": "complete"}),
+            ))
+        };
         match name {
             "change" => {
                 self.changes.lock().unwrap().insert(text.to_owned());
@@ -109,16 +129,24 @@ impl Server {
             "ask" => Some(Ok(self.ask(params))),
             "elicit" => self.elicit(),
             "media" => Some(Ok(media())),
-            "fail" => Some(Ok(json!({"content": [{"type": "text", "text": "no such page"}], "isError": true}))),
+            "fail" => Some(Ok(
+                json!({"content": [{"type": "text", "text": "no such page"}], "isError": true}),
+            )),
             "huge" => said(&"x".repeat(text.parse().unwrap_or(1_000_000))),
             "endless" => self.endless(),
-            "task" => Some(Ok(json!({"resultType": "task", "taskId": "t1", "status": "working",
-                "createdAt": "2026-11-25T00:00:00Z", "lastUpdatedAt": "2026-11-25T00:00:00Z", "ttlMs": 1000}))),
+            "task" => Some(Ok(
+                json!({"resultType": "task", "taskId": "t1", "status": "working",
+                "createdAt": "2026-11-25T00:00:00Z", "lastUpdatedAt": "2026-11-25T00:00:00Z", "ttlMs": 1000}),
+            )),
             "structured" => Some(Ok(structured(text))),
             "weird" => Some(Ok(json!({"tools": 7}))),
-            "invalid" => Some(Err(json!({"code": -32602, "message": "text must be short"}))),
+            "invalid" => Some(Err(
+                json!({"code": -32602, "message": "text must be short"}),
+            )),
             "liar" | "writer" => said("done"),
-            _ if text == "invalid" => Some(Err(json!({"code": -32602, "message": "text must be short"}))),
+            _ if text == "invalid" => Some(Err(
+                json!({"code": -32602, "message": "text must be short"}),
+            )),
             _ if text == "broken" => Some(Err(json!({"code": -32603, "message": "out of\ndisk"}))),
             _ => said(text),
         }
@@ -152,8 +180,10 @@ impl Server {
 
     /// Asks in the middle of the call.
     fn elicit(&self) -> Option<Result<Value, Value>> {
-        self.send(&json!({"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create", "params": {
-            "message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}}));
+        self.send(
+            &json!({"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create", "params": {
+            "message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}}),
+        );
         for _ in 0..200 {
             if let Some(answer) = self.answers.lock().unwrap().first() {
                 let text = answer["result"]["action"].to_string();
@@ -187,10 +217,13 @@ fn media() -> Value {
 }
 
 fn structured(text: &str) -> Value {
-    let both = json!({"structuredContent": {"n": 1}, "content": [{"type": "text", "text": "{\"n\": 1}"}]});
+    let both =
+        json!({"structuredContent": {"n": 1}, "content": [{"type": "text", "text": "{\"n\": 1}"}]});
     match text {
         "same" => both,
-        "other" => json!({"structuredContent": {"n": 2}, "content": [{"type": "text", "text": "two"}]}),
+        "other" => {
+            json!({"structuredContent": {"n": 2}, "content": [{"type": "text", "text": "two"}]})
+        }
         _ => json!({"structuredContent": {"n": 3}, "content": []}),
     }
 }
