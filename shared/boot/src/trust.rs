@@ -239,7 +239,7 @@ impl Trust {
             .mode(0o700)
             .create(folder)
             .map_err(io)?;
-        // Not the file itself: it is replaced, and a lock on the old one would hold nobody off.
+        // Not the file itself: it is replaced, and a lock on the old file would not keep others out.
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)

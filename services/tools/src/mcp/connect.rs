@@ -8,16 +8,16 @@
 use super::config::{Protocol, ServerConfig};
 use super::error::of_start;
 use super::handler::Handler;
-use super::process::{Process, Program};
+use super::process::{Process, Program, Started};
 use super::{MOST_MESSAGE_BYTES, config};
 use cairn_http::{HttpClient, HttpConfig, build_client};
 use http::{HeaderName, HeaderValue};
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _};
 use rmcp::service::{RoleClient, RunningService};
-use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{IntoTransport, StreamableHttpClientTransport};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -104,42 +104,27 @@ impl Target {
                 legacy_version: Some(ProtocolVersion::V_2025_11_25),
             },
         };
-        let time = Duration::from_millis(self.config.start_ms);
-        let late = || Failed {
-            why: format!(
-                "did not answer the handshake within {} ms",
-                time.as_millis()
-            ),
-            is_final: false,
-        };
         let (service, process) = if self.config.is_program() {
             let (mut process, output, input) = self.start()?;
             let transport = AsyncRwTransport::new_client(output, input)
                 // What is read ends before.
                 .with_max_line_length(2 * MOST_MESSAGE_BYTES);
-            let served = Box::pin(handler.serve_with_lifecycle(transport, mode));
-            let served = match tokio::time::timeout(time, served).await {
-                Ok(served) => served.map_err(|error| Failed {
-                    why: of_program(&error, &mut process),
-                    is_final: false,
-                }),
-                Err(_) => Err(late()),
+            let service = self.handshake(handler, transport, mode).await?;
+            let failed = |error| Failed {
+                why: of_program(&error, &mut process),
+                is_final: false,
             };
-            (served?, Some(process))
+            (service.map_err(failed)?, Some(process))
         } else {
-            let transport = self.http()?;
-            let served = Box::pin(handler.serve_with_lifecycle(transport, mode));
-            let served = match tokio::time::timeout(time, served).await {
-                Ok(served) => served.map_err(|error| {
-                    let broken = of_start(&error);
-                    Failed {
-                        why: broken.why,
-                        is_final: broken.is_refused || broken.is_unsent,
-                    }
-                }),
-                Err(_) => Err(late()),
+            let service = self.handshake(handler, self.http()?, mode).await?;
+            let failed = |error| {
+                let broken = of_start(&error);
+                Failed {
+                    why: broken.why,
+                    is_final: broken.is_refused || broken.is_unsent,
+                }
             };
-            (served?, None)
+            (service.map_err(failed)?, None)
         };
         let version = service
             .peer_info()
@@ -155,16 +140,30 @@ impl Target {
         })
     }
 
-    fn start(
+    /// The handshake, within its time.
+    async fn handshake<T, E, A>(
         &self,
-    ) -> Result<
-        (
-            Process,
-            super::process::LineLimit<tokio::process::ChildStdout>,
-            tokio::process::ChildStdin,
-        ),
-        Failed,
-    > {
+        handler: Handler,
+        transport: T,
+        mode: ClientLifecycleMode,
+    ) -> Result<Result<RunningService<RoleClient, Handler>, ClientInitializeError>, Failed>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let time = Duration::from_millis(self.config.start_ms);
+        let served = Box::pin(handler.serve_with_lifecycle(transport, mode));
+        let late = |_| Failed {
+            why: format!(
+                "did not answer the handshake within {} ms",
+                time.as_millis()
+            ),
+            is_final: false,
+        };
+        tokio::time::timeout(time, served).await.map_err(late)
+    }
+
+    fn start(&self) -> Result<Started, Failed> {
         let mut secrets = Vec::new();
         let mut variables = BTreeMap::new();
         for (name, setting) in &self.config.env {

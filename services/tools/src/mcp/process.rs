@@ -53,6 +53,9 @@ pub(crate) struct Process {
     _log: Option<AbortOnDropHandle<()>>,
 }
 
+/// A program, what it writes and what it reads.
+pub(crate) type Started = (Process, LineLimit<ChildStdout>, ChildStdin);
+
 /// Why the output of a program is refused.
 #[derive(Clone, Default)]
 pub(crate) struct Refused(Arc<Mutex<Option<&'static str>>>);
@@ -72,7 +75,7 @@ impl Program<'_> {
     ///
     /// # Errors
     /// The system's.
-    pub(crate) fn start(self) -> io::Result<(Process, LineLimit<ChildStdout>, ChildStdin)> {
+    pub(crate) fn start(self) -> io::Result<Started> {
         let path = self.path.map_or(DEFAULT_PATH, String::as_str);
         let mut command = Command::new(self.command);
         command

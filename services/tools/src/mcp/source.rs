@@ -114,7 +114,7 @@ impl McpSource {
             stop: CancellationToken::new(),
         });
         if let Err(why) = shared.allowance() {
-            // From the first listing on, nobody takes it for one that is being started.
+            // The first listing must not show it as one that is being started.
             shared.set_state(SourceState::NotAllowed(why));
         }
         let task = tokio::spawn(session::run(shared.clone()));

@@ -76,7 +76,7 @@ async fn show(mcp: &Mcp, tool: &str, arguments: Value) -> String {
 }
 
 #[tokio::test]
-async fn the_servers_of_the_protocols_makers() {
+async fn the_server_of_everything() {
     let Some(packages) = packages() else { return };
     let node = Path::new("/usr/bin/node");
     let modules = packages.join("js/node_modules/@modelcontextprotocol");
@@ -119,7 +119,13 @@ async fn the_servers_of_the_protocols_makers() {
         outcome.result.map(|it| it.text)
     );
     assert!(!steps.is_empty());
+}
 
+#[tokio::test]
+async fn the_server_of_files() {
+    let Some(packages) = packages() else { return };
+    let node = Path::new("/usr/bin/node");
+    let modules = packages.join("js/node_modules/@modelcontextprotocol");
     let files = folder();
     std::fs::write(files.path().join("a.txt"), "inside").unwrap();
     let filesystem = modules.join("server-filesystem/dist/index.js");
