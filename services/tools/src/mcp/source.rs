@@ -139,6 +139,19 @@ impl McpSource {
     }
 }
 
+impl Drop for McpSource {
+    fn drop(&mut self) {
+        // Its tools hold what they share with it, and that holds the tools.
+        let mut now = self.shared.now();
+        now.live = None;
+        now.tools.clear();
+        self.shared.listing.send_replace(Arc::new(Listing {
+            state: SourceState::Unreachable("it is closed".to_owned()),
+            ..Listing::default()
+        }));
+    }
+}
+
 impl ToolSource for McpSource {
     fn name(&self) -> &str {
         &self.shared.name

@@ -11,7 +11,7 @@ use super::{Shared, SourceState};
 use crate::text;
 use crate::tool::Tool as _;
 use rmcp::model::{ServerNotification, SubscriptionFilter};
-use rmcp::service::{Peer, RoleClient, Subscription};
+use rmcp::service::{ClientCacheConfig, Peer, RoleClient, Subscription};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,6 +112,10 @@ async fn session(shared: &Arc<Shared>) -> Option<String> {
         Err(why) => return Some(why),
     };
     shared.remember(connection.protocol);
+    // Each list is to come from the server: it also shows that the server is there.
+    let peer = connection.service.peer();
+    peer.set_response_cache_config(ClientCacheConfig::disabled())
+        .await;
     let live = Live {
         server: shared.name.clone(),
         peer: connection.service.peer().clone(),
