@@ -6,7 +6,7 @@ use rmcp::ClientHandler;
 use rmcp::model::{
     ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
     FormElicitationCapability, Implementation, ProgressNotificationParam, ProgressToken,
-    UrlElicitationCapability,
+    ProtocolVersion, UrlElicitationCapability,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use std::collections::HashMap;
@@ -32,6 +32,8 @@ pub(crate) struct Handler {
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
         let mut info = ClientConfig::default();
+        // For the handshake of older servers; a newer one is asked for its versions.
+        info.protocol_version = ProtocolVersion::V_2025_11_25;
         // Sampling, roots and tasks are not offered.
         let elicitation = ElicitationCapability::new()
             .with_form(FormElicitationCapability::default())

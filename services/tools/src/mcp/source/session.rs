@@ -133,15 +133,21 @@ async fn watched(shared: &Arc<Shared>, connection: Connection, live: Live) -> Op
     } = connection;
     let close = service.cancellation_token();
     let mut over = Box::pin(service.waiting());
+    let mut is_over = false;
     let ended = tokio::select! {
-        _ = &mut over => Some(reason(process.as_mut()).await),
+        _ = &mut over => {
+            is_over = true;
+            Some(reason(process.as_mut()).await)
+        }
         why = follow(shared, &live, protocol) => Some(why),
         () = shared.stop.cancelled() => None,
     };
     shared.now().live = None;
-    close.cancel();
-    // What is left of it ends with its future.
-    _ = tokio::time::timeout(CLOSE, over).await;
+    if !is_over {
+        close.cancel();
+        // What is left of it ends with its future.
+        _ = tokio::time::timeout(CLOSE, over).await;
+    }
     if let Some(process) = process {
         process.end().await;
     }
