@@ -110,11 +110,15 @@ impl Target {
                 // What is read ends before.
                 .with_max_line_length(2 * MOST_MESSAGE_BYTES);
             let service = self.handshake(handler, transport, mode).await?;
-            let failed = |error| Failed {
-                why: of_program(&error, &mut process),
-                is_final: false,
-            };
-            (service.map_err(failed)?, Some(process))
+            match service {
+                Ok(service) => (service, Some(process)),
+                Err(error) => {
+                    return Err(Failed {
+                        why: of_program(&error, &mut process).await,
+                        is_final: false,
+                    });
+                }
+            }
         } else {
             let service = self.handshake(handler, self.http()?, mode).await?;
             let failed = |error| {
@@ -232,11 +236,10 @@ impl Failed {
 }
 
 /// What is known of a program says more than what its handshake lacked.
-fn of_program(error: &ClientInitializeError, process: &mut Process) -> String {
-    match (process.refused(), process.ended()) {
-        (Some(refused), _) => refused.to_owned(),
-        (None, Some(ended)) => ended,
-        (None, None) => of_start(error).why,
+async fn of_program(error: &ClientInitializeError, process: &mut Process) -> String {
+    match process.why_over().await {
+        Some(why) => why,
+        None => of_start(error).why,
     }
 }
 

@@ -20,6 +20,8 @@ use tokio_util::task::AbortOnDropHandle;
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// How long a program may take to end once its standard input is closed, and again after SIGTERM.
 const END: Duration = Duration::from_secs(2);
+/// How long the end of a program is waited for, once its output has ended.
+const EXIT: Duration = Duration::from_millis(300);
 /// Most bytes of one line of standard error that the log shows.
 const MOST_LINE: usize = 1024;
 /// Most lines of standard error that the log shows in each [`LINES_TIME`].
@@ -114,21 +116,14 @@ impl Program<'_> {
 }
 
 impl Process {
-    /// Why its output was refused, if it was.
-    pub(crate) fn refused(&self) -> Option<&'static str> {
-        self.refused.get()
-    }
-
-    /// How it ended, if it has: in words.
-    pub(crate) fn ended(&mut self) -> Option<String> {
-        let status = self.child.try_wait().ok().flatten()?;
-        Some(format!("its program ended with {status}"))
-    }
-
-    /// How it ended, if it does so within `time`.
-    pub(crate) async fn ended_within(&mut self, time: Duration) -> Option<String> {
-        _ = tokio::time::timeout(time, self.child.wait()).await;
-        self.ended()
+    /// Why its output has ended, as far as that is known: in words that follow the server's name.
+    pub(crate) async fn why_over(&mut self) -> Option<String> {
+        if let Some(refused) = self.refused.get() {
+            return Some(refused.to_owned());
+        }
+        let status = tokio::time::timeout(EXIT, self.child.wait()).await;
+        let status = status.ok()?.ok()?;
+        Some(format!("ended with {status}"))
     }
 
     /// Ends it once its standard input is closed: in peace, then by SIGTERM, then by SIGKILL.
@@ -187,7 +182,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for LineLimit<R> {
         for part in buffer.filled()[before..].split_inclusive(|byte| *byte == b'\n') {
             self.line += part.len();
             if self.line > self.most {
-                self.refused.set("it sent a message of more than 4 MiB");
+                self.refused.set("sent a message of more than 4 MiB");
                 return Poll::Ready(Err(io::Error::other("a line is too long")));
             }
             if part.ends_with(b"\n") {

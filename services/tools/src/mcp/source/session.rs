@@ -34,8 +34,6 @@ const SHORTEST_HOLD: Duration = Duration::from_secs(10);
 const LONGEST_HOLD: Duration = Duration::from_secs(3600);
 /// Between two lists over HTTP, which also show that the server is still there.
 const HTTP_HOLD: Duration = Duration::from_secs(60);
-/// How long the end of a program is waited for, once its output has ended.
-const EXIT: Duration = Duration::from_millis(300);
 /// How long the connection may take to close.
 const CLOSE: Duration = Duration::from_secs(2);
 /// Most lines about tools that are left out.
@@ -159,13 +157,8 @@ async fn reason(process: Option<&mut Process>) -> String {
     let Some(process) = process else {
         return "closed the connection".to_owned();
     };
-    if let Some(refused) = process.refused() {
-        return refused.to_owned();
-    }
-    match process.ended_within(EXIT).await {
-        Some(ended) => ended,
-        None => "closed its standard output".to_owned(),
-    }
+    let why = process.why_over().await;
+    why.unwrap_or_else(|| "closed its standard output".to_owned())
 }
 
 /// Lists the tools, and again whenever they may have changed. Returns why that is no longer possible.
