@@ -62,10 +62,18 @@ fn complete(tool: &str, result: CallToolResult) -> Result<Output, ToolError> {
     )))
 }
 
-/// Servers often give their structured content as text, too.
+/// Servers often give their structured content as text, too, or their text once more as the only member
+/// of an object.
 fn is_same(line: &str, structured: &Value) -> bool {
-    line.trim_start().starts_with(['{', '[', '"'])
-        && serde_json::from_str::<Value>(line).is_ok_and(|value| value == *structured)
+    let only = structured.as_object().filter(|it| it.len() == 1);
+    let only = only.and_then(|it| it.values().next());
+    if only.and_then(Value::as_str) == Some(line) {
+        return true;
+    }
+    let Ok(value) = serde_json::from_str::<Value>(line) else {
+        return false;
+    };
+    value == *structured || only == Some(&value)
 }
 
 fn add(block: ContentBlock, lines: &mut Vec<String>, media: &mut Vec<Media>) {

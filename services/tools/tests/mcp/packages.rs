@@ -202,8 +202,19 @@ async fn the_python_sdk() {
     show(&mcp, "echo", json!({"message": "hello"})).await;
     let meta = show(&mcp, "meta", json!({})).await;
     assert!(meta.contains("dev.cairn/idempotency-key"), "{meta}");
-    // Its state is sealed by a key of the process, so the same one gets it back.
     question(&mcp, &mcp).await;
+    // Its state is sealed by a key of its own process: after a restart nothing can open it.
+    let mut answered = asked("deploy", &json!({"env": "prod"}));
+    answered.input = Some(Input {
+        responses: json!({"confirm": {"action": "accept", "content": {"confirm": true}}})
+            .to_string(),
+        state: Some("sealed by another process".to_owned()),
+    });
+    let outcome = other.tools.invoker().invoke(answered).await;
+    println!(
+        "  deploy with a state of another process: {:?}",
+        outcome.result
+    );
     drop(other);
     let _server = Served::start(&python, "sdk.py", 38_411).await;
     let url = ServerConfig {

@@ -52,3 +52,22 @@ fn a_failure_without_words_is_a_failure() {
         ToolError::ExecutionFailed("tool 't__x' failed without saying why".to_owned())
     );
 }
+
+#[test]
+fn structured_content_is_shown_once() {
+    for (text, structured, shown) in [
+        ("hello", json!({"result": "hello"}), "hello"),
+        ("[1, 2]", json!({"result": [1, 2]}), "[1, 2]"),
+        ("{\"a\": 1}", json!({"a": 1}), "{\"a\": 1}"),
+        (
+            "two",
+            json!({"a": 2, "b": "two"}),
+            "two\n{\"a\":2,\"b\":\"two\"}",
+        ),
+    ] {
+        let result = result(json!({
+            "content": [{"type": "text", "text": text}], "structuredContent": structured
+        }));
+        assert_eq!(result.unwrap().text, shown);
+    }
+}
