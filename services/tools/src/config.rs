@@ -2,6 +2,7 @@
 
 use crate::error::Fault;
 use crate::files::check_show;
+use crate::mcp::{SEPARATOR, Server};
 use crate::registry::is_name;
 use crate::schema::Schema;
 use crate::tool::{Effect, OUTPUT_LIMIT, TIME_LIMIT};
@@ -72,6 +73,9 @@ pub struct Config {
     pub limits: Limits,
     /// Tools that are programs. They run with the rights of this process.
     pub commands: Vec<CommandConfig>,
+    /// Servers of the Model Context Protocol by their names.
+    #[serde(skip)]
+    pub servers: BTreeMap<String, Server>,
     /// Every call is let through, however late it is: for tests of what the gate holds off.
     #[cfg(debug_assertions)]
     #[serde(skip)]
@@ -93,6 +97,7 @@ impl Default for Config {
             result_bytes: OUTPUT_LIMIT,
             limits: Limits::default(),
             commands: Vec::new(),
+            servers: BTreeMap::new(),
             #[cfg(debug_assertions)]
             leaves_gate_open: false,
         }
@@ -201,6 +206,10 @@ impl Config {
                 ));
             }
         }
+        for (name, server) in &self.servers {
+            let at = format!("servers.{}", name.escape_debug());
+            server.config.validate(&at, name, &mut faults);
+        }
         if faults.is_empty() {
             Ok(())
         } else {
@@ -216,6 +225,17 @@ impl Config {
         let mut known: Vec<&str> = FILE_TOOLS.into_iter().chain(programs).collect();
         known.sort_unstable();
         self.check_lists(&known)
+    }
+
+    /// The servers that cannot be used where several tools replicas run.
+    pub fn check_replicas(&self) -> Vec<Fault> {
+        let stateful = self.servers.iter().filter(|(_, server)| server.config.stateful);
+        let fault = |(name, _)| {
+            let problem = "is set, and with several tools replicas each would have a state of its own";
+            let allowed = "one tools replica, or a server without state";
+            Fault::new(format!("servers.{name}.stateful"), problem, allowed)
+        };
+        stateful.map(fault).collect()
     }
 
     /// The rules, and those that the ask-list is short for.
@@ -234,6 +254,13 @@ impl Config {
             .map_err(|(index, field, problem)| rule_fault(index, &field, problem))
     }
 
+    /// The tools of servers are not known before these list them.
+    fn is_known(&self, name: &str, known: &[&str]) -> bool {
+        let of_server = name.split_once(SEPARATOR);
+        known.contains(&name)
+            || of_server.is_some_and(|(server, _)| self.servers.contains_key(server))
+    }
+
     /// A misspelt name on a list would allow, deny or ask for nothing, in silence.
     pub(crate) fn check_lists(&self, known: &[&str]) -> Vec<Fault> {
         let mut faults = Vec::new();
@@ -243,7 +270,7 @@ impl Config {
             ("ask", &self.ask),
         ];
         for (field, names) in lists {
-            for name in names.iter().filter(|name| !known.contains(&name.as_str())) {
+            for name in names.iter().filter(|name| !self.is_known(name, known)) {
                 let problem = format!("names '{name}', which is no tool");
                 faults.push(Fault::new(field, problem, known.join(", ")));
             }

@@ -7,11 +7,13 @@ use crate::files;
 use crate::gate::{Gate, Refresher, StoreClock, StoreTime};
 use crate::grpc::Grpc;
 use crate::invoke::Invoker;
+use crate::mcp::{McpDeps, McpSource};
 use crate::permission::Permissions;
 use crate::registry::{self, ToolRegistry};
 use crate::source::{FixedSource, ToolSource};
 use crate::supervisor::Supervisor;
 use crate::tool::{BUILT_IN, PROGRAM, Tool};
+use cairn_boot::Trust;
 use cairn_engine::rules::Rules;
 use cairn_proto::tools::tools_service_server::ToolsServiceServer;
 use cairn_rpc::{BootClock, MAX_MESSAGE_BYTES, Monotonic, ServerBuilder};
@@ -32,6 +34,8 @@ pub struct Deps {
     pub tools: Vec<Arc<dyn Tool>>,
     /// Further sources, after those of the settings.
     pub sources: Vec<Arc<dyn ToolSource>>,
+    /// Where allowances of servers and pins of their tools are kept; without it, in memory.
+    pub trust: Option<Trust>,
 }
 
 /// What configured commands are started with.
@@ -60,6 +64,7 @@ impl Deps {
             programs: Programs::default(),
             tools: Vec::new(),
             sources: Vec::new(),
+            trust: None,
         }
     }
 }
@@ -77,6 +82,7 @@ impl fmt::Debug for Deps {
 pub struct Tools {
     invoker: Arc<Invoker>,
     offered: u32,
+    servers: Vec<Arc<McpSource>>,
     _refresher: Refresher,
 }
 
@@ -93,9 +99,10 @@ impl Tools {
     }
 
     /// Waits until every call that has begun is over. For the end of the process, after the
-    /// servers have stopped taking calls.
+    /// servers have stopped taking calls. Then the servers that tools come from are ended.
     pub async fn drain(&self) {
         self.invoker.drain().await;
+        futures::future::join_all(self.servers.iter().map(|server| server.close())).await;
     }
 
     fn grpc(&self) -> ToolsServiceServer<Grpc> {
@@ -119,6 +126,17 @@ pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
         Arc::new(FixedSource::new(BUILT_IN, built_in)),
         Arc::new(FixedSource::new(PROGRAM, programs)),
     ];
+    let mcp = McpDeps {
+        workspace: config.workspace.canonicalize().unwrap_or_else(|_| config.workspace.clone()),
+        environment: deps.programs.environment,
+        trust: deps.trust,
+    };
+    let servers = config.servers.into_iter();
+    let servers: Vec<_> = servers
+        .map(|(name, server)| Arc::new(McpSource::start(&name, server, &mcp)))
+        .collect();
+    let source = |server: &Arc<McpSource>| -> Arc<dyn ToolSource> { server.clone() };
+    sources.extend(servers.iter().map(source));
     sources.extend(deps.sources);
     let registry = ToolRegistry::follow(sources);
     let clock = Arc::new(StoreClock::new(deps.store_time, deps.monotonic));
@@ -135,6 +153,7 @@ pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
     Ok(Tools {
         invoker: Arc::new(invoker),
         offered: config.offered,
+        servers,
         _refresher: clock.keep_fresh(),
     })
 }

@@ -110,6 +110,9 @@ const NOISY: [&str; 8] = [
     "tokio_util",
 ];
 
+/// Logs what servers of tools send, at every level.
+const TALKATIVE: &str = "rmcp";
+
 /// What is logged at that level. `debug` and `trace` are for Cairn: libraries of the transport log no
 /// more than `info` unless a directive such as `debug,h2=debug` names them.
 ///
@@ -121,16 +124,23 @@ pub fn filter(level: &str) -> Result<EnvFilter, LogError> {
     EnvFilter::builder().parse(level).map_err(|_| invalid())?;
     let directives = || level.split(',').map(str::trim);
     let mut general = directives().filter_map(|text| text.parse::<LevelFilter>().ok());
-    if general.next_back() <= Some(LevelFilter::INFO) {
-        return EnvFilter::builder().parse(level).map_err(|_| invalid());
-    }
+    let general = general.next_back();
     let is_named = |library: &str| {
         let targets = directives().map(|text| text.split(['=', '[', ':']).next());
         targets.flatten().any(|target| target == library)
     };
-    let quiet = NOISY.iter().filter(|library| !is_named(library));
-    let quiet = quiet.map(|library| format!(",{library}=info"));
-    let text = level.to_owned() + &quiet.collect::<String>();
+    let mut text = level.to_owned();
+    let mut add = |library: &str, most: &str| {
+        if !is_named(library) {
+            text.push_str(&format!(",{library}={most}"));
+        }
+    };
+    if general > Some(LevelFilter::ERROR) {
+        add(TALKATIVE, "error");
+    }
+    if general > Some(LevelFilter::INFO) {
+        NOISY.iter().for_each(|library| add(library, "info"));
+    }
     EnvFilter::builder().parse(text).map_err(|_| invalid())
 }
 

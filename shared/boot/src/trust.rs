@@ -82,7 +82,11 @@ impl Trust {
     /// `None` without a home.
     pub fn default_path(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
         // A relative path would be another file in each folder; the convention ignores it, too.
-        let absolute = |name| variable(name).map(PathBuf::from).filter(|it| it.is_absolute());
+        let absolute = |name| {
+            variable(name)
+                .map(PathBuf::from)
+                .filter(|it| it.is_absolute())
+        };
         let state = absolute("XDG_STATE_HOME");
         let state = state.or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
         Some(state.join("cairn/trust.json"))
@@ -99,7 +103,10 @@ impl Trust {
     /// The file cannot be used.
     pub fn is_confirmed(&self, file: &Path, digest: &str) -> Result<bool, TrustError> {
         let content = self.read()?;
-        Ok(content.settings.get(&key(file)).is_some_and(|it| it == digest))
+        Ok(content
+            .settings
+            .get(&key(file))
+            .is_some_and(|it| it == digest))
     }
 
     /// Keeps that a person confirmed the settings file `file` with this digest.
@@ -124,7 +131,9 @@ impl Trust {
     ) -> Result<bool, TrustError> {
         let content = self.read()?;
         let servers = content.servers.get(&key(origin));
-        Ok(servers.and_then(|it| it.get(name)).is_some_and(|it| it == digest))
+        Ok(servers
+            .and_then(|it| it.get(name))
+            .is_some_and(|it| it == digest))
     }
 
     /// Keeps that a person allowed the server `name` of the file `origin` with this digest.
@@ -179,7 +188,9 @@ impl Trust {
             return Ok(());
         }
         self.change(|content| {
-            content.protocols.insert(server.to_owned(), protocol.to_owned());
+            content
+                .protocols
+                .insert(server.to_owned(), protocol.to_owned());
         })
     }
 
@@ -207,7 +218,10 @@ impl Trust {
         let content: Content = serde_json::from_str(&text)
             .map_err(|error| self.content(format!("it is not what Cairn writes: {error}")))?;
         if content.version != VERSION {
-            let problem = format!("its version is {}, and this Cairn knows {VERSION}", content.version);
+            let problem = format!(
+                "its version is {}, and this Cairn knows {VERSION}",
+                content.version
+            );
             return Err(self.content(problem));
         }
         Ok(content)
@@ -220,8 +234,12 @@ impl Trust {
             _ => Path::new("."),
         };
         let mut builder = fs::DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(folder).map_err(io)?;
-        // Not the file itself: it is replaced, and a lock on the old one would hold nobody off.
+        builder
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(io)?;
+        // Not the file itself: it is replaced, and a lock on the old file would not keep others out.
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -232,8 +250,8 @@ impl Trust {
         flock(&lock, FlockOperation::LockExclusive).map_err(|error| io(error.into()))?;
         let mut content = self.read()?;
         let changed = change(&mut content);
-        let mut text = serde_json::to_vec_pretty(&content)
-            .map_err(|error| self.content(error.to_string()))?;
+        let mut text =
+            serde_json::to_vec_pretty(&content).map_err(|error| self.content(error.to_string()))?;
         text.push(b'\n');
         let next = self.beside(".next");
         let mut file = OpenOptions::new()
@@ -274,7 +292,9 @@ impl Trust {
 /// One name for each file, also for a path through a link.
 fn key(file: &Path) -> String {
     let real = file.canonicalize().or_else(|_| std::path::absolute(file));
-    real.unwrap_or_else(|_| file.to_owned()).display().to_string()
+    real.unwrap_or_else(|_| file.to_owned())
+        .display()
+        .to_string()
 }
 
 #[cfg(test)]

@@ -18,4 +18,4 @@ pub mod test_server;
 pub use client::{HttpClient, HttpResponse, build_client, install_crypto_provider};
 pub use config::HttpConfig;
 pub use error::HttpError;
-pub use reqwest::{RequestBuilder, Url};
+pub use reqwest::{Client as RawClient, Error as RawError, RequestBuilder, Url};

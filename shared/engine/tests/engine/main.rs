@@ -27,6 +27,7 @@ mod file_results;
 mod forks;
 mod illegal;
 mod invariants;
+mod judging;
 mod keys;
 mod leaving;
 mod limits;

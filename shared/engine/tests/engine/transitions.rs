@@ -46,6 +46,7 @@ fn a_call_leaves_doubt_only_by_a_result_or_by_being_asked_for_again() {
             (Intended, Requested),
             (Intended, InDoubt),
             (Intended, Finished),
+            (Intended, Asking),
             (InDoubt, Requested),
             (InDoubt, Finished),
         ],

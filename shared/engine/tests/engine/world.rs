@@ -8,13 +8,13 @@ pub(crate) mod table;
 mod words;
 
 use cairn_engine::command::{self, Command, LimitOverrides, RunLimits, Settlement, StartRun};
-use cairn_engine::decide::{Facts, Input, ToolFacts, ToolList};
+use cairn_engine::decide::{Facts, Input, ToolFacts, ToolList, Unfinished};
 use cairn_engine::event::{self, AttemptRef, CallFinished, CallRef, Effect, Event, EventKind};
 use cairn_engine::failure::Failure;
 use cairn_engine::message::ToolCall;
 use cairn_engine::outstanding::Work;
 use cairn_engine::plan::PlanDraft;
-use cairn_engine::rules::Answer;
+use cairn_engine::rules::{Answer, Rules};
 use cairn_engine::session::{Call, CallStatus, Run, Session, StepNo, StepStatus};
 use cairn_engine::transitions::IllegalTransition;
 use std::collections::BTreeMap;
@@ -39,6 +39,7 @@ pub(crate) struct World {
     pub(crate) tools: ToolList,
     /// What the starts of attempts offered; nothing by default.
     pub(crate) offered: BTreeMap<AttemptRef, Arc<ToolList>>,
+    pub(crate) rules: Rules,
     pub(crate) limits: RunLimits,
     /// The owner is not about to let go.
     pub(crate) starts: bool,
@@ -74,6 +75,7 @@ impl World {
             now: 1_705_329_025_000,
             tools: tools.map(|(name, facts)| (name.to_owned(), facts)).into(),
             offered: BTreeMap::new(),
+            rules: Rules::default(),
             limits: RunLimits::default(),
             starts: true,
         };
@@ -113,7 +115,7 @@ impl World {
 
     pub(crate) fn try_decide(&mut self, input: Input) -> Result<Vec<Event>, IllegalTransition> {
         let facts = Facts {
-            rules: cairn_engine::rules::Rules::none(),
+            rules: &self.rules,
             environment: "",
             now: self.now,
             not_after: self.now + LEASE,
@@ -198,7 +200,7 @@ impl World {
         results: Vec<CallFinished>,
     ) -> Vec<Event> {
         self.decide(Input::Report {
-            unfinished: Default::default(),
+            unfinished: Vec::new(),
             attempt: self.attempt(step),
             results,
             reply: None,
@@ -206,9 +208,20 @@ impl World {
         })
     }
 
+    /// What an executor reports of a call of the last tool turn that has not ended.
+    pub(crate) fn unfinished(&mut self, step: impl Into<StepNo>, call: Unfinished) -> Vec<Event> {
+        self.decide(Input::Report {
+            attempt: self.attempt(step),
+            results: Vec::new(),
+            unfinished: vec![call],
+            reply: None,
+            failure: None,
+        })
+    }
+
     pub(crate) fn fail(&mut self, step: impl Into<StepNo>, failure: Failure) -> Vec<Event> {
         self.decide(Input::Report {
-            unfinished: Default::default(),
+            unfinished: Vec::new(),
             attempt: self.attempt(step),
             results: Vec::new(),
             reply: None,

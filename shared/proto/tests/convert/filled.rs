@@ -38,6 +38,7 @@ fn value(field: &FieldDescriptor) -> Value {
         Kind::Uint64 => Value::U64(2),
         Kind::Int64 => Value::I64(3),
         Kind::Enum(values) => Value::EnumNumber(values.values().len() as i32 - 1),
+        Kind::Bytes => Value::Bytes(b"data".as_slice().into()),
         Kind::Message(message) => Value::Message(filled(&message)),
         other => panic!("{}: {other:?}", field.full_name()),
     };

@@ -86,7 +86,7 @@ fn times_before_1970_are_named() {
 
 #[test]
 fn a_decision_about_no_question_is_named() {
-    for pending_id in ["", "budget-x", "approval-2.3.1.4.1-2"] {
+    for pending_id in ["", "budget-x", "approval-2.3.1.4.1-1"] {
         let event = proto::Event {
             at_unix_ms: 1,
             kind: Some(Kind::Decided(proto::Decided {

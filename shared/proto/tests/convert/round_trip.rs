@@ -3,7 +3,7 @@
 use crate::{decoded, encoded, strategies};
 use cairn_engine::conversation::Conversation;
 use cairn_engine::decide::Reply;
-use cairn_engine::event::{self, CallFinished, Event, EventKind};
+use cairn_engine::event::{self, Event, EventKind};
 use cairn_engine::message::Message;
 use cairn_proto::convert::{Decoded, decode_event, encode_stored_apart};
 use cairn_proto::{event as proto, executor};

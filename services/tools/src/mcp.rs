@@ -1,0 +1,51 @@
+//! Servers of the Model Context Protocol as sources of tools.
+//!
+//! Each server of the settings is one [`McpSource`]: a task that starts the program or connects to the
+//! address, lists the tools, and does it again when the server changes or goes away. A tool is named
+//! `SERVER__TOOL`. Servers are not trusted: what they send is bounded, what they say of effects can only
+//! tighten, and a tool that is not as it was when it was first listed waits for a person.
+//!
+//! | module | gives |
+//! |---|---|
+//! | [`config`] | [`ServerConfig`]: one server of the settings; [`Server`]: and whether it may start |
+//! | [`setting`] | [`Setting`]: a value or a reference to a secret |
+//! | [`json`] | [`parse_servers`]: servers of a `.mcp.json` |
+//! | `connect`, `process`, `error` | a connection, over a program or HTTP, by either lifecycle |
+//! | `handler` | what a server may ask of its client, which is little |
+//! | `list`, `tool`, `matchers` | from the server's list to tools |
+//! | `pins` | whether tools are as they were allowed |
+//! | `call`, `result` | one call, and what it gave |
+//! | `source` | [`McpSource`]: all of it together |
+
+mod call;
+pub mod config;
+mod connect;
+mod error;
+mod handler;
+pub mod json;
+mod list;
+mod matchers;
+mod pins;
+mod process;
+mod result;
+pub mod setting;
+mod source;
+mod tool;
+
+pub use config::{Origin, Protocol, Server, ServerConfig};
+pub use json::{JsonError, parse_servers};
+pub use setting::Setting;
+pub use source::{McpDeps, McpSource};
+
+/// Most tools of one server.
+pub const MOST_TOOLS: usize = 1_000;
+/// Most pages of one list.
+const MOST_PAGES: usize = 100;
+/// Most bytes of a schema, as JSON text.
+pub const MOST_SCHEMA_BYTES: usize = 64 * 1024;
+/// Bytes of a description that are used; the rest is cut.
+pub const MOST_DESCRIPTION_BYTES: usize = 8 * 1024;
+/// Most bytes of one message of a server.
+pub const MOST_MESSAGE_BYTES: usize = 4 << 20;
+/// Between the server's name and the tool's.
+pub const SEPARATOR: &str = "__";

@@ -1,0 +1,175 @@
+//! One call of a server's tool.
+
+use super::error::{Broken, words};
+use super::handler::Routes;
+use super::result;
+use crate::error::ToolError;
+use crate::tool::{Call, Input, Output, ToolSpec};
+use cairn_rpc::TraceParent;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, ErrorCode, InputResponses,
+    RequestMetaObject, ServerResult,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
+use serde_json::Value;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// Where a server finds the key of a call: the same for each repeat of it, and for no other.
+pub(crate) const KEY: &str = "dev.cairn/idempotency-key";
+
+/// The connection of a server.
+#[derive(Clone)]
+pub(crate) struct Live {
+    pub(crate) server: Arc<str>,
+    pub(crate) peer: Peer<RoleClient>,
+    pub(crate) routes: Arc<Routes>,
+    /// The server is to be listed again.
+    pub(crate) changed: Arc<Notify>,
+}
+
+/// Sends the call, and waits for its result. If this future is dropped, or the call is stopped, the
+/// server is asked to cancel it.
+///
+/// # Errors
+/// Those of [`crate::tool::Tool::call`].
+pub(crate) async fn call(
+    live: &Live,
+    spec: &ToolSpec,
+    remote: &str,
+    call: &Call,
+) -> Result<Output, ToolError> {
+    let params = params(remote, call)?;
+    let unreachable = |why: &str| {
+        let server = &live.server;
+        ToolError::Unreachable(format!(
+            "tool '{}' was not called: server '{server}' {why}",
+            spec.name
+        ))
+    };
+    if live.peer.is_transport_closed() {
+        return Err(unreachable("closed the connection"));
+    }
+    let mut routes = live.routes.lock().await;
+    call.permit.check()?;
+    let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+    let sent = live
+        .peer
+        .send_cancellable_request(request, PeerRequestOptions::no_options());
+    let handle = sent
+        .await
+        .map_err(|_| unreachable("closed the connection"))?;
+    routes.insert(handle.progress_token.clone(), call.progress.clone());
+    drop(routes);
+    let mut sent = Sent {
+        handle: Some(handle),
+        routes: live.routes.clone(),
+    };
+    let answer = tokio::select! {
+        answer = sent.answer() => answer,
+        () = call.stop.cancelled() => {
+            let message = format!("tool '{}' was stopped; what it had done by then stays done", spec.name);
+            return Err(ToolError::ExecutionFailed(message));
+        }
+    };
+    sent.is_answered().await;
+    match answer {
+        Ok(result) => result::read(&spec.name, result),
+        Err(error) => Err(failed(live, spec, &error)),
+    }
+}
+
+fn params(remote: &str, call: &Call) -> Result<CallToolRequestParams, ToolError> {
+    let mut params = CallToolRequestParams::new(remote.to_owned());
+    if let Value::Object(arguments) = &call.arguments {
+        params = params.with_arguments(arguments.clone());
+    }
+    if let Some(Input { responses, state }) = &call.input {
+        let responses: InputResponses = serde_json::from_str(responses).map_err(|error| {
+            ToolError::InvalidArguments(format!("the answer is no JSON object: {error}"))
+        })?;
+        params = params.with_input_responses(responses);
+        if let Some(state) = state {
+            params = params.with_request_state(state.clone());
+        }
+    }
+    let mut meta = RequestMetaObject::new();
+    meta.0.0.insert(KEY.to_owned(), call.key.clone().into());
+    if let Some(trace) = TraceParent::of_span(&tracing::Span::current()) {
+        meta.0.set_traceparent(&trace.to_string());
+    }
+    params.meta = Some(meta);
+    Ok(params)
+}
+
+/// A call that was sent. Dropped without an answer, it is cancelled at the server.
+struct Sent {
+    handle: Option<RequestHandle<RoleClient>>,
+    routes: Arc<Routes>,
+}
+
+impl Sent {
+    async fn answer(&mut self) -> Result<ServerResult, ServiceError> {
+        match &mut self.handle {
+            Some(handle) => match (&mut handle.rx).await {
+                Ok(answer) => answer,
+                Err(_) => Err(ServiceError::TransportClosed),
+            },
+            None => Err(ServiceError::TransportClosed),
+        }
+    }
+
+    async fn is_answered(&mut self) {
+        if let Some(handle) = self.handle.take() {
+            self.routes.lock().await.remove(&handle.progress_token);
+        }
+    }
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        let Some(handle) = self.handle.take() else {
+            return;
+        };
+        let routes = self.routes.clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                routes.lock().await.remove(&handle.progress_token);
+                // A server that is gone has nothing to cancel.
+                _ = handle.cancel(Some("the call was stopped".to_owned())).await;
+            });
+        }
+    }
+}
+
+fn failed(live: &Live, spec: &ToolSpec, error: &ServiceError) -> ToolError {
+    let (tool, server) = (&spec.name, &live.server);
+    match error {
+        ServiceError::McpError(error) => match error.code {
+            ErrorCode::INVALID_PARAMS => ToolError::InvalidArguments(words(error)),
+            _ => ToolError::ExecutionFailed(format!("tool '{tool}' failed: {}", words(error))),
+        },
+        ServiceError::TransportSend(error) => {
+            // Over HTTP nothing else shows that the server is gone.
+            live.changed.notify_one();
+            let broken = Broken::of_transport(error);
+            let why = broken.why;
+            match broken.is_unsent {
+                true => ToolError::Unreachable(format!(
+                    "tool '{tool}' was not called: server '{server}' {why}"
+                )),
+                false => lost(tool, server, &why),
+            }
+        }
+        ServiceError::TransportClosed => lost(tool, server, "closed the connection"),
+        _ => ToolError::ExecutionFailed(format!(
+            "tool '{tool}' answered what is no result of a tool"
+        )),
+    }
+}
+
+fn lost(tool: &str, server: &str, why: &str) -> ToolError {
+    ToolError::Unknown(format!(
+        "tool '{tool}' was called, and its result is not known: server '{server}' {why}"
+    ))
+}

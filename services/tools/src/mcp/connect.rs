@@ -1,0 +1,261 @@
+//! A connection to a server, over its program or HTTP, by the lifecycle that it speaks.
+//!
+//! A server of 2026-07-28 is discovered; an older one is asked to initialize. The library's automatic
+//! mode tries the first and then the second over one connection. That fails with servers that exit on
+//! what they do not know, that stay silent, or that answer with nothing, so a second attempt initializes
+//! over a new connection. What worked is remembered for the server.
+
+use super::config::{Protocol, ServerConfig};
+use super::error::of_start;
+use super::handler::Handler;
+use super::process::{Process, Program, Started};
+use super::{MOST_MESSAGE_BYTES, config};
+use cairn_http::{HttpClient, HttpConfig, build_client};
+use http::{HeaderName, HeaderValue};
+use rmcp::model::ProtocolVersion;
+use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _};
+use rmcp::service::{RoleClient, RunningService};
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{IntoTransport, StreamableHttpClientTransport};
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Longest silence of a server over HTTP: a stream of notifications may have nothing to say for long.
+const LONGEST_SILENCE: Duration = Duration::from_secs(3600);
+/// Most bytes of an answer with an HTTP error.
+const MOST_ERROR_BYTES: usize = 16 * 1024;
+
+/// What is connected to.
+pub(crate) struct Target {
+    pub(crate) name: String,
+    pub(crate) config: ServerConfig,
+    /// Where a program runs.
+    pub(crate) folder: PathBuf,
+    /// The process's environment, for `PATH` and references.
+    pub(crate) environment: BTreeMap<String, String>,
+}
+
+/// A connection.
+pub(crate) struct Connection {
+    pub(crate) service: RunningService<RoleClient, Handler>,
+    pub(crate) process: Option<Process>,
+    /// The lifecycle that worked.
+    pub(crate) protocol: Protocol,
+}
+
+/// Why there is none.
+struct Failed {
+    why: String,
+    /// Another lifecycle would fail, too.
+    is_final: bool,
+}
+
+impl Target {
+    /// Connects, within the server's limit on its start for each lifecycle that is tried.
+    ///
+    /// # Errors
+    /// Why it failed, in words that follow the server's name.
+    pub(crate) async fn connect(
+        &self,
+        handler: &Handler,
+        remembered: Option<Protocol>,
+    ) -> Result<Connection, String> {
+        let attempts: &[Protocol] = match (self.config.protocol, remembered) {
+            (Protocol::Legacy, _) => &[Protocol::Legacy],
+            (Protocol::V20260728, _) => &[Protocol::V20260728],
+            (Protocol::Auto, Some(Protocol::Legacy)) => &[Protocol::Legacy, Protocol::Auto],
+            (Protocol::Auto, _) => &[Protocol::Auto, Protocol::Legacy],
+        };
+        let mut why = String::new();
+        for protocol in attempts {
+            match self.attempt(handler.clone(), *protocol).await {
+                Ok(connection) => return Ok(connection),
+                Err(failed) => {
+                    let is_final = failed.is_final;
+                    if why.is_empty() || failed.is_final {
+                        why = failed.why;
+                    }
+                    if is_final {
+                        break;
+                    }
+                    tracing::debug!(
+                        server = self.name,
+                        why,
+                        mode = protocol.name(),
+                        "handshake failed"
+                    );
+                }
+            }
+        }
+        Err(why)
+    }
+
+    async fn attempt(&self, handler: Handler, protocol: Protocol) -> Result<Connection, Failed> {
+        let newest = vec![ProtocolVersion::V_2026_07_28];
+        let mode = match protocol {
+            Protocol::Legacy => ClientLifecycleMode::Initialize,
+            Protocol::V20260728 => ClientLifecycleMode::Discover {
+                preferred_versions: newest,
+            },
+            Protocol::Auto => ClientLifecycleMode::Auto {
+                preferred_versions: newest,
+                legacy_version: Some(ProtocolVersion::V_2025_11_25),
+            },
+        };
+        let (service, process) = if self.config.is_program() {
+            let (mut process, output, input) = self.start()?;
+            let transport = AsyncRwTransport::new_client(output, input)
+                // What is read ends before.
+                .with_max_line_length(2 * MOST_MESSAGE_BYTES);
+            let service = self.handshake(handler, transport, mode).await?;
+            match service {
+                Ok(service) => (service, Some(process)),
+                Err(error) => {
+                    return Err(Failed {
+                        why: of_program(&error, &mut process).await,
+                        is_final: false,
+                    });
+                }
+            }
+        } else {
+            let service = self.handshake(handler, self.http()?, mode).await?;
+            let failed = |error| {
+                let broken = of_start(&error);
+                Failed {
+                    why: broken.why,
+                    is_final: broken.is_refused || broken.is_unsent,
+                }
+            };
+            (service.map_err(failed)?, None)
+        };
+        let version = service
+            .peer_info()
+            .map(|info| info.protocol_version.clone());
+        let protocol = match version {
+            Some(version) if version.has_initialize() => Protocol::Legacy,
+            _ => Protocol::V20260728,
+        };
+        Ok(Connection {
+            service,
+            process,
+            protocol,
+        })
+    }
+
+    /// The handshake, within its time.
+    async fn handshake<T, E, A>(
+        &self,
+        handler: Handler,
+        transport: T,
+        mode: ClientLifecycleMode,
+    ) -> Result<Result<RunningService<RoleClient, Handler>, ClientInitializeError>, Failed>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let time = Duration::from_millis(self.config.start_ms);
+        let served = Box::pin(handler.serve_with_lifecycle(transport, mode));
+        let late = |_| Failed {
+            why: format!(
+                "did not answer the handshake within {} ms",
+                time.as_millis()
+            ),
+            is_final: false,
+        };
+        tokio::time::timeout(time, served).await.map_err(late)
+    }
+
+    fn start(&self) -> Result<Started, Failed> {
+        let mut secrets = Vec::new();
+        let mut variables = BTreeMap::new();
+        for (name, setting) in &self.config.env {
+            let resolved = setting
+                .resolve(&self.environment)
+                .map_err(Failed::at_last)?;
+            secrets.extend(resolved.secrets);
+            variables.insert(name.clone(), resolved.value);
+        }
+        let program = Program {
+            server: &self.name,
+            command: &self.config.command,
+            args: &self.config.args,
+            folder: &self.folder,
+            variables,
+            path: self.environment.get("PATH"),
+            secrets,
+        };
+        program.start().map_err(|error| {
+            Failed::at_last(format!(
+                "could not be started: {error}; its program is '{}'",
+                self.config.command
+            ))
+        })
+    }
+
+    fn http(&self) -> Result<StreamableHttpClientTransport<cairn_http::RawClient>, Failed> {
+        let client: HttpClient = build_client(&HttpConfig {
+            total_timeout: None,
+            idle_timeout: Some(LONGEST_SILENCE),
+            ..HttpConfig::default()
+        })
+        .map_err(|error| Failed::at_last(error.to_string()))?;
+        let mut headers = HashMap::new();
+        for (name, setting) in &self.config.headers {
+            let resolved = setting
+                .resolve(&self.environment)
+                .map_err(Failed::at_last)?;
+            let invalid =
+                || Failed::at_last(format!("header {name} has a value that HTTP forbids"));
+            let mut value = HeaderValue::from_str(&resolved.value).map_err(|_| invalid())?;
+            value.set_sensitive(true);
+            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
+            headers.insert(name, value);
+        }
+        let config = StreamableHttpClientTransportConfig::with_uri(self.config.url.as_str())
+            .custom_headers(headers)
+            .max_concurrent_requests(64)
+            .max_sse_event_size(MOST_MESSAGE_BYTES)
+            .max_json_response_size(MOST_MESSAGE_BYTES)
+            .max_error_response_size(MOST_ERROR_BYTES);
+        Ok(StreamableHttpClientTransport::with_client(
+            client.raw().clone(),
+            config,
+        ))
+    }
+}
+
+impl Failed {
+    fn at_last(why: String) -> Self {
+        Self {
+            why,
+            is_final: true,
+        }
+    }
+}
+
+/// What is known of a program says more than what its handshake lacked.
+async fn of_program(error: &ClientInitializeError, process: &mut Process) -> String {
+    match process.why_over().await {
+        Some(why) => why,
+        None => of_start(error).why,
+    }
+}
+
+impl std::fmt::Debug for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The environment may hold secrets.
+        f.debug_struct("Target")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The protocol by its name.
+pub(crate) fn protocol_of(name: &str) -> Option<Protocol> {
+    use config::Protocol::{Auto, Legacy, V20260728};
+    [Auto, Legacy, V20260728]
+        .into_iter()
+        .find(|protocol| protocol.name() == name)
+}

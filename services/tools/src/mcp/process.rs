@@ -1,0 +1,308 @@
+//! The program of a server: its own process group, no environment but what is listed, its standard error
+//! in the log.
+
+use super::MOST_MESSAGE_BYTES;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader, ReadBuf};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+/// Where programs are looked for if the process itself has no `PATH`.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// How long a program may take to end once its standard input is closed, and again after SIGTERM.
+const END: Duration = Duration::from_secs(2);
+/// How long the end of a program is waited for, once its output has ended.
+const EXIT: Duration = Duration::from_millis(300);
+/// Most bytes of one line of standard error that the log shows.
+const MOST_LINE: usize = 1024;
+/// Most lines of standard error that the log shows in each [`LINES_TIME`].
+const MOST_LINES: u32 = 100;
+/// See [`MOST_LINES`].
+const LINES_TIME: Duration = Duration::from_secs(10);
+/// A secret that is shorter is not looked for in lines: it would be found everywhere.
+const SHORTEST_SECRET: usize = 6;
+
+/// What is started.
+pub(crate) struct Program<'a> {
+    /// The server, for the log.
+    pub(crate) server: &'a str,
+    pub(crate) command: &'a str,
+    pub(crate) args: &'a [String],
+    pub(crate) folder: &'a Path,
+    /// The whole environment but `PATH`.
+    pub(crate) variables: BTreeMap<String, String>,
+    /// `PATH` of this process.
+    pub(crate) path: Option<&'a String>,
+    /// Values that the log must not show.
+    pub(crate) secrets: Vec<String>,
+}
+
+/// A program that runs. Its process group is killed at the latest when this is dropped.
+pub(crate) struct Process {
+    child: Child,
+    group: Option<Pid>,
+    /// Why its output is no longer read, if it is not.
+    refused: Refused,
+    _log: Option<AbortOnDropHandle<()>>,
+}
+
+/// A program, what it writes and what it reads.
+pub(crate) type Started = (Process, LineLimit<ChildStdout>, ChildStdin);
+
+/// Why the output of a program is refused.
+#[derive(Clone, Default)]
+pub(crate) struct Refused(Arc<Mutex<Option<&'static str>>>);
+
+impl Refused {
+    pub(crate) fn get(&self) -> Option<&'static str> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, why: &'static str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+}
+
+impl Program<'_> {
+    /// Starts it. Returns what it writes and what it reads.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn start(self) -> io::Result<Started> {
+        let path = self.path.map_or(DEFAULT_PATH, String::as_str);
+        let mut command = Command::new(self.command);
+        command
+            .args(self.args)
+            .env_clear()
+            .env("PATH", path)
+            .envs(&self.variables)
+            .current_dir(self.folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        let mut child = command.spawn()?;
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        let refused = Refused::default();
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let log = child.stderr.take().map(|stderr| {
+            let log = Log::new(self.server, self.secrets);
+            AbortOnDropHandle::new(tokio::spawn(log.follow(stderr)))
+        });
+        let process = Process {
+            child,
+            group: id.and_then(Pid::from_raw),
+            refused: refused.clone(),
+            _log: log,
+        };
+        match (stdin, stdout) {
+            (Some(stdin), Some(stdout)) => Ok((
+                process,
+                LineLimit::new(stdout, MOST_MESSAGE_BYTES, refused),
+                stdin,
+            )),
+            _ => Err(io::Error::other("it has no standard input or output")),
+        }
+    }
+}
+
+impl Process {
+    /// Why its output has ended, as far as that is known: in words that follow the server's name.
+    pub(crate) async fn why_over(&mut self) -> Option<String> {
+        if let Some(refused) = self.refused.get() {
+            return Some(refused.to_owned());
+        }
+        let status = tokio::time::timeout(EXIT, self.child.wait()).await;
+        let status = status.ok()?.ok()?;
+        Some(format!("ended with {status}"))
+    }
+
+    /// Ends it once its standard input is closed: in peace, then by SIGTERM, then by SIGKILL.
+    pub(crate) async fn end(mut self) {
+        if tokio::time::timeout(END, self.child.wait()).await.is_err() {
+            self.signal(Signal::TERM);
+            // What is left is killed on drop.
+            _ = tokio::time::timeout(END, self.child.wait()).await;
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            // An empty group is what is wanted.
+            _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+/// Reads up to the first line that is too long, and fails there: a server must not fill the memory.
+pub(crate) struct LineLimit<R> {
+    inner: R,
+    most: usize,
+    line: usize,
+    refused: Refused,
+}
+
+impl<R> LineLimit<R> {
+    pub(crate) fn new(inner: R, most: usize, refused: Refused) -> Self {
+        Self {
+            inner,
+            most,
+            line: 0,
+            refused,
+        }
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for LineLimit<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        match Pin::new(&mut self.inner).poll_read(context, buffer) {
+            Poll::Ready(Ok(())) => {}
+            other => return other,
+        }
+        for part in buffer.filled()[before..].split_inclusive(|byte| *byte == b'\n') {
+            self.line += part.len();
+            if self.line > self.most {
+                self.refused.set("sent a message of more than 4 MiB");
+                return Poll::Ready(Err(io::Error::other("a line is too long")));
+            }
+            if part.ends_with(b"\n") {
+                self.line = 0;
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Standard error of a program, in the log.
+struct Log {
+    server: String,
+    secrets: Vec<String>,
+    since: Instant,
+    shown: u32,
+    left_out: u64,
+}
+
+impl Log {
+    fn new(server: &str, mut secrets: Vec<String>) -> Self {
+        secrets.retain(|secret| secret.len() >= SHORTEST_SECRET);
+        Self {
+            server: server.to_owned(),
+            secrets,
+            since: Instant::now(),
+            shown: 0,
+            left_out: 0,
+        }
+    }
+
+    async fn follow(mut self, stderr: ChildStderr) {
+        let mut reader = BufReader::new(stderr);
+        let mut line = Vec::new();
+        loop {
+            let available = match reader.fill_buf().await {
+                Ok(available) if !available.is_empty() => available,
+                _ => break,
+            };
+            let end = available.iter().position(|byte| *byte == b'\n');
+            let part = &available[..end.unwrap_or(available.len())];
+            let room = MOST_LINE.saturating_sub(line.len());
+            line.extend_from_slice(&part[..part.len().min(room)]);
+            let read = part.len() + usize::from(end.is_some());
+            reader.consume(read);
+            if end.is_some() {
+                self.show(&line);
+                line.clear();
+            }
+        }
+        if !line.is_empty() {
+            self.show(&line);
+        }
+        self.show_left_out();
+    }
+
+    fn show(&mut self, line: &[u8]) {
+        if self.since.elapsed() >= LINES_TIME {
+            self.show_left_out();
+            (self.since, self.shown) = (Instant::now(), 0);
+        }
+        if self.shown == MOST_LINES {
+            self.left_out += 1;
+            return;
+        }
+        self.shown += 1;
+        let line = escaped(&String::from_utf8_lossy(line), &self.secrets);
+        tracing::info!(server = self.server, line, "standard error of a server");
+    }
+
+    fn show_left_out(&mut self) {
+        if self.left_out > 0 {
+            let lines = std::mem::take(&mut self.left_out);
+            tracing::info!(
+                server = self.server,
+                lines,
+                "standard error of a server left out"
+            );
+        }
+    }
+}
+
+/// A line without control characters and known secrets.
+fn escaped(line: &str, secrets: &[String]) -> String {
+    let mut line = line.to_owned();
+    for secret in secrets {
+        line = line.replace(secret.as_str(), "********");
+    }
+    let mut shown = String::with_capacity(line.len());
+    for c in line.trim_end().chars() {
+        match c.is_control() {
+            true => shown.extend(c.escape_unicode()),
+            false => shown.push(c),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncReadExt as _;
+
+    #[test]
+    fn a_line_shows_neither_secrets_nor_control_characters() {
+        let secrets = ["sesame-open".to_owned()];
+        let line = escaped("key sesame-open \u{1b}[2J\u{7}end\r\n", &secrets);
+        assert_eq!(line, "key ******** \\u{1b}[2J\\u{7}end");
+    }
+
+    #[tokio::test]
+    async fn reading_ends_at_a_line_that_is_too_long() {
+        let refused = Refused::default();
+        let mut short = LineLimit::new(&b"1234\n12345\n1234\n"[..], 6, refused.clone());
+        let mut read = Vec::new();
+        short.read_to_end(&mut read).await.unwrap();
+        assert_eq!(read.len(), 16);
+        assert_eq!(refused.get(), None);
+        let mut long = LineLimit::new(&b"1234\n123456\n"[..], 6, refused.clone());
+        long.read_to_end(&mut read).await.unwrap_err();
+        assert!(refused.get().is_some());
+    }
+}

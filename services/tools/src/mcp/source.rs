@@ -1,0 +1,332 @@
+//! A server as a source of tools: started, listed, watched and started again.
+
+mod session;
+
+use super::SEPARATOR;
+use super::call::Live;
+use super::config::{Origin, Protocol, Server};
+use super::connect::{Target, protocol_of};
+use super::pins::{self, Store};
+use super::tool::McpTool;
+use crate::source::{AllowError, Listed, Listing, SourceState, ToolSource};
+use crate::tool::{Tool as _, ToolSpec};
+use cairn_boot::Trust;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+/// What servers get from the process.
+#[derive(Clone)]
+pub struct McpDeps {
+    /// The folder that programs run in.
+    pub workspace: PathBuf,
+    /// The process's environment: programs get its `PATH`, and what settings refer to.
+    pub environment: BTreeMap<String, String>,
+    /// Where allowances and pins are kept; without it, in memory.
+    pub trust: Option<Trust>,
+}
+
+impl fmt::Debug for McpDeps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The environment may hold secrets.
+        f.debug_struct("McpDeps")
+            .field("workspace", &self.workspace)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A server. Dropping it ends the connection and kills the server's program.
+pub struct McpSource {
+    shared: Arc<Shared>,
+    task: Mutex<Option<AbortOnDropHandle<()>>>,
+}
+
+/// What the source, its task and its tools share.
+pub(crate) struct Shared {
+    pub(crate) name: Arc<str>,
+    target: Target,
+    origin: Origin,
+    /// Of the settings.
+    digest: String,
+    trust: Option<Trust>,
+    pins: Store,
+    now: Mutex<Now>,
+    listing: watch::Sender<Arc<Listing>>,
+    /// A person allowed the server.
+    allowed: Notify,
+    stop: CancellationToken,
+}
+
+#[derive(Default)]
+struct Now {
+    /// The connection, while there is one.
+    live: Option<Live>,
+    state: SourceState,
+    /// All tools that the server listed last, those that the settings leave out included.
+    tools: Vec<Arc<McpTool>>,
+    left_out: Vec<String>,
+    /// The protocol that worked last.
+    protocol: Option<Protocol>,
+    is_allowed: bool,
+}
+
+impl fmt::Debug for McpSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpSource")
+            .field("name", &self.shared.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl McpSource {
+    /// Starts the server named `name`, or waits for a person to allow it. Returns at once; needs a tokio
+    /// runtime.
+    pub fn start(name: &str, server: Server, deps: &McpDeps) -> Self {
+        let Server { config, origin } = server;
+        let folder = config.folder(&deps.workspace);
+        let digest = config.digest(&deps.workspace);
+        let (listing, _) = watch::channel(Arc::new(Listing {
+            state: SourceState::Starting,
+            ..Listing::default()
+        }));
+        let shared = Arc::new(Shared {
+            name: name.into(),
+            target: Target {
+                name: name.to_owned(),
+                config,
+                folder,
+                environment: deps.environment.clone(),
+            },
+            origin,
+            pins: Store::new(deps.trust.clone(), digest.clone()),
+            digest,
+            trust: deps.trust.clone(),
+            now: Mutex::new(Now {
+                state: SourceState::Starting,
+                ..Now::default()
+            }),
+            listing,
+            allowed: Notify::new(),
+            stop: CancellationToken::new(),
+        });
+        if let Err(why) = shared.allowance() {
+            // The first listing must not show it as one that is being started.
+            shared.set_state(SourceState::NotAllowed(why));
+        }
+        let task = tokio::spawn(session::run(shared.clone()));
+        Self {
+            shared,
+            task: Mutex::new(Some(AbortOnDropHandle::new(task))),
+        }
+    }
+
+    /// Ends the connection, and the server's program: in peace within some seconds, else by force.
+    pub async fn close(&self) {
+        self.shared.stop.cancel();
+        let task = self
+            .task
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(task) = task {
+            // It fails only if it panicked, which the log has.
+            _ = task.await;
+        }
+    }
+}
+
+impl Drop for McpSource {
+    fn drop(&mut self) {
+        // Its tools hold what they share with it, and that holds the tools.
+        let mut now = self.shared.now();
+        now.live = None;
+        now.tools.clear();
+        self.shared.listing.send_replace(Arc::new(Listing {
+            state: SourceState::Unreachable("it is closed".to_owned()),
+            ..Listing::default()
+        }));
+    }
+}
+
+impl ToolSource for McpSource {
+    fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    fn place(&self) -> String {
+        self.shared.target.config.place()
+    }
+
+    fn digest(&self) -> String {
+        self.shared.digest.clone()
+    }
+
+    fn listing(&self) -> watch::Receiver<Arc<Listing>> {
+        self.shared.listing.subscribe()
+    }
+
+    fn owns(&self, name: &str) -> bool {
+        let rest = name.strip_prefix(&*self.shared.name);
+        rest.is_some_and(|rest| rest.starts_with(SEPARATOR))
+    }
+
+    fn allow(&self, name: &str, digest: &str) -> Result<Option<String>, AllowError> {
+        if name == &*self.shared.name {
+            return self.shared.allow_server(digest).map(Some);
+        }
+        self.shared.allow_tool(name, digest)
+    }
+}
+
+impl Shared {
+    /// The connection.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn live(&self) -> Result<Live, String> {
+        let now = self.now();
+        match (&now.live, &now.state) {
+            (Some(live), _) => Ok(live.clone()),
+            (None, SourceState::NotAllowed(why) | SourceState::Unreachable(why)) => {
+                Err(why.clone())
+            }
+            (None, SourceState::Starting | SourceState::Ready) => {
+                Err("it is being started".to_owned())
+            }
+        }
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_state(&self, state: SourceState) {
+        self.now().state = state;
+        self.publish();
+    }
+
+    /// Lists what there is now.
+    fn publish(&self) {
+        let now = self.now();
+        let specs: Vec<&ToolSpec> = now.tools.iter().map(|tool| tool.spec()).collect();
+        let pins = self.pins.or_first(&specs);
+        let disabled = |spec: &ToolSpec| match &pins {
+            Ok(pins) => pins::disabled(pins, spec),
+            Err(why) => Some(why.clone()),
+        };
+        let listed = now
+            .tools
+            .iter()
+            .filter(|tool| self.is_listed(tool.remote()));
+        let listing = Listing {
+            tools: listed
+                .map(|tool| Listed {
+                    disabled: disabled(tool.spec()),
+                    tool: tool.clone(),
+                })
+                .collect(),
+            state: now.state.clone(),
+            left_out: now.left_out.clone(),
+        };
+        // Under the lock, so that an older listing never replaces a newer one.
+        self.listing.send_replace(Arc::new(listing));
+    }
+
+    fn is_listed(&self, remote: &str) -> bool {
+        let allow = self.target.config.allow.as_ref();
+        allow.is_none_or(|allow| allow.iter().any(|name| name == remote))
+    }
+
+    /// Whether the server may start.
+    ///
+    /// # Errors
+    /// Why not, in words that begin with "it".
+    fn allowance(&self) -> Result<(), String> {
+        let Origin::File(file) = &self.origin else {
+            return Ok(());
+        };
+        if self.now().is_allowed {
+            return Ok(());
+        }
+        let is_allowed = match &self.trust {
+            Some(trust) => trust
+                .is_server_allowed(file, &self.name, &self.digest)
+                .map_err(|error| error.to_string())?,
+            None => false,
+        };
+        if is_allowed {
+            return Ok(());
+        }
+        let takes = match self.target.config.references() {
+            takes if takes.is_empty() => String::new(),
+            takes => format!(" and takes {}", takes.join(", ")),
+        };
+        Err(format!(
+            "it comes from '{}'{takes}; allow it with: cairn tools allow {}",
+            file.display(),
+            self.name
+        ))
+    }
+
+    fn allow_server(&self, digest: &str) -> Result<String, AllowError> {
+        if !digest.is_empty() && digest != self.digest {
+            return Err(AllowError::Changed {
+                name: self.name.to_string(),
+                digest: self.digest.clone(),
+            });
+        }
+        if let (Origin::File(file), Some(trust)) = (&self.origin, &self.trust) {
+            trust
+                .allow_server(file, &self.name, &self.digest)
+                .map_err(|error| AllowError::NotKept(error.to_string()))?;
+        }
+        self.now().is_allowed = true;
+        self.allowed.notify_one();
+        Ok(self.digest.clone())
+    }
+
+    fn allow_tool(&self, name: &str, digest: &str) -> Result<Option<String>, AllowError> {
+        let tool = self
+            .now()
+            .tools
+            .iter()
+            .find(|tool| tool.spec().name == name)
+            .cloned();
+        let Some(tool) = tool else {
+            return Ok(None);
+        };
+        let now = tool.spec().digest();
+        if !digest.is_empty() && digest != now {
+            return Err(AllowError::Changed {
+                name: name.to_owned(),
+                digest: now,
+            });
+        }
+        self.pins.allow(tool.spec()).map_err(AllowError::NotKept)?;
+        self.publish();
+        Ok(Some(now))
+    }
+
+    /// The protocol that worked last, also in another process.
+    fn remembered(&self) -> Option<Protocol> {
+        let kept = || {
+            // A file that cannot be read is reported with the tools, which it disables.
+            let name = self.trust.as_ref()?.protocol(&self.digest).ok()??;
+            protocol_of(&name)
+        };
+        self.now().protocol.or_else(kept)
+    }
+
+    fn remember(&self, protocol: Protocol) {
+        self.now().protocol = Some(protocol);
+        if let Some(trust) = &self.trust
+            && let Err(error) = trust.remember_protocol(&self.digest, protocol.name())
+        {
+            tracing::warn!(server = &*self.name, %error, "protocol of a server not remembered");
+        }
+    }
+}

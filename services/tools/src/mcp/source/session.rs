@@ -1,0 +1,295 @@
+//! The task of a source: one connection after the other.
+
+use super::super::call::Live;
+use super::super::connect::Connection;
+use super::super::handler::Handler;
+use super::super::list::{self, Tools};
+use super::super::process::Process;
+use super::super::tool::{self, McpTool};
+use super::super::{MOST_TOOLS, Protocol};
+use super::{Shared, SourceState};
+use crate::text;
+use crate::tool::Tool as _;
+use rmcp::model::{ServerNotification, SubscriptionFilter};
+use rmcp::service::{ClientCacheConfig, Peer, RoleClient, Subscription};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// The wait after the first failure. It doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest wait between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// A connection that lasts this long was no failure.
+const STEADY: Duration = Duration::from_secs(60);
+/// Between two looks for an allowance that another process may have kept.
+const ALLOWANCE_LOOK: Duration = Duration::from_secs(5);
+/// Least time between two lists of one connection.
+const LIST_PAUSE: Duration = Duration::from_secs(1);
+/// Shortest time that a server's word on how long its list holds is taken for.
+const SHORTEST_HOLD: Duration = Duration::from_secs(10);
+/// Longest such time.
+const LONGEST_HOLD: Duration = Duration::from_secs(3600);
+/// Between two lists over HTTP, which also show that the server is still there.
+const HTTP_HOLD: Duration = Duration::from_secs(60);
+/// How long the connection may take to close.
+const CLOSE: Duration = Duration::from_secs(2);
+/// Most lines about tools that are left out.
+const MOST_LINES: usize = 20;
+
+/// Until the source is closed.
+pub(super) async fn run(shared: Arc<Shared>) {
+    if !is_allowed(&shared).await {
+        return;
+    }
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let began = Instant::now();
+        // Some only if the source goes on.
+        let Some(why) = session(&shared).await else {
+            return;
+        };
+        if began.elapsed() >= STEADY {
+            pause = FIRST_PAUSE;
+        }
+        tracing::warn!(
+            server = &*shared.name,
+            error = why,
+            retry_in = ?pause,
+            "server unreachable"
+        );
+        shared.now().live = None;
+        shared.set_state(SourceState::Unreachable(format!("it {why}")));
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = shared.stop.cancelled() => return,
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Waits for a person, if the server needs one. False if the source is closed before.
+async fn is_allowed(shared: &Shared) -> bool {
+    let mut shown = None;
+    loop {
+        match shared.allowance() {
+            Ok(()) => break,
+            Err(why) if shown.as_ref() == Some(&why) => {}
+            Err(why) => {
+                shared.set_state(SourceState::NotAllowed(why.clone()));
+                shown = Some(why);
+            }
+        }
+        tokio::select! {
+            () = shared.allowed.notified() => {}
+            () = tokio::time::sleep(ALLOWANCE_LOOK) => {}
+            () = shared.stop.cancelled() => return false,
+        }
+    }
+    shared.set_state(SourceState::Starting);
+    true
+}
+
+/// One connection, from start to end. Returns why it ended; nothing if the source is closed.
+async fn session(shared: &Arc<Shared>) -> Option<String> {
+    let changed = Arc::new(Notify::new());
+    let handler = Handler {
+        server: shared.name.clone(),
+        routes: Arc::default(),
+        changed: changed.clone(),
+    };
+    let connected = Box::pin(shared.target.connect(&handler, shared.remembered()));
+    let connection = tokio::select! {
+        connection = connected => connection,
+        () = shared.stop.cancelled() => return None,
+    };
+    let connection = match connection {
+        Ok(connection) => connection,
+        Err(why) => return Some(why),
+    };
+    shared.remember(connection.protocol);
+    // Each list is to come from the server: it also shows that the server is there.
+    let peer = connection.service.peer();
+    peer.set_response_cache_config(ClientCacheConfig::disabled())
+        .await;
+    let live = Live {
+        server: shared.name.clone(),
+        peer: connection.service.peer().clone(),
+        routes: handler.routes,
+        changed,
+    };
+    Box::pin(watched(shared, connection, live)).await
+}
+
+async fn watched(shared: &Arc<Shared>, connection: Connection, live: Live) -> Option<String> {
+    let Connection {
+        service,
+        mut process,
+        protocol,
+    } = connection;
+    let close = service.cancellation_token();
+    let mut over = Box::pin(service.waiting());
+    let mut is_over = false;
+    let ended = tokio::select! {
+        _ = &mut over => {
+            is_over = true;
+            Some(reason(process.as_mut()).await)
+        }
+        why = follow(shared, &live, protocol) => Some(why),
+        () = shared.stop.cancelled() => None,
+    };
+    shared.now().live = None;
+    if !is_over {
+        close.cancel();
+        // What is left of it ends with its future.
+        _ = tokio::time::timeout(CLOSE, over).await;
+    }
+    if let Some(process) = process {
+        process.end().await;
+    }
+    ended
+}
+
+/// Why a connection is over.
+async fn reason(process: Option<&mut Process>) -> String {
+    let Some(process) = process else {
+        return "closed the connection".to_owned();
+    };
+    let why = process.why_over().await;
+    why.unwrap_or_else(|| "closed its standard output".to_owned())
+}
+
+/// Lists the tools, and again whenever they may have changed. Returns why that is no longer possible.
+async fn follow(shared: &Arc<Shared>, live: &Live, protocol: Protocol) -> String {
+    let time = Duration::from_millis(shared.target.config.start_ms);
+    let mut subscription = None;
+    let mut is_first = true;
+    loop {
+        let listed = match list::tools(&live.peer, time).await {
+            Ok(listed) => listed,
+            Err(why) => return why,
+        };
+        let at = Instant::now();
+        let holds = holds(shared, listed.holds);
+        take(shared, listed, live);
+        if is_first {
+            is_first = false;
+            tracing::info!(
+                server = &*shared.name,
+                protocol = protocol.name(),
+                tools = shared.now().tools.len(),
+                left_out = shared.now().left_out.len(),
+                "server connected"
+            );
+            subscription = subscribe(&live.peer, protocol, time).await;
+        }
+        tokio::select! {
+            () = live.changed.notified() => {}
+            () = next(&mut subscription) => {}
+            () = tokio::time::sleep(holds) => {}
+        }
+        tokio::time::sleep_until(at + LIST_PAUSE).await;
+    }
+}
+
+/// How long a list is good for.
+fn holds(shared: &Shared, said: Option<Duration>) -> Duration {
+    let said = said.map(|it| it.clamp(SHORTEST_HOLD, LONGEST_HOLD));
+    match shared.target.config.is_program() {
+        true => said.unwrap_or(LONGEST_HOLD),
+        false => said.unwrap_or(HTTP_HOLD).min(HTTP_HOLD),
+    }
+}
+
+/// Asks for a notification of each change, where the protocol needs that.
+async fn subscribe(
+    peer: &Peer<RoleClient>,
+    protocol: Protocol,
+    time: Duration,
+) -> Option<Subscription> {
+    let info = peer.peer_info()?;
+    let changes = info.capabilities.tools.as_ref()?.list_changed == Some(true);
+    if protocol != Protocol::V20260728 || !changes {
+        return None;
+    }
+    let mut filter = SubscriptionFilter::default();
+    filter.tools_list_changed = Some(true);
+    // Without it, the list is asked for again in time.
+    tokio::time::timeout(time, peer.listen(filter))
+        .await
+        .ok()?
+        .ok()
+}
+
+/// Ends when the server says that its tools changed; never without a subscription.
+async fn next(subscription: &mut Option<Subscription>) {
+    while let Some(current) = subscription {
+        match current.next().await {
+            Ok(Some(ServerNotification::ToolListChangedNotification(_))) => return,
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => *subscription = None,
+        }
+    }
+    std::future::pending().await
+}
+
+/// Makes the tools of a list those of the source.
+fn take(shared: &Arc<Shared>, listed: Tools, live: &Live) {
+    let config = &shared.target.config;
+    let folder = config.is_program().then(|| shared.target.folder.clone());
+    let mut known: BTreeMap<String, Arc<McpTool>> = BTreeMap::new();
+    for tool in &shared.now().tools {
+        known.insert(tool.spec().name.clone(), tool.clone());
+    }
+    let mut left_out = Vec::new();
+    let mut names = BTreeSet::new();
+    let mut tools = Vec::new();
+    for tool in listed.tools {
+        let remote = tool.name.to_string();
+        if !names.insert(remote.clone()) {
+            let shown = text::brief(&remote, 128);
+            left_out.push(format!(
+                "a second tool '{}' is left out",
+                shown.escape_debug()
+            ));
+            continue;
+        }
+        match tool::spec(&shared.name, config, tool) {
+            Ok(spec) => tools.push(match known.remove(&spec.name) {
+                // What was compiled for it stays.
+                Some(tool) if *tool.spec() == spec => tool,
+                _ => Arc::new(McpTool::new(spec, remote, folder.clone(), shared.clone())),
+            }),
+            Err(why) => left_out.push(why),
+        }
+    }
+    if listed.is_cut {
+        left_out.push(format!(
+            "it lists more than {MOST_TOOLS} tools; the rest is left out"
+        ));
+    }
+    let declared = config.effects.keys().map(|name| ("effects", name));
+    let allowed = config.allow.iter().flatten().map(|name| ("allow", name));
+    for (field, name) in allowed
+        .chain(declared)
+        .filter(|(_, name)| !names.contains(*name))
+    {
+        left_out.push(format!(
+            "{field} names '{name}', which the server does not list"
+        ));
+    }
+    if left_out.len() > MOST_LINES {
+        let more = left_out.len() - MOST_LINES;
+        left_out.truncate(MOST_LINES);
+        left_out.push(format!("and {more} more"));
+    }
+    let mut now = shared.now();
+    now.tools = tools;
+    now.left_out = left_out;
+    now.live = Some(live.clone());
+    now.state = SourceState::Ready;
+    drop(now);
+    shared.publish();
+}

@@ -1,0 +1,206 @@
+//! A tool of a server.
+
+use super::config::ServerConfig;
+use super::source::Shared;
+use super::{MOST_DESCRIPTION_BYTES, MOST_SCHEMA_BYTES, SEPARATOR, call, matchers};
+use crate::error::ToolError;
+use crate::registry::is_name;
+use crate::text;
+use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
+use async_trait::async_trait;
+use cairn_engine::rules::{Answer, Values};
+use rmcp::model::{self, ToolAnnotations};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Most characters of a title.
+const MOST_TITLE: usize = 200;
+
+/// A tool of a server.
+pub(crate) struct McpTool {
+    spec: ToolSpec,
+    /// Its name at the server.
+    remote: String,
+    /// Where its server's program runs; none for an address.
+    folder: Option<PathBuf>,
+    shared: Arc<Shared>,
+}
+
+impl McpTool {
+    pub(crate) fn new(
+        spec: ToolSpec,
+        remote: String,
+        folder: Option<PathBuf>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        Self {
+            spec,
+            remote,
+            folder,
+            shared,
+        }
+    }
+
+    /// Its name at the server.
+    pub(crate) fn remote(&self) -> &str {
+        &self.remote
+    }
+}
+
+#[async_trait]
+impl Tool for McpTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn resolve(&self, said: Values) -> Values {
+        match &self.folder {
+            Some(folder) => matchers::resolve(&self.spec.matchers, folder, said),
+            None => said,
+        }
+    }
+
+    async fn call(&self, call: &Call) -> Result<Output, ToolError> {
+        let live = self.shared.live().map_err(|why| {
+            let (tool, server) = (&self.spec.name, &self.shared.name);
+            ToolError::Unreachable(format!(
+                "tool '{tool}' is out of reach: server '{server}': {why}"
+            ))
+        })?;
+        call::call(&live, &self.spec, &self.remote, call).await
+    }
+}
+
+/// What is known of a tool of the server `server`.
+///
+/// # Errors
+/// Why it is left out, in words for a person.
+pub(crate) fn spec(
+    server: &str,
+    config: &ServerConfig,
+    tool: model::Tool,
+) -> Result<ToolSpec, String> {
+    let remote = tool.name.as_ref();
+    let shown = text::brief(remote, 128).escape_debug().to_string();
+    let name = format!("{server}{SEPARATOR}{remote}");
+    if !is_name(&name) {
+        return Err(format!(
+            "tool '{shown}' is left out: its name here would be '{}', and a name has at most 64 letters, \
+             digits, '_' and '-'",
+            text::brief(&name, 160).escape_debug()
+        ));
+    }
+    let parameters = Value::Object(tool.input_schema.as_ref().clone());
+    let output_schema = tool
+        .output_schema
+        .map(|it| Value::Object(it.as_ref().clone()));
+    for (schema, what) in [
+        (Some(&parameters), "arguments"),
+        (output_schema.as_ref(), "results"),
+    ] {
+        let bytes = schema.map_or(0, |schema| schema.to_string().len());
+        if bytes > MOST_SCHEMA_BYTES {
+            return Err(format!(
+                "tool '{shown}' is left out: its schema of {what} has {bytes} bytes, and at most \
+                 {MOST_SCHEMA_BYTES} are taken"
+            ));
+        }
+    }
+    let hints = tool.annotations.as_ref();
+    let title = tool
+        .title
+        .or_else(|| hints.and_then(|it| it.title.clone()))
+        .unwrap_or_default();
+    let description = match tool.description.as_deref().map(str::trim) {
+        None | Some("") => format!("The tool {remote} of the server {server}."),
+        Some(description) => cut(description),
+    };
+    let declared = config.effects.get(remote).copied().unwrap_or_default();
+    Ok(ToolSpec {
+        effect: tightened(declared, hints),
+        time_limit: Duration::from_millis(config.time_limit_ms),
+        in_process: false,
+        source: server.to_owned(),
+        title: text::brief(&title, MOST_TITLE),
+        output_schema,
+        hints: hints.and_then(|it| serde_json::to_value(it).ok()),
+        matchers: matchers::matchers(&parameters),
+        default: Answer::Ask,
+        ..ToolSpec::new(name, description, parameters)
+    })
+}
+
+/// A description within its limit; what is cut is not judged by anyone.
+fn cut(description: &str) -> String {
+    if description.len() <= MOST_DESCRIPTION_BYTES {
+        return description.to_owned();
+    }
+    let end = description.floor_char_boundary(MOST_DESCRIPTION_BYTES);
+    format!("{}…", &description[..end])
+}
+
+/// The operator's declaration, unless the server itself says that a repeat may do harm. A hint never
+/// makes a tool more harmless than it was declared.
+fn tightened(declared: Effect, hints: Option<&ToolAnnotations>) -> Effect {
+    let Some(hints) = hints else {
+        return declared;
+    };
+    let is_read_only = hints.read_only_hint == Some(true);
+    let writes = hints.read_only_hint == Some(false) || hints.destructive_hint == Some(true);
+    match declared {
+        Effect::Pure if writes && !is_read_only => match hints.idempotent_hint {
+            Some(true) => Effect::Idempotent,
+            Some(false) | None => Effect::Effectful,
+        },
+        Effect::Idempotent if hints.idempotent_hint == Some(false) && !is_read_only => {
+            Effect::Effectful
+        }
+        declared => declared,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn hints_tighten_and_never_loosen() {
+        use Effect::{Effectful, Idempotent, Pure};
+        let cases = [
+            (json!({}), [Pure, Idempotent, Effectful]),
+            (json!({"readOnlyHint": true}), [Pure, Idempotent, Effectful]),
+            (
+                json!({"readOnlyHint": true, "idempotentHint": false}),
+                [Pure, Idempotent, Effectful],
+            ),
+            (
+                json!({"readOnlyHint": false}),
+                [Effectful, Idempotent, Effectful],
+            ),
+            (
+                json!({"readOnlyHint": false, "idempotentHint": true}),
+                [Idempotent, Idempotent, Effectful],
+            ),
+            (
+                json!({"destructiveHint": true}),
+                [Effectful, Idempotent, Effectful],
+            ),
+            (
+                json!({"idempotentHint": false}),
+                [Pure, Effectful, Effectful],
+            ),
+            (
+                json!({"idempotentHint": true}),
+                [Pure, Idempotent, Effectful],
+            ),
+        ];
+        for (hints, expected) in cases {
+            let parsed: ToolAnnotations = serde_json::from_value(hints.clone()).unwrap();
+            let found = [Pure, Idempotent, Effectful].map(|it| tightened(it, Some(&parsed)));
+            assert_eq!(found, expected, "{hints}");
+        }
+    }
+}

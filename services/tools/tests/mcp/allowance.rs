@@ -1,0 +1,88 @@
+//! A server that a workspace brings along is not started before a person allows it.
+
+use crate::fixture::{Mcp, asked, config, folder, service, trust};
+use cairn_tools::mcp::{Server, parse_servers};
+use cairn_tools::{AllowError, SourceState, ToolError, ToolSource as _};
+use serde_json::json;
+use std::time::Duration;
+
+#[tokio::test]
+async fn nothing_is_started_before_it_is_allowed_and_then_it_stays_allowed() {
+    let folder = folder();
+    let plain = config(&folder, "legacy");
+    let log = folder.path().join("log");
+    let file = folder.path().join(".mcp.json");
+    let text = json!({"mcpServers": {"t": {"type": "stdio", "command": plain.command, "args": plain.args,
+        "env": {"MCP_MODE": "legacy", "MCP_LOG": log, "TOKEN": "${SESAME}"}, "disabled": false}}});
+    std::fs::write(&file, text.to_string()).unwrap();
+    let (mut servers, problems) = parse_servers(&text.to_string()).unwrap();
+    assert_eq!(problems, [""; 0]);
+    let server = Server::of_file(servers.remove("t").unwrap(), &file);
+    let mcp = Mcp::with(&folder, server.clone(), Some(trust(&folder)));
+    let SourceState::NotAllowed(why) = mcp.listing().state.clone() else {
+        panic!("{:?}", mcp.listing());
+    };
+    assert!(
+        why.contains(".mcp.json") && why.contains("env:SESAME"),
+        "{why}"
+    );
+    assert!(why.contains("cairn tools allow t"), "{why}");
+    let error = mcp.error("echo", "hello").await;
+    assert!(
+        matches!(&error, ToolError::Unreachable(text) if text.contains("cairn tools allow t")),
+        "{error:?}"
+    );
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(!log.exists(), "the program was started");
+    assert!(matches!(
+        mcp.source.allow("t", "0000"),
+        Err(AllowError::Changed { .. })
+    ));
+    assert!(!log.exists());
+    let digest = mcp.source.digest();
+    assert_eq!(mcp.source.allow("t", &digest).unwrap(), Some(digest));
+    mcp.until(|it| it.state == SourceState::Ready).await;
+    assert_eq!(mcp.text("echo", "hello").await, "hello");
+    mcp.source.close().await;
+
+    let again = Mcp::with(&folder, server.clone(), Some(trust(&folder)));
+    again.until(|it| it.state == SourceState::Ready).await;
+    again.source.close().await;
+
+    // Another environment is another server: a variable can name a program to load.
+    let mut changed = server;
+    changed
+        .config
+        .env
+        .insert("NODE_OPTIONS".to_owned(), "--require ./evil.js".into());
+    let starts = again.count("start");
+    let changed = Mcp::with(&folder, changed, Some(trust(&folder)));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(matches!(
+        changed.listing().state,
+        SourceState::NotAllowed(_)
+    ));
+    assert_eq!(changed.count("start"), starts);
+}
+
+#[tokio::test]
+async fn the_service_starts_servers_of_its_settings_and_ends_them() {
+    let folder = folder();
+    let server = Server::of_operator(config(&folder, "legacy"));
+    let tools = service(&folder, |config, _| {
+        config.servers.insert("t".to_owned(), server);
+        config.deny = vec!["t__put".to_owned()];
+    });
+    let log = || std::fs::read_to_string(folder.path().join("log")).unwrap_or_default();
+    crate::fixture::eventually("tools are listed", || log().contains("tools/list")).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let echo = tools
+        .invoker()
+        .invoke(asked("echo", &json!({"text": "hello"})))
+        .await;
+    assert_eq!(echo.result.unwrap().text, "hello");
+    let put = tools.invoker().invoke(asked("put", &json!({}))).await;
+    assert!(matches!(put.result, Err(ToolError::Denied(_))));
+    tools.drain().await;
+    assert!(log().contains("end of input"), "{}", log());
+}

@@ -1,0 +1,165 @@
+//! One call: what reaches the server, and what comes back.
+
+use crate::fixture::{Mcp, asked, config, eventually, folder};
+use cairn_tools::mcp::{Server, ServerConfig};
+use cairn_tools::{Effect, Input, InputRequired, Progress, ProgressStep, SourceState, ToolError};
+use serde_json::json;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+#[tokio::test]
+async fn the_key_of_the_call_reaches_the_server() {
+    let mcp = Mcp::new("new").await;
+    assert_eq!(mcp.text("echo", "hello").await, "hello");
+    assert_eq!(mcp.count("call echo key=\"0123456789abcdef\""), 1);
+}
+
+#[tokio::test]
+async fn content_becomes_text_and_media_in_its_order() {
+    let mcp = Mcp::new("legacy").await;
+    let output = mcp.call("media", json!({})).await.result.unwrap();
+    let expected = "first\n[image image/png, 4 bytes]\n[audio audio/wav, 2 bytes]\n\
+        [image image/png, left out: it is not base64]\n[resource file:///a.txt]\ninside\n\
+        [resource application/octet-stream file:///b.bin, 3 bytes]\n[link https://example.com/c c]\nlast";
+    assert_eq!(output.text, expected);
+    let media: Vec<_> = output
+        .media
+        .iter()
+        .map(|it| (it.mime_type.as_str(), it.data.len()))
+        .collect();
+    assert_eq!(
+        media,
+        [
+            ("image/png", 4),
+            ("audio/wav", 2),
+            ("application/octet-stream", 3)
+        ]
+    );
+}
+
+#[tokio::test]
+async fn structured_content_is_kept_once() {
+    let mcp = Mcp::new("legacy").await;
+    assert_eq!(mcp.text("structured", "same").await, "{\"n\": 1}");
+    assert_eq!(mcp.text("structured", "other").await, "two\n{\"n\":2}");
+    assert_eq!(mcp.text("structured", "alone").await, "{\"n\":3}");
+}
+
+#[tokio::test]
+async fn failures_keep_the_servers_words() {
+    let mcp = Mcp::new("legacy").await;
+    let expected = [
+        (
+            "fail",
+            "",
+            ToolError::ExecutionFailed("no such page".to_owned()),
+        ),
+        (
+            "echo",
+            "invalid",
+            ToolError::InvalidArguments("text must be short (code -32602)".to_owned()),
+        ),
+        (
+            "echo",
+            "broken",
+            ToolError::ExecutionFailed(
+                "tool 't__echo' failed: out of disk (code -32603)".to_owned(),
+            ),
+        ),
+        (
+            "weird",
+            "",
+            ToolError::ExecutionFailed(
+                "tool 't__weird' answered what is no result of a tool".to_owned(),
+            ),
+        ),
+    ];
+    for (tool, text, expected) in expected {
+        assert_eq!(mcp.error(tool, text).await, expected);
+    }
+    let error = mcp.error("task", "").await;
+    assert!(
+        matches!(&error, ToolError::ExecutionFailed(text) if text.contains("task")),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_question_ends_the_call_and_its_answer_continues_it_also_at_another_process() {
+    let mcp = Mcp::new("new").await;
+    let error = mcp.error("ask", "").await;
+    let ToolError::InputRequired(InputRequired { requests, state }) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(state.as_deref(), Some("sealed"));
+    let requests: serde_json::Value = serde_json::from_str(&requests).unwrap();
+    assert_eq!(requests["name"]["params"]["message"], "Whose name?");
+    drop(mcp);
+    let other = Mcp::new("new").await;
+    let mut answered = asked("ask", &json!({}));
+    answered.input = Some(Input {
+        responses: json!({"name": {"action": "accept", "content": {"name": "Ada"}}}).to_string(),
+        state,
+    });
+    let outcome = other.tools.invoker().invoke(answered).await;
+    assert_eq!(outcome.result.unwrap().text, "sealed: Ada");
+}
+
+#[tokio::test]
+async fn a_question_in_the_middle_of_a_call_is_declined() {
+    let mcp = Mcp::new("legacy").await;
+    assert_eq!(mcp.text("elicit", "").await, "\"decline\"");
+}
+
+#[tokio::test]
+async fn progress_is_followed_from_its_first_step_and_a_dropped_pure_call_is_cancelled() {
+    let folder = folder();
+    let config = ServerConfig {
+        effects: [("slow".to_owned(), Effect::Pure)].into(),
+        ..config(&folder, "legacy")
+    };
+    let mcp = Mcp::with(&folder, Server::of_operator(config), None);
+    mcp.until(|it| it.state == SourceState::Ready).await;
+    let (sender, mut steps) = mpsc::channel(200);
+    let mut call = asked("slow", &json!({}));
+    call.progress = Progress::to(sender);
+    let invoker = mcp.tools.invoker().clone();
+    let task = tokio::spawn(async move { invoker.invoke(call).await });
+    let step = ProgressStep {
+        progress: 1.0,
+        total: 100.0,
+        message: "working".to_owned(),
+    };
+    assert_eq!(steps.recv().await, Some(step));
+    task.abort();
+    eventually("the call is cancelled", || mcp.count("cancelled") == 1).await;
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_is_cancelled_at_the_server() {
+    let folder = folder();
+    let config = ServerConfig {
+        time_limit_ms: 200,
+        ..config(&folder, "legacy")
+    };
+    let mcp = Mcp::with(&folder, Server::of_operator(config), None);
+    mcp.until(|it| it.state == SourceState::Ready).await;
+    let error = mcp.error("slow", "").await;
+    assert!(matches!(error, ToolError::Timeout(_)), "{error:?}");
+    eventually("the call is cancelled", || mcp.count("cancelled") == 1).await;
+}
+
+#[tokio::test]
+async fn calls_run_beside_each_other() {
+    let mcp = Mcp::new("legacy").await;
+    let slow = mcp.call("slow", json!({}));
+    let quick = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let began = std::time::Instant::now();
+        assert_eq!(mcp.text("echo", "hello").await, "hello");
+        began.elapsed()
+    };
+    let (slow, quick) = tokio::join!(slow, quick);
+    assert_eq!(slow.result.unwrap().text, "slow");
+    assert!(quick < Duration::from_millis(500), "{quick:?}");
+}

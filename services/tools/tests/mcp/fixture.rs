@@ -1,0 +1,193 @@
+//! A server, and a service that has its tools.
+
+use crate::server::ARGS;
+use async_trait::async_trait;
+use cairn_boot::Trust;
+use cairn_tools::mcp::{McpDeps, McpSource, Server, ServerConfig, Setting};
+use cairn_tools::{
+    BoxError, Config, Deps, Listing, Outcome, Request, SourceState, StoreTime, ToolError,
+    ToolSource as _, Tools, build,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// What the store's clock shows, always.
+const NOW: u64 = 1_000_000;
+
+struct FixedTime;
+
+#[async_trait]
+impl StoreTime for FixedTime {
+    async fn read(&self) -> Result<u64, BoxError> {
+        Ok(NOW)
+    }
+}
+
+/// A service whose workspace is the folder.
+pub(crate) fn service(folder: &TempDir, change: impl FnOnce(&mut Config, &mut Deps)) -> Tools {
+    let workspace = folder.path().join("ws");
+    std::fs::create_dir_all(&workspace).unwrap();
+    let mut config = Config {
+        workspace,
+        output: folder.path().join("out"),
+        ..Config::default()
+    };
+    let mut deps = Deps::new(Arc::new(FixedTime));
+    change(&mut config, &mut deps);
+    build(config, deps).unwrap()
+}
+
+/// One server `t`, and the service that has its tools.
+pub(crate) struct Mcp {
+    pub(crate) folder: Arc<TempDir>,
+    pub(crate) source: Arc<McpSource>,
+    pub(crate) tools: Tools,
+}
+
+/// A folder for the server's log, the trust file and so on.
+pub(crate) fn folder() -> Arc<TempDir> {
+    Arc::new(TempDir::new().unwrap())
+}
+
+/// The settings of a server of these modes, separated by commas.
+pub(crate) fn config(folder: &TempDir, modes: &str) -> ServerConfig {
+    let log = folder.path().join("log").display().to_string();
+    ServerConfig {
+        command: std::env::current_exe().unwrap().display().to_string(),
+        args: ARGS.map(str::to_owned).to_vec(),
+        env: BTreeMap::from([
+            ("MCP_MODE".to_owned(), Setting::new(modes)),
+            ("MCP_LOG".to_owned(), Setting::new(&log)),
+        ]),
+        ..ServerConfig::default()
+    }
+}
+
+pub(crate) fn trust(folder: &TempDir) -> Trust {
+    Trust::at(folder.path().join("trust.json"))
+}
+
+impl Mcp {
+    pub(crate) async fn new(modes: &str) -> Self {
+        let folder = folder();
+        let config = config(&folder, modes);
+        let mcp = Self::with(&folder, Server::of_operator(config), None);
+        mcp.until(|listing| listing.state == SourceState::Ready)
+            .await;
+        mcp
+    }
+
+    pub(crate) fn with(folder: &Arc<TempDir>, server: Server, trust: Option<Trust>) -> Self {
+        let deps = McpDeps {
+            workspace: folder.path().to_owned(),
+            environment: BTreeMap::from([
+                ("PATH".to_owned(), "/usr/bin:/bin".to_owned()),
+                ("HOME".to_owned(), "/nowhere".to_owned()),
+                ("SESAME".to_owned(), "open-sesame".to_owned()),
+            ]),
+            trust,
+        };
+        let source = Arc::new(McpSource::start("t", server, &deps));
+        let added = source.clone();
+        let tools = service(folder, |_, deps| deps.sources.push(added));
+        Self {
+            folder: folder.clone(),
+            source,
+            tools,
+        }
+    }
+
+    pub(crate) fn listing(&self) -> Arc<Listing> {
+        self.source.listing().borrow().clone()
+    }
+
+    /// The first listing of which that holds.
+    pub(crate) async fn until(&self, holds: impl Fn(&Listing) -> bool) -> Arc<Listing> {
+        let mut listing = self.source.listing();
+        let found = listing.wait_for(|listing| holds(listing));
+        let found = tokio::time::timeout(Duration::from_secs(30), found).await;
+        let Ok(found) = found else {
+            panic!(
+                "the listing stays {:?}; log: {}",
+                self.listing(),
+                self.log()
+            );
+        };
+        let found = found.unwrap().clone();
+        // The service follows a moment later.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        found
+    }
+
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Outcome {
+        self.tools.invoker().invoke(asked(tool, &arguments)).await
+    }
+
+    pub(crate) async fn text(&self, tool: &str, text: &str) -> String {
+        match self.call(tool, json!({"text": text})).await.result {
+            Ok(output) => output.text,
+            Err(error) => panic!("{tool} {text}: {}", error.to_text()),
+        }
+    }
+
+    pub(crate) async fn error(&self, tool: &str, text: &str) -> ToolError {
+        self.call(tool, json!({"text": text}))
+            .await
+            .result
+            .unwrap_err()
+    }
+
+    /// Why each tool is disabled, by its name.
+    pub(crate) fn disabled(&self) -> BTreeMap<String, String> {
+        let listing = self.listing();
+        let tools = listing.tools.iter();
+        let disabled =
+            tools.filter_map(|it| Some((it.tool.spec().name.clone(), it.disabled.clone()?)));
+        disabled.collect()
+    }
+
+    pub(crate) fn log_path(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    /// How many lines of the server's log begin so.
+    pub(crate) fn count(&self, line: &str) -> usize {
+        self.log().lines().filter(|it| it.starts_with(line)).count()
+    }
+}
+
+/// A request for a tool of the server.
+pub(crate) fn asked(tool: &str, arguments: &Value) -> Request {
+    request(&format!("t__{tool}"), arguments)
+}
+
+pub(crate) fn request(name: &str, arguments: &Value) -> Request {
+    Request {
+        name: name.to_owned(),
+        arguments: arguments.to_string(),
+        key: "0123456789abcdef".to_owned(),
+        session: "s-1".to_owned(),
+        // Far ahead: the real clock continues after the one reading of the store's.
+        not_after: Some(NOW + 3_600_000),
+        ..Request::default()
+    }
+}
+
+/// A thing of the server's log happens in time.
+pub(crate) async fn eventually(what: &str, holds: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("it never happened: {what}");
+}

@@ -1,0 +1,192 @@
+//! Servers that mean harm, or do not know better: memory and time stay bounded, and errors are clear.
+
+use crate::fixture::{Mcp, config, eventually, folder, request};
+use cairn_engine::rules::Answer;
+use cairn_tools::mcp::{MOST_DESCRIPTION_BYTES, Server, ServerConfig};
+use cairn_tools::{Effect, SourceState, ToolError};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+/// Resident memory of this process, in MiB.
+fn memory() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: f64 = text.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4096.0 / f64::from(1 << 20)
+}
+
+#[tokio::test]
+async fn ten_thousand_tools_and_endless_pages_are_cut() {
+    for (modes, expected) in [("many", 1_000), ("pages", 100)] {
+        let (began, before) = (Instant::now(), memory());
+        let mcp = Mcp::new(modes).await;
+        let listing = mcp.listing();
+        println!(
+            "{modes}: {:?}, {:.0} MiB more",
+            began.elapsed(),
+            memory() - before
+        );
+        assert_eq!(listing.tools.len(), expected);
+        assert_eq!(
+            listing.left_out,
+            ["it lists more than 1000 tools; the rest is left out"]
+        );
+        assert!(memory() - before < 100.0);
+    }
+}
+
+#[tokio::test]
+async fn tools_that_cannot_be_used_are_left_out_with_the_reason() {
+    let mcp = Mcp::new("odd").await;
+    let listing = mcp.listing();
+    let names: Vec<_> = listing
+        .tools
+        .iter()
+        .map(|it| it.tool.spec().name.as_str())
+        .collect();
+    let expected = [
+        "t__read_file",
+        "t__write_file",
+        "t__twice",
+        "t__untyped",
+        "t__long",
+        "t__liar",
+        "t__writer",
+    ];
+    assert_eq!(names, expected);
+    for (line, words) in listing.left_out.iter().zip([
+        "tool 'large' is left out: its schema of arguments has",
+        "its name here would be 't__aaaa",
+        "tool 'dots.and spaces' is left out",
+        "a second tool 'twice' is left out",
+    ]) {
+        assert!(line.contains(words), "{line}");
+    }
+    assert_eq!(listing.left_out.len(), 4);
+    let long = listing
+        .tools
+        .iter()
+        .find(|it| it.tool.spec().name == "t__long")
+        .unwrap();
+    assert!(long.tool.spec().description.len() <= MOST_DESCRIPTION_BYTES + 3);
+    // The built-in tools are what they were.
+    std::fs::write(mcp.folder.path().join("ws/a.txt"), "inside").unwrap();
+    let read = request("read_file", &json!({"path": "a.txt"}));
+    let output = mcp.tools.invoker().invoke(read).await.result.unwrap();
+    assert!(output.text.contains("inside"));
+}
+
+#[tokio::test]
+async fn hints_never_loosen_and_the_default_is_to_ask() {
+    let folder = folder();
+    let config = ServerConfig {
+        effects: [("writer".to_owned(), Effect::Pure)].into(),
+        ..config(&folder, "odd")
+    };
+    let mcp = Mcp::with(&folder, Server::of_operator(config), None);
+    let listing = mcp.until(|it| it.state == SourceState::Ready).await;
+    for tool in &listing.tools {
+        let spec = tool.tool.spec();
+        assert_eq!(
+            (spec.effect, spec.default),
+            (Effect::Effectful, Answer::Ask),
+            "{}",
+            spec.name
+        );
+        assert!(!spec.in_process);
+    }
+}
+
+#[tokio::test]
+async fn an_endless_line_ends_the_connection_and_not_the_process() {
+    let mcp = Mcp::new("legacy").await;
+    let (began, before) = (Instant::now(), memory());
+    let error = mcp.error("endless", "").await;
+    println!(
+        "an endless line: {:?}, {:.0} MiB more",
+        began.elapsed(),
+        memory() - before
+    );
+    assert!(matches!(error, ToolError::Unknown(_)), "{error:?}");
+    assert!(memory() - before < 64.0);
+    let listing = mcp
+        .until(|it| matches!(it.state, SourceState::Unreachable(_)))
+        .await;
+    assert!(
+        format!("{:?}", listing.state).contains("more than 4 MiB"),
+        "{:?}",
+        listing.state
+    );
+    mcp.until(|it| it.state == SourceState::Ready).await;
+    assert_eq!(mcp.text("echo", "hello").await, "hello");
+}
+
+#[tokio::test]
+async fn a_long_result_is_cut() {
+    let mcp = Mcp::new("legacy").await;
+    let text = mcp.text("huge", "3000000").await;
+    assert!(text.len() <= 64 * 1024, "{}", text.len());
+    assert!(
+        text.ends_with("[cut: the result is longer than 65536 bytes]"),
+        "{}",
+        &text[text.len() - 80..]
+    );
+}
+
+#[tokio::test]
+async fn a_program_is_killed_with_its_group_when_its_source_is_dropped() {
+    let folder = folder();
+    let config = config(&folder, "legacy");
+    let command = config.command.clone();
+    // A shell between, which does not pass on anything, and a child that outlives its output.
+    let wrapped = ServerConfig {
+        command: "/bin/sh".to_owned(),
+        args: vec![
+            "-c".to_owned(),
+            format!("sleep 98765 & {command} --exact server::serve --nocapture; sleep 98765"),
+        ],
+        ..config
+    };
+    let mcp = Mcp::with(&folder, Server::of_operator(wrapped), None);
+    mcp.until(|it| it.state == SourceState::Ready).await;
+    let sleeping = || {
+        let list = std::process::Command::new("ps")
+            .args(["-eo", "pgid,args"])
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&list.stdout)
+            .lines()
+            .filter(|it| it.contains("sleep 98765"))
+            .count()
+    };
+    assert!(sleeping() > 0);
+    drop(mcp);
+    eventually("the group is killed", || sleeping() == 0).await;
+}
+
+#[tokio::test]
+async fn a_server_that_dies_at_each_start_is_tried_ever_more_slowly() {
+    let folder = folder();
+    let log = folder.path().join("log");
+    let dying = ServerConfig {
+        command: "/bin/sh".to_owned(),
+        args: vec![
+            "-c".to_owned(),
+            format!("echo start >> {}; exit 7", log.display()),
+        ],
+        env: [].into(),
+        ..config(&folder, "legacy")
+    };
+    let mcp = Mcp::with(&folder, Server::of_operator(dying), None);
+    let listing = mcp
+        .until(|it| matches!(it.state, SourceState::Unreachable(_)))
+        .await;
+    assert!(
+        format!("{:?}", listing.state).contains("exit status: 7"),
+        "{:?}",
+        listing.state
+    );
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let starts = mcp.count("start");
+    println!("a server that dies at once: {starts} starts in 4 s");
+    assert!((2..=6).contains(&starts), "{starts}");
+}

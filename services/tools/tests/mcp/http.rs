@@ -1,0 +1,120 @@
+//! Servers over HTTP.
+
+use crate::fixture::{Mcp, config, folder};
+use cairn_tools::mcp::{Server, ServerConfig, Setting};
+use cairn_tools::{SourceState, ToolError, ToolSource as _};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// A server of this test binary over HTTP, and its address.
+struct Process(Child, String);
+
+impl Process {
+    fn start(folder: &TempDir, modes: &str, address: Option<&str>) -> Self {
+        let config = config(folder, modes);
+        let mut command = Command::new(&config.command);
+        command
+            .args(&config.args)
+            .env("MCP_MODE", format!("http,{modes}"))
+            .env("MCP_LOG", folder.path().join("log"))
+            .env("MCP_ADDRESS", address.unwrap_or("127.0.0.1:0"))
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap())
+            .lines()
+            .map(Result::unwrap);
+        let mut addresses = lines.filter(|line| line.starts_with("http:"));
+        let address = addresses.next().unwrap();
+        // The pipe stays open with the thread.
+        std::thread::spawn(move || addresses.count());
+        Self(child, address)
+    }
+
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+fn of(url: &str) -> ServerConfig {
+    ServerConfig {
+        url: url.to_owned(),
+        headers: [("Authorization".to_owned(), Setting::new("env:SESAME"))].into(),
+        ..ServerConfig::default()
+    }
+}
+
+#[tokio::test]
+async fn both_protocols_are_spoken_over_http_with_headers_that_are_not_shown() {
+    for modes in ["new", "legacy"] {
+        let folder = folder();
+        let process = Process::start(&folder, modes, None);
+        let url = format!("{}?key=open-sesame", process.1);
+        let mcp = Mcp::with(&folder, Server::of_operator(of(&url)), None);
+        mcp.until(|it| it.state == SourceState::Ready).await;
+        assert_eq!(mcp.text("echo", "hello").await, "hello");
+        assert!(mcp.count("authorization open-sesame") > 0);
+        assert_eq!(mcp.source.place(), process.1);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_in_a_call_leaves_its_outcome_unknown() {
+    let folder = folder();
+    let mut process = Process::start(&folder, "legacy", None);
+    let mcp = Mcp::with(&folder, Server::of_operator(of(&process.1)), None);
+    mcp.until(|it| it.state == SourceState::Ready).await;
+    let error = mcp.error("die", "").await;
+    assert!(matches!(error, ToolError::Unknown(_)), "{error:?}");
+    assert_eq!(mcp.count("call die"), 1, "it was not sent again");
+    process.kill();
+    // Nothing listens there: the call was certainly not made.
+    let error = mcp.error("echo", "hello").await;
+    assert!(matches!(error, ToolError::Unreachable(_)), "{error:?}");
+    mcp.until(|it| matches!(it.state, SourceState::Unreachable(_)))
+        .await;
+    let address = process
+        .1
+        .trim_start_matches("http://")
+        .trim_end_matches("/mcp");
+    let _again = Process::start(&folder, "legacy", Some(address));
+    mcp.until(|it| it.state == SourceState::Ready).await;
+    assert_eq!(mcp.text("echo", "hello").await, "hello");
+}
+
+#[tokio::test]
+async fn errors_of_addresses_show_neither_query_nor_header() {
+    let folder = folder();
+    let process = Process::start(&folder, "unauthorized", None);
+    for (url, words) in [
+        (
+            format!("{}?key=open-sesame", process.1),
+            "wants credentials",
+        ),
+        (
+            "http://user:open-sesame@127.0.0.1:9/mcp?key=open-sesame".to_owned(),
+            "cannot be connected to",
+        ),
+    ] {
+        let mcp = Mcp::with(&folder, Server::of_operator(of(&url)), None);
+        let listing = mcp
+            .until(|it| matches!(it.state, SourceState::Unreachable(_)))
+            .await;
+        let shown = format!(
+            "{:?} {} {:?}",
+            listing.state,
+            mcp.source.place(),
+            mcp.source
+        );
+        assert!(shown.contains(words), "{shown}");
+        assert!(!shown.contains("sesame"), "{shown}");
+    }
+}

@@ -1,0 +1,17 @@
+//! Servers of the Model Context Protocol, as programs and over HTTP: this test binary is the server.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "clippy knows tests by their attribute, and not the helpers around them"
+)]
+
+mod allowance;
+mod calls;
+mod fixture;
+mod hostile;
+mod http;
+mod lifecycle;
+mod packages;
+mod pins;
+mod server;

@@ -1,0 +1,307 @@
+//! Servers that others wrote. It needs `CAIRN_MCP_PACKAGES`, a folder with `py` (mcp, fastmcp), `pytime`
+//! (mcp-server-time) and `js` (server-everything, server-filesystem), and does nothing without it.
+
+use crate::fixture::{Mcp, asked, folder, trust};
+use cairn_tools::mcp::{Protocol, Server, ServerConfig};
+use cairn_tools::{
+    Input, InputRequired, Progress, ProgressStep, SourceState, ToolError, ToolSource as _,
+};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+
+fn packages() -> Option<PathBuf> {
+    let found = std::env::vars_os().find(|(name, _)| name == "CAIRN_MCP_PACKAGES");
+    if found.is_none() {
+        println!("skipped: CAIRN_MCP_PACKAGES names no folder with servers");
+    }
+    found.map(|it| PathBuf::from(it.1))
+}
+
+fn program(words: &[&Path]) -> ServerConfig {
+    let word = |path: &&Path| path.display().to_string();
+    ServerConfig {
+        command: words.first().map(word).unwrap_or_default(),
+        args: words[1..].iter().map(word).collect(),
+        ..ServerConfig::default()
+    }
+}
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/mcp/packages")
+        .join(name)
+}
+
+/// Connects twice, prints what was found, and returns the second connection.
+async fn connected(what: &str, config: ServerConfig) -> (Mcp, Arc<TempDir>) {
+    let folder = folder();
+    let server = Server::of_operator(config);
+    for round in ["first", "again"] {
+        let began = Instant::now();
+        let mcp = Mcp::with(&folder, server.clone(), Some(trust(&folder)));
+        let listing = mcp.until(|it| it.state != SourceState::Starting).await;
+        let took = began.elapsed();
+        assert_eq!(listing.state, SourceState::Ready, "{what}");
+        let protocol = trust(&folder).protocol(&mcp.source.digest()).unwrap();
+        let (tools, left_out) = (listing.tools.len(), &listing.left_out);
+        println!("{what} {round}: {took:.0?}, {protocol:?}, {tools} tools, left out {left_out:?}");
+        assert_eq!(mcp.disabled().len(), 0, "the same tools as before");
+        if round == "again" {
+            return (mcp, folder);
+        }
+        mcp.source.close().await;
+    }
+    unreachable!()
+}
+
+async fn show(mcp: &Mcp, tool: &str, arguments: Value) -> String {
+    let began = Instant::now();
+    let outcome = mcp.call(tool, arguments).await;
+    let text = match outcome.result {
+        Ok(output) => format!("{} [{} media]", output.text, output.media.len()),
+        Err(error) => error.to_text(),
+    };
+    let brief: String = text.chars().take(160).collect();
+    println!(
+        "  {tool}: {:.0?}, {}",
+        began.elapsed(),
+        brief.escape_debug()
+    );
+    text
+}
+
+#[tokio::test]
+async fn the_server_of_everything() {
+    let Some(packages) = packages() else { return };
+    let node = Path::new("/usr/bin/node");
+    let modules = packages.join("js/node_modules/@modelcontextprotocol");
+    let everything = modules.join("server-everything/dist/index.js");
+    let (mcp, _folder) = connected("server-everything", program(&[node, &everything])).await;
+    for tool in mcp.listing().tools.iter() {
+        let spec = tool.tool.spec();
+        println!(
+            "  {} {:?} {:?}",
+            spec.name,
+            spec.effect,
+            spec.hints.as_ref().map(ToString::to_string)
+        );
+    }
+    assert!(
+        show(&mcp, "echo", json!({"message": "hello"}))
+            .await
+            .contains("hello")
+    );
+    show(
+        &mcp,
+        "get-structured-content",
+        json!({"location": "Chicago"}),
+    )
+    .await;
+    show(&mcp, "get-tiny-image", json!({})).await;
+    show(&mcp, "get-resource-links", json!({"count": 2})).await;
+    show(&mcp, "trigger-elicitation-request", json!({})).await;
+    let (sender, mut steps) = mpsc::channel(100);
+    let mut long = asked(
+        "trigger-long-running-operation",
+        &json!({"duration": 1, "steps": 4}),
+    );
+    long.progress = Progress::to(sender);
+    let outcome = mcp.tools.invoker().invoke(long).await;
+    let steps: Vec<ProgressStep> = std::iter::from_fn(|| steps.try_recv().ok()).collect();
+    println!(
+        "  long: {} steps, {:?}",
+        steps.len(),
+        outcome.result.map(|it| it.text)
+    );
+    assert!(!steps.is_empty());
+}
+
+#[tokio::test]
+async fn the_server_of_files() {
+    let Some(packages) = packages() else { return };
+    let node = Path::new("/usr/bin/node");
+    let modules = packages.join("js/node_modules/@modelcontextprotocol");
+    let files = folder();
+    std::fs::write(files.path().join("a.txt"), "inside").unwrap();
+    let filesystem = modules.join("server-filesystem/dist/index.js");
+    let root = files.path().canonicalize().unwrap();
+    let (mcp, _folder) = connected("server-filesystem", program(&[node, &filesystem, &root])).await;
+    for tool in mcp.listing().tools.iter() {
+        let spec = tool.tool.spec();
+        let names: Vec<_> = spec
+            .matchers
+            .iter()
+            .map(|it| format!("{}:{:?}", it.argument, it.kind))
+            .collect();
+        println!("  {} {}", spec.name, names.join(" "));
+    }
+    let read = show(&mcp, "read_text_file", json!({"path": root.join("a.txt")})).await;
+    assert!(read.contains("inside"), "{read}");
+    show(&mcp, "read_text_file", json!({"path": "/etc/passwd"})).await;
+}
+
+#[tokio::test]
+async fn the_time_server() {
+    let Some(packages) = packages() else { return };
+    let time = packages.join("pytime/bin/mcp-server-time");
+    let (mcp, _folder) = connected("mcp-server-time", program(&[&time])).await;
+    let text = show(
+        &mcp,
+        "get_current_time",
+        json!({"timezone": "Europe/Berlin"}),
+    )
+    .await;
+    assert!(text.contains("Berlin"), "{text}");
+    show(
+        &mcp,
+        "get_current_time",
+        json!({"timezone": "Nowhere/Else"}),
+    )
+    .await;
+}
+
+/// A question that another process of ours answers.
+async fn question(mcp: &Mcp, other: &Mcp) {
+    let arguments = json!({"env": "prod"});
+    let outcome = mcp
+        .tools
+        .invoker()
+        .invoke(asked("deploy", &arguments))
+        .await;
+    let Err(ToolError::InputRequired(InputRequired { requests, state })) = outcome.result else {
+        panic!("{outcome:?}");
+    };
+    println!(
+        "  deploy asks {requests}, state of {:?} bytes",
+        state.as_ref().map(String::len)
+    );
+    let mut answered = asked("deploy", &arguments);
+    answered.input = Some(Input {
+        responses: json!({"confirm": {"action": "accept", "content": {"confirm": true}}})
+            .to_string(),
+        state,
+    });
+    let output = other.tools.invoker().invoke(answered).await.result.unwrap();
+    println!("  deploy answered: {}", output.text);
+    assert!(output.text.contains("deployed prod"), "{}", output.text);
+}
+
+#[tokio::test]
+async fn the_python_sdk() {
+    let Some(packages) = packages() else { return };
+    let python = packages.join("py/bin/python");
+    let (mcp, _folder) =
+        connected("mcp 2 over stdio", program(&[&python, &script("sdk.py")])).await;
+    let (other, _other) =
+        connected("mcp 2 over stdio", program(&[&python, &script("sdk.py")])).await;
+    show(&mcp, "echo", json!({"message": "hello"})).await;
+    let meta = show(&mcp, "meta", json!({})).await;
+    assert!(meta.contains("dev.cairn/idempotency-key"), "{meta}");
+    question(&mcp, &mcp).await;
+    // Its state is sealed by a key of its own process: after a restart nothing can open it.
+    let mut answered = asked("deploy", &json!({"env": "prod"}));
+    answered.input = Some(Input {
+        responses: json!({"confirm": {"action": "accept", "content": {"confirm": true}}})
+            .to_string(),
+        state: Some("sealed by another process".to_owned()),
+    });
+    let outcome = other.tools.invoker().invoke(answered).await;
+    println!(
+        "  deploy with a state of another process: {:?}",
+        outcome.result
+    );
+    drop(other);
+    let _server = Served::start(&python, "sdk.py", 38_411).await;
+    let url = ServerConfig {
+        url: "http://127.0.0.1:38411/mcp".to_owned(),
+        ..ServerConfig::default()
+    };
+    let (mcp, _folder) = connected("mcp 2 over HTTP", url.clone()).await;
+    let (other, _other) = connected("mcp 2 over HTTP", url).await;
+    show(&mcp, "echo", json!({"message": "hello"})).await;
+    question(&mcp, &other).await;
+}
+
+#[tokio::test]
+async fn fastmcp() {
+    let Some(packages) = packages() else { return };
+    let python = packages.join("py/bin/python");
+    for protocol in [Protocol::Auto, Protocol::Legacy] {
+        let config = ServerConfig {
+            protocol,
+            ..program(&[&python, &script("fast.py")])
+        };
+        let (mcp, _folder) = connected(&format!("fastmcp {protocol:?}"), config).await;
+        show(&mcp, "echo", json!({"message": "hello"})).await;
+        show(&mcp, "ask", json!({})).await;
+        let (sender, mut steps) = mpsc::channel(100);
+        let mut slow = asked("slow", &json!({"steps": 3}));
+        slow.progress = Progress::to(sender);
+        let outcome = mcp.tools.invoker().invoke(slow).await;
+        let steps = std::iter::from_fn(|| steps.try_recv().ok()).count();
+        println!(
+            "  slow: {steps} steps, {:?}",
+            outcome.result.map(|it| it.text)
+        );
+    }
+    let mut server = Served::start(&python, "fast.py", 38_412).await;
+    let url = ServerConfig {
+        url: "http://127.0.0.1:38412/mcp".to_owned(),
+        ..ServerConfig::default()
+    };
+    let (mcp, _folder) = connected("fastmcp over HTTP", url).await;
+    show(&mcp, "echo", json!({"message": "hello"})).await;
+    // The server dies in the middle of a call.
+    let call = asked("slow", &json!({"steps": 100}));
+    let invoker = mcp.tools.invoker().clone();
+    let task = tokio::spawn(async move { invoker.invoke(call).await });
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    server.kill();
+    let began = Instant::now();
+    let outcome = task.await.unwrap();
+    println!(
+        "  killed in a call: {:.0?} later {:?}",
+        began.elapsed(),
+        outcome.result
+    );
+    assert!(matches!(outcome.result, Err(ToolError::Unknown(_))));
+}
+
+/// A server over HTTP.
+struct Served(Child);
+
+impl Served {
+    async fn start(python: &Path, name: &str, port: u16) -> Self {
+        let mut command = Command::new(python);
+        command
+            .arg(script(name))
+            .arg(port.to_string())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = command.spawn().unwrap();
+        for _ in 0..200 {
+            if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Self(child)
+    }
+
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}

@@ -1,0 +1,118 @@
+//! A tool that is not as it was when its server was first listed waits for a person.
+
+use crate::fixture::{Mcp, asked, config, folder, trust};
+use cairn_tools::mcp::{Server, ServerConfig};
+use cairn_tools::{AllowError, Listing, SourceState, ToolError, ToolSource as _};
+use serde_json::json;
+
+fn digest(listing: &Listing, name: &str) -> String {
+    let tool = listing.tools.iter().find(|it| it.tool.spec().name == name);
+    tool.unwrap().tool.spec().digest()
+}
+
+#[tokio::test]
+async fn each_change_disables_a_tool_until_it_is_allowed() {
+    for modes in ["new", "legacy"] {
+        let mcp = Mcp::new(modes).await;
+        assert_eq!(mcp.disabled().len(), 0);
+        for (change, part) in [
+            ("description", "its description changed"),
+            ("schema", "its schema of arguments changed"),
+            ("hints", "its hints changed"),
+            ("results", "its schema of results changed"),
+        ] {
+            let judged = digest(&mcp.listing(), "t__echo");
+            mcp.text("change", change).await;
+            let listing = mcp.until(|it| digest(it, "t__echo") != judged).await;
+            let why = &mcp.disabled()["t__echo"];
+            assert_eq!(
+                why,
+                &format!("{part}; allow it with: cairn tools allow t__echo")
+            );
+            let error = mcp.error("echo", "hello").await;
+            assert!(
+                matches!(&error, ToolError::Denied(text) if text.contains(part)),
+                "{error:?}"
+            );
+            // What was approved before is not the tool that has the name now.
+            assert!(matches!(
+                mcp.source.allow("t__echo", &judged),
+                Err(AllowError::Changed { digest, .. }) if digest == self::digest(&listing, "t__echo")
+            ));
+            let now = digest(&listing, "t__echo");
+            assert_eq!(mcp.source.allow("t__echo", &now).unwrap(), Some(now));
+            mcp.until(|it| it.tools.iter().all(|tool| tool.disabled.is_none()))
+                .await;
+            let mut old = asked("echo", &json!({"text": "hello"}));
+            old.tool_digest = judged;
+            let outcome = mcp.tools.invoker().invoke(old).await;
+            assert!(
+                matches!(outcome.result, Err(ToolError::Rejudge(_))),
+                "{outcome:?}"
+            );
+            assert_eq!(mcp.text("echo", "hello").await, "hello");
+        }
+        assert_eq!(mcp.count("call echo"), 4, "only what was allowed arrived");
+        assert_eq!(mcp.source.allow("t__unknown", "").unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_appears_later_waits_and_the_others_do_not() {
+    let mcp = Mcp::new("new").await;
+    mcp.text("change", "new").await;
+    mcp.until(|it| it.tools.len() == 15).await;
+    let disabled = mcp.disabled();
+    assert_eq!(disabled.len(), 1);
+    assert!(disabled["t__fresh"].contains("it is new"), "{disabled:?}");
+    assert_eq!(mcp.text("echo", "hello").await, "hello");
+    mcp.source.allow("t__fresh", "").unwrap();
+    mcp.until(|it| it.tools.iter().all(|tool| tool.disabled.is_none()))
+        .await;
+}
+
+#[tokio::test]
+async fn pins_outlive_the_process_and_a_damaged_file_disables_everything() {
+    let folder = folder();
+    let server = Server::of_operator(config(&folder, "legacy"));
+    let ready = |it: &Listing| it.state == SourceState::Ready;
+    let first = Mcp::with(&folder, server.clone(), Some(trust(&folder)));
+    first.until(ready).await;
+    first.text("change", "description").await;
+    first
+        .until(|it| it.tools.iter().any(|tool| tool.disabled.is_some()))
+        .await;
+    first.source.close().await;
+    // The server is as it was again, and so are its tools.
+    let second = Mcp::with(&folder, server.clone(), Some(trust(&folder)));
+    second.until(ready).await;
+    assert_eq!(second.disabled().len(), 0);
+    second.source.close().await;
+    std::fs::write(folder.path().join("trust.json"), "{").unwrap();
+    let third = Mcp::with(&folder, server, Some(trust(&folder)));
+    third.until(ready).await;
+    assert_eq!(third.disabled().len(), 14);
+    assert!(
+        third.disabled()["t__echo"].contains("trust file"),
+        "{:?}",
+        third.disabled()
+    );
+}
+
+#[tokio::test]
+async fn only_allowed_tools_are_listed_and_misspelt_ones_reported() {
+    let folder = folder();
+    let config = ServerConfig {
+        allow: Some(vec!["echo".to_owned(), "ehco".to_owned()]),
+        ..config(&folder, "legacy")
+    };
+    let mcp = Mcp::with(&folder, Server::of_operator(config), None);
+    let listing = mcp.until(|it| it.state == SourceState::Ready).await;
+    assert_eq!(listing.tools.len(), 1);
+    assert_eq!(
+        listing.left_out,
+        ["allow names 'ehco', which the server does not list"]
+    );
+    let error = mcp.error("put", "x").await;
+    assert!(matches!(error, ToolError::NotFound(_)), "{error:?}");
+}

@@ -1,0 +1,64 @@
+//! The server over HTTP, one connection for each request.
+
+use super::Server;
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+
+/// Serves until the process is killed. The address is the first line of standard output that begins with
+/// `http:`.
+pub(super) fn serve(server: &Arc<Server>) {
+    let address = std::env::vars().find(|(name, _)| name == "MCP_ADDRESS");
+    let address = address.map_or("127.0.0.1:0".to_owned(), |it| it.1);
+    let listener = TcpListener::bind(address).unwrap();
+    println!("\nhttp://{}/mcp", listener.local_addr().unwrap());
+    for stream in listener.incoming() {
+        let server = server.clone();
+        std::thread::spawn(move || {
+            // A client that goes away is its own matter.
+            _ = answer(&server, stream.unwrap());
+        });
+    }
+}
+
+fn answer(server: &Server, mut stream: TcpStream) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut first = String::new();
+    reader.read_line(&mut first)?;
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let Some((name, value)) = line.trim().split_once(':') else {
+            break;
+        };
+        match name.to_ascii_lowercase().as_str() {
+            "content-length" => length = value.trim().parse().unwrap(),
+            "authorization" => server.note(&format!("authorization {}", value.trim())),
+            _ => {}
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let (status, content) = match serde_json::from_slice::<Value>(&body) {
+        _ if !first.starts_with("POST") => ("405 Method Not Allowed", String::new()),
+        _ if server.is("unauthorized") => (
+            "401 Unauthorized\r\nWWW-Authenticate: Bearer",
+            String::new(),
+        ),
+        Err(_) => ("400 Bad Request", String::new()),
+        Ok(message) => match server.handle(&message) {
+            Some(answer) => ("200 OK", answer.to_string()),
+            // A call without an answer is one that the connection breaks in.
+            None if message["method"] == "tools/call" => return Ok(()),
+            None => ("202 Accepted", String::new()),
+        },
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        content.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(content.as_bytes())
+}

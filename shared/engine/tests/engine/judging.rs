@@ -1,0 +1,393 @@
+//! Who decides about a call: rules, approvals of further calls, calls that are judged anew, and what tools
+//! ask in the middle.
+
+use crate::asking::{deny, open};
+use crate::world::{World, chain, kinds, model_step, tool_call};
+use cairn_engine::command::{Command, RevokeApproval, Settlement};
+use cairn_engine::decide::{Fork, Input, ToolFacts, Unfinished};
+use cairn_engine::event::{
+    CallFinished, CallRejudged, Effect, Event, EventKind, InputRequested, ToolQuestion, WaitReason,
+};
+use cairn_engine::message::ToolCall;
+use cairn_engine::outstanding::Work;
+use cairn_engine::rules::{Answer, Condition, Matcher, MatcherKind, Rule, Rules};
+use cairn_engine::session::{CallStatus, RunStatus};
+use serde_json::json;
+
+const APPROVAL: RunStatus = RunStatus::Waiting(WaitReason::Approval);
+const QUESTION: RunStatus = RunStatus::Waiting(WaitReason::Question);
+
+/// `edit` is effectful, asks, and has the value `path`.
+fn world() -> World {
+    let mut world = World::new();
+    world.tools.insert("edit".to_owned(), edit("first"));
+    world.start(chain(vec![model_step("a"), model_step("b")]));
+    world
+}
+
+fn edit(digest: &str) -> ToolFacts {
+    ToolFacts {
+        effect: Effect::Effectful,
+        time_limit_ms: 1_000,
+        digest: digest.to_owned(),
+        default: Answer::Ask,
+        matchers: vec![Matcher {
+            name: "path".to_owned(),
+            kind: MatcherKind::Path,
+            argument: "path".to_owned(),
+            default: None,
+        }],
+        ..ToolFacts::default()
+    }
+}
+
+fn call(path: &str) -> ToolCall {
+    tool_call("edit", &json!({ "path": path }))
+}
+
+fn rule(tool: &str, path: Option<&str>, answer: Answer) -> Rule {
+    let when = path.map(|path| ("path".to_owned(), path.to_owned()));
+    Rule {
+        tool: tool.to_owned(),
+        when: when.into_iter().collect(),
+        agent: None,
+        answer,
+    }
+}
+
+fn status(world: &World) -> CallStatus {
+    world.session.call(world.call(1, 0)).unwrap().status.clone()
+}
+
+fn is_intended(world: &World) -> bool {
+    matches!(status(world), CallStatus::Intended { .. })
+}
+
+fn always(when: &[(&str, &str)]) -> Settlement {
+    let when = when.iter().map(|(name, pattern)| Condition {
+        name: (*name).to_owned(),
+        pattern: (*pattern).to_owned(),
+    });
+    Settlement::ApproveAlways {
+        when: when.collect(),
+    }
+}
+
+fn refusal(events: &[Event]) -> &str {
+    match &events.last().unwrap().kind {
+        EventKind::CommandRefused(refused) => &refused.reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn end(world: &mut World) {
+    world.result(1, 0, "done");
+}
+
+#[test]
+fn a_rule_denies_a_call_before_it_is_intended() {
+    let mut world = world();
+    world.rules = Rules::new(vec![rule("e*", Some("secret/**"), Answer::Deny)]).unwrap();
+    let events = world.reply(1, "", &[call("docs/../secret/a")]);
+    assert_eq!(kinds(&events), ["ReplyReceived", "CallFinished"]);
+    let CallStatus::Finished { reason, output, .. } = status(&world) else {
+        panic!("{:?}", status(&world));
+    };
+    assert_eq!(reason, CallFinished::DENIED);
+    assert!(output.contains("secret/**"), "{output}");
+    assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(1))]);
+}
+
+#[test]
+fn a_rule_allows_what_would_ask() {
+    let mut world = world();
+    world.rules = Rules::new(vec![rule("edit", Some("docs/**"), Answer::Allow)]).unwrap();
+    world.reply(1, "", &[call("docs/a")]);
+    assert!(is_intended(&world));
+    end(&mut world);
+    world.reply(1, "", &[call("docs/%2e%2e/a")]);
+    assert_eq!(world.run().status, APPROVAL, "it may be another path");
+}
+
+#[test]
+fn always_holds_for_calls_with_the_same_values_of_the_same_tool() {
+    let mut world = world();
+    world.reply(1, "", &[call("docs/a")]);
+    let events = world.answer("approval-1.1.1.0.0", always(&[]));
+    let expected = ["Decided", "ApprovalGranted", "CallIntended", "RunResumed"];
+    assert_eq!(kinds(&events), expected);
+    end(&mut world);
+    world.reply(1, "", &[call("./docs/a")]);
+    assert!(is_intended(&world), "the same path in other words");
+    end(&mut world);
+    world.reply(1, "", &[call("docs/b")]);
+    assert_eq!(open(&world), ["approval-1.1.1.2.0"]);
+    world.answer("approval-1.1.1.2.0", always(&[("path", "docs/**")]));
+    end(&mut world);
+    world.reply(1, "", &[call("docs/c/d")]);
+    assert!(is_intended(&world));
+    assert_eq!(world.folded(), world.session);
+    end(&mut world);
+    // The tool is another one now.
+    world.tools.insert("edit".to_owned(), edit("second"));
+    world.reply(1, "", &[call("docs/a")]);
+    assert_eq!(world.run().status, APPROVAL);
+}
+
+#[test]
+fn always_never_answers_a_deny_and_ends_when_it_is_revoked() {
+    let mut world = world();
+    world.reply(1, "", &[call("docs/a")]);
+    world.answer("approval-1.1.1.0.0", always(&[]));
+    end(&mut world);
+    world.rules = Rules::new(vec![rule("edit", None, Answer::Deny)]).unwrap();
+    world.reply(1, "", &[call("docs/a")]);
+    assert!(matches!(status(&world), CallStatus::Finished { .. }));
+    world.rules = Rules::default();
+    let revoke = |grant| Command::RevokeApproval(RevokeApproval { grant });
+    let refused = world.command(revoke(2));
+    assert_eq!(refusal(&refused), "NO_SUCH_APPROVAL");
+    assert_eq!(kinds(&world.command(revoke(1))), ["ApprovalRevoked"]);
+    assert_eq!(refusal(&world.command(revoke(1))), "NO_SUCH_APPROVAL");
+    world.reply(1, "", &[call("docs/a")]);
+    assert_eq!(world.run().status, APPROVAL);
+}
+
+#[test]
+fn always_must_cover_its_own_call_and_needs_clear_values() {
+    let mut world = world();
+    world.reply(1, "", &[call("docs/a")]);
+    for when in [[("path", "other/**")], [("owner", "*")]] {
+        let refused = world.answer("approval-1.1.1.0.0", always(&when));
+        assert_eq!(refusal(&refused), "BAD_SETTLEMENT");
+    }
+    world.answer("approval-1.1.1.0.0", deny("no"));
+    world.reply(1, "", &[call("docs/%2e%2e")]);
+    let refused = world.answer("approval-1.1.1.1.0", always(&[]));
+    assert_eq!(refusal(&refused), "BAD_SETTLEMENT");
+    assert!(world.session.grants.is_empty());
+}
+
+#[test]
+fn a_fork_inherits_no_approval_of_further_calls() {
+    let mut world = world();
+    world.reply(1, "", &[call("docs/a")]);
+    world.answer("approval-1.1.1.0.0", always(&[]));
+    end(&mut world);
+    assert_eq!(world.session.grants.len(), 1);
+    let mut child = world.clone();
+    child.decide(Input::Forked(Fork {
+        session: "parent".to_owned(),
+        at_seq: child.session.seq,
+        request_id: "request".to_owned(),
+        title: String::new(),
+        principal: None,
+        continues: true,
+    }));
+    assert!(child.session.grants.is_empty());
+    assert_eq!(
+        child.session.grants_given, 1,
+        "its numbers are not used twice"
+    );
+}
+
+fn rejudge(world: &World, digest: &str, resolved: &[(&str, &str)]) -> Unfinished {
+    let resolved = resolved.iter().map(|(name, pattern)| Condition {
+        name: (*name).to_owned(),
+        pattern: (*pattern).to_owned(),
+    });
+    Unfinished::Rejudge(CallRejudged {
+        call: world.call(1, 0),
+        tool_digest: digest.to_owned(),
+        resolved: resolved.collect(),
+    })
+}
+
+#[test]
+fn a_tool_that_changes_between_approval_and_sending_is_asked_about_again() {
+    let mut world = world();
+    world.reply(1, "", &[call("docs/a")]);
+    world.answer("approval-1.1.1.0.0", Settlement::Approve);
+    assert!(is_intended(&world));
+    world.tools.insert("edit".to_owned(), edit("second"));
+    let again = rejudge(&world, "second", &[]);
+    let events = world.unfinished(1, again);
+    let expected = ["CallRejudged", "ApprovalRequested", "RunWaiting"];
+    assert_eq!(kinds(&events), expected);
+    assert_eq!(open(&world), ["approval-1.1.1.0.0-2"]);
+    // The first answer, sent once more, is no answer to this.
+    let refused = world.answer("approval-1.1.1.0.0", Settlement::Approve);
+    assert_eq!(refusal(&refused), "NOT_PENDING");
+    world.answer("approval-1.1.1.0.0-2", Settlement::Approve);
+    assert!(is_intended(&world));
+    assert_eq!(world.folded(), world.session);
+}
+
+#[test]
+fn a_link_is_judged_by_where_it_leads() {
+    let mut world = world();
+    let rules = vec![
+        rule("edit", Some("docs/**"), Answer::Allow),
+        rule("edit", Some("secret/**"), Answer::Deny),
+    ];
+    world.rules = Rules::new(rules).unwrap();
+    world.reply(1, "", &[call("docs/link")]);
+    assert!(is_intended(&world));
+    let again = rejudge(&world, "first", &[("path", "secret/a")]);
+    let events = world.unfinished(1, again);
+    assert_eq!(kinds(&events), ["CallRejudged", "CallFinished"]);
+    let CallStatus::Finished { reason, .. } = status(&world) else {
+        panic!("{:?}", status(&world));
+    };
+    assert_eq!(reason, CallFinished::DENIED);
+}
+
+#[test]
+fn a_tool_that_changes_all_the_time_is_given_up() {
+    let mut world = world();
+    world.rules = Rules::new(vec![rule("edit", None, Answer::Allow)]).unwrap();
+    world.reply(1, "", &[call("docs/a")]);
+    let mut times = 0;
+    while is_intended(&world) && times < 100 {
+        let again = rejudge(&world, &format!("digest {times}"), &[]);
+        world.unfinished(1, again);
+        times += 1;
+    }
+    assert!(matches!(
+        status(&world),
+        CallStatus::Finished { is_error: true, .. }
+    ));
+    assert!(times < 100);
+}
+
+fn question(world: &World) -> Unfinished {
+    let requests = json!({"confirm": {"method": "elicitation/create", "params": {
+        "message": "Overwrite?", "requestedSchema": {"type": "object",
+        "properties": {"confirm": {"type": "boolean"}}, "required": ["confirm"]}}}});
+    Unfinished::Asks(InputRequested {
+        call: world.call(1, 0),
+        question: ToolQuestion {
+            requests: requests.to_string(),
+            state: Some("state-1".to_owned()),
+        },
+    })
+}
+
+/// A world whose call waits for the answer to what its tool asks.
+fn asking() -> World {
+    let mut world = world();
+    world.rules = Rules::new(vec![rule("edit", None, Answer::Allow)]).unwrap();
+    world.reply(1, "", &[call("docs/a")]);
+    let asks = question(&world);
+    let events = world.unfinished(1, asks);
+    assert_eq!(kinds(&events), ["InputRequested", "RunWaiting"]);
+    world
+}
+
+#[test]
+fn a_question_of_a_tool_waits_and_its_call_continues_with_the_answer() {
+    let mut world = asking();
+    assert_eq!(world.run().status, QUESTION);
+    assert!(world.outstanding().is_empty(), "nobody keeps a slot for it");
+    world.decide(Input::TakenOver { holder_dead: true });
+    assert_eq!(
+        open(&world),
+        ["question-1.1.1.0.0"],
+        "it survives its processes"
+    );
+    let word = |text: &str| Settlement::Answer {
+        text: text.to_owned(),
+    };
+    for wrong in [word("perhaps"), Settlement::Approve, always(&[])] {
+        let refused = world.answer("question-1.1.1.0.0", wrong);
+        assert_eq!(refusal(&refused), "BAD_SETTLEMENT");
+    }
+    world.answer("question-1.1.1.0.0", word("yes"));
+    assert!(is_intended(&world));
+    let input = world.session.call(world.call(1, 0)).unwrap().input.clone();
+    let input = input.expect("the call continues with it");
+    assert_eq!(input.state.as_deref(), Some("state-1"));
+    let responses = r#"{"confirm":{"action":"accept","content":{"confirm":true}}}"#;
+    assert_eq!(input.responses, responses);
+    assert_eq!(world.folded(), world.session);
+    // A second round is another question.
+    let asks = question(&world);
+    world.unfinished(1, asks);
+    assert_eq!(open(&world), ["question-1.1.1.0.0-2"]);
+    world.answer("question-1.1.1.0.0-2", deny("no"));
+    let input = world.session.call(world.call(1, 0)).unwrap().input.clone();
+    assert_eq!(
+        input.unwrap().responses,
+        r#"{"confirm":{"action":"decline"}}"#
+    );
+}
+
+#[test]
+fn a_call_that_was_continued_with_an_answer_is_in_doubt_as_any_other() {
+    let mut world = asking();
+    let yes = Settlement::Answer {
+        text: "yes".to_owned(),
+    };
+    world.answer("question-1.1.1.0.0", yes);
+    world.decide(Input::TakenOver { holder_dead: false });
+    assert_eq!(world.in_doubt(), 1);
+    world.now += 60_000;
+    world.answer("call-1.1.1.0.0", Settlement::Retry);
+    assert!(is_intended(&world));
+    let call = world.session.call(world.call(1, 0)).unwrap();
+    assert!(call.input.is_some(), "it is sent again with the answer");
+}
+
+#[test]
+fn what_nobody_can_answer_is_an_error_of_the_tool() {
+    let mut world = world();
+    world.rules = Rules::new(vec![rule("edit", None, Answer::Allow)]).unwrap();
+    world.reply(1, "", &[call("docs/a")]);
+    let asks = Unfinished::Asks(InputRequested {
+        call: world.call(1, 0),
+        question: ToolQuestion {
+            requests: r#"{"a": {"method": "sampling/createMessage"}}"#.to_owned(),
+            state: None,
+        },
+    });
+    world.unfinished(1, asks);
+    assert!(matches!(
+        status(&world),
+        CallStatus::Finished { is_error: true, .. }
+    ));
+}
+
+#[test]
+fn a_search_finds_tools_that_are_not_offered_from_the_start() {
+    let mut world = world();
+    for (name, about) in [
+        ("gh__create_issue", "Opens an issue."),
+        ("gh__star", "Likes it."),
+    ] {
+        let deferred = Some((about.to_owned(), "{}".to_owned()));
+        let facts = ToolFacts {
+            deferred,
+            ..edit("x")
+        };
+        world.tools.insert(name.to_owned(), facts);
+    }
+    let search = |query: &str| tool_call("search_tools", &json!({ "query": query }));
+    let events = world.reply(1, "", &[search("create an issue")]);
+    assert_eq!(
+        kinds(&events),
+        ["ReplyReceived", "ToolsFound", "CallFinished"]
+    );
+    let (output, is_error) = &World::reported(&events)[0];
+    assert!(
+        output.starts_with("gh__create_issue: Opens an issue."),
+        "{output}"
+    );
+    assert!(!is_error && !output.contains("gh__star"), "{output}");
+    let attempt = world.session.attempt(world.attempt(1)).unwrap();
+    assert_eq!(attempt.found_tools, ["gh__create_issue"]);
+    let events = world.reply(1, "", &[search("weather")]);
+    assert_eq!(
+        World::reported(&events)[0].0,
+        "no further tool fits; try other words"
+    );
+}
