@@ -5,6 +5,7 @@
 //! | `[store]`, `[store.redis]` | where sessions are stored: in a file, or on Redis |
 //! | `[workspace]` | the folder that tools read, and the one that they write to |
 //! | `[tools]` | which tools may be called, and by whose word; programs as tools |
+//! | `[mcp.servers.<name>]` | servers of the Model Context Protocol, whose tools may be called |
 //! | `[model]`, `[models.<name>]` | the default model, and limits of all; models by name |
 //! | `[run]` | limits of a run |
 //! | `[session]`, `[executor]` | leases; how much work there may be at a time |
@@ -25,6 +26,7 @@ mod model;
 pub mod models;
 mod parts;
 pub mod run;
+mod servers;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -38,6 +40,7 @@ pub use models::ProviderSettings;
 pub use parts::parts;
 pub use run::RunSettings;
 pub(crate) use run::{millis, nano_usd};
+pub use servers::McpSettings;
 pub use store::{RedisSettings, StoreSettings};
 pub use tools::ToolSettings;
 pub use trust::Source;
@@ -76,6 +79,8 @@ pub struct Settings {
     pub workspace: WorkspaceSettings,
     /// Which tools may be called.
     pub tools: ToolSettings,
+    /// Servers that bring tools.
+    pub mcp: McpSettings,
     /// The default model, and what holds for all models.
     pub model: ModelSettings,
     /// Models by name.

@@ -64,6 +64,7 @@ pub(super) fn check(settings: &Settings, checks: &mut Checks) {
                 | "result_bytes",
             ) => "tools",
             Some("show") => "workspace",
+            Some("servers") => "mcp",
             _ => continue,
         };
         let name = format!("{section}.{}", fault.field);

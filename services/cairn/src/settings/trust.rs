@@ -16,8 +16,6 @@ use cairn_boot::{Document, Environment, Layers, Trust};
 use cairn_engine::key::{digest, hex};
 use cairn_rpc::text::{clip, escape};
 use serde_json::Value;
-use std::fs::File;
-use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 /// The file that counts if it is there.
@@ -26,8 +24,6 @@ const DEFAULT_FILE: &str = "cairn.toml";
 pub(super) const CONFIG_VARIABLE: &str = "CAIRN_CONFIG";
 /// The setting `tools.trust`: read without the settings, which it decides about.
 const TRUST_VARIABLE: &str = "CAIRN_TOOLS__TRUST";
-/// Most bytes of a settings file.
-const MOST_BYTES: u64 = 1 << 20;
 /// Settings of an unconfirmed file that are named in one line.
 const MOST_NAMED: usize = 4;
 
@@ -143,7 +139,8 @@ fn named(global: &Global, environment: &Environment) -> Option<PathBuf> {
     global.config.clone().or_else(|| variable.map(PathBuf::from))
 }
 
-/// The user's trust file. None without a home.
+/// The user's trust file. None without a home. Settings files are looked up before any of them is read,
+/// so a file cannot name it for itself.
 pub fn trust_file(environment: &Environment) -> Option<Trust> {
     let variable = |name: &str| environment.get(name).map(str::to_owned);
     let named = variable(TRUST_VARIABLE).filter(|path| !path.is_empty());
@@ -152,28 +149,11 @@ pub fn trust_file(environment: &Environment) -> Option<Trust> {
 }
 
 /// The text of a settings file; None without one.
-///
-/// # Errors
-/// It cannot be read, or is too large.
 fn read(path: &Path) -> Result<Option<String>, CliError> {
-    let fault = |problem: String| {
-        CliError::usage(format!(
-            "the settings file {} {problem}",
-            path.display()
-        ))
-    };
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(fault(format!("cannot be read: {error}"))),
-    };
-    let mut text = String::new();
-    let read = file.take(MOST_BYTES + 1).read_to_string(&mut text);
-    read.map_err(|error| fault(format!("cannot be read: {error}")))?;
-    match text.len() as u64 {
-        ..=MOST_BYTES => Ok(Some(text)),
-        _ => Err(fault(format!("has more than {MOST_BYTES} bytes"))),
-    }
+    super::servers::read(path).map_err(|error| {
+        let path = path.display();
+        CliError::usage(format!("the settings file {path} cannot be read: {error}"))
+    })
 }
 
 /// How much of a file counts that nobody named.
