@@ -244,8 +244,13 @@ fn granted(
         let message = format!("a session has at most {MAX_GRANTS} approvals in force; revoke some");
         return Err(bad_settlement(message));
     }
-    let tool = decision.facts.tools.get(&call.call.name);
-    let values = tool.map(|tool| judged_values(call, tool)).unwrap_or_default();
+    // Without its tool, the values that set this call apart are not known.
+    let Some(tool) = decision.facts.tools.get(&call.call.name) else {
+        let name = &call.call.name;
+        let message = format!("tool '{name}' is out of reach, so what further calls have in common is not known; approve this one once");
+        return Err(bad_settlement(message));
+    };
+    let values = judged_values(call, tool);
     let when = match when.is_empty() {
         true => of_call(&values).map_err(|name| {
             bad_settlement(format!(
