@@ -67,7 +67,10 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
 fn check(context: &Context) -> Result<ExitCode, CliError> {
     check_config::check(context)?;
     match context.json {
-        true => out::json(&json!({"file": context.file, "confirmed": context.is_confirmed}))?,
+        true => {
+            let file = context.file.display().to_string();
+            out::json(&json!({"file": file, "confirmed": context.is_confirmed}))?;
+        }
         false => out::line("the settings have no faults")?,
     }
     Ok(ExitCode::SUCCESS)
