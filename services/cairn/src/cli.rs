@@ -1,9 +1,9 @@
 //! The command line.
 
 use crate::commands::{
-    approve, cancel, chat, check_config, completions, config, context, decide, doctor, export, feedback,
-    fork, import, log, memory, pause, pending, plan, redo, report, resume, run, serve, sessions,
-    show, skip, state, tools, tree, watch,
+    approve, cancel, chat, check_config, completions, config, context, decide, doctor, export,
+    feedback, fork, import, log, memory, pause, pending, plan, redo, report, resume, run, serve,
+    sessions, show, skip, state, tools, tree, watch,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;

@@ -232,7 +232,12 @@ pub fn load(
     environment: &Environment,
     flags: &[(&str, &str, String)],
 ) -> Result<Loaded<Settings>, CliError> {
-    load_from(Source::find(global, environment)?, global, environment, flags)
+    load_from(
+        Source::find(global, environment)?,
+        global,
+        environment,
+        flags,
+    )
 }
 
 /// The same with a settings file that was found before.

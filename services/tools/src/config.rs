@@ -182,7 +182,10 @@ impl Config {
         }
         faults.extend(check_show(&self.show));
         if !(1..=MOST_OFFERED).contains(&self.offered) {
-            let (problem, allowed) = (format!("is {}", self.offered), format!("1 to {MOST_OFFERED}"));
+            let (problem, allowed) = (
+                format!("is {}", self.offered),
+                format!("1 to {MOST_OFFERED}"),
+            );
             faults.push(Fault::new("offered", problem, allowed));
         }
         if !RESULT_BYTES.contains(&self.result_bytes) {
@@ -229,9 +232,13 @@ impl Config {
 
     /// The servers that cannot be used where several tools replicas run.
     pub fn check_replicas(&self) -> Vec<Fault> {
-        let stateful = self.servers.iter().filter(|(_, server)| server.config.stateful);
+        let stateful = self
+            .servers
+            .iter()
+            .filter(|(_, server)| server.config.stateful);
         let fault = |(name, _)| {
-            let problem = "is set, and with several tools replicas each would have a state of its own";
+            let problem =
+                "is set, and with several tools replicas each would have a state of its own";
             let allowed = "one tools replica, or a server without state";
             Fault::new(format!("servers.{name}.stateful"), problem, allowed)
         };

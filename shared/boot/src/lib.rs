@@ -19,10 +19,11 @@ pub mod telemetry;
 pub mod trust;
 
 pub use config::{
-    Checks, ConfigErrors, ConfigFault, Document, Environment, Layers, Loaded, Origin, Secret, Settings,
+    Checks, ConfigErrors, ConfigFault, Document, Environment, Layers, Loaded, Origin, Secret,
+    Settings,
 };
 pub use drain::{Drained, drain};
 pub use logs::{LogConfig, LogFormat};
 pub use signals::Signals;
-pub use trust::{Pins, Trust, TrustError};
 pub use telemetry::{MetricsAddress, Telemetry, TelemetryConfig};
+pub use trust::{Pins, Trust, TrustError};

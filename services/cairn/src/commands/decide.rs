@@ -8,10 +8,8 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
 use crate::ui::time::{clock, utc};
+use cairn_proto::event::settlement::{Answer as Reported, Deny, Done, Fail, Outcome, Retry, Skip};
 use cairn_proto::event::{Condition, Settlement};
-use cairn_proto::event::settlement::{
-    Answer as Reported, Deny, Done, Fail, Outcome, Retry, Skip,
-};
 use cairn_proto::orchestrator::{DecideRequest, DecideResponse};
 use clap::Subcommand;
 use serde_json::json;

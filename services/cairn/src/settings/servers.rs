@@ -24,7 +24,8 @@ impl McpSettings {
     /// The servers of the settings, which the operator chose.
     pub(super) fn of_operator(&self) -> BTreeMap<String, Server> {
         let servers = self.servers.iter();
-        let servers = servers.map(|(name, config)| (name.clone(), Server::of_operator(config.clone())));
+        let servers =
+            servers.map(|(name, config)| (name.clone(), Server::of_operator(config.clone())));
         servers.collect()
     }
 }
@@ -48,7 +49,9 @@ pub(super) fn of_workspace(workspace: &Path) -> BTreeMap<String, Server> {
                 tracing::warn!(file = %shown, problem, "server of the workspace left out");
             }
             let servers = servers.into_iter();
-            servers.map(|(name, config)| (name, Server::of_file(config, &path))).collect()
+            servers
+                .map(|(name, config)| (name, Server::of_file(config, &path)))
+                .collect()
         }
         Err(error) => {
             tracing::warn!(file = %shown, %error, "servers of the workspace cannot be read");
@@ -66,9 +69,13 @@ pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
         Err(error) => return Err(error),
     }
     let mut text = String::new();
-    File::open(path)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    File::open(path)?
+        .take(MOST_BYTES + 1)
+        .read_to_string(&mut text)?;
     match text.len() as u64 {
         ..=MOST_BYTES => Ok(Some(text)),
-        _ => Err(io::Error::other(format!("it has more than {MOST_BYTES} bytes"))),
+        _ => Err(io::Error::other(format!(
+            "it has more than {MOST_BYTES} bytes"
+        ))),
     }
 }

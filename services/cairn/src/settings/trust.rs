@@ -136,7 +136,10 @@ impl Unconfirmed {
 fn named(global: &Global, environment: &Environment) -> Option<PathBuf> {
     let variable = environment.get(CONFIG_VARIABLE);
     let variable = variable.filter(|path| !path.is_empty());
-    global.config.clone().or_else(|| variable.map(PathBuf::from))
+    global
+        .config
+        .clone()
+        .or_else(|| variable.map(PathBuf::from))
 }
 
 /// The user's trust file. None without a home. Settings files are looked up before any of them is read,
@@ -145,7 +148,8 @@ pub fn trust_file(environment: &Environment) -> Option<Trust> {
     let variable = |name: &str| environment.get(name).map(str::to_owned);
     let named = variable(TRUST_VARIABLE).filter(|path| !path.is_empty());
     let path = named.map(PathBuf::from);
-    path.or_else(|| Trust::default_path(variable)).map(Trust::at)
+    path.or_else(|| Trust::default_path(variable))
+        .map(Trust::at)
 }
 
 /// The text of a settings file; None without one.
@@ -208,7 +212,8 @@ pub fn confirm(path: &Path, environment: &Environment) -> Result<String, CliErro
 /// There is no place to keep it, or it cannot be written.
 pub fn confirm_as(path: &Path, state: &str, environment: &Environment) -> Result<(), CliError> {
     let Some(trust) = trust_file(environment) else {
-        let message = "there is no place for the trust file: neither XDG_STATE_HOME nor HOME is set";
+        let message =
+            "there is no place for the trust file: neither XDG_STATE_HOME nor HOME is set";
         return Err(CliError::usage(message).hint("name the settings file: --config FILE"));
     };
     let kept = trust.confirm(path, state);
@@ -218,7 +223,10 @@ pub fn confirm_as(path: &Path, state: &str, environment: &Environment) -> Result
 /// Takes what has no effect out of an unconfirmed file, and returns it.
 fn withheld(document: &mut Document) -> Vec<(String, Value)> {
     let whole = document.retain(tightens);
-    let without: Vec<String> = whole.iter().flat_map(|(path, value)| tools_of(path, value)).collect();
+    let without: Vec<String> = whole
+        .iter()
+        .flat_map(|(path, value)| tools_of(path, value))
+        .collect();
     // Lists may name tools that there are not without the rest of the file.
     document.retain(|path, value| {
         let is_listed = path.starts_with("tools.") && path.ends_with(']');
@@ -242,7 +250,10 @@ fn tools_of(path: &str, value: &Value) -> Vec<String> {
     }
     let server = path.strip_prefix("mcp.servers.");
     let server = server.and_then(|rest| rest.split('.').next());
-    server.map(|name| format!("{name}__*")).into_iter().collect()
+    server
+        .map(|name| format!("{name}__*"))
+        .into_iter()
+        .collect()
 }
 
 /// Whether a setting counts without confirmation: it makes Cairn do less, or ask more, or changes

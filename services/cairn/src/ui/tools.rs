@@ -29,7 +29,9 @@ pub fn lines(listed: &ListToolsResponse, style: Style, width: Option<usize>) -> 
     };
     if listed.tools.len() > listed.offered as usize {
         let (offered, all) = (listed.offered, listed.tools.len());
-        let line = format!("a model is offered {offered} of {all} tools, and finds the rest by search_tools");
+        let line = format!(
+            "a model is offered {offered} of {all} tools, and finds the rest by search_tools"
+        );
         lines.extend(broken(&line, "", width));
     }
     lines.push(String::new());
@@ -38,7 +40,11 @@ pub fn lines(listed: &ListToolsResponse, style: Style, width: Option<usize>) -> 
     let notes = listed.sources.iter().flat_map(source::notes);
     for (line, hints) in notes.chain(disabled.map(disabled_note)) {
         lines.push(String::new());
-        lines.extend(broken(&line, "! ", width).iter().map(|line| style.asks(line)));
+        lines.extend(
+            broken(&line, "! ", width)
+                .iter()
+                .map(|line| style.asks(line)),
+        );
         lines.extend(hints.iter().flat_map(|hint| broken(hint, "  ", width)));
     }
     lines
@@ -46,9 +52,17 @@ pub fn lines(listed: &ListToolsResponse, style: Style, width: Option<usize>) -> 
 
 /// One text in lines that begin so, and are continued with blanks.
 fn broken(text: &str, before: &str, width: Option<usize>) -> Vec<String> {
-    let columns = width.map_or(usize::MAX, |width| width.saturating_sub(before.len()).max(20));
+    let columns = width.map_or(usize::MAX, |width| {
+        width.saturating_sub(before.len()).max(20)
+    });
     let lines = wrap(text, columns).into_iter().enumerate();
-    let begin = |at| if at == 0 { before.to_owned() } else { " ".repeat(before.len()) };
+    let begin = |at| {
+        if at == 0 {
+            before.to_owned()
+        } else {
+            " ".repeat(before.len())
+        }
+    };
     lines.map(|(at, line)| begin(at) + &line).collect()
 }
 
@@ -80,7 +94,10 @@ fn tools(listed: &ListToolsResponse, width: Option<usize>) -> Table {
             answer_name(answer).to_owned(),
             state(listed, tool).to_owned(),
         ];
-        let cells = cells.into_iter().zip(shown).filter(|(_, is_shown)| *is_shown);
+        let cells = cells
+            .into_iter()
+            .zip(shown)
+            .filter(|(_, is_shown)| *is_shown);
         table.cells(cells.map(|(cell, _)| cell));
     }
     table
@@ -116,7 +133,10 @@ fn state(listed: &ListToolsResponse, tool: &ToolSpec) -> &'static str {
     if !tool.disabled.is_empty() {
         return "disabled";
     }
-    let source = listed.sources.iter().find(|source| source.name == tool.source);
+    let source = listed
+        .sources
+        .iter()
+        .find(|source| source.name == tool.source);
     source.map_or("ready", |source| source::state(source.state()))
 }
 
@@ -130,20 +150,24 @@ pub fn starting_line(names: &[&str], width: Option<usize>) -> String {
 /// Each source and each tool as JSON.
 pub fn json_lines(listed: &ListToolsResponse) -> Vec<Value> {
     let sources = listed.sources.iter().map(source::json);
-    let tools = listed.tools.iter().zip(answers(listed)).map(|(tool, answer)| {
-        json!({
-            "kind": "tool",
-            "name": tool.name,
-            "title": tool.title,
-            "description": tool.description,
-            "source": tool.source,
-            "effect": effect(tool),
-            "rule": answer_name(answer),
-            "state": state(listed, tool),
-            "disabled": tool.disabled,
-            "digest": tool.digest,
-        })
-    });
+    let tools = listed
+        .tools
+        .iter()
+        .zip(answers(listed))
+        .map(|(tool, answer)| {
+            json!({
+                "kind": "tool",
+                "name": tool.name,
+                "title": tool.title,
+                "description": tool.description,
+                "source": tool.source,
+                "effect": effect(tool),
+                "rule": answer_name(answer),
+                "state": state(listed, tool),
+                "disabled": tool.disabled,
+                "digest": tool.digest,
+            })
+        });
     sources.chain(tools).collect()
 }
 
@@ -220,7 +244,11 @@ pub fn rule_line(rule: &ToolRule) -> String {
         agent => format!(" for agent {}", escape(agent)),
     };
     let when = conditions(&rule.when);
-    format!("{}{when}{agent}: {}", escape(&rule.tool), answer_name(rule.answer()))
+    format!(
+        "{}{when}{agent}: {}",
+        escape(&rule.tool),
+        answer_name(rule.answer())
+    )
 }
 
 /// A rule as JSON.
@@ -235,13 +263,17 @@ pub fn rule_json(rule: &ToolRule) -> Value {
 
 /// The calls that conditions cover: `path = docs/**, host = example.org`.
 pub fn covered(when: &[Condition]) -> String {
-    let parts = when.iter().map(|it| format!("{} = {}", it.name, it.pattern));
+    let parts = when
+        .iter()
+        .map(|it| format!("{} = {}", it.name, it.pattern));
     parts.collect::<Vec<_>>().join(", ")
 }
 
 /// Conditions as JSON, by the names of their values.
 pub fn patterns(when: &[Condition]) -> Value {
-    let fields = when.iter().map(|it| (it.name.clone(), Value::from(it.pattern.as_str())));
+    let fields = when
+        .iter()
+        .map(|it| (it.name.clone(), Value::from(it.pattern.as_str())));
     Value::Object(fields.collect())
 }
 

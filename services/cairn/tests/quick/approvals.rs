@@ -27,7 +27,9 @@ fn site() -> Site {
 
 /// Runs a plan of these calls in the session `s`.
 fn run(site: &Site, calls: &[(&str, Value)]) -> Output {
-    let steps = calls.iter().map(|(tool, arguments)| json!({"tool": tool, "arguments": arguments}));
+    let steps = calls
+        .iter()
+        .map(|(tool, arguments)| json!({"tool": tool, "arguments": arguments}));
     let plan = json!({"steps": steps.collect::<Vec<_>>()});
     site.write("plan.json", &plan.to_string());
     site.run(&["run", "--session", "s", "--plan", "plan.json"])
@@ -46,12 +48,18 @@ fn an_approval_for_the_session_covers_further_calls_until_it_is_revoked() {
     let asks = run(&site, &[record("one"), record("two")]);
     assert_eq!(asks.code, Some(3), "{asks:?}");
     let approved = with_code(&site, 0, &["approve", "s", "--always"]);
-    assert!(approved.out.contains("cairn tools approvals s"), "{approved:?}");
+    assert!(
+        approved.out.contains("cairn tools approvals s"),
+        "{approved:?}"
+    );
     with_code(&site, 0, &["resume", "s"]);
     assert_eq!(site.read("ledger").expect("a ledger").lines().count(), 2);
 
     let listed = with_code(&site, 0, &["tools", "approvals", "s"]);
-    assert!(listed.out.contains("record") && listed.out.contains("all"), "{listed:?}");
+    assert!(
+        listed.out.contains("record") && listed.out.contains("all"),
+        "{listed:?}"
+    );
     assert_eq!(run(&site, &[record("three")]).code, Some(0));
     with_code(&site, 0, &["tools", "revoke", "s", "1"]);
     let none = with_code(&site, 0, &["tools", "approvals", "s", "--json"]);
@@ -65,11 +73,18 @@ fn an_approval_for_the_session_covers_further_calls_until_it_is_revoked() {
 fn an_approval_covers_the_values_that_it_names() {
     let site = site();
     let read = |path: &str| ("read_file", json!({"path": path}));
-    let asks = run(&site, &[read("docs/one.md"), read("docs/two.md"), read("record.sh")]);
+    let asks = run(
+        &site,
+        &[read("docs/one.md"), read("docs/two.md"), read("record.sh")],
+    );
     assert_eq!(asks.code, Some(3), "{asks:?}");
     let wrong = site.run(&["approve", "s", "--always", "--when", "path=other/**"]);
     assert_eq!(wrong.code, Some(1), "{wrong:?}");
-    with_code(&site, 0, &["approve", "s", "--always", "--when", "path=docs/**"]);
+    with_code(
+        &site,
+        0,
+        &["approve", "s", "--always", "--when", "path=docs/**"],
+    );
     // The second file is covered, and the third is not.
     with_code(&site, 3, &["resume", "s"]);
     let pending = with_code(&site, 0, &["pending", "s", "--json"]);
@@ -115,8 +130,14 @@ fn a_tool_is_tried_by_the_same_rules() {
 #[test]
 fn faults_of_rules_name_their_settings() {
     let site = site();
-    site.append("cairn.toml", "\n[[tools.rules]]\ntool = \"[\"\nanswer = \"ask\"\n");
+    site.append(
+        "cairn.toml",
+        "\n[[tools.rules]]\ntool = \"[\"\nanswer = \"ask\"\n",
+    );
     let done = site.run(&["check-config"]);
     assert_eq!(done.code, Some(2), "{done:?}");
-    assert!(done.err.contains("tools.rules[3].tool is no pattern"), "{done:?}");
+    assert!(
+        done.err.contains("tools.rules[3].tool is no pattern"),
+        "{done:?}"
+    );
 }

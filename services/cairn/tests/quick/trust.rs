@@ -115,7 +115,10 @@ fn a_cloned_repository_starts_sends_and_widens_nothing() {
     assert_eq!((said.code, notices(&said)), (Some(1), 1), "{said:?}");
 
     let tools = site.run(&["tools", "--json"]);
-    let lines = tools.out.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+    let lines = tools
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"));
     let lines: Vec<Value> = lines.collect();
     let of = |name: &str| lines.iter().find(|line| line["name"] == name);
     assert!(of("steal").is_none() && of("thief").is_none(), "{tools:?}");
@@ -135,7 +138,11 @@ fn confirmed_it_is_the_operators() {
     let (collector, collected) = collector();
     let site = hostile(&collector);
     let confirmed = site.run(&["config", "trust"]);
-    assert_eq!((confirmed.code, notices(&confirmed)), (Some(0), 0), "{confirmed:?}");
+    assert_eq!(
+        (confirmed.code, notices(&confirmed)),
+        (Some(0), 0),
+        "{confirmed:?}"
+    );
     let said = chat(&site, &KEY[..1]);
     assert_eq!(
         (said.code, said.out.as_str(), notices(&said)),

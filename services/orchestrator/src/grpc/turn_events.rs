@@ -4,8 +4,8 @@ use cairn_engine::command::Settlement;
 use cairn_engine::message::Usage;
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::{
-    CallFinished, CallProgress, CallRef, CallSettled, Failure, FinishReason, ReplyReceived, RunStarted,
-    TextDelta, ToolCall, ToolResult,
+    CallFinished, CallProgress, CallRef, CallSettled, Failure, FinishReason, ReplyReceived,
+    RunStarted, TextDelta, ToolCall, ToolResult,
 };
 use cairn_proto::orchestrator as pb;
 use pb::turn_event::Event;
@@ -61,7 +61,10 @@ impl TurnEvents {
             return (None, false);
         }
         match message.delta {
-            Some(TextDelta { progress: Some(progress), .. }) => {
+            Some(TextDelta {
+                progress: Some(progress),
+                ..
+            }) => {
                 events.extend(self.progress(progress));
             }
             Some(delta) => self.take_text(delta, &mut events),
@@ -94,8 +97,8 @@ impl TurnEvents {
         let call = progress.call?;
         let is_of_turn = self.run > 0 && call.attempt.is_some_and(|at| at.run == self.run);
         // The calls that are known are those of the reply before the one that is being written.
-        let is_known = self.writing.0 == call.tool_turn + 1
-            && self.calls.get(call.index as usize).is_some();
+        let is_known =
+            self.writing.0 == call.tool_turn + 1 && self.calls.get(call.index as usize).is_some();
         (is_of_turn && is_known).then_some(Event::ToolProgress(pb::TurnToolProgress {
             tool_turn: call.tool_turn,
             index: call.index,

@@ -55,7 +55,9 @@ fn retain(
 fn to_json(node: &Node) -> Json {
     match &node.value {
         Value::Table(children) => {
-            let fields = children.iter().map(|(name, child)| (name.clone(), to_json(child)));
+            let fields = children
+                .iter()
+                .map(|(name, child)| (name.clone(), to_json(child)));
             Json::Object(fields.collect::<Map<_, _>>())
         }
         Value::Array(items) => Json::Array(items.iter().map(to_json).collect()),

@@ -66,7 +66,10 @@ fn ask(path: &Path, unconfirmed: &Unconfirmed) -> Result<bool, CliError> {
     if more > 0 {
         writeln!(err, "  - and do {more} more things")?;
     }
-    write!(err, "Confirm it only if its content is yours. Confirm? [y/N] ")?;
+    write!(
+        err,
+        "Confirm it only if its content is yours. Confirm? [y/N] "
+    )?;
     err.flush()?;
     let mut answer = String::new();
     stdin().read_line(&mut answer)?;

@@ -22,7 +22,10 @@ pub(super) async fn allow(
         let message = format!("there is no server and no tool '{name}'");
         return Err(CliError::usage(message).hint("see them all with: cairn tools"));
     };
-    let Allowable { lines, digest: current } = found;
+    let Allowable {
+        lines,
+        digest: current,
+    } = found;
     if !context.json {
         for line in &lines {
             out::line(line)?;

@@ -5,9 +5,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::live::terminal_width;
 use crate::ui::{out, tools};
-use cairn_proto::orchestrator::{
-    ListApprovalsRequest, ListRulesRequest, RevokeApprovalRequest,
-};
+use cairn_proto::orchestrator::{ListApprovalsRequest, ListRulesRequest, RevokeApprovalRequest};
 use serde_json::json;
 
 pub(super) async fn list(
@@ -22,11 +20,15 @@ pub(super) async fn list(
     let answer = client.orchestrator().list_approvals(request).await?;
     let approvals = answer.into_inner().approvals;
     if context.json {
-        let mut lines = approvals.iter().map(|it| tools::approval_json(&session, it));
+        let mut lines = approvals
+            .iter()
+            .map(|it| tools::approval_json(&session, it));
         return lines.try_for_each(|line| out::json(&line));
     }
     if approvals.is_empty() {
-        return out::line(&format!("no approval of further calls is in force in {session}"));
+        return out::line(&format!(
+            "no approval of further calls is in force in {session}"
+        ));
     }
     let mut lines = tools::approvals(&approvals, terminal_width()).into_iter();
     lines.try_for_each(|line| out::line(&line))

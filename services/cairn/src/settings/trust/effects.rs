@@ -13,13 +13,16 @@ const PLACES: [&str; 2] = [".base_url", "telemetry.otlp"];
 /// not shown: only values of settings that cannot be one are.
 pub fn effects(withheld: &[(String, Value)]) -> Vec<String> {
     let of = |effect: fn(&str, &Value) -> Vec<String>| {
-        let lines = withheld.iter().flat_map(move |(path, value)| effect(path, value));
+        let lines = withheld
+            .iter()
+            .flat_map(move |(path, value)| effect(path, value));
         lines.collect::<Vec<_>>()
     };
     let mut lines = [of(programs), of(servers), of(rules), of(places), of(files)].concat();
     let others = withheld.iter().filter(|(path, value)| {
         let known = [programs, servers, rules, places, files];
-        !path.starts_with("mcp.servers.") && known.iter().all(|effect| effect(path, value).is_empty())
+        !path.starts_with("mcp.servers.")
+            && known.iter().all(|effect| effect(path, value).is_empty())
     });
     let others: Vec<&str> = others.map(|(path, _)| path.as_str()).collect();
     if !others.is_empty() {
@@ -36,14 +39,20 @@ fn programs(path: &str, value: &Value) -> Vec<String> {
     let commands = value.as_array().filter(|_| path == "tools.commands");
     let line = |command: &Value| {
         let name = command["name"].as_str().unwrap_or_default();
-        format!("run as the tool {}: {}", shown(name), shown(&words(&command["argv"])))
+        format!(
+            "run as the tool {}: {}",
+            shown(name),
+            shown(&words(&command["argv"]))
+        )
     };
     commands.into_iter().flatten().map(line).collect()
 }
 
 /// Settings of servers come one by one.
 fn servers(path: &str, value: &Value) -> Vec<String> {
-    let Some((name, field)) = path.strip_prefix("mcp.servers.").and_then(|it| it.rsplit_once('.'))
+    let Some((name, field)) = path
+        .strip_prefix("mcp.servers.")
+        .and_then(|it| it.rsplit_once('.'))
     else {
         return Vec::new();
     };
@@ -51,8 +60,14 @@ fn servers(path: &str, value: &Value) -> Vec<String> {
     let text = value.as_str().unwrap_or_default();
     match field {
         "command" => vec![format!("start the MCP server {name}: {}", shown(text))],
-        "args" => vec![format!("start the MCP server {name} with: {}", shown(&words(value)))],
-        "url" => vec![format!("connect to the MCP server {name} at {}", address(text))],
+        "args" => vec![format!(
+            "start the MCP server {name} with: {}",
+            shown(&words(value))
+        )],
+        "url" => vec![format!(
+            "connect to the MCP server {name} at {}",
+            address(text)
+        )],
         _ => Vec::new(),
     }
 }
@@ -90,7 +105,10 @@ fn files(path: &str, value: &Value) -> Vec<String> {
 
 fn words(list: &Value) -> String {
     let items = list.as_array().into_iter().flatten();
-    let words = items.map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned));
+    let words = items.map(|item| {
+        item.as_str()
+            .map_or_else(|| item.to_string(), str::to_owned)
+    });
     words.collect::<Vec<_>>().join(" ")
 }
 
@@ -111,8 +129,14 @@ mod tests {
     fn each_effect_is_named_and_no_secret_is() {
         let withheld = [
             ("models.openai.api_key", json!("sk-canary")),
-            ("models.openai.base_url", json!("https://me:canary@h.example/v1")),
-            ("tools.commands", json!([{"name": "t\u{1b}[2J", "argv": ["sh", "-c", "x"]}])),
+            (
+                "models.openai.base_url",
+                json!("https://me:canary@h.example/v1"),
+            ),
+            (
+                "tools.commands",
+                json!([{"name": "t\u{1b}[2J", "argv": ["sh", "-c", "x"]}]),
+            ),
             ("mcp.servers.s.command", json!("npx")),
             ("mcp.servers.s.env.TOKEN", json!("canary")),
             ("tools.rules[1]", json!({"tool": "*", "answer": "allow"})),

@@ -103,7 +103,12 @@ fn until_it_is_confirmed_only_what_tightens_counts() {
     assert_eq!(config.run.max_cost, Some(2.0));
     assert_eq!(config.tools.allow, Some(vec!["list_files".to_owned()]));
     assert_eq!(config.tools.deny, ["write_file"]);
-    let rules: Vec<_> = config.tools.rules.iter().map(|rule| rule.to_line()).collect();
+    let rules: Vec<_> = config
+        .tools
+        .rules
+        .iter()
+        .map(|rule| rule.to_line())
+        .collect();
     assert_eq!(rules, ["read_file when path = \"secret/**\": deny"]);
 
     let digest = found.source().unconfirmed().unwrap().digest.clone();
@@ -116,7 +121,10 @@ fn until_it_is_confirmed_only_what_tightens_counts() {
 fn a_changed_file_is_asked_about_anew() {
     let mut found = Found::new("store.path = 'a'");
     let digest = found.source().unconfirmed().unwrap().digest.clone();
-    found.trust().confirm(&found.path(), &refused(&digest)).unwrap();
+    found
+        .trust()
+        .confirm(&found.path(), &refused(&digest))
+        .unwrap();
     assert!(found.source().unconfirmed().unwrap().is_refused);
     found.text = "store.path = 'b'".to_owned();
     assert!(!found.source().unconfirmed().unwrap().is_refused);
@@ -134,7 +142,11 @@ fn a_file_that_only_tightens_needs_no_confirmation() {
 #[test]
 fn the_line_names_what_has_no_effect() {
     let found = Found::new(HOSTILE);
-    let line = found.source().unconfirmed().unwrap().to_line(Path::new("cairn.toml"));
+    let line = found
+        .source()
+        .unconfirmed()
+        .unwrap()
+        .to_line(Path::new("cairn.toml"));
     assert_eq!(
         line,
         "cairn.toml is not confirmed, so these settings have no effect: client.server, \

@@ -27,7 +27,10 @@ pub(super) fn table(listed: &ListToolsResponse) -> Table {
         Column::Left("PLACE"),
     ]);
     for source in &listed.sources {
-        let tools = listed.tools.iter().filter(|tool| tool.source == source.name);
+        let tools = listed
+            .tools
+            .iter()
+            .filter(|tool| tool.source == source.name);
         let count = tools.count().to_string();
         table.row([&source.name, state(source.state()), &count, &source.place]);
     }

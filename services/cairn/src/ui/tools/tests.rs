@@ -29,7 +29,12 @@ fn listed() -> ListToolsResponse {
     let long = "github__a_tool_whose_name_is_about_as_long_as_a_name_can_be_at_al";
     let mut github = source("github", ToolSourceState::Ready, "", "https://mcp.example");
     github.left_out = vec!["'x y' is no name".to_owned()];
-    let answers = [RuleAnswer::Ask, RuleAnswer::Deny, RuleAnswer::Allow, RuleAnswer::Unspecified];
+    let answers = [
+        RuleAnswer::Ask,
+        RuleAnswer::Deny,
+        RuleAnswer::Allow,
+        RuleAnswer::Unspecified,
+    ];
     ListToolsResponse {
         tools: vec![
             changed,
@@ -117,7 +122,10 @@ fn what_is_to_be_allowed_is_shown_with_its_digest() {
 #[test]
 fn json_has_each_source_and_tool() {
     let lines = json_lines(&listed());
-    let kinds: Vec<_> = lines.iter().map(|line| line["kind"].as_str().unwrap()).collect();
+    let kinds: Vec<_> = lines
+        .iter()
+        .map(|line| line["kind"].as_str().unwrap())
+        .collect();
     assert_eq!(kinds, [["source"; 3].as_slice(), &["tool"; 4]].concat());
     assert_eq!(lines[2]["state"], "not_allowed");
     assert_eq!(lines[6]["rule"], "depends");
