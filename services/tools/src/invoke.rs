@@ -1,5 +1,9 @@
 //! One call, one result: lookup, permission, arguments, gate, tool, limits.
 
+mod limited;
+
+use limited::limited;
+
 use crate::error::ToolError;
 use crate::gate::{Gate, Permit};
 use crate::permission::Permissions;
@@ -8,8 +12,7 @@ use crate::schema;
 use crate::source::AllowError;
 use crate::text;
 use crate::tool::{
-    BUILT_IN, Call, Effect, Input, OUTPUT_LIMIT, Output, PROGRAM, Progress, Rejudge, Slot, Tool,
-    ToolSpec,
+    Call, Effect, Input, OUTPUT_LIMIT, Output, Progress, Rejudge, Slot, Tool, ToolSpec,
 };
 use cairn_engine::rules::{Condition, Value, Values, values};
 use cairn_rpc::metrics::{self, counter, histogram};
@@ -29,8 +32,6 @@ pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 /// How long a call waits for a server that is being started.
 const STARTING: Duration = Duration::from_secs(5);
-/// Most bytes of media that a result carries.
-const MEDIA_LIMIT: usize = 4 << 20;
 /// Most bytes of arguments or results that one span carries.
 const MOST_CONTENT: usize = 16 * 1024;
 
@@ -224,17 +225,8 @@ impl Invoker {
         };
         let result = self.run(entry.tool.clone(), call).await;
         Outcome {
-            result: result.map(|output| limited(output, self.output_limit(&entry))),
+            result: result.map(|output| limited(output, entry.spec(), self.result_bytes)),
             elapsed: started.elapsed(),
-        }
-    }
-
-    /// Tools of this process and programs have limits of their own.
-    fn output_limit(&self, entry: &Entry) -> usize {
-        let spec = entry.spec();
-        match spec.source.as_str() {
-            "" | BUILT_IN | PROGRAM => spec.output_limit,
-            _ => self.result_bytes,
         }
     }
 
@@ -369,28 +361,6 @@ fn crashed(name: &str, error: &JoinError) -> ToolError {
         ));
     }
     ToolError::ExecutionFailed(format!("tool '{name}' was stopped with the tools service"))
-}
-
-/// Media beyond the limit of a result are left out, and the text says so.
-fn limited(mut output: Output, limit: usize) -> Output {
-    let mut room = MEDIA_LIMIT;
-    let before = output.media.len();
-    output.media.retain(|media| {
-        let fits = media.data.len() <= room;
-        room = room.saturating_sub(media.data.len());
-        fits
-    });
-    let mut text = text::cut(output.text, limit);
-    if output.media.len() < before {
-        let left = before - output.media.len();
-        text.push_str(&format!(
-            "\n[left out: {left} of {before} media, as a result has at most {MEDIA_LIMIT} bytes of them]"
-        ));
-    }
-    Output {
-        text,
-        media: output.media,
-    }
 }
 
 fn rejudge(entry: &Entry, resolved: Vec<Condition>) -> ToolError {

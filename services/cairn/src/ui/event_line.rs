@@ -6,7 +6,6 @@ mod runs;
 mod tools;
 mod words;
 
-pub(super) use tools::conditions;
 pub use words::{failure_text, step_facts, step_name, used_up, waits_for};
 
 use super::plans::numbered;

@@ -2,7 +2,6 @@
 
 mod source;
 
-use super::event_line::conditions;
 use super::live::wrap;
 use super::style::Style;
 use super::table::{Column, Table, cut};
@@ -243,7 +242,10 @@ pub fn rule_line(rule: &ToolRule) -> String {
         "" => String::new(),
         agent => format!(" for agent {}", escape(agent)),
     };
-    let when = conditions(&rule.when);
+    let when = match rule.when.is_empty() {
+        true => String::new(),
+        false => format!(" when {}", clip(&covered(&rule.when), MOST_TEXT)),
+    };
     format!(
         "{}{when}{agent}: {}",
         escape(&rule.tool),

@@ -6,7 +6,7 @@ use cairn_proto::event as wire;
 use cairn_rpc::text::clip;
 
 /// ` where path = docs/**`; nothing for none.
-pub(in crate::ui) fn conditions(when: &[wire::Condition]) -> String {
+pub(super) fn conditions(when: &[wire::Condition]) -> String {
     let parts: Vec<_> = when
         .iter()
         .map(|it| format!("{} = {}", clip(&it.name, PIECE), clip(&it.pattern, PIECE)))
