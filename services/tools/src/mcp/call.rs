@@ -96,7 +96,7 @@ fn params(remote: &str, call: &Call) -> Result<CallToolRequestParams, ToolError>
     let mut meta = RequestMetaObject::new();
     meta.0.0.insert(KEY.to_owned(), call.key.clone().into());
     if let Some(trace) = TraceParent::of_span(&tracing::Span::current()) {
-        meta.0.set_traceparent(&trace.to_string());
+        meta.0.set_traceparent(trace.to_string());
     }
     params.meta = Some(meta);
     Ok(params)
