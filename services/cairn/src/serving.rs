@@ -4,6 +4,7 @@ pub(crate) mod socket;
 
 use crate::error::CliError;
 use crate::node::Node;
+use axum::Router;
 use cairn_rpc::{Listener, Server};
 use socket::Socket;
 use std::path::Path;
@@ -54,24 +55,30 @@ impl Serving {
     pub fn listen_at(&mut self, path: &Path) -> Result<(), CliError> {
         let (socket, listener) = Socket::bind(path)?;
         self.socket = Some(socket);
-        let serving = serve(listener, self.node.public(), &self.stop);
+        let serving = serve(listener, self.node.public().clone(), &self.stop);
         self.listeners.push((serving, SOCKET_MOMENT));
         Ok(())
     }
 
-    /// Serves on the listeners for clients and for services. Beside the socket of a store, clients are
+    /// Serves on the listeners for clients and for services, with the pages. Beside the socket of a store, clients are
     /// admitted until `stop`: the next process that holds the store serves them. Elsewhere connections
     /// are accepted until the node has drained.
     pub fn listen(
         &mut self,
         public: Option<TcpListener>,
         internal: Option<TcpListener>,
+        pages: Option<&Router>,
         stop: &CancellationToken,
     ) {
         let (node, drained) = (&self.node, &self.stop);
         let stop = if self.socket.is_some() { stop } else { drained };
-        let public = public.map(|listener| serve(listener, node.public(), stop));
-        let internal = internal.map(|listener| serve(listener, node.internal(), drained));
+        let with_pages = |server: &Server| match pages {
+            Some(pages) => server.clone().with_pages(pages.clone()),
+            None => server.clone(),
+        };
+        let public = public.map(|listener| serve(listener, with_pages(node.public()), stop));
+        let internal =
+            internal.map(|listener| serve(listener, with_pages(node.internal()), drained));
         for serving in public.into_iter().chain(internal) {
             self.listeners.push((serving, MOMENT));
         }
@@ -112,11 +119,10 @@ impl Serving {
 
 fn serve(
     listener: impl Into<Listener>,
-    server: &Server,
+    server: Server,
     stop: &CancellationToken,
 ) -> JoinHandle<()> {
-    let (server, stop) = (server.clone(), stop.clone().cancelled_owned());
-    let served = server.serve(listener.into(), stop, LONG);
+    let served = server.serve(listener.into(), stop.clone().cancelled_owned(), LONG);
     tokio::spawn(async move {
         if let Err(error) = served.await {
             tracing::error!(%error, "a listener is no longer served");

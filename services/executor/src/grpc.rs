@@ -4,6 +4,7 @@ use crate::attempt::{self, Shared};
 use crate::owner::Owner;
 use crate::queue;
 use crate::slots::Slots;
+use cairn_proto::SLOTS_VERSION;
 use cairn_proto::executor::executor_service_server::ExecutorService;
 use cairn_proto::executor::{
     RunStepRequest, RunStepResponse, WatchStatusRequest, WatchStatusResponse,
@@ -16,9 +17,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio_util::task::AbortOnDropHandle;
 use tonic::{Request, Response, Status, Streaming};
-
-/// Metadata of an answer: the version of the reports that count its attempt.
-const SLOTS_VERSION: &str = "cairn-slots-version";
 
 /// The executor: carries out attempts while it has slots for them.
 #[derive(Debug)]

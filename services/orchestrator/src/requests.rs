@@ -18,7 +18,7 @@ use crate::owner::{Beginning, Ownership};
 use crate::sessions::{Reservation, Sessions, begin_claimed};
 use crate::store::{LARGEST_INLINE_EVENT, Store, for_session, within};
 use admission::{Backlog, admit, is_there};
-use answer::answer_of;
+use answer::{answer_of, not_stored};
 use cairn_engine::command::Command;
 use cairn_engine::event::{CommandReceived, Event};
 use cairn_engine::key::digest;
@@ -237,9 +237,10 @@ async fn append(
     };
     let asked = store.clock.now();
     let appended = match request.owner.as_str() {
-        "" => append(ANSWER_TIME).await?,
-        _ => until_known(key, requests.config().lease, append).await?,
+        "" => append(ANSWER_TIME).await,
+        _ => until_known(key, requests.config().lease, append).await,
     };
+    let appended = appended.map_err(not_stored)?;
     if appended.epoch > 0 {
         store.clock.take(asked, appended.store_time_unix_ms);
     }

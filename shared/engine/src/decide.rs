@@ -303,7 +303,7 @@ impl Decision<'_> {
         Ok(self.emit_with(kind.into(), seq, principal)?)
     }
 
-    fn emit_with(
+    pub(crate) fn emit_with(
         &mut self,
         kind: EventKind,
         answers: u64,

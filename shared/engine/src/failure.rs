@@ -25,6 +25,16 @@ pub enum FailureKind {
     Other,
 }
 
+impl FailureKind {
+    /// Of something that is refused for the reason.
+    pub(crate) fn of_refusal(reason: &str) -> Self {
+        match reason {
+            "LIMIT" => Self::LimitExceeded,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// A failure as people and models see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {

@@ -9,6 +9,12 @@ pub const MAX_NOTES: usize = 16 * 1024;
 pub const MAX_SUB_GOALS: usize = 100;
 /// Most bytes of a key of session memory.
 pub const MAX_MEMORY_KEY: usize = 128;
+
+/// Whether session memory takes the key.
+pub fn is_memory_key(key: &str) -> bool {
+    (1..=MAX_MEMORY_KEY).contains(&key.len()) && !key.chars().any(char::is_control)
+}
+
 /// Most bytes of a value of session memory.
 pub const MAX_MEMORY_VALUE: usize = 64 * 1024;
 /// Most bytes of all keys and values of a session's memory that a run may set. The store lets
@@ -27,10 +33,32 @@ pub const MAX_GOAL: usize = 64 * 1024;
 pub const MAX_CONTEXT: u64 = 16 * 1024 * 1024;
 /// Most bytes of the messages that one request adds to a context.
 pub const MAX_EXTENSION: u64 = 2 * 1024 * 1024;
+/// Refuses messages that are too large for one request. The error says so to people.
+///
+/// # Errors
+/// More bytes than [`MAX_EXTENSION`].
+pub fn check_extension(bytes: u64) -> Result<(), String> {
+    if bytes <= MAX_EXTENSION {
+        return Ok(());
+    }
+    Err(format!(
+        "{bytes} bytes of messages are added; at most {MAX_EXTENSION} are allowed at once"
+    ))
+}
+
 /// Most contexts of a session.
 pub const MAX_CONTEXTS: usize = 64;
 /// Most bytes of the name of a context.
 pub const MAX_CONTEXT_NAME: usize = 64;
+
+/// Whether the name of a context may have the character.
+pub fn is_context_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
+}
+
+/// What a person can do about a session that has reached its limit.
+pub const CONTINUE_ELSEWHERE: &str = "continue in a new session, which gets the conversation by \
+    `cairn context export` and `cairn context import`";
 /// Most turns that wait for the end of a run.
 pub const MAX_QUEUED_TURNS: usize = 16;
 /// Most bytes of one reply of a model, unless the settings say otherwise: its text, and the ids,

@@ -116,7 +116,7 @@ impl Run {
         if self.is_held() {
             return attempt.has_intended_call().then_some(Lane::HasWork);
         }
-        if step.plan.tool.is_some() || !attempt.needs_turn() {
+        if step.plan.tool.is_some() || !attempt.needs_tool_turn() {
             return Some(Lane::HasWork);
         }
         Some(

@@ -101,8 +101,8 @@ pub struct Received {
 /// What an event has beside its payload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Envelope<'a> {
-    /// Number of the event. Only [`CommandReceived`] makes use of it, so that an owner may apply its
-    /// own events before the store has numbered them.
+    /// Number of the event. An owner applies its own events before the store has numbered them, and
+    /// [`Session::rebase`] corrects what they made of it.
     pub(crate) seq: u64,
     /// When its transition was decided.
     pub(crate) at: u64,
@@ -151,12 +151,17 @@ impl Session {
     /// numbered after them.
     ///
     /// Others write session memory and commands only. Neither makes an event of the owner illegal,
-    /// and no event of the owner but those about session memory depends on their order, so folding
-    /// them late and the owner's memory events once more gives what folding in order gives.
+    /// and no event of the owner but those about session memory depends on their order. So folding
+    /// them late, with the owner's memory events once more and the later numbers of its runs, gives
+    /// what folding in order gives.
     ///
     /// # Errors
     /// An event does not fit.
     pub fn rebase(&mut self, others: &[(u64, Event)], own: &[Event]) -> Applied {
+        let before = self.seq - own.len() as u64;
+        for run in &mut self.runs {
+            run.renumber(before, others.len() as u64);
+        }
         for (seq, event) in others {
             self.apply(*seq, event)?;
         }

@@ -63,5 +63,8 @@ pub use generated::planner::v1 as planner;
 /// `cairn.tools.v1`: the catalogue and the calls.
 pub use generated::tools::v1 as tools;
 
+/// Metadata of the answer to RunStep; see ExecutorService.WatchStatus.
+pub const SLOTS_VERSION: &str = "cairn-slots-version";
+
 /// All contracts as an encoded `FileDescriptorSet`, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -95,7 +95,8 @@ where
         let sleep = timeout
             .and_then(|timeout| Instant::now().checked_add(serving_time(timeout)))
             .map(|end| Box::pin(sleep_until(end)));
-        let decided = transport::check_headers(&request)
+        let over_socket = open.is_some();
+        let decided = transport::check_request(&request, over_socket)
             .and_then(|()| decide(exposure, with_deadline(request, timeout)));
         let state = match decided {
             Ok(Decision::Admitted(request)) => State::of_call(self.inner.clone(), request, &path),
@@ -134,13 +135,19 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let extensions = request.extensions_mut();
-        let connection = extensions.remove::<ConnectionInfo>();
-        let open = connection.map(|connection| {
-            extensions.insert(connection.peer);
-            connection.calls.open()
-        });
+        let open = ConnectionInfo::enter(request.extensions_mut());
         self.begin(request, self.exposure.as_ref(), open)
+    }
+}
+
+/// The request with its principal, if the exposure admits it.
+pub(crate) async fn admit(
+    exposure: &Exposure,
+    request: Request<Body>,
+) -> Result<Request<Body>, RpcError> {
+    match decide(Some(exposure), request)? {
+        Decision::Admitted(request) => Ok(request),
+        Decision::Later(decision) => decision.await,
     }
 }
 

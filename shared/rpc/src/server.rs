@@ -1,7 +1,7 @@
 //! The one way to build and to run a server.
 //!
 //! Services register themselves with a [`ServerBuilder`]; health and reflection follow from what
-//! was registered. The result is used through a [`Link`], or served on any number of listeners
+//! was registered. One router carries them and pages over HTTP. The result is used through a [`Link`], or served on any number of listeners
 //! that the caller has bound.
 
 mod addresses;
@@ -10,6 +10,7 @@ mod connection;
 mod health;
 mod listener;
 mod local;
+mod pages;
 mod reflection;
 
 pub(crate) use calls::OpenCall;
@@ -24,6 +25,7 @@ use crate::guard::Guarded;
 use crate::link::Link;
 use crate::principal::Authenticate;
 use crate::text::clip;
+use axum::Router;
 use http::{Request, Response, StatusCode, header};
 use std::convert::Infallible;
 use std::fmt;
@@ -156,7 +158,7 @@ impl ServerBuilder {
         Link::local(self.local.internal())
     }
 
-    /// Adds health and reflection to what was registered.
+    /// Adds health, also as the page `/healthz`, and reflection to what was registered.
     ///
     /// # Errors
     /// A service that was registered twice, or a descriptor set that cannot be read.
@@ -184,10 +186,12 @@ impl ServerBuilder {
                 Exposure::Public(_) => MAX_PUBLIC_STREAMS,
                 Exposure::Services(_) | Exposure::Internal => MAX_INTERNAL_STREAMS,
             },
-            routes: built.routes.prepare(),
+            routes: built.routes,
             local: built.local,
-            health,
-        })
+            exposure: built.exposure,
+            health: health.clone(),
+        }
+        .merge(pages::health(health)))
     }
 }
 
@@ -197,6 +201,7 @@ pub struct Server {
     max_streams: u32,
     routes: Routes,
     local: LocalServices,
+    exposure: Exposure,
     health: Health,
 }
 
@@ -204,6 +209,20 @@ impl Server {
     /// A link to the services, without a socket.
     pub fn link(&self) -> Link {
         Link::local(self.local.clone())
+    }
+
+    /// The same with pages over HTTP, for the callers that the services admit. The router has a route,
+    /// and no fallback.
+    #[must_use]
+    pub fn with_pages(self, pages: Router) -> Self {
+        let pages = pages::guarded(pages, self.exposure.clone());
+        self.merge(pages)
+    }
+
+    fn merge(mut self, pages: Router) -> Self {
+        let router = self.routes.axum_router_mut();
+        *router = std::mem::take(router).merge(pages);
+        self
     }
 
     /// What the health service says.
@@ -228,7 +247,14 @@ impl Server {
             shutdown.await;
             health.stop().await;
         };
-        serve(listener, self.routes, self.max_streams, shutdown, grace).await
+        serve(
+            listener,
+            self.routes.prepare(),
+            self.max_streams,
+            shutdown,
+            grace,
+        )
+        .await
     }
 }
 

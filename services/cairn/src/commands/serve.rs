@@ -167,7 +167,8 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::SUCCESS);
     };
     announce(&args, context, &listeners, &admission, metrics.as_ref())?;
-    serving.listen(listeners.public, listeners.internal, &context.stop);
+    let pages = metrics.as_ref().map(|metrics| &metrics.pages);
+    serving.listen(listeners.public, listeners.internal, pages, &context.stop);
     let is_lost = tokio::select! {
         biased;
         () = context.stop.cancelled() => false,

@@ -120,6 +120,7 @@ impl Narrator {
             | Kind::BudgetRaised(_)
             | Kind::BudgetRefused(_)
             | Kind::RunPaused(_)
+            | Kind::QueuedTurnDropped(_)
             | Kind::RevisionRequested(_)
             | Kind::PlanProposed(_)
             | Kind::RevisionFailed(_) => run_line(kind),

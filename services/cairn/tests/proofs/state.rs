@@ -300,7 +300,8 @@ impl Metrics {
         let rest = self.0.strip_prefix("http://").expect("a URL");
         let (address, path) = rest.split_once('/').expect("a path");
         let mut stream = TcpStream::connect(address).expect("a connection");
-        let request = format!("GET /{path} HTTP/1.1\r\nhost: {address}\r\n\r\n");
+        let request =
+            format!("GET /{path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).expect("a request");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");

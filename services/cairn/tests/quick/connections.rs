@@ -11,7 +11,7 @@ const OPENING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 fn get(place: &str) -> String {
     let mut stream = TcpStream::connect(place).expect("a connection");
-    let request = format!("GET /metrics HTTP/1.1\r\nhost: {place}\r\n\r\n");
+    let request = format!("GET /metrics HTTP/1.1\r\nhost: {place}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("a request");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
@@ -47,7 +47,7 @@ fn idle_connections_are_counted_logged_and_limited() {
             "it is not refused: {read:?}"
         );
     }
-    // Half-open requests, more of them than the metrics have room for.
+    // Half-open requests keep no client out.
     let _half_open: Vec<TcpStream> = (0..20)
         .map(|_| TcpStream::connect(place("metrics")).expect("a connection"))
         .collect();

@@ -1,6 +1,7 @@
 //! The executors behind a link, and the slots that they report.
 
 use super::queue::{MemberId, Queue, Ticket};
+use cairn_proto::SLOTS_VERSION;
 use cairn_proto::executor::executor_service_client::ExecutorServiceClient;
 use cairn_proto::executor::{
     ExecutorState, RunStepRequest, RunStepResponse, WatchStatusRequest, WatchStatusResponse,
@@ -17,9 +18,6 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Status, Streaming};
-
-/// Metadata of the answer to RunStep, see WatchStatusResponse.version.
-const SLOTS_VERSION: &str = "cairn-slots-version";
 
 /// First and longest pause before an executor that does not report is asked again.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);

@@ -98,6 +98,8 @@ pub(crate) fn run_message(run: &Run) -> pb::Run {
             .turn
             .as_ref()
             .map_or_else(String::new, |turn| turn.context.clone()),
+        first_seq: run.first_seq,
+        last_seq: run.end.seq,
     }
 }
 

@@ -145,7 +145,10 @@ impl TurnEvents {
                 events.push(Event::Queued(pb::TurnQueued { number }));
             }
             Kind::QueuedTurnDropped(dropped) if Some(dropped.number) == self.queued => {
-                events.push(cancelled(0, &dropped.reason));
+                events.push(match dropped.failure {
+                    None => cancelled(0, &dropped.reason),
+                    failure => Event::Error(pb::TurnError { failure, run: 0 }),
+                });
             }
             Kind::RunStarted(started) => self.begin(started, events),
             Kind::ReplyReceived(reply) if reply.attempt.is_some_and(|at| at.run == self.run) => {

@@ -2,6 +2,7 @@
 
 use cairn_engine::event::{Event, EventKind};
 use cairn_engine::failure::Failure;
+use cairn_engine::limits::CONTINUE_ELSEWHERE;
 use cairn_rpc::{ErrorKind, RpcError};
 
 /// The event that answers a command, with its seq.
@@ -22,6 +23,19 @@ pub(super) fn answer_of(
         EventKind::RevisionFailed(failed) => Err(no_revision(&failed.failure)),
         event => Ok(Answer { seq, event }),
     })
+}
+
+/// The store's refusal of a command, which names a way on if the session can grow no more.
+pub(super) fn not_stored(error: RpcError) -> RpcError {
+    let limit = error.metadata("limit").map(str::to_owned);
+    match limit.as_deref() {
+        Some(limit @ ("journal_events" | "journal_bytes" | "session_blob_bytes")) => {
+            let message = format!("{}; {CONTINUE_ELSEWHERE}", error.message());
+            let error = RpcError::new(error.kind(), message).reason("LIMIT");
+            error.meta("limit", limit)
+        }
+        _ => error,
+    }
 }
 
 /// The planner's failure, or what became of the plan that it was asked about.
@@ -52,7 +66,6 @@ fn refusal(reason: &str, message: &str) -> RpcError {
         "NO_SUCH_STEP",
         "STEP_ENDED",
         "STEP_NOT_ENDED",
-        "LIMIT_EXCEEDED",
         "LIMIT",
         "NO_PLAN",
         "NO_SUCH_TURN",

@@ -124,7 +124,10 @@ async fn a_full_journal_ends_the_run() {
     let mut client = world.client.clone();
     let refused = world.until(client.start_run(request)).await.unwrap_err();
     let refused = RpcError::from_status(&refused);
-    assert!(refused.to_string().contains("at most 18"), "{refused}");
+    assert_eq!(refused.reason_name(), "LIMIT");
+    for part in ["at most 18", "cairn context export"] {
+        assert!(refused.to_string().contains(part), "{refused}");
+    }
     assert!(world.claim("o-2").await.is_empty());
 }
 

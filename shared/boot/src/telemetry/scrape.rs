@@ -1,33 +1,29 @@
 //! The metrics over HTTP, for Prometheus and for people.
 
-mod connection;
-
 use super::metrics::{METRICS, MetricKind};
-use cairn_rpc::metrics::CONNECTIONS_CLOSED;
-use metrics::{KeyName, Recorder as _, counter};
+use axum::Router;
+use axum::http::HeaderValue;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::routing::get;
+use cairn_rpc::{AllowAnonymous, Exposure, ServerBuilder};
+use metrics::{KeyName, Recorder as _};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Mutex, PoisonError};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::Instant;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// Connections at a time.
-const MAX_CONNECTIONS: usize = 64;
-/// Connections of one address at a time.
-const MAX_OF_ADDRESS: usize = 8;
 /// Times are put into their buckets this often; until then each takes eight bytes.
 const UPKEEP: Duration = Duration::from_secs(5);
-/// A line in the log about too many connections is for this long.
-const LOG_EVERY: Duration = Duration::from_secs(60);
-/// Pause after a failed accept, so that a full table of files is not met with a busy loop.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A listener that shows what this process has counted.
+const PROMETHEUS_TEXT: HeaderValue =
+    HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// A listener that shows the metrics of this process.
 #[derive(Debug)]
 pub struct MetricsServer {
     listener: TcpListener,
@@ -54,92 +50,37 @@ impl MetricsServer {
         self.listener.local_addr()
     }
 
-    /// Answers `GET /metrics` and `GET /healthz` until `stop`; answers on their way are cut then.
+    /// The page `/metrics`, for other listeners of the process.
+    pub fn pages(&self) -> Router {
+        let metrics = self.metrics.clone();
+        let headers = [(CONTENT_TYPE, PROMETHEUS_TEXT), (CACHE_CONTROL, NO_STORE)];
+        let page = async move || (headers, metrics.render());
+        Router::new().route("/metrics", get(page))
+    }
+
+    /// Answers `GET /metrics` and `GET /healthz`, of every client, until `stop`. Answers on their way
+    /// are cut then.
     ///
-    /// Each connection is for one short answer. So where there are too many, the oldest gives way,
-    /// and connections that ask nothing keep nobody out.
-    pub async fn serve(self, stop: CancellationToken) {
-        let Self { listener, metrics } = self;
-        let mut upkeep = tokio::time::interval(UPKEEP);
-        let mut connections = Connections::default();
-        let pages = connection::pages(metrics.clone());
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                _ = upkeep.tick() => metrics.0.run_upkeep(),
-                () = connections.ended() => {}
-                (stream, peer) = accept(&listener) => {
-                    connections.make_room(peer.ip().to_canonical());
-                    let answering = connection::answer(stream, pages.clone());
-                    connections.add(peer.ip().to_canonical(), answering);
-                }
+    /// # Errors
+    /// See [`cairn_rpc::serve`].
+    pub async fn serve(self, stop: CancellationToken) -> io::Result<()> {
+        let pages = self.pages();
+        let exposure = Exposure::Public(Some(Arc::new(AllowAnonymous)));
+        let server = ServerBuilder::new(exposure).build().await;
+        let server = server.map_err(io::Error::other)?.with_pages(pages);
+        let stop = stop.cancelled_owned();
+        tokio::select! {
+            served = server.serve(self.listener.into(), stop, Duration::ZERO) => {
+                served.map_err(io::Error::other)
             }
-        }
-    }
-}
-
-async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
-    loop {
-        match listener.accept().await {
-            Ok(accepted) => return accepted,
-            Err(error) => {
-                tracing::warn!(%error, "could not accept a connection for metrics");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-}
-
-/// The open connections.
-#[derive(Default)]
-struct Connections {
-    tasks: JoinSet<()>,
-    /// The oldest first. Those that have ended are taken out when there is another.
-    open: VecDeque<(IpAddr, AbortHandle)>,
-    logged: Option<Instant>,
-}
-
-impl Connections {
-    /// Waits for the end of one.
-    async fn ended(&mut self) {
-        match self.tasks.is_empty() {
-            true => std::future::pending().await,
-            // A connection that was cut is over, too.
-            false => drop(self.tasks.join_next().await),
-        }
-    }
-
-    fn add(&mut self, peer: IpAddr, answering: impl Future<Output = ()> + Send + 'static) {
-        self.open.push_back((peer, self.tasks.spawn(answering)));
-    }
-
-    /// Cuts the oldest connection of an address that has as many as it may have, or the oldest of all.
-    fn make_room(&mut self, peer: IpAddr) {
-        self.open.retain(|(_, task)| !task.is_finished());
-        let of_peer = |(address, _): &(IpAddr, AbortHandle)| *address == peer;
-        let is_peer_full = self.open.iter().filter(|one| of_peer(one)).count() >= MAX_OF_ADDRESS;
-        let oldest = match is_peer_full {
-            true => self.open.iter().position(of_peer),
-            false => (self.open.len() >= MAX_CONNECTIONS).then_some(0),
-        };
-        let Some((peer, task)) = oldest.and_then(|at| self.open.remove(at)) else {
-            return;
-        };
-        task.abort();
-        counter!(CONNECTIONS_CLOSED, "why" => "address_limit").increment(1);
-        if self
-            .logged
-            .is_none_or(|logged| logged.elapsed() >= LOG_EVERY)
-        {
-            self.logged = Some(Instant::now());
-            tracing::warn!(%peer, "too many connections for metrics: the oldest is closed");
+            never = self.metrics.keep_up() => match never {},
         }
     }
 }
 
 /// What this process has counted.
 #[derive(Debug, Clone)]
-pub(super) struct Metrics(PrometheusHandle);
+struct Metrics(PrometheusHandle);
 
 impl Metrics {
     /// Begins to count, or continues with it.
@@ -173,6 +114,14 @@ impl Metrics {
         cairn_rpc::metrics::set_recorded();
         *installed = Some(metrics.clone());
         Ok(metrics)
+    }
+
+    async fn keep_up(&self) -> Infallible {
+        let mut upkeep = tokio::time::interval(UPKEEP);
+        loop {
+            upkeep.tick().await;
+            self.0.run_upkeep();
+        }
     }
 
     /// All values in the text format of Prometheus, version 0.0.4.

@@ -34,3 +34,45 @@ impl Handle for ApplyProposal {
         Ok(decision.put_into_force(self.run, change)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::RevisePlan;
+    use crate::command::testing::{Sent, plan};
+    use crate::event::EventKind;
+
+    /// A run with a proposal.
+    fn proposed() -> Sent {
+        let mut sent = Sent::running(&["one"]);
+        sent.send(RevisePlan {
+            plan: Some(plan(&["two"])),
+            ..RevisePlan::default()
+        });
+        sent
+    }
+
+    fn apply(proposal: u32) -> ApplyProposal {
+        ApplyProposal { run: 0, proposal }
+    }
+
+    #[test]
+    fn the_proposal_is_the_plan() {
+        let mut sent = proposed();
+        let events = sent.send(apply(1));
+        let is_applied = |kind: &EventKind| matches!(kind, EventKind::PlanApplied(_));
+        assert!(events.iter().any(is_applied), "{events:?}");
+        assert_eq!(sent.run().revision(), 2);
+    }
+
+    #[test]
+    fn only_a_proposal_that_still_counts_is_applied() {
+        let mut sent = proposed();
+        for proposal in [0, 2] {
+            assert_eq!(sent.refused(apply(proposal)), "NO_SUCH_PROPOSAL");
+        }
+        sent.send(apply(1));
+        assert_eq!(sent.refused(apply(1)), "PLAN_MOVED_ON");
+        assert_eq!(Sent::new().refused(apply(1)), "NO_SUCH_RUN");
+    }
+}

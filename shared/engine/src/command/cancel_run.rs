@@ -28,3 +28,33 @@ impl Handle for CancelRun {
         decision.answer(RunCancelled { run, reason })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::testing::Sent;
+    use crate::event::EventKind;
+    use crate::session::RunStatus;
+
+    #[test]
+    fn the_run_ends_with_its_steps() {
+        let mut sent = Sent::running(&["one", "two"]);
+        let events = sent.send(CancelRun {
+            run: 0,
+            reason: "not needed".to_owned(),
+        });
+        let [EventKind::StepSkipped(_), EventKind::RunCancelled(cancelled)] = &events[..] else {
+            panic!("{events:?}");
+        };
+        assert_eq!((cancelled.run, cancelled.reason.as_str()), (1, "not needed"));
+        assert_eq!(sent.run().status, RunStatus::Cancelled);
+    }
+
+    #[test]
+    fn only_a_run_that_has_not_ended_is_cancelled() {
+        assert_eq!(Sent::new().refused(CancelRun::default()), "NO_SUCH_RUN");
+        let mut sent = Sent::running(&["one"]);
+        sent.fail();
+        assert_eq!(sent.refused(CancelRun::default()), "RUN_ENDED");
+    }
+}

@@ -4,6 +4,7 @@
 
 use super::Handle;
 use crate::decide::{Decision, Rejection};
+use crate::failure::Failure;
 use crate::session::{Apply, Envelope, Session};
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,7 @@ pub struct CancelTurn {
 pub struct QueuedTurnDropped {
     pub number: u64,
     pub reason: String,
+    pub failure: Option<Failure>,
 }
 
 impl Handle for CancelTurn {
@@ -31,7 +33,22 @@ impl Handle for CancelTurn {
             return Err(Rejection::refused("NO_SUCH_TURN", message));
         }
         let reason = self.reason;
-        decision.answer(QueuedTurnDropped { number, reason })
+        decision.answer(QueuedTurnDropped {
+            number,
+            reason,
+            failure: None,
+        })
+    }
+}
+
+impl QueuedTurnDropped {
+    /// Of a turn that cannot begin.
+    pub(crate) fn because(number: u64, failure: Failure) -> Self {
+        Self {
+            number,
+            reason: String::new(),
+            failure: Some(failure),
+        }
     }
 }
 
@@ -46,5 +63,41 @@ impl Apply for QueuedTurnDropped {
                 Err(IllegalTransition::missing(what))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::testing::Sent;
+    use crate::command::{SubmitTurn, WhenBusy};
+    use crate::event::EventKind;
+    use crate::message::Message;
+
+    #[test]
+    fn a_queued_turn_is_taken_back_once() {
+        let mut sent = Sent::running(&["one"]);
+        sent.send(SubmitTurn {
+            message: Some(Message::user("later")),
+            when_busy: WhenBusy::Queue,
+            ..SubmitTurn::default()
+        });
+        let number = sent.session.queued_turns[0].number;
+        let cancel = CancelTurn {
+            number,
+            reason: "not needed".to_owned(),
+        };
+        let events = sent.send(cancel.clone());
+        let [EventKind::QueuedTurnDropped(dropped)] = &events[..] else {
+            panic!("{events:?}");
+        };
+        let expected = QueuedTurnDropped {
+            number,
+            reason: "not needed".to_owned(),
+            failure: None,
+        };
+        assert_eq!(dropped, &expected);
+        assert!(sent.session.queued_turns.is_empty());
+        assert_eq!(sent.refused(cancel), "NO_SUCH_TURN");
     }
 }

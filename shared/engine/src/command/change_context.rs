@@ -5,7 +5,7 @@ use super::submit_turn::full;
 use crate::conversation::Op;
 use crate::decide::{Decision, Rejection};
 use crate::event::ContextChanged;
-use crate::limits::{MAX_CONTEXT, MAX_EXTENSION};
+use crate::limits::{MAX_CONTEXT, check_extension};
 use crate::message::{Message, Role};
 use crate::session::Context;
 use serde::{Deserialize, Serialize};
@@ -33,10 +33,7 @@ impl ChangeContext {
             return Err(Rejection::refused("VERSION_MISMATCH", message));
         }
         let added: u64 = self.ops.iter().filter_map(message_of).map(Message::bytes).sum();
-        if added > MAX_EXTENSION {
-            let message = format!("{added} bytes of messages are added; at most {MAX_EXTENSION} are allowed at once");
-            return Err(Rejection::refused("LIMIT", message));
-        }
+        check_extension(added).map_err(|message| Rejection::refused("LIMIT", message))?;
         let bytes = context.bytes + added - self.replaced(context);
         // What only removes is never too much.
         if bytes > MAX_CONTEXT && bytes > context.bytes {
@@ -127,6 +124,7 @@ mod tests {
     use crate::command::SubmitTurn;
     use crate::command::testing::Sent;
     use crate::event::EventKind;
+    use crate::limits::MAX_EXTENSION;
 
     fn change(ops: Vec<Op>) -> ChangeContext {
         ChangeContext {

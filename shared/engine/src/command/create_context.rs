@@ -2,7 +2,7 @@
 
 use super::{Command, Handle};
 use crate::decide::{Decision, Rejection};
-use crate::limits::{MAX_CONTEXTS, MAX_CONTEXT_NAME, MAX_EXTENSION};
+use crate::limits::{MAX_CONTEXTS, MAX_CONTEXT_NAME, check_extension, is_context_name_char};
 use crate::message::{Message, Role};
 use crate::session::{Apply, Context, Envelope, Session};
 use crate::transitions::{Applied, IllegalTransition};
@@ -31,8 +31,8 @@ pub struct ContextCreated {
 impl CreateContext {
     fn check(&self, session: &Session) -> Result<(), Rejection> {
         let name = &self.name;
-        let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        if name.is_empty() || name.len() > MAX_CONTEXT_NAME || !name.chars().all(is_allowed) {
+        let is_allowed = name.chars().all(is_context_name_char);
+        if name.is_empty() || name.len() > MAX_CONTEXT_NAME || !is_allowed {
             let message = format!(
                 "the name has {} bytes; allowed are 1 to {MAX_CONTEXT_NAME} of a-z, A-Z, 0-9, '.', '_' and '-'",
                 name.len()
@@ -56,11 +56,7 @@ impl CreateContext {
             return Err(Rejection::refused("BAD_MESSAGE", message));
         }
         let bytes = self.immutable.iter().map(Message::bytes).sum::<u64>() + self.prompt.len() as u64;
-        if bytes > MAX_EXTENSION {
-            let message = format!("the context begins with {bytes} bytes; at most {MAX_EXTENSION} are allowed");
-            return Err(Rejection::refused("LIMIT", message));
-        }
-        Ok(())
+        check_extension(bytes).map_err(|message| Rejection::refused("LIMIT", message))
     }
 }
 
@@ -98,6 +94,7 @@ impl Apply for ContextCreated {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::MAX_EXTENSION;
     use crate::command::testing::Sent;
     use crate::command::{BridgeContext, SwitchContext};
     use crate::conversation::LayerKind;

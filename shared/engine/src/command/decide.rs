@@ -332,3 +332,66 @@ fn used_up(run: &Run, budget: Budget, reason: &str) -> Failure {
     }
     Failure::new(FailureKind::LimitExceeded, name, message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::testing::{Sent, plan};
+    use crate::command::{LimitOverrides, StartRun};
+
+    /// A run whose plan waits for a review, and the question.
+    fn reviewed() -> (Sent, String) {
+        let mut sent = Sent::new();
+        sent.send(StartRun {
+            plan: Some(plan(&["one"])),
+            limits: LimitOverrides {
+                review_plan: true,
+                ..LimitOverrides::default()
+            },
+            ..StartRun::default()
+        });
+        let question = plan_question(sent.run(), 1).to_string();
+        (sent, question)
+    }
+
+    fn decide(question: &str, settlement: Settlement) -> Decide {
+        Decide {
+            pending_id: question.to_owned(),
+            settlement,
+        }
+    }
+
+    fn deny(reason: &str) -> Settlement {
+        Settlement::Deny {
+            reason: reason.to_owned(),
+        }
+    }
+
+    #[test]
+    fn an_approved_plan_begins() {
+        let (mut sent, question) = reviewed();
+        sent.send(decide(&question, Settlement::Approve));
+        assert_eq!(sent.run().status, RunStatus::Running);
+        let again = decide(&question, Settlement::Approve);
+        assert_eq!(sent.refused(again), "NOT_PENDING");
+    }
+
+    #[test]
+    fn a_plan_is_denied_once_and_with_a_reason() {
+        let (mut sent, question) = reviewed();
+        assert_eq!(sent.refused(decide(&question, deny(" "))), "BAD_SETTLEMENT");
+        assert_eq!(sent.refused(decide(&question, Settlement::Retry)), "BAD_SETTLEMENT");
+        sent.send(decide(&question, deny("add a test")));
+        assert_eq!(sent.run().revisions.requests.len(), 1);
+        assert_eq!(sent.refused(decide(&question, deny("x"))), "ALREADY_DECIDED");
+    }
+
+    #[test]
+    fn a_question_that_is_not_asked_has_no_answer() {
+        let (mut sent, _) = reviewed();
+        for question in ["", "nonsense", "run-1/budget/0", "run-9/plan/1/0"] {
+            let decide = decide(question, Settlement::Approve);
+            assert_eq!(sent.refused(decide), "NOT_PENDING", "{question}");
+        }
+    }
+}

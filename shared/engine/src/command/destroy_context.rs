@@ -54,7 +54,7 @@ impl Handle for DestroyContext {
                 context,
                 ..SubmitTurn::conclusion()
             };
-            return decision.start_turn(turn, 0);
+            return decision.start_turn(turn, None);
         }
         decision.set_pairs(self.conclusions)?;
         decision.answer(ContextDestroyed { context })

@@ -29,3 +29,25 @@ impl Handle for PauseRun {
         decision.answer(RunPaused { run, reason })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::testing::Sent;
+
+    #[test]
+    fn a_run_is_paused_once() {
+        let mut sent = Sent::running(&["one"]);
+        sent.send(PauseRun::default());
+        assert_eq!(sent.run().status, RunStatus::Paused);
+        assert_eq!(sent.refused(PauseRun::default()), "RUN_PAUSED");
+    }
+
+    #[test]
+    fn a_run_that_has_ended_is_not_paused() {
+        assert_eq!(Sent::new().refused(PauseRun::default()), "NO_SUCH_RUN");
+        let mut sent = Sent::running(&["one"]);
+        sent.fail();
+        assert_eq!(sent.refused(PauseRun::default()), "RUN_ENDED");
+    }
+}

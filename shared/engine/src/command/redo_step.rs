@@ -40,3 +40,38 @@ impl Handle for RedoStep {
         Ok(decision.put_into_force(self.run, change)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::testing::Sent;
+    use crate::session::RunStatus;
+
+    fn redo(step: u32) -> RedoStep {
+        RedoStep {
+            run: 0,
+            step: step.into(),
+        }
+    }
+
+    #[test]
+    fn a_step_that_ended_is_done_again() {
+        let mut sent = Sent::running(&["one", "two"]);
+        sent.fail();
+        assert_eq!(sent.run().status, RunStatus::Failed);
+        sent.send(redo(1));
+        let run = sent.run();
+        assert_eq!((run.status, run.revision()), (RunStatus::Running, 2));
+        assert_eq!(run.running_attempts().count(), 1);
+    }
+
+    #[test]
+    fn a_step_that_has_not_ended_or_is_not_there_is_not_redone() {
+        let mut sent = Sent::running(&["one", "two"]);
+        for step in [1, 2] {
+            assert_eq!(sent.refused(redo(step)), "STEP_NOT_ENDED");
+        }
+        assert_eq!(sent.refused(redo(3)), "NO_SUCH_STEP");
+        assert_eq!(Sent::new().refused(redo(1)), "NO_SUCH_RUN");
+    }
+}

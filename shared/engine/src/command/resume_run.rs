@@ -28,3 +28,28 @@ impl Handle for ResumeRun {
         Ok(decision.begin_again(run)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::PauseRun;
+    use crate::command::testing::Sent;
+
+    #[test]
+    fn a_paused_run_continues() {
+        let mut sent = Sent::running(&["one"]);
+        assert_eq!(sent.refused(ResumeRun::default()), "RUN_NOT_PAUSED");
+        sent.send(PauseRun::default());
+        sent.send(ResumeRun::default());
+        assert_eq!(sent.run().status, RunStatus::Running);
+        assert_eq!(sent.run().running_attempts().count(), 1);
+    }
+
+    #[test]
+    fn a_run_that_has_ended_is_not_resumed() {
+        assert_eq!(Sent::new().refused(ResumeRun::default()), "NO_SUCH_RUN");
+        let mut sent = Sent::running(&["one"]);
+        sent.fail();
+        assert_eq!(sent.refused(ResumeRun::default()), "RUN_ENDED");
+    }
+}

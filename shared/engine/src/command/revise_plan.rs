@@ -75,3 +75,99 @@ fn check_feedback(feedback: &str, requests: usize) -> Result<(), Rejection> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::testing::{Sent, plan};
+    use crate::command::{StartRun, SubmitTurn};
+    use crate::event::EventKind;
+    use crate::message::Message;
+
+    fn feedback(feedback: &str) -> RevisePlan {
+        RevisePlan {
+            feedback: feedback.to_owned(),
+            ..RevisePlan::default()
+        }
+    }
+
+    fn by_hand(steps: &[&str], apply: bool) -> RevisePlan {
+        RevisePlan {
+            plan: Some(plan(steps)),
+            apply,
+            ..RevisePlan::default()
+        }
+    }
+
+    #[test]
+    fn feedback_is_a_request_to_the_planner() {
+        let mut sent = Sent::running(&["one"]);
+        let events = sent.send(feedback("add a test"));
+        let [EventKind::RevisionRequested(requested)] = &events[..] else {
+            panic!("{events:?}");
+        };
+        assert_eq!(requested.feedback, "add a test");
+        assert_eq!(sent.run().revisions.requests.len(), 1);
+    }
+
+    #[test]
+    fn a_plan_by_hand_is_proposed_or_applied() {
+        let mut sent = Sent::running(&["one"]);
+        sent.send(by_hand(&["two"], false));
+        assert_eq!(sent.run().revision(), 1);
+        assert_eq!(sent.run().revisions.proposals.len(), 1);
+        sent.send(by_hand(&["three"], true));
+        assert_eq!(sent.run().revision(), 2);
+    }
+
+    #[test]
+    fn a_request_says_what_is_to_be_different() {
+        let mut sent = Sent::running(&["one"]);
+        for bad in [" ", &"f".repeat(MAX_GOAL + 1)] {
+            assert_eq!(sent.refused(feedback(bad)), "BAD_FEEDBACK");
+        }
+        assert_eq!(sent.refused(by_hand(&[], true)), "BAD_PLAN");
+    }
+
+    #[test]
+    fn a_run_has_a_few_requests_at_a_time() {
+        let mut sent = Sent::running(&["one"]);
+        for _ in 0..MOST_REQUESTS {
+            sent.send(feedback("once more"));
+        }
+        assert_eq!(sent.refused(feedback("once more")), "TOO_MANY_REVISIONS");
+    }
+
+    #[test]
+    fn the_newest_plan_is_changed_from_the_revision_that_was_seen() {
+        let mut sent = Sent::new();
+        assert_eq!(sent.refused(feedback("x")), "NO_SUCH_RUN");
+        let mut sent = Sent::running(&["one"]);
+        sent.send(by_hand(&["two"], true));
+        let of_the_first = RevisePlan {
+            expected_revision: 1,
+            ..feedback("x")
+        };
+        assert_eq!(sent.refused(of_the_first), "PLAN_MOVED_ON");
+        sent.fail();
+        sent.send(StartRun {
+            plan: Some(plan(&["three"])),
+            ..StartRun::default()
+        });
+        let of_the_first_run = RevisePlan {
+            run: 1,
+            ..feedback("x")
+        };
+        assert_eq!(sent.refused(of_the_first_run), "RUN_ENDED");
+    }
+
+    #[test]
+    fn a_turn_has_no_plan() {
+        let mut sent = Sent::new();
+        sent.send(SubmitTurn {
+            message: Some(Message::user("hello")),
+            ..SubmitTurn::default()
+        });
+        assert_eq!(sent.refused(feedback("x")), "NO_PLAN");
+    }
+}

@@ -84,3 +84,41 @@ impl RunLimits {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_override_of_zero_leaves_the_default() {
+        let limits = RunLimits::default();
+        assert_eq!(limits.with(LimitOverrides::default()), limits);
+    }
+
+    #[test]
+    fn each_override_counts() {
+        let limits = RunLimits::default().with(LimitOverrides {
+            max_tool_turns: 1,
+            max_parallel_steps: 2,
+            max_own_revisions: 4,
+            on_failure: Some(OnFailure::Revise),
+            review_plan: true,
+            budgets: PerBudget::of(|budget| match budget {
+                Budget::Calls => 5,
+                _ => 0,
+            }),
+        });
+        let expected = RunLimits {
+            max_tool_turns: 1,
+            max_parallel_steps: 2,
+            max_own_revisions: 4,
+            on_failure: OnFailure::Revise,
+            review_plan: true,
+            budgets: PerBudget::of(|budget| match budget {
+                Budget::Calls => 5,
+                budget => RunLimits::default().budgets[budget],
+            }),
+        };
+        assert_eq!(limits, expected);
+    }
+}

@@ -67,3 +67,65 @@ impl Decision<'_> {
         attempts.into_iter().filter(has_model).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::testing::Sent;
+    use crate::command::{SubmitTurn, TurnOptions};
+    use crate::event::EventKind;
+
+    fn say(text: &str) -> SendMessage {
+        SendMessage {
+            step: None,
+            message: Message::user(text),
+        }
+    }
+
+    #[test]
+    fn a_running_step_gets_the_message() {
+        let mut sent = Sent::running(&["one", "two"]);
+        let events = sent.send(say("be brief"));
+        let [EventKind::ContextChanged(changed)] = &events[..] else {
+            panic!("{events:?}");
+        };
+        assert!(changed.is_steering);
+        let (_, _, attempt) = sent.run().running_attempts().next().expect("a step");
+        assert_eq!(attempt.messages().last().map(Message::text).as_deref(), Some("be brief"));
+    }
+
+    #[test]
+    fn the_message_is_one_of_the_user_and_not_too_large() {
+        let mut sent = Sent::running(&["one"]);
+        assert_eq!(sent.refused(say(&"x".repeat(MAX_GOAL))), "BAD_MESSAGE");
+        let of_the_model = SendMessage {
+            step: None,
+            message: Message {
+                role: Role::Assistant,
+                ..Message::user("x")
+            },
+        };
+        assert_eq!(sent.refused(of_the_model), "BAD_MESSAGE");
+    }
+
+    #[test]
+    fn something_that_reads_it_has_to_run() {
+        assert_eq!(Sent::new().refused(say("x")), "NO_RUNNING_TURN");
+        let mut sent = Sent::running(&["one", "two"]);
+        let to_the_second = SendMessage {
+            step: Some(2.into()),
+            ..say("x")
+        };
+        assert_eq!(sent.refused(to_the_second), "NO_RUNNING_TURN");
+        let mut sent = Sent::new();
+        sent.send(SubmitTurn {
+            message: Some(Message::user("hello")),
+            options: TurnOptions {
+                max_tool_turns: Some(0),
+                ..TurnOptions::default()
+            },
+            ..SubmitTurn::default()
+        });
+        assert_eq!(sent.refused(say("x")), "NO_RUNNING_TURN");
+    }
+}

@@ -83,3 +83,36 @@ impl Settlement {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_settlement_has_a_result_unless_the_call_is_sent() {
+        let reason = String::new;
+        assert_eq!(Settlement::Retry.result(), None);
+        assert_eq!(Settlement::Approve.result(), None);
+        let output = "sent".to_owned();
+        assert_eq!(
+            Settlement::Done { output }.result(),
+            Some(("sent".to_owned(), false))
+        );
+        let text = "yes".to_owned();
+        assert_eq!(
+            Settlement::Answer { text }.result(),
+            Some(("yes".to_owned(), false))
+        );
+        for refused in [
+            Settlement::Deny { reason: reason() },
+            Settlement::Skip { reason: reason() },
+            Settlement::Fail { reason: reason() },
+        ] {
+            let (text, is_error) = refused.result().expect("a result");
+            assert!(is_error && !text.ends_with(": "), "{text}");
+        }
+        let reason = "too dear".to_owned();
+        let (text, _) = Settlement::Deny { reason }.result().expect("a result");
+        assert!(text.ends_with(": too dear"), "{text}");
+    }
+}

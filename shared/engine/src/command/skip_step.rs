@@ -44,3 +44,34 @@ impl Handle for SkipStep {
         Ok(decision.advance(run)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::testing::Sent;
+
+    fn skip(step: u32) -> SkipStep {
+        SkipStep {
+            step: step.into(),
+            ..SkipStep::default()
+        }
+    }
+
+    #[test]
+    fn the_next_step_begins_in_place_of_a_skipped_one() {
+        let mut sent = Sent::running(&["one", "two"]);
+        sent.send(skip(1));
+        let running = sent.run().running_attempts().map(|(name, ..)| name.step);
+        assert_eq!(running.collect::<Vec<_>>(), [StepNo::from(2)]);
+    }
+
+    #[test]
+    fn a_step_that_ended_or_is_not_there_is_not_skipped() {
+        let mut sent = Sent::running(&["one", "two"]);
+        assert_eq!(sent.refused(skip(3)), "NO_SUCH_STEP");
+        sent.send(skip(1));
+        assert_eq!(sent.refused(skip(1)), "STEP_ENDED");
+        sent.fail();
+        assert_eq!(sent.refused(skip(2)), "RUN_ENDED");
+    }
+}

@@ -77,3 +77,63 @@ impl Handle for StartRun {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::testing::{Sent, plan};
+    use crate::session::RunStatus;
+
+    fn goal(goal: &str) -> StartRun {
+        StartRun {
+            goal: goal.to_owned(),
+            ..StartRun::default()
+        }
+    }
+
+    #[test]
+    fn a_goal_is_planned_and_a_plan_begins() {
+        let mut sent = Sent::new();
+        sent.send(goal("count the files"));
+        assert_eq!(sent.run().status, RunStatus::Planning);
+        let sent = Sent::running(&["one"]);
+        assert_eq!(sent.run().status, RunStatus::Running);
+        assert_eq!(sent.run().running_attempts().count(), 1);
+    }
+
+    #[test]
+    fn a_plan_to_be_reviewed_waits() {
+        let mut sent = Sent::new();
+        sent.send(StartRun {
+            plan: Some(plan(&["one"])),
+            limits: LimitOverrides {
+                review_plan: true,
+                ..LimitOverrides::default()
+            },
+            ..StartRun::default()
+        });
+        assert!(matches!(sent.run().status, RunStatus::Waiting(_)));
+    }
+
+    #[test]
+    fn there_is_one_run_at_a_time() {
+        let mut sent = Sent::running(&["one"]);
+        assert_eq!(sent.refused(goal("another")), "RUN_ACTIVE");
+        sent.fail();
+        sent.send(goal("another"));
+        assert_eq!(sent.run().number, 2);
+    }
+
+    #[test]
+    fn a_run_needs_a_goal_or_a_plan_that_can_be_carried_out() {
+        let mut sent = Sent::new();
+        for bad in [" ", &"g".repeat(MAX_GOAL + 1)] {
+            assert_eq!(sent.refused(goal(bad)), "BAD_GOAL");
+        }
+        let nothing = StartRun {
+            plan: Some(PlanDraft::default()),
+            ..goal("do nothing")
+        };
+        assert_eq!(sent.refused(nothing), "BAD_PLAN");
+    }
+}

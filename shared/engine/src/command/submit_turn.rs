@@ -3,6 +3,7 @@
 use super::Handle;
 use crate::decide::{Decision, Ended, Rejection};
 use crate::event::{RunCancelled, RunStarted, StartedTurn};
+use crate::failure::{Failure, FailureKind};
 use crate::limits::{MAX_CONTEXT, MAX_QUEUED_TURNS};
 use crate::message::{Message, Role};
 use crate::session::{Apply, Envelope, QueuedTurn, Session};
@@ -159,13 +160,17 @@ impl Handle for SubmitTurn {
                 }
             }
         }
-        decision.start_turn(self, 0)
+        decision.start_turn(self, None)
     }
 }
 
 impl Decision<'_> {
     /// Begins a turn: one of the command that is being handled, or a queued one.
-    pub(crate) fn start_turn(&mut self, turn: SubmitTurn, queued: u64) -> Result<(), Rejection> {
+    pub(crate) fn start_turn(
+        &mut self,
+        turn: SubmitTurn,
+        queued: Option<&QueuedTurn>,
+    ) -> Result<(), Rejection> {
         let run = self.session.runs.len() as u32 + 1;
         self.drop_requests(run - 1, "another run has begun since")?;
         let mut limits = self.facts.limits;
@@ -182,13 +187,13 @@ impl Decision<'_> {
             trace_parent: turn.trace_parent,
             turn: Some(StartedTurn {
                 context: self.session.context_name(&turn.context).to_owned(),
-                queued,
+                queued: queued.map_or(0, |it| it.number),
                 turn_index,
             }),
         };
         match queued {
-            0 => self.answer(started)?,
-            _ => self.emit(started)?,
+            None => self.answer(started)?,
+            Some(queued) => self.emit_with(started.into(), 0, queued.principal.clone())?,
         }
         Ok(self.advance(run)?)
     }
@@ -200,15 +205,15 @@ impl Decision<'_> {
                 return Ok(());
             };
             let started = match next.turn.check(self) {
-                Ok(()) => self.start_turn(next.turn, next.number),
+                Ok(()) => self.start_turn(next.turn.clone(), Some(&next)),
                 Err(refused) => Err(refused),
             };
             match started {
                 Ok(()) => {}
-                Err(Rejection::Refused { message, .. }) => self.emit(super::QueuedTurnDropped {
-                    number: next.number,
-                    reason: message,
-                })?,
+                Err(Rejection::Refused { reason, message }) => {
+                    let failure = Failure::new(FailureKind::of_refusal(reason), reason, message);
+                    self.emit(super::QueuedTurnDropped::because(next.number, failure))?;
+                }
                 Err(Rejection::Illegal(error)) => return Err(error),
             }
         }
@@ -218,10 +223,12 @@ impl Decision<'_> {
 
 impl Apply for TurnQueued {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
-        let received = session.commands.get(&envelope.answers);
-        let Some(super::Command::SubmitTurn(turn)) = received.map(|it| &it.command) else {
-            return Err(IllegalTransition::missing("the command of a queued turn"));
+        let missing = || IllegalTransition::missing("the command of a queued turn");
+        let received = session.commands.get(&envelope.answers).ok_or_else(missing)?;
+        let super::Command::SubmitTurn(turn) = &received.command else {
+            return Err(missing());
         };
+        let principal = received.principal.clone();
         // The context is the one that is active now.
         let context = session.context_name(&turn.context).to_owned();
         let turn = SubmitTurn {
@@ -230,8 +237,107 @@ impl Apply for TurnQueued {
         };
         session.queued_turns.push(QueuedTurn {
             number: self.number,
+            principal,
             turn,
         });
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::ChangeContext;
+    use crate::command::testing::Sent;
+    use crate::conversation::Op;
+    use crate::limits::MAX_EXTENSION;
+    use crate::session::RunStatus;
+
+    fn say(text: &str, when_busy: WhenBusy) -> SubmitTurn {
+        SubmitTurn {
+            message: Some(Message::user(text)),
+            when_busy,
+            ..SubmitTurn::default()
+        }
+    }
+
+    fn change(ops: Vec<Op>) -> ChangeContext {
+        ChangeContext {
+            ops,
+            ..ChangeContext::default()
+        }
+    }
+
+    #[test]
+    fn a_turn_begins_at_once() {
+        let mut sent = Sent::new();
+        sent.send(say("hello", WhenBusy::Refuse));
+        let run = sent.run();
+        assert_eq!(run.status, RunStatus::Running);
+        assert_eq!((run.goal.as_str(), run.limits.max_tool_turns), ("hello", TOOL_TURNS));
+        assert_eq!(run.running_attempts().count(), 1);
+    }
+
+    #[test]
+    fn a_turn_without_a_message_needs_a_context_that_has_one() {
+        let silent = SubmitTurn::default;
+        let mut sent = Sent::new();
+        assert_eq!(sent.refused(silent()), "BAD_MESSAGE");
+        sent.send(change(vec![Op::Append(Message::user("hello"))]));
+        sent.send(silent());
+        assert_eq!(sent.run().status, RunStatus::Running);
+    }
+
+    #[test]
+    fn the_message_is_the_users_and_the_context_is_there() {
+        let mut sent = Sent::new();
+        let message = Some(Message {
+            role: Role::Assistant,
+            ..Message::user("x")
+        });
+        let of_the_model = SubmitTurn {
+            message,
+            ..SubmitTurn::default()
+        };
+        assert_eq!(sent.refused(of_the_model), "BAD_MESSAGE");
+        let elsewhere = SubmitTurn {
+            context: "side".to_owned(),
+            ..say("x", WhenBusy::Refuse)
+        };
+        assert_eq!(sent.refused(elsewhere), "CONTEXT_NOT_FOUND");
+    }
+
+    #[test]
+    fn a_context_that_would_be_too_large_takes_no_turn() {
+        let mut sent = Sent::new();
+        // With what a message and its part count beside their bytes.
+        let most = Message::user("x".repeat(MAX_EXTENSION as usize - 32));
+        for _ in 0..MAX_CONTEXT / MAX_EXTENSION {
+            sent.send(change(vec![Op::Append(most.clone())]));
+        }
+        assert_eq!(sent.refused(say("x", WhenBusy::Refuse)), "LIMIT");
+    }
+
+    #[test]
+    fn a_turn_waits_for_the_active_run_or_is_refused() {
+        let mut sent = Sent::running(&["one"]);
+        for when_busy in [WhenBusy::Refuse, WhenBusy::Interrupt] {
+            assert_eq!(sent.refused(say("x", when_busy)), "RUN_ACTIVE");
+        }
+        for _ in 0..MAX_QUEUED_TURNS {
+            sent.send(say("x", WhenBusy::Queue));
+        }
+        assert_eq!(sent.session.queued_turns.len(), MAX_QUEUED_TURNS);
+        assert_eq!(sent.refused(say("x", WhenBusy::Queue)), "LIMIT");
+    }
+
+    #[test]
+    fn an_interruption_takes_the_place_of_a_turn() {
+        let mut sent = Sent::new();
+        sent.send(say("first", WhenBusy::Refuse));
+        sent.send(say("second", WhenBusy::Interrupt));
+        let states = sent.session.runs.iter().map(|run| run.status);
+        let expected = [RunStatus::Cancelled, RunStatus::Running];
+        assert_eq!(states.collect::<Vec<_>>(), expected);
     }
 }

@@ -1,9 +1,11 @@
 //! A session for the tests of commands.
 
-use super::{Command, RunLimits};
+use super::{Command, RunLimits, StartRun};
 use crate::decide::{Facts, Input, ToolList};
 use crate::event::{CommandReceived, Event, EventKind};
-use crate::session::Session;
+use crate::failure::{Failure, FailureKind};
+use crate::plan::{PlanDraft, StepDraft};
+use crate::session::{Run, Session};
 use std::collections::BTreeMap;
 
 /// A session that commands are sent to.
@@ -24,6 +26,35 @@ impl Sent {
             command: None,
         });
         sent
+    }
+
+    /// A session whose run has these steps, one after the other. The model of the first is at work.
+    pub(crate) fn running(steps: &[&str]) -> Self {
+        let mut sent = Self::new();
+        sent.send(StartRun {
+            plan: Some(plan(steps)),
+            ..StartRun::default()
+        });
+        sent
+    }
+
+    /// The newest run.
+    pub(crate) fn run(&self) -> &Run {
+        self.session.runs.last().expect("a run")
+    }
+
+    /// The step that is at work fails, and its run with it.
+    pub(crate) fn fail(&mut self) {
+        let mut running = self.run().running_attempts();
+        let (attempt, ..) = running.next().expect("a step at work");
+        drop(running);
+        self.decide(Input::Report {
+            unfinished: Default::default(),
+            attempt,
+            results: Vec::new(),
+            reply: None,
+            failure: Some(Failure::new(FailureKind::Other, "Test", "it fails")),
+        });
     }
 
     /// The events that a command brings.
@@ -54,10 +85,11 @@ impl Sent {
         assert_eq!(self.session.contexts, before.contexts);
         assert_eq!(self.session.active_context, before.active_context);
         assert_eq!(self.session.memory, before.memory);
+        assert_eq!(self.session.runs, before.runs);
         refused.reason.clone()
     }
 
-    fn decide(&mut self, input: Input) -> Vec<Event> {
+    pub(crate) fn decide(&mut self, input: Input) -> Vec<Event> {
         let tools = ToolList::new();
         let facts = Facts {
             rules: crate::rules::Rules::none(),
@@ -70,5 +102,18 @@ impl Sent {
             starts: true,
         };
         self.session.decide(input, &facts).expect("it is legal")
+    }
+}
+
+/// A plan of steps for a model.
+pub(crate) fn plan(steps: &[&str]) -> PlanDraft {
+    let step = |title: &&str| StepDraft {
+        title: (*title).to_owned(),
+        description: format!("do {title}"),
+        ..StepDraft::default()
+    };
+    PlanDraft {
+        steps: steps.iter().map(step).collect(),
+        ..PlanDraft::default()
     }
 }

@@ -128,7 +128,7 @@ impl Decision<'_> {
             index: 0,
         };
         self.judge(call)?;
-        self.finish_turn(attempt)?;
+        self.finish_tool_turn(attempt)?;
         self.intend_requested_calls(attempt)
     }
 

@@ -83,7 +83,7 @@ impl Decision<'_> {
         for call in self.last_calls(attempt, is_new) {
             self.judge(call)?;
         }
-        self.finish_turn(attempt)
+        self.finish_tool_turn(attempt)
     }
 
     /// A call that has not ended: it is judged anew, or asks a person. A call that has ended or waits
@@ -274,7 +274,7 @@ impl Decision<'_> {
                 self.fail_step(attempt, failure)
             }
             // The rest are answers to other questions, which the command refuses.
-            _ => self.finish_turn(attempt),
+            _ => self.finish_tool_turn(attempt),
         }
     }
 

@@ -4,6 +4,7 @@ use super::{Decision, Rejection};
 use crate::command::QueuedTurnDropped;
 use crate::event::{AttemptRef, CommandRefused, RunFailed, StepSkipped};
 use crate::failure::Failure;
+use crate::limits::CONTINUE_ELSEWHERE;
 use crate::session::{Run, Step, StepNo};
 use crate::transitions::Applied;
 
@@ -64,17 +65,14 @@ impl Decision<'_> {
             self.emit(RunFailed::because(number, failure.clone()))?;
         }
         for queued in self.session.queued_turns.clone() {
-            self.emit(QueuedTurnDropped {
-                number: queued.number,
-                reason: failure.message.clone(),
-            })?;
+            self.emit(QueuedTurnDropped::because(queued.number, failure.clone()))?;
         }
         // An ended run has them, too, and their answers would open it again.
         self.drop_requests(self.session.runs.len() as u32, &failure.message)?;
         while let Some((&seq, received)) = self.session.commands.first_key_value() {
             if received.command.begins_work() {
                 self.command = Some((seq, received.principal.clone()));
-                self.refuse("LIMIT_EXCEEDED", failure.message.clone())?;
+                self.refuse("LIMIT", format!("{failure}; {CONTINUE_ELSEWHERE}"))?;
                 self.command = None;
             } else {
                 // Without an active run, these are refused.

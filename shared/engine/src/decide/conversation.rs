@@ -42,14 +42,8 @@ impl Decision<'_> {
 
     /// The context of that name; the active one for an empty name.
     pub(crate) fn known_context(&self, name: &str) -> Result<&Context, Rejection> {
-        self.session.context(name).ok_or_else(|| {
-            let known: Vec<_> = self.session.contexts.keys().map(String::as_str).collect();
-            let message = format!(
-                "there is no context '{name}'; there are: {}",
-                known.join(", ")
-            );
-            Rejection::refused("CONTEXT_NOT_FOUND", message)
-        })
+        let unknown = |message| Rejection::refused("CONTEXT_NOT_FOUND", message);
+        self.session.known_context(name).map_err(unknown)
     }
 
     /// The same for a context that is to be changed: no turn of it works.

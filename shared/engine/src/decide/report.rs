@@ -45,7 +45,7 @@ impl Decision<'_> {
         for call in unfinished {
             self.take_unfinished(call)?;
         }
-        self.finish_turn(attempt)?;
+        self.finish_tool_turn(attempt)?;
         if reply.is_some() {
             self.hear(attempt)?;
         }
@@ -148,7 +148,7 @@ impl Decision<'_> {
             }
         }
         self.answer_and_intend(attempt)?;
-        self.finish_turn(attempt)?;
+        self.finish_tool_turn(attempt)?;
         self.answer_reply(attempt, finish)
     }
 
@@ -239,7 +239,7 @@ impl Decision<'_> {
 
     /// Ends a tool step with its call, and a step whose completion waits for the other calls of
     /// its reply.
-    pub(crate) fn finish_turn(&mut self, attempt: AttemptRef) -> Applied {
+    pub(crate) fn finish_tool_turn(&mut self, attempt: AttemptRef) -> Applied {
         if self.is_tool_step(attempt) {
             return self.finish_tool_step(attempt);
         }
@@ -318,7 +318,7 @@ impl Decision<'_> {
 
     /// With the last answer the calls begin that waited with it, and a step ends that did.
     pub(crate) fn continue_attempt(&mut self, attempt: AttemptRef) -> Applied {
-        self.finish_turn(attempt)?;
+        self.finish_tool_turn(attempt)?;
         self.intend_requested_calls(attempt)?;
         self.prepare_request(attempt)?;
         self.advance(attempt.run)

@@ -153,7 +153,7 @@ impl Attempt {
     }
 
     /// The model was sent the results of the last reply's calls, and then the changes up to this one.
-    pub(super) fn end_turn(&mut self, ops_through: u64) -> Applied {
+    pub(super) fn end_tool_turn(&mut self, ops_through: u64) -> Applied {
         for call in std::mem::take(&mut self.calls) {
             let open = || {
                 let what = format_args!("tool turn {}", self.tool_turns);
@@ -177,7 +177,7 @@ impl Attempt {
     /// It can do nothing that matters without asking the model again. Calls that may be made again
     /// at any time wait with it; a call with side effects, and the end of the step when it waits
     /// for other calls, do not.
-    pub fn needs_turn(&self) -> bool {
+    pub fn needs_tool_turn(&self) -> bool {
         let mut calls = self.calls.iter();
         let matters = |call: &Call| matches!(call.effect, Effect::Effectful | Effect::State);
         !calls.any(|call| matters(call) && !call.is_finished())

@@ -247,7 +247,7 @@ impl Apply for ReplyReceived {
                 "next",
             ));
         }
-        attempt.end_turn(self.ops_through)?;
+        attempt.end_tool_turn(self.ops_through)?;
         attempt.conversation.apply(Op::Append(self.message()))?;
         let calls = self.calls.iter();
         let calls = calls.map(|asked| {

@@ -141,6 +141,18 @@ impl Session {
         self.contexts.get(self.context_name(name))
     }
 
+    /// The same. The error names, for people, the contexts that there are.
+    ///
+    /// # Errors
+    /// There is no such context.
+    pub fn known_context(&self, name: &str) -> Result<&Context, String> {
+        self.context(name).ok_or_else(|| {
+            let known: Vec<_> = self.contexts.keys().map(String::as_str).collect();
+            let known = known.join(", ");
+            format!("there is no context '{name}'; there are: {known}")
+        })
+    }
+
     /// An empty name is the active context.
     pub fn context_name<'a>(&'a self, name: &'a str) -> &'a str {
         match name {

@@ -68,7 +68,7 @@ impl Run {
         let budget = self.no_questions()?;
         let is_blocked = |step: &Step, attempt: &Attempt| match budget {
             Budget::Time | Budget::Calls => !attempt.has_intended_call(),
-            _ => step.plan.tool.is_none() && attempt.needs_turn(),
+            _ => step.plan.tool.is_none() && attempt.needs_tool_turn(),
         };
         let mut attempts = self.running_attempts();
         let needs_more = attempts.any(|(_, step, attempt)| is_blocked(step, attempt))

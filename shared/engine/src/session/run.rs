@@ -51,6 +51,8 @@ pub struct Run {
     pub limits: RunLimits,
     /// The command that asked for it.
     pub command_seq: u64,
+    /// The event that began it.
+    pub first_seq: u64,
     /// The trace that it belongs to.
     pub trace_parent: String,
     /// What it is doing.
@@ -79,6 +81,8 @@ pub struct Run {
 pub struct End {
     /// When.
     pub at: Option<u64>,
+    /// The event that ended it; 0 while it has not.
+    pub seq: u64,
     /// Of a completed run: the summary of its last step.
     pub answer: String,
     /// Of a failed run: why.
@@ -103,6 +107,15 @@ impl Run {
             };
             Some((name, step, attempt))
         })
+    }
+
+    /// Events of others came to stand before those after `seq`.
+    pub(super) fn renumber(&mut self, seq: u64, others: u64) {
+        for own in [&mut self.first_seq, &mut self.end.seq] {
+            if *own > seq {
+                *own += others;
+            }
+        }
     }
 
     pub(super) fn plan_mut(&mut self) -> Result<&mut PlanState, IllegalTransition> {
@@ -149,6 +162,11 @@ impl Apply for RunStarted {
                 RunStatus::Planning,
             ));
         }
+        // A queued turn has been answered by another event.
+        let command_seq = match &self.turn {
+            Some(turn) if turn.queued > 0 => turn.queued,
+            _ => envelope.answers,
+        };
         let turn = self.turn.as_ref();
         let turn = turn.map(|turn| Turn::started(turn, envelope.answers, session));
         let turn = turn.transpose()?;
@@ -163,7 +181,8 @@ impl Apply for RunStarted {
             turn,
             model: self.model.clone(),
             limits: self.limits,
-            command_seq: envelope.answers,
+            command_seq,
+            first_seq: envelope.seq,
             trace_parent: self.trace_parent.clone(),
             status,
             plan,
@@ -219,6 +238,7 @@ impl Apply for RunCompleted {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
         let end = End {
             at: Some(envelope.at),
+            seq: envelope.seq,
             answer: self.answer.clone(),
             ..End::default()
         };
@@ -231,6 +251,7 @@ impl Apply for RunFailed {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
         let end = End {
             at: Some(envelope.at),
+            seq: envelope.seq,
             failure: Some(self.failure.clone()),
             ..End::default()
         };
@@ -245,6 +266,7 @@ impl Apply for RunCancelled {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
         let end = End {
             at: Some(envelope.at),
+            seq: envelope.seq,
             cancel_reason: self.reason.clone(),
             ..End::default()
         };

@@ -6,6 +6,7 @@ use crate::conversation::Conversation;
 use crate::event::{AttemptRef, PlanApplied, StartedTurn};
 use crate::message::{Message, Usage};
 use crate::plan::{Order, PlanDraft, StepDraft};
+use crate::principal::Principal;
 use crate::text::headline;
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,8 @@ pub struct Turn {
 pub struct QueuedTurn {
     /// The seq of its command.
     pub number: u64,
+    /// Who submitted it.
+    pub principal: Option<Principal>,
     /// What was asked for.
     pub turn: SubmitTurn,
 }

@@ -264,7 +264,7 @@ fn a_full_journal_takes_no_revision() {
         }));
         let failure = Failure::new(FailureKind::LimitExceeded, "journal", "it is full");
         let events = world.decide(Input::LimitReached { failure });
-        assert_eq!(answer(&events), "LIMIT_EXCEEDED");
+        assert_eq!(answer(&events), "LIMIT");
         assert_eq!((world.outstanding(), world.run().revision()), (vec![], 1));
     }
 }

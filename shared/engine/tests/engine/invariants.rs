@@ -117,10 +117,10 @@ fn check_sleeps(session: &Session) {
 fn check_waiting(run: &Run, work: &[Work]) {
     check_asked(run, work);
     if run.no_questions().is_some() {
-        let needs_turn = run
+        let needs_tool_turn = run
             .running_attempts()
-            .filter(|(_, step, attempt)| step.plan.tool.is_none() && attempt.needs_turn());
-        let mut asked = needs_turn.map(|(name, ..)| Work::RunStep(name));
+            .filter(|(_, step, attempt)| step.plan.tool.is_none() && attempt.needs_tool_turn());
+        let mut asked = needs_tool_turn.map(|(name, ..)| Work::RunStep(name));
         assert!(
             !asked.any(|step| work.contains(&step)),
             "over the budget: {work:?}"

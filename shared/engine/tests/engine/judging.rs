@@ -178,7 +178,6 @@ fn a_fork_inherits_no_approval_of_further_calls() {
     let mut child = world.clone();
     child.decide(Input::Forked(Fork {
         session: "parent".to_owned(),
-        at_seq: child.session.seq,
         request_id: "request".to_owned(),
         title: String::new(),
         principal: None,

@@ -51,4 +51,5 @@ mod tampering;
 mod transitions;
 mod turns;
 mod turns_faults;
+mod turns_queued;
 mod usage;

@@ -2,8 +2,8 @@
 
 use crate::world::{World, chain, kinds, model_step, send, tool_call};
 use cairn_engine::command::{
-    CancelRun, CancelTurn, ChangeContext, Command, DestroyContext, SendMessage, SubmitTurn,
-    TurnOptions, WhenBusy,
+    CancelRun, ChangeContext, Command, DestroyContext, SendMessage, SubmitTurn, TurnOptions,
+    WhenBusy,
 };
 use cairn_engine::conversation::Op;
 use cairn_engine::decide::Input;
@@ -14,7 +14,7 @@ use cairn_engine::outstanding::Work;
 use cairn_engine::session::{MAIN, RunStatus};
 use serde_json::json;
 
-fn turn(text: &str) -> SubmitTurn {
+pub(crate) fn turn(text: &str) -> SubmitTurn {
     SubmitTurn {
         message: Some(Message::user(text)),
         ..SubmitTurn::default()
@@ -23,14 +23,6 @@ fn turn(text: &str) -> SubmitTurn {
 
 pub(crate) fn submit(world: &mut World, text: &str) -> Vec<Event> {
     world.command(turn(text).into())
-}
-
-fn queued(text: &str) -> Command {
-    let when_busy = WhenBusy::Queue;
-    Command::from(SubmitTurn {
-        when_busy,
-        ..turn(text)
-    })
 }
 
 pub(crate) fn say(world: &mut World, text: &str) -> Vec<Event> {
@@ -142,52 +134,6 @@ fn a_failed_turn_leaves_nothing_but_its_effects() {
     world.reply(1, "yes", &[]);
     submit(&mut world, "good");
     assert_eq!(sent(&world).pop().unwrap(), "good", "it is told once");
-}
-
-#[test]
-fn a_queued_turn_begins_in_the_transition_that_ends_the_run() {
-    let mut world = World::new();
-    submit(&mut world, "first");
-    assert_eq!(refusal(&submit(&mut world, "refused")), "RUN_ACTIVE");
-    assert_eq!(kinds(&world.command(queued("second"))), ["TurnQueued"]);
-    assert_eq!(kinds(&world.command(queued("third"))), ["TurnQueued"]);
-    let number = world.session.queued_turns[0].number;
-    let reason = "not needed".to_owned();
-    let dropped = world.command(CancelTurn { number, reason }.into());
-    assert_eq!(kinds(&dropped), ["QueuedTurnDropped"]);
-    let reason = String::new();
-    assert_eq!(
-        refusal(&world.command(CancelTurn { number, reason }.into())),
-        "NO_SUCH_TURN"
-    );
-    let ended = world.reply(1, "done", &[]);
-    assert_eq!(
-        kinds(&ended),
-        [
-            "ReplyReceived",
-            "StepCompleted",
-            "RunCompleted",
-            "RunStarted",
-            "StepStarted"
-        ]
-    );
-    assert_eq!(sent(&world), ["first", "done", "third"]);
-    assert_eq!(world.session, world.folded());
-    assert!(
-        world
-            .outstanding()
-            .contains(&Work::RunStep(world.attempt(1)))
-    );
-}
-
-#[test]
-fn at_most_sixteen_turns_wait() {
-    let mut world = World::new();
-    submit(&mut world, "first");
-    for _ in 0..16 {
-        world.command(queued("next"));
-    }
-    assert_eq!(refusal(&world.command(queued("one too many"))), "LIMIT");
 }
 
 #[test]

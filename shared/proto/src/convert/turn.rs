@@ -17,7 +17,7 @@ record! { ContextCreated => proto::ContextCreated { context } }
 record! { ContextSwitched => proto::ContextSwitched { context } }
 record! { ContextDestroyed => proto::ContextDestroyed { context } }
 record! { TurnQueued => proto::TurnQueued { number } }
-record! { QueuedTurnDropped => proto::QueuedTurnDropped { number, reason } }
+record! { QueuedTurnDropped => proto::QueuedTurnDropped { number, reason, failure } }
 
 impl From<ChangeContext> for proto::ChangeContext {
     fn from(change: ChangeContext) -> Self {

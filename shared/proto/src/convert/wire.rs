@@ -67,6 +67,16 @@ where
 }
 
 /// What only some have.
+impl OnWire<Option<crate::event::Failure>> for Option<cairn_engine::failure::Failure> {
+    fn to_wire(self) -> Option<crate::event::Failure> {
+        self.map(Into::into)
+    }
+
+    fn from_wire(wire: Option<crate::event::Failure>, field: &str) -> Result<Self, ConvertError> {
+        wire.map(|wire| required(field, Some(wire))).transpose()
+    }
+}
+
 impl OnWire<Option<crate::event::Usage>> for Option<cairn_engine::message::Usage> {
     fn to_wire(self) -> Option<crate::event::Usage> {
         self.map(Into::into)

@@ -125,7 +125,7 @@ fn call() -> impl Strategy<Value = CallRef> {
     })
 }
 
-fn failure() -> impl Strategy<Value = Failure> {
+pub(crate) fn failure() -> impl Strategy<Value = Failure> {
     let kind = prop_oneof![
         Just(FailureKind::Llm),
         Just(FailureKind::Tool),

@@ -3,7 +3,7 @@
 
 use crate::error::{ErrorKind, RpcError};
 use crate::server::MAX_MESSAGE_BYTES;
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Request, Version};
 use tonic::{Code, Status};
 
 /// The largest header list of a request, as HTTP/2 counts it: path, names and values, and 32 bytes
@@ -12,11 +12,21 @@ pub(crate) const MAX_HEADER_LIST_BYTES: usize = 16 * 1024;
 /// What HTTP/2 adds for each entry.
 const ENTRY_BYTES: usize = 32;
 
-/// Refuses a request whose headers are too large.
+/// Refuses a request over HTTP/1, or with headers that are too large.
 ///
+/// Pages are served over HTTP/1, too. A call over HTTP/1 could come from a browser: a page of any site
+/// may send simple requests to this machine, and a listener may admit callers without a token.
+pub(super) fn check_request<B>(request: &Request<B>, over_socket: bool) -> Result<(), RpcError> {
+    if over_socket && request.version() < Version::HTTP_2 {
+        let error = RpcError::precondition("a call needs HTTP/2");
+        return Err(error.reason("HTTP_VERSION"));
+    }
+    check_headers(request)
+}
+
 /// The HTTP/2 library has a limit of its own, which has to be larger: it answers with the bare status
 /// 431, which gRPC clients show as an unknown error.
-pub(super) fn check_headers<B>(request: &Request<B>) -> Result<(), RpcError> {
+fn check_headers<B>(request: &Request<B>) -> Result<(), RpcError> {
     let entries = request.headers().iter();
     let entries = entries.map(|(name, value)| name.as_str().len() + value.len() + ENTRY_BYTES);
     let path = request.uri().path().len() + ENTRY_BYTES;

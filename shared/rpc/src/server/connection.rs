@@ -2,11 +2,12 @@
 //! begin or have no call for long; and cut when the server stops.
 
 use super::addresses::{Addresses, Place, Repeated};
-use super::calls::OpenCalls;
+use super::calls::{OpenCall, OpenCalls};
 use super::listener::Listener;
 use crate::metrics::{self, counter};
 use crate::principal::Principal;
 use futures::Stream;
+use http::Extensions;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -82,6 +83,16 @@ impl Peer {
 pub(crate) struct ConnectionInfo {
     pub(crate) peer: Peer,
     pub(crate) calls: OpenCalls,
+}
+
+impl ConnectionInfo {
+    /// Leaves of it only the peer in a request. The result counts as an open call of the connection;
+    /// None if the request came over no socket.
+    pub(crate) fn enter(request: &mut Extensions) -> Option<OpenCall> {
+        let connection = request.remove::<Self>()?;
+        request.insert(connection.peer);
+        Some(connection.calls.open())
+    }
 }
 
 /// The connections of a listener, each of which ends when `cut` is cancelled.

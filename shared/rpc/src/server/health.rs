@@ -43,6 +43,11 @@ impl Health {
             .await;
     }
 
+    /// Whether all parts serve.
+    pub async fn is_serving(&self) -> bool {
+        self.serving.lock().await.values().all(|&serving| serving)
+    }
+
     /// Tells something of which the whole does not depend, under a name of its own. Watchers of
     /// that name are told.
     pub async fn note(&self, name: &str, holds: bool) {

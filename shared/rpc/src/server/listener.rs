@@ -128,6 +128,7 @@ pub(super) async fn serve_with(
 
 fn transport(max_streams: u32) -> Transport {
     Transport::builder()
+        .accept_http1(true)
         .max_concurrent_streams(max_streams)
         .http2_max_header_list_size(MAX_HEADER_LIST_BYTES)
         .http2_max_pending_accept_reset_streams(Some(MAX_PENDING_ACCEPT_RESETS))

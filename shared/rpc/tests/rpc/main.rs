@@ -13,5 +13,6 @@ mod calls;
 mod connections;
 mod ends;
 mod identities;
+mod pages;
 mod pool;
 mod standard_services;

@@ -5,6 +5,7 @@ use super::listeners::check;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::node::Service;
+use axum::Router;
 use cairn_boot::MetricsAddress;
 use cairn_boot::telemetry::MetricsServer;
 use std::net::SocketAddr;
@@ -13,6 +14,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 /// What is shown until this is dropped.
 pub(super) struct Metrics {
     address: SocketAddr,
+    /// For the listeners of the services, whose callers need a token.
+    pub(super) pages: Router,
     _stop: DropGuard,
 }
 
@@ -53,11 +56,17 @@ pub(super) async fn serve(args: &Args, context: &Context) -> Result<Option<Metri
             }
         }
     };
-    let address = server.local_addr()?;
+    let (address, pages) = (server.local_addr()?, server.pages());
     let stop = CancellationToken::new();
-    tokio::spawn(server.serve(stop.clone()));
+    let served = server.serve(stop.clone());
+    tokio::spawn(async move {
+        if let Err(error) = served.await {
+            tracing::error!(%error, %address, "metrics are no longer shown");
+        }
+    });
     Ok(Some(Metrics {
         address,
+        pages,
         _stop: stop.drop_guard(),
     }))
 }

@@ -49,6 +49,7 @@ pub(super) fn run_line(kind: &Kind) -> EventLine {
             let text = format!("run {} paused{}", e.run, after_colon(&e.reason));
             line(Mark::Asks, text)
         }
+        Kind::QueuedTurnDropped(e) => dropped_line(e),
         Kind::RevisionRequested(e) => requested_line(e),
         Kind::PlanProposed(e) => {
             let steps = e.plan.iter().flat_map(|plan| &plan.steps);
@@ -66,6 +67,14 @@ pub(super) fn run_line(kind: &Kind) -> EventLine {
         }
         _ => line(Mark::Plain, ""),
     }
+}
+
+fn dropped_line(event: &wire::QueuedTurnDropped) -> EventLine {
+    let why = match &event.failure {
+        Some(failure) => format!("failed: {}", failure_text(Some(failure))),
+        None => format!("cancelled{}", after_colon(&event.reason)),
+    };
+    line(Mark::Bad, format!("queued turn {} {why}", event.number))
 }
 
 /// What a run was allowed on top.

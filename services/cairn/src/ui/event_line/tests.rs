@@ -283,3 +283,28 @@ fn the_reason_of_a_failure_is_said_once() {
         assert_eq!(failure_text(Some(&failure)), want);
     }
 }
+
+#[test]
+fn a_dropped_turn_failed_or_was_cancelled() {
+    let failure = wire::Failure {
+        reason: "CONTEXT_NOT_FOUND".to_owned(),
+        message: "there is no context 'side'".to_owned(),
+        ..wire::Failure::default()
+    };
+    for (reason, failure, expected) in [
+        ("not needed", None, "✗ queued turn 4 cancelled: not needed"),
+        (
+            "",
+            Some(failure),
+            "✗ queued turn 4 failed: there is no context 'side' (CONTEXT_NOT_FOUND)",
+        ),
+    ] {
+        let dropped = wire::QueuedTurnDropped {
+            number: 4,
+            reason: reason.to_owned(),
+            failure,
+        };
+        let line = Narrator::default().line(&event(Kind::QueuedTurnDropped(dropped)));
+        assert_eq!(line.to_string(), expected);
+    }
+}

@@ -263,7 +263,11 @@ pub(crate) fn get(url: &str) -> String {
     let rest = url.strip_prefix("http://").expect("a URL");
     let (address, path) = rest.split_once('/').expect("a path");
     let mut stream = TcpStream::connect(address).expect("a connection");
-    write!(stream, "GET /{path} HTTP/1.1\r\nhost: {address}\r\n\r\n").expect("a request");
+    write!(
+        stream,
+        "GET /{path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"
+    )
+    .expect("a request");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     answer

@@ -58,11 +58,21 @@ pub(crate) async fn check_keys(scene: &mut Scene) {
     assert_eq!(uses, [(hex(&digest(&call)), 1)]);
 }
 
-/// When a run began and ended.
-fn times(scene: &Scene, run: u32) -> (i64, i64) {
+/// A run that has ended, with when and by which events it began and ended.
+fn ended(scene: &Scene, run: u32) -> pb::Run {
     let events = scene.events_of(run);
-    let at = |event: Option<&(u64, wire::Event)>| event.map_or(0, |(_, event)| event.at_unix_ms);
-    (at(events.first()), at(events.last()))
+    let (first, last) = (
+        events.first().expect("a start"),
+        events.last().expect("an end"),
+    );
+    pb::Run {
+        number: run,
+        started_unix_ms: first.1.at_unix_ms,
+        ended_unix_ms: last.1.at_unix_ms,
+        first_seq: first.0,
+        last_seq: last.0,
+        ..pb::Run::default()
+    }
 }
 
 fn first_run(scene: &Scene) -> pb::Run {
@@ -74,19 +84,15 @@ fn first_run(scene: &Scene) -> pb::Run {
         ..wire::Usage::default()
     };
     assert_eq!(refold::usage(&scene.events_of(1), None), usage);
-    let (started_unix_ms, ended_unix_ms) = times(scene, 1);
     pb::Run {
-        number: 1,
         goal: GOAL.to_owned(),
         status: pb::RunStatus::Completed.into(),
-        started_unix_ms,
-        ended_unix_ms,
         answer: "Two lines name Redis: docs/one.md:2 and docs/two.md:3.".to_owned(),
         usage: Some(usage),
         tool_turns: 9,
         steps: 3,
         steps_done: 3,
-        ..pb::Run::default()
+        ..ended(scene, 1)
     }
 }
 
@@ -98,17 +104,13 @@ fn second_run(scene: &Scene) -> pb::Run {
             Some(Kind::StepFailed(failed)) => failed.failure.clone(),
             _ => None,
         });
-    let (started_unix_ms, ended_unix_ms) = times(scene, 2);
     pb::Run {
-        number: 2,
         status: pb::RunStatus::Failed.into(),
-        started_unix_ms,
-        ended_unix_ms,
         failure,
         usage: Some(wire::Usage::default()),
         steps: 3,
         steps_done: 1,
-        ..pb::Run::default()
+        ..ended(scene, 2)
     }
 }
 

@@ -11,7 +11,10 @@ use cairn_engine::command::{
 };
 use cairn_engine::conversation::Op;
 use cairn_engine::event::EventKind;
-use cairn_engine::limits::{MAX_CONTEXT_NAME, MAX_EXTENSION, MAX_MEMORY_KEY, MAX_MEMORY_VALUE};
+use cairn_engine::limits::{
+    MAX_CONTEXT_NAME, MAX_EXTENSION, MAX_MEMORY_KEY, MAX_MEMORY_VALUE, check_extension,
+    is_context_name_char, is_memory_key,
+};
 use cairn_engine::message::{Message, Role};
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
@@ -195,12 +198,7 @@ fn version_of(answer: &Answered) -> Option<u64> {
 
 /// Refused here, so that no command that is too large is stored.
 fn check_size(bytes: u64) -> Result<(), RpcError> {
-    if bytes <= MAX_EXTENSION {
-        return Ok(());
-    }
-    let message =
-        format!("{bytes} bytes of messages are added; at most {MAX_EXTENSION} are allowed at once");
-    Err(RpcError::precondition(message).reason("LIMIT"))
+    check_extension(bytes).map_err(|message| RpcError::precondition(message).reason("LIMIT"))
 }
 
 fn message(field: &str, message: Option<wire::Message>) -> Result<Message, RpcError> {
@@ -235,8 +233,7 @@ pub(super) fn role(field: &str, role: i32) -> Result<Role, RpcError> {
 fn check_creation(create: &CreateContext) -> Result<(), RpcError> {
     let field = "context.name";
     check_required_text(field, &create.name, MAX_CONTEXT_NAME)?;
-    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    if !create.name.chars().all(is_allowed) {
+    if !create.name.chars().all(is_context_name_char) {
         let error = RpcError::invalid(field, "has other characters than a name");
         return Err(error.allowed("a-z, A-Z, 0-9, '.', '_' and '-'"));
     }
@@ -255,7 +252,7 @@ fn check_creation(create: &CreateContext) -> Result<(), RpcError> {
 
 fn check_pairs(field: &str, pairs: &BTreeMap<String, String>) -> Result<(), RpcError> {
     for (key, value) in pairs {
-        if key.is_empty() || key.len() > MAX_MEMORY_KEY || key.chars().any(char::is_control) {
+        if !is_memory_key(key) {
             let error = RpcError::invalid(field, format!("has a key of {} bytes", key.len()));
             return Err(error.allowed(format!(
                 "keys of 1 to {MAX_MEMORY_KEY} bytes without control characters"

@@ -38,25 +38,17 @@ impl Viewed {
         check_name("context", context)?;
         let session = requests.store().view(&key).await?.session;
         let name = session.context_name(context).to_owned();
-        match session.context(&name) {
-            Some(_) => Ok(Self { session, name }),
-            None => Err(unknown(&session, &name)),
-        }
+        session.known_context(&name).map_err(unknown)?;
+        Ok(Self { session, name })
     }
 
     pub(super) fn context(&self) -> Result<&Context, RpcError> {
-        let context = self.session.context(&self.name);
-        context.ok_or_else(|| unknown(&self.session, &self.name))
+        self.session.known_context(&self.name).map_err(unknown)
     }
 }
 
 /// The error for a context that is not there.
-pub(super) fn unknown(session: &Session, name: &str) -> RpcError {
-    let known: Vec<_> = session.contexts.keys().map(String::as_str).collect();
-    let message = format!(
-        "there is no context '{name}'; there are: {}",
-        known.join(", ")
-    );
+pub(super) fn unknown(message: String) -> RpcError {
     RpcError::new(ErrorKind::NotFound, message).reason("CONTEXT_NOT_FOUND")
 }
 

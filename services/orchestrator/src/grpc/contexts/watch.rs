@@ -34,8 +34,8 @@ pub(super) async fn watch(
         after if after >= newest.seq => Session::clone(&newest),
         after => requests.store().view_at(&key, after).await?,
     };
-    if newest.context(&context).is_none() && session.context(&context).is_none() {
-        return Err(unknown(&newest, &context));
+    if session.context(&context).is_none() {
+        newest.known_context(&context).map_err(unknown)?;
     }
     let events = streams::watch(requests, key.clone(), session.seq, false).await?;
     let follower = Follower {

@@ -177,23 +177,34 @@ fn a_stream_that_is_continued_has_no_event_twice_and_text_after_a_reset() {
 #[test]
 fn a_queued_turn_begins_under_its_number_or_is_dropped() {
     let queued = |seq| event(seq, Kind::TurnQueued(wire::TurnQueued { number: 4 }));
-    let dropped = event(
-        9,
-        Kind::QueuedTurnDropped(wire::QueuedTurnDropped {
+    let dropped = |reason: &str, failure| {
+        let dropped = wire::QueuedTurnDropped {
             number: 4,
-            reason: "not needed".to_owned(),
-        }),
-    );
+            reason: reason.to_owned(),
+            failure,
+        };
+        event(9, Kind::QueuedTurnDropped(dropped))
+    };
     // Another turn begins first.
     let messages = vec![queued(5), started(6, 2), started(7, 4)];
     assert_eq!(
         seen(TurnEvents::new(5, 0), messages),
         ["queued 4", "started 3"]
     );
-    let messages = vec![queued(5), dropped];
+    let messages = vec![queued(5), dropped("not needed", None)];
     assert_eq!(
         seen(TurnEvents::new(5, 0), messages),
         ["queued 4", "error: the turn was cancelled: not needed"]
+    );
+    let failure = Failure {
+        reason: "CONTEXT_NOT_FOUND".to_owned(),
+        message: "there is no context 'side'".to_owned(),
+        ..Failure::default()
+    };
+    let messages = vec![queued(5), dropped("", Some(failure))];
+    assert_eq!(
+        seen(TurnEvents::new(5, 0), messages),
+        ["queued 4", "error: there is no context 'side'"]
     );
 }
 

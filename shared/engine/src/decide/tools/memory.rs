@@ -3,7 +3,9 @@
 use super::{StateTool, arguments, invalid};
 use crate::decide::{Decision, Rejection};
 use crate::event::{MemoryRemoved, MemorySet};
-use crate::limits::{MAX_MEMORY_BYTES, MAX_MEMORY_KEY, MAX_MEMORY_KEYS, MAX_MEMORY_VALUE};
+use crate::limits::{
+    MAX_MEMORY_BYTES, MAX_MEMORY_KEY, MAX_MEMORY_KEYS, MAX_MEMORY_VALUE, is_memory_key,
+};
 use crate::prompt::memory;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -83,7 +85,7 @@ impl Decision<'_> {
 }
 
 fn check(memory: &BTreeMap<String, String>, key: &str, value: &str) -> Result<(), Rejection> {
-    if key.is_empty() || key.len() > MAX_MEMORY_KEY || key.chars().any(char::is_control) {
+    if !is_memory_key(key) {
         let message = format!("a key has 1 to {MAX_MEMORY_KEY} bytes and no control characters");
         return Err(invalid(message));
     }

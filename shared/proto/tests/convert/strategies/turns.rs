@@ -1,7 +1,7 @@
 //! Turns, contexts, and the commands about them.
 
 use super::messages::{message, op};
-use super::{number, seq, step_no, text};
+use super::{failure, number, seq, step_no, text};
 use cairn_engine::command::{
     BridgeContext, CancelTurn, ChangeContext, Command, ContextCreated, ContextDestroyed,
     ContextSwitched, CreateContext, DestroyContext, QueuedTurnDropped, ResponseFormat, SendMessage,
@@ -109,7 +109,13 @@ pub(super) fn command() -> impl Strategy<Value = Command> {
 
 /// The events that stand beside their commands.
 pub(super) fn kinds() -> Vec<(&'static str, BoxedStrategy<EventKind>)> {
-    let dropped = (seq(), text()).prop_map(|(number, reason)| QueuedTurnDropped { number, reason });
+    let dropped = (seq(), text(), option::of(failure())).prop_map(|(number, reason, failure)| {
+        QueuedTurnDropped {
+            number,
+            reason,
+            failure,
+        }
+    });
     vec![
         (
             "context_created",
