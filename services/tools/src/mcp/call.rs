@@ -75,6 +75,15 @@ pub(crate) async fn call(
     sent.is_answered().await;
     match answer {
         Ok(result) => result::read(&spec.name, result),
+        // It may have been the work of a process that is gone, and nothing is known of its first part.
+        Err(ServiceError::McpError(error)) if call.input.is_some() => {
+            let message = format!(
+                "tool '{}' did not take the answer: {}",
+                spec.name,
+                words(&error)
+            );
+            Err(ToolError::ExecutionFailed(message))
+        }
         Err(error) => Err(failed(live, spec, &error)),
     }
 }
@@ -96,7 +105,7 @@ fn params(remote: &str, call: &Call) -> Result<CallToolRequestParams, ToolError>
     let mut meta = RequestMetaObject::new();
     meta.0.0.insert(KEY.to_owned(), call.key.clone().into());
     if let Some(trace) = TraceParent::of_span(&tracing::Span::current()) {
-        meta.0.set_traceparent(&trace.to_string());
+        meta.0.set_traceparent(trace.to_string());
     }
     params.meta = Some(meta);
     Ok(params)

@@ -179,15 +179,21 @@ impl<R: AsyncRead + Unpin> AsyncRead for LineLimit<R> {
             Poll::Ready(Ok(())) => {}
             other => return other,
         }
-        for part in buffer.filled()[before..].split_inclusive(|byte| *byte == b'\n') {
-            self.line += part.len();
-            if self.line > self.most {
-                self.refused.set("sent a message of more than 4 MiB");
-                return Poll::Ready(Err(io::Error::other("a line is too long")));
-            }
+        let this = &mut *self;
+        let mut parts = buffer.filled()[before..].split_inclusive(|byte| *byte == b'\n');
+        let is_too_long = parts.any(|part| {
+            this.line += part.len();
+            let is_too_long = this.line > this.most;
             if part.ends_with(b"\n") {
-                self.line = 0;
+                this.line = 0;
             }
+            is_too_long
+        });
+        if is_too_long {
+            // A reader that fails has read nothing.
+            buffer.set_filled(before);
+            this.refused.set("sent a message of more than 4 MiB");
+            return Poll::Ready(Err(io::Error::other("a line is too long")));
         }
         Poll::Ready(Ok(()))
     }

@@ -163,3 +163,30 @@ async fn calls_run_beside_each_other() {
     assert_eq!(slow.result.unwrap().text, "slow");
     assert!(quick < Duration::from_millis(500), "{quick:?}");
 }
+
+#[tokio::test]
+async fn a_path_that_leads_elsewhere_by_a_link_is_judged_again() {
+    let mcp = Mcp::new("legacy").await;
+    let folder = mcp.folder.path().canonicalize().unwrap();
+    std::fs::create_dir(folder.join("secret")).unwrap();
+    std::os::unix::fs::symlink(folder.join("secret"), folder.join("docs")).unwrap();
+    let plain = mcp.call("put", json!({"path": "secret/a.txt"})).await;
+    assert!(plain.result.is_ok(), "{plain:?}");
+    let arguments = json!({"path": "docs/a.txt", "url": "https://Example.com:1/a"});
+    let outcome = mcp.call("put", arguments.clone()).await;
+    let Err(ToolError::Rejudge(rejudge)) = outcome.result else {
+        panic!("{outcome:?}");
+    };
+    let resolved: Vec<_> = rejudge
+        .resolved
+        .iter()
+        .map(|it| (it.name.as_str(), it.pattern.as_str()))
+        .collect();
+    assert_eq!(resolved, [("path", "secret/a.txt")]);
+    assert_eq!(mcp.count("call put"), 1);
+    // Judged with that value, it is made.
+    let mut judged = asked("put", &arguments);
+    judged.resolved = rejudge.resolved;
+    mcp.tools.invoker().invoke(judged).await.result.unwrap();
+    assert_eq!(mcp.count("call put"), 2);
+}

@@ -118,3 +118,22 @@ async fn errors_of_addresses_show_neither_query_nor_header() {
         assert!(!shown.contains("sesame"), "{shown}");
     }
 }
+
+#[tokio::test]
+async fn a_server_that_lost_its_sessions_gets_a_call_once() {
+    let folder = folder();
+    let mut process = Process::start(&folder, "legacy,session", None);
+    let mcp = Mcp::with(&folder, Server::of_operator(of(&process.1)), None);
+    mcp.until(|it| it.state == SourceState::Ready).await;
+    assert_eq!(mcp.text("echo", "one").await, "one");
+    process.kill();
+    let address = process
+        .1
+        .trim_start_matches("http://")
+        .trim_end_matches("/mcp");
+    let _again = Process::start(&folder, "legacy,session", Some(address));
+    // The new process knows no session, and refuses the call: it is made in a new session.
+    assert_eq!(mcp.text("echo", "two").await, "two");
+    assert!(mcp.count("unknown session") > 0, "{}", mcp.log());
+    assert_eq!(mcp.count("call echo"), 2, "{}", mcp.log());
+}

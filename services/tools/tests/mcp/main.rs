@@ -3,7 +3,8 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "clippy knows tests by their attribute, and not the helpers around them"
+    clippy::print_stdout,
+    reason = "clippy knows tests by their attribute, and not the helpers around them; figures are printed"
 )]
 
 mod allowance;

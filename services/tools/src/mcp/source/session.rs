@@ -47,7 +47,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
     let mut pause = FIRST_PAUSE;
     loop {
         let began = Instant::now();
-        // Some only if the source goes on.
+        // None once the source is closed.
         let Some(why) = session(&shared).await else {
             return;
         };

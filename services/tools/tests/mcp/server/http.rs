@@ -27,6 +27,7 @@ fn answer(server: &Server, mut stream: TcpStream) -> std::io::Result<()> {
     let mut first = String::new();
     reader.read_line(&mut first)?;
     let mut length = 0;
+    let mut session = String::new();
     loop {
         let mut line = String::new();
         reader.read_line(&mut line)?;
@@ -35,12 +36,14 @@ fn answer(server: &Server, mut stream: TcpStream) -> std::io::Result<()> {
         };
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.trim().parse().unwrap(),
+            "mcp-session-id" => session = value.trim().to_owned(),
             "authorization" => server.note(&format!("authorization {}", value.trim())),
             _ => {}
         }
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
+    let own = std::process::id().to_string();
     let (status, content) = match serde_json::from_slice::<Value>(&body) {
         _ if !first.starts_with("POST") => ("405 Method Not Allowed", String::new()),
         _ if server.is("unauthorized") => (
@@ -48,6 +51,13 @@ fn answer(server: &Server, mut stream: TcpStream) -> std::io::Result<()> {
             String::new(),
         ),
         Err(_) => ("400 Bad Request", String::new()),
+        // A session of a process that is gone.
+        Ok(message)
+            if server.is("session") && message["method"] != "initialize" && session != own =>
+        {
+            server.note(&format!("unknown session {}", message["method"]));
+            ("404 Not Found", String::new())
+        }
         Ok(message) => match server.handle(&message) {
             Some(answer) => ("200 OK", answer.to_string()),
             // A call without an answer is one that the connection breaks in.
@@ -55,8 +65,12 @@ fn answer(server: &Server, mut stream: TcpStream) -> std::io::Result<()> {
             None => ("202 Accepted", String::new()),
         },
     };
+    let header = match server.is("session") {
+        true => format!("Mcp-Session-Id: {own}\r\n"),
+        false => String::new(),
+    };
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\n{header}Content-Length: {}\r\nConnection: close\r\n\r\n",
         content.len()
     );
     stream.write_all(head.as_bytes())?;
