@@ -8,7 +8,7 @@
 mod common;
 
 use anyhow::Result;
-use cairn_tools::{Call, Effect, Output, Tool, ToolError, ToolSpec};
+use cairn_tools::{Call, Effect, Output, Progress, Tool, ToolError, ToolSpec};
 use common::{answer, chain, client, model_step, node, recorded, short, start, tool_step};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -139,6 +139,8 @@ async fn keys(office: &BoxOffice, session: &str) -> Result<()> {
     // After a crash the same call comes once more, with the same key.
     for (key, (name, seats, ticket)) in &sold {
         let again = Call {
+            input: None,
+            progress: Progress::default(),
             key: key.clone(),
             session: session.to_owned(),
             arguments: json!({"name": name, "seats": seats}),

@@ -6,9 +6,9 @@ use cairn_engine::key::call_key;
 use cairn_engine::message::ToolCall;
 use cairn_proto::event::{CallProgress, Condition, ToolInput};
 use cairn_proto::executor::{CallResult, PermittedCall};
-use cairn_proto::tools::invoke_tool_response::Message;
+use cairn_proto::tool_result;
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
-use cairn_proto::tools::{InvokeToolRequest, ToolResult};
+use cairn_proto::tools::{InvokeToolRequest, ToolProgress, ToolResult};
 use cairn_rpc::trace::is_recording;
 use cairn_rpc::{Link, Namespace, Principal, RpcError, TraceParent, with_principal};
 use std::time::Duration;
@@ -201,23 +201,17 @@ impl Tools {
             trace.set_on(&mut request);
         }
         let answered = async {
-            let mut messages = self.client.clone().invoke_tool(request).await?.into_inner();
-            while let Some(response) = messages.message().await? {
-                match response.message {
-                    Some(Message::Result(result)) => return Ok(result),
-                    // Lost if it comes faster than it is passed on.
-                    Some(Message::Progress(step)) => drop(progress.try_send(CallProgress {
-                        call: Some(at.into()),
-                        progress: step.progress,
-                        total: step.total,
-                        message: step.message,
-                    })),
-                    None => {}
-                }
-            }
-            Err(Status::unavailable(
-                "the tools service ended a call without a result",
-            ))
+            let messages = self.client.clone().invoke_tool(request).await?;
+            // Lost if it comes faster than it is passed on.
+            let pass_on = |step: ToolProgress| {
+                drop(progress.try_send(CallProgress {
+                    call: Some(at.into()),
+                    progress: step.progress,
+                    total: step.total,
+                    message: step.message,
+                }));
+            };
+            tool_result(messages.into_inner(), pass_on).await
         };
         match tokio::time::timeout(self.call_limit, answered).await {
             Ok(answer) => answer,

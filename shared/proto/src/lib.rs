@@ -5,6 +5,9 @@
 pub mod codec;
 pub mod convert;
 pub mod json;
+mod tool_result;
+
+pub use tool_result::tool_result;
 
 /// Generated code, one module a package.
 #[allow(

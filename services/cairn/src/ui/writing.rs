@@ -94,6 +94,7 @@ mod tests {
             attempt: 1,
         };
         TextDelta {
+            progress: None,
             attempt: Some(attempt),
             tool_turn,
             offset,

@@ -3,6 +3,7 @@
 //! `deploy/prove handover` makes 1,000 calls; the suite runs a short form.
 
 use crate::support::{CAIRN, link};
+use cairn_proto::tool_result;
 use cairn_proto::tools::InvokeToolRequest;
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
 use cairn_testkit::site::Starting;
@@ -204,7 +205,9 @@ async fn call(address: String, round: usize, number: usize) -> Result<String, St
     };
     let mut client = ToolsServiceClient::new(link(&address));
     let answer = client.invoke_tool(request).await;
-    let answer = answer.map_err(|status| status.to_string())?.into_inner();
+    let messages = answer.map_err(|status| status.to_string())?.into_inner();
+    let answer = tool_result(messages, drop).await;
+    let answer = answer.map_err(|status| status.to_string())?;
     match answer.is_error {
         true => Err(answer.output),
         false => Ok(answer.output),

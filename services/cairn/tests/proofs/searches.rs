@@ -9,6 +9,7 @@
 //! cancelled.
 
 use crate::support::{CAIRN, link};
+use cairn_proto::tool_result;
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
 use cairn_proto::tools::{InvokeToolRequest, ListToolsRequest};
 use cairn_rpc::Link;
@@ -126,7 +127,10 @@ fn begin(address: &str, searches: usize) -> JoinSet<String> {
                 ..InvokeToolRequest::default()
             };
             match client.invoke_tool(request).await {
-                Ok(answer) => answer.into_inner().output,
+                Ok(answer) => match tool_result(answer.into_inner(), drop).await {
+                    Ok(result) => result.output,
+                    Err(status) => status.to_string(),
+                },
                 Err(status) => status.to_string(),
             }
         });

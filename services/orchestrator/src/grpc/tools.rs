@@ -8,7 +8,7 @@ use cairn_engine::key::{digest, hex};
 use cairn_engine::rules::{Answer as Judged, DEFAULT_AGENT, Rule, Verdict, values};
 use cairn_engine::session::{Grant, Session};
 use cairn_proto::orchestrator as pb;
-use cairn_proto::tools::invoke_tool_response::Message;
+use cairn_proto::tool_result;
 use cairn_proto::tools::{
     AllowToolRequest, InvokeToolRequest, ListToolsRequest, ListToolsResponse, RuleAnswer,
     ToolResult, ToolSpec,
@@ -104,7 +104,7 @@ pub(super) async fn call(
     };
     let mut tools = requests.deps().dispatch.tools();
     let messages = tools.invoke_tool(for_namespace(&namespace, call)).await?;
-    let result = last(messages.into_inner()).await?;
+    let result = tool_result(messages.into_inner(), drop).await?;
     if result.question.is_some() {
         let message = "the tool asks a person, which it can do within a session only";
         return Err(RpcError::precondition(message).reason("QUESTION").into());
@@ -137,18 +137,6 @@ fn check(
         }
         Judged::Ask | Judged::Allow => Ok(()),
     }
-}
-
-async fn last(
-    mut messages: tonic::Streaming<cairn_proto::tools::InvokeToolResponse>,
-) -> Result<ToolResult, Status> {
-    while let Some(response) = messages.message().await? {
-        if let Some(Message::Result(result)) = response.message {
-            return Ok(result);
-        }
-    }
-    let message = "the tools service ended the call without a result";
-    Err(RpcError::unavailable(message).reason("CALL_LOST").into())
 }
 
 pub(super) fn approvals(session: &Session) -> pb::ListApprovalsResponse {

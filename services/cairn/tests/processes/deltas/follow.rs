@@ -51,6 +51,7 @@ impl Followed {
         };
         let at = &line["attempt"];
         self.take(&TextDelta {
+            progress: None,
             attempt: Some(AttemptRef {
                 run: number(&at["run"]),
                 step: number(&at["step"]),

@@ -117,6 +117,11 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
         ("Settlement", _) => ANY,
         ("Done", "output") => text(48 * 1024),
         ("Answer", "text") => required(text(48 * 1024)),
+        ("CallToolRequest" | "AllowToolRequest", "name") => required(text(128)),
+        // What is wrong with arguments is a result.
+        ("CallToolRequest", "arguments_json" | "approved") => ANY,
+        ("AllowToolRequest", "digest") | ("RevokeApprovalRequest", "grant") => ANY,
+        ("ApproveAlways", "when") | ("Condition", _) => ANY,
         (_, "key") => required(ID),
         (_, "value") => text(64 * 1024),
         _ => of_run(field),

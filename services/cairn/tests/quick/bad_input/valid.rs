@@ -55,6 +55,23 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
         }),
         "ListPending" => pending_lists(session),
         "Decide" => decisions(n, &session),
+        "ListTools" | "ListRules" => vec![Vec::new()],
+        "CallTool" => one(&pb::CallToolRequest {
+            name: "read_file".to_owned(),
+            arguments_json: "{}".to_owned(),
+            request_id: format!("call-{n}"),
+            approved: true,
+        }),
+        "AllowTool" => one(&pb::AllowToolRequest {
+            name: "github".to_owned(),
+            digest: String::new(),
+        }),
+        "ListApprovals" => one(&pb::ListApprovalsRequest { session }),
+        "RevokeApproval" => one(&pb::RevokeApprovalRequest {
+            session,
+            grant: 1,
+            request_id: format!("revoke-{n}"),
+        }),
         _ => views(method, session),
     }
 }

@@ -231,7 +231,11 @@ fn workers(method: &str, session: String) -> Vec<Vec<u8>> {
             call_key: "key".to_owned(),
             session,
             not_after_unix_ms: 0,
-            approval: String::new(),
+            ..tools_pb::InvokeToolRequest::default()
+        }),
+        "AllowTool" => one(&tools_pb::AllowToolRequest {
+            name: "pure".to_owned(),
+            digest: String::new(),
         }),
         "MakePlan" => one(&planner_pb::MakePlanRequest {
             session,
