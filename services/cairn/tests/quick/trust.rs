@@ -124,7 +124,7 @@ fn a_cloned_repository_starts_sends_and_widens_nothing() {
     assert!(of("steal").is_none() && of("thief").is_none(), "{tools:?}");
     assert_eq!(of("other").expect("a server")["state"], "not_allowed");
     // What tightens holds.
-    assert_eq!(of("write_file").expect("a tool")["rule"], "deny");
+    assert!(of("write_file").is_none(), "{tools:?}");
     assert_eq!(of("search_files").expect("a tool")["rule"], "ask");
     let hidden = site.run(&["tools", "call", "read_file", r#"{"path": ".secret"}"#]);
     assert!(!hidden.out.contains("canary"), "{hidden:?}");

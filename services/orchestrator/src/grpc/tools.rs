@@ -10,8 +10,7 @@ use cairn_engine::session::{Grant, Session};
 use cairn_proto::orchestrator as pb;
 use cairn_proto::tool_result;
 use cairn_proto::tools::{
-    AllowToolRequest, InvokeToolRequest, ListToolsRequest, ListToolsResponse, RuleAnswer,
-    ToolResult, ToolSpec,
+    AllowToolRequest, InvokeToolRequest, ListToolsRequest, ListToolsResponse, RuleAnswer, ToolSpec,
 };
 use cairn_rpc::{ErrorKind, Namespace, RpcError, check_request_id, check_required_text, principal};
 use std::time::Duration;

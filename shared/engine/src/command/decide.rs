@@ -1,7 +1,12 @@
 //! Answers a question that a run waits for.
 
+mod always;
+
+pub use always::always_covers;
+
+use always::granted;
 use super::{Handle, Settlement};
-use crate::decide::{Change, Decision, Rejection, ToolList, judged_values};
+use crate::decide::{Change, Decision, Rejection};
 use crate::elicitation;
 use crate::event::{
     ApprovalGranted, Budget, BudgetRaised, BudgetRefused, CallFinished, CallRef, Decided, RevisionRequested,
@@ -9,9 +14,7 @@ use crate::event::{
 };
 use crate::failure::{Failure, FailureKind};
 use crate::pending::{PendingId, Subject, budget_question, pending_call, plan_question};
-use crate::limits::MAX_GRANTS;
-use crate::rules::{Condition, DEFAULT_AGENT, Value, Values, exactly};
-use crate::session::{Ask, Call, CallStatus, Grant, Run, RunStatus, Session};
+use crate::session::{Ask, CallStatus, Run, RunStatus};
 use serde::{Deserialize, Serialize};
 
 /// Answer a question that a run waits for.
@@ -231,80 +234,6 @@ impl<'d, 's> Deciding<'d, 's> {
         let verb = self.settlement.verb();
         bad_settlement(format!("'{}' does not take {verb}: {allowed}", self.id))
     }
-}
-
-/// What an approval of this call and of further ones covers. It must cover this one.
-fn granted(
-    decision: &Decision<'_>,
-    call: &Call,
-    when: &[Condition],
-) -> Result<ApprovalGranted, Rejection> {
-    let session = &decision.session;
-    if session.grants.len() >= MAX_GRANTS {
-        let message = format!("a session has at most {MAX_GRANTS} approvals in force; revoke some");
-        return Err(bad_settlement(message));
-    }
-    // Without its tool, the values that set this call apart are not known.
-    let Some(tool) = decision.facts.tools.get(&call.call.name) else {
-        let name = &call.call.name;
-        let message = format!("tool '{name}' is out of reach, so what further calls have in common is not known; approve this one once");
-        return Err(bad_settlement(message));
-    };
-    let values = judged_values(call, tool);
-    let when = match when.is_empty() {
-        true => of_call(&values).map_err(|name| {
-            bad_settlement(format!(
-                "'{name}' of this call is not clear, so further calls cannot be compared with it; approve it once"
-            ))
-        })?,
-        false => when.to_vec(),
-    };
-    let grant = Grant {
-        number: session.grants_given + 1,
-        tool: call.call.name.clone(),
-        tool_digest: call.tool_digest.clone(),
-        when,
-        agent: DEFAULT_AGENT.to_owned(),
-        at: 0,
-        principal: None,
-    };
-    if !grant.covers(&grant.tool, &grant.tool_digest, &grant.agent, &values) {
-        let names: Vec<_> = values.keys().map(String::as_str).collect();
-        return Err(bad_settlement(format!(
-            "the patterns do not match this call; its values are: {}",
-            names.join(", ")
-        )));
-    }
-    Ok(ApprovalGranted {
-        grant: grant.number,
-        tool: grant.tool,
-        tool_digest: grant.tool_digest,
-        when: grant.when,
-        agent: grant.agent,
-    })
-}
-
-/// The conditions that only calls with these values meet.
-///
-/// # Errors
-/// The name of a value that is not clear.
-fn of_call(values: &Values) -> Result<Vec<Condition>, String> {
-    let condition = |(name, value): (&String, &Value)| match value {
-        Value::Known(value) => Ok(Condition {
-            name: name.clone(),
-            pattern: exactly(value),
-        }),
-        Value::Unclear => Err(name.clone()),
-    };
-    values.iter().map(condition).collect()
-}
-
-/// The calls that an approval of a waiting call and of further ones would cover without patterns. None if
-/// there is none such, or the tool is not known.
-pub fn always_covers(session: &Session, name: CallRef, tools: &ToolList) -> Option<Vec<Condition>> {
-    let call = pending_call(session, name)?;
-    let tool = tools.get(&call.call.name)?;
-    of_call(&judged_values(call, tool)).ok()
 }
 
 fn bad_settlement(message: impl Into<String>) -> Rejection {
