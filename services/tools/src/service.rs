@@ -127,11 +127,8 @@ pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
         Arc::new(FixedSource::new(PROGRAM, programs)),
     ];
     let mcp = McpDeps {
-        workspace: config
-            .workspace
-            .canonicalize()
-            .unwrap_or_else(|_| config.workspace.clone()),
-        environment: deps.programs.environment,
+        workspace: config.workspace.canonicalize().unwrap_or_else(|_| config.workspace.clone()),
+        programs: deps.programs,
         trust: deps.trust,
     };
     let servers = config.servers.into_iter();

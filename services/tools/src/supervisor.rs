@@ -9,6 +9,8 @@
 //! group, in which it is not itself. It can do nothing about what leaves that group, or about a SIGKILL
 //! that is meant for it alone.
 
+mod server;
+
 use cairn_rpc::{BootClock, Monotonic as _};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process, kill_process_group};
 use std::ffi::OsString;
@@ -28,7 +30,7 @@ const WORD: &str = "supervise-program";
 const LOOK: Duration = Duration::from_millis(100);
 
 /// What a shell says of a program that it cannot start.
-const NOT_STARTED: u8 = 127;
+pub(crate) const NOT_STARTED: u8 = 127;
 
 /// What a shell adds to the number of the signal that ended a program.
 const SIGNALLED: i32 = 128;
@@ -71,6 +73,16 @@ impl Supervisor {
         command
             .arg0("cairn")
             .args([WORD, &parent, &end, &input, program]);
+        command
+    }
+}
+
+impl Supervisor {
+    /// A command line that ends with the program of a server, and to which its arguments are added. The
+    /// server is killed when this process ends. It must lead a process group.
+    pub(crate) fn server(&self, program: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg0("cairn").args(server::arguments()).arg(program);
         command
     }
 }
@@ -129,13 +141,22 @@ impl Task {
 /// Has the process supervise a program if it was started for that, until that ends. For `main`,
 /// before anything else.
 pub fn supervise(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
-    let task = Task::of(arguments)?;
+    let arguments: Vec<OsString> = arguments.collect();
+    let server = server::Task::of(arguments.iter().cloned());
+    let task = match server {
+        Some(_) => None,
+        None => Some(Task::of(arguments.into_iter())?),
+    };
     // What the service decided about its own memory is not for its programs, which inherit it.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(false);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
+    if let Some(server) = server {
+        return Some(server.carry_out(runtime));
+    }
+    let task = task?;
     let ended = runtime.and_then(|runtime| runtime.block_on(carry_out(&task)));
     Some(match ended {
         Ok(status) => exit_code(status),

@@ -25,5 +25,6 @@ pub use config::{
 pub use drain::{Drained, drain};
 pub use logs::{LogConfig, LogFormat};
 pub use signals::Signals;
+pub use trust::{Pins, Trust, TrustError};
 pub use telemetry::{MetricsAddress, Telemetry, TelemetryConfig};
 pub use trust::{Pins, Trust, TrustError};

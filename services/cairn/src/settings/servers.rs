@@ -60,12 +60,17 @@ pub(super) fn of_workspace(workspace: &Path) -> BTreeMap<String, Server> {
     }
 }
 
+fn is_absent(error: &io::Error) -> bool {
+    let absent = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+    absent.contains(&error.kind())
+}
+
 /// The text of a file; None without one. Anything but a file is refused, as opening it may block.
 pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
     match path.metadata() {
         Ok(known) if known.is_file() => {}
         Ok(_) => return Err(io::Error::other("it is not a file")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if is_absent(&error) => return Ok(None),
         Err(error) => return Err(error),
     }
     let mut text = String::new();

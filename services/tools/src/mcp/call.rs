@@ -63,7 +63,7 @@ pub(crate) async fn call(
     drop(routes);
     let mut sent = Sent {
         handle: Some(handle),
-        routes: live.routes.clone(),
+        live,
     };
     let answer = tokio::select! {
         answer = sent.answer() => answer,
@@ -112,12 +112,12 @@ fn params(remote: &str, call: &Call) -> Result<CallToolRequestParams, ToolError>
 }
 
 /// A call that was sent. Dropped without an answer, it is cancelled at the server.
-struct Sent {
+struct Sent<'a> {
     handle: Option<RequestHandle<RoleClient>>,
-    routes: Arc<Routes>,
+    live: &'a Live,
 }
 
-impl Sent {
+impl Sent<'_> {
     async fn answer(&mut self) -> Result<ServerResult, ServiceError> {
         match &mut self.handle {
             Some(handle) => match (&mut handle.rx).await {
@@ -130,20 +130,24 @@ impl Sent {
 
     async fn is_answered(&mut self) {
         if let Some(handle) = self.handle.take() {
-            self.routes.lock().await.remove(&handle.progress_token);
+            self.live.routes.lock().await.remove(&handle.progress_token);
         }
     }
 }
 
-impl Drop for Sent {
+impl Drop for Sent<'_> {
     fn drop(&mut self) {
         let Some(handle) = self.handle.take() else {
             return;
         };
-        let routes = self.routes.clone();
+        let Live {
+            routes, changed, ..
+        } = self.live.clone();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 routes.lock().await.remove(&handle.progress_token);
+                // A server that is stuck does not list its tools either, and is started again.
+                changed.notify_one();
                 // A server that is gone has nothing to cancel.
                 _ = handle.cancel(Some("the call was stopped".to_owned())).await;
             });

@@ -10,6 +10,7 @@ use super::error::of_start;
 use super::handler::Handler;
 use super::process::{Process, Program, Started};
 use super::{MOST_MESSAGE_BYTES, config};
+use crate::service::Programs;
 use cairn_http::{HttpClient, HttpConfig, build_client};
 use http::{HeaderName, HeaderValue};
 use rmcp::model::ProtocolVersion;
@@ -33,8 +34,8 @@ pub(crate) struct Target {
     pub(crate) config: ServerConfig,
     /// Where a program runs.
     pub(crate) folder: PathBuf,
-    /// The process's environment, for `PATH` and references.
-    pub(crate) environment: BTreeMap<String, String>,
+    /// The process's environment, for `PATH` and references, and what ends programs.
+    pub(crate) programs: Programs,
 }
 
 /// A connection.
@@ -172,7 +173,7 @@ impl Target {
         let mut variables = BTreeMap::new();
         for (name, setting) in &self.config.env {
             let resolved = setting
-                .resolve(&self.environment)
+                .resolve(&self.programs.environment)
                 .map_err(Failed::at_last)?;
             secrets.extend(resolved.secrets);
             variables.insert(name.clone(), resolved.value);
@@ -183,7 +184,8 @@ impl Target {
             args: &self.config.args,
             folder: &self.folder,
             variables,
-            path: self.environment.get("PATH"),
+            path: self.programs.environment.get("PATH"),
+            supervisor: self.programs.supervisor.as_ref(),
             secrets,
         };
         program.start().map_err(|error| {
@@ -204,7 +206,7 @@ impl Target {
         let mut headers = HashMap::new();
         for (name, setting) in &self.config.headers {
             let resolved = setting
-                .resolve(&self.environment)
+                .resolve(&self.programs.environment)
                 .map_err(Failed::at_last)?;
             let invalid =
                 || Failed::at_last(format!("header {name} has a value that HTTP forbids"));

@@ -2,6 +2,7 @@
 //! in the log.
 
 use super::MOST_MESSAGE_BYTES;
+use crate::supervisor::{NOT_STARTED, Supervisor};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeMap;
 use std::io;
@@ -42,6 +43,8 @@ pub(crate) struct Program<'a> {
     pub(crate) variables: BTreeMap<String, String>,
     /// `PATH` of this process.
     pub(crate) path: Option<&'a String>,
+    /// What ends it when this process is killed.
+    pub(crate) supervisor: Option<&'a Supervisor>,
     /// Values that the log must not show.
     pub(crate) secrets: Vec<String>,
 }
@@ -73,13 +76,33 @@ impl Refused {
 }
 
 impl Program<'_> {
+    /// Whether the program is there: a supervisor could report that only in the log.
+    fn check(&self, path: &str) -> io::Result<()> {
+        let is_there = match self.command.contains('/') {
+            true => self.folder.join(self.command).exists(),
+            false => std::env::split_paths(path).any(|folder| folder.join(self.command).exists()),
+        };
+        match is_there {
+            true => Ok(()),
+            false => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "there is no such program",
+            )),
+        }
+    }
+
     /// Starts it. Returns what it writes and what it reads.
     ///
     /// # Errors
     /// The system's.
     pub(crate) fn start(self) -> io::Result<Started> {
         let path = self.path.map_or(DEFAULT_PATH, String::as_str);
-        let mut command = Command::new(self.command);
+        let path = self.variables.get("PATH").map_or(path, String::as_str);
+        self.check(path)?;
+        let mut command = match self.supervisor {
+            Some(supervisor) => supervisor.server(self.command),
+            None => Command::new(self.command),
+        };
         command
             .args(self.args)
             .env_clear()
@@ -123,7 +146,15 @@ impl Process {
         }
         let status = tokio::time::timeout(EXIT, self.child.wait()).await;
         let status = status.ok()?.ok()?;
-        Some(format!("ended with {status}"))
+        Some(match status.code() {
+            // A supervisor says so, and a shell.
+            Some(code) if code == i32::from(NOT_STARTED) => {
+                format!(
+                    "could not be started, which its standard error in the log explains ({status})"
+                )
+            }
+            _ => format!("ended with {status}"),
+        })
     }
 
     /// Ends it once its standard input is closed: in peace, then by SIGTERM, then by SIGKILL.

@@ -8,10 +8,10 @@ use super::config::{Origin, Protocol, Server};
 use super::connect::{Target, protocol_of};
 use super::pins::{self, Store};
 use super::tool::McpTool;
+use crate::service::Programs;
 use crate::source::{AllowError, Listed, Listing, SourceState, ToolSource};
 use crate::tool::{Tool as _, ToolSpec};
 use cairn_boot::Trust;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,8 +24,9 @@ use tokio_util::task::AbortOnDropHandle;
 pub struct McpDeps {
     /// The folder that programs run in.
     pub workspace: PathBuf,
-    /// The process's environment: programs get its `PATH`, and what settings refer to.
-    pub environment: BTreeMap<String, String>,
+    /// The process's environment, of which programs get `PATH` and what settings refer to, and what ends
+    /// programs when this process is killed.
+    pub programs: Programs,
     /// Where allowances and pins are kept; without it, in memory.
     pub trust: Option<Trust>,
 }
@@ -99,7 +100,7 @@ impl McpSource {
                 name: name.to_owned(),
                 config,
                 folder,
-                environment: deps.environment.clone(),
+                programs: deps.programs.clone(),
             },
             origin,
             pins: Store::new(deps.trust.clone(), digest.clone()),

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use cairn_boot::Trust;
 use cairn_tools::mcp::{McpDeps, McpSource, Server, ServerConfig, Setting};
 use cairn_tools::{
-    BoxError, Config, Deps, Listing, Outcome, Request, SourceState, StoreTime, ToolError,
+    BoxError, Config, Deps, Listing, Outcome, Programs, Request, SourceState, StoreTime, ToolError,
     ToolSource as _, Tools, build,
 };
 use serde_json::{Value, json};
@@ -84,11 +84,14 @@ impl Mcp {
     pub(crate) fn with(folder: &Arc<TempDir>, server: Server, trust: Option<Trust>) -> Self {
         let deps = McpDeps {
             workspace: folder.path().to_owned(),
-            environment: BTreeMap::from([
-                ("PATH".to_owned(), "/usr/bin:/bin".to_owned()),
-                ("HOME".to_owned(), "/nowhere".to_owned()),
-                ("SESAME".to_owned(), "open-sesame".to_owned()),
-            ]),
+            programs: Programs {
+                environment: BTreeMap::from([
+                    ("PATH".to_owned(), "/usr/bin:/bin".to_owned()),
+                    ("HOME".to_owned(), "/nowhere".to_owned()),
+                    ("SESAME".to_owned(), "open-sesame".to_owned()),
+                ]),
+                supervisor: None,
+            },
             trust,
         };
         let source = Arc::new(McpSource::start("t", server, &deps));

@@ -190,3 +190,27 @@ async fn a_server_that_dies_at_each_start_is_tried_ever_more_slowly() {
     println!("a server that dies at once: {starts} starts in 4 s");
     assert!((2..=6).contains(&starts), "{starts}");
 }
+
+#[tokio::test]
+async fn a_server_that_is_stuck_is_started_again() {
+    let folder = folder();
+    let config = ServerConfig {
+        time_limit_ms: 200,
+        start_ms: 2_000,
+        ..config(&folder, "legacy")
+    };
+    let mcp = Mcp::with(&folder, Server::of_operator(config), None);
+    mcp.until(|it| it.state == SourceState::Ready).await;
+    let error = mcp.error("hang", "").await;
+    assert!(matches!(error, ToolError::Timeout(_)), "{error:?}");
+    let listing = mcp
+        .until(|it| matches!(it.state, SourceState::Unreachable(_)))
+        .await;
+    assert!(
+        format!("{:?}", listing.state).contains("did not list its tools"),
+        "{:?}",
+        listing.state
+    );
+    mcp.until(|it| it.state == SourceState::Ready).await;
+    assert_eq!(mcp.text("echo", "hello").await, "hello");
+}

@@ -83,6 +83,9 @@ impl Server {
             let Ok(message) = serde_json::from_str::<Value>(&line) else {
                 continue;
             };
+            if self.changes.lock().unwrap().contains("hang") {
+                std::thread::sleep(std::time::Duration::from_secs(1000));
+            }
             // A call may take long, and others are answered in the meantime.
             let server = self.clone();
             std::thread::spawn(move || {

@@ -169,7 +169,12 @@ async fn follow(shared: &Arc<Shared>, live: &Live, protocol: Protocol) -> String
     loop {
         let listed = match list::tools(&live.peer, time).await {
             Ok(listed) => listed,
-            Err(why) => return why,
+            Err(why) if is_first || live.routes.lock().await.is_empty() => return why,
+            // It may do one thing at a time, and a call is under way.
+            Err(_) => {
+                tokio::time::sleep(LIST_PAUSE).await;
+                continue;
+            }
         };
         let at = Instant::now();
         let holds = holds(shared, listed.holds);

@@ -47,6 +47,7 @@ impl Server {
             "task",
             "structured",
             "weird",
+            "hang",
             "put",
         ];
         let mut tools: Vec<Value> = Vec::new();
@@ -122,6 +123,10 @@ impl Server {
                 self.changes.lock().unwrap().insert(text.to_owned());
                 self.say_changed();
                 said("changed")
+            }
+            "hang" => {
+                self.changes.lock().unwrap().insert("hang".to_owned());
+                None
             }
             "slow" => self.slow(id, meta),
             "die" if self.is("http") => None,

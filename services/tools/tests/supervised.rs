@@ -1,0 +1,95 @@
+//! A server that does not notice the end of its input is killed with the process that started it.
+//!
+//! Its `main` is its own, as supervising processes are this program once more.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "clippy knows tests by their attribute"
+)]
+
+use cairn_tools::mcp::{McpDeps, McpSource, Server, ServerConfig};
+use cairn_tools::{Programs, Supervisor, supervisor::supervise};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+const NAME: &str = "a_deaf_server_is_killed_with_the_service";
+
+fn main() -> ExitCode {
+    if let Some(code) = supervise(std::env::args_os()) {
+        return code;
+    }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let has = |word: &str| arguments.iter().any(|it| it == word);
+    match arguments.first().map(String::as_str) {
+        Some("host") => host(Path::new(&arguments[1])),
+        // As test runners ask.
+        _ if has("--list") && has("--ignored") => {}
+        _ if has("--list") => println!("{NAME}: test"),
+        _ => test(),
+    }
+    ExitCode::SUCCESS
+}
+
+/// Starts a server that reads nothing, and waits.
+#[tokio::main(flavor = "current_thread")]
+async fn host(folder: &Path) {
+    let script = format!(
+        "sleep 1000 & echo $$ $! > {0}/new; mv {0}/new {0}/ids; wait",
+        folder.display()
+    );
+    let config = ServerConfig {
+        command: "/bin/sh".to_owned(),
+        args: vec!["-c".to_owned(), script],
+        ..ServerConfig::default()
+    };
+    let deps = McpDeps {
+        workspace: folder.to_owned(),
+        programs: Programs {
+            supervisor: Some(Supervisor::this_program().unwrap()),
+            ..Programs::default()
+        },
+        trust: None,
+    };
+    let _source = McpSource::start("deaf", Server::of_operator(config), &deps);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+}
+
+fn test() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let this = std::env::current_exe().unwrap();
+    let mut host = Command::new(this)
+        .arg("host")
+        .arg(folder.path())
+        .spawn()
+        .unwrap();
+    let ids = folder.path().join("ids");
+    until("the server is started", || ids.exists());
+    let ids = std::fs::read_to_string(ids).unwrap();
+    let lives = |id: &str| {
+        let shown = Command::new("ps")
+            .args(["-o", "stat=", "-p", id])
+            .output()
+            .unwrap();
+        let state = String::from_utf8_lossy(&shown.stdout).trim().to_owned();
+        // One that nobody has waited for yet has ended.
+        !state.is_empty() && !state.starts_with('Z')
+    };
+    assert!(ids.split_whitespace().all(lives), "{ids}");
+    host.kill().unwrap();
+    host.wait().unwrap();
+    until("the server is killed", || {
+        !ids.split_whitespace().any(lives)
+    });
+}
+
+fn until(what: &str, holds: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("it never happened: {what}");
+}
