@@ -25,6 +25,5 @@ pub use config::{
 pub use drain::{Drained, drain};
 pub use logs::{LogConfig, LogFormat};
 pub use signals::Signals;
-pub use trust::{Pins, Trust, TrustError};
 pub use telemetry::{MetricsAddress, Telemetry, TelemetryConfig};
 pub use trust::{Pins, Trust, TrustError};
