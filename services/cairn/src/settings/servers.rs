@@ -33,7 +33,12 @@ impl McpSettings {
 /// The servers that the workspace's file names. They may have come with the folder, so they wait for a
 /// person. A file that cannot be used brings none, and the log says why.
 pub(super) fn of_workspace(workspace: &Path) -> BTreeMap<String, Server> {
-    let path = workspace.join(FILE);
+    let workspace = workspace.canonicalize();
+    let path = match workspace {
+        Ok(workspace) => workspace.join(FILE),
+        // The services say what is wrong with the folder.
+        Err(_) => return BTreeMap::new(),
+    };
     let shown = path.display();
     let text = match read(&path) {
         Ok(Some(text)) => text,

@@ -66,7 +66,7 @@ fn broken(text: &str, before: &str, width: Option<usize>) -> Vec<String> {
 }
 
 fn disabled_note(tool: &ToolSpec) -> (String, Vec<String>) {
-    let (name, why) = (escape(&tool.name), clip(&tool.disabled, MOST_TEXT));
+    let (name, why) = (escape(&tool.name), source::reason(&tool.disabled));
     let hint = format!("look at it, and allow it with: cairn tools allow {name}");
     (format!("{name} is disabled: {why}"), vec![hint])
 }
@@ -191,7 +191,7 @@ pub fn allowable(listed: &ListToolsResponse, name: &str) -> Option<Allowable> {
                 ("source", tool.source.clone()),
                 ("says", tool.description.clone()),
                 ("effect", effect(tool).to_owned()),
-                ("changed", tool.disabled.clone()),
+                ("changed", source::reason(&tool.disabled)),
                 ("digest", tool.digest.clone()),
             ];
             (facts, tool.digest.clone())
@@ -280,17 +280,14 @@ pub fn patterns(when: &[Condition]) -> Value {
 }
 
 /// One medium of a result, with its size and the file that it was written to.
-pub fn media_line(media: &CallMedia, file: Option<&Path>) -> String {
+pub fn media_line(media: &CallMedia, file: &Path) -> String {
     let name = match media.name.as_str() {
         "" => String::new(),
         name => format!(" {}", clip(name, 100)),
     };
     let (kind, bytes) = (clip(&media.mime_type, 60), media.data.len());
-    let file = match file {
-        Some(path) => format!(", saved as {}", escape(&path.display().to_string())),
-        None => String::new(),
-    };
-    format!("[{kind}{name}, {bytes} bytes{file}]")
+    let file = file.display().to_string();
+    format!("[{kind}{name}, {bytes} bytes, saved as {}]", escape(&file))
 }
 
 /// The ending of a file with such content; `bin` for what it cannot be read from.

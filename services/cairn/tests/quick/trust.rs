@@ -186,3 +186,25 @@ fn a_trust_file_that_cannot_be_used_is_a_clear_error() {
     assert_eq!(done.code, Some(2), "{done:?}");
     assert!(done.err.contains("the trust file"), "{done:?}");
 }
+
+#[test]
+fn a_server_of_the_workspace_starts_once_it_is_allowed() {
+    let (collector, _) = collector();
+    let site = hostile(&collector);
+    let wrong = site.run(&["tools", "allow", "other", "--digest", "0"]);
+    assert_eq!(wrong.code, Some(1), "{wrong:?}");
+    assert_eq!(stolen(&site), [""; 0]);
+    let allowed = site.run(&["tools", "allow", "other"]);
+    assert_eq!(allowed.code, Some(0), "{allowed:?}");
+    assert!(allowed.out.contains("touch stolen-by-json"), "{allowed:?}");
+    let listed = site.run(&["tools"]);
+    assert!(!listed.out.contains("not allowed"), "{listed:?}");
+    assert_eq!(stolen(&site), ["stolen-by-json"]);
+
+    // Another server of that name is not allowed.
+    let changed = r#"{"mcpServers": {"other": {"command": "touch", "args": ["stolen"]}}}"#;
+    site.write(".mcp.json", changed);
+    let listed = site.run(&["tools"]);
+    assert!(listed.out.contains("other is not allowed"), "{listed:?}");
+    assert_eq!(stolen(&site), ["stolen-by-json"]);
+}

@@ -85,8 +85,9 @@ fn show(result: &ToolResult, save: Option<&Path>, context: &Context) -> Result<E
         if !result.output.is_empty() {
             out::line(&text::block(&result.output))?;
         }
-        for (at, media) in result.media.iter().enumerate() {
-            out::line(&media_line(media, files.get(at).map(PathBuf::as_path)))?;
+        // The output has a line about each already.
+        for (media, file) in result.media.iter().zip(&files) {
+            out::line(&media_line(media, file))?;
         }
     }
     match result.is_error {

@@ -37,9 +37,15 @@ pub(super) fn table(listed: &ListToolsResponse) -> Table {
     table
 }
 
+/// The reason without the command that helps, which the lines below it name.
+pub(super) fn reason(text: &str) -> String {
+    let reason = text.split_once("; allow it with: ");
+    clip(reason.map_or(text, |(reason, _)| reason), MOST_TEXT)
+}
+
 /// What a person should know of a source, with what to do about it.
 pub(super) fn notes(source: &ToolSource) -> Vec<(String, Vec<String>)> {
-    let (name, why) = (escape(&source.name), clip(&source.problem, MOST_TEXT));
+    let (name, why) = (escape(&source.name), reason(&source.problem));
     let after = |text: &str| match why.is_empty() {
         true => text.to_owned(),
         false => format!("{text}: {why}"),
@@ -89,7 +95,7 @@ pub(super) fn facts(source: &ToolSource) -> Vec<(&'static str, String)> {
         ("server", source.name.clone()),
         ("place", source.place.clone()),
         ("state", state(source.state()).to_owned()),
-        ("because", source.problem.clone()),
+        ("because", reason(&source.problem)),
         ("digest", source.digest.clone()),
     ]
 }

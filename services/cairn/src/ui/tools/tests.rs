@@ -48,7 +48,7 @@ fn listed() -> ListToolsResponse {
             source(
                 "notes",
                 ToolSourceState::NotAllowed,
-                "it comes from .mcp.json",
+                "it comes from .mcp.json; allow it with: cairn tools allow notes",
                 "npx notes",
             ),
         ],
@@ -149,7 +149,7 @@ fn files_of_media_have_harmless_names() {
     };
     let file = Path::new("out/media-1.png");
     assert_eq!(
-        media_line(&media, Some(file)),
+        media_line(&media, file),
         "[image/png, 3 bytes, saved as out/media-1.png]"
     );
 }
