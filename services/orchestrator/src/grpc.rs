@@ -10,6 +10,7 @@ mod messages;
 mod plan_diff;
 mod present;
 mod revisions;
+mod sessions;
 mod start_run;
 mod streams;
 mod tools;
@@ -20,20 +21,16 @@ mod views;
 use self::commands::{decide, reason, requests, skip_step};
 use self::present::{ms, run_message, run_of, session_message};
 use crate::key::SessionKey;
-use crate::requests::Admission;
 use crate::requests::Requests;
-use crate::requests::{NewSession, create};
-use crate::store::for_session;
 use cairn_engine::command::{
     CancelRun, CancelTurn, PauseRun, RenameSession, ResumeRun, RevokeApproval,
 };
 use cairn_engine::event::EventKind;
 use cairn_engine::limits::MAX_TITLE;
 use cairn_engine::session::Session;
-use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::orchestrator_service_server::OrchestratorService;
-use cairn_rpc::{RpcError, check_request_id, check_session_id, check_text, principal};
+use cairn_rpc::{RpcError, check_session_id, check_text, principal};
 use std::sync::Arc;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -113,26 +110,7 @@ impl OrchestratorService for Orchestrator {
         &self,
         request: Request<pb::CreateSessionRequest>,
     ) -> Answer<pb::CreateSessionResponse> {
-        let principal = principal(&request)?.clone();
-        let asked = request.into_inner();
-        check_request_id("request_id", &asked.request_id)?;
-        check_text("title", &asked.title, MAX_TITLE)?;
-        start_run::check_time_to_live("time_to_live_ms", asked.time_to_live_ms)?;
-        if !asked.session.is_empty() {
-            check_session_id("session", &asked.session)?;
-        }
-        let new = NewSession {
-            id: asked.session,
-            request_id: asked.request_id,
-            title: asked.title,
-            time_to_live_ms: asked.time_to_live_ms,
-            principal,
-            command: None,
-        };
-        let (key, _) = create(&self.requests, new, Admission::without_reservation()).await?;
-        Ok(Response::new(pb::CreateSessionResponse {
-            session: key.id.to_string(),
-        }))
+        sessions::create_session(&self.requests, request).await
     }
 
     async fn get_session(
@@ -164,25 +142,7 @@ impl OrchestratorService for Orchestrator {
         &self,
         request: Request<pb::DeleteSessionRequest>,
     ) -> Answer<pb::DeleteSessionResponse> {
-        let key = key_of(&request, &request.get_ref().session)?;
-        let deletion = memory_pb::DeleteSessionRequest {
-            session: key.id.to_string(),
-        };
-        let deletion = for_session(&key, deletion);
-        let answer = self
-            .requests
-            .store()
-            .journal()
-            .delete_session(deletion)
-            .await?
-            .into_inner();
-        // Its owner may be anywhere, and will find out; one that is here need not try first.
-        self.requests
-            .sessions
-            .notify(&key, crate::owner::Notice::Lost);
-        Ok(Response::new(pb::DeleteSessionResponse {
-            deleted: answer.deleted,
-        }))
+        sessions::delete_session(&self.requests, request).await
     }
 
     async fn fork_session(
@@ -386,17 +346,7 @@ impl OrchestratorService for Orchestrator {
         &self,
         request: Request<pb::ReleaseQuarantineRequest>,
     ) -> Answer<pb::ReleaseQuarantineResponse> {
-        let key = key_of(&request, &request.get_ref().session)?;
-        let release = memory_pb::ReleaseQuarantineRequest {
-            session: key.id.to_string(),
-            accept_loss: request.get_ref().accept_loss,
-        };
-        let mut ownership = self.requests.store().ownership();
-        ownership
-            .release_quarantine(for_session(&key, release))
-            .await?;
-        self.requests.sessions.on_request(&key);
-        Ok(Response::new(pb::ReleaseQuarantineResponse {}))
+        sessions::release_quarantine(&self.requests, request).await
     }
 
     async fn get_plan(&self, request: Request<pb::GetPlanRequest>) -> Answer<pb::GetPlanResponse> {

@@ -199,9 +199,13 @@ impl Config {
 
     /// The servers that cannot be used where several tools replicas run.
     pub fn check_replicas(&self) -> Vec<Fault> {
-        let stateful = self.servers.iter().filter(|(_, server)| server.config.stateful);
+        let stateful = self
+            .servers
+            .iter()
+            .filter(|(_, server)| server.config.stateful);
         let fault = |(name, _)| {
-            let problem = "is set, and with several tools replicas each would have a state of its own";
+            let problem =
+                "is set, and with several tools replicas each would have a state of its own";
             let allowed = "one tools replica, or a server without state";
             Fault::new(format!("servers.{name}.stateful"), problem, allowed)
         };

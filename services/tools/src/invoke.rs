@@ -1,5 +1,6 @@
 //! One call, one result: lookup, permission, arguments, gate, tool, limits.
 
+mod check;
 mod limited;
 
 use limited::limited;
@@ -7,14 +8,11 @@ use limited::limited;
 use crate::error::ToolError;
 use crate::gate::{Gate, Permit};
 use crate::permission::Permissions;
-use crate::registry::{Entry, Snapshot, ToolRegistry, unknown};
-use crate::schema;
+use crate::registry::{Snapshot, ToolRegistry};
 use crate::source::AllowError;
 use crate::text;
-use crate::tool::{
-    Call, Effect, Input, OUTPUT_LIMIT, Output, Progress, Rejudge, Slot, Tool, ToolSpec,
-};
-use cairn_engine::rules::{Condition, Value, Values, values};
+use crate::tool::{Call, Effect, Input, OUTPUT_LIMIT, Output, Progress, Slot, Tool, ToolSpec};
+use cairn_engine::rules::Condition;
 use cairn_rpc::metrics::{self, counter, histogram};
 use cairn_rpc::trace::{TARGET, is_content_wanted};
 use cairn_rpc::{BootClock, Monotonic as _, TraceParent};
@@ -230,42 +228,6 @@ impl Invoker {
         }
     }
 
-    fn check(&self, request: &Request) -> Result<(Entry, serde_json::Value), ToolError> {
-        let tools = self.registry.now();
-        let Some(entry) = tools.find(&request.name) else {
-            return Err(self.not_here(&request.name, &tools));
-        };
-        self.permissions.check(&request.name)?;
-        if let Some(why) = &entry.disabled {
-            let message = format!("tool '{}' is disabled: {why}", request.name);
-            return Err(ToolError::Denied(message));
-        }
-        let is_judged = request.tool_digest.is_empty() || request.tool_digest == entry.digest;
-        if !is_judged {
-            return Err(rejudge(entry, Vec::new()));
-        }
-        let arguments = schema::parse(&request.arguments, entry.spec().argument_limit)?;
-        entry.schema.check(&arguments)?;
-        let said = values(&entry.spec().matchers, &request.arguments);
-        let real = entry.tool.resolve(said.clone());
-        self.permissions.check_values(&request.name, &real)?;
-        match differing(&said, &real) {
-            resolved if resolved == request.resolved => Ok((entry.clone(), arguments)),
-            resolved => Err(rejudge(entry, resolved)),
-        }
-    }
-
-    /// A tool whose server is away is there for all that: its calls wait.
-    fn not_here(&self, name: &str, tools: &Snapshot) -> ToolError {
-        match self.registry.missing(name) {
-            Some(why) => ToolError::Unreachable(format!("tool '{name}' is out of reach: {why}")),
-            None => {
-                let known = tools.iter().map(|entry| entry.spec().name.as_str());
-                unknown(name, known.filter(|name| self.permissions.allows(name)))
-            }
-        }
-    }
-
     /// Runs the tool in a task of its own, so that its panics end there and its side effects do
     /// not depend on whether somebody waits.
     async fn run(&self, tool: Arc<dyn Tool>, call: Call) -> Result<Output, ToolError> {
@@ -361,27 +323,6 @@ fn crashed(name: &str, error: &JoinError) -> ToolError {
         ));
     }
     ToolError::ExecutionFailed(format!("tool '{name}' was stopped with the tools service"))
-}
-
-fn rejudge(entry: &Entry, resolved: Vec<Condition>) -> ToolError {
-    ToolError::Rejudge(Rejudge {
-        tool_digest: entry.digest.clone(),
-        resolved,
-    })
-}
-
-/// The real values that the arguments do not show.
-fn differing(said: &Values, real: &Values) -> Vec<Condition> {
-    let differs = |(name, value): &(&String, &Value)| said.get(*name) != Some(*value);
-    let real = real.iter().filter(differs);
-    let known = real.filter_map(|(name, value)| match value {
-        Value::Known(value) => Some(Condition {
-            name: name.clone(),
-            pattern: value.clone(),
-        }),
-        Value::Unclear => None,
-    });
-    known.collect()
 }
 
 fn not_begun(error: ToolError) -> Outcome {

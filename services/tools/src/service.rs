@@ -127,7 +127,10 @@ pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
         Arc::new(FixedSource::new(PROGRAM, programs)),
     ];
     let mcp = McpDeps {
-        workspace: config.workspace.canonicalize().unwrap_or_else(|_| config.workspace.clone()),
+        workspace: config
+            .workspace
+            .canonicalize()
+            .unwrap_or_else(|_| config.workspace.clone()),
         programs: deps.programs,
         trust: deps.trust,
     };

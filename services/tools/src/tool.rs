@@ -257,8 +257,9 @@ pub trait Tool: Send + Sync + 'static {
     fn spec(&self) -> &ToolSpec;
 
     /// The values of a call as they really are, such as the path that a link leads to. Called before the
-    /// effect; the owner judges again if they differ from what the arguments say.
-    fn resolve(&self, said: Values) -> Values {
+    /// effect; the owner judges again if they differ from `said`, which the texts of the arguments give.
+    fn resolve(&self, arguments: &Value, said: Values) -> Values {
+        let _ = arguments;
         said
     }
 

@@ -141,6 +141,7 @@ async fn torment(
 fn check_baseline(method: &MethodDescriptor, answer: &Answer) {
     // These need something that is open, or there; everything else is checked before that.
     let needs_more = [
+        "AllowTool",
         "ApplyPlan",
         "CancelRun",
         "CancelTurn",
@@ -151,6 +152,7 @@ fn check_baseline(method: &MethodDescriptor, answer: &Answer) {
         "PauseRun",
         "ReleaseQuarantine",
         "ResumeRun",
+        "RevokeApproval",
         "SkipStep",
         "Quarantine",
         "SendMessage",

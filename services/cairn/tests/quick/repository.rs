@@ -73,7 +73,14 @@ fn the_front_page_of_a_crate_fits_on_a_screen() {
 
 #[test]
 fn the_engine_and_the_views_have_no_clock_no_chance_and_no_io() {
-    let engine = ["serde", "serde_json", "postcard", "sha2", "thiserror"];
+    let engine = [
+        "globset",
+        "serde",
+        "serde_json",
+        "postcard",
+        "sha2",
+        "thiserror",
+    ];
     check_pure("shared/engine", &engine);
     check_pure("shared/views", &["cairn-engine", "serde_json"]);
 }

@@ -63,7 +63,7 @@ fn call(attempt: AttemptRef, tool_turn: u32, index: u32) -> CallRef {
 
 fn result(call: CallRef, output: &str) -> CallFinished {
     CallFinished {
-        media: Default::default(),
+        media: Vec::new(),
         call,
         output: output.to_owned(),
         is_error: false,
@@ -88,7 +88,7 @@ fn report(
             arguments: (*arguments).to_owned(),
         });
     Input::Report {
-        unfinished: Default::default(),
+        unfinished: Vec::new(),
         attempt,
         results,
         reply: Some(Reply {
@@ -119,7 +119,7 @@ pub(crate) fn varied() -> Vec<Line> {
     vec![
         start(vec![step("call", Some("pure")), step("think", None)]).into(),
         Input::Report {
-            unfinished: Default::default(),
+            unfinished: Vec::new(),
             attempt: tool,
             results: vec![result(call(tool, 0, 0), "by a tool step")],
             reply: None,

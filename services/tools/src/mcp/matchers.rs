@@ -76,13 +76,20 @@ fn may_be(property: &Json, kind: &str) -> bool {
 
 /// The paths as they really are, for a program that runs in `folder`: where a link is on the way, the
 /// value becomes the path that it leads to.
-pub(crate) fn resolve(matchers: &[Matcher], folder: &Path, mut values: Values) -> Values {
+pub(crate) fn resolve(
+    matchers: &[Matcher],
+    folder: &Path,
+    arguments: &serde_json::Value,
+    mut values: Values,
+) -> Values {
     let Ok(folder) = folder.canonicalize() else {
         return values;
     };
     for matcher in matchers.iter().filter(|it| it.kind == MatcherKind::Path) {
-        if let Some(Value::Known(path)) = values.get_mut(&matcher.name)
-            && let Some(real) = real(&folder, path)
+        let said = arguments[&matcher.argument].as_str();
+        if let Some(said) = said
+            && let Some(Value::Known(path)) = values.get_mut(&matcher.name)
+            && let Some(real) = real(&folder, said)
         {
             *path = real;
         }
@@ -90,16 +97,12 @@ pub(crate) fn resolve(matchers: &[Matcher], folder: &Path, mut values: Values) -
     values
 }
 
-/// Where a path really leads, if that is not where it says.
+/// Where a path really leads, if that is not where its text says. A `..` after a link leads out of the
+/// folder that the link leads to, as for the system.
 fn real(folder: &Path, path: &str) -> Option<String> {
-    let said = normal(&folder.join(path));
-    // What is not there yet is made in a folder that is.
-    let (there, rest) = said.ancestors().find_map(|above| {
-        let real = above.canonicalize().ok()?;
-        Some((real, said.strip_prefix(above).ok()?))
-    })?;
-    let real = normal(&there.join(rest));
-    if real == said {
+    let path = folder.join(path);
+    let real = walk(&path);
+    if real == normal(&path) {
         return None;
     }
     let shown = match real.strip_prefix(folder) {
@@ -108,6 +111,27 @@ fn real(folder: &Path, path: &str) -> Option<String> {
         Err(_) => real.display().to_string(),
     };
     Some(shown)
+}
+
+/// What is not there yet is made in a folder that is; a link to it leads there all the same.
+fn walk(path: &Path) -> PathBuf {
+    let mut real = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => _ = real.pop(),
+            Component::CurDir => {}
+            part => {
+                real.push(part);
+                if let Ok(there) = real.canonicalize() {
+                    real = there;
+                } else if let Ok(target) = real.read_link() {
+                    real.pop();
+                    real = normal(&real.join(target));
+                }
+            }
+        }
+    }
+    real
 }
 
 fn normal(path: &Path) -> PathBuf {
@@ -170,6 +194,7 @@ mod tests {
         std::fs::create_dir(at.join("outside")).unwrap();
         std::os::unix::fs::symlink(at.join("ws/real"), at.join("ws/link")).unwrap();
         std::os::unix::fs::symlink(at.join("outside"), at.join("ws/out")).unwrap();
+        std::os::unix::fs::symlink(at.join("nowhere"), at.join("ws/gone")).unwrap();
         let ws = at.join("ws");
         let outside = at.join("outside/new.txt").display().to_string();
         for (path, expected) in [
@@ -179,6 +204,13 @@ mod tests {
             ("link/a.txt", Some("real/a.txt".to_owned())),
             ("link", Some("real".to_owned())),
             ("out/new.txt", Some(outside)),
+            // Its text says real/a.txt.
+            (
+                "out/../real/a.txt",
+                Some(at.join("real/a.txt").display().to_string()),
+            ),
+            ("link/../real/a.txt", None),
+            ("gone", Some(at.join("nowhere").display().to_string())),
         ] {
             assert_eq!(real(&ws, path), expected, "{path}");
         }

@@ -55,9 +55,9 @@ impl Tool for McpTool {
         &self.spec
     }
 
-    fn resolve(&self, said: Values) -> Values {
+    fn resolve(&self, arguments: &serde_json::Value, said: Values) -> Values {
         match &self.folder {
-            Some(folder) => matchers::resolve(&self.spec.matchers, folder, said),
+            Some(folder) => matchers::resolve(&self.spec.matchers, folder, arguments, said),
             None => said,
         }
     }

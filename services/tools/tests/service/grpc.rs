@@ -181,7 +181,7 @@ impl Tool for Linked {
         &self.0
     }
 
-    fn resolve(&self, mut said: Values) -> Values {
+    fn resolve(&self, _: &serde_json::Value, mut said: Values) -> Values {
         said.insert("path".to_owned(), Value::Known("secret/a".to_owned()));
         said
     }

@@ -49,7 +49,7 @@ impl Sent {
         let (attempt, ..) = running.next().expect("a step at work");
         drop(running);
         self.decide(Input::Report {
-            unfinished: Default::default(),
+            unfinished: Vec::new(),
             attempt,
             results: Vec::new(),
             reply: None,

@@ -57,7 +57,7 @@ fn report(world: &World, seed: &Seed) -> Option<Input> {
     });
     let failure = || Failure::new(FailureKind::Llm, "Refused", "no");
     Some(Input::Report {
-        unfinished: Default::default(),
+        unfinished: Vec::new(),
         attempt,
         results: results.collect(),
         reply,

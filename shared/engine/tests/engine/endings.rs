@@ -228,7 +228,7 @@ fn a_report_that_contradicts_the_state_changes_nothing() {
     for wrong in [absent, of_another, of_the_owner] {
         let before = world.session.clone();
         let report = Input::Report {
-            unfinished: Default::default(),
+            unfinished: Vec::new(),
             attempt,
             results: vec![good.clone(), wrong],
             reply: None,

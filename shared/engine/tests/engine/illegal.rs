@@ -51,11 +51,15 @@ fn completed(attempt: AttemptRef) -> EventKind {
 }
 
 fn started(attempt: AttemptRef) -> EventKind {
+    started_with(attempt, None)
+}
+
+fn started_with(attempt: AttemptRef, tool_effect: Option<Effect>) -> EventKind {
     EventKind::StepStarted(event::StepStarted {
-        tool_digest: Default::default(),
+        tool_digest: String::new(),
         context: String::new(),
         attempt,
-        tool_effect: None,
+        tool_effect,
     })
 }
 
@@ -141,35 +145,16 @@ fn a_step_starts_with_the_next_attempt_and_as_what_it_is() {
     world.complete(2, "done");
     let mut journal = world.journal.clone();
     let last = journal.pop().unwrap();
-    assert_eq!(
-        last.kind,
-        EventKind::StepStarted(event::StepStarted {
-            tool_digest: Default::default(),
-            context: String::new(),
-            attempt: attempt(3, 1),
-            tool_effect: Some(Effect::Pure)
-        })
-    );
+    let pure = Some(Effect::Pure);
+    assert_eq!(last.kind, started_with(attempt(3, 1), pure));
     let session = fold(&journal);
-    let wrong_attempt = EventKind::StepStarted(event::StepStarted {
-        tool_digest: Default::default(),
-        context: String::new(),
-        attempt: attempt(3, 2),
-        tool_effect: Some(Effect::Pure),
-    });
-    let text = refusal(&session, wrong_attempt);
+    let text = refusal(&session, started_with(attempt(3, 2), pure));
     assert!(text.contains("attempt 2 of step 3"), "{text}");
     let text = refusal(&session, started(attempt(3, 1)));
     assert!(text.contains("step 3") && text.contains("tool"), "{text}");
     let mut first = journal;
     first.truncate(4);
-    let of_a_tool = EventKind::StepStarted(event::StepStarted {
-        tool_digest: Default::default(),
-        context: String::new(),
-        attempt: attempt(1, 1),
-        tool_effect: Some(Effect::Pure),
-    });
-    let text = refusal(&fold(&first), of_a_tool);
+    let text = refusal(&fold(&first), started_with(attempt(1, 1), pure));
     assert!(text.contains("step 1") && text.contains("tool"), "{text}");
 }
 
@@ -272,7 +257,7 @@ fn an_effectful_call_may_be_refused_before_it_is_intended() {
         unreachable!("a result");
     };
     let report = Input::Report {
-        unfinished: Default::default(),
+        unfinished: Vec::new(),
         attempt: attempt(1, 1),
         results: vec![sent],
         reply: None,

@@ -182,7 +182,7 @@ fn a_call_that_was_not_allowed_has_done_nothing() {
             unreachable!("a report");
         };
         world.decide(Input::Report {
-            unfinished: Default::default(),
+            unfinished: Vec::new(),
             attempt,
             results: vec![result],
             reply,

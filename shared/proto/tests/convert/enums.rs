@@ -92,7 +92,7 @@ fn authentication(authentication: i32) -> Result<i32, ConvertError> {
 fn effect(effect: i32) -> Result<i32, ConvertError> {
     let call = Some(proto::ToolCall::default());
     let engine = RequestedCall::try_from(proto::RequestedCall {
-        tool_digest: Default::default(),
+        tool_digest: String::new(),
         call,
         effect,
     })?;
@@ -148,7 +148,7 @@ fn failure_kind(kind: i32) -> Result<i32, ConvertError> {
 fn tool_effect(tool_effect: i32) -> Option<Effect> {
     let attempt = Some(proto::AttemptRef::default());
     let kind = Kind::StepStarted(proto::StepStarted {
-        tool_digest: Default::default(),
+        tool_digest: String::new(),
         attempt,
         tool_effect,
         context: String::new(),

@@ -107,7 +107,7 @@ fn a_decision_about_no_question_is_named() {
 #[test]
 fn a_fault_deep_in_a_list_is_named_by_position() {
     let call = proto::RequestedCall {
-        tool_digest: Default::default(),
+        tool_digest: String::new(),
         call: Some(proto::ToolCall::default()),
         effect: 0,
     };

@@ -310,7 +310,7 @@ fn calls() -> Kinds {
         Effect::State,
     ];
     let requested = |effect: Effect| RequestedCall {
-        tool_digest: Default::default(),
+        tool_digest: String::new(),
         call: tool_call(&format!("{effect:?}")),
         effect,
     };
@@ -328,7 +328,7 @@ fn calls() -> Kinds {
         duration_ms: 812,
     };
     let finished = CallFinished {
-        media: Default::default(),
+        media: Vec::new(),
         call: CALL,
         output: "no such file: a.md".into(),
         is_error: true,

@@ -14,7 +14,7 @@ pub(crate) fn report_reply(
     calls: &[ToolCall],
 ) -> Input {
     Input::Report {
-        unfinished: Default::default(),
+        unfinished: Vec::new(),
         attempt,
         results: Vec::new(),
         reply: Some(Reply {
@@ -42,7 +42,7 @@ pub(crate) fn report_reply(
 /// An empty reason makes a result that tells of no failure.
 pub(crate) fn finished(call: CallRef, output: &str, reason: &str) -> CallFinished {
     CallFinished {
-        media: Default::default(),
+        media: Vec::new(),
         call,
         output: output.to_owned(),
         is_error: !reason.is_empty(),

@@ -95,7 +95,7 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
 
 pub(super) fn reply_received() -> impl Strategy<Value = EventKind> {
     let requested = (tool_call(), effect()).prop_map(|(call, effect)| RequestedCall {
-        tool_digest: Default::default(),
+        tool_digest: String::new(),
         call,
         effect,
     });
