@@ -55,7 +55,7 @@ impl Tool for McpTool {
         &self.spec
     }
 
-    fn resolve(&self, arguments: &serde_json::Value, said: Values) -> Values {
+    fn resolve(&self, arguments: &Value, said: Values) -> Values {
         match &self.folder {
             Some(folder) => matchers::resolve(&self.spec.matchers, folder, arguments, said),
             None => said,
