@@ -103,7 +103,7 @@ fn progress(run: u32, tool_turn: u32, index: u32) -> pb::WatchSessionResponse {
         run,
         ..attempt().expect("an attempt")
     };
-    let call = wire::CallRef {
+    let call = CallRef {
         attempt: Some(attempt),
         tool_turn,
         index,
