@@ -4,17 +4,17 @@ mod always;
 
 pub use always::always_covers;
 
-use always::granted;
 use super::{Handle, Settlement};
 use crate::decide::{Change, Decision, Rejection};
 use crate::elicitation;
 use crate::event::{
-    ApprovalGranted, Budget, BudgetRaised, BudgetRefused, CallFinished, CallRef, Decided, RevisionRequested,
-    WaitReason,
+    ApprovalGranted, Budget, BudgetRaised, BudgetRefused, CallFinished, CallRef, Decided,
+    RevisionRequested, WaitReason,
 };
 use crate::failure::{Failure, FailureKind};
 use crate::pending::{PendingId, Subject, budget_question, pending_call, plan_question};
 use crate::session::{Ask, CallStatus, Run, RunStatus};
+use always::granted;
 use serde::{Deserialize, Serialize};
 
 /// Answer a question that a run waits for.
@@ -332,10 +332,16 @@ mod tests {
     fn a_plan_is_denied_once_and_with_a_reason() {
         let (mut sent, question) = reviewed();
         assert_eq!(sent.refused(decide(&question, deny(" "))), "BAD_SETTLEMENT");
-        assert_eq!(sent.refused(decide(&question, Settlement::Retry)), "BAD_SETTLEMENT");
+        assert_eq!(
+            sent.refused(decide(&question, Settlement::Retry)),
+            "BAD_SETTLEMENT"
+        );
         sent.send(decide(&question, deny("add a test")));
         assert_eq!(sent.run().revisions.requests.len(), 1);
-        assert_eq!(sent.refused(decide(&question, deny("x"))), "ALREADY_DECIDED");
+        assert_eq!(
+            sent.refused(decide(&question, deny("x"))),
+            "ALREADY_DECIDED"
+        );
     }
 
     #[test]

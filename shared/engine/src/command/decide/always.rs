@@ -22,7 +22,9 @@ pub(super) fn granted(
     // Without its tool, the values that set this call apart are not known.
     let Some(tool) = decision.facts.tools.get(&call.call.name) else {
         let name = &call.call.name;
-        let message = format!("tool '{name}' is out of reach, so what further calls have in common is not known; approve this one once");
+        let message = format!(
+            "tool '{name}' is out of reach, so what further calls have in common is not known; approve this one once"
+        );
         return Err(bad_settlement(message));
     };
     let values = judged_values(call, tool);
