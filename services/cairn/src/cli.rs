@@ -1,9 +1,9 @@
 //! The command line.
 
 use crate::commands::{
-    approve, cancel, chat, check_config, completions, context, decide, doctor, export, feedback,
-    fork, import, log, memory, pause, pending, plan, redo, report, resume, run, serve, sessions,
-    show, skip, state, tree, watch,
+    approve, cancel, chat, check_config, completions, config, context, decide, doctor, export,
+    feedback, fork, import, log, memory, pause, pending, plan, redo, report, resume, run, serve,
+    sessions, show, skip, state, tools, tree, watch,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -44,7 +44,8 @@ pub struct Global {
         help_heading = "Global options"
     )]
     pub server: Option<String>,
-    /// Settings [default: cairn.toml in the current folder, if it is there]
+    /// Settings [default: cairn.toml in the current folder, if it is there and confirmed with cairn
+    /// config trust; environment: CAIRN_CONFIG]
     #[arg(
         long,
         global = true,
@@ -119,6 +120,8 @@ pub enum Command {
     Decide(decide::Args),
     /// Allow the calls, or the plan, that a session waits with
     Approve(approve::Args),
+    /// List the tools, call one, allow one, and see who decides about calls
+    Tools(tools::Args),
     /// Show, edit and compare the plan of a run, or put a proposal into force
     Plan(plan::Args),
     /// Say what is to be different about a run, and see what that would change
@@ -141,6 +144,8 @@ pub enum Command {
     Serve(serve::Args),
     /// Show every setting with its origin, or all that is wrong with them
     CheckConfig(check_config::Args),
+    /// Show, check or confirm the settings
+    Config(config::Args),
     /// Look whether the store, and what it runs on, is as it must be
     Doctor(doctor::Args),
     /// Write the completions of a shell

@@ -5,6 +5,7 @@ pub mod cancel;
 pub mod chat;
 pub mod check_config;
 pub mod completions;
+pub mod config;
 mod confirm;
 pub mod context;
 pub mod decide;
@@ -31,6 +32,7 @@ pub mod sessions;
 pub mod show;
 pub mod skip;
 pub mod state;
+pub mod tools;
 pub mod tree;
 pub mod watch;
 
@@ -64,7 +66,11 @@ pub fn context(
         // The models are those of the services there.
         flags.retain(|(_, setting, _)| *setting != "model.default");
     }
-    let settings = settings::load(&cli.global, &environment, &flags)?;
+    let source = settings::Source::find(&cli.global, &environment)?;
+    let source = config::settled(source, &cli.command, &environment, cli.global.json)?;
+    let file = source.path().to_owned();
+    let is_confirmed = source.unconfirmed().is_none();
+    let settings = settings::load_from(source, &cli.global, &environment, &flags)?;
     let is_terminal = std::io::stdout().is_terminal();
     let is_dumb = environment.get("TERM") == Some("dumb");
     let no_color = environment
@@ -77,7 +83,8 @@ pub fn context(
     };
     Ok(Context {
         settings,
-        file: settings::file(&cli.global),
+        file,
+        is_confirmed,
         environment,
         json: cli.global.json,
         color: color && !cli.global.json,
@@ -153,6 +160,7 @@ pub fn dispatch(command: Command, context: &Context) -> Running<'_> {
         Command::State(args) => Box::pin(state::run(args, context)),
         Command::Memory(args) => Box::pin(memory::run(args, context)),
         Command::Context(args) => Box::pin(context::run(args, context)),
+        Command::Tools(args) => Box::pin(tools::run(args, context)),
         Command::Plan(args) => Box::pin(plan::run(args, context)),
         Command::Feedback(args) => Box::pin(feedback::run(args, context)),
         Command::Redo(args) => Box::pin(redo::run(args, context)),
@@ -164,6 +172,7 @@ pub fn dispatch(command: Command, context: &Context) -> Running<'_> {
         Command::Import(args) => Box::pin(import::run(args, context)),
         Command::Serve(args) => Box::pin(serve::run(args, context)),
         Command::CheckConfig(args) => Box::pin(check_config::run(args, context)),
+        Command::Config(args) => Box::pin(config::run(args, context)),
         Command::Doctor(args) => Box::pin(doctor::run(args, context)),
         Command::Completions(args) => Box::pin(completions::run(args, context)),
     }

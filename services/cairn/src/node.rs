@@ -270,6 +270,7 @@ impl<'a> Building<'a> {
         let deps = cairn_tools::Deps {
             programs: self.parts.programs.clone(),
             tools: self.parts.more_tools.clone(),
+            trust: self.parts.trust.clone(),
             ..cairn_tools::Deps::new(Arc::new(MemoryTime::new(memory)))
         };
         let tools = cairn_tools::build(self.parts.tools.clone(), deps)?;

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `[store]`, `[store.redis]` | where sessions are stored: in a file, or on Redis |
 //! | `[workspace]` | the folder that tools read, and the one that they write to |
-//! | `[tools]` | which tools may be called; programs as tools |
+//! | `[tools]` | which tools may be called, and by whose word; programs as tools |
+//! | `[mcp.servers.<name>]` | servers of the Model Context Protocol, whose tools may be called |
 //! | `[model]`, `[models.<name>]` | the default model, and limits of all; models by name |
 //! | `[run]` | limits of a run |
 //! | `[session]`, `[executor]` | leases; how much work there may be at a time |
@@ -13,7 +14,9 @@
 //! | `[log]` | logs |
 //! | `[telemetry]` | where traces go and what may be in them; where metrics are shown |
 //!
-//! `CAIRN_MODEL__PACE=400ms` sets `model.pace`. `CAIRN_STORE`, `CAIRN_SERVER`, `CAIRN_TOKEN`,
+//! A `cairn.toml` that nobody named or confirmed counts in part only; see [`trust`].
+//!
+//! `CAIRN_MODEL__PACE=400ms` sets `model.pace`. `CAIRN_CONFIG` is `--config`. `CAIRN_STORE`, `CAIRN_SERVER`, `CAIRN_TOKEN`,
 //! `OPENAI_API_KEY`, `OPENAI_BASE_URL`, `OPENAI_MODEL`, the same three of `ANTHROPIC_` and
 //! `OTEL_EXPORTER_OTLP_ENDPOINT` are short names.
 
@@ -23,9 +26,12 @@ mod model;
 pub mod models;
 mod parts;
 pub mod run;
+mod servers;
 mod store;
 #[cfg(test)]
 mod tests;
+mod tools;
+pub mod trust;
 
 pub use limits::{ExecutorSettings, SessionSettings};
 pub use links::{Addresses, LinkSettings};
@@ -34,13 +40,15 @@ pub use models::ProviderSettings;
 pub use parts::parts;
 pub use run::RunSettings;
 pub(crate) use run::{millis, nano_usd};
+pub use servers::McpSettings;
 pub use store::{RedisSettings, StoreSettings};
+pub use tools::ToolSettings;
+pub use trust::Source;
 
 use crate::cli::Global;
 use crate::error::CliError;
-use cairn_boot::{Checks, Environment, Layers, Loaded, LogConfig, Secret, TelemetryConfig};
+use cairn_boot::{Checks, Environment, Loaded, LogConfig, Secret, TelemetryConfig};
 use cairn_rpc::{TOKEN_RULE, Token};
-use cairn_tools::{CommandConfig, Limits};
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -49,8 +57,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The file that counts if it is there.
-const DEFAULT_FILE: &str = "cairn.toml";
 /// Short for `client.server`.
 pub const SERVER_VARIABLE: &str = "CAIRN_SERVER";
 /// Short for `store.path`, or for `store.redis.url` if it is an address.
@@ -73,6 +79,8 @@ pub struct Settings {
     pub workspace: WorkspaceSettings,
     /// Which tools may be called.
     pub tools: ToolSettings,
+    /// Servers that bring tools.
+    pub mcp: McpSettings,
     /// The default model, and what holds for all models.
     pub model: ModelSettings,
     /// Models by name.
@@ -106,22 +114,6 @@ pub struct WorkspaceSettings {
     /// What file tools show although it is hidden, ignored by git or called `cairn.toml`: patterns as
     /// in a `.gitignore`, from the workspace.
     pub show: Vec<String>,
-}
-
-/// Which tools may be called.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ToolSettings {
-    /// Names of the tools that may be called; without a list, all.
-    pub allow: Option<Vec<String>>,
-    /// Names of tools that may not be called, also if they are allowed.
-    pub deny: Vec<String>,
-    /// Names of tools of which each call waits for a person's approval.
-    pub ask: Vec<String>,
-    /// Bounds of what one call may use up.
-    pub limits: Limits,
-    /// Programs as tools.
-    pub commands: Vec<CommandConfig>,
 }
 
 /// `cairn serve`.
@@ -216,7 +208,7 @@ impl cairn_boot::Settings for Settings {
         self.run.check(checks);
         self.session.check(checks);
         self.executor.check(checks);
-        self.check_tools(checks);
+        tools::check(self, checks);
         self.check_models(checks);
         checks.nested("log", &self.log);
         checks.nested("telemetry", &self.telemetry);
@@ -230,30 +222,6 @@ impl cairn_boot::Settings for Settings {
     }
 }
 
-impl Settings {
-    /// The tools service knows its own rules; its faults are named as they are configured here.
-    fn check_tools(&self, checks: &mut Checks) {
-        let tools = parts::tools(self);
-        let mut faults = tools.validate().err().unwrap_or_default();
-        faults.extend(tools.check_names());
-        for fault in faults {
-            let section = match fault.field.split(['[', '.']).next() {
-                Some("commands" | "limits" | "allow" | "deny" | "ask") => "tools",
-                Some("show") => "workspace",
-                _ => continue,
-            };
-            let name = format!("{section}.{}", fault.field);
-            checks.require(false, &name, &fault.problem, &fault.allowed);
-        }
-    }
-}
-
-/// The settings file of a command, which need not be there.
-pub fn file(global: &Global) -> PathBuf {
-    let given = global.config.clone();
-    given.unwrap_or_else(|| PathBuf::from(DEFAULT_FILE))
-}
-
 /// Reads the settings of a command: file, environment, the flags that all commands have, and
 /// those of this command as `(flag, setting, value)`.
 ///
@@ -264,11 +232,26 @@ pub fn load(
     environment: &Environment,
     flags: &[(&str, &str, String)],
 ) -> Result<Loaded<Settings>, CliError> {
-    let layers = match &global.config {
-        Some(path) => Layers::new().file(path),
-        None => Layers::new().optional_file(&file(global)),
-    };
-    let mut layers = layers
+    load_from(
+        Source::find(global, environment)?,
+        global,
+        environment,
+        flags,
+    )
+}
+
+/// The same with a settings file that was found before.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_from(
+    source: Source,
+    global: &Global,
+    environment: &Environment,
+    flags: &[(&str, &str, String)],
+) -> Result<Loaded<Settings>, CliError> {
+    let mut layers = source
+        .layers()
         .environment(&without_short_names(environment))
         .alias(environment, STORE_VARIABLE, store_setting(environment))
         .alias(environment, SERVER_VARIABLE, "client.server")
@@ -341,7 +324,12 @@ fn check_given(global: &Global, flags: &[(&str, &str, String)]) -> Result<(), Cl
 
 /// The environment without the short names that read like those of whole sections.
 fn without_short_names(environment: &Environment) -> Environment {
-    let short = [STORE_VARIABLE, SERVER_VARIABLE, TOKEN_VARIABLE];
+    let short = [
+        STORE_VARIABLE,
+        SERVER_VARIABLE,
+        TOKEN_VARIABLE,
+        trust::CONFIG_VARIABLE,
+    ];
     let is_short = |name: &str| short.contains(&name);
     match environment.iter().any(|(name, _)| is_short(name)) {
         false => environment.clone(),

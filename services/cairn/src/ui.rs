@@ -22,5 +22,6 @@ pub mod table;
 mod testing;
 pub mod text;
 pub mod time;
+pub mod tools;
 pub mod tree;
 pub mod writing;

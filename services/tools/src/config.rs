@@ -1,5 +1,9 @@
 //! The settings of the tools service.
 
+mod limits;
+
+pub use limits::Limits;
+
 use crate::error::Fault;
 use crate::files::check_show;
 use crate::mcp::{SEPARATOR, Server};
@@ -10,6 +14,7 @@ use cairn_engine::rules::{Answer, Rule, Rules};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,6 +35,10 @@ const RESERVED: [&str; 10] = [
 ];
 /// Tools that a model is offered unless the settings say otherwise.
 pub const OFFERED: u32 = 40;
+/// Most tools that a model can be offered.
+const MOST_OFFERED: u32 = 1000;
+/// Bytes that a server's result may have.
+const RESULT_BYTES: RangeInclusive<usize> = 1024..=1 << 20;
 /// Longest time limit that can be set.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// Environment variables that are set for a command and cannot be asked for.
@@ -62,6 +71,8 @@ pub struct Config {
     pub rules: Vec<Rule>,
     /// A model is offered at most so many tools, and finds the rest by `search_tools`.
     pub offered: u32,
+    /// Most bytes of the text of a server's result; the rest is cut, with a note.
+    pub result_bytes: usize,
     /// Bounds of what one call may use up.
     pub limits: Limits,
     /// Tools that are programs. They run with the rights of this process.
@@ -87,48 +98,12 @@ impl Default for Config {
             ask: Vec::new(),
             rules: Vec::new(),
             offered: OFFERED,
+            result_bytes: OUTPUT_LIMIT,
             limits: Limits::default(),
             commands: Vec::new(),
             servers: BTreeMap::new(),
             #[cfg(debug_assertions)]
             leaves_gate_open: false,
-        }
-    }
-}
-
-/// Bounds of what one call may use up. Sizes are bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Limits {
-    /// Calls at one time; further ones wait.
-    pub parallel_calls: usize,
-    /// Result of a file tool.
-    pub output_bytes: usize,
-    /// Time of a file tool, in milliseconds.
-    pub file_time_ms: u64,
-    /// Files and folders that one listing or search looks at.
-    pub walk_entries: usize,
-    /// Folders below one another that one listing or search enters.
-    pub walk_depth: usize,
-    /// One file that is searched, or whose lines are counted.
-    pub file_bytes: u64,
-    /// Everything that one call reads.
-    pub total_bytes: u64,
-    /// Content of one `write_file`.
-    pub write_bytes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            parallel_calls: 64,
-            output_bytes: OUTPUT_LIMIT,
-            file_time_ms: millis(TIME_LIMIT),
-            walk_entries: 50_000,
-            walk_depth: 64,
-            file_bytes: 16 << 20,
-            total_bytes: 256 << 20,
-            write_bytes: 8 << 20,
         }
     }
 }
@@ -173,6 +148,18 @@ impl Config {
             faults.push(Fault::new("output", "is missing", "a folder"));
         }
         faults.extend(check_show(&self.show));
+        if !(1..=MOST_OFFERED).contains(&self.offered) {
+            let (problem, allowed) = (
+                format!("is {}", self.offered),
+                format!("1 to {MOST_OFFERED}"),
+            );
+            faults.push(Fault::new("offered", problem, allowed));
+        }
+        if !RESULT_BYTES.contains(&self.result_bytes) {
+            let problem = format!("is {}", self.result_bytes);
+            let allowed = format!("{} to {}", RESULT_BYTES.start(), RESULT_BYTES.end());
+            faults.push(Fault::new("result_bytes", problem, allowed));
+        }
         self.limits.validate(&mut faults);
         for (index, rule) in self.rules.iter().enumerate() {
             let problem = rule.check().err();
@@ -263,49 +250,6 @@ impl Config {
             }
         }
         faults
-    }
-}
-
-impl Limits {
-    fn validate(&self, faults: &mut Vec<Fault>) {
-        let mut at_least = |field: &str, value: u64, least: u64| {
-            if value < least {
-                let (problem, allowed) = (format!("is {value}"), format!("{least} or more"));
-                faults.push(Fault::new(format!("limits.{field}"), problem, allowed));
-            }
-        };
-        at_least("parallel_calls", self.parallel_calls as u64, 1);
-        at_least("output_bytes", self.output_bytes as u64, 1024);
-        at_least("file_time_ms", self.file_time_ms, 1);
-        at_least("walk_entries", self.walk_entries as u64, 1);
-        at_least("walk_depth", self.walk_depth as u64, 1);
-        at_least("file_bytes", self.file_bytes, 1);
-        at_least("total_bytes", self.total_bytes, 1);
-        at_least("write_bytes", self.write_bytes as u64, 1);
-        let mut at_most = |field: &str, value: u64, most: u64, why: &str| {
-            if value > most {
-                let (problem, allowed) = (format!("is {value}; {why}"), format!("at most {most}"));
-                faults.push(Fault::new(format!("limits.{field}"), problem, allowed));
-            }
-        };
-        at_most(
-            "parallel_calls",
-            self.parallel_calls as u64,
-            4096,
-            "every running call may take a thread",
-        );
-        at_most(
-            "walk_depth",
-            self.walk_depth as u64,
-            256,
-            "every level holds a file descriptor",
-        );
-        at_most(
-            "file_time_ms",
-            self.file_time_ms,
-            millis(LONGEST),
-            "that is a day",
-        );
     }
 }
 

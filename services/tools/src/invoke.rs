@@ -1,6 +1,9 @@
 //! One call, one result: lookup, permission, arguments, gate, tool, limits.
 
 mod check;
+mod limited;
+
+use limited::limited;
 
 use crate::error::ToolError;
 use crate::gate::{Gate, Permit};
@@ -8,7 +11,7 @@ use crate::permission::Permissions;
 use crate::registry::{Snapshot, ToolRegistry};
 use crate::source::AllowError;
 use crate::text;
-use crate::tool::{Call, Effect, Input, Output, Progress, Slot, Tool, ToolSpec};
+use crate::tool::{Call, Effect, Input, OUTPUT_LIMIT, Output, Progress, Slot, Tool, ToolSpec};
 use cairn_engine::rules::Condition;
 use cairn_rpc::metrics::{self, counter, histogram};
 use cairn_rpc::trace::{TARGET, is_content_wanted};
@@ -27,8 +30,6 @@ pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 /// How long a call waits for a server that is being started.
 const STARTING: Duration = Duration::from_secs(5);
-/// Most bytes of media that a result carries.
-const MEDIA_LIMIT: usize = 4 << 20;
 /// Most bytes of arguments or results that one span carries.
 const MOST_CONTENT: usize = 16 * 1024;
 
@@ -75,6 +76,7 @@ pub struct Invoker {
     gate: Gate,
     slots: Arc<Semaphore>,
     running: TaskTracker,
+    result_bytes: usize,
 }
 
 impl Invoker {
@@ -91,7 +93,15 @@ impl Invoker {
             gate,
             slots: Arc::new(Semaphore::new(parallel_calls)),
             running: TaskTracker::new(),
+            result_bytes: OUTPUT_LIMIT,
         }
+    }
+
+    /// With another limit on the text of a server's result.
+    #[must_use]
+    pub fn with_result_bytes(mut self, most: usize) -> Self {
+        self.result_bytes = most;
+        self
     }
 
     /// The tools as they are now, those included that the lists forbid.
@@ -213,7 +223,7 @@ impl Invoker {
         };
         let result = self.run(entry.tool.clone(), call).await;
         Outcome {
-            result: result.map(|output| limited(output, entry.spec().output_limit)),
+            result: result.map(|output| limited(output, entry.spec(), self.result_bytes)),
             elapsed: started.elapsed(),
         }
     }
@@ -313,28 +323,6 @@ fn crashed(name: &str, error: &JoinError) -> ToolError {
         ));
     }
     ToolError::ExecutionFailed(format!("tool '{name}' was stopped with the tools service"))
-}
-
-/// Media beyond the limit of a result are left out, and the text says so.
-fn limited(mut output: Output, limit: usize) -> Output {
-    let mut room = MEDIA_LIMIT;
-    let before = output.media.len();
-    output.media.retain(|media| {
-        let fits = media.data.len() <= room;
-        room = room.saturating_sub(media.data.len());
-        fits
-    });
-    let mut text = text::cut(output.text, limit);
-    if output.media.len() < before {
-        let left = before - output.media.len();
-        text.push_str(&format!(
-            "\n[left out: {left} of {before} media, as a result has at most {MEDIA_LIMIT} bytes of them]"
-        ));
-    }
-    Output {
-        text,
-        media: output.media,
-    }
 }
 
 fn not_begun(error: ToolError) -> Outcome {

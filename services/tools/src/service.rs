@@ -152,6 +152,7 @@ pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
         gate,
         config.limits.parallel_calls,
     );
+    let invoker = invoker.with_result_bytes(config.result_bytes);
     Ok(Tools {
         invoker: Arc::new(invoker),
         offered: config.offered,

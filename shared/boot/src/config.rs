@@ -39,6 +39,7 @@
 //! continues below it. The structs are read without help from untagged enums and flattened
 //! structs: those lose what type a text is to become.
 
+mod document;
 pub mod duration;
 mod environment;
 mod fault;
@@ -50,6 +51,7 @@ mod reader;
 mod secret;
 mod shown;
 
+pub use document::Document;
 pub use environment::Environment;
 pub use fault::{ConfigErrors, ConfigFault, Origin};
 pub use layers::{Layers, Loaded};

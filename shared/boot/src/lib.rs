@@ -19,7 +19,8 @@ pub mod telemetry;
 pub mod trust;
 
 pub use config::{
-    Checks, ConfigErrors, ConfigFault, Environment, Layers, Loaded, Origin, Secret, Settings,
+    Checks, ConfigErrors, ConfigFault, Document, Environment, Layers, Loaded, Origin, Secret,
+    Settings,
 };
 pub use drain::{Drained, drain};
 pub use logs::{LogConfig, LogFormat};

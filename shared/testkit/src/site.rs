@@ -45,6 +45,8 @@ pub const TOKEN: &str = "token-of-all-sites";
 pub struct Site {
     folder: TempDir,
     program: PathBuf,
+    /// Whether commands name the settings file, as its operator does.
+    names_settings: bool,
 }
 
 /// How a command ended and what it printed.
@@ -67,6 +69,7 @@ impl Site {
         let site = Self {
             folder,
             program: program.as_ref().to_owned(),
+            names_settings: true,
         };
         site.write("cairn.toml", SETTINGS);
         site.write("record.sh", TOOL_SCRIPT);
@@ -76,6 +79,13 @@ impl Site {
             "# Two\nSQLite is a store.\nRedis is another.\n",
         );
         site
+    }
+
+    /// The same folder as if it had come from others: its settings file is found, and not named.
+    #[must_use]
+    pub fn of_others(mut self) -> Self {
+        self.names_settings = false;
+        self
     }
 
     /// Where it is.
@@ -132,6 +142,9 @@ impl Site {
             // The usual port is one for all tests.
             .env("CAIRN_TELEMETRY__METRICS", "off")
             .stdin(Stdio::null());
+        if self.names_settings && self.path().join("cairn.toml").exists() {
+            command.env("CAIRN_CONFIG", "cairn.toml");
+        }
         command
     }
 

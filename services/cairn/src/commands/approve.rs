@@ -10,8 +10,9 @@ use crate::error::CliError;
 use crate::ui::out;
 use crate::ui::questions::asked_lines;
 use crate::ui::style::Style;
-use cairn_proto::event::WaitReason;
-use cairn_proto::event::settlement::{Approve, Outcome};
+use crate::ui::text::command;
+use cairn_proto::event::settlement::{Approve, ApproveAlways, Outcome};
+use cairn_proto::event::{Condition, WaitReason};
 use cairn_proto::orchestrator::{ListPendingRequest, Pending};
 use cairn_rpc::text::{clip, escape};
 use serde_json::json;
@@ -24,13 +25,19 @@ Allows calls that wait for approval, and the plan if one is to be looked at: tho
 or the only one that there is, after a look at it in a terminal. What is not to be done is denied
 with cairn decide.
 
+With --always, further calls of the same tool in this session need no approval if they have the same
+values, such as the same path and host, or those of --when. cairn pending shows what would be covered.
+It never answers a rule that denies. End it with cairn tools revoke.
+
 With --json one object for each: session, id.
 
 Examples:
   cairn approve
   cairn approve s-7f3k
   cairn approve s-7f3k approval-1.2.1.0.0 approval-1.2.1.0.1
-  cairn approve s-7f3k --all")]
+  cairn approve s-7f3k --all
+  cairn approve --always
+  cairn approve --always --when 'path=docs/**'")]
 pub struct Args {
     /// The session: its id or a unique beginning of it [default: the latest]
     #[arg(value_name = "SESSION")]
@@ -41,6 +48,31 @@ pub struct Args {
     /// All that wait for approval now
     #[arg(long)]
     all: bool,
+    /// Approve further calls like these in this session, too
+    #[arg(long)]
+    always: bool,
+    /// Further calls that have this value: a name and a pattern; may be repeated
+    #[arg(long, value_name = "NAME=PATTERN", requires = "always", value_parser = condition)]
+    when: Vec<Condition>,
+}
+
+/// Reads `path=docs/**`.
+pub(super) fn condition(text: &str) -> Result<Condition, String> {
+    match text.split_once('=') {
+        Some((name, pattern)) if !name.is_empty() && !pattern.is_empty() => Ok(Condition {
+            name: name.trim().to_owned(),
+            pattern: pattern.trim().to_owned(),
+        }),
+        _ => Err("a name of a value and a pattern, such as path=docs/**".to_owned()),
+    }
+}
+
+/// The approval of one call, or of that and further ones.
+pub(super) fn approval(always: bool, when: Vec<Condition>) -> Outcome {
+    match always {
+        true => Outcome::ApproveAlways(ApproveAlways { when }),
+        false => Outcome::Approve(Approve {}),
+    }
 }
 
 /// Approves one after the other, and says what.
@@ -82,18 +114,27 @@ async fn approve(client: &mut Client<'_>, args: Args, context: &Context) -> Resu
     if let (true, [only]) = (is_unnamed && is_at_terminal(context), &open[..]) {
         let style = Style::new(context.color);
         out::line(&asked_lines(style, only).join("\n"))?;
-        if !is_wanted(context, "approve?").await? {
+        let question = match args.always {
+            true => "approve this and further calls like it in this session?",
+            false => "approve?",
+        };
+        if !is_wanted(context, question).await? {
             return out::line("nothing was approved");
         }
     }
     for id in &named {
-        answer(client, &session, id, Outcome::Approve(Approve {})).await?;
+        let outcome = approval(args.always, args.when.clone());
+        answer(client, &session, id, outcome).await?;
         let what = open.iter().find(|pending| pending.id == *id);
         if context.json {
             out::json(&json!({"session": session, "id": id}))?;
         } else {
             let what = what.map(gist).unwrap_or_default();
             out::line(&format!("approved {}{what}", escape(id)))?;
+            if args.always {
+                let list = command(context, &format!("tools approvals {session}"));
+                out::line(&format!("  and further calls like it; see: {list}"))?;
+            }
         }
     }
     if context.json {

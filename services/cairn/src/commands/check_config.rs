@@ -20,11 +20,21 @@ pub struct Args {}
 /// # Errors
 /// A model lacks the key that its provider asks for; standard output takes no more.
 pub async fn run(_: Args, context: &Context) -> Result<ExitCode, CliError> {
+    show(context)
+}
+
+/// What only some commands need.
+pub(super) fn check(context: &Context) -> Result<(), CliError> {
     let missing = context.config().missing_keys();
     if !missing.is_empty() {
         let lines: Vec<_> = missing.iter().map(|line| escape(line)).collect();
         return Err(CliError::usage(lines.join("\n")));
     }
+    Ok(())
+}
+
+pub(super) fn show(context: &Context) -> Result<ExitCode, CliError> {
+    check(context)?;
     let models = context.config().registry();
     if context.json {
         let settings = serde_json::to_value(context.config());

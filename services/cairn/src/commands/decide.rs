@@ -1,5 +1,6 @@
 //! `cairn decide`: answers what a run waits for.
 
+use super::approve::{approval, condition};
 use super::hint;
 use crate::attach::Access;
 use crate::client::Client;
@@ -7,10 +8,8 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
 use crate::ui::time::{clock, utc};
-use cairn_proto::event::Settlement;
-use cairn_proto::event::settlement::{
-    Answer as Reported, Approve, Deny, Done, Fail, Outcome, Retry, Skip,
-};
+use cairn_proto::event::settlement::{Answer as Reported, Deny, Done, Fail, Outcome, Retry, Skip};
+use cairn_proto::event::{Condition, Settlement};
 use cairn_proto::orchestrator::{DecideRequest, DecideResponse};
 use clap::Subcommand;
 use serde_json::json;
@@ -25,6 +24,7 @@ once this command ends.
 Examples:
   cairn decide s-7f3k call-1.2.1.0.0 done --output \"sent to all\"
   cairn decide s-7f3k call-1.2.1.0.0 retry
+  cairn decide s-7f3k approval-1.2.1.0.0 approve --always
   cairn decide s-7f3k approval-1.2.1.0.0 deny --reason \"not on a Friday\"
   cairn decide s-7f3k question-1.1.1.2.0 answer \"the second one\"
   cairn decide s-7f3k plan-1.1 approve")]
@@ -74,7 +74,14 @@ enum Word {
         reason: String,
     },
     /// Make the call, this once; carry out the plan
-    Approve,
+    Approve {
+        /// Approve further calls like this one in this session, too
+        #[arg(long)]
+        always: bool,
+        /// Further calls that have this value: a name and a pattern; may be repeated
+        #[arg(long, value_name = "NAME=PATTERN", requires = "always", value_parser = condition)]
+        when: Vec<Condition>,
+    },
     /// Do not make the call; make another plan
     Deny {
         /// Why, for the journal and the model; of a plan, what is to be different
@@ -168,7 +175,7 @@ impl Word {
             Self::Retry => Outcome::Retry(Retry {}),
             Self::Skip { reason } => Outcome::Skip(Skip { reason }),
             Self::Fail { reason } => Outcome::Fail(Fail { reason }),
-            Self::Approve => Outcome::Approve(Approve {}),
+            Self::Approve { always, when } => approval(always, when),
             Self::Deny { reason } => Outcome::Deny(Deny { reason }),
             Self::Answer { text } => Outcome::Answer(Reported { text }),
         }

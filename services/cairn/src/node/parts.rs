@@ -21,6 +21,8 @@ pub struct Parts {
     pub programs: cairn_tools::Programs,
     /// Tools besides the file tools and the configured commands.
     pub more_tools: Vec<Arc<dyn cairn_tools::Tool>>,
+    /// Where allowances of servers and of changed tools are kept; in memory without it.
+    pub trust: Option<cairn_boot::Trust>,
     /// The models.
     pub models: Arc<ModelRegistry>,
     /// Slots and retries.

@@ -1,11 +1,15 @@
 //! From settings to the parts of a node.
 
-use super::Settings;
+use super::trust::trust_file;
+use super::{Settings, servers};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::node::{Authenticators, Parts};
+use cairn_boot::Trust;
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
+use cairn_tools::mcp::Server;
 use cairn_tools::{Programs, Supervisor};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,6 +30,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
         },
         memory_deps: memory_deps(context)?,
         tools: cairn_tools::Config {
+            servers: servers(settings, workspace),
             workspace: workspace.to_owned(),
             private: private(context, workspace),
             #[cfg(debug_assertions)]
@@ -37,6 +42,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             supervisor: Some(supervisor()?),
         },
         more_tools: Vec::new(),
+        trust: trust(context),
         models: Arc::new(settings.registry()),
         executor: cairn_executor::Config {
             max_attempts: settings.executor.max_attempts,
@@ -61,6 +67,18 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
         },
         authenticators: Authenticators::default(),
     })
+}
+
+/// The operator's servers, and those of the workspace whose names are free.
+fn servers(settings: &Settings, workspace: &Path) -> BTreeMap<String, Server> {
+    let mut servers = servers::of_workspace(workspace);
+    servers.extend(settings.mcp.of_operator());
+    servers
+}
+
+fn trust(context: &Context) -> Option<Trust> {
+    let named = context.config().tools.trust.clone().map(Trust::at);
+    named.or_else(|| trust_file(&context.environment))
 }
 
 fn supervisor() -> Result<Supervisor, CliError> {
@@ -93,8 +111,12 @@ pub(super) fn tools(settings: &Settings) -> cairn_tools::Config {
         allow: settings.tools.allow.clone(),
         deny: settings.tools.deny.clone(),
         ask: settings.tools.ask.clone(),
+        rules: settings.tools.rules.clone(),
+        offered: settings.tools.offered,
+        result_bytes: settings.tools.result_bytes,
         limits: settings.tools.limits.clone(),
         commands: settings.tools.commands.clone(),
+        servers: settings.mcp.of_operator(),
         ..cairn_tools::Config::default()
     }
 }

@@ -192,10 +192,8 @@ impl Narrator {
                     number => format!(" (attempt {number})"),
                 };
                 let name = self.step(at.run, at.step);
-                line(
-                    Mark::Began,
-                    format!("step {} started{again}{name}", at.step),
-                )
+                let text = format!("step {} started{again}{name}", at.step);
+                line(Mark::Began, text)
             }
             Kind::AttemptContinued(e) => {
                 let at = e.attempt.unwrap_or_default();
@@ -209,10 +207,8 @@ impl Narrator {
                 } else {
                     &e.summary
                 };
-                line(
-                    Mark::Good,
-                    format!("step {number} completed{}", after_colon(said)),
-                )
+                let text = format!("step {number} completed{}", after_colon(said));
+                line(Mark::Good, text)
             }
             Kind::StepFailed(e) => {
                 let number = step_of(e.attempt.as_ref());
@@ -348,11 +344,8 @@ fn session_line(kind: &Kind) -> EventLine {
             );
         }
         Kind::MemorySet(e) => {
-            format!(
-                "memory: {} = {}",
-                clip(&e.key, PIECE),
-                clip(&e.value, PIECE)
-            )
+            let (key, value) = (clip(&e.key, PIECE), clip(&e.value, PIECE));
+            format!("memory: {key} = {value}")
         }
         Kind::MemoryRemoved(e) => format!("memory: {} removed", clip(&e.key, PIECE)),
         Kind::MemoryCleared(_) => "memory: cleared".to_owned(),

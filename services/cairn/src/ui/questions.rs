@@ -5,6 +5,7 @@ use super::event_line::{step_facts, step_name, used_up, waits_for};
 use super::style::Style;
 use super::text::{command, quoted};
 use super::time::{clock, span, utc};
+use super::tools::{covered, patterns};
 use crate::context::Context;
 use cairn_proto::event::{Budget, WaitReason};
 use cairn_proto::orchestrator as pb;
@@ -36,6 +37,7 @@ pub fn pending_json(pending: &pb::Pending) -> Value {
         "waiting": is_budget.then_some(pending.waiting),
         "plan": plan(pending.plan.as_ref()),
         "proposal": pending.proposal,
+        "always_covers": pending.always_covers.as_ref().map(|it| patterns(&it.when)),
     })
 }
 
@@ -106,6 +108,7 @@ fn about(pending: &pb::Pending) -> Vec<(&'static str, String)> {
         ("asks", pending.question.clone()),
         ("choices", pending.choices.join(" · ")),
         ("used", used(pending)),
+        ("always", always(pending)),
     ];
     if pending.reason() == WaitReason::InDoubt {
         facts.push(("call key", pending.call_key.clone()));
@@ -119,6 +122,15 @@ fn about(pending: &pb::Pending) -> Vec<(&'static str, String)> {
         facts.push(("answer", format!("takes effect {from}")));
     }
     facts
+}
+
+/// The further calls that an approval for the session would cover.
+fn always(pending: &pb::Pending) -> String {
+    match &pending.always_covers {
+        None => String::new(),
+        Some(covers) if covers.when.is_empty() => "would cover every call of this tool".to_owned(),
+        Some(covers) => format!("would cover calls with {}", covered(&covers.when)),
+    }
 }
 
 /// What was used of a budget, and of how much.
@@ -162,6 +174,10 @@ pub fn answers(pending: &pb::Pending) -> &'static [(&'static str, &'static str)]
         ],
         WaitReason::Approval => &[
             ("approve", "make this call, this once"),
+            (
+                "approve --always",
+                "make it, and further ones like it in this session without asking",
+            ),
             (
                 "deny --reason '…'",
                 "do not make it: the model is told so, a tool step fails",

@@ -11,6 +11,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod approvals;
 mod bad_flags;
 mod bad_input;
 mod bad_settings;
@@ -22,3 +23,4 @@ mod recount;
 mod reflection;
 mod repository;
 mod tokens;
+mod trust;

@@ -63,17 +63,18 @@ pub(super) async fn pending(
     let filter = filter(&asked)?;
     let is_asked =
         |open: &pb::Pending| asked.pending.is_empty() || asked.pending.contains(&open.reason);
+    let tools = requests.deps().dispatch.catalogue().facts.clone();
     if !request.get_ref().session.is_empty() {
         let key = key_of(&request, &request.get_ref().session)?;
         let session = requests.store().view(&key).await?.session;
-        let open = pending_messages(&key, &session).into_iter();
+        let open = pending_messages(&key, &session, &tools).into_iter();
         answer.pending.extend(open.filter(is_asked));
         return Ok(Response::new(answer));
     }
     for key in waiting(requests, principal(&request)?.namespace(), filter).await? {
         match requests.store().view(&key).await {
             Ok(loaded) => {
-                let open = pending_messages(&key, &loaded.session).into_iter();
+                let open = pending_messages(&key, &loaded.session, &tools).into_iter();
                 answer.pending.extend(open.filter(is_asked));
             }
             // It was there when the sessions were listed.

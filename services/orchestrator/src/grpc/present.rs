@@ -2,6 +2,8 @@
 
 use crate::key::SessionKey;
 use crate::store::{Quarantine, status_of, usage_of};
+use cairn_engine::command::always_covers;
+use cairn_engine::decide::ToolList;
 use cairn_engine::event::WaitReason;
 use cairn_engine::pending::{Asked, Pending, pending};
 use cairn_engine::session::{
@@ -176,11 +178,26 @@ fn step_message(step: &Step, ids: &[&str]) -> wire::PlanStep {
     }
 }
 
-pub(crate) fn pending_messages(key: &SessionKey, session: &Session) -> Vec<pb::Pending> {
-    pending(session)
-        .into_iter()
-        .map(|open| pending_message(key, session, open))
-        .collect()
+/// The open questions of a session. `tools` says what an approval would cover.
+pub(crate) fn pending_messages(
+    key: &SessionKey,
+    session: &Session,
+    tools: &ToolList,
+) -> Vec<pb::Pending> {
+    let covers = |open: &Pending| match &open.asked {
+        Asked::Approval { name, .. } => always_covers(session, *name, tools),
+        _ => None,
+    };
+    let message = |open: Pending| {
+        let always_covers = covers(&open).map(|when| pb::Coverage {
+            when: when.into_iter().map(Into::into).collect(),
+        });
+        pb::Pending {
+            always_covers,
+            ..pending_message(key, session, open)
+        }
+    };
+    pending(session).into_iter().map(message).collect()
 }
 
 fn pending_message(key: &SessionKey, session: &Session, open: Pending) -> pb::Pending {

@@ -4,8 +4,8 @@ use cairn_engine::command::Settlement;
 use cairn_engine::message::Usage;
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::{
-    CallFinished, CallRef, CallSettled, Failure, FinishReason, ReplyReceived, RunStarted,
-    TextDelta, ToolCall, ToolResult,
+    CallFinished, CallProgress, CallRef, CallSettled, Failure, FinishReason, ReplyReceived,
+    RunStarted, TextDelta, ToolCall, ToolResult,
 };
 use cairn_proto::orchestrator as pb;
 use pb::turn_event::Event;
@@ -60,8 +60,15 @@ impl TurnEvents {
         if seq > 0 && seq < self.first_seq {
             return (None, false);
         }
-        if let Some(delta) = message.delta {
-            self.take_text(delta, &mut events);
+        match message.delta {
+            Some(TextDelta {
+                progress: Some(progress),
+                ..
+            }) => {
+                events.extend(self.progress(progress));
+            }
+            Some(delta) => self.take_text(delta, &mut events),
+            None => {}
         }
         if let Some(kind) = message.event.and_then(|event| event.kind) {
             self.take_event(kind, &mut events);
@@ -83,6 +90,22 @@ impl TurnEvents {
             events: events.collect(),
         };
         (Some(response), is_over)
+    }
+
+    /// Of a call that the client knows; progress of others is lost.
+    fn progress(&self, progress: CallProgress) -> Option<Event> {
+        let call = progress.call?;
+        let is_of_turn = self.run > 0 && call.attempt.is_some_and(|at| at.run == self.run);
+        // The calls that are known are those of the reply before the one that is being written.
+        let is_known =
+            self.writing.0 == call.tool_turn + 1 && self.calls.get(call.index as usize).is_some();
+        (is_of_turn && is_known).then_some(Event::ToolProgress(pb::TurnToolProgress {
+            tool_turn: call.tool_turn,
+            index: call.index,
+            progress: progress.progress,
+            total: progress.total,
+            message: progress.message,
+        }))
     }
 
     fn take_text(&mut self, delta: TextDelta, events: &mut Vec<Event>) {

@@ -1,5 +1,6 @@
 //! Puts the layers over each other and reads the result.
 
+use super::document::Document;
 use super::environment::Environment;
 use super::fault::{ConfigErrors, ConfigFault, Origin};
 use super::file;
@@ -62,6 +63,13 @@ impl Layers {
             Ok(tree) => self.files.push(tree),
             Err(faults) => self.faults.extend(faults),
         }
+        self
+    }
+
+    /// A TOML file that was read before.
+    #[must_use]
+    pub fn document(mut self, document: Document) -> Self {
+        self.files.push(document.0);
         self
     }
 

@@ -1,17 +1,20 @@
 //! Answers a question that a run waits for.
 
+mod always;
+
+pub use always::always_covers;
+
 use super::{Handle, Settlement};
-use crate::decide::{Change, Decision, Rejection, judged_values};
+use crate::decide::{Change, Decision, Rejection};
 use crate::elicitation;
 use crate::event::{
-    ApprovalGranted, Budget, BudgetRaised, BudgetRefused, CallFinished, CallRef, Decided, RevisionRequested,
-    WaitReason,
+    ApprovalGranted, Budget, BudgetRaised, BudgetRefused, CallFinished, CallRef, Decided,
+    RevisionRequested, WaitReason,
 };
 use crate::failure::{Failure, FailureKind};
 use crate::pending::{PendingId, Subject, budget_question, pending_call, plan_question};
-use crate::limits::MAX_GRANTS;
-use crate::rules::{Condition, DEFAULT_AGENT, Value, exactly};
-use crate::session::{Ask, Call, CallStatus, Grant, Run, RunStatus};
+use crate::session::{Ask, CallStatus, Run, RunStatus};
+use always::granted;
 use serde::{Deserialize, Serialize};
 
 /// Answer a question that a run waits for.
@@ -233,57 +236,6 @@ impl<'d, 's> Deciding<'d, 's> {
     }
 }
 
-/// What an approval of this call and of further ones covers. It must cover this one.
-fn granted(
-    decision: &Decision<'_>,
-    call: &Call,
-    when: &[Condition],
-) -> Result<ApprovalGranted, Rejection> {
-    let session = &decision.session;
-    if session.grants.len() >= MAX_GRANTS {
-        let message = format!("a session has at most {MAX_GRANTS} approvals in force; revoke some");
-        return Err(bad_settlement(message));
-    }
-    let tool = decision.facts.tools.get(&call.call.name);
-    let values = tool.map(|tool| judged_values(call, tool)).unwrap_or_default();
-    let of_call = values.iter().map(|(name, value)| match value {
-        Value::Known(value) => Ok(Condition {
-            name: name.clone(),
-            pattern: exactly(value),
-        }),
-        Value::Unclear => Err(bad_settlement(format!(
-            "'{name}' of this call is not clear, so further calls cannot be compared with it; approve it once"
-        ))),
-    });
-    let when = match when.is_empty() {
-        true => of_call.collect::<Result<_, _>>()?,
-        false => when.to_vec(),
-    };
-    let grant = Grant {
-        number: session.grants_given + 1,
-        tool: call.call.name.clone(),
-        tool_digest: call.tool_digest.clone(),
-        when,
-        agent: DEFAULT_AGENT.to_owned(),
-        at: 0,
-        principal: None,
-    };
-    if !grant.covers(&grant.tool, &grant.tool_digest, &grant.agent, &values) {
-        let names: Vec<_> = values.keys().map(String::as_str).collect();
-        return Err(bad_settlement(format!(
-            "the patterns do not match this call; its values are: {}",
-            names.join(", ")
-        )));
-    }
-    Ok(ApprovalGranted {
-        grant: grant.number,
-        tool: grant.tool,
-        tool_digest: grant.tool_digest,
-        when: grant.when,
-        agent: grant.agent,
-    })
-}
-
 fn bad_settlement(message: impl Into<String>) -> Rejection {
     Rejection::refused("BAD_SETTLEMENT", message)
 }
@@ -380,10 +332,16 @@ mod tests {
     fn a_plan_is_denied_once_and_with_a_reason() {
         let (mut sent, question) = reviewed();
         assert_eq!(sent.refused(decide(&question, deny(" "))), "BAD_SETTLEMENT");
-        assert_eq!(sent.refused(decide(&question, Settlement::Retry)), "BAD_SETTLEMENT");
+        assert_eq!(
+            sent.refused(decide(&question, Settlement::Retry)),
+            "BAD_SETTLEMENT"
+        );
         sent.send(decide(&question, deny("add a test")));
         assert_eq!(sent.run().revisions.requests.len(), 1);
-        assert_eq!(sent.refused(decide(&question, deny("x"))), "ALREADY_DECIDED");
+        assert_eq!(
+            sent.refused(decide(&question, deny("x"))),
+            "ALREADY_DECIDED"
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A question of a turn, and what a person types as its answer. Pure.
 
+use crate::commands::approve::approval;
 use crate::ui::live::wrap;
 use crate::ui::questions::asked_lines;
 use crate::ui::style::Style;
@@ -21,7 +22,7 @@ pub(super) fn lines(style: Style, pending: &Pending, columns: usize) -> Vec<Stri
 /// What is asked in front of the answer.
 pub(super) fn prompt(pending: &Pending) -> &'static str {
     match pending.reason() {
-        WaitReason::Approval => "approve? [y / n, or n and why] ",
+        WaitReason::Approval => "approve? [y / a for always in this session / n, or n and why] ",
         WaitReason::PlanReview => "carry it out? [y / n and what is to be different] ",
         WaitReason::Question => "your answer: ",
         WaitReason::Budget => "continue with as much again? [y / n] ",
@@ -37,6 +38,9 @@ pub(super) fn outcome(pending: &Pending, line: &str) -> Option<Outcome> {
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let (word, rest) = (word.to_ascii_lowercase(), rest.trim().to_owned());
     match pending.reason() {
+        WaitReason::Approval if rest.is_empty() && ["a", "always"].contains(&word.as_str()) => {
+            Some(approval(true, Vec::new()))
+        }
         WaitReason::Approval | WaitReason::PlanReview => match word.as_str() {
             "y" | "yes" if rest.is_empty() => Some(Outcome::Approve(Approve {})),
             "n" | "no" => Some(Outcome::Deny(Deny { reason: rest })),
@@ -90,6 +94,11 @@ mod tests {
         let approved = Some(Outcome::Approve(Approve {}));
         assert_eq!(outcome(&question, " Y "), approved);
         assert_eq!(outcome(&question, "yes"), approved);
+        for line in ["a", "Always"] {
+            let always = outcome(&question, line);
+            assert!(matches!(always, Some(Outcome::ApproveAlways(_))), "{line}");
+            assert_eq!(outcome(&asks(WaitReason::PlanReview), line), None);
+        }
         let denied = |reason: &str| {
             let reason = reason.to_owned();
             Some(Outcome::Deny(Deny { reason }))

@@ -16,6 +16,8 @@ const NARROWEST: usize = 40;
 const PAUSED: &str = "? a person paused the turn; it continues after cairn resume";
 /// Most bytes of text that wait for the results of the calls before it.
 const MOST_EARLY: usize = 400;
+/// Milliseconds between two lines about the progress of calls.
+const PROGRESS_MS: u64 = 1000;
 
 /// Something to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +63,8 @@ pub(super) struct View {
     early: String,
     /// The number of that reply.
     early_of: u32,
+    /// When the next line about the progress of a call may come, in the turn's milliseconds.
+    next_progress: u64,
 }
 
 impl View {
@@ -76,6 +80,7 @@ impl View {
             calls: BTreeMap::new(),
             early: String::new(),
             early_of: 0,
+            next_progress: 0,
         }
     }
 
@@ -112,6 +117,7 @@ impl View {
                     self.release(shown);
                 }
             }
+            Event::ToolProgress(progress) => shown.extend(self.progress(progress, ms)),
             Event::Waiting(paused) => {
                 self.state = State::Waiting;
                 // Every other wait has a question, which is shown with its answers.
@@ -188,6 +194,22 @@ impl View {
             .insert((called.tool_turn, called.index), call.name);
         let mark = self.style.active("→");
         Shown::Line(format!("{mark} {line}"))
+    }
+
+    /// How far a call is, a line a second at most, and none within a text.
+    fn progress(&mut self, progress: &pb::TurnToolProgress, ms: u64) -> Option<Shown> {
+        let name = self.calls.get(&(progress.tool_turn, progress.index))?;
+        if self.writing.is_some() || ms < self.next_progress {
+            return None;
+        }
+        self.next_progress = ms + PROGRESS_MS;
+        let far = match progress.total {
+            total if total > 0.0 => format!("{} of {total}", progress.progress),
+            _ => progress.progress.to_string(),
+        };
+        let text = format!("{name}  {far} {}", progress.message);
+        let line = one_line(text.trim_end(), self.columns.saturating_sub(3));
+        Some(self.dim(&format!("… {line}")))
     }
 
     fn result(&mut self, result: &pb::TurnToolResult) -> Shown {

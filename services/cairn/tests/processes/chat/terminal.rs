@@ -130,3 +130,50 @@ fn keys_steer_and_cancel_a_turn_and_leave_the_conversation() {
     );
     assert_eq!(said[said.len() - 2..], ["Short.", "Are you there?"]);
 }
+
+#[test]
+fn a_settings_file_that_is_found_is_asked_about_once() {
+    let site = Site::new(CAIRN).of_others();
+    let mut screen = Screen::of(&mut site.command(&["sessions"]));
+    let shown = screen.wait_for("Confirm? [y/N] ");
+    assert!(
+        shown.contains("run as the tool record: sh record.sh"),
+        "{shown}"
+    );
+    screen.types("n\r");
+    screen.wait_for("cairn.toml is not confirmed, so these settings have no effect");
+    // A person who refused is not asked again about the same content.
+    let mut screen = Screen::of(&mut site.command(&["sessions"]));
+    screen.wait_for("cairn.toml is not confirmed, so these settings have no effect");
+    site.append("cairn.toml", "# changed\n");
+    let mut screen = Screen::of(&mut site.command(&["sessions"]));
+    screen.wait_for("Confirm? [y/N] ");
+    screen.types("y\r");
+    screen.wait_for("there is no");
+    let done = site.run(&["config", "check", "--json"]);
+    assert!(done.out.contains(r#""confirmed":true"#), "{done:?}");
+}
+
+#[test]
+fn an_answer_approves_further_calls_of_the_session() {
+    let call = |id: &str| reply(id, "", &[("record", json!({"what": id}))]);
+    let answers = vec![call("one"), call("two"), reply("r", "Recorded.", &[])];
+    let (server, _) = server(answers);
+    let site = Site::new(CAIRN);
+    site.append(
+        "cairn.toml",
+        "\n[[tools.rules]]\ntool = \"record\"\nanswer = \"ask\"\n",
+    );
+    let mut command = site.command(&["chat"]);
+    let mut screen = Screen::of(command.envs(model(&server)));
+    screen.wait_for("› ");
+    screen.types("Record twice\r");
+    let shown = screen.wait_for("approve? [y / a for always");
+    assert!(
+        shown.contains("would cover every call of this tool"),
+        "{shown}"
+    );
+    screen.types("a\r");
+    screen.wait_for("Recorded.");
+    assert_eq!(site.read("ledger").expect("a ledger").lines().count(), 2);
+}

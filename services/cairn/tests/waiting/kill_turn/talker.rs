@@ -87,7 +87,7 @@ impl Talker {
                 self.response = complete.response;
             }
             Event::Error(error) => panic!("{error:?}"),
-            Event::Queued(_) | Event::Waiting(_) | Event::Resumed(_) => {}
+            Event::Queued(_) | Event::Waiting(_) | Event::Resumed(_) | Event::ToolProgress(_) => {}
         }
     }
 

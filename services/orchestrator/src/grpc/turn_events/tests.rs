@@ -89,12 +89,63 @@ fn seen(mut events: TurnEvents, messages: Vec<pb::WatchSessionResponse>) -> Vec<
         Event::Reset(reset) => format!("{}: reset", reset.tool_turn),
         Event::ToolCall(call) => format!("call {}", call.call.expect("a call").id),
         Event::ToolResult(result) => format!("result {}", result.index),
+        Event::ToolProgress(far) => format!("progress {}: {}", far.index, far.message),
         Event::Waiting(_) => "waits".to_owned(),
         Event::Resumed(_) => "continues".to_owned(),
         Event::Complete(complete) => format!("complete: {}", complete.response),
         Event::Error(error) => format!("error: {}", error.failure.expect("a failure").message),
     };
     responses.flat_map(|it| it.events).map(short).collect()
+}
+
+fn progress(run: u32, tool_turn: u32, index: u32) -> pb::WatchSessionResponse {
+    let attempt = AttemptRef {
+        run,
+        ..attempt().expect("an attempt")
+    };
+    let call = CallRef {
+        attempt: Some(attempt),
+        tool_turn,
+        index,
+    };
+    pb::WatchSessionResponse {
+        delta: Some(TextDelta {
+            progress: Some(CallProgress {
+                call: Some(call),
+                message: "half".to_owned(),
+                ..CallProgress::default()
+            }),
+            ..TextDelta::default()
+        }),
+        ..pb::WatchSessionResponse::default()
+    }
+}
+
+#[test]
+fn progress_of_the_calls_of_the_turn_is_passed_on() {
+    let messages = vec![
+        started(5, 0),
+        progress(RUN, 0, 0),
+        reply(6, 0, "", 2),
+        progress(RUN, 0, 1),
+        // Of no call, of an earlier reply, of another run.
+        progress(RUN, 0, 2),
+        progress(RUN, 1, 0),
+        progress(RUN + 1, 0, 0),
+        part(1, 0, "Two"),
+        progress(RUN, 0, 0),
+    ];
+    assert_eq!(
+        seen(TurnEvents::new(5, 0), messages),
+        [
+            "started 3",
+            "call 0-0",
+            "call 0-1",
+            "progress 1: half",
+            "1@0: Two",
+            "progress 0: half"
+        ]
+    );
 }
 
 #[test]

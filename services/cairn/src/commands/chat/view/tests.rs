@@ -259,3 +259,24 @@ fn numbers_have_commas() {
         assert_eq!(grouped(number), want);
     }
 }
+
+#[test]
+fn progress_of_a_call_is_a_line_a_second_at_most() {
+    let progress = |message: &str| {
+        Event::ToolProgress(pb::TurnToolProgress {
+            progress: 3.0,
+            total: 10.0,
+            message: message.to_owned(),
+            ..pb::TurnToolProgress::default()
+        })
+    };
+    let mut view = view();
+    lines(&mut view, vec![call(0, "fetch", "{}")]);
+    let mut shown = |ms, message| view.take(&response(vec![progress(message)]), ms);
+    assert_eq!(
+        shown(5_000, "a\n\u{1b}[2J"),
+        [line("… fetch 3 of 10 a \\u{1b}[2J")]
+    );
+    assert_eq!(shown(5_900, "b"), []);
+    assert_eq!(shown(6_000, "c"), [line("… fetch 3 of 10 c")]);
+}

@@ -1,0 +1,73 @@
+//! `[tools]`: which tools may be called, and by whose word.
+
+use super::{Settings, parts};
+use cairn_boot::Checks;
+use cairn_engine::rules::Rule;
+use cairn_tools::{CommandConfig, Limits};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Which tools may be called.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ToolSettings {
+    /// Names of the tools that may be called; without a list, all.
+    pub allow: Option<Vec<String>>,
+    /// Names of tools that may not be called, also if they are allowed.
+    pub deny: Vec<String>,
+    /// Names of tools of which each call waits for a person's approval.
+    pub ask: Vec<String>,
+    /// Who decides about calls: of the rules that match one, the strictest holds.
+    pub rules: Vec<Rule>,
+    /// A model is offered at most so many tools, and finds the rest by `search_tools`.
+    pub offered: u32,
+    /// Most bytes of the text of a server's result; the rest is cut, with a note.
+    pub result_bytes: usize,
+    /// The file that keeps which settings files, servers and tools a person confirmed; without it,
+    /// `cairn/trust.json` below `XDG_STATE_HOME` or `~/.local/state`.
+    pub trust: Option<PathBuf>,
+    /// Bounds of what one call may use up.
+    pub limits: Limits,
+    /// Programs as tools.
+    pub commands: Vec<CommandConfig>,
+}
+
+impl Default for ToolSettings {
+    fn default() -> Self {
+        let config = cairn_tools::Config::default();
+        Self {
+            allow: config.allow,
+            deny: config.deny,
+            ask: config.ask,
+            rules: config.rules,
+            offered: config.offered,
+            result_bytes: config.result_bytes,
+            trust: None,
+            limits: config.limits,
+            commands: config.commands,
+        }
+    }
+}
+
+/// The tools service knows its own rules; its faults are named as they are configured here.
+pub(super) fn check(settings: &Settings, checks: &mut Checks) {
+    let is_path = |path: &PathBuf| !path.as_os_str().is_empty();
+    let has_path = settings.tools.trust.as_ref().is_none_or(is_path);
+    checks.require(has_path, "tools.trust", "is empty", "a file");
+    let tools = parts::tools(settings);
+    let mut faults = tools.validate().err().unwrap_or_default();
+    faults.extend(tools.check_names());
+    for fault in faults {
+        let section = match fault.field.split(['[', '.']).next() {
+            Some(
+                "commands" | "limits" | "allow" | "deny" | "ask" | "rules" | "offered"
+                | "result_bytes",
+            ) => "tools",
+            Some("show") => "workspace",
+            Some("servers") => "mcp",
+            _ => continue,
+        };
+        let name = format!("{section}.{}", fault.field);
+        checks.require(false, &name, &fault.problem, &fault.allowed);
+    }
+}

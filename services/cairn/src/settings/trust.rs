@@ -1,0 +1,287 @@
+//! Which settings file counts, and how much of it.
+//!
+//! A file that the operator names counts whole. A `cairn.toml` that is merely found may have come with
+//! the folder, such as a repository that was cloned. Until a person confirms it, only settings that
+//! tighten count; [`tightens`] lists them. Every other one could start a program, send keys or texts
+//! elsewhere, show or write files, spend more, or answer for a person.
+
+mod effects;
+
+pub use effects::effects;
+
+use super::RunSettings;
+use crate::cli::Global;
+use crate::error::CliError;
+use cairn_boot::{Document, Environment, Layers, Trust};
+use cairn_engine::key::{digest, hex};
+use cairn_rpc::text::{clip, escape};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// The file that counts if it is there.
+const DEFAULT_FILE: &str = "cairn.toml";
+/// Short for `--config`.
+pub(super) const CONFIG_VARIABLE: &str = "CAIRN_CONFIG";
+/// The setting `tools.trust`: read without the settings, which it decides about.
+const TRUST_VARIABLE: &str = "CAIRN_TOOLS__TRUST";
+/// Settings of an unconfirmed file that are named in one line.
+const MOST_NAMED: usize = 4;
+
+/// The settings file of a command.
+#[derive(Debug)]
+pub struct Source {
+    path: PathBuf,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    /// There is none.
+    Absent,
+    /// The operator named it.
+    Named,
+    /// It was found, and is the operator's.
+    Whole(Document),
+    /// It was found, and its syntax has faults.
+    Faulty(String),
+    /// It was found, and nobody has confirmed it.
+    Limited(Document, Unconfirmed),
+}
+
+/// A file that was not confirmed.
+#[derive(Debug)]
+pub struct Unconfirmed {
+    /// Of the file's content.
+    pub digest: String,
+    /// The settings without effect, by their paths. Values may be secrets.
+    pub withheld: Vec<(String, Value)>,
+    /// A person was asked about this content, and refused.
+    pub is_refused: bool,
+    whole: Document,
+}
+
+impl Source {
+    /// The settings file: the one that is named, or the one of the current folder.
+    ///
+    /// # Errors
+    /// The file of the current folder, or the trust file, cannot be read.
+    pub fn find(global: &Global, environment: &Environment) -> Result<Self, CliError> {
+        if let Some(path) = named(global, environment) {
+            let content = Content::Named;
+            return Ok(Self { path, content });
+        }
+        let path = PathBuf::from(DEFAULT_FILE);
+        let content = match read(&path)? {
+            None => Content::Absent,
+            Some(text) => found(&path, text, trust_file(environment).as_ref())?,
+        };
+        Ok(Self { path, content })
+    }
+
+    /// Where it is, also if it is not there.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What has no effect, and what holds, if it was not confirmed.
+    pub fn unconfirmed(&self) -> Option<&Unconfirmed> {
+        match &self.content {
+            Content::Limited(_, unconfirmed) => Some(unconfirmed),
+            _ => None,
+        }
+    }
+
+    /// The same file, which a person has confirmed.
+    #[must_use]
+    pub fn confirmed(self) -> Self {
+        let content = match self.content {
+            Content::Limited(_, unconfirmed) => Content::Whole(unconfirmed.whole),
+            content => content,
+        };
+        Self { content, ..self }
+    }
+
+    /// The layer of settings that it is.
+    pub(super) fn layers(self) -> Layers {
+        let layers = Layers::new();
+        match self.content {
+            Content::Absent => layers,
+            Content::Named => layers.file(&self.path),
+            Content::Whole(document) | Content::Limited(document, _) => layers.document(document),
+            Content::Faulty(text) => layers.text(DEFAULT_FILE, &text),
+        }
+    }
+}
+
+impl Unconfirmed {
+    /// In one line: what has no effect, and how to confirm it.
+    pub fn to_line(&self, path: &Path) -> String {
+        let names = self.withheld.iter().map(|(name, _)| escape(name));
+        let mut names: Vec<_> = names.collect();
+        let more = names.len().saturating_sub(MOST_NAMED);
+        names.truncate(MOST_NAMED);
+        let mut named = clip(&names.join(", "), 240);
+        if more > 0 {
+            named.push_str(&format!(" and {more} more"));
+        }
+        let path = path.display().to_string();
+        format!(
+            "{} is not confirmed, so these settings have no effect: {named}; confirm it with: cairn config trust",
+            escape(&path)
+        )
+    }
+}
+
+/// The file that the operator names.
+fn named(global: &Global, environment: &Environment) -> Option<PathBuf> {
+    let variable = environment.get(CONFIG_VARIABLE);
+    let variable = variable.filter(|path| !path.is_empty());
+    global
+        .config
+        .clone()
+        .or_else(|| variable.map(PathBuf::from))
+}
+
+/// The user's trust file. None without a home. Settings files are looked up before any of them is read,
+/// so a file cannot name it for itself.
+pub fn trust_file(environment: &Environment) -> Option<Trust> {
+    let variable = |name: &str| environment.get(name).map(str::to_owned);
+    let named = variable(TRUST_VARIABLE).filter(|path| !path.is_empty());
+    let path = named.map(PathBuf::from);
+    path.or_else(|| Trust::default_path(variable))
+        .map(Trust::at)
+}
+
+/// The text of a settings file; None without one.
+fn read(path: &Path) -> Result<Option<String>, CliError> {
+    super::servers::read(path).map_err(|error| {
+        let path = path.display();
+        CliError::usage(format!("the settings file {path} cannot be read: {error}"))
+    })
+}
+
+/// How much of a file counts that nobody named.
+fn found(path: &Path, text: String, trust: Option<&Trust>) -> Result<Content, CliError> {
+    let name = path.display().to_string();
+    let parsed = (Document::parse(&name, &text), Document::parse(&name, &text));
+    let (Ok(whole), Ok(mut limited)) = parsed else {
+        return Ok(Content::Faulty(text));
+    };
+    let withheld = withheld(&mut limited);
+    let digest = hex(&digest(&[text.as_bytes()]));
+    let is = |state: &str| match trust {
+        Some(trust) => trust
+            .is_confirmed(path, state)
+            .map_err(|error| CliError::chain(&error).code(crate::error::USAGE)),
+        None => Ok(false),
+    };
+    if withheld.is_empty() || is(&digest)? {
+        return Ok(Content::Whole(whole));
+    }
+    let unconfirmed = Unconfirmed {
+        is_refused: is(&refused(&digest))?,
+        digest,
+        withheld,
+        whole,
+    };
+    Ok(Content::Limited(limited, unconfirmed))
+}
+
+/// What the trust file holds instead of a digest that a person refused.
+pub fn refused(digest: &str) -> String {
+    format!("refused {digest}")
+}
+
+/// Confirms the file at `path` as it is now, and returns its digest.
+///
+/// # Errors
+/// There is no such file, or no place to keep that.
+pub fn confirm(path: &Path, environment: &Environment) -> Result<String, CliError> {
+    let Some(text) = read(path)? else {
+        let message = format!("there is no settings file at {}", path.display());
+        return Err(CliError::usage(message).hint("name it: cairn config trust FILE"));
+    };
+    let digest = hex(&digest(&[text.as_bytes()]));
+    confirm_as(path, &digest, environment)?;
+    Ok(digest)
+}
+
+/// Keeps what a person answered: a digest, or that it is [`refused`].
+///
+/// # Errors
+/// There is no place to keep it, or it cannot be written.
+pub fn confirm_as(path: &Path, state: &str, environment: &Environment) -> Result<(), CliError> {
+    let Some(trust) = trust_file(environment) else {
+        let message =
+            "there is no place for the trust file: neither XDG_STATE_HOME nor HOME is set";
+        return Err(CliError::usage(message).hint("name the settings file: --config FILE"));
+    };
+    let kept = trust.confirm(path, state);
+    kept.map_err(|error| CliError::chain(&error))
+}
+
+/// Takes what has no effect out of an unconfirmed file, and returns it.
+fn withheld(document: &mut Document) -> Vec<(String, Value)> {
+    let whole = document.retain(tightens);
+    let without: Vec<String> = whole
+        .iter()
+        .flat_map(|(path, value)| tools_of(path, value))
+        .collect();
+    // Lists may name tools that there are not without the rest of the file.
+    document.retain(|path, value| {
+        let is_listed = path.starts_with("tools.") && path.ends_with(']');
+        let is_without = |name: &str| {
+            without.iter().any(|tool| match tool.strip_suffix('*') {
+                Some(server) => name.starts_with(server),
+                None => name == tool,
+            })
+        };
+        !is_listed || !value.as_str().is_some_and(is_without)
+    });
+    whole
+}
+
+/// The names of the tools that a setting would bring; `*` for those of a server.
+fn tools_of(path: &str, value: &Value) -> Vec<String> {
+    if path == "tools.commands" {
+        let commands = value.as_array().into_iter().flatten();
+        let names = commands.filter_map(|command| command["name"].as_str());
+        return names.map(str::to_owned).collect();
+    }
+    let server = path.strip_prefix("mcp.servers.");
+    let server = server.and_then(|rest| rest.split('.').next());
+    server
+        .map(|name| format!("{name}__*"))
+        .into_iter()
+        .collect()
+}
+
+/// Whether a setting counts without confirmation: it makes Cairn do less, or ask more, or changes
+/// nothing but what is logged and the speed of the offline model.
+fn tightens(path: &str, value: &Value) -> bool {
+    let limits = RunSettings::default();
+    let at_most = |most: u32| value.as_u64().is_some_and(|value| value <= u64::from(most));
+    match path {
+        "log.level" | "log.format" | "model.pace" | "tools.offered" => true,
+        "tools.allow" | "tools.deny" | "tools.ask" | "tools.rules" => true,
+        // Without these settings there is no such limit.
+        "run.max_tokens" | "run.max_cost" | "run.max_time" | "run.max_calls" => true,
+        "run.max_turns" => at_most(limits.max_turns),
+        "run.max_tool_turns" => at_most(limits.max_tool_turns),
+        "run.max_parallel_steps" => at_most(limits.max_parallel_steps),
+        "run.max_own_revisions" => at_most(limits.max_own_revisions),
+        "run.review_plan" => *value == Value::Bool(true),
+        "model.default" => value == super::models::OFFLINE,
+        // The items of these lists.
+        _ if path.starts_with("tools.rules[") => {
+            matches!(value["answer"].as_str(), Some("ask" | "deny"))
+        }
+        _ => {
+            let lists = ["tools.allow[", "tools.deny[", "tools.ask["];
+            lists.iter().any(|list| path.starts_with(list))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,306 @@
+//! Tools, sources, rules and approvals as text and as JSON. What servers say is escaped.
+
+mod source;
+
+use super::live::wrap;
+use super::style::Style;
+use super::table::{Column, Table, cut};
+use super::time::utc;
+use cairn_proto::event::{CallMedia, Condition, Effect};
+use cairn_proto::orchestrator::{Approval, ListToolsResponse};
+use cairn_proto::tools::{RuleAnswer, ToolRule, ToolSource, ToolSourceState, ToolSpec};
+use cairn_rpc::text::{clip, escape};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// A terminal that is narrower shows fewer columns.
+const WIDE: usize = 76;
+/// Columns that the other columns of a wide table and of a narrow one take beside the names.
+const BESIDE: [usize; 2] = [50, 24];
+/// Most bytes of one text of a server.
+const MOST_TEXT: usize = 400;
+
+/// All tools and sources, for people. At most `width` characters a line.
+pub fn lines(listed: &ListToolsResponse, style: Style, width: Option<usize>) -> Vec<String> {
+    let mut lines = match listed.tools.is_empty() {
+        true => vec!["there are no tools".to_owned()],
+        false => tools(listed, width).lines(width),
+    };
+    if listed.tools.len() > listed.offered as usize {
+        let (offered, all) = (listed.offered, listed.tools.len());
+        let line = format!(
+            "a model is offered {offered} of {all} tools, and finds the rest by search_tools"
+        );
+        lines.extend(broken(&line, "", width));
+    }
+    lines.push(String::new());
+    lines.extend(source::table(listed).lines(width));
+    let disabled = listed.tools.iter().filter(|tool| !tool.disabled.is_empty());
+    let notes = listed.sources.iter().flat_map(source::notes);
+    for (line, hints) in notes.chain(disabled.map(disabled_note)) {
+        lines.push(String::new());
+        lines.extend(
+            broken(&line, "! ", width)
+                .iter()
+                .map(|line| style.asks(line)),
+        );
+        lines.extend(hints.iter().flat_map(|hint| broken(hint, "  ", width)));
+    }
+    lines
+}
+
+/// One text in lines that begin so, and are continued with blanks.
+fn broken(text: &str, before: &str, width: Option<usize>) -> Vec<String> {
+    let columns = width.map_or(usize::MAX, |width| {
+        width.saturating_sub(before.len()).max(20)
+    });
+    let lines = wrap(text, columns).into_iter().enumerate();
+    let begin = |at| {
+        if at == 0 {
+            before.to_owned()
+        } else {
+            " ".repeat(before.len())
+        }
+    };
+    lines.map(|(at, line)| begin(at) + &line).collect()
+}
+
+fn disabled_note(tool: &ToolSpec) -> (String, Vec<String>) {
+    let (name, why) = (escape(&tool.name), source::reason(&tool.disabled));
+    let hint = format!("look at it, and allow it with: cairn tools allow {name}");
+    (format!("{name} is disabled: {why}"), vec![hint])
+}
+
+fn tools(listed: &ListToolsResponse, width: Option<usize>) -> Table {
+    let is_wide = width.is_none_or(|width| width >= WIDE);
+    let columns = [
+        (true, Column::Left("TOOL")),
+        (is_wide, Column::Left("SOURCE")),
+        (is_wide, Column::Left("EFFECT")),
+        (true, Column::Left("RULE")),
+        (true, Column::Left("STATE")),
+    ];
+    let shown = columns.map(|(is_shown, _)| is_shown);
+    let columns = columns.into_iter().filter(|(is_shown, _)| *is_shown);
+    let mut table = Table::new(columns.map(|(_, column)| column).collect::<Vec<_>>());
+    let beside = BESIDE[usize::from(!is_wide)];
+    let most = width.map_or(usize::MAX, |width| width.saturating_sub(beside).max(16));
+    for (tool, answer) in listed.tools.iter().zip(answers(listed)) {
+        let cells = [
+            cut(&escape(&tool.name), most),
+            cut(&escape(&tool.source), 16),
+            effect(tool).to_owned(),
+            answer_name(answer).to_owned(),
+            state(listed, tool).to_owned(),
+        ];
+        let cells = cells
+            .into_iter()
+            .zip(shown)
+            .filter(|(_, is_shown)| *is_shown);
+        table.cells(cells.map(|(cell, _)| cell));
+    }
+    table
+}
+
+fn answers(listed: &ListToolsResponse) -> impl Iterator<Item = RuleAnswer> {
+    let answers = listed.answers.iter().copied();
+    let answers = answers.map(|it| RuleAnswer::try_from(it).unwrap_or_default());
+    answers.chain(std::iter::repeat(RuleAnswer::Unspecified))
+}
+
+/// What becomes of calls of a tool, in a word.
+fn answer_name(answer: RuleAnswer) -> &'static str {
+    match answer {
+        RuleAnswer::Allow => "allow",
+        RuleAnswer::Ask => "ask",
+        RuleAnswer::Deny => "deny",
+        RuleAnswer::Unspecified => "depends",
+    }
+}
+
+fn effect(tool: &ToolSpec) -> &'static str {
+    match tool.effect() {
+        Effect::Pure => "pure",
+        Effect::Idempotent => "idempotent",
+        Effect::State => "state",
+        Effect::Effectful | Effect::Unspecified => "effectful",
+    }
+}
+
+/// Whether a tool can be called now, in a word.
+fn state(listed: &ListToolsResponse, tool: &ToolSpec) -> &'static str {
+    if !tool.disabled.is_empty() {
+        return "disabled";
+    }
+    let source = listed
+        .sources
+        .iter()
+        .find(|source| source.name == tool.source);
+    source.map_or("ready", |source| source::state(source.state()))
+}
+
+/// What is being waited for, in one line.
+pub fn starting_line(names: &[&str], width: Option<usize>) -> String {
+    let names = clip(&names.join(", "), MOST_TEXT);
+    let line = format!("… waiting for servers to start: {names}");
+    cut(&line, width.unwrap_or(usize::MAX))
+}
+
+/// Each source and each tool as JSON.
+pub fn json_lines(listed: &ListToolsResponse) -> Vec<Value> {
+    let sources = listed.sources.iter().map(source::json);
+    let tools = listed
+        .tools
+        .iter()
+        .zip(answers(listed))
+        .map(|(tool, answer)| {
+            json!({
+                "kind": "tool",
+                "name": tool.name,
+                "title": tool.title,
+                "description": tool.description,
+                "source": tool.source,
+                "effect": effect(tool),
+                "rule": answer_name(answer),
+                "state": state(listed, tool),
+                "disabled": tool.disabled,
+                "digest": tool.digest,
+            })
+        });
+    sources.chain(tools).collect()
+}
+
+/// What a person is asked to allow.
+#[derive(Debug)]
+pub struct Allowable {
+    /// What it is, for people.
+    pub lines: Vec<String>,
+    /// As it is now.
+    pub digest: String,
+}
+
+/// The source or the tool of this name; none if there is no such one.
+pub fn allowable(listed: &ListToolsResponse, name: &str) -> Option<Allowable> {
+    let tool = listed.tools.iter().find(|tool| tool.name == name);
+    let source = listed.sources.iter().find(|source| source.name == name);
+    let (facts, digest) = match (source, tool) {
+        (Some(source), _) => (source::facts(source), source.digest.clone()),
+        (None, Some(tool)) => {
+            let facts = vec![
+                ("tool", tool.name.clone()),
+                ("source", tool.source.clone()),
+                ("says", tool.description.clone()),
+                ("effect", effect(tool).to_owned()),
+                ("changed", source::reason(&tool.disabled)),
+                ("digest", tool.digest.clone()),
+            ];
+            (facts, tool.digest.clone())
+        }
+        (None, None) => return None,
+    };
+    let facts = facts.into_iter().filter(|(_, text)| !text.is_empty());
+    let lines = facts.map(|(name, text)| format!("  {name:<10}{}", clip(&text, MOST_TEXT)));
+    let lines = lines.collect();
+    Some(Allowable { lines, digest })
+}
+
+/// Approvals of further calls as a table.
+pub fn approvals(approvals: &[Approval], width: Option<usize>) -> Vec<String> {
+    let mut table = Table::new([
+        Column::Right("NUMBER"),
+        Column::Left("GIVEN"),
+        Column::Left("TOOL"),
+        Column::Left("CALLS"),
+    ]);
+    for approval in approvals {
+        let calls = match approval.when.is_empty() {
+            true => "all".to_owned(),
+            false => covered(&approval.when),
+        };
+        let (number, given) = (approval.grant.to_string(), utc(approval.at_unix_ms));
+        table.row([&number, &given, &approval.tool, &calls]);
+    }
+    table.lines(width)
+}
+
+/// An approval of further calls as JSON.
+pub fn approval_json(session: &str, approval: &Approval) -> Value {
+    json!({
+        "session": session,
+        "number": approval.grant,
+        "tool": approval.tool,
+        "tool_digest": approval.tool_digest,
+        "when": patterns(&approval.when),
+        "agent": approval.agent,
+        "given": utc(approval.at_unix_ms),
+    })
+}
+
+/// A rule in one line, as settings have it.
+pub fn rule_line(rule: &ToolRule) -> String {
+    let agent = match rule.agent.as_str() {
+        "" => String::new(),
+        agent => format!(" for agent {}", escape(agent)),
+    };
+    let when = match rule.when.is_empty() {
+        true => String::new(),
+        false => format!(" when {}", clip(&covered(&rule.when), MOST_TEXT)),
+    };
+    format!(
+        "{}{when}{agent}: {}",
+        escape(&rule.tool),
+        answer_name(rule.answer())
+    )
+}
+
+/// A rule as JSON.
+pub fn rule_json(rule: &ToolRule) -> Value {
+    json!({
+        "tool": rule.tool,
+        "when": patterns(&rule.when),
+        "agent": (!rule.agent.is_empty()).then_some(&rule.agent),
+        "answer": answer_name(rule.answer()),
+    })
+}
+
+/// The calls that conditions cover: `path = docs/**, host = example.org`.
+pub fn covered(when: &[Condition]) -> String {
+    let parts = when
+        .iter()
+        .map(|it| format!("{} = {}", it.name, it.pattern));
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// Conditions as JSON, by the names of their values.
+pub fn patterns(when: &[Condition]) -> Value {
+    let fields = when
+        .iter()
+        .map(|it| (it.name.clone(), Value::from(it.pattern.as_str())));
+    Value::Object(fields.collect())
+}
+
+/// One medium of a result, with its size and the file that it was written to.
+pub fn media_line(media: &CallMedia, file: &Path) -> String {
+    let name = match media.name.as_str() {
+        "" => String::new(),
+        name => format!(" {}", clip(name, 100)),
+    };
+    let (kind, bytes) = (clip(&media.mime_type, 60), media.data.len());
+    let file = file.display().to_string();
+    format!("[{kind}{name}, {bytes} bytes, saved as {}]", escape(&file))
+}
+
+/// The ending of a file with such content; `bin` for what it cannot be read from.
+pub fn extension(mime_type: &str) -> String {
+    let kind = mime_type.split(';').next().unwrap_or_default();
+    let (_, kind) = kind.split_once('/').unwrap_or_default();
+    let kind = kind.split('+').next().unwrap_or_default().trim();
+    let is_plain = !kind.is_empty() && kind.len() <= 12;
+    match is_plain && kind.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        true => kind.to_ascii_lowercase(),
+        false => "bin".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+use super::*;
+
+fn tool(name: &str, source: &str, effect: Effect) -> ToolSpec {
+    ToolSpec {
+        name: name.to_owned(),
+        source: source.to_owned(),
+        effect: effect.into(),
+        digest: "d1".to_owned(),
+        ..ToolSpec::default()
+    }
+}
+
+fn source(name: &str, state: ToolSourceState, problem: &str, place: &str) -> ToolSource {
+    ToolSource {
+        name: name.to_owned(),
+        state: state.into(),
+        problem: problem.to_owned(),
+        place: place.to_owned(),
+        digest: "5e7".to_owned(),
+        left_out: Vec::new(),
+    }
+}
+
+fn listed() -> ListToolsResponse {
+    let changed = ToolSpec {
+        disabled: "its description changed\u{1b}[2J".to_owned(),
+        ..tool("github__create_issue", "github", Effect::Effectful)
+    };
+    let long = "github__a_tool_whose_name_is_about_as_long_as_a_name_can_be_at_al";
+    let mut github = source("github", ToolSourceState::Ready, "", "https://mcp.example");
+    github.left_out = vec!["'x y' is no name".to_owned()];
+    let answers = [
+        RuleAnswer::Ask,
+        RuleAnswer::Deny,
+        RuleAnswer::Allow,
+        RuleAnswer::Unspecified,
+    ];
+    ListToolsResponse {
+        tools: vec![
+            changed,
+            tool(long, "github", Effect::Effectful),
+            tool("list_files", "built-in", Effect::Pure),
+            tool("write_file", "built-in", Effect::Idempotent),
+        ],
+        sources: vec![
+            source("built-in", ToolSourceState::Ready, "", ""),
+            github,
+            source(
+                "notes",
+                ToolSourceState::NotAllowed,
+                "it comes from .mcp.json; allow it with: cairn tools allow notes",
+                "npx notes",
+            ),
+        ],
+        answers: answers.map(Into::into).to_vec(),
+        offered: 3,
+    }
+}
+
+fn shown(width: Option<usize>) -> Vec<String> {
+    let lines = lines(&listed(), Style::new(false), width);
+    if let Some(width) = width {
+        let fits = |line: &String| line.chars().count() <= width;
+        assert!(lines.iter().all(fits), "{lines:#?}");
+    }
+    lines
+}
+
+#[test]
+fn tools_and_sources_are_listed_with_what_to_do() {
+    let lines = shown(Some(80));
+    assert_eq!(
+        lines.join("\n"),
+        "\
+TOOL                            SOURCE    EFFECT      RULE     STATE
+github__create_issue            github    effectful   ask      disabled
+github__a_tool_whose_name_is_…  github    effectful   deny     ready
+list_files                      built-in  pure        allow    ready
+write_file                      built-in  idempotent  depends  ready
+a model is offered 3 of 4 tools, and finds the rest by search_tools
+
+SOURCE    STATE        TOOLS  PLACE
+built-in  ready            2
+github    ready            2  https://mcp.example
+notes     not allowed      0  npx notes
+
+! 1 tool of github left out
+  'x y' is no name
+
+! notes is not allowed: it comes from .mcp.json
+  if you trust it, start it with: cairn tools allow notes
+
+! github__create_issue is disabled: its description changed\\u{1b}[2J
+  look at it, and allow it with: cairn tools allow github__create_issue"
+    );
+}
+
+#[test]
+fn lists_fit_other_widths() {
+    let narrow = shown(Some(60)).join("\n");
+    assert!(narrow.contains("github__create_issue"), "{narrow}");
+    assert!(!narrow.contains("EFFECT"), "{narrow}");
+    let wide = shown(Some(200)).join("\n");
+    assert!(wide.contains("_name_can_be_at_al "), "{wide}");
+    assert_eq!(shown(None).join("\n"), wide);
+}
+
+#[test]
+fn what_is_to_be_allowed_is_shown_with_its_digest() {
+    let listed = listed();
+    let notes = allowable(&listed, "notes").unwrap();
+    assert_eq!(notes.digest, "5e7");
+    assert!(notes.lines.concat().contains("npx notes"), "{notes:?}");
+    let tool = allowable(&listed, "github__create_issue").unwrap();
+    assert_eq!(tool.digest, "d1");
+    let lines = tool.lines.join("\n");
+    assert!(lines.contains("  changed   its description"), "{lines}");
+    assert!(!lines.contains('\u{1b}'), "{lines}");
+    assert!(allowable(&listed, "other").is_none());
+}
+
+#[test]
+fn json_has_each_source_and_tool() {
+    let lines = json_lines(&listed());
+    let kinds: Vec<_> = lines
+        .iter()
+        .map(|line| line["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, [["source"; 3].as_slice(), &["tool"; 4]].concat());
+    assert_eq!(lines[2]["state"], "not_allowed");
+    assert_eq!(lines[6]["rule"], "depends");
+}
+
+#[test]
+fn files_of_media_have_harmless_names() {
+    for (mime, want) in [
+        ("image/png", "png"),
+        ("image/svg+xml; charset=utf-8", "svg"),
+        ("../../etc", "bin"),
+        ("text/../x", "bin"),
+        ("", "bin"),
+    ] {
+        assert_eq!(extension(mime), want, "{mime}");
+    }
+    let media = CallMedia {
+        mime_type: "image/png".to_owned(),
+        data: vec![0; 3],
+        ..CallMedia::default()
+    };
+    let file = Path::new("out/media-1.png");
+    assert_eq!(
+        media_line(&media, file),
+        "[image/png, 3 bytes, saved as out/media-1.png]"
+    );
+}

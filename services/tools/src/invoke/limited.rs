@@ -1,0 +1,34 @@
+//! Results within their limits.
+
+use crate::text;
+use crate::tool::{BUILT_IN, Output, PROGRAM, ToolSpec};
+
+/// Most bytes of media that a result carries.
+const MEDIA_LIMIT: usize = 4 << 20;
+
+/// Media beyond the limit of a result are left out, and the text says so.
+pub(super) fn limited(mut output: Output, spec: &ToolSpec, result_bytes: usize) -> Output {
+    // Tools of this process and programs have limits of their own.
+    let limit = match spec.source.as_str() {
+        "" | BUILT_IN | PROGRAM => spec.output_limit,
+        _ => result_bytes,
+    };
+    let mut room = MEDIA_LIMIT;
+    let before = output.media.len();
+    output.media.retain(|media| {
+        let fits = media.data.len() <= room;
+        room = room.saturating_sub(media.data.len());
+        fits
+    });
+    let mut text = text::cut(output.text, limit);
+    if output.media.len() < before {
+        let left = before - output.media.len();
+        text.push_str(&format!(
+            "\n[left out: {left} of {before} media, as a result has at most {MEDIA_LIMIT} bytes of them]"
+        ));
+    }
+    Output {
+        text,
+        media: output.media,
+    }
+}
