@@ -25,6 +25,7 @@ mod kill_revise;
 mod kill_serve;
 mod kill_turn;
 mod live_tree;
+mod mcp;
 mod points;
 mod programs;
 mod prompt_cache;

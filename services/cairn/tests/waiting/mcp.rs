@@ -1,0 +1,166 @@
+//! Tools of an MCP server through whole processes: kills around each commit of a call in which the tool
+//! asks a person, a kill in the middle of an effect, and a tool that changes. The server is a program that
+//! dies with Cairn's process, so each continues with another one.
+
+use crate::support::CAIRN;
+use cairn_testkit::{Journal, Output, Site};
+use serde_json::Value;
+use std::time::Duration;
+
+const SERVER: &str = include_str!("../support/mcp_server.sh");
+const SETTINGS: &str = "\n[mcp.servers.ops]\ncommand = \"sh\"\nargs = [\"server.sh\"]\n\
+    protocol = \"2026-07-28\"\n";
+const ALLOW: &str = "\n[[tools.rules]]\ntool = \"ops__*\"\nanswer = \"allow\"\n";
+const DEPLOY: &str = r#"{"steps": [{"tool": "ops__deploy", "arguments": {"env": "prod"}}]}"#;
+const RESTART: &str = r#"{"steps": [{"tool": "ops__restart", "arguments": {}}]}"#;
+const RUN: [&str; 5] = ["run", "--plan", "plan.json", "--session", "s"];
+/// The run ends with some commit before this.
+const MOST_COMMITS: usize = 12;
+/// Commands that are given at most until the run has ended.
+const MOST_COMMANDS: usize = 20;
+
+fn site(plan: &str, rules: &str) -> Site {
+    let site = Site::new(CAIRN);
+    site.write("server.sh", SERVER);
+    site.write("plan.json", plan);
+    site.append("cairn.toml", &format!("{SETTINGS}{rules}"));
+    site
+}
+
+fn effects(site: &Site) -> Vec<String> {
+    let effects = site.read("effects").unwrap_or_default();
+    effects.lines().map(str::to_owned).collect()
+}
+
+fn pending(site: &Site) -> Vec<Value> {
+    let output = site.run(&["pending", "s", "--json"]);
+    let lines = output.out.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
+/// Answers what is asked, as somebody who knows what the server has done; else has the run continued.
+fn go_on(site: &Site, variables: &[(&str, &str)]) -> Output {
+    let asked = pending(site).into_iter().next();
+    let Some(asked) = asked.filter(|asked| asked["answered"] != true) else {
+        return site.run_with(&["resume", "s"], variables);
+    };
+    let id = asked["id"].as_str().expect("an id");
+    let answer: &[&str] = match asked["reason"].as_str() {
+        Some("question") => &["answer", "yes"],
+        Some("in_doubt") if effects(site).is_empty() => &["retry"],
+        Some("in_doubt") => &["done", "--output", "deployed"],
+        other => panic!("{other:?}: {asked}"),
+    };
+    site.run_with(&[&["decide", "s", id], answer].concat(), variables)
+}
+
+fn ended(site: &Site) -> Option<Journal> {
+    if !site.sessions().contains(&"s".to_owned()) {
+        return None;
+    }
+    let journal = site.journal("s");
+    (!journal.of_kind("run_completed").is_empty()).then_some(journal)
+}
+
+/// Goes on until the run has ended. The first command that commits so often is killed.
+fn play(fail: &str) -> (Site, Journal, bool) {
+    let site = site(DEPLOY, ALLOW);
+    let variables = [("CAIRN_FAIL_COMMIT", fail)];
+    let mut was_killed = site.run_with(&RUN, &variables).code.is_none();
+    for _ in 0..MOST_COMMANDS {
+        if let Some(journal) = ended(&site) {
+            return (site, journal, was_killed);
+        }
+        let output = match site.sessions().is_empty() {
+            true => site.run(&RUN),
+            false if was_killed => go_on(&site, &[]),
+            false => go_on(&site, &variables),
+        };
+        was_killed |= output.code.is_none();
+    }
+    panic!("{fail}: {:?}", site.journal("s").0.last());
+}
+
+#[test]
+fn a_question_of_a_tool_survives_kills_and_its_effect_happens_once() {
+    let mut kills = 0;
+    for when in ["before", "after"] {
+        for commit in 1..MOST_COMMITS {
+            let fail = format!("{when}:{commit}");
+            let (site, journal, was_killed) = play(&fail);
+            journal.check();
+            let done = effects(&site);
+            assert_eq!(done.len(), 1, "{fail}: {done:?}");
+            let asked = journal.of_kind("input_requested");
+            assert!(!asked.is_empty(), "{fail}");
+            kills += usize::from(was_killed);
+        }
+    }
+    println!("{kills} kills");
+    assert!(kills >= 10, "only {kills} kills");
+}
+
+#[test]
+fn a_server_that_dies_with_its_tools_leaves_its_call_in_doubt() {
+    let site = site(RESTART, ALLOW);
+    site.write("hold", "");
+    let mut running = site.start(&RUN, &[]);
+    while effects(&site).is_empty() {
+        assert!(running.is_alive(), "the call never came");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    running.kill();
+    site.wait_for_programs();
+    std::fs::remove_file(site.path().join("hold")).expect("the file is there");
+    let resumed = site.run(&["resume", "s"]);
+    assert_eq!(resumed.code, Some(3), "{resumed:?}");
+    let asked = pending(&site);
+    assert_eq!(asked[0]["reason"], "in_doubt", "{asked:?}");
+    assert_eq!(effects(&site).len(), 1, "nothing was sent twice");
+    // Sent again by a person's word, it has the key that it had.
+    let id = asked[0]["id"].as_str().expect("an id");
+    let decided = site.run(&["decide", "s", id, "retry"]);
+    assert_eq!(decided.code, Some(0), "{decided:?}");
+    for _ in 0..MOST_COMMANDS {
+        if ended(&site).is_some() {
+            break;
+        }
+        site.run(&["resume", "s"]);
+    }
+    let done = effects(&site);
+    assert_eq!(done.len(), 2, "{done:?}");
+    assert_eq!(done[0], done[1], "one key");
+}
+
+#[test]
+fn an_approval_does_not_hold_for_a_tool_that_has_changed() {
+    let site = site(RESTART, "");
+    let waits = site.run(&RUN);
+    assert_eq!(waits.code, Some(3), "{waits:?}");
+    let asked = pending(&site);
+    assert_eq!(asked[0]["reason"], "approval", "{asked:?}");
+    let approved = site.run(&["approve", "s", "--all"]);
+    assert_eq!(approved.code, Some(0), "{approved:?}");
+    // The server describes both of its tools otherwise from now on, and one keeps its name.
+    let changed = SERVER.replace("tool restart Restarts.", "tool restart Obeys.");
+    assert_ne!(changed, SERVER);
+    site.write("server.sh", &changed);
+    let resumed = site.run(&["resume", "s"]);
+    assert_ne!(resumed.code, Some(0), "{resumed:?}");
+    assert!(effects(&site).is_empty(), "nothing was called");
+    let listed = site.run(&["tools"]);
+    assert!(listed.out.contains("description"), "{listed:?}");
+    // A person allows it as it is now; the approval of the old one is no word for that.
+    let allowed = site.run(&["tools", "allow", "ops__restart", "--yes"]);
+    assert_eq!(allowed.code, Some(0), "{allowed:?}");
+    let again = ["run", "--plan", "plan.json", "--session", "again"];
+    let waits = site.run(&again);
+    assert_eq!(waits.code, Some(3), "{waits:?}");
+    assert!(effects(&site).is_empty(), "it is asked about again");
+    assert_eq!(site.run(&["approve", "again", "--all"]).code, Some(0));
+    let resumed = site.run(&["resume", "again"]);
+    assert_eq!(resumed.code, Some(0), "{resumed:?}");
+    assert_eq!(effects(&site).len(), 1);
+}
