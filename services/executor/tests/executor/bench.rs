@@ -16,7 +16,7 @@ use cairn_proto::tools::{
 };
 use cairn_rpc::{Exposure, Link, Principal, ServerBuilder, principal};
 use futures::StreamExt as _;
-use futures::stream::{self, BoxStream, StreamExt as _};
+use futures::stream::{self, BoxStream};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -213,7 +213,7 @@ impl ToolsService for PlayedTools {
         let message = Ok(InvokeToolResponse {
             message: Some(ToolMessage::Result(answered)),
         });
-        Ok(Response::new(futures::stream::iter([message]).boxed()))
+        Ok(Response::new(stream::iter([message]).boxed()))
     }
 
     async fn allow_tool(

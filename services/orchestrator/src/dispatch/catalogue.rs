@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 /// How long the tools service holds a question for another list.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// The pause before the tools service is asked again that did not answer.
+/// The pause before the tools service is asked again that had nothing new, or did not answer.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Sources whose tools every model is offered from the start: they are the operator's own, and few.
 const ALWAYS_OFFERED: [&str; 2] = ["built-in", "program"];
@@ -221,14 +221,15 @@ pub(crate) async fn refresh(dispatcher: Arc<Dispatcher>, stop: CancellationToken
         };
         match read {
             Ok(catalogue) if catalogue.digest == known => {}
-            Ok(catalogue) => dispatcher.set_catalogue(catalogue),
-            Err(error) => {
-                tracing::warn!(%error, "catalogue of tools cannot be read");
-                tokio::select! {
-                    () = stop.cancelled() => return,
-                    () = tokio::time::sleep(PAUSE) => {}
-                }
+            Ok(catalogue) => {
+                dispatcher.set_catalogue(catalogue);
+                continue;
             }
+            Err(error) => tracing::warn!(%error, "catalogue of tools cannot be read"),
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(PAUSE) => {}
         }
     }
 }
