@@ -3,7 +3,7 @@
 use crate::cli::Command;
 use crate::error::CliError;
 use crate::settings::Source;
-use crate::settings::trust::{Unconfirmed, confirm_as, effects, refused};
+use crate::settings::trust::{Unconfirmed, confirm_as, effects, refused, trust_file};
 use crate::ui::screen;
 use cairn_boot::Environment;
 use cairn_rpc::text::escape;
@@ -33,7 +33,9 @@ pub(in crate::commands) fn settled(
     let Some(unconfirmed) = source.unconfirmed().filter(|_| !needs_none) else {
         return Ok(source);
     };
-    let is_terminal = !is_json && stdin().is_terminal() && stderr().is_terminal();
+    // An answer that cannot be kept is not asked for.
+    let may_ask = !is_json && trust_file(environment).is_some();
+    let is_terminal = may_ask && stdin().is_terminal() && stderr().is_terminal();
     if !is_terminal || only_shows || unconfirmed.is_refused {
         screen::tell(&unconfirmed.to_line(source.path()));
         return Ok(source);
