@@ -8,12 +8,12 @@ use crate::owner::Owner;
 use crate::replica::{LastCall, Replica};
 use crate::spans;
 use crate::tools::{Call, Tools, millis};
-use crate::turn::{Answer, Turn};
+use crate::turn::{Answer, Turn, give_ids};
 use cairn_engine::command::TurnOptions;
 use cairn_engine::conversation::Op;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::message::{Message, ToolCall};
+use cairn_engine::message::Message;
 use cairn_model::{
     ChatOptions, ChatReply, ChatRequest, Model, ModelRegistry, Progress, stream_with_retry, traced,
 };
@@ -378,22 +378,6 @@ impl ModelStep<'_> {
 
     async fn fail(&mut self, failure: Failure) -> Result<(), Stop> {
         self.owner.fail(failure.into()).await
-    }
-}
-
-/// Gives an id to every call that has none of its own: results refer to calls by them, and not
-/// every model's server sends them, or takes care that they differ.
-fn give_ids(tool_turn: u32, calls: &mut [ToolCall]) {
-    for index in 0..calls.len() {
-        let (before, rest) = calls.split_at_mut(index);
-        let call = &mut rest[0];
-        let is_taken = |id: &str| id.is_empty() || before.iter().any(|other| other.id == id);
-        if is_taken(&call.id) {
-            call.id = format!("call_{tool_turn}_{index}");
-        }
-        while is_taken(&call.id) {
-            call.id.push('_');
-        }
     }
 }
 

@@ -225,3 +225,19 @@ impl Turn {
         Ok(index)
     }
 }
+
+/// Gives an id to every call that has none of its own: results refer to calls by them, and not
+/// every model's server sends them, or takes care that they differ.
+pub(crate) fn give_ids(tool_turn: u32, calls: &mut [ToolCall]) {
+    for index in 0..calls.len() {
+        let (before, rest) = calls.split_at_mut(index);
+        let call = &mut rest[0];
+        let is_taken = |id: &str| id.is_empty() || before.iter().any(|other| other.id == id);
+        if is_taken(&call.id) {
+            call.id = format!("call_{tool_turn}_{index}");
+        }
+        while is_taken(&call.id) {
+            call.id.push('_');
+        }
+    }
+}

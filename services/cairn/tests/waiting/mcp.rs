@@ -153,7 +153,7 @@ fn an_approval_does_not_hold_for_a_tool_that_has_changed() {
     let listed = site.run(&["tools"]);
     assert!(listed.out.contains("description"), "{listed:?}");
     // A person allows it as it is now; the approval of the old one is no word for that.
-    let allowed = site.run(&["tools", "allow", "ops__restart", "--yes"]);
+    let allowed = site.run(&["tools", "allow", "ops__restart"]);
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
     let again = ["run", "--plan", "plan.json", "--session", "again"];
     let waits = site.run(&again);

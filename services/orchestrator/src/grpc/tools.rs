@@ -12,12 +12,17 @@ use cairn_proto::tool_result;
 use cairn_proto::tools::{
     AllowToolRequest, InvokeToolRequest, ListToolsRequest, ListToolsResponse, RuleAnswer, ToolSpec,
 };
-use cairn_rpc::{ErrorKind, Namespace, RpcError, check_request_id, check_required_text, principal};
+use cairn_rpc::{
+    ErrorKind, Namespace, RpcError, check_request_id, check_required_text, check_text, principal,
+};
+use serde_json::{Map, Value};
 use std::time::Duration;
 use tonic::{Request, Response, Status};
 
 /// Longest name that is looked up.
 const MAX_NAME: usize = 128;
+/// Largest arguments, in bytes.
+const MAX_ARGUMENTS: usize = 256 * 1024;
 /// How long a call may wait to begin.
 const BEGINS_WITHIN: Duration = Duration::from_secs(30);
 
@@ -85,6 +90,7 @@ pub(super) async fn call(
     let asked = request.into_inner();
     check_required_text("name", &asked.name, MAX_NAME)?;
     check_request_id("request_id", &asked.request_id)?;
+    check_arguments(&asked.arguments_json)?;
     let listed = listed(requests, &namespace).await?;
     let tool = listed.tools.iter().find(|tool| tool.name == asked.name);
     if let Some(tool) = tool {
@@ -111,6 +117,18 @@ pub(super) async fn call(
     Ok(Response::new(pb::CallToolResponse {
         result: Some(result),
     }))
+}
+
+/// Whether they fit the tool is for the tools service to say.
+fn check_arguments(arguments: &str) -> Result<(), RpcError> {
+    check_text("arguments_json", arguments, MAX_ARGUMENTS)?;
+    let given = Some(arguments).filter(|it| !it.trim().is_empty());
+    let is_object = |text: &str| serde_json::from_str::<Map<String, Value>>(text).is_ok();
+    match given.is_none_or(is_object) {
+        true => Ok(()),
+        false => Err(RpcError::invalid("arguments_json", "is no JSON object")
+            .allowed("an object, or nothing for an empty one")),
+    }
 }
 
 /// What the rules say of this call. The caller's word answers what asks.

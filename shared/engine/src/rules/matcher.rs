@@ -135,7 +135,7 @@ fn host(text: &str) -> Option<String> {
     let host = match authority.strip_prefix('[') {
         Some(rest) => {
             let (address, port) = rest.split_once(']')?;
-            let address: std::net::Ipv6Addr = address.parse().ok()?;
+            let address: core::net::Ipv6Addr = address.parse().ok()?;
             is_port(port).then(|| address.to_string())?
         }
         None => {

@@ -5,9 +5,8 @@ use crate::command::Settlement;
 use crate::conversation::Op;
 use crate::elicitation;
 use crate::event::{
-    ApprovalRequested, CallFinished, CallHeld, CallInDoubt, CallIntended, CallRef, CallRejudged,
-    CallSettled, Decided, Effect, InputRequested, QuestionAsked, ReplyReceived, ToolInput,
-    ToolQuestion,
+    CallFinished, CallHeld, CallInDoubt, CallIntended, CallRef, CallSettled, Decided, Effect,
+    ReplyReceived, ToolInput, ToolQuestion,
 };
 use crate::message::{FinishReason, Message, ToolCall};
 use crate::pending::{Subject, pending};
@@ -143,7 +142,7 @@ impl Call {
         matches!(self.status, CallStatus::Finished { .. })
     }
 
-    fn enter(&mut self, to: CallStatus) -> Applied {
+    pub(super) fn enter(&mut self, to: CallStatus) -> Applied {
         let (from, into): (CallPhase, CallPhase) = (self.status.phase(), to.phase());
         if !call_may(from, into) {
             return Err(self.refuse(into));
@@ -152,7 +151,7 @@ impl Call {
         Ok(())
     }
 
-    fn refuse(&self, to: impl fmt::Debug) -> IllegalTransition {
+    pub(super) fn refuse(&self, to: impl fmt::Debug) -> IllegalTransition {
         let what = format_args!("call '{}'", self.call.id);
         IllegalTransition::not_allowed(what, self.status.phase(), to)
     }
@@ -198,20 +197,6 @@ impl Call {
 }
 
 impl Session {
-    fn ask(&mut self, name: CallRef, ask: Ask, at: u64) -> Applied {
-        let call = self.call_mut(name)?;
-        // What was approved is not asked about again, unless it is another call by now.
-        if let Ask::Approval { digest } = &ask
-            && call.approval.as_ref() == Some(digest)
-        {
-            return Err(call.refuse(CallPhase::Asking));
-        }
-        call.asks += 1;
-        call.enter(CallStatus::Asking { ask, answer: None })?;
-        call.asked_at = at;
-        Ok(())
-    }
-
     /// Keeps with the step what its call with side effects came to, for when the step is dropped.
     fn note_effect(&mut self, name: CallRef, is_done: bool) -> Applied {
         let call = self.call_mut(name)?;
@@ -299,29 +284,6 @@ impl Apply for CallHeld {
     }
 }
 
-impl Apply for CallRejudged {
-    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
-        let call = session.call_mut(self.call)?;
-        match call.status.phase() {
-            CallPhase::Requested => {}
-            CallPhase::Intended => call.enter(CallStatus::Requested)?,
-            _ => return Err(call.refuse("judged anew")),
-        }
-        call.tool_digest.clone_from(&self.tool_digest);
-        call.resolved.clone_from(&self.resolved);
-        call.approval = None;
-        call.renewals += 1;
-        Ok(())
-    }
-}
-
-impl Apply for InputRequested {
-    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
-        let question = self.question.clone();
-        session.ask(self.call, Ask::Input { question }, envelope.at)
-    }
-}
-
 impl Apply for CallFinished {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
         let call = session.call_mut(self.call)?;
@@ -356,21 +318,6 @@ impl Apply for CallInDoubt {
         call.doubts += 1;
         call.asked_at = envelope.at;
         session.note_effect(self.call, false)
-    }
-}
-
-impl Apply for ApprovalRequested {
-    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
-        let digest = self.digest.clone();
-        session.ask(self.call, Ask::Approval { digest }, envelope.at)
-    }
-}
-
-impl Apply for QuestionAsked {
-    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
-        let (question, choices) = (self.question.clone(), self.choices.clone());
-        let ask = Ask::Question { question, choices };
-        session.ask(self.call, ask, envelope.at)
     }
 }
 

@@ -118,8 +118,8 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
         ("Done", "output") => text(48 * 1024),
         ("Answer", "text") => required(text(48 * 1024)),
         ("CallToolRequest" | "AllowToolRequest", "name") => required(text(128)),
-        // What is wrong with arguments is a result.
-        ("CallToolRequest", "arguments_json" | "approved") => ANY,
+        ("CallToolRequest", "arguments_json") => JSON,
+        ("CallToolRequest", "approved") => ANY,
         ("AllowToolRequest", "digest") | ("RevokeApprovalRequest", "grant") => ANY,
         ("ApproveAlways", "when") | ("Condition", _) => ANY,
         (_, "key") => required(ID),

@@ -55,6 +55,12 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
         }),
         "ListPending" => pending_lists(session),
         "Decide" => decisions(n, &session),
+        _ => tools(method, n, session),
+    }
+}
+
+fn tools(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
+    match method {
         "ListTools" | "ListRules" => vec![Vec::new()],
         "CallTool" => one(&pb::CallToolRequest {
             name: "read_file".to_owned(),
