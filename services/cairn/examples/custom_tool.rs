@@ -1,5 +1,7 @@
 //! A tool of one's own: a box office that reserves seats. It is registered in a node, called by a
-//! step of a plan and by a model, and shows what its effect and its idempotency key are for.
+//! step of a plan and by a model, and shows what its effect and its idempotency key are for. At the end
+//! tools are tried by themselves: four at once within a time limit, one that a rule denies, one that is
+//! not there.
 //!
 //! `cargo run -q -p cairn --example custom_tool`
 
@@ -7,12 +9,17 @@
 
 mod common;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
+use cairn::node::Node;
+use cairn_engine::rules::{Answer as Judged, Rule};
+use cairn_proto::orchestrator::CallToolRequest;
+use cairn_proto::tools::ToolResult;
 use cairn_tools::{Call, Effect, Output, Progress, Tool, ToolError, ToolSpec};
-use common::{answer, chain, client, model_step, node, recorded, short, start, tool_step};
-use serde_json::json;
+use common::{Client, answer, chain, client, model_step, parts, recorded, short, start, tool_step};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 const SEATS: u64 = 12;
 
@@ -84,7 +91,18 @@ async fn main() -> Result<()> {
         reserve(3),
         {"tool_calls": [{"name": "step", "arguments":
             {"complete": true, "summary": "Grace has three seats beside Ada."}}]}]})])?;
-    let node = node(folder.path(), model, vec![office.clone()]).await?;
+    let tools: Vec<Arc<dyn Tool>> = vec![
+        office.clone(),
+        Arc::new(Slow::new("wait")),
+        Arc::new(Slow::new("forbidden")),
+    ];
+    let mut parts = parts(folder.path(), model, tools)?;
+    // As `[[tools.rules]]` in the settings.
+    parts.tools.rules = vec![
+        rule("reserve", Judged::Allow),
+        rule("forbid*", Judged::Deny),
+    ];
+    let node = Box::pin(Node::start(parts)).await?;
     let mut client = client(&node);
 
     let run = chain(vec![
@@ -119,8 +137,86 @@ async fn main() -> Result<()> {
     assert_eq!(office.taken(), 5, "nine seats were refused by the schema");
 
     keys(&office, &started.session).await?;
+    tried(&mut client).await?;
     node.drain().await;
     Ok(())
+}
+
+/// A tool that takes its time, and one that the settings deny.
+struct Slow(ToolSpec);
+
+impl Slow {
+    fn new(name: &str) -> Self {
+        let schema = json!({"type": "object", "properties": {"ms": {"type": "integer"}}});
+        let mut spec = ToolSpec::new(name, "Waits, and says how long.", schema);
+        spec.effect = Effect::Pure;
+        spec.time_limit = Duration::from_millis(300);
+        Self(spec)
+    }
+}
+
+#[async_trait::async_trait]
+impl Tool for Slow {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    async fn call(&self, call: &Call) -> Result<Output, ToolError> {
+        let ms = call.arguments["ms"].as_u64().unwrap_or_default();
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+        Ok(Output::text(format!("{ms} ms")))
+    }
+}
+
+/// Tools can be tried outside of sessions: here four at once, of which one is too slow, and then two
+/// that nobody may call.
+async fn tried(client: &mut Client) -> Result<()> {
+    println!("\ntools tried by themselves:");
+    let began = Instant::now();
+    let calls = [200, 200, 200, 5000].map(|ms| tries(client, "wait", json!({ "ms": ms })));
+    let mut reasons = Vec::new();
+    for outcome in futures::future::join_all(calls).await {
+        let result = outcome?;
+        println!("  wait: {}", short(&result.output, 90));
+        reasons.push(result.reason);
+    }
+    assert_eq!(reasons, ["", "", "", "Timeout"]);
+    let took = began.elapsed();
+    assert!(took < Duration::from_millis(2000), "in parallel: {took:?}");
+
+    let result = tries(client, "nobody", json!({})).await?;
+    println!("  nobody: {}", short(&result.output, 90));
+    assert_eq!(result.reason, "NotFound");
+    // What a rule denies is denied by the service that is asked, before any tool is.
+    let denied = tries(client, "forbidden", json!({})).await;
+    let denied = denied.expect_err("a rule denies it").to_string();
+    println!("  forbidden: {}", short(&denied, 90));
+    Ok(())
+}
+
+/// One call. What goes wrong in the tool is a result.
+async fn tries(client: &Client, name: &str, arguments: Value) -> Result<ToolResult> {
+    let request = CallToolRequest {
+        name: name.to_owned(),
+        arguments_json: arguments.to_string(),
+        request_id: uuid::Uuid::now_v7().to_string(),
+        approved: false,
+    };
+    let answer = client.clone().call_tool(request).await;
+    let answer = answer.map_err(|status| anyhow!("{}", status.message()))?;
+    answer
+        .into_inner()
+        .result
+        .ok_or_else(|| anyhow!("no result"))
+}
+
+fn rule(tool: &str, answer: Judged) -> Rule {
+    Rule {
+        tool: tool.to_owned(),
+        when: BTreeMap::new(),
+        agent: None,
+        answer,
+    }
 }
 
 /// What the key of a call is for.

@@ -7,6 +7,7 @@
 //! cluster. A failover that loses writes is reported to every process above the store, also if
 //! memory dies too.
 
+mod mcp;
 mod redis_failover;
 mod redis_late_call;
 mod redis_lost_writes;

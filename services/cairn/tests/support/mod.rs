@@ -10,6 +10,7 @@
 )]
 
 pub mod commits;
+pub mod mcp;
 pub mod place;
 pub mod served;
 pub mod talk;

@@ -1,0 +1,86 @@
+// The client of the conformance kit: cairn with the kit's server in its settings. Each tool is called in a
+// session of its own, and what it asks is answered.
+//   client.mjs PROGRAM URL
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const [program, url] = process.argv.slice(2);
+const folder = mkdtempSync(join(tmpdir(), "cairn-mcp-"));
+const protocol = process.env.CAIRN_MCP_PROTOCOL ?? "auto";
+
+writeFileSync(
+  join(folder, "cairn.toml"),
+  `[mcp.servers.kit]\nurl = ${JSON.stringify(url)}\nprotocol = "${protocol}"\n` +
+    `[[tools.rules]]\ntool = "kit__*"\nanswer = "allow"\n[telemetry]\nmetrics = "off"\n`,
+);
+
+// Standard output of a command; null if it ended with another code than these.
+function cairn(codes, ...args) {
+  const env = { ...process.env, CAIRN_CONFIG: "cairn.toml", HOME: folder, XDG_STATE_HOME: join(folder, "state") };
+  try {
+    return execFileSync(program, args, { cwd: folder, env, encoding: "utf8", timeout: 60_000 });
+  } catch (error) {
+    process.stderr.write(`cairn ${args.join(" ")}: ${error.status}\n${error.stderr}\n${error.stdout}\n`);
+    return codes.includes(error.status) ? error.stdout : null;
+  }
+}
+
+// A value that the schema takes.
+function example(schema, at) {
+  if (schema.enum) return schema.enum[0];
+  if (schema.default !== undefined) return schema.default;
+  switch (schema.type) {
+    case "number":
+    case "integer":
+      return [5, 3, 1][at] ?? 1;
+    case "boolean":
+      return true;
+    case "array":
+      return [];
+    case "object":
+      return object(schema);
+    default:
+      return "text";
+  }
+}
+
+function object(schema) {
+  const names = Object.keys(schema.properties ?? {});
+  const wanted = names.filter((name) => (schema.required ?? names).includes(name));
+  return Object.fromEntries(wanted.map((name, at) => [name, example(schema.properties[name], at)]));
+}
+
+function answers(session) {
+  const pending = cairn([], "pending", session, "--json") ?? "";
+  for (const line of pending.split("\n").filter(Boolean)) {
+    const asked = JSON.parse(line);
+    const fields = [...asked.question.matchAll(/^- (\w+): (true or false|a number|a whole number|one of (\w+)|a text)/gm)];
+    const values = fields.map(([, name, kind, first]) => [
+      name,
+      kind.startsWith("true") ? true : kind.includes("number") ? 1 : (first ?? "text"),
+    ]);
+    cairn([], "decide", session, asked.id, "answer", JSON.stringify(Object.fromEntries(values)));
+  }
+}
+
+let failed = false;
+try {
+  const listed = JSON.parse(cairn([], "tools", "--json") ?? '{"tools":[]}');
+  const tools = listed.tools.filter((tool) => tool.source === "kit" && !tool.disabled);
+  for (const [at, tool] of tools.entries()) {
+    const session = `s${at}`;
+    const plan = { steps: [{ tool: tool.name, arguments: object(tool.parameters) }] };
+    writeFileSync(join(folder, "plan.json"), JSON.stringify(plan));
+    let ended = cairn([1, 3], "run", "--plan", "plan.json", "--session", session);
+    for (let round = 0; round < 6 && ended !== null && /asks/.test(ended); round++) {
+      answers(session);
+      ended = cairn([1, 3], "resume", session);
+    }
+    failed ||= ended === null;
+  }
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
+process.exit(failed ? 1 : 0);

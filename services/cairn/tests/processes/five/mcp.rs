@@ -1,0 +1,88 @@
+//! A server's tool behind five processes, of which one after the other is killed in the middle of the
+//! tool's call, and in the middle of what it asks.
+
+use super::site_with_lease;
+use crate::support::mcp::{ALLOW, DEPLOY, RESTART, RUN, SERVER, effects, ended, go_on, pending};
+use cairn_testkit::{Cluster, Site};
+use std::time::{Duration, Instant};
+
+/// Nothing that is waited for takes so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Those between which a call passes.
+const VICTIMS: [&str; 3] = ["tools", "executor", "orchestrator"];
+
+fn site(plan: &str) -> Site {
+    let site = site_with_lease("1s");
+    site.write("server.sh", SERVER);
+    site.write("plan.json", plan);
+    let server = "\n[mcp.servers.ops]\ncommand = \"sh\"\nargs = [\"server.sh\"]\n";
+    site.append("cairn.toml", &format!("{server}{ALLOW}"));
+    site
+}
+
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "{what} never came");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Goes on until the run has ended, and says how often a person was asked what became of the call.
+fn finish(site: &Site, server: &[&str]) -> usize {
+    let began = Instant::now();
+    loop {
+        if let Some(journal) = ended(site, server) {
+            journal.check();
+            return journal.of_kind("call_in_doubt").len();
+        }
+        assert!(began.elapsed() < PATIENCE, "{:?}", pending(site, server));
+        go_on(site, server, &[]);
+    }
+}
+
+#[test]
+fn a_kill_in_the_middle_of_a_call_leaves_one_effect() {
+    for victim in VICTIMS {
+        let site = site(RESTART);
+        site.write("hold", "");
+        let mut cluster = Cluster::start(&site, &[]);
+        let url = cluster.url();
+        let server = ["--server", url.as_str()];
+        let mut running = site.start(&[&RUN[..], &server].concat(), &[]);
+        wait_until("the call", || !effects(&site).is_empty());
+        cluster.kill(victim);
+        std::fs::remove_file(site.path().join("hold")).expect("the file is there");
+        cluster.start_again(victim);
+        running.kill();
+        let url = cluster.url();
+        let doubts = finish(&site, &["--server", &url]);
+        println!("{victim}: {doubts} in doubt");
+        assert_eq!(effects(&site).len(), 1, "{victim}");
+        assert!(
+            victim != "tools" || doubts == 1,
+            "the server died with tools"
+        );
+    }
+}
+
+#[test]
+fn a_kill_while_a_tool_asks_leaves_its_question() {
+    for victim in VICTIMS {
+        let site = site(DEPLOY);
+        let mut cluster = Cluster::start(&site, &[]);
+        let url = cluster.url();
+        let waits = site.run(&[&RUN[..], &["--server", &url]].concat());
+        assert_eq!(waits.code, Some(3), "{victim}: {waits:?}");
+        cluster.kill(victim);
+        cluster.start_again(victim);
+        let url = cluster.url();
+        let server = ["--server", url.as_str()];
+        let asked = pending(&site, &server);
+        assert_eq!(asked.len(), 1, "{victim}: {asked:?}");
+        let question = asked[0]["question"].as_str().expect("a question");
+        assert!(question.contains("Deploy to prod?"), "{question}");
+        let doubts = finish(&site, &server);
+        assert_eq!((effects(&site).len(), doubts), (1, 0), "{victim}");
+    }
+}
