@@ -101,7 +101,7 @@ pub struct Running {
 /// The memory or the tools service cannot be reached.
 pub async fn build(config: Config, links: Links) -> Result<(Public, Running), RpcError> {
     let links = links.with_deadlines()?;
-    let catalogue = Catalogue::read(&links.tools).await?;
+    let catalogue = Catalogue::read_first(&links.tools).await?;
     let sessions = sessions(config, &links, catalogue).await?;
     let running = Running {
         sessions: sessions.clone(),

@@ -25,14 +25,14 @@ pub(crate) use rejection::Rejection;
 
 use crate::command::{Command, RunLimits};
 use crate::event::{
-    AttemptRef, CallFinished, CallRef, CallRejudged, CommandReceived, Effect, Event, EventKind,
-    InputRequested, SessionCreated,
+    AttemptRef, CallFinished, CallRef, CommandReceived, Effect, Event, EventKind, InputRequested,
+    SessionCreated,
 };
 use crate::failure::Failure;
 use crate::message::{FinishReason, PlacedOpaque, ToolCall, Usage};
 use crate::plan::PlanDraft;
 use crate::principal::Principal;
-use crate::rules::{Answer, Matcher, Rules};
+use crate::rules::{Answer, Condition, Matcher, Rules};
 use crate::session::Session;
 use crate::transitions::{Applied, IllegalTransition};
 use std::collections::BTreeMap;
@@ -106,7 +106,14 @@ pub enum Input {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unfinished {
     /// It was not sent, as its tool or its values are others than were judged.
-    Rejudge(CallRejudged),
+    Rejudge {
+        /// The call.
+        call: CallRef,
+        /// The digest of the tool that has the name now.
+        tool_digest: String,
+        /// The values that the call really has.
+        resolved: Vec<Condition>,
+    },
     /// Its tool asks a person.
     Asks(InputRequested),
 }
@@ -115,7 +122,7 @@ impl Unfinished {
     /// The call that it is about.
     pub fn call(&self) -> CallRef {
         match self {
-            Self::Rejudge(event) => event.call,
+            Self::Rejudge { call, .. } => *call,
             Self::Asks(event) => event.call,
         }
     }

@@ -14,10 +14,18 @@ pub(crate) const DEPLOY: &str =
     r#"{"steps": [{"tool": "ops__deploy", "arguments": {"env": "prod"}}]}"#;
 /// A tool that has its effect, and lasts as long as there is a file `hold`.
 pub(crate) const RESTART: &str = r#"{"steps": [{"tool": "ops__restart", "arguments": {}}]}"#;
-pub(crate) const RUN: [&str; 5] = ["run", "--plan", "plan.json", "--session", "s"];
+pub(crate) const RUN: [&str; 7] = [
+    "run",
+    "--plan",
+    "plan.json",
+    "--session",
+    "s",
+    "--request-id",
+    "r-1",
+];
 
 const SETTINGS: &str = "\n[mcp.servers.ops]\ncommand = \"sh\"\nargs = [\"server.sh\"]\n\
-    protocol = \"2026-07-28\"\n";
+    protocol = \"2026-07-28\"\ntime_limit_ms = 2000\n";
 
 /// A folder with the server in its settings.
 pub(crate) fn site(plan: &str, rules: &str) -> Site {

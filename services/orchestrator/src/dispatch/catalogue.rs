@@ -11,16 +11,19 @@ use cairn_proto::executor::{Catalogue as Offered, OfferedTool};
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
 use cairn_proto::tools::{
     ListToolsRequest, ListToolsResponse, Matcher as WireMatcher, MatcherKind as WireKind,
-    RuleAnswer, ToolRule, ToolSpec,
+    RuleAnswer, ToolRule, ToolSourceState, ToolSpec,
 };
 use cairn_rpc::{Link, RpcError};
 use prost::Message as _;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// How long the tools service holds a question for another list.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// How long the start of an orchestrator waits for servers that are starting.
+const LONGEST_START: Duration = Duration::from_secs(10);
 /// The pause before the tools service is asked again that had nothing new, or did not answer.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Sources whose tools every model is offered from the start: they are the operator's own, and few.
@@ -41,14 +44,28 @@ pub(crate) struct Catalogue {
     pub(crate) prompt: String,
     /// Of the list that it was read from.
     digest: String,
+    /// A server is being started, whose tools are not in it.
+    is_starting: bool,
     /// The part that turns are offered which name no tools.
     of_turns: OnceLock<Arc<Self>>,
 }
 
 impl Catalogue {
     /// The tools as they are now.
-    pub(crate) async fn read(tools: &Link) -> Result<Self, RpcError> {
+    async fn read(tools: &Link) -> Result<Self, RpcError> {
         Self::read_after(tools, "", Duration::ZERO).await
+    }
+
+    /// The tools once no server is starting, or when that takes too long: a model must not begin without
+    /// those that are a moment away.
+    pub(crate) async fn read_first(tools: &Link) -> Result<Self, RpcError> {
+        let began = Instant::now();
+        let mut first = Self::read(tools).await?;
+        while first.is_starting && began.elapsed() < LONGEST_START {
+            let left = LONGEST_START.saturating_sub(began.elapsed());
+            first = Self::read_after(tools, &first.digest, left).await?;
+        }
+        Ok(first)
     }
 
     /// The tools once their list has another digest, or after `wait`.
@@ -70,6 +87,8 @@ impl Catalogue {
         let rules = Rules::new(rules).map_err(|(at, field, problem)| {
             RpcError::invalid(format!("rules[{at}].{field}"), problem)
         })?;
+        let starting = ToolSourceState::Starting;
+        let is_starting = listed.sources.iter().any(|it| it.state() == starting);
         let callable = listed.tools.into_iter();
         let callable = callable.filter(|tool| tool.disabled.is_empty());
         let mut tools: Vec<_> = callable
@@ -85,6 +104,7 @@ impl Catalogue {
         let mut catalogue = Self {
             facts: Arc::new(facts.collect()),
             digest: listed.digest,
+            is_starting,
             ..Self::default()
         };
         let offered = tools.into_iter().map(|tool| OfferedTool {

@@ -205,6 +205,12 @@ impl Shared {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many tools there are, and how many are left out.
+    fn counts(&self) -> (usize, usize) {
+        let now = self.now();
+        (now.tools.len(), now.left_out.len())
+    }
+
     fn set_state(&self, state: SourceState) {
         self.now().state = state;
         self.publish();

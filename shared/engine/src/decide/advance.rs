@@ -12,6 +12,9 @@ use crate::limits::MAX_PARALLEL_STEPS;
 use crate::session::{Attempt, Run, RunStatus, StepNo, StepStatus, Turn};
 use crate::transitions::{Applied, IllegalTransition};
 
+/// Stands for the digest of a tool that is not in the catalogue. No tool has it.
+const UNKNOWN_TOOL: &str = "unknown";
+
 impl Decision<'_> {
     /// Starts what is ready, ends the run if nothing is left, and notes whether it waits.
     pub(crate) fn advance(&mut self, number: u32) -> Applied {
@@ -104,7 +107,12 @@ impl Decision<'_> {
         let known = tool
             .as_ref()
             .and_then(|name| self.facts.tool(attempt, name));
-        let tool_digest = known.map_or_else(String::new, |tool| tool.digest.clone());
+        let tool_digest = match (&tool, known) {
+            (None, _) => String::new(),
+            // Its server may just be starting: should tools know it by then, it is to be judged.
+            (Some(_), None) => UNKNOWN_TOOL.to_owned(),
+            (Some(_), Some(tool)) => tool.digest.clone(),
+        };
         let planned = self.session.run(run).filter(|run| run.turn.is_none());
         let context = match tool_effect {
             None => planned.and_then(|run| of_step(run, number)),

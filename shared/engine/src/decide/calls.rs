@@ -5,7 +5,7 @@ use crate::command::Settlement;
 use crate::elicitation;
 use crate::event::{
     ApprovalRequested, AttemptRef, CallFinished, CallHeld, CallInDoubt, CallIntended, CallRef,
-    CallSettled, Effect, RequestedCall, StepSkipped,
+    CallRejudged, CallSettled, Effect, RequestedCall, StepSkipped,
 };
 use crate::failure::{Failure, FailureKind};
 use crate::key::approval_digest;
@@ -108,12 +108,24 @@ impl Decision<'_> {
                     self.finish_call(name, output, "ExecutionFailed")
                 }
             },
-            Unfinished::Rejudge(_) if call.renewals >= MOST_RENEWALS => {
+            Unfinished::Rejudge { .. } if call.renewals >= MOST_RENEWALS => {
                 let output = format!("tool '{}' changes all the time", call.call.name);
                 self.finish_call(name, output, "ExecutionFailed")
             }
-            Unfinished::Rejudge(rejudge) => {
-                self.emit(rejudge)?;
+            Unfinished::Rejudge {
+                tool_digest,
+                resolved,
+                ..
+            } => {
+                // What had no effect may have one by now, and the other way round.
+                let tool = self.facts.tools.get(&call.call.name);
+                let effect = tool.map_or(call.effect, |tool| tool.effect);
+                self.emit(CallRejudged {
+                    call: name,
+                    tool_digest,
+                    resolved,
+                    effect,
+                })?;
                 self.judge(name)?;
                 self.intend_requested_calls(name.attempt)
             }

@@ -2,7 +2,7 @@
 
 #![allow(missing_docs)] // Fields are described once, in `cairn/event/v1/event.proto`.
 
-use super::{AttemptRef, CallRef, RequestedCall};
+use super::{AttemptRef, CallRef, Effect, RequestedCall};
 use crate::command::Settlement;
 use crate::message::{FinishReason, Message, PlacedOpaque, Usage};
 use crate::pending::PendingId;
@@ -44,6 +44,7 @@ pub struct CallRejudged {
     pub call: CallRef,
     pub tool_digest: String,
     pub resolved: Vec<Condition>,
+    pub effect: Effect,
 }
 
 /// A tool asks a person in the middle of a call.

@@ -44,6 +44,7 @@ impl Apply for CallRejudged {
             _ => return Err(call.refuse("judged anew")),
         }
         call.tool_digest.clone_from(&self.tool_digest);
+        call.effect = self.effect;
         call.resolved.clone_from(&self.resolved);
         call.approval = None;
         call.renewals += 1;

@@ -6,7 +6,7 @@ use crate::world::{World, chain, kinds, model_step, tool_call};
 use cairn_engine::command::{Command, RevokeApproval, Settlement};
 use cairn_engine::decide::{Fork, Input, ToolFacts, Unfinished};
 use cairn_engine::event::{
-    CallFinished, CallRejudged, Effect, Event, EventKind, InputRequested, ToolQuestion, WaitReason,
+    CallFinished, Effect, Event, EventKind, InputRequested, ToolQuestion, WaitReason,
 };
 use cairn_engine::message::ToolCall;
 use cairn_engine::outstanding::Work;
@@ -195,11 +195,11 @@ fn rejudge(world: &World, digest: &str, resolved: &[(&str, &str)]) -> Unfinished
         name: (*name).to_owned(),
         pattern: (*pattern).to_owned(),
     });
-    Unfinished::Rejudge(CallRejudged {
+    Unfinished::Rejudge {
         call: world.call(1, 0),
         tool_digest: digest.to_owned(),
         resolved: resolved.collect(),
-    })
+    }
 }
 
 #[test]
@@ -389,4 +389,19 @@ fn a_search_finds_tools_that_are_not_offered_from_the_start() {
         World::reported(&events)[0].0,
         "no further tool fits; try other words"
     );
+}
+
+/// The server of a tool may be starting when its step begins.
+#[test]
+fn a_tool_that_nobody_knew_is_judged_once_it_is_there() {
+    let mut world = World::new();
+    world.start(chain(vec![crate::world::tool_step("a", "edit")]));
+    let call = world.session.call(world.call(1, 0)).unwrap();
+    assert!(!call.tool_digest.is_empty(), "no tool has this digest");
+    world.tools.insert("edit".to_owned(), edit("first"));
+    let again = rejudge(&world, "first", &[]);
+    world.unfinished(1, again);
+    assert_eq!(world.run().status, APPROVAL, "it asks, as the tool does");
+    world.answer("approval-1.1.1.0.0", Settlement::Approve);
+    assert!(is_intended(&world), "it has an effect");
 }

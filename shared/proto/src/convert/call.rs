@@ -12,7 +12,7 @@ use cairn_engine::event::{
 };
 use cairn_engine::rules::Condition;
 
-record! { CallRejudged => proto::CallRejudged { call, tool_digest, resolved } }
+record! { CallRejudged => proto::CallRejudged { call, tool_digest, resolved, effect } }
 record! { InputRequested => proto::InputRequested { call, question } }
 record! { ToolsFound => proto::ToolsFound { attempt, tools } }
 record! { ApprovalGranted => proto::ApprovalGranted { grant, tool, tool_digest, when, agent } }
@@ -71,11 +71,11 @@ impl TryFrom<wire::CallResult> for Reported {
         }
         if let Some(tool_digest) = result.tool_digest {
             let resolved = result.resolved.into_iter().map(Into::into).collect();
-            return Ok(Self::Unfinished(Unfinished::Rejudge(CallRejudged {
+            return Ok(Self::Unfinished(Unfinished::Rejudge {
                 call,
                 tool_digest,
                 resolved,
-            })));
+            }));
         }
         Ok(Self::Finished(CallFinished {
             call,

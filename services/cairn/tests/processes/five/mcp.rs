@@ -15,7 +15,8 @@ fn site(plan: &str) -> Site {
     let site = site_with_lease("1s");
     site.write("server.sh", SERVER);
     site.write("plan.json", plan);
-    let server = "\n[mcp.servers.ops]\ncommand = \"sh\"\nargs = [\"server.sh\"]\n";
+    let server = "\n[mcp.servers.ops]\ncommand = \"sh\"\nargs = [\"server.sh\"]\n\
+                  protocol = \"2026-07-28\"\ntime_limit_ms = 2000\n";
     site.append("cairn.toml", &format!("{server}{ALLOW}"));
     site
 }

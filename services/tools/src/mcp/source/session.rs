@@ -181,11 +181,13 @@ async fn follow(shared: &Arc<Shared>, live: &Live, protocol: Protocol) -> String
         take(shared, listed, live);
         if is_first {
             is_first = false;
+            // Before the log: its fields live until the line is written, and so would two guards.
+            let (tools, left_out) = shared.counts();
             tracing::info!(
                 server = &*shared.name,
                 protocol = protocol.name(),
-                tools = shared.now().tools.len(),
-                left_out = shared.now().left_out.len(),
+                tools,
+                left_out,
                 "server connected"
             );
             subscription = subscribe(&live.peer, protocol, time).await;

@@ -2,7 +2,7 @@
 
 use super::{ATTEMPT, CALL, Kinds, unlimited};
 use cairn_engine::command::{Command, LimitOverrides, RunLimits, Settlement, StartRun};
-use cairn_engine::event::{self, Budget, CallRef, EventKind, WaitReason};
+use cairn_engine::event::{self, Budget, CallRef, Effect, EventKind, WaitReason};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::pending::{PendingId, Subject};
 use cairn_engine::rules::Condition;
@@ -60,6 +60,7 @@ pub(super) fn asked() -> Kinds {
             call: call,
             tool_digest: "0a1b2c".into(),
             resolved: vec![condition("path", "secret/a")],
+            effect: Effect::Effectful,
         }
         "input_requested": InputRequested {
             call: call,

@@ -1,6 +1,6 @@
 //! What calls of tools carry.
 
-use super::{attempt, call, number, text};
+use super::{attempt, call, effect, number, text};
 use cairn_engine::event::{
     ApprovalGranted, ApprovalRevoked, CallMedia, CallRejudged, EventKind, InputRequested,
     ToolQuestion, ToolsFound,
@@ -27,11 +27,12 @@ fn question() -> impl Strategy<Value = ToolQuestion> {
 }
 
 pub(super) fn kinds() -> Vec<(&'static str, BoxedStrategy<EventKind>)> {
-    let rejudged = (call(), text(), vec(condition(), 0..3));
-    let rejudged = rejudged.prop_map(|(call, tool_digest, resolved)| CallRejudged {
+    let rejudged = (call(), text(), vec(condition(), 0..3), effect());
+    let rejudged = rejudged.prop_map(|(call, tool_digest, resolved, effect)| CallRejudged {
         call,
         tool_digest,
         resolved,
+        effect,
     });
     let asked = (call(), question()).prop_map(|(call, question)| InputRequested { call, question });
     let granted = (number(), text(), text(), vec(condition(), 0..3), text());
