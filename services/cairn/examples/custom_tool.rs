@@ -189,9 +189,13 @@ async fn tried(client: &mut Client) -> Result<()> {
     assert_eq!(result.reason, "NotFound");
     // What a rule denies is denied by the service that is asked, before any tool is.
     let denied = tries(client, "forbidden", json!({})).await;
-    let denied = denied.expect_err("a rule denies it").to_string();
-    println!("  forbidden: {}", short(&denied, 90));
-    Ok(())
+    match denied {
+        Ok(result) => Err(anyhow!("a rule denies it: {}", result.output)),
+        Err(denied) => {
+            println!("  forbidden: {}", short(&denied.to_string(), 90));
+            Ok(())
+        }
+    }
 }
 
 /// One call. What goes wrong in the tool is a result.

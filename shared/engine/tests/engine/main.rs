@@ -42,6 +42,7 @@ mod proposals;
 mod reviews;
 mod revision_events;
 mod revisions;
+mod searching;
 mod skips;
 mod state_tools;
 mod steering;
