@@ -59,6 +59,7 @@ pub(crate) fn samples() -> Vec<(&'static str, Event)> {
         calls(),
         asked::settled(),
         asked::asked(),
+        asked::judged(),
         asked::budgets(),
         asked::raises(),
     ];

@@ -41,21 +41,14 @@ pub(super) fn settled() -> Kinds {
     }
 }
 
-pub(super) fn asked() -> Kinds {
+/// Calls that are judged anew or ask, and what people approve for the rest of a session.
+pub(super) fn judged() -> Kinds {
     let call = CallRef {
         attempt: ATTEMPT,
         tool_turn: 5,
         index: 0,
     };
-    let decided = |subject, settlement| {
-        EventKind::Decided(event::Decided {
-            pending: PendingId { subject, time: 1 },
-            settlement,
-            settle_after: 0,
-        })
-    };
-    let mut asked = kinds! {
-        "approval_requested": ApprovalRequested { call: call, digest: "0a1b2c".into() }
+    kinds! {
         "call_rejudged": CallRejudged {
             call: call,
             tool_digest: "0a1b2c".into(),
@@ -75,6 +68,24 @@ pub(super) fn asked() -> Kinds {
         }
         "approval_revoked": ApprovalRevoked { grant: 1 }
         "tools_found": ToolsFound { attempt: ATTEMPT, tools: vec!["github__create_issue".into()] }
+    }
+}
+
+pub(super) fn asked() -> Kinds {
+    let call = CallRef {
+        attempt: ATTEMPT,
+        tool_turn: 5,
+        index: 0,
+    };
+    let decided = |subject, settlement| {
+        EventKind::Decided(event::Decided {
+            pending: PendingId { subject, time: 1 },
+            settlement,
+            settle_after: 0,
+        })
+    };
+    let mut asked = kinds! {
+        "approval_requested": ApprovalRequested { call: call, digest: "0a1b2c".into() }
         "question_asked": QuestionAsked {
             call: call,
             question: "Which of the two?".into(),
