@@ -107,3 +107,46 @@ fn offered_tool(at: usize, tool: executor::OfferedTool) -> Result<OfferedTool, R
         parameters,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 40 tools of each of 5 servers, as large as those of real ones, besides 4 of our own.
+    fn listed(is_deferred: bool) -> Listed {
+        let schema = r#"{"type":"object","properties":{"owner":{"type":"string","description":"Account that owns the repository."},"repo":{"type":"string","description":"Name of the repository."},"number":{"type":"integer","minimum":1}},"required":["owner","repo"]}"#;
+        let tool = |name: String, is_deferred| executor::OfferedTool {
+            name,
+            description: "Reads one thing of a repository, and gives it as JSON.".to_owned(),
+            parameters_json: schema.to_owned(),
+            is_deferred,
+            ..executor::OfferedTool::default()
+        };
+        let own = (0..4).map(|at| tool(format!("own_{at}"), false));
+        let of_servers =
+            (0..200).map(|at| tool(format!("server{}__tool_{at}", at / 40), is_deferred));
+        Listed {
+            tools: own.chain(of_servers).collect(),
+        }
+    }
+
+    #[test]
+    fn deferred_tools_cost_a_request_nothing_until_they_are_found() {
+        let catalogues = Catalogues::default();
+        let all = catalogues.keep("all", listed(false)).expect("JSON");
+        let few = catalogues.keep("few", listed(true)).expect("JSON");
+        let (all, few) = (all.offer(&[]), few);
+        let start = few.offer(&[]);
+        println!(
+            "tokens: {} with all tools, {} with search",
+            all.tokens, start.tokens
+        );
+        assert_eq!((all.tools.len(), start.tools.len()), (204, 4));
+        assert!(start.tokens * 40 < all.tokens);
+        // What was found comes last, so that a provider's cache reads what came before.
+        let found = few.offer(&["server3__tool_130".to_owned(), "unknown".to_owned()]);
+        assert_eq!(found.tools[..4], start.tools[..]);
+        assert_eq!(found.tools[4].name, "server3__tool_130");
+        assert!(found.tokens > start.tokens && found.tools.len() == 5);
+    }
+}
