@@ -366,8 +366,9 @@ impl ModelStep<'_> {
         let mut turn = Turn::new(self.attempt, number, &calls);
         let mut early = Vec::new();
         for (index, call) in calls.iter().enumerate() {
-            if !self.no_early_calls && self.catalogue.early.contains(&call.name) {
-                early.push(Call::pure(turn.start(index), call));
+            let digest = self.catalogue.early.get(&call.name);
+            if let Some(digest) = digest.filter(|_| !self.no_early_calls) {
+                early.push(Call::pure(turn.start(index), call, digest.clone()));
             }
         }
         self.replica.add_reply(Message::reply(text, calls, opaque));

@@ -5,7 +5,7 @@ use cairn_model::OfferedTool;
 use cairn_model::tokens::estimate_tools;
 use cairn_proto::executor::{self, Catalogue as Listed};
 use cairn_rpc::RpcError;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// So many are kept. There are several where tools come and go, or namespaces have their own.
@@ -19,8 +19,8 @@ pub(crate) struct Catalogue {
     tools: Arc<[OfferedTool]>,
     /// For a model that has found them.
     deferred: HashMap<String, OfferedTool>,
-    /// Names of tools whose calls need not wait until the reply that asks for them is durable.
-    pub(crate) early: HashSet<String>,
+    /// Tools, by name with their digests, whose calls need not wait until the reply that asks for them is durable.
+    pub(crate) early: HashMap<String, String>,
     /// What those from the start take of each request, estimated in tokens.
     tokens: u64,
 }
@@ -72,7 +72,9 @@ impl Catalogues {
             Effect::from(tool.effect()) == Effect::Pure && tool.is_allowed
         };
         let early = listed.tools.iter().filter(is_early);
-        let early = early.map(|tool| tool.name.clone()).collect();
+        let early = early
+            .map(|tool| (tool.name.clone(), tool.digest.clone()))
+            .collect();
         let (mut tools, mut deferred) = (Vec::new(), HashMap::new());
         for (at, tool) in listed.tools.into_iter().enumerate() {
             let is_deferred = tool.is_deferred;

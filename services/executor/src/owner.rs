@@ -160,6 +160,10 @@ impl Owner {
 
     /// Reports a result at once. It has to be acknowledged before the model is asked again.
     pub(crate) fn report_result(&mut self, result: CallResult) {
+        // With media it may be as large as a message may be.
+        if !result.media.is_empty() {
+            self.report_held();
+        }
         self.held.push(result);
         self.report(None, None);
         self.needed = self.sent;
@@ -168,7 +172,12 @@ impl Owner {
     /// Reports a result together with the next reply, but no later than after [`HOLD`], and at
     /// once if too much is held.
     pub(crate) fn hold_result(&mut self, result: CallResult) {
-        self.held_bytes += result.output.len();
+        let media = result.media.iter().map(|media| media.data.len());
+        let bytes = result.output.len() + media.sum::<usize>();
+        if self.held_bytes + bytes > MAX_HELD_BYTES {
+            self.report_held();
+        }
+        self.held_bytes += bytes;
         self.held.push(result);
         if self.held_bytes > MAX_HELD_BYTES {
             return self.report_held();

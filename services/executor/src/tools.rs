@@ -37,7 +37,7 @@ pub(crate) struct Call {
     key: Option<String>,
     not_after_unix_ms: i64,
     effect: Effect,
-    /// The tool that was judged; empty for one that every call of is allowed.
+    /// The tool that was judged.
     tool_digest: String,
     /// The values that were judged, where they differ from what the arguments say.
     resolved: Vec<Condition>,
@@ -47,7 +47,7 @@ pub(crate) struct Call {
 
 impl Call {
     /// A pure call, which needs nobody's permit.
-    pub(crate) fn pure(at: CallRef, call: &ToolCall) -> Self {
+    pub(crate) fn pure(at: CallRef, call: &ToolCall, tool_digest: String) -> Self {
         Self {
             at,
             name: call.name.clone(),
@@ -55,7 +55,7 @@ impl Call {
             key: None,
             not_after_unix_ms: 0,
             effect: Effect::Pure,
-            tool_digest: String::new(),
+            tool_digest,
             resolved: Vec::new(),
             input: None,
         }

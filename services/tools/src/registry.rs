@@ -14,6 +14,10 @@ use tokio::sync::watch;
 use tokio_stream::wrappers::WatchStream;
 use tokio_util::task::AbortOnDropHandle;
 
+/// Most bytes of the descriptions and schemas of all tools: a list has to fit into a message.
+const MOST_BYTES: usize = 2 << 20;
+/// Bytes of a tool beside its texts, about.
+const AROUND_TOOL: usize = 512;
 /// Names of an unknown tool's error message, so that a large catalogue does not fill the context.
 const NAMES_IN_ERROR: usize = 30;
 
@@ -82,12 +86,25 @@ impl Snapshot {
     /// What the sources list now. What was compiled for the last snapshot is taken from there.
     fn of(sources: &[Arc<dyn ToolSource>], last: &Self) -> Self {
         let mut snapshot = Self::default();
+        let mut bytes = 0;
         for source in sources {
             let listing = source.listing().borrow().clone();
             let mut left_out = listing.left_out.clone();
+            let mut too_many = 0;
             for listed in &listing.tools {
+                bytes += size_of(listed.tool.spec());
+                if bytes > MOST_BYTES {
+                    too_many += 1;
+                    continue;
+                }
                 let added = snapshot.add(listed, last);
                 left_out.extend(added.err().map(|error| error.to_string()));
+            }
+            if too_many > 0 {
+                left_out.push(format!(
+                    "{too_many} tools are left out, as all descriptions and schemas together have at most \
+                     {MOST_BYTES} bytes"
+                ));
             }
             snapshot.sources.push(SourceReport {
                 name: source.name().to_owned(),
@@ -223,6 +240,16 @@ impl ToolRegistry {
         }
         Ok(None)
     }
+}
+
+/// Bytes of what a list says of a tool, about.
+fn size_of(spec: &ToolSpec) -> usize {
+    let results = spec.output_schema.as_ref().map(ToString::to_string);
+    spec.description.len()
+        + spec.title.len()
+        + spec.parameters.to_string().len()
+        + results.map_or(0, |schema| schema.len())
+        + AROUND_TOOL
 }
 
 /// Whether these tools can all be had by their names.

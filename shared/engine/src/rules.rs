@@ -86,6 +86,29 @@ impl Rule {
     }
 }
 
+/// A pattern of values. What is below a folder is meant with the folder itself: a listing shows it all.
+#[derive(Debug, Clone)]
+struct Pattern {
+    below: GlobMatcher,
+    folder: Option<GlobMatcher>,
+}
+
+impl Pattern {
+    fn new(pattern: &str) -> Result<Self, String> {
+        let folder = pattern
+            .strip_suffix("/**")
+            .filter(|folder| !folder.is_empty());
+        Ok(Self {
+            below: compile(pattern, true)?,
+            folder: folder.map(|folder| compile(folder, true)).transpose()?,
+        })
+    }
+
+    fn is_match(&self, value: &str) -> bool {
+        self.below.is_match(value) || self.folder.as_ref().is_some_and(|it| it.is_match(value))
+    }
+}
+
 /// A pattern of names, or of values in which `*` stays within one folder.
 fn compile(pattern: &str, is_path: bool) -> Result<GlobMatcher, String> {
     let glob = GlobBuilder::new(pattern)
@@ -100,7 +123,7 @@ fn compile(pattern: &str, is_path: bool) -> Result<GlobMatcher, String> {
 
 /// Whether a pattern of values matches; one that is no pattern matches nothing.
 pub(crate) fn pattern_matches(pattern: &str, value: &str) -> bool {
-    compile(pattern, true).is_ok_and(|glob| glob.is_match(value))
+    Pattern::new(pattern).is_ok_and(|pattern| pattern.is_match(value))
 }
 
 /// The pattern that matches this value and no other.
@@ -116,7 +139,7 @@ pub struct Rules(Vec<Compiled>);
 struct Compiled {
     rule: Rule,
     tool: GlobMatcher,
-    when: Vec<(String, GlobMatcher)>,
+    when: Vec<(String, Pattern)>,
 }
 
 /// What the rules say of a call.
@@ -139,7 +162,7 @@ impl Rules {
             let of = |field: String| move |problem| (at, field, problem);
             let tool = compile(&rule.tool, false).map_err(of("tool".to_owned()))?;
             let when = rule.when.iter().map(|(name, pattern)| {
-                let glob = compile(pattern, true).map_err(of(format!("when.{name}")))?;
+                let glob = Pattern::new(pattern).map_err(of(format!("when.{name}")))?;
                 Ok((name.clone(), glob))
             });
             let when = when.collect::<Result<_, _>>()?;

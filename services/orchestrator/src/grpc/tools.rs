@@ -100,7 +100,8 @@ pub(super) async fn call(
     let begins_within = u64::try_from(BEGINS_WITHIN.as_millis()).unwrap_or(0);
     let not_after = requests.store().clock.now().saturating_add(begins_within);
     let call = InvokeToolRequest {
-        tool_digest: tool.map(|tool| tool.digest.clone()).unwrap_or_default(),
+        // A tool that comes in this moment has not been judged; no tool has this digest.
+        tool_digest: tool.map_or_else(|| "unknown".to_owned(), |tool| tool.digest.clone()),
         name: asked.name,
         arguments_json: asked.arguments_json,
         call_key: hex(&digest(&key.map(str::as_bytes))),

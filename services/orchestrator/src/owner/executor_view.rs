@@ -114,6 +114,8 @@ pub(super) fn news_for_executor(
             _ if !may_be_sent(call) => {
                 // It may be permitted once more.
                 view.permitted.retain(|(known, _)| *known != index);
+                // Its answer, whatever it is, comes from the owner.
+                view.results.remove(&index);
                 ack.held_calls.push(call_name.into());
             }
             // An executor that began a pure call when it was asked for knows this already.

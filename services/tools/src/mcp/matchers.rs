@@ -5,7 +5,16 @@ use serde_json::Value as Json;
 use std::path::{Component, Path, PathBuf};
 
 /// Arguments that are paths.
-const PATHS: [&str; 5] = ["path", "file", "filename", "directory", "dir"];
+const PATHS: [&str; 8] = [
+    "path",
+    "file",
+    "filename",
+    "directory",
+    "dir",
+    "folder",
+    "source",
+    "destination",
+];
 /// Lists of paths.
 const PATH_LISTS: [&str; 4] = ["paths", "files", "filenames", "directories"];
 /// Arguments that are addresses.
@@ -48,7 +57,7 @@ fn kind_of<'a>(name: &'a str, property: &Json) -> (MatcherKind, &'a str) {
     let is_address = property.get("format").and_then(Json::as_str) == Some("uri");
     if is_address || ADDRESSES.contains(&name) {
         (MatcherKind::Host, HOST)
-    } else if PATHS.contains(&name) || name.ends_with("_path") {
+    } else if PATHS.contains(&name) || name.ends_with("_path") || name.ends_with("Path") {
         (MatcherKind::Path, name)
     } else {
         (MatcherKind::Text, name)
@@ -89,28 +98,22 @@ pub(crate) fn resolve(
         let said = arguments[&matcher.argument].as_str();
         if let Some(said) = said
             && let Some(Value::Known(path)) = values.get_mut(&matcher.name)
-            && let Some(real) = real(&folder, said)
         {
-            *path = real;
+            *path = real(&folder, said);
         }
     }
     values
 }
 
-/// Where a path really leads, if that is not where its text says. A `..` after a link leads out of the
-/// folder that the link leads to, as for the system.
-fn real(folder: &Path, path: &str) -> Option<String> {
-    let path = folder.join(path);
-    let real = walk(&path);
-    if real == normal(&path) {
-        return None;
-    }
-    let shown = match real.strip_prefix(folder) {
+/// Where a path really leads, in one form: from the folder if it is below. A `..` after a link leads out of
+/// the folder that the link leads to, as for the system.
+fn real(folder: &Path, path: &str) -> String {
+    let real = walk(&folder.join(path));
+    match real.strip_prefix(folder) {
         Ok(inside) if inside.as_os_str().is_empty() => ".".to_owned(),
         Ok(inside) => inside.display().to_string(),
         Err(_) => real.display().to_string(),
-    };
-    Some(shown)
+    }
 }
 
 /// What is not there yet is made in a folder that is; a link to it leads there all the same.
@@ -198,19 +201,25 @@ mod tests {
         let ws = at.join("ws");
         let outside = at.join("outside/new.txt").display().to_string();
         for (path, expected) in [
-            ("real/a.txt", None),
-            ("new/a.txt", None),
-            (".", None),
-            ("link/a.txt", Some("real/a.txt".to_owned())),
-            ("link", Some("real".to_owned())),
-            ("out/new.txt", Some(outside)),
+            ("real/a.txt", "real/a.txt".to_owned()),
+            ("new/a.txt", "new/a.txt".to_owned()),
+            (".", ".".to_owned()),
+            ("link/a.txt", "real/a.txt".to_owned()),
+            ("link", "real".to_owned()),
+            ("out/new.txt", outside),
+            // The same file in other words.
+            ("../ws/real/a.txt", "real/a.txt".to_owned()),
+            (
+                &*ws.join("real/a.txt").display().to_string(),
+                "real/a.txt".to_owned(),
+            ),
             // Its text says real/a.txt.
             (
                 "out/../real/a.txt",
-                Some(at.join("real/a.txt").display().to_string()),
+                at.join("real/a.txt").display().to_string(),
             ),
-            ("link/../real/a.txt", None),
-            ("gone", Some(at.join("nowhere").display().to_string())),
+            ("link/../real/a.txt", "real/a.txt".to_owned()),
+            ("gone", at.join("nowhere").display().to_string()),
         ] {
             assert_eq!(real(&ws, path), expected, "{path}");
         }

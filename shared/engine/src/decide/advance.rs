@@ -1,6 +1,7 @@
 //! What a run does next: start steps, wait, end.
 
 use super::Decision;
+use super::calls::UNKNOWN_TOOL;
 use crate::command::{ContextDestroyed, OnFailure};
 use crate::context::of_step;
 use crate::event::{
@@ -11,9 +12,6 @@ use crate::failure::Failure;
 use crate::limits::MAX_PARALLEL_STEPS;
 use crate::session::{Attempt, Run, RunStatus, StepNo, StepStatus, Turn};
 use crate::transitions::{Applied, IllegalTransition};
-
-/// Stands for the digest of a tool that is not in the catalogue. No tool has it.
-const UNKNOWN_TOOL: &str = "unknown";
 
 impl Decision<'_> {
     /// Starts what is ready, ends the run if nothing is left, and notes whether it waits.

@@ -16,6 +16,8 @@ use crate::transitions::{Applied, CallPhase, IllegalTransition};
 
 /// A call that was certainly not sent is intended anew; after so many times it is a failure.
 const MOST_INTENTS: u32 = 5;
+/// Stands for the digest of a tool that is not in the catalogue. No tool has it.
+pub(super) const UNKNOWN_TOOL: &str = "unknown";
 /// A call is judged anew, or asks, so many times at most.
 const MOST_RENEWALS: u32 = 32;
 
@@ -46,9 +48,8 @@ impl Decision<'_> {
         let Some(call) = self.session.call(name) else {
             return Ok(());
         };
-        // Of a tool that is not there, tools will say so.
         let Some(tool) = self.facts.tools.get(&call.call.name) else {
-            return Ok(());
+            return self.forget_tool(name);
         };
         let (tool_name, arguments) = (&call.call.name, &call.call.arguments);
         let values = judged_values(call, tool);
@@ -73,6 +74,24 @@ impl Decision<'_> {
             Answer::Ask if call.approval.as_ref() == Some(&digest) || is_granted(call) => Ok(()),
             Answer::Ask => self.emit(ApprovalRequested { call: name, digest }),
         }
+    }
+
+    /// The tool of a call is not there. Tools will say so; should it be there by then, the call is judged
+    /// before it is sent.
+    fn forget_tool(&mut self, name: CallRef) -> Applied {
+        let Some(call) = self.session.call(name) else {
+            return Ok(());
+        };
+        if call.tool_digest.is_empty() || call.tool_digest == UNKNOWN_TOOL {
+            return Ok(());
+        }
+        let (resolved, effect) = (call.resolved.clone(), call.effect);
+        self.emit(CallRejudged {
+            call: name,
+            tool_digest: UNKNOWN_TOOL.to_owned(),
+            resolved,
+            effect,
+        })
     }
 
     /// A copy may have been cut before they were judged, and the rules may be others since.
@@ -100,6 +119,10 @@ impl Decision<'_> {
             return Ok(());
         }
         match unfinished {
+            Unfinished::Asks(_) if call.renewals >= MOST_RENEWALS => {
+                let output = format!("tool '{}' asks without end", call.call.name);
+                self.finish_call(name, output, "ExecutionFailed")
+            }
             Unfinished::Asks(asks) => match elicitation::check(&asks.question.requests) {
                 Ok(()) => self.emit(asks),
                 Err(problem) => {
@@ -112,14 +135,15 @@ impl Decision<'_> {
                 let output = format!("tool '{}' changes all the time", call.call.name);
                 self.finish_call(name, output, "ExecutionFailed")
             }
-            Unfinished::Rejudge {
-                tool_digest,
-                resolved,
-                ..
-            } => {
-                // What had no effect may have one by now, and the other way round.
+            Unfinished::Rejudge { resolved, .. } => {
+                // What had no effect may have one by now, and the other way round. The call has the digest
+                // of the tool that it is judged by; one that tools no longer have comes back again.
                 let tool = self.facts.tools.get(&call.call.name);
                 let effect = tool.map_or(call.effect, |tool| tool.effect);
+                let tool_digest = match tool {
+                    Some(tool) => tool.digest.clone(),
+                    None => UNKNOWN_TOOL.to_owned(),
+                };
                 self.emit(CallRejudged {
                     call: name,
                     tool_digest,
@@ -135,7 +159,11 @@ impl Decision<'_> {
     /// The call may be sent, within these limits, once this is durable.
     fn intend(&mut self, call: CallRef) -> Applied {
         let name = self.session.call(call).map(|call| &call.call.name);
-        let tool = name.and_then(|name| self.facts.tool(call.attempt, name));
+        // A tool that came later is not among those that the attempt was offered.
+        let now = name.and_then(|name| self.facts.tools.get(name));
+        let tool = name
+            .and_then(|name| self.facts.tool(call.attempt, name))
+            .or(now);
         self.emit(CallIntended {
             call,
             not_after: self.facts.not_after,
@@ -154,6 +182,13 @@ impl Decision<'_> {
         let is_left = |call: &Call| {
             call.effect == Effect::Effectful && matches!(call.status, CallStatus::Requested)
         };
+        // Since they were judged, an approval may have been revoked, or the rules be others.
+        for call in self.last_calls(attempt, is_left) {
+            self.judge(call)?;
+        }
+        if !self.last_calls(attempt, asks).is_empty() {
+            return Ok(());
+        }
         for call in self.last_calls(attempt, is_left) {
             self.intend(call)?;
         }

@@ -318,7 +318,7 @@ impl Decision<'_> {
 
     /// With the last answer the calls begin that waited with it, and a step ends that did.
     pub(crate) fn continue_attempt(&mut self, attempt: AttemptRef) -> Applied {
-        self.finish_tool_turn(attempt)?;
+        self.judge_again(attempt)?;
         self.intend_requested_calls(attempt)?;
         self.prepare_request(attempt)?;
         self.advance(attempt.run)

@@ -52,6 +52,9 @@ pub struct Condition {
 
 /// The values of a call with these arguments, which are JSON as the model wrote them.
 pub fn values(matchers: &[Matcher], arguments: &str) -> Values {
+    if matchers.is_empty() {
+        return Values::new();
+    }
     let text = match arguments.trim().is_empty() {
         true => "{}",
         false => arguments,
@@ -147,7 +150,14 @@ fn host(text: &str) -> Option<String> {
             if name.is_empty() || !name.bytes().all(is_name) || !is_port(port) {
                 return None;
             }
-            name.trim_end_matches('.').to_ascii_lowercase()
+            let name = name.trim_end_matches('.').to_ascii_lowercase();
+            // Readers differ about numbers that are not written out.
+            let last = name.rsplit('.').next().unwrap_or_default();
+            let is_number = last.starts_with("0x") || last.bytes().all(|it| it.is_ascii_digit());
+            match !is_number || name.parse::<core::net::Ipv4Addr>().is_ok() {
+                true => name,
+                false => return None,
+            }
         }
     };
     (!host.is_empty()).then_some(host)

@@ -91,6 +91,9 @@ fn a_host_is_what_every_reader_sees() {
         "https://",
         "https://exämple.com",
         "https://[::1",
+        "http://2130706433/",
+        "http://127.1",
+        "http://0x7f.1",
     ] {
         assert_eq!(host(url), Some(Value::Unclear), "{url}");
     }

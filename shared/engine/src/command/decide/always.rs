@@ -1,12 +1,13 @@
 //! Approvals of a call and of further ones like it.
 
 use super::bad_settlement;
-use crate::decide::{Decision, Rejection, ToolList, judged_values};
+use crate::decide::{Decision, Rejection, ToolFacts, ToolList, judged_values};
 use crate::event::{ApprovalGranted, CallRef};
 use crate::limits::MAX_GRANTS;
 use crate::pending::pending_call;
 use crate::rules::{Condition, DEFAULT_AGENT, Value, Values, exactly};
 use crate::session::{Call, Grant, Session};
+use std::collections::BTreeSet;
 
 /// What an approval of this call and of further ones covers. It must cover this one.
 pub(super) fn granted(
@@ -29,7 +30,7 @@ pub(super) fn granted(
     };
     let values = judged_values(call, tool);
     let when = match when.is_empty() {
-        true => of_call(&values).map_err(|name| {
+        true => of_call(&values, tool).map_err(|name| {
             bad_settlement(format!(
                 "'{name}' of this call is not clear, so further calls cannot be compared with it; approve it once"
             ))
@@ -65,15 +66,21 @@ pub(super) fn granted(
 ///
 /// # Errors
 /// The name of a value that is not clear.
-fn of_call(values: &Values) -> Result<Vec<Condition>, String> {
-    let condition = |(name, value): (&String, &Value)| match value {
-        Value::Known(value) => Ok(Condition {
+fn of_call(values: &Values, tool: &ToolFacts) -> Result<Vec<Condition>, String> {
+    let names: BTreeSet<&String> = tool.matchers.iter().map(|it| &it.name).collect();
+    let condition = |name: &String| match values.get(name) {
+        Some(Value::Known(value)) => Ok(Condition {
             name: name.clone(),
             pattern: exactly(value),
         }),
-        Value::Unclear => Err(name.clone()),
+        Some(Value::Unclear) => Err(name.clone()),
+        // Other calls leave it out, too.
+        None => Ok(Condition {
+            name: name.clone(),
+            pattern: String::new(),
+        }),
     };
-    values.iter().map(condition).collect()
+    names.into_iter().map(condition).collect()
 }
 
 /// The calls that an approval of a waiting call and of further ones would cover without patterns. None if
@@ -81,5 +88,5 @@ fn of_call(values: &Values) -> Result<Vec<Condition>, String> {
 pub fn always_covers(session: &Session, name: CallRef, tools: &ToolList) -> Option<Vec<Condition>> {
     let call = pending_call(session, name)?;
     let tool = tools.get(&call.call.name)?;
-    of_call(&judged_values(call, tool)).ok()
+    of_call(&judged_values(call, tool), tool).ok()
 }
