@@ -67,8 +67,8 @@ function answers(session) {
 
 let failed = false;
 try {
-  const listed = JSON.parse(cairn([], "tools", "--json") ?? '{"tools":[]}');
-  const tools = listed.tools.filter((tool) => tool.source === "kit" && !tool.disabled);
+  const listed = (cairn([], "tools", "--json") ?? "").split("\n").filter(Boolean).map((line) => JSON.parse(line));
+  const tools = listed.filter((it) => it.kind === "tool" && it.source === "kit" && it.state === "ready");
   for (const [at, tool] of tools.entries()) {
     const session = `s${at}`;
     const plan = { steps: [{ tool: tool.name, arguments: object(tool.parameters) }] };

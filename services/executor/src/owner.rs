@@ -174,7 +174,8 @@ impl Owner {
     pub(crate) fn hold_result(&mut self, result: CallResult) {
         let media = result.media.iter().map(|media| media.data.len());
         let bytes = result.output.len() + media.sum::<usize>();
-        if self.held_bytes + bytes > MAX_HELD_BYTES {
+        // One with media may be as large as a message may be.
+        if bytes > MAX_HELD_BYTES {
             self.report_held();
         }
         self.held_bytes += bytes;

@@ -165,9 +165,15 @@ pub fn json_lines(listed: &ListToolsResponse) -> Vec<Value> {
                 "state": state(listed, tool),
                 "disabled": tool.disabled,
                 "digest": tool.digest,
+                "parameters": parameters(tool),
             })
         });
     sources.chain(tools).collect()
+}
+
+/// The schema of the arguments; null if the server sent none that can be read.
+fn parameters(tool: &ToolSpec) -> Value {
+    serde_json::from_str(&tool.parameters_json).unwrap_or_default()
 }
 
 /// What a person is asked to allow.
