@@ -1,7 +1,7 @@
 // The client of the conformance kit: cairn with the kit's server in its settings. Each tool is called in a
 // session of its own, and what it asks is answered.
 //   client.mjs PROGRAM URL
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -46,6 +46,12 @@ function example(schema, at) {
   }
 }
 
+// One tool of the kit wants the schema of another, as it was listed.
+function given(tool, tools) {
+  const shown = tools.find((it) => it.name === "kit__json_schema_2020_12_tool");
+  return tool.name === "kit__json_schema_echo" ? { schema: shown.parameters } : object(tool.parameters);
+}
+
 function object(schema) {
   const names = Object.keys(schema.properties ?? {});
   const wanted = names.filter((name) => (schema.required ?? names).includes(name));
@@ -65,13 +71,29 @@ function answers(session) {
   }
 }
 
+// One process for all commands, as a server would have it.
+async function serve() {
+  const env = { ...process.env, CAIRN_CONFIG: "cairn.toml", HOME: folder, XDG_STATE_HOME: join(folder, "state") };
+  const serving = spawn(program, ["serve", "--listen", "127.0.0.1:0", "--json"], { cwd: folder, env });
+  await new Promise((ready) => serving.stdout.once("data", ready));
+  return serving;
+}
+
+const serving = await serve();
 let failed = false;
 try {
   const listed = (cairn([], "tools", "--json") ?? "").split("\n").filter(Boolean).map((line) => JSON.parse(line));
   const tools = listed.filter((it) => it.kind === "tool" && it.source === "kit" && it.state === "ready");
-  for (const [at, tool] of tools.entries()) {
+  // What the kit wants to be called, and each other tool once.
+  const { toolCalls = [] } = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? "{}");
+  // A schema that wants a text takes no null; a model leaves the argument out.
+  const present = (values) => Object.fromEntries(Object.entries(values).filter(([, value]) => value !== null));
+  const wanted = toolCalls.map((call) => ({ tool: `kit__${call.name}`, arguments: present(call.arguments) }));
+  const others = tools.filter((tool) => !wanted.some((call) => call.tool === tool.name));
+  const calls = [...wanted, ...others.map((tool) => ({ tool: tool.name, arguments: given(tool, tools) }))];
+  for (const [at, call] of calls.entries()) {
     const session = `s${at}`;
-    const plan = { steps: [{ tool: tool.name, arguments: object(tool.parameters) }] };
+    const plan = { steps: [call] };
     writeFileSync(join(folder, "plan.json"), JSON.stringify(plan));
     let ended = cairn([1, 3], "run", "--plan", "plan.json", "--session", session);
     for (let round = 0; round < 6 && ended !== null && /asks/.test(ended); round++) {
@@ -81,6 +103,9 @@ try {
     failed ||= ended === null;
   }
 } finally {
+  const ended = new Promise((gone) => serving.once("exit", gone));
+  serving.kill("SIGTERM");
+  await ended;
   rmSync(folder, { recursive: true, force: true });
 }
 process.exit(failed ? 1 : 0);
