@@ -55,7 +55,7 @@ pub struct Request {
     pub resolved: Vec<Condition>,
     /// The answer to what the tool asked; none for a call from its start.
     pub input: Option<Input>,
-    /// For whoever follows the call.
+    /// For the one who follows the call.
     pub progress: Progress,
 }
 

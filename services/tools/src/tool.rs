@@ -141,7 +141,7 @@ pub struct Call {
     /// Its place among the calls that run at one time. Work on other threads keeps a clone until it
     /// has ended.
     pub slot: Slot,
-    /// For whoever follows the call.
+    /// For the one who follows the call.
     pub progress: Progress,
     /// The answer to what the tool asked; none for a call from its start.
     pub input: Option<Input>,
@@ -177,7 +177,7 @@ pub struct ProgressStep {
     pub message: String,
 }
 
-/// Takes the steps of a call for whoever follows it. The default is nobody.
+/// Takes the steps of a call for the one who follows it. The default is nobody.
 #[derive(Debug, Clone, Default)]
 pub struct Progress(Option<mpsc::Sender<ProgressStep>>);
 

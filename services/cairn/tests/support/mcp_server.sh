@@ -15,7 +15,7 @@ while IFS= read -r line; do
     answer "{\"resultType\":\"complete\",\"ttlMs\":3600000,\"cacheScope\":\"private\",\"tools\":[$(tool deploy "$about"),$(tool restart Restarts.)]}" ;;
   *'"method":"tools/call"'*'"name":"restart"'* | *'"name":"restart"'*'"method":"tools/call"'*)
     effect "restart $key"
-    # Whoever looks on says when the call may end.
+    # The test says when the call may end.
     while [ -e hold ]; do sleep 0.02; done
     said restarted ;;
   *'"method":"tools/call"'*'"requestState":"state-1"'* | *'"requestState":"state-1"'*'"method":"tools/call"'*)

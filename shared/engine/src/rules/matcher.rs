@@ -60,7 +60,7 @@ pub fn values(matchers: &[Matcher], arguments: &str) -> Values {
         false => arguments,
     };
     let Ok(serde_json::Value::Object(given)) = serde_json::from_str(text) else {
-        // No tool takes them; whoever judges them all the same must not find them harmless.
+        // No tool takes them; a judge must not find them harmless all the same.
         let all = matchers.iter();
         return all
             .map(|matcher| (matcher.name.clone(), Value::Unclear))
