@@ -109,8 +109,6 @@ pub enum Unfinished {
     Rejudge {
         /// The call.
         call: CallRef,
-        /// The digest of the tool that has the name now.
-        tool_digest: String,
         /// The values that the call really has.
         resolved: Vec<Condition>,
     },

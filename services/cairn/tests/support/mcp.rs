@@ -51,7 +51,7 @@ pub(crate) fn pending(site: &Site, server: &[&str]) -> Vec<Value> {
         .collect()
 }
 
-/// Answers what is asked, as somebody who knows what the server has done; else has the run continued.
+/// Answers what is asked, knowing what the server has done; without a question it continues the run.
 pub(crate) fn go_on(site: &Site, server: &[&str], variables: &[(&str, &str)]) -> Output {
     let asked = pending(site, server).into_iter().next();
     let Some(asked) = asked.filter(|asked| asked["answered"] != true) else {

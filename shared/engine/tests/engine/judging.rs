@@ -190,14 +190,13 @@ fn a_fork_inherits_no_approval_of_further_calls() {
     );
 }
 
-fn rejudge(world: &World, digest: &str, resolved: &[(&str, &str)]) -> Unfinished {
+fn rejudge(world: &World, resolved: &[(&str, &str)]) -> Unfinished {
     let resolved = resolved.iter().map(|(name, pattern)| Condition {
         name: (*name).to_owned(),
         pattern: (*pattern).to_owned(),
     });
     Unfinished::Rejudge {
         call: world.call(1, 0),
-        tool_digest: digest.to_owned(),
         resolved: resolved.collect(),
     }
 }
@@ -209,7 +208,7 @@ fn a_tool_that_changes_between_approval_and_sending_is_asked_about_again() {
     world.answer("approval-1.1.1.0.0", Settlement::Approve);
     assert!(is_intended(&world));
     world.tools.insert("edit".to_owned(), edit("second"));
-    let again = rejudge(&world, "second", &[]);
+    let again = rejudge(&world, &[]);
     let events = world.unfinished(1, again);
     let expected = ["CallRejudged", "ApprovalRequested", "RunWaiting"];
     assert_eq!(kinds(&events), expected);
@@ -232,7 +231,7 @@ fn a_link_is_judged_by_where_it_leads() {
     world.rules = Rules::new(rules).unwrap();
     world.reply(1, "", &[call("docs/link")]);
     assert!(is_intended(&world));
-    let again = rejudge(&world, "first", &[("path", "secret/a")]);
+    let again = rejudge(&world, &[("path", "secret/a")]);
     let events = world.unfinished(1, again);
     assert_eq!(kinds(&events), ["CallRejudged", "CallFinished"]);
     let CallStatus::Finished { reason, .. } = status(&world) else {
@@ -248,7 +247,7 @@ fn a_tool_that_changes_all_the_time_is_given_up() {
     world.reply(1, "", &[call("docs/a")]);
     let mut times = 0;
     while is_intended(&world) && times < 100 {
-        let again = rejudge(&world, &format!("digest {times}"), &[]);
+        let again = rejudge(&world, &[]);
         world.unfinished(1, again);
         times += 1;
     }
@@ -364,7 +363,7 @@ fn a_tool_that_nobody_knew_is_judged_once_it_is_there() {
     let call = world.session.call(world.call(1, 0)).unwrap();
     assert!(!call.tool_digest.is_empty(), "no tool has this digest");
     world.tools.insert("edit".to_owned(), edit("first"));
-    let again = rejudge(&world, "first", &[]);
+    let again = rejudge(&world, &[]);
     world.unfinished(1, again);
     assert_eq!(world.run().status, APPROVAL, "it asks, as the tool does");
     world.answer("approval-1.1.1.0.0", Settlement::Approve);

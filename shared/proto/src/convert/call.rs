@@ -69,13 +69,10 @@ impl TryFrom<wire::CallResult> for Reported {
                 question,
             })));
         }
-        if let Some(tool_digest) = result.tool_digest {
+        // The owner judges it by the tool that its own catalogue has.
+        if result.tool_digest.is_some() {
             let resolved = result.resolved.into_iter().map(Into::into).collect();
-            return Ok(Self::Unfinished(Unfinished::Rejudge {
-                call,
-                tool_digest,
-                resolved,
-            }));
+            return Ok(Self::Unfinished(Unfinished::Rejudge { call, resolved }));
         }
         Ok(Self::Finished(CallFinished {
             call,
