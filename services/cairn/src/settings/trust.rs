@@ -2,7 +2,7 @@
 //!
 //! A file that the operator names counts whole. A `cairn.toml` that is merely found may have come with
 //! the folder, such as a repository that was cloned. Until a person confirms it, only settings that
-//! tighten count; [`tightens`] lists them. Every other one could start a program, send keys or texts
+//! tighten count; `tightens` lists them. Every other one could start a program, send keys or texts
 //! elsewhere, show or write files, spend more, or answer for a person.
 
 mod effects;
