@@ -41,6 +41,8 @@ pub use source::{McpDeps, McpSource};
 pub const MOST_TOOLS: usize = 1_000;
 /// Most pages of one list.
 const MOST_PAGES: usize = 100;
+/// Most bytes of all descriptions and schemas of one server.
+const MOST_LIST_BYTES: usize = 1 << 20;
 /// Most bytes of a schema, as JSON text.
 pub const MOST_SCHEMA_BYTES: usize = 64 * 1024;
 /// Bytes of a description that are used; the rest is cut.

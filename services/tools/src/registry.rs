@@ -16,8 +16,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Most bytes of the descriptions and schemas of all tools: a list has to fit into a message.
 const MOST_BYTES: usize = 2 << 20;
-/// Bytes of a tool beside its texts, about.
-const AROUND_TOOL: usize = 512;
 /// Names of an unknown tool's error message, so that a large catalogue does not fill the context.
 const NAMES_IN_ERROR: usize = 30;
 
@@ -92,7 +90,7 @@ impl Snapshot {
             let mut left_out = listing.left_out.clone();
             let mut too_many = 0;
             for listed in &listing.tools {
-                bytes += size_of(listed.tool.spec());
+                bytes += listed.tool.spec().bytes();
                 if bytes > MOST_BYTES {
                     too_many += 1;
                     continue;
@@ -240,16 +238,6 @@ impl ToolRegistry {
         }
         Ok(None)
     }
-}
-
-/// Bytes of what a list says of a tool, about.
-fn size_of(spec: &ToolSpec) -> usize {
-    let results = spec.output_schema.as_ref().map(ToString::to_string);
-    spec.description.len()
-        + spec.title.len()
-        + spec.parameters.to_string().len()
-        + results.map_or(0, |schema| schema.len())
-        + AROUND_TOOL
 }
 
 /// Whether these tools can all be had by their names.

@@ -21,6 +21,9 @@ pub const OUTPUT_LIMIT: usize = 64 * 1024;
 /// Longest call, unless the tool says otherwise.
 pub const TIME_LIMIT: Duration = Duration::from_secs(30);
 
+/// Bytes of a tool in a list beside its texts, about.
+const AROUND_TOOL: usize = 512;
+
 /// What may happen when a call is made a second time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -106,6 +109,17 @@ impl ToolSpec {
             ("hints", json(self.hints.as_ref())),
             ("effect", text(&format!("{:?}", self.effect))),
         ]
+    }
+
+    /// Bytes of what a list says of it, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let json = |value: &Value| value.to_string().len();
+        self.description.len()
+            + self.title.len()
+            + json(&self.parameters)
+            + self.output_schema.as_ref().map_or(0, json)
+            + self.hints.as_ref().map_or(0, json)
+            + AROUND_TOOL
     }
 
     /// Covers [`Self::parts`].

@@ -1,27 +1,50 @@
-//! The tools of a server: asked for page by page, within limits.
+//! The tools of a server: asked for page by page, and judged as they come. Of a tool that is left out, only
+//! a line stays: a page may need many times the memory of its text.
 
+use super::config::ServerConfig;
 use super::error::of_request;
-use super::{MOST_PAGES, MOST_TOOLS};
-use rmcp::model::{PaginatedRequestParams, Tool};
+use super::tool;
+use super::{MOST_LIST_BYTES, MOST_PAGES, MOST_TOOLS};
+use crate::text;
+use crate::tool::ToolSpec;
+use rmcp::model::{self, PaginatedRequestParams};
 use rmcp::service::{Peer, RoleClient};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+/// Most lines about tools that are left out.
+const MOST_LINES: usize = 20;
+/// Most characters of the name of a tool that is left out.
+const MOST_NAME: usize = 128;
+
 /// What a server lists.
-pub(crate) struct Tools {
-    pub(crate) tools: Vec<Tool>,
-    /// There are more than are taken.
-    pub(crate) is_cut: bool,
+#[derive(Default)]
+pub(crate) struct List {
+    /// The names at the server, with what is known of each tool.
+    pub(crate) tools: Vec<(String, ToolSpec)>,
     /// How long the server says that this holds.
     pub(crate) holds: Option<Duration>,
+    /// Of all tools that were judged.
+    names: BTreeSet<String>,
+    bytes: usize,
+    is_cut: bool,
+    left_out: Vec<String>,
+    /// Lines beyond [`MOST_LINES`].
+    more: usize,
 }
 
-/// Asks for the tools.
+/// Asks the server `server` for its tools.
 ///
 /// # Errors
 /// Why there are none, in words that follow the server's name.
-pub(crate) async fn tools(peer: &Peer<RoleClient>, time: Duration) -> Result<Tools, String> {
-    match tokio::time::timeout(time, pages(peer)).await {
-        Ok(tools) => tools,
+pub(crate) async fn tools(
+    peer: &Peer<RoleClient>,
+    server: &str,
+    config: &ServerConfig,
+) -> Result<List, String> {
+    let time = Duration::from_millis(config.start_ms);
+    match tokio::time::timeout(time, pages(peer, server, config)).await {
+        Ok(list) => list,
         Err(_) => Err(format!(
             "did not list its tools within {} ms",
             time.as_millis()
@@ -29,12 +52,12 @@ pub(crate) async fn tools(peer: &Peer<RoleClient>, time: Duration) -> Result<Too
     }
 }
 
-async fn pages(peer: &Peer<RoleClient>) -> Result<Tools, String> {
-    let mut listed = Tools {
-        tools: Vec::new(),
-        is_cut: false,
-        holds: None,
-    };
+async fn pages(
+    peer: &Peer<RoleClient>,
+    server: &str,
+    config: &ServerConfig,
+) -> Result<List, String> {
+    let mut list = List::default();
     let mut cursor = None;
     for _ in 0..MOST_PAGES {
         let mut params = PaginatedRequestParams::default();
@@ -42,21 +65,74 @@ async fn pages(peer: &Peer<RoleClient>) -> Result<Tools, String> {
         let page = peer.list_tools(Some(params)).await;
         let page = page.map_err(|error| of_request(&error))?;
         let holds = page.ttl_ms.map(Duration::from_millis);
-        listed.holds = match (listed.holds, holds) {
+        list.holds = match (list.holds, holds) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        let room = MOST_TOOLS - listed.tools.len();
-        listed.is_cut |= page.tools.len() > room;
-        listed.tools.extend(page.tools.into_iter().take(room));
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            return Ok(listed);
+        for tool in page.tools {
+            list.add(server, config, tool);
         }
-        if listed.tools.len() == MOST_TOOLS {
-            break;
+        cursor = page.next_cursor;
+        if cursor.is_none() || list.is_cut {
+            return Ok(list);
         }
     }
-    listed.is_cut = true;
-    Ok(listed)
+    list.is_cut = true;
+    Ok(list)
+}
+
+impl List {
+    fn add(&mut self, server: &str, config: &ServerConfig, tool: model::Tool) {
+        if self.names.len() == MOST_TOOLS {
+            self.is_cut = true;
+        }
+        if self.is_cut {
+            return;
+        }
+        let remote = text::brief(&tool.name, MOST_NAME);
+        if !self.names.insert(remote.clone()) {
+            let shown = remote.escape_debug();
+            return self.leave_out(format!("a second tool '{shown}' is left out"));
+        }
+        match tool::spec(server, config, tool) {
+            Ok(spec) => {
+                self.bytes += spec.bytes();
+                self.is_cut |= self.bytes > MOST_LIST_BYTES;
+                if !self.is_cut {
+                    self.tools.push((remote, spec));
+                }
+            }
+            Err(why) => self.leave_out(why),
+        }
+    }
+
+    fn leave_out(&mut self, line: String) {
+        match self.left_out.len() < MOST_LINES {
+            true => self.left_out.push(line),
+            false => self.more += 1,
+        }
+    }
+
+    /// What is left out, in lines for a person.
+    pub(crate) fn left_out(&mut self, config: &ServerConfig) -> Vec<String> {
+        if self.is_cut {
+            self.leave_out(format!(
+                "it lists more than {MOST_TOOLS} tools or {MOST_LIST_BYTES} bytes; the rest is left out"
+            ));
+        }
+        let declared = config.effects.keys().map(|name| ("effects", name));
+        let allowed = config.allow.iter().flatten().map(|name| ("allow", name));
+        for (field, name) in allowed.chain(declared) {
+            if !self.names.contains(name) {
+                self.leave_out(format!(
+                    "{field} names '{name}', which the server does not list"
+                ));
+            }
+        }
+        let mut lines = std::mem::take(&mut self.left_out);
+        if self.more > 0 {
+            lines.push(format!("and {} more", self.more));
+        }
+        lines
+    }
 }

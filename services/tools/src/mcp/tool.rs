@@ -125,7 +125,10 @@ pub(crate) fn spec(
         source: server.to_owned(),
         title: text::brief(&title, MOST_TITLE),
         output_schema,
-        hints: hints.and_then(|it| serde_json::to_value(it).ok()),
+        hints: hints.cloned().and_then(|mut hints| {
+            hints.title = hints.title.map(|title| text::brief(&title, MOST_TITLE));
+            serde_json::to_value(hints).ok()
+        }),
         matchers: matchers::matchers(&parameters),
         default: Answer::Ask,
         ..ToolSpec::new(name, description, parameters)

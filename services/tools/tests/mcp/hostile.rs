@@ -7,11 +7,17 @@ use cairn_tools::{Effect, SourceState, ToolError};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// Resident memory of this process, in MiB.
+/// The most memory that this process had, in MiB.
 fn memory() -> f64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: f64 = text.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * 4096.0 / f64::from(1 << 20)
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib: f64 = line
+        .unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .unwrap();
+    kib / 1024.0
 }
 
 #[tokio::test]
@@ -28,10 +34,21 @@ async fn ten_thousand_tools_and_endless_pages_are_cut() {
         assert_eq!(listing.tools.len(), expected);
         assert_eq!(
             listing.left_out,
-            ["it lists more than 1000 tools; the rest is left out"]
+            ["it lists more than 1000 tools or 1048576 bytes; the rest is left out"]
         );
         assert!(memory() - before < 100.0);
     }
+}
+
+#[tokio::test]
+async fn a_page_of_large_schemas_is_let_go_before_the_next() {
+    let before = memory();
+    let mcp = Mcp::new("heavy").await;
+    let listing = mcp.listing();
+    println!("heavy pages: {:.0} MiB more", memory() - before);
+    assert_eq!(listing.tools.len(), 0);
+    assert_eq!(listing.left_out.len(), 21, "{:?}", listing.left_out);
+    assert!(memory() - before < 150.0);
 }
 
 #[tokio::test]

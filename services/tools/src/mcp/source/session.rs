@@ -1,18 +1,17 @@
 //! The task of a source: one connection after the other.
 
+use super::super::Protocol;
 use super::super::call::Live;
 use super::super::connect::Connection;
 use super::super::handler::Handler;
-use super::super::list::{self, Tools};
+use super::super::list::{self, List};
 use super::super::process::Process;
-use super::super::tool::{self, McpTool};
-use super::super::{MOST_TOOLS, Protocol};
+use super::super::tool::McpTool;
 use super::{Shared, SourceState};
-use crate::text;
 use crate::tool::Tool as _;
 use rmcp::model::{ServerNotification, SubscriptionFilter};
 use rmcp::service::{ClientCacheConfig, Peer, RoleClient, Subscription};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -36,8 +35,6 @@ const LONGEST_HOLD: Duration = Duration::from_secs(3600);
 const HTTP_HOLD: Duration = Duration::from_secs(60);
 /// How long the connection may take to close.
 const CLOSE: Duration = Duration::from_secs(2);
-/// Most lines about tools that are left out.
-const MOST_LINES: usize = 20;
 
 /// Until the source is closed.
 pub(super) async fn run(shared: Arc<Shared>) {
@@ -167,7 +164,7 @@ async fn follow(shared: &Arc<Shared>, live: &Live, protocol: Protocol) -> String
     let mut subscription = None;
     let mut is_first = true;
     loop {
-        let listed = match list::tools(&live.peer, time).await {
+        let listed = match list::tools(&live.peer, &shared.name, &shared.target.config).await {
             Ok(listed) => listed,
             Err(why) if is_first || live.routes.lock().await.is_empty() => return why,
             // It may do one thing at a time, and a call is under way.
@@ -243,57 +240,24 @@ async fn next(subscription: &mut Option<Subscription>) {
 }
 
 /// Makes the tools of a list those of the source.
-fn take(shared: &Arc<Shared>, listed: Tools, live: &Live) {
+fn take(shared: &Arc<Shared>, mut list: List, live: &Live) {
     let config = &shared.target.config;
     let folder = config.is_program().then(|| shared.target.folder.clone());
-    let mut known: BTreeMap<String, Arc<McpTool>> = BTreeMap::new();
-    for tool in &shared.now().tools {
-        known.insert(tool.spec().name.clone(), tool.clone());
-    }
-    let mut left_out = Vec::new();
-    let mut names = BTreeSet::new();
-    let mut tools = Vec::new();
-    for tool in listed.tools {
-        let remote = tool.name.to_string();
-        if !names.insert(remote.clone()) {
-            let shown = text::brief(&remote, 128);
-            left_out.push(format!(
-                "a second tool '{}' is left out",
-                shown.escape_debug()
-            ));
-            continue;
-        }
-        match tool::spec(&shared.name, config, tool) {
-            Ok(spec) => tools.push(match known.remove(&spec.name) {
-                // What was compiled for it stays.
-                Some(tool) if *tool.spec() == spec => tool,
-                _ => Arc::new(McpTool::new(spec, remote, folder.clone(), shared.clone())),
-            }),
-            Err(why) => left_out.push(why),
-        }
-    }
-    if listed.is_cut {
-        left_out.push(format!(
-            "it lists more than {MOST_TOOLS} tools; the rest is left out"
-        ));
-    }
-    let declared = config.effects.keys().map(|name| ("effects", name));
-    let allowed = config.allow.iter().flatten().map(|name| ("allow", name));
-    for (field, name) in allowed
-        .chain(declared)
-        .filter(|(_, name)| !names.contains(*name))
-    {
-        left_out.push(format!(
-            "{field} names '{name}', which the server does not list"
-        ));
-    }
-    if left_out.len() > MOST_LINES {
-        let more = left_out.len() - MOST_LINES;
-        left_out.truncate(MOST_LINES);
-        left_out.push(format!("and {more} more"));
-    }
+    let left_out = list.left_out(config);
     let mut now = shared.now();
-    now.tools = tools;
+    let mut known: BTreeMap<String, Arc<McpTool>> = BTreeMap::new();
+    for tool in std::mem::take(&mut now.tools) {
+        known.insert(tool.spec().name.clone(), tool);
+    }
+    let tools = list
+        .tools
+        .into_iter()
+        .map(|(remote, spec)| match known.remove(&spec.name) {
+            // What was compiled for it stays.
+            Some(tool) if *tool.spec() == spec => tool,
+            _ => Arc::new(McpTool::new(spec, remote, folder.clone(), shared.clone())),
+        });
+    now.tools = tools.collect();
     now.left_out = left_out;
     now.live = Some(live.clone());
     now.state = SourceState::Ready;

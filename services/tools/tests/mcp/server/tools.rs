@@ -17,6 +17,13 @@ impl Server {
             let name = format!("tool{at}");
             return json!({"tools": [{"name": name, "inputSchema": {"type": "object"}}],
                 "nextCursor": (at + 1).to_string(), "resultType": "complete"});
+        } else if self.is("heavy") {
+            // A schema that needs ten times the memory of its text, on every page.
+            let at = cursor.map_or(0, |cursor| cursor.parse::<u64>().unwrap());
+            let heavy = json!({"type": "object", "examples": vec![json!([]); 400_000]});
+            let next = (at < 20).then(|| (at + 1).to_string());
+            return json!({"tools": [{"name": format!("tool{at}"), "inputSchema": heavy}],
+                "nextCursor": next, "resultType": "complete"});
         } else if self.is("odd") {
             self.odd()
         } else {
