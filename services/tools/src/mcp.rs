@@ -10,13 +10,14 @@
 //! | [`config`] | [`ServerConfig`]: one server of the settings; [`Server`]: and whether it may start |
 //! | [`setting`] | [`Setting`]: a value or a reference to a secret |
 //! | [`json`] | [`parse_servers`]: servers of a `.mcp.json` |
-//! | `connect`, `process`, `error` | a connection, over a program or HTTP, by either lifecycle |
+//! | `connect`, `process`, `backlog`, `error` | a connection, over a program or HTTP, by either lifecycle |
 //! | `handler` | what a server may ask of its client, which is little |
 //! | `list`, `tool`, `matchers` | from the server's list to tools |
 //! | `pins` | whether tools are as they were allowed |
 //! | `call`, `result` | one call, and what it gave |
 //! | `source` | [`McpSource`]: all of it together |
 
+mod backlog;
 mod call;
 pub mod config;
 mod connect;

@@ -201,6 +201,7 @@ pub(crate) fn matcher(matcher: &WireMatcher) -> Matcher {
         kind: match matcher.kind() {
             WireKind::Path => MatcherKind::Path,
             WireKind::Host => MatcherKind::Host,
+            WireKind::Json => MatcherKind::Json,
             WireKind::Text | WireKind::Unspecified => MatcherKind::Text,
         },
         argument: matcher.argument.clone(),

@@ -57,6 +57,7 @@ fn matcher(matcher: &Matcher) -> proto::Matcher {
         MatcherKind::Text => proto::MatcherKind::Text,
         MatcherKind::Path => proto::MatcherKind::Path,
         MatcherKind::Host => proto::MatcherKind::Host,
+        MatcherKind::Json => proto::MatcherKind::Json,
     };
     proto::Matcher {
         name: matcher.name.clone(),

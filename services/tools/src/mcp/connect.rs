@@ -5,6 +5,7 @@
 //! what they do not know, that stay silent, or that answer with nothing, so a second attempt initializes
 //! over a new connection. What worked is remembered for the server.
 
+use super::backlog::Backlog;
 use super::config::{Protocol, ServerConfig};
 use super::error::of_start;
 use super::handler::Handler;
@@ -110,6 +111,7 @@ impl Target {
             let transport = AsyncRwTransport::new_client(output, input)
                 // What is read ends before.
                 .with_max_line_length(2 * MOST_MESSAGE_BYTES);
+            let transport = Backlog::new(transport, process.refused.clone());
             let service = self.handshake(handler, transport, mode).await?;
             match service {
                 Ok(service) => (service, Some(process)),

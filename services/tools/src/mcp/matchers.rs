@@ -4,7 +4,7 @@ use cairn_engine::rules::{Matcher, MatcherKind, Value, Values};
 use serde_json::Value as Json;
 use std::path::{Component, Path, PathBuf};
 
-/// Arguments that are paths.
+/// Arguments that are a path, or several.
 const PATHS: [&str; 8] = [
     "path",
     "file",
@@ -15,71 +15,62 @@ const PATHS: [&str; 8] = [
     "source",
     "destination",
 ];
-/// Lists of paths.
+/// Arguments that are several paths.
 const PATH_LISTS: [&str; 4] = ["paths", "files", "filenames", "directories"];
+/// Ends of the names of further arguments that are paths.
+const PATH_ENDS: [&str; 6] = ["_path", "Path", "_file", "File", "_dir", "Dir"];
 /// Arguments that are addresses.
-const ADDRESSES: [&str; 2] = ["url", "uri"];
-/// Lists of addresses.
-const ADDRESS_LISTS: [&str; 2] = ["urls", "uris"];
+const ADDRESSES: [&str; 2] = ["href", "endpoint"];
+/// Ends of the names of further arguments that are addresses, in lower case.
+const ADDRESS_ENDS: [&str; 4] = ["url", "uri", "urls", "uris"];
 /// The name in rules of every address.
 const HOST: &str = "host";
 /// The name in rules of lists of paths.
 const PATH: &str = "path";
 
-/// A value for each text of the arguments. Lists of paths and addresses count as unclear values, so that
-/// rules that ask or deny hold for them, too.
+/// A value for each argument, so that an approval of further calls holds for the same ones. Lists of paths
+/// and addresses are unclear values: rules that ask or deny hold for them, too.
 pub(crate) fn matchers(schema: &Json) -> Vec<Matcher> {
     let Some(Json::Object(properties)) = schema.get("properties") else {
         return Vec::new();
     };
     let of = |(name, property): (&String, &Json)| {
-        let (kind, shown) = if may_be(property, "string") {
-            kind_of(name, property)
-        } else if may_be(property, "array") {
-            list_of(name)?
-        } else {
-            return None;
-        };
-        Some(Matcher {
+        let (kind, shown) = kind_of(name, property);
+        let default = property.get("default").filter(|it| !it.is_null());
+        Matcher {
             name: shown.to_owned(),
             kind,
             argument: name.clone(),
-            default: property
-                .get("default")
-                .and_then(Json::as_str)
-                .map(str::to_owned),
-        })
+            default: default.map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned)),
+        }
     };
-    properties.iter().filter_map(of).collect()
+    properties.iter().map(of).collect()
 }
 
 fn kind_of<'a>(name: &'a str, property: &Json) -> (MatcherKind, &'a str) {
-    let is_address = property.get("format").and_then(Json::as_str) == Some("uri");
-    if is_address || ADDRESSES.contains(&name) {
+    let lower = name.to_ascii_lowercase();
+    let is_address = property.get("format").and_then(Json::as_str) == Some("uri")
+        || ADDRESSES.contains(&name)
+        || ADDRESS_ENDS.iter().any(|end| lower.ends_with(end));
+    if is_address {
         (MatcherKind::Host, HOST)
-    } else if PATHS.contains(&name) || name.ends_with("_path") || name.ends_with("Path") {
+    } else if PATH_LISTS.contains(&name) || name.ends_with("_paths") {
+        (MatcherKind::Path, PATH)
+    } else if PATHS.contains(&name) || PATH_ENDS.iter().any(|end| name.ends_with(end)) {
         (MatcherKind::Path, name)
-    } else {
+    } else if may_be_text(property) {
         (MatcherKind::Text, name)
-    }
-}
-
-fn list_of(name: &str) -> Option<(MatcherKind, &'static str)> {
-    if PATH_LISTS.contains(&name) || name.ends_with("_paths") {
-        Some((MatcherKind::Path, PATH))
-    } else if ADDRESS_LISTS.contains(&name) {
-        Some((MatcherKind::Host, HOST))
     } else {
-        None
+        (MatcherKind::Json, name)
     }
 }
 
-/// Whether a schema lets the type through; one that says nothing of types does.
-fn may_be(property: &Json, kind: &str) -> bool {
+/// Whether a schema lets text through; one that says nothing of types does.
+fn may_be_text(property: &Json) -> bool {
     match property.get("type") {
-        Some(Json::String(only)) => only == kind,
-        Some(Json::Array(several)) => several.iter().any(|it| it == kind),
-        _ => kind == "string",
+        Some(Json::String(only)) => only == "string",
+        Some(Json::Array(several)) => several.iter().any(|it| it == "string"),
+        _ => true,
     }
 }
 
@@ -156,37 +147,47 @@ mod tests {
 
     #[test]
     fn names_and_formats_decide_how_a_value_is_read() {
-        let schema = json!({"type": "object", "properties": {
-            "path": {"type": "string", "default": "."},
-            "log_path": {"type": ["string", "null"]},
-            "url": {"type": "string"},
-            "site": {"type": "string", "format": "uri"},
-            "note": {},
-            "paths": {"type": "array", "items": {"type": "string"}},
-            "count": {"type": "integer"},
-            "tags": {"type": "array"},
-        }});
-        let found = matchers(&schema);
-        let found: Vec<_> = found
-            .iter()
-            .map(|it| (it.argument.as_str(), it.name.as_str(), it.kind))
-            .collect();
-        let expected = [
-            ("path", "path", MatcherKind::Path),
-            ("log_path", "log_path", MatcherKind::Path),
-            ("url", "host", MatcherKind::Host),
-            ("site", "host", MatcherKind::Host),
-            ("note", "note", MatcherKind::Text),
-            ("paths", "path", MatcherKind::Path),
+        use MatcherKind::{Host, Json, Path, Text};
+        let cases = [
+            ("path", "path", Path),
+            ("log_path", "log_path", Path),
+            ("filePath", "filePath", Path),
+            ("config_file", "config_file", Path),
+            ("work_dir", "work_dir", Path),
+            ("paths", "path", Path),
+            ("url", "host", Host),
+            ("baseUrl", "host", Host),
+            ("endpoint", "host", Host),
+            ("site", "host", Host),
+            ("note", "note", Text),
+            ("count", "count", Json),
+            ("tags", "tags", Json),
         ];
-        assert_eq!(found, expected);
+        for (argument, name, kind) in cases {
+            let property = match argument {
+                "site" => json!({"type": "string", "format": "uri"}),
+                "count" => json!({"type": "integer", "default": 3}),
+                "tags" => json!({"type": ["array", "null"]}),
+                _ => json!({}),
+            };
+            let found = matchers(&json!({"type": "object", "properties": {argument: property}}));
+            let [found] = &*found else {
+                panic!("{argument}: {found:?}");
+            };
+            assert_eq!((&*found.name, found.kind), (name, kind), "{argument}");
+            let default = (argument == "count").then(|| "3".to_owned());
+            assert_eq!(found.default, default, "{argument}");
+        }
     }
 
     #[test]
     fn a_list_of_paths_is_unclear() {
-        let schema = json!({"type": "object", "properties": {"paths": {"type": "array"}}});
-        let values = cairn_engine::rules::values(&matchers(&schema), r#"{"paths": ["a"]}"#);
-        assert_eq!(values.get("path"), Some(&Value::Unclear));
+        for name in ["paths", "path"] {
+            let schema = json!({"type": "object", "properties": {name: {"type": "array"}}});
+            let arguments = json!({name: ["a"]}).to_string();
+            let values = cairn_engine::rules::values(&matchers(&schema), &arguments);
+            assert_eq!(values.get("path"), Some(&Value::Unclear));
+        }
     }
 
     #[test]

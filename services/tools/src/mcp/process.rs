@@ -54,7 +54,7 @@ pub(crate) struct Process {
     child: Child,
     group: Option<Pid>,
     /// Why its output is no longer read, if it is not.
-    refused: Refused,
+    pub(crate) refused: Refused,
     _log: Option<AbortOnDropHandle<()>>,
 }
 
@@ -70,7 +70,7 @@ impl Refused {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, why: &'static str) {
+    pub(crate) fn set(&self, why: &'static str) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
     }
 }

@@ -138,6 +138,27 @@ async fn an_endless_line_ends_the_connection_and_not_the_process() {
 }
 
 #[tokio::test]
+async fn requests_without_end_end_the_connection_of_a_server_that_reads_no_answers() {
+    let mcp = Mcp::new("legacy").await;
+    let (began, before) = (Instant::now(), memory());
+    let error = mcp.error("flood", "").await;
+    println!(
+        "requests without end: {:?}, {:.0} MiB more",
+        began.elapsed(),
+        memory() - before
+    );
+    assert!(matches!(error, ToolError::Unknown(_)), "{error:?}");
+    assert!(memory() - before < 64.0);
+    let listing = mcp
+        .until(|it| matches!(it.state, SourceState::Unreachable(_)))
+        .await;
+    let state = format!("{:?}", listing.state);
+    assert!(state.contains("does not read the answers"), "{state}");
+    mcp.until(|it| it.state == SourceState::Ready).await;
+    assert_eq!(mcp.text("echo", "hello").await, "hello");
+}
+
+#[tokio::test]
 async fn a_long_result_is_cut() {
     let mcp = Mcp::new("legacy").await;
     let text = mcp.text("huge", "3000000").await;

@@ -1,5 +1,6 @@
 //! The values of a call that rules are matched against.
 
+use crate::canonical::to_canonical_json;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -25,8 +26,10 @@ pub enum MatcherKind {
     Path,
     /// The host of an address, in lower case and without port and user.
     Host,
-    /// The text as it is.
+    /// The text as it is. With a part `..` between separators it is unclear: it may be a path.
     Text,
+    /// The JSON of what is no text, such as a number or a list.
+    Json,
 }
 
 /// A value of one call.
@@ -72,6 +75,9 @@ pub fn values(matchers: &[Matcher], arguments: &str) -> Values {
         let value = match (argument, &matcher.default) {
             (None, None) => continue,
             (None, Some(default)) => read(matcher.kind, default),
+            (Some(value), _) if matcher.kind == MatcherKind::Json => {
+                Value::Known(to_canonical_json(value))
+            }
             (Some(serde_json::Value::String(text)), _) => read(matcher.kind, text),
             (Some(_), _) => Value::Unclear,
         };
@@ -90,7 +96,11 @@ fn read(kind: MatcherKind, text: &str) -> Value {
     let value = match kind {
         MatcherKind::Path => path(text),
         MatcherKind::Host => host(text),
-        MatcherKind::Text => Some(text.to_owned()),
+        MatcherKind::Text => {
+            let leaves = text.split(['/', '\\']).any(|part| part == "..");
+            (!leaves).then(|| text.to_owned())
+        }
+        MatcherKind::Json => Some(text.to_owned()),
     };
     value.map_or(Value::Unclear, Value::Known)
 }

@@ -23,6 +23,7 @@ fn matchers() -> Vec<Matcher> {
         matcher("path", MatcherKind::Path, Some(".")),
         matcher("url", MatcherKind::Host, None),
         matcher("owner", MatcherKind::Text, None),
+        matcher("amount", MatcherKind::Json, Some("1")),
     ]
 }
 
@@ -104,9 +105,28 @@ fn a_value_that_is_no_text_is_unclear_and_one_left_out_is_absent() {
     assert_eq!(value("owner", "{}"), None);
     assert_eq!(value("owner", r#"{"owner": null}"#), None);
     assert_eq!(value("owner", r#"{"owner": ["a"]}"#), Some(Value::Unclear));
+    for text in ["docs/../a", "..", "a\\..\\b"] {
+        let arguments = serde_json::json!({ "owner": text }).to_string();
+        assert_eq!(value("owner", &arguments), Some(Value::Unclear), "{text}");
+    }
+    assert_eq!(value("owner", r#"{"owner": "a..b"}"#), known("a..b"));
     assert_eq!(value("path", ""), known("."));
     assert_eq!(value("path", "[]"), Some(Value::Unclear));
     assert_eq!(value("path", "{"), Some(Value::Unclear));
+}
+
+#[test]
+fn a_value_of_json_is_compared_in_one_form() {
+    for (arguments, expected) in [
+        ("{}", "1"),
+        (r#"{"amount": 100}"#, "100"),
+        (
+            r#"{"amount": {"b": [1], "a": true}}"#,
+            r#"{"a":true,"b":[1]}"#,
+        ),
+    ] {
+        assert_eq!(value("amount", arguments), known(expected), "{arguments}");
+    }
 }
 
 #[test]

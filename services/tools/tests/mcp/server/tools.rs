@@ -51,6 +51,7 @@ impl Server {
             "fail",
             "huge",
             "endless",
+            "flood",
             "task",
             "structured",
             "weird",
@@ -135,6 +136,7 @@ impl Server {
                 self.changes.lock().unwrap().insert("hang".to_owned());
                 None
             }
+            "flood" => self.flood(),
             "slow" => self.slow(id, meta),
             "die" if self.is("http") => None,
             "die" => std::process::exit(3),
@@ -207,6 +209,19 @@ impl Server {
     }
 
     /// One line that does not end.
+    /// Asks without end, and reads none of the answers.
+    fn flood(&self) -> Option<Result<Value, Value>> {
+        self.changes.lock().unwrap().insert("hang".to_owned());
+        let mut out = std::io::stdout().lock();
+        for at in 0_u64.. {
+            let ping = json!({"jsonrpc": "2.0", "id": at.to_string(), "method": "ping"});
+            if writeln!(out, "{ping}").is_err() {
+                break;
+            }
+        }
+        None
+    }
+
     fn endless(&self) -> Option<Result<Value, Value>> {
         let mut out = std::io::stdout().lock();
         while out.write_all(&[b'x'; 64 * 1024]).is_ok() {}
