@@ -71,6 +71,7 @@ impl Folders {
             time_limit: Duration::from_millis(self.limits.file_time_ms),
             output_limit: self.limits.output_bytes,
             matchers: vec![Matcher {
+                folder: None,
                 name: "path".to_owned(),
                 kind: MatcherKind::Path,
                 argument: "path".to_owned(),

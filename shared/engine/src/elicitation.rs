@@ -30,8 +30,17 @@ enum Kind {
     Flag,
     Number,
     Whole,
-    Choice(Vec<String>),
+    Choice(Vec<Item>),
+    Choices(Vec<Item>),
     Text,
+}
+
+/// What may be chosen.
+#[derive(Debug, PartialEq, Eq)]
+struct Item {
+    value: String,
+    /// What a person sees; empty for the value.
+    title: String,
 }
 
 /// Whether people can answer the requests.
@@ -147,22 +156,29 @@ impl Request {
             None => Vec::new(),
         };
         let properties = schema["properties"].as_object();
-        let fields = properties
-            .into_iter()
-            .flatten()
-            .map(|(name, schema)| Field {
+        let field = |(name, schema): (&String, &Value)| {
+            let name = name.clone();
+            let kind = Kind::of(schema).ok_or_else(|| {
+                let name = name.escape_debug();
+                format!(
+                    "the field '{name}' of its form is none of: text, number, yes or no, choice"
+                )
+            })?;
+            Ok::<_, String>(Field {
                 is_required: required.contains(&name.as_str()),
-                kind: Kind::of(schema),
+                kind,
                 description: match text(&schema["description"]) {
                     description if description.is_empty() => text(&schema["title"]),
                     description => description,
                 },
-                name: name.clone(),
-            });
+                name,
+            })
+        };
+        let fields = properties.into_iter().flatten().map(field);
         Ok(Self {
             key,
             message: text(&params["message"]),
-            fields: fields.collect(),
+            fields: fields.collect::<Result<_, _>>()?,
             url: text(&params["url"]),
         })
     }
@@ -235,7 +251,19 @@ impl Field {
                 _ => None,
             },
             Kind::Number | Kind::Whole => serde_json::from_str(word).ok(),
-            Kind::Choice(_) => Some(Value::String(word.to_owned())),
+            Kind::Choice(items) => items.iter().find(|item| item.is(word)).map(Item::value),
+            Kind::Choices(items) => {
+                let words = word
+                    .split(',')
+                    .map(str::trim)
+                    .filter(|word| !word.is_empty());
+                let chosen = words.map(|word| items.iter().find(|item| item.is(word)));
+                chosen
+                    .map(|item| item.map(Item::value))
+                    .collect::<Option<Vec<_>>>()
+                    .map(Value::Array)
+                    .or_else(|| serde_json::from_str(word).ok())
+            }
             Kind::Text => Some(Value::String(text.to_owned())),
         };
         let value = value.filter(|value| self.kind.takes(value));
@@ -244,17 +272,19 @@ impl Field {
 }
 
 impl Kind {
-    fn of(schema: &Value) -> Self {
-        if let Some(values) = schema["enum"].as_array() {
-            let values = values.iter().filter_map(Value::as_str);
-            return Self::Choice(values.map(str::to_owned).collect());
+    /// None for what is no kind of a form.
+    fn of(schema: &Value) -> Option<Self> {
+        if let Some(items) = Item::all(schema) {
+            return Some(Self::Choice(items));
         }
-        match schema["type"].as_str() {
+        Some(match schema["type"].as_str() {
             Some("boolean") => Self::Flag,
             Some("number") => Self::Number,
             Some("integer") => Self::Whole,
-            _ => Self::Text,
-        }
+            Some("array") => Self::Choices(Item::all(&schema["items"])?),
+            Some("string") => Self::Text,
+            _ => return None,
+        })
     }
 
     fn takes(&self, value: &Value) -> bool {
@@ -262,10 +292,11 @@ impl Kind {
             Self::Flag => value.is_boolean(),
             Self::Number => value.is_number(),
             Self::Whole => value.is_i64() || value.is_u64(),
-            Self::Choice(values) => {
-                let given = value.as_str();
-                values.iter().any(|value| Some(value.as_str()) == given)
-            }
+            Self::Choice(items) => items.iter().any(|item| item.value() == *value),
+            Self::Choices(items) => value.as_array().is_some_and(|values| {
+                let is_item = |value: &Value| items.iter().any(|item| item.value() == *value);
+                values.iter().all(is_item)
+            }),
             Self::Text => value.is_string(),
         }
     }
@@ -275,7 +306,8 @@ impl Kind {
             Self::Flag => "true or false".to_owned(),
             Self::Number => "a number".to_owned(),
             Self::Whole => "a whole number".to_owned(),
-            Self::Choice(values) => format!("one of {}", values.join(", ")),
+            Self::Choice(items) => format!("one of {}", Item::lines(items)),
+            Self::Choices(items) => format!("any of {}, separated by commas", Item::lines(items)),
             Self::Text => "a text".to_owned(),
         }
     }
@@ -283,9 +315,47 @@ impl Kind {
     fn choices(&self) -> Vec<String> {
         match self {
             Self::Flag => vec!["true".to_owned(), "false".to_owned()],
-            Self::Choice(values) => values.clone(),
-            Self::Number | Self::Whole | Self::Text => Vec::new(),
+            Self::Choice(items) => items.iter().map(|item| item.value.clone()).collect(),
+            Self::Number | Self::Whole | Self::Choices(_) | Self::Text => Vec::new(),
         }
+    }
+}
+
+impl Item {
+    /// What a schema lets one choose: values alone, values with a list of names, or values with titles.
+    fn all(schema: &Value) -> Option<Vec<Self>> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        if let Some(values) = schema["enum"].as_array() {
+            let items = values.iter().enumerate().map(|(at, value)| Self {
+                value: text(value),
+                title: text(&schema["enumNames"][at]),
+            });
+            return Some(items.collect());
+        }
+        let items = schema["oneOf"].as_array().or(schema["anyOf"].as_array())?;
+        let items = items.iter().map(|item| {
+            Some(Self {
+                value: item["const"].as_str()?.to_owned(),
+                title: text(&item["title"]),
+            })
+        });
+        items.collect()
+    }
+
+    fn is(&self, word: &str) -> bool {
+        self.value == word || (!self.title.is_empty() && self.title == word)
+    }
+
+    fn value(&self) -> Value {
+        Value::String(self.value.clone())
+    }
+
+    fn lines(items: &[Self]) -> String {
+        let line = |item: &Self| match item.title.as_str() {
+            "" => item.value.clone(),
+            title => format!("{} ({title})", item.value),
+        };
+        items.iter().map(line).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -299,7 +369,7 @@ mod tests {
     const FORM: &str = r#"{"a": {"method": "elicitation/create", "params": {"message": "Who?",
         "requestedSchema": {"type": "object", "properties": {
         "name": {"type": "string", "description": "in full"},
-        "size": {"type": "integer"}, "colour": {"enum": ["red", "blue"]}},
+        "size": {"type": "integer"}, "colour": {"type": "string", "enum": ["red", "blue"]}},
         "required": ["name"]}}}}"#;
 
     fn answer(requests: &str, text: &str) -> Result<Value, String> {
@@ -351,6 +421,45 @@ mod tests {
         }
         let plain = answer(FORM, "x").expect_err("three fields");
         assert!(plain.contains("name: a text (in full)"), "{plain}");
+    }
+
+    #[test]
+    fn choices_have_titles_and_may_be_several() {
+        let form = |schema: Value| {
+            json!({"a": {"method": "elicitation/create", "params": {"message": "Which?",
+                "requestedSchema": {"type": "object", "properties": {"of": schema}}}}})
+            .to_string()
+        };
+        let content = |value: Value| json!({"a": {"action": "accept", "content": {"of": value}}});
+        let titled = json!([{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]);
+        let one = form(json!({"type": "string", "oneOf": titled}));
+        let (question, choices) = describe("t", &one);
+        assert!(question.contains("one of r (Red), b (Blue)"), "{question}");
+        assert_eq!(choices, ["r", "b"]);
+        for text in ["r", "Red", r#"{"of": "r"}"#] {
+            assert_eq!(answer(&one, text), Ok(content(json!("r"))), "{text}");
+        }
+        for items in [json!({"anyOf": titled}), json!({"enum": ["r", "b"]})] {
+            let several = form(json!({"type": "array", "items": items}));
+            for text in ["r, b", r#"["r", "b"]"#, r#"{"of": ["r", "b"]}"#] {
+                assert_eq!(
+                    answer(&several, text),
+                    Ok(content(json!(["r", "b"]))),
+                    "{text}"
+                );
+            }
+            assert!(answer(&several, "r, g").is_err());
+        }
+        let named = form(json!({"type": "string", "enum": ["r"], "enumNames": ["Red"]}));
+        assert_eq!(answer(&named, "Red"), Ok(content(json!("r"))));
+        for schema in [
+            json!({"type": "object"}),
+            json!({"type": "array", "items": {"type": "string"}}),
+            json!({}),
+        ] {
+            let problem = check(&form(schema)).expect_err("no kind of a form");
+            assert!(problem.contains("the field 'of'"), "{problem}");
+        }
     }
 
     #[test]

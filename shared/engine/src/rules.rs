@@ -128,7 +128,8 @@ pub(crate) fn pattern_matches(pattern: &str, value: &str) -> bool {
 
 /// The pattern that matches this value and no other.
 pub fn exactly(value: &str) -> String {
-    globset::escape(value)
+    // The library leaves this one, which is an escape in our patterns.
+    globset::escape(value).replace('\\', "\\\\")
 }
 
 /// All rules, ready to judge by.

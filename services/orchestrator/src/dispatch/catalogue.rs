@@ -206,6 +206,7 @@ pub(crate) fn matcher(matcher: &WireMatcher) -> Matcher {
         },
         argument: matcher.argument.clone(),
         default: matcher.default_value.clone(),
+        folder: Some(matcher.folder.clone()).filter(|folder| !folder.is_empty()),
     }
 }
 

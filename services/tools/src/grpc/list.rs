@@ -64,6 +64,7 @@ fn matcher(matcher: &Matcher) -> proto::Matcher {
         kind: kind.into(),
         argument: matcher.argument.clone(),
         default_value: matcher.default.clone(),
+        folder: matcher.folder.clone().unwrap_or_default(),
     }
 }
 

@@ -55,6 +55,12 @@ struct Failed {
 }
 
 impl Target {
+    /// The folder of a server's program, without links on the way; none for an address.
+    pub(crate) fn program_folder(&self) -> Option<PathBuf> {
+        let folder = self.config.is_program().then_some(&self.folder)?;
+        Some(folder.canonicalize().unwrap_or_else(|_| folder.clone()))
+    }
+
     /// Connects, within the server's limit on its start for each lifecycle that is tried.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The tools of a server: asked for page by page, and judged as they come. Of a tool that is left out, only
 //! a line stays: a page may need many times the memory of its text.
 
-use super::config::ServerConfig;
+use super::connect::Target;
 use super::error::of_request;
 use super::tool;
 use super::{MOST_LIST_BYTES, MOST_PAGES, MOST_TOOLS};
@@ -33,17 +33,13 @@ pub(crate) struct List {
     more: usize,
 }
 
-/// Asks the server `server` for its tools.
+/// Asks a server for its tools.
 ///
 /// # Errors
 /// Why there are none, in words that follow the server's name.
-pub(crate) async fn tools(
-    peer: &Peer<RoleClient>,
-    server: &str,
-    config: &ServerConfig,
-) -> Result<List, String> {
-    let time = Duration::from_millis(config.start_ms);
-    match tokio::time::timeout(time, pages(peer, server, config)).await {
+pub(crate) async fn tools(peer: &Peer<RoleClient>, target: &Target) -> Result<List, String> {
+    let time = Duration::from_millis(target.config.start_ms);
+    match tokio::time::timeout(time, pages(peer, target)).await {
         Ok(list) => list,
         Err(_) => Err(format!(
             "did not list its tools within {} ms",
@@ -52,11 +48,7 @@ pub(crate) async fn tools(
     }
 }
 
-async fn pages(
-    peer: &Peer<RoleClient>,
-    server: &str,
-    config: &ServerConfig,
-) -> Result<List, String> {
+async fn pages(peer: &Peer<RoleClient>, target: &Target) -> Result<List, String> {
     let mut list = List::default();
     let mut cursor = None;
     for _ in 0..MOST_PAGES {
@@ -70,7 +62,7 @@ async fn pages(
             (a, b) => a.or(b),
         };
         for tool in page.tools {
-            list.add(server, config, tool);
+            list.add(target, tool);
         }
         cursor = page.next_cursor;
         if cursor.is_none() || list.is_cut {
@@ -82,7 +74,7 @@ async fn pages(
 }
 
 impl List {
-    fn add(&mut self, server: &str, config: &ServerConfig, tool: model::Tool) {
+    fn add(&mut self, target: &Target, tool: model::Tool) {
         if self.names.len() == MOST_TOOLS {
             self.is_cut = true;
         }
@@ -94,7 +86,7 @@ impl List {
             let shown = remote.escape_debug();
             return self.leave_out(format!("a second tool '{shown}' is left out"));
         }
-        match tool::spec(server, config, tool) {
+        match tool::spec(target, tool) {
             Ok(spec) => {
                 self.bytes += spec.bytes();
                 self.is_cut |= self.bytes > MOST_LIST_BYTES;
@@ -114,14 +106,19 @@ impl List {
     }
 
     /// What is left out, in lines for a person.
-    pub(crate) fn left_out(&mut self, config: &ServerConfig) -> Vec<String> {
+    pub(crate) fn left_out(&mut self, target: &Target) -> Vec<String> {
         if self.is_cut {
             self.leave_out(format!(
                 "it lists more than {MOST_TOOLS} tools or {MOST_LIST_BYTES} bytes; the rest is left out"
             ));
         }
-        let declared = config.effects.keys().map(|name| ("effects", name));
-        let allowed = config.allow.iter().flatten().map(|name| ("allow", name));
+        let declared = target.config.effects.keys().map(|name| ("effects", name));
+        let allowed = target
+            .config
+            .allow
+            .iter()
+            .flatten()
+            .map(|name| ("allow", name));
         for (field, name) in allowed.chain(declared) {
             if !self.names.contains(name) {
                 self.leave_out(format!(

@@ -30,15 +30,18 @@ const PATH: &str = "path";
 
 /// A value for each argument, so that an approval of further calls holds for the same ones. Lists of paths
 /// and addresses are unclear values: rules that ask or deny hold for them, too.
-pub(crate) fn matchers(schema: &Json) -> Vec<Matcher> {
+/// `folder` is where the server's program runs.
+pub(crate) fn matchers(schema: &Json, folder: Option<&Path>) -> Vec<Matcher> {
     let Some(Json::Object(properties)) = schema.get("properties") else {
         return Vec::new();
     };
     let of = |(name, property): (&String, &Json)| {
         let (kind, shown) = kind_of(name, property);
         let default = property.get("default").filter(|it| !it.is_null());
+        let folder = folder.filter(|_| kind == MatcherKind::Path);
         Matcher {
             name: shown.to_owned(),
+            folder: folder.map(|folder| folder.display().to_string()),
             kind,
             argument: name.clone(),
             default: default.map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned)),
@@ -74,23 +77,15 @@ fn may_be_text(property: &Json) -> bool {
     }
 }
 
-/// The paths as they really are, for a program that runs in `folder`: where a link is on the way, the
-/// value becomes the path that it leads to.
-pub(crate) fn resolve(
-    matchers: &[Matcher],
-    folder: &Path,
-    arguments: &serde_json::Value,
-    mut values: Values,
-) -> Values {
-    let Ok(folder) = folder.canonicalize() else {
-        return values;
-    };
-    for matcher in matchers.iter().filter(|it| it.kind == MatcherKind::Path) {
-        let said = arguments[&matcher.argument].as_str();
-        if let Some(said) = said
+/// The paths of a program as they really are: where a link is on the way, the value becomes the path that
+/// it leads to.
+pub(crate) fn resolve(matchers: &[Matcher], arguments: &Json, mut values: Values) -> Values {
+    for matcher in matchers {
+        if let Some(folder) = &matcher.folder
+            && let Some(given) = arguments[&matcher.argument].as_str()
             && let Some(Value::Known(path)) = values.get_mut(&matcher.name)
         {
-            *path = real(&folder, said);
+            *path = real(Path::new(folder), given);
         }
     }
     values
@@ -170,7 +165,10 @@ mod tests {
                 "tags" => json!({"type": ["array", "null"]}),
                 _ => json!({}),
             };
-            let found = matchers(&json!({"type": "object", "properties": {argument: property}}));
+            let found = matchers(
+                &json!({"type": "object", "properties": {argument: property}}),
+                None,
+            );
             let [found] = &*found else {
                 panic!("{argument}: {found:?}");
             };
@@ -185,7 +183,7 @@ mod tests {
         for name in ["paths", "path"] {
             let schema = json!({"type": "object", "properties": {name: {"type": "array"}}});
             let arguments = json!({name: ["a"]}).to_string();
-            let values = cairn_engine::rules::values(&matchers(&schema), &arguments);
+            let values = cairn_engine::rules::values(&matchers(&schema, None), &arguments);
             assert_eq!(values.get("path"), Some(&Value::Unclear));
         }
     }

@@ -1,6 +1,6 @@
 //! A tool of a server.
 
-use super::config::ServerConfig;
+use super::connect::Target;
 use super::source::Shared;
 use super::{MOST_DESCRIPTION_BYTES, MOST_SCHEMA_BYTES, SEPARATOR, call, matchers};
 use crate::error::ToolError;
@@ -11,7 +11,6 @@ use async_trait::async_trait;
 use cairn_engine::rules::{Answer, Values};
 use rmcp::model::{self, ToolAnnotations};
 use serde_json::Value;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,22 +22,14 @@ pub(crate) struct McpTool {
     spec: ToolSpec,
     /// Its name at the server.
     remote: String,
-    /// Where its server's program runs; none for an address.
-    folder: Option<PathBuf>,
     shared: Arc<Shared>,
 }
 
 impl McpTool {
-    pub(crate) fn new(
-        spec: ToolSpec,
-        remote: String,
-        folder: Option<PathBuf>,
-        shared: Arc<Shared>,
-    ) -> Self {
+    pub(crate) fn new(spec: ToolSpec, remote: String, shared: Arc<Shared>) -> Self {
         Self {
             spec,
             remote,
-            folder,
             shared,
         }
     }
@@ -56,10 +47,7 @@ impl Tool for McpTool {
     }
 
     fn resolve(&self, arguments: &Value, said: Values) -> Values {
-        match &self.folder {
-            Some(folder) => matchers::resolve(&self.spec.matchers, folder, arguments, said),
-            None => said,
-        }
+        matchers::resolve(&self.spec.matchers, arguments, said)
     }
 
     async fn call(&self, call: &Call) -> Result<Output, ToolError> {
@@ -73,15 +61,16 @@ impl Tool for McpTool {
     }
 }
 
-/// What is known of a tool of the server `server`.
+/// What is known of a tool of a server.
 ///
 /// # Errors
 /// Why it is left out, in words for a person.
-pub(crate) fn spec(
-    server: &str,
-    config: &ServerConfig,
-    tool: model::Tool,
-) -> Result<ToolSpec, String> {
+pub(crate) fn spec(target: &Target, tool: model::Tool) -> Result<ToolSpec, String> {
+    let Target {
+        name: server,
+        config,
+        ..
+    } = target;
     let remote = tool.name.as_ref();
     let shown = text::brief(remote, 128).escape_debug().to_string();
     let name = format!("{server}{SEPARATOR}{remote}");
@@ -122,14 +111,14 @@ pub(crate) fn spec(
         effect: tightened(declared, hints),
         time_limit: Duration::from_millis(config.time_limit_ms),
         in_process: false,
-        source: server.to_owned(),
+        source: server.clone(),
         title: text::brief(&title, MOST_TITLE),
         output_schema,
         hints: hints.cloned().and_then(|mut hints| {
             hints.title = hints.title.map(|title| text::brief(&title, MOST_TITLE));
             serde_json::to_value(hints).ok()
         }),
-        matchers: matchers::matchers(&parameters),
+        matchers: matchers::matchers(&parameters, target.program_folder().as_deref()),
         default: Answer::Ask,
         ..ToolSpec::new(name, description, parameters)
     })

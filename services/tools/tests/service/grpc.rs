@@ -205,6 +205,7 @@ async fn a_link_is_judged_by_where_it_leads() {
             kind: MatcherKind::Path,
             argument: "path".to_owned(),
             default: None,
+            folder: None,
         }],
         effect: Effect::Pure,
         ..ToolSpec::new("linked", "test", json!({"type": "object"}))

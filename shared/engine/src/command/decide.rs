@@ -84,6 +84,7 @@ impl Deciding<'_, '_> {
             pending: self.id,
             settlement: self.settlement,
             settle_after,
+            responses: String::new(),
         })?;
         Ok(self.decision.settle_due()?)
     }
@@ -105,9 +106,8 @@ impl Deciding<'_, '_> {
                 return self.always(name, grant);
             }
             (Subject::Question(_), Ask::Input { question }, S::Answer { .. } | S::Deny { .. }) => {
-                let fits = elicitation::responses(&question.requests, &self.settlement);
-                fits.map_err(bad_settlement)?;
-                return self.input(name);
+                let responses = elicitation::responses(&question.requests, &self.settlement);
+                return self.input(name, responses.map_err(bad_settlement)?);
             }
             (Subject::Approval(_), Ask::Approval { .. }, S::Approve | S::Deny { .. })
             | (Subject::Question(_), Ask::Question { .. }, S::Answer { .. }) => None,
@@ -135,9 +135,9 @@ impl Deciding<'_, '_> {
         Ok(decision.continue_attempt(name.attempt)?)
     }
 
-    /// The call continues with the answer, or with the refusal, which its tool gets.
-    fn input(self, name: CallRef) -> Result<(), Rejection> {
-        let decision = self.accept()?;
+    /// The call continues with the responses, which its tool gets.
+    fn input(self, name: CallRef, responses: String) -> Result<(), Rejection> {
+        let decision = self.accept_with(responses)?;
         Ok(decision.continue_attempt(name.attempt)?)
     }
 
@@ -222,10 +222,15 @@ impl Deciding<'_, '_> {
 impl<'d, 's> Deciding<'d, 's> {
     /// The decision is taken, and takes effect at once.
     fn accept(self) -> Result<&'d mut Decision<'s>, Rejection> {
+        self.accept_with(String::new())
+    }
+
+    fn accept_with(self, responses: String) -> Result<&'d mut Decision<'s>, Rejection> {
         self.decision.answer(Decided {
             pending: self.id,
             settlement: self.settlement,
             settle_after: 0,
+            responses,
         })?;
         Ok(self.decision)
     }

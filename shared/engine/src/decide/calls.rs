@@ -120,19 +120,26 @@ impl Decision<'_> {
         }
         match unfinished {
             Unfinished::Asks(_) if call.renewals >= MOST_RENEWALS => {
-                let output = format!("tool '{}' asks without end", call.call.name);
+                let tool = &call.call.name;
+                let output = format!(
+                    "tool '{tool}' asked {MOST_RENEWALS} times in one call; no more is allowed"
+                );
                 self.finish_call(name, output, "ExecutionFailed")
             }
             Unfinished::Asks(asks) => match elicitation::check(&asks.question.requests) {
                 Ok(()) => self.emit(asks),
                 Err(problem) => {
                     let tool = &call.call.name;
-                    let output = format!("tool '{tool}' asks for what nobody can give: {problem}");
+                    let output =
+                        format!("tool '{tool}' asks for what people cannot give: {problem}");
                     self.finish_call(name, output, "ExecutionFailed")
                 }
             },
             Unfinished::Rejudge { .. } if call.renewals >= MOST_RENEWALS => {
-                let output = format!("tool '{}' changes all the time", call.call.name);
+                let tool = &call.call.name;
+                let output = format!(
+                    "tool '{tool}' changed {MOST_RENEWALS} times before the call could be sent"
+                );
                 self.finish_call(name, output, "ExecutionFailed")
             }
             Unfinished::Rejudge { resolved, .. } => {
@@ -179,17 +186,17 @@ impl Decision<'_> {
         if !self.may_begin(attempt.run) || !self.last_calls(attempt, asks).is_empty() {
             return Ok(());
         }
-        let is_left = |call: &Call| {
+        let was_left = |call: &Call| {
             call.effect == Effect::Effectful && matches!(call.status, CallStatus::Requested)
         };
         // Since they were judged, an approval may have been revoked, or the rules be others.
-        for call in self.last_calls(attempt, is_left) {
+        for call in self.last_calls(attempt, was_left) {
             self.judge(call)?;
         }
         if !self.last_calls(attempt, asks).is_empty() {
             return Ok(());
         }
-        for call in self.last_calls(attempt, is_left) {
+        for call in self.last_calls(attempt, was_left) {
             self.intend(call)?;
         }
         Ok(())

@@ -97,6 +97,7 @@ pub struct Decided {
     pub pending: PendingId,
     pub settlement: Settlement,
     pub settle_after: u64,
+    pub responses: String,
 }
 
 /// The decision about a call in doubt takes effect.

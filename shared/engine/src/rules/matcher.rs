@@ -4,6 +4,9 @@ use crate::canonical::to_canonical_json;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Longest path in bytes; systems take no longer one.
+const MAX_PATH: usize = 4096;
+
 /// How a tool declares a value of its calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Matcher {
@@ -16,6 +19,10 @@ pub struct Matcher {
     /// The argument's value in a call that leaves it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
+    /// The folder of the program that gets the path. An absolute path below it is the same as a relative
+    /// one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
 }
 
 /// How a value is read.
@@ -74,11 +81,11 @@ pub fn values(matchers: &[Matcher], arguments: &str) -> Values {
         let argument = given.get(&matcher.argument).filter(|it| !it.is_null());
         let value = match (argument, &matcher.default) {
             (None, None) => continue,
-            (None, Some(default)) => read(matcher.kind, default),
+            (None, Some(default)) => read(matcher, default),
             (Some(value), _) if matcher.kind == MatcherKind::Json => {
                 Value::Known(to_canonical_json(value))
             }
-            (Some(serde_json::Value::String(text)), _) => read(matcher.kind, text),
+            (Some(serde_json::Value::String(text)), _) => read(matcher, text),
             (Some(_), _) => Value::Unclear,
         };
         // Two arguments of one name: a rule must not see the harmless one alone.
@@ -92,9 +99,12 @@ pub fn values(matchers: &[Matcher], arguments: &str) -> Values {
     values
 }
 
-fn read(kind: MatcherKind, text: &str) -> Value {
-    let value = match kind {
-        MatcherKind::Path => path(text),
+fn read(matcher: &Matcher, text: &str) -> Value {
+    let value = match matcher.kind {
+        MatcherKind::Path => path(text).map(|path| match &matcher.folder {
+            Some(folder) => below(folder, path),
+            None => path,
+        }),
         MatcherKind::Host => host(text),
         MatcherKind::Text => {
             let leaves = text.split(['/', '\\']).any(|part| part == "..");
@@ -108,8 +118,8 @@ fn read(kind: MatcherKind, text: &str) -> Value {
 /// A path that leaves its folder keeps its leading `..`; the folder itself is `.`. Characters that some
 /// readers decode or take for separators make it unclear.
 fn path(text: &str) -> Option<String> {
-    let is_odd = |c: char| c.is_control() || matches!(c, '\\' | '%');
-    if text.contains(is_odd) || text.starts_with('~') {
+    let is_ambiguous = |c: char| c.is_control() || matches!(c, '\\' | '%');
+    if text.contains(is_ambiguous) || text.starts_with('~') || text.len() > MAX_PATH {
         return None;
     }
     let text = match text.strip_prefix("file:") {
@@ -134,6 +144,19 @@ fn path(text: &str) -> Option<String> {
         (false, true) => ".".to_owned(),
         (false, false) => joined,
     })
+}
+
+/// A path from a folder, if it is below.
+fn below(folder: &str, path: String) -> String {
+    match path.strip_prefix(folder) {
+        Some("") => ".".to_owned(),
+        Some(rest) if folder.ends_with('/') => rest.to_owned(),
+        Some(rest) => match rest.strip_prefix('/') {
+            Some(rest) => rest.to_owned(),
+            None => path,
+        },
+        None => path,
+    }
 }
 
 /// The host that every reader of addresses sees, or none. What readers differ about is refused: user

@@ -14,6 +14,7 @@ fn rule(tool: &str, when: &[(&str, &str)], agent: Option<&str>, answer: Answer) 
 
 fn matchers() -> Vec<Matcher> {
     let matcher = |name: &str, kind, default: Option<&str>| Matcher {
+        folder: None,
         name: name.to_owned(),
         kind,
         argument: name.to_owned(),
@@ -116,6 +117,46 @@ fn a_value_that_is_no_text_is_unclear_and_one_left_out_is_absent() {
 }
 
 #[test]
+fn an_absolute_path_below_the_folder_is_relative() {
+    let of = |folder: &str, path: &str| {
+        let matcher = Matcher {
+            name: "path".to_owned(),
+            kind: MatcherKind::Path,
+            argument: "path".to_owned(),
+            default: None,
+            folder: Some(folder.to_owned()),
+        };
+        let arguments = serde_json::json!({ "path": path }).to_string();
+        values(&[matcher], &arguments).remove("path")
+    };
+    for (path, expected) in [
+        ("/ws/a.md", "a.md"),
+        ("/ws/../ws//docs/a.md", "docs/a.md"),
+        ("/ws", "."),
+        ("/ws/../etc", "/etc"),
+        ("/wsx/a", "/wsx/a"),
+        ("a.md", "a.md"),
+        ("../ws/a.md", "../ws/a.md"),
+    ] {
+        assert_eq!(of("/ws", path), known(expected), "{path}");
+    }
+    assert_eq!(of("/", "/etc"), known("etc"));
+    let long = format!("/ws/{}", "a".repeat(5000));
+    assert_eq!(of("/ws", &long), Some(Value::Unclear));
+}
+
+#[test]
+fn the_pattern_of_a_value_matches_it_and_no_other() {
+    for value in [
+        "a\\b", "end\\", "*", "[a]", "{a,b}", "a/**", "?", "!", "plain", "",
+    ] {
+        let pattern = exactly(value);
+        assert!(pattern_matches(&pattern, value), "{value}: {pattern}");
+        assert!(!pattern_matches(&pattern, &format!("{value}x")), "{value}");
+    }
+}
+
+#[test]
 fn a_value_of_json_is_compared_in_one_form() {
     for (arguments, expected) in [
         ("{}", "1"),
@@ -133,6 +174,7 @@ fn a_value_of_json_is_compared_in_one_form() {
 fn two_arguments_of_one_name_that_differ_are_unclear() {
     let mut both = matchers();
     both.push(Matcher {
+        folder: None,
         name: "path".to_owned(),
         kind: MatcherKind::Path,
         argument: "target".to_owned(),

@@ -3,7 +3,6 @@
 use super::{Apply, EffectfulCall, Envelope, Session};
 use crate::command::Settlement;
 use crate::conversation::Op;
-use crate::elicitation;
 use crate::event::{
     CallFinished, CallHeld, CallInDoubt, CallIntended, CallRef, CallSettled, Decided, Effect,
     ReplyReceived, ToolInput, ToolQuestion,
@@ -157,7 +156,8 @@ impl Call {
     }
 
     /// An approved call is as if just requested; any other answer is followed by the call's result.
-    fn decide(&mut self, settlement: &Settlement) -> Applied {
+    fn decide(&mut self, decided: &Decided) -> Applied {
+        let settlement = &decided.settlement;
         match (&mut self.status, settlement) {
             (CallStatus::InDoubt { answer, .. }, _) if answer.is_none() => {
                 *answer = Some(settlement.clone());
@@ -176,8 +176,7 @@ impl Call {
                         Ask::Input { question },
                         Settlement::Answer { .. } | Settlement::Deny { .. },
                     ) => {
-                        let responses = elicitation::responses(&question.requests, settlement)
-                            .map_err(|what| IllegalTransition::Malformed { what })?;
+                        let responses = decided.responses.clone();
                         let state = question.state.take();
                         self.input = Some(ToolInput { responses, state });
                         self.renewals += 1;
@@ -326,7 +325,7 @@ impl Apply for Decided {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
         match self.pending.subject {
             Subject::Call(call) | Subject::Approval(call) | Subject::Question(call) => {
-                session.call_mut(call)?.decide(&self.settlement)
+                session.call_mut(call)?.decide(self)
             }
             Subject::Budget { .. } | Subject::Plan { .. } => {
                 let mut asked = pending(session).into_iter();

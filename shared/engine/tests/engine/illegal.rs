@@ -192,6 +192,7 @@ fn events_about_the_wrong_call_are_refused() {
         "illegal transition of call 'id-look': Finished → InDoubt"
     );
     let decided = EventKind::Decided(event::Decided {
+        responses: String::new(),
         pending: PendingId {
             subject: Subject::Call(call(1, 0, 1)),
             time: 1,

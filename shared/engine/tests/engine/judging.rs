@@ -32,6 +32,7 @@ fn edit(digest: &str) -> ToolFacts {
         digest: digest.to_owned(),
         default: Answer::Ask,
         matchers: vec![Matcher {
+            folder: None,
             name: "path".to_owned(),
             kind: MatcherKind::Path,
             argument: "path".to_owned(),

@@ -63,7 +63,8 @@ kinds! {
         decided: Decided {
             pending => pending_id,
             settlement => settlement,
-            settle_after => settle_after_unix_ms
+            settle_after => settle_after_unix_ms,
+            responses => responses_json
         }
         call_in_doubt: CallInDoubt { call => call, settle_after => settle_after_unix_ms }
     }

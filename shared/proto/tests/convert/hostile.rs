@@ -90,6 +90,7 @@ fn a_decision_about_no_question_is_named() {
         let event = proto::Event {
             at_unix_ms: 1,
             kind: Some(Kind::Decided(proto::Decided {
+                responses_json: String::new(),
                 pending_id: pending_id.to_owned(),
                 settlement: Some(proto::Settlement {
                     outcome: Some(Outcome::Retry(proto::settlement::Retry {})),

@@ -332,7 +332,8 @@ kinds! {
     }
     call_in_doubt: CallInDoubt { call: call(), settle_after: time() }
     decided: Decided {
-        pending: envelope::pending(), settlement: settlement(), settle_after: time()
+        pending: envelope::pending(), settlement: settlement(), settle_after: time(),
+        responses: text()
     }
     call_settled: CallSettled { call: call(), settlement: settlement() }
     sub_goal_added: SubGoalAdded { attempt: attempt(), index: number(), text: text() }

@@ -164,7 +164,7 @@ async fn follow(shared: &Arc<Shared>, live: &Live, protocol: Protocol) -> String
     let mut subscription = None;
     let mut is_first = true;
     loop {
-        let listed = match list::tools(&live.peer, &shared.name, &shared.target.config).await {
+        let listed = match list::tools(&live.peer, &shared.target).await {
             Ok(listed) => listed,
             Err(why) if is_first || live.routes.lock().await.is_empty() => return why,
             // It may do one thing at a time, and a call is under way.
@@ -241,9 +241,7 @@ async fn next(subscription: &mut Option<Subscription>) {
 
 /// Makes the tools of a list those of the source.
 fn take(shared: &Arc<Shared>, mut list: List, live: &Live) {
-    let config = &shared.target.config;
-    let folder = config.is_program().then(|| shared.target.folder.clone());
-    let left_out = list.left_out(config);
+    let left_out = list.left_out(&shared.target);
     let mut now = shared.now();
     let mut known: BTreeMap<String, Arc<McpTool>> = BTreeMap::new();
     for tool in std::mem::take(&mut now.tools) {
@@ -255,7 +253,7 @@ fn take(shared: &Arc<Shared>, mut list: List, live: &Live) {
         .map(|(remote, spec)| match known.remove(&spec.name) {
             // What was compiled for it stays.
             Some(tool) if *tool.spec() == spec => tool,
-            _ => Arc::new(McpTool::new(spec, remote, folder.clone(), shared.clone())),
+            _ => Arc::new(McpTool::new(spec, remote, shared.clone())),
         });
     now.tools = tools.collect();
     now.left_out = left_out;

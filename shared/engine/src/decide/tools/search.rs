@@ -45,10 +45,11 @@ impl Decision<'_> {
     /// The tools that fit best: name, description, schema of the arguments.
     fn find_tools(&self, attempt: AttemptRef, query: &str) -> Vec<(String, String, String)> {
         let query = words(query);
-        let further = self.facts.tools.iter();
-        let further = further.filter(|(name, _)| self.session.offers(attempt, name));
-        let scored = further.filter_map(|(name, tool)| {
-            let (about, parameters) = tool.deferred.as_ref()?;
+        let further = self.facts.tools.keys();
+        let further = further.filter(|name| self.session.offers(attempt, name));
+        let scored = further.filter_map(|name| {
+            // What came after the attempt began is not among its tools.
+            let (about, parameters) = self.facts.tool(attempt, name)?.deferred.as_ref()?;
             let score = score(&query, name, about);
             (score > 0).then_some((score, name, about, parameters))
         });

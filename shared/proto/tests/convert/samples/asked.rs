@@ -28,11 +28,18 @@ pub(super) fn settled() -> Kinds {
         time,
     };
     kinds! {
-        "decided": Decided { pending: doubt(1), settlement: done.clone(), settle_after: 0 }
+        "decided": Decided { pending: doubt(1), settlement: done.clone(), settle_after: 0, responses: String::new() }
         "decided.again": Decided {
             pending: doubt(2),
             settlement: Settlement::Retry,
             settle_after: 1_760_000_072_000,
+            responses: String::new(),
+        }
+        "decided.responses": Decided {
+            pending: PendingId { subject: Subject::Question(CALL), time: 1 },
+            settlement: Settlement::Answer { text: "yes".to_owned() },
+            settle_after: 0,
+            responses: r#"{"a":{"action":"accept"}}"#.to_owned(),
         }
         "call_settled.done": CallSettled { call: CALL, settlement: done }
         "call_settled.retry": CallSettled { call: CALL, settlement: Settlement::Retry }
@@ -79,6 +86,7 @@ pub(super) fn asked() -> Kinds {
     };
     let decided = |subject, settlement| {
         EventKind::Decided(event::Decided {
+            responses: String::new(),
             pending: PendingId { subject, time: 1 },
             settlement,
             settle_after: 0,

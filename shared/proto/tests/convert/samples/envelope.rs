@@ -31,6 +31,7 @@ pub(super) fn samples() -> Vec<(&'static str, Event)> {
 
 fn decided(subject: &str, authentication: Authentication) -> Event {
     let kind = event::Decided {
+        responses: String::new(),
         pending: PendingId {
             subject: Subject::Approval(CALL),
             time: 1,
