@@ -10,7 +10,8 @@ use crate::mcp::{SEPARATOR, Server};
 use crate::registry::is_name;
 use crate::schema::Schema;
 use crate::tool::{Effect, OUTPUT_LIMIT, TIME_LIMIT};
-use cairn_engine::rules::{Answer, Rule, Rules};
+use cairn_engine::decide::STATE_TOOLS;
+use cairn_engine::rules::{Answer, NamePattern, Rule, Rules};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,19 +21,8 @@ use std::time::Duration;
 
 /// The tools that there are in any case.
 const FILE_TOOLS: [&str; 4] = ["list_files", "read_file", "search_files", "write_file"];
-/// Names that no configured tool may take besides: the owner of a session answers these itself.
-const RESERVED: [&str; 10] = [
-    "search_tools",
-    "step",
-    "ask_person",
-    "read_progress",
-    "scratchpad",
-    "session_memory_set",
-    "session_memory_get",
-    "session_memory_remove",
-    "session_memory_list",
-    "retrieve",
-];
+/// The value of their calls that rules may name.
+const PATH: &str = "path";
 /// Tools that a model is offered unless the settings say otherwise.
 pub const OFFERED: u32 = 40;
 /// Most tools that a model can be offered.
@@ -60,12 +50,12 @@ pub struct Config {
     /// The one folder that `write_file` writes to, shown to tools as `cairn-out/`. Made when it is
     /// first written to.
     pub output: PathBuf,
-    /// Names of the tools that may be called; without a list, all.
+    /// Names of the tools that may be called, or patterns; without a list, all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow: Option<Vec<String>>,
-    /// Names of tools that may not be called, also if they are allowed.
+    /// Names of tools that may not be called, or patterns; also if they are allowed.
     pub deny: Vec<String>,
-    /// Names of tools of which each call waits for a person's approval.
+    /// Names of tools of which each call waits for a person's approval, or patterns.
     pub ask: Vec<String>,
     /// Who decides about calls; see [`cairn_engine::rules`].
     pub rules: Vec<Rule>,
@@ -165,7 +155,9 @@ impl Config {
             let problem = rule.check().err();
             faults.extend(problem.map(|(field, problem)| rule_fault(index, &field, problem)));
         }
-        let mut names: BTreeSet<&str> = FILE_TOOLS.into_iter().chain(RESERVED).collect();
+        // The owner of a session answers calls of its own tools itself.
+        let of_owner = STATE_TOOLS.iter().map(|tool| tool.name);
+        let mut names: BTreeSet<&str> = FILE_TOOLS.into_iter().chain(of_owner).collect();
         for (index, command) in self.commands.iter().enumerate() {
             command.validate(&format!("commands[{index}]"), &mut faults);
             if !names.insert(&command.name) {
@@ -212,41 +204,83 @@ impl Config {
         stateful.map(fault).collect()
     }
 
-    /// The rules, and those that the ask-list is short for.
+    /// The rules, and those that the lists are short for.
     ///
     /// # Errors
     /// The first that cannot be used.
     pub(crate) fn rules(&self) -> Result<Rules, Fault> {
-        let asked = self.ask.iter().map(|name| Rule {
-            tool: name.clone(),
-            when: BTreeMap::new(),
-            agent: None,
-            answer: Answer::Ask,
-        });
-        let rules = self.rules.iter().cloned().chain(asked);
+        let listed = |answer: Answer| {
+            move |name: &String| Rule {
+                tool: name.clone(),
+                when: BTreeMap::new(),
+                agent: None,
+                answer,
+            }
+        };
+        let denied = self.deny.iter().map(listed(Answer::Deny));
+        let asked = self.ask.iter().map(listed(Answer::Ask));
+        let rules = self.rules.iter().cloned().chain(denied).chain(asked);
         Rules::new(rules.collect())
             .map_err(|(index, field, problem)| rule_fault(index, &field, problem))
     }
 
-    /// The tools of servers are not known before these list them.
-    fn is_known(&self, name: &str, known: &[&str]) -> bool {
-        let of_server = name.split_once(SEPARATOR);
-        known.contains(&name)
-            || of_server.is_some_and(|(server, _)| self.servers.contains_key(server))
+    /// The patterns of the allow-list, if there is one.
+    ///
+    /// # Errors
+    /// One that is none.
+    pub(crate) fn allowed(&self) -> Result<Option<Vec<NamePattern>>, Fault> {
+        let pattern =
+            |name: &String| NamePattern::new(name).map_err(|problem| list_fault("allow", problem));
+        let allow = self.allow.as_ref();
+        allow
+            .map(|names| names.iter().map(pattern).collect())
+            .transpose()
     }
 
-    /// A misspelt name on a list would allow, deny or ask for nothing, in silence.
+    /// A misspelt name would allow, deny or ask for nothing, in silence. The tools of servers are not known
+    /// before these list them.
     pub(crate) fn check_lists(&self, known: &[&str]) -> Vec<Fault> {
         let mut faults = Vec::new();
+        let names_nothing = |name: &str| format!("names '{name}', which is no tool");
         let lists = [
             ("allow", self.allow.as_deref().unwrap_or_default()),
             ("deny", &self.deny),
             ("ask", &self.ask),
         ];
         for (field, names) in lists {
-            for name in names.iter().filter(|name| !self.is_known(name, known)) {
-                let problem = format!("names '{name}', which is no tool");
-                faults.push(Fault::new(field, problem, known.join(", ")));
+            for name in names {
+                let may_be_of_server = match name.split_once(SEPARATOR) {
+                    Some((server, _)) => self.servers.contains_key(server) || is_pattern(server),
+                    None => is_pattern(name) && !self.servers.is_empty(),
+                };
+                match NamePattern::new(name) {
+                    Err(problem) => faults.push(list_fault(field, problem)),
+                    Ok(pattern) if known.iter().any(|name| pattern.is_match(name)) => {}
+                    Ok(_) if may_be_of_server => {}
+                    Ok(_) => faults.push(Fault::new(field, names_nothing(name), known.join(", "))),
+                }
+            }
+        }
+        for (index, rule) in self.rules.iter().enumerate() {
+            // Rules for servers may be there before the servers are.
+            let is_open = is_pattern(&rule.tool) || rule.tool.contains(SEPARATOR);
+            if !is_open && !known.contains(&rule.tool.as_str()) {
+                let field = format!("rules[{index}].tool");
+                faults.push(Fault::new(
+                    field,
+                    names_nothing(&rule.tool),
+                    known.join(", "),
+                ));
+            }
+            let is_file_tool = FILE_TOOLS.contains(&rule.tool.as_str());
+            for name in rule
+                .when
+                .keys()
+                .filter(|name| is_file_tool && *name != PATH)
+            {
+                let field = format!("rules[{index}].when.{name}");
+                let problem = format!("is no value of a call of '{}'", rule.tool);
+                faults.push(Fault::new(field, problem, PATH));
             }
         }
         faults
@@ -316,6 +350,19 @@ impl CommandConfig {
             }
         }
     }
+}
+
+/// Whether it is a pattern rather than a name.
+fn is_pattern(text: &str) -> bool {
+    text.contains(['*', '?', '[', '{', '\\'])
+}
+
+fn list_fault(field: &str, problem: String) -> Fault {
+    Fault::new(
+        field,
+        problem,
+        "names of tools, or patterns such as github__*",
+    )
 }
 
 fn rule_fault(index: usize, field: &str, problem: String) -> Fault {

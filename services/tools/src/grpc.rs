@@ -83,7 +83,7 @@ impl ToolsService for Grpc {
                 RpcError::conflict(error.to_string()).reason("TOOL_CHANGED")
             }
             AllowError::NotKept(_) => {
-                RpcError::precondition(error.to_string()).reason("NO_TRUST_FILE")
+                RpcError::precondition(error.to_string()).reason("TRUST_FILE")
             }
         });
         match allowed? {

@@ -11,7 +11,7 @@ use crate::permission::Permissions;
 use crate::registry::{Snapshot, ToolRegistry};
 use crate::source::AllowError;
 use crate::text;
-use crate::tool::{Call, Effect, Input, OUTPUT_LIMIT, Output, Progress, Slot, Tool, ToolSpec};
+use crate::tool::{Call, Effect, Input, Output, Progress, Slot, Tool, ToolSpec};
 use cairn_engine::rules::Condition;
 use cairn_rpc::metrics::{self, counter, histogram};
 use cairn_rpc::trace::{TARGET, is_content_wanted};
@@ -33,7 +33,7 @@ const STARTING: Duration = Duration::from_secs(5);
 /// Most bytes of arguments or results that one span carries.
 const MOST_CONTENT: usize = 16 * 1024;
 
-/// A wish to have a tool called.
+/// A call that is asked for.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
     /// The tool.
@@ -76,7 +76,6 @@ pub struct Invoker {
     gate: Gate,
     slots: Arc<Semaphore>,
     running: TaskTracker,
-    result_bytes: usize,
 }
 
 impl Invoker {
@@ -93,15 +92,7 @@ impl Invoker {
             gate,
             slots: Arc::new(Semaphore::new(parallel_calls)),
             running: TaskTracker::new(),
-            result_bytes: OUTPUT_LIMIT,
         }
-    }
-
-    /// With another limit on the text of a server's result.
-    #[must_use]
-    pub fn with_result_bytes(mut self, most: usize) -> Self {
-        self.result_bytes = most;
-        self
     }
 
     /// The tools as they are now, those included that the lists forbid.
@@ -223,7 +214,7 @@ impl Invoker {
         };
         let result = self.run(entry.tool.clone(), call).await;
         Outcome {
-            result: result.map(|output| limited(output, entry.spec(), self.result_bytes)),
+            result: result.map(|output| limited(output, entry.spec().output_limit)),
             elapsed: started.elapsed(),
         }
     }

@@ -8,7 +8,7 @@
 //! | [`tool`] | [`Tool`]: what a tool is; [`ToolSpec`], [`Effect`], [`Call`], [`Slot`], [`Output`] |
 //! | [`source`] | [`ToolSource`]: where tools come from, and what it lists now |
 //! | [`registry`] | [`ToolRegistry`]: the tools of all sources by name, as they are now |
-//! | [`permission`] | [`Permissions`]: allow- and deny-lists, rules |
+//! | [`permission`] | [`Permissions`]: the allow-list and the rules |
 //! | [`gate`] | [`Gate`]: nothing begins after `not_after` by the store's clock |
 //! | `store_time` | [`MemoryTime`]: the store's time from the memory service |
 //! | [`invoke`] | [`Invoker`]: one call, one result, within limits |

@@ -1,33 +1,20 @@
-//! Which tools may be called at all, by the operator's word.
+//! Which tools may be called at all, as the operator decided.
 
 use crate::error::ToolError;
-use cairn_engine::rules::{Answer, DEFAULT_AGENT, Rules, Values};
-use std::collections::BTreeSet;
+use cairn_engine::rules::{Answer, DEFAULT_AGENT, NamePattern, Rules, Values};
 
-/// Allow- and deny-lists of exact names, and the rules. The deny-list wins. That a call needs a person's
-/// word is for its owner to see to: this process refuses only what is denied.
+/// The allow-list and the rules, which win. That a call needs a person is for its owner to see to: this
+/// process refuses only what is denied.
 #[derive(Debug, Clone, Default)]
 pub struct Permissions {
-    allow: Option<BTreeSet<String>>,
-    deny: BTreeSet<String>,
+    allow: Option<Vec<NamePattern>>,
     rules: Rules,
 }
 
 impl Permissions {
-    /// Without an allow-list every tool that is not denied may be called; with an empty one, none.
-    pub fn new(allow: Option<Vec<String>>, deny: Vec<String>) -> Self {
-        Self {
-            allow: allow.map(BTreeSet::from_iter),
-            deny: BTreeSet::from_iter(deny),
-            rules: Rules::default(),
-        }
-    }
-
-    /// With rules about calls.
-    #[must_use]
-    pub fn with_rules(mut self, rules: Rules) -> Self {
-        self.rules = rules;
-        self
+    /// Without an allow-list every tool that no rule denies may be called; with an empty one, none.
+    pub fn new(allow: Option<Vec<NamePattern>>, rules: Rules) -> Self {
+        Self { allow, rules }
     }
 
     /// The rules about calls.
@@ -35,51 +22,56 @@ impl Permissions {
         &self.rules
     }
 
-    /// Whether `name` may be called.
+    /// Whether some call of `name` may be made.
     pub fn allows(&self, name: &str) -> bool {
-        let listed = match &self.allow {
-            Some(allow) => allow.contains(name),
-            None => true,
-        };
-        listed && !self.deny.contains(name)
+        self.is_listed(name) && !self.rules.always_deny(name, DEFAULT_AGENT)
+    }
+
+    fn is_listed(&self, name: &str) -> bool {
+        let allow = self.allow.as_ref();
+        allow.is_none_or(|allow| allow.iter().any(|pattern| pattern.is_match(name)))
     }
 
     /// # Errors
-    /// [`ToolError::Denied`], saying which list it was.
+    /// [`ToolError::Denied`], with the list or the rule.
     pub fn check(&self, name: &str) -> Result<(), ToolError> {
-        if self.allows(name) {
-            return Ok(());
+        if !self.is_listed(name) {
+            return Err(ToolError::Denied(format!(
+                "tool '{name}' is not on the allow-list of the tools service; use another tool, or have the \
+                 operator allow it"
+            )));
         }
-        let why = if self.deny.contains(name) {
-            "is on the deny-list"
-        } else {
-            "is not on the allow-list"
-        };
-        Err(ToolError::Denied(format!(
-            "tool '{name}' {why} of the tools service; use another tool, or have the operator allow it"
-        )))
+        self.check_values(name, &Values::new())
     }
 
     /// # Errors
     /// [`ToolError::Denied`], with the rule.
     pub fn check_values(&self, name: &str, values: &Values) -> Result<(), ToolError> {
         let verdict = self.rules.judge(name, values, DEFAULT_AGENT, Answer::Allow);
-        match verdict.rule {
-            Some(rule) if verdict.answer == Answer::Deny => Err(ToolError::Denied(format!(
-                "a rule denies this call of '{name}': {}",
-                rule.to_line()
-            ))),
-            _ => Ok(()),
-        }
+        verdict
+            .denial(name)
+            .map_or(Ok(()), |why| Err(ToolError::Denied(why)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cairn_engine::rules::Rule;
+    use std::collections::BTreeMap;
 
-    fn names(list: &[&str]) -> Vec<String> {
-        list.iter().map(|name| (*name).to_owned()).collect()
+    fn permissions(allow: Option<&[&str]>, deny: &[&str]) -> Permissions {
+        let allow = allow.map(|names| {
+            let patterns = names.iter().map(|name| NamePattern::new(name).unwrap());
+            patterns.collect()
+        });
+        let rule = |name: &&str| Rule {
+            tool: (*name).to_owned(),
+            when: BTreeMap::new(),
+            agent: None,
+            answer: Answer::Deny,
+        };
+        Permissions::new(allow, Rules::new(deny.iter().map(rule).collect()).unwrap())
     }
 
     #[test]
@@ -89,26 +81,25 @@ mod tests {
 
     #[test]
     fn deny_wins_over_allow() {
-        let permissions = Permissions::new(Some(names(&["a", "b"])), names(&["b"]));
+        let permissions = permissions(Some(&["a", "b"]), &["b"]);
         assert!(permissions.allows("a"));
-        let Err(ToolError::Denied(message)) = permissions.check("b") else {
-            panic!("b is denied");
-        };
-        assert!(message.contains("deny-list"), "{message}");
-        let Err(ToolError::Denied(message)) = permissions.check("c") else {
-            panic!("c is not allowed");
-        };
-        assert!(message.contains("allow-list"), "{message}");
+        for (name, words) in [("b", "a rule denies"), ("c", "allow-list")] {
+            assert!(!permissions.allows(name));
+            let Err(ToolError::Denied(message)) = permissions.check(name) else {
+                panic!("{name} is denied");
+            };
+            assert!(message.contains(words), "{message}");
+        }
     }
 
     #[test]
     fn an_empty_allow_list_allows_nothing() {
-        assert!(!Permissions::new(Some(Vec::new()), Vec::new()).allows("a"));
+        assert!(!permissions(Some(&[]), &[]).allows("a"));
     }
 
     #[test]
-    fn names_are_compared_exactly() {
-        let permissions = Permissions::new(None, names(&["write_file"]));
+    fn names_are_compared_exactly_and_patterns_match_many() {
+        let denied = permissions(None, &["write_file"]);
         for other in [
             "Write_file",
             "write_file ",
@@ -116,9 +107,9 @@ mod tests {
             "write_files",
             "ｗrite_file",
         ] {
-            assert!(permissions.allows(other), "{other:?} is another name");
+            assert!(denied.allows(other), "{other:?} is another name");
         }
-        let permissions = Permissions::new(Some(names(&["read_file"])), Vec::new());
+        let allowed = permissions(Some(&["read_file"]), &[]);
         for other in [
             "Read_file",
             "read_file ",
@@ -126,7 +117,11 @@ mod tests {
             "read_file\0",
             "rеad_file",
         ] {
-            assert!(!permissions.allows(other), "{other:?} is another name");
+            assert!(!allowed.allows(other), "{other:?} is another name");
         }
+        let servers = permissions(Some(&["a__*", "b__*"]), &["b__*"]);
+        assert!(servers.allows("a__x"));
+        assert!(!servers.allows("b__x"));
+        assert!(!servers.allows("c__x"));
     }
 }

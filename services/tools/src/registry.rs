@@ -165,12 +165,13 @@ impl ToolRegistry {
     /// runtime.
     pub fn follow(sources: Vec<Arc<dyn ToolSource>>) -> Self {
         let sources: Arc<[_]> = sources.into();
-        let first = Arc::new(Snapshot::of(&sources, &Snapshot::default()));
-        let (sender, now) = watch::channel(first);
+        // Before the first look, so that no change after it is missed.
         let changes = sources
             .iter()
             .map(|source| WatchStream::from_changes(source.listing()));
         let mut changes: SelectAll<WatchStream<Arc<Listing>>> = changes.collect();
+        let first = Arc::new(Snapshot::of(&sources, &Snapshot::default()));
+        let (sender, now) = watch::channel(first);
         let followed = sources.clone();
         let follow = tokio::spawn(async move {
             while changes.next().await.is_some() {
@@ -205,8 +206,13 @@ impl ToolRegistry {
         }
     }
 
-    /// Waits until there is a tool of that name.
+    /// Waits until there is a tool of that name, unless its server waits for a person.
     pub(crate) async fn found(&self, name: &str) {
+        let owner = self.sources.iter().find(|source| source.owns(name));
+        let state = owner.map(|owner| owner.listing().borrow().state.clone());
+        if matches!(state, Some(SourceState::NotAllowed(_))) {
+            return;
+        }
         let mut now = self.now.clone();
         // Nothing is found any more once it ends.
         _ = now.wait_for(|snapshot| snapshot.find(name).is_some()).await;

@@ -14,7 +14,7 @@ use crate::source::{FixedSource, ToolSource};
 use crate::supervisor::Supervisor;
 use crate::tool::{BUILT_IN, PROGRAM, Tool};
 use cairn_boot::Trust;
-use cairn_engine::rules::Rules;
+use cairn_engine::rules::{NamePattern, Rules};
 use cairn_proto::tools::tools_service_server::ToolsServiceServer;
 use cairn_rpc::{BootClock, MAX_MESSAGE_BYTES, Monotonic, ServerBuilder};
 use std::collections::BTreeMap;
@@ -120,6 +120,7 @@ pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
     let Assembled {
         built_in,
         programs,
+        allow,
         rules,
     } = assemble(&config, &deps.tools, &deps.programs)?;
     let mut sources: Vec<Arc<dyn ToolSource>> = vec![
@@ -133,6 +134,7 @@ pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
             .unwrap_or_else(|_| config.workspace.clone()),
         programs: deps.programs,
         trust: deps.trust,
+        result_bytes: config.result_bytes,
     };
     let servers = config.servers.into_iter();
     let servers: Vec<_> = servers
@@ -148,11 +150,10 @@ pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
     let gate = gate.left_open(config.leaves_gate_open);
     let invoker = Invoker::new(
         registry,
-        Permissions::new(config.allow, config.deny).with_rules(rules),
+        Permissions::new(allow, rules),
         gate,
         config.limits.parallel_calls,
     );
-    let invoker = invoker.with_result_bytes(config.result_bytes);
     Ok(Tools {
         invoker: Arc::new(invoker),
         offered: config.offered,
@@ -174,6 +175,7 @@ pub fn check(config: &Config, tools: &[Arc<dyn Tool>]) -> Result<(), BuildError>
 struct Assembled {
     built_in: Vec<Arc<dyn Tool>>,
     programs: Vec<Arc<dyn Tool>>,
+    allow: Option<Vec<NamePattern>>,
     rules: Rules,
 }
 
@@ -205,10 +207,12 @@ fn assemble(
     known.sort_unstable();
     let mut faults = config.check_lists(&known);
     let rules = config.rules().map_err(|fault| faults.push(fault));
-    match (rules, faults.is_empty()) {
-        (Ok(rules), true) => Ok(Assembled {
+    let allow = config.allowed().map_err(|fault| faults.push(fault));
+    match (rules, allow, faults.is_empty()) {
+        (Ok(rules), Ok(allow), true) => Ok(Assembled {
             built_in,
             programs,
+            allow,
             rules,
         }),
         _ => Err(BuildError::Config(faults)),

@@ -92,8 +92,8 @@ impl ToolSpec {
         }
     }
 
-    /// The parts that a person or a model judges it by, each with its digest. Two tools with equal parts
-    /// are the same tool.
+    /// The parts that a person or a model judges it by, by the keys of stored pins, each with its digest.
+    /// Two tools with equal parts are the same tool.
     pub fn parts(&self) -> [(&'static str, String); 7] {
         let text = |text: &str| hex(&digest(&[text.as_bytes()]));
         let json = |value: Option<&Value>| match value {
@@ -104,8 +104,8 @@ impl ToolSpec {
             ("name", text(&format!("{}\n{}", self.source, self.name))),
             ("title", text(&self.title)),
             ("description", text(&self.description)),
-            ("schema of arguments", json(Some(&self.parameters))),
-            ("schema of results", json(self.output_schema.as_ref())),
+            ("input_schema", json(Some(&self.parameters))),
+            ("output_schema", json(self.output_schema.as_ref())),
             ("hints", json(self.hints.as_ref())),
             ("effect", text(&format!("{:?}", self.effect))),
         ]

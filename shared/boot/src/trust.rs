@@ -253,6 +253,11 @@ impl Trust {
         let mut text =
             serde_json::to_vec_pretty(&content).map_err(|error| self.content(error.to_string()))?;
         text.push(b'\n');
+        if text.len() as u64 > MOST_BYTES {
+            return Err(self.content(format!(
+                "it would have more than {MOST_BYTES} bytes; remove what is no longer used"
+            )));
+        }
         let next = self.beside(".next");
         let mut file = OpenOptions::new()
             .create(true)
@@ -264,6 +269,9 @@ impl Trust {
         file.write_all(&text).map_err(io)?;
         file.sync_all().map_err(io)?;
         fs::rename(&next, &self.path).map_err(io)?;
+        File::open(folder)
+            .and_then(|it| it.sync_all())
+            .map_err(io)?;
         Ok(changed)
     }
 

@@ -63,7 +63,7 @@ impl Rule {
     /// # Errors
     /// A pattern that is none.
     pub fn check(&self) -> Result<(), (String, String)> {
-        compile(&self.tool, false).map_err(|problem| ("tool".to_owned(), problem))?;
+        NamePattern::new(&self.tool).map_err(|problem| ("tool".to_owned(), problem))?;
         for (name, pattern) in &self.when {
             compile(pattern, true).map_err(|problem| (format!("when.{name}"), problem))?;
         }
@@ -83,6 +83,23 @@ impl Rule {
         line.push_str(": ");
         line.push_str(self.answer.name());
         line
+    }
+}
+
+/// A pattern of names of tools: `github__*`.
+#[derive(Debug, Clone)]
+pub struct NamePattern(GlobMatcher);
+
+impl NamePattern {
+    /// # Errors
+    /// What is wrong with the pattern.
+    pub fn new(pattern: &str) -> Result<Self, String> {
+        compile(pattern, false).map(Self)
+    }
+
+    /// Whether the pattern is for this tool.
+    pub fn is_match(&self, tool: &str) -> bool {
+        self.0.is_match(tool)
     }
 }
 
@@ -139,7 +156,7 @@ pub struct Rules(Vec<Compiled>);
 #[derive(Debug, Clone)]
 struct Compiled {
     rule: Rule,
-    tool: GlobMatcher,
+    tool: NamePattern,
     when: Vec<(String, Pattern)>,
 }
 
@@ -152,6 +169,15 @@ pub struct Verdict<'r> {
     pub rule: Option<&'r Rule>,
 }
 
+impl Verdict<'_> {
+    /// What a refused call of `tool` ends with; none if it is not refused.
+    pub fn denial(&self, tool: &str) -> Option<String> {
+        let rule = self.rule.filter(|_| self.answer == Answer::Deny)?;
+        let line = rule.to_line();
+        Some(format!("a rule denies this call of '{tool}': {line}"))
+    }
+}
+
 impl Rules {
     /// Rules in the operator's order, which decides nothing but the one that is named among equally
     /// strict ones.
@@ -161,7 +187,7 @@ impl Rules {
     pub fn new(rules: Vec<Rule>) -> Result<Self, (usize, String, String)> {
         let compiled = rules.into_iter().enumerate().map(|(at, rule)| {
             let of = |field: String| move |problem| (at, field, problem);
-            let tool = compile(&rule.tool, false).map_err(of("tool".to_owned()))?;
+            let tool = NamePattern::new(&rule.tool).map_err(of("tool".to_owned()))?;
             let when = rule.when.iter().map(|(name, pattern)| {
                 let glob = Pattern::new(pattern).map_err(of(format!("when.{name}")))?;
                 Ok((name.clone(), glob))

@@ -28,10 +28,10 @@ impl Invoker {
         }
         let arguments = schema::parse(&request.arguments, entry.spec().argument_limit)?;
         entry.schema.check(&arguments)?;
-        let said = values(&entry.spec().matchers, &request.arguments);
-        let real = entry.tool.resolve(&arguments, said.clone());
+        let textual = values(&entry.spec().matchers, &request.arguments);
+        let real = entry.tool.resolve(&arguments, textual.clone());
         self.permissions.check_values(&request.name, &real)?;
-        match differing(&said, &real) {
+        match differing(&textual, &real) {
             resolved if resolved == request.resolved => Ok((entry.clone(), arguments)),
             resolved => Err(rejudge(entry, resolved)),
         }
@@ -40,7 +40,10 @@ impl Invoker {
     /// A tool whose server is away is there for all that: its calls wait.
     fn not_here(&self, name: &str, tools: &Snapshot) -> ToolError {
         match self.registry.missing(name) {
-            Some(why) => ToolError::Unreachable(format!("tool '{name}' is out of reach: {why}")),
+            Some(why) => match self.permissions.check(name) {
+                Err(denied) => denied,
+                Ok(()) => ToolError::Unreachable(format!("tool '{name}' is out of reach: {why}")),
+            },
             None => {
                 let known = tools.iter().map(|entry| entry.spec().name.as_str());
                 unknown(name, known.filter(|name| self.permissions.allows(name)))
@@ -57,8 +60,8 @@ fn rejudge(entry: &Entry, resolved: Vec<Condition>) -> ToolError {
 }
 
 /// The real values that the arguments do not show.
-fn differing(said: &Values, real: &Values) -> Vec<Condition> {
-    let differs = |(name, value): &(&String, &Value)| said.get(*name) != Some(*value);
+fn differing(textual: &Values, real: &Values) -> Vec<Condition> {
+    let differs = |(name, value): &(&String, &Value)| textual.get(*name) != Some(*value);
     let real = real.iter().filter(differs);
     let known = real.filter_map(|(name, value)| match value {
         Value::Known(value) => Some(Condition {

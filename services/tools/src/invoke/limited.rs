@@ -1,18 +1,13 @@
 //! Results within their limits.
 
 use crate::text;
-use crate::tool::{BUILT_IN, Output, PROGRAM, ToolSpec};
+use crate::tool::Output;
 
 /// Most bytes of media that a result carries.
 const MEDIA_LIMIT: usize = 4 << 20;
 
 /// Media beyond the limit of a result are left out, and the text says so.
-pub(super) fn limited(mut output: Output, spec: &ToolSpec, result_bytes: usize) -> Output {
-    // Tools of this process and programs have limits of their own.
-    let limit = match spec.source.as_str() {
-        "" | BUILT_IN | PROGRAM => spec.output_limit,
-        _ => result_bytes,
-    };
+pub(super) fn limited(mut output: Output, limit: usize) -> Output {
     let mut room = MEDIA_LIMIT;
     let before = output.media.len();
     output.media.retain(|media| {

@@ -37,6 +37,8 @@ pub(crate) struct Target {
     pub(crate) folder: PathBuf,
     /// The process's environment, for `PATH` and references, and what ends programs.
     pub(crate) programs: Programs,
+    /// Most bytes of the text of a result.
+    pub(crate) result_bytes: usize,
 }
 
 /// A connection.
@@ -81,19 +83,18 @@ impl Target {
             match self.attempt(handler.clone(), *protocol).await {
                 Ok(connection) => return Ok(connection),
                 Err(failed) => {
-                    let is_final = failed.is_final;
-                    if why.is_empty() || failed.is_final {
-                        why = failed.why;
-                    }
-                    if is_final {
-                        break;
-                    }
                     tracing::debug!(
                         server = self.name,
-                        why,
+                        why = failed.why,
                         mode = protocol.name(),
                         "handshake failed"
                     );
+                    if why.is_empty() || failed.is_final {
+                        why = failed.why;
+                    }
+                    if failed.is_final {
+                        break;
+                    }
                 }
             }
         }

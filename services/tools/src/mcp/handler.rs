@@ -10,7 +10,7 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use tokio::sync::{Mutex, Notify};
 
 /// Most characters of the message of a step.
@@ -27,6 +27,8 @@ pub(crate) struct Handler {
     pub(crate) routes: Arc<Routes>,
     /// The server's list is another one.
     pub(crate) changed: Arc<Notify>,
+    /// That questions are declined was logged.
+    pub(crate) declined: Arc<Once>,
 }
 
 impl ClientHandler for Handler {
@@ -50,10 +52,12 @@ impl ClientHandler for Handler {
         _request: ElicitRequestParams,
         _context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, rmcp::ErrorData> {
-        tracing::warn!(
-            server = &*self.server,
-            "question of a server declined: it must speak 2026-07-28 to ask a person"
-        );
+        self.declined.call_once(|| {
+            tracing::warn!(
+                server = &*self.server,
+                "question of a server declined: it must speak 2026-07-28 to ask a person"
+            );
+        });
         Ok(ElicitResult::new(ElicitationAction::Decline))
     }
 

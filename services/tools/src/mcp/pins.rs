@@ -92,6 +92,15 @@ fn parts(tool: &ToolSpec) -> BTreeMap<String, String> {
         .collect()
 }
 
+/// A part as a person knows it.
+fn words(part: &str) -> &str {
+    match part {
+        "input_schema" => "schema of arguments",
+        "output_schema" => "schema of results",
+        other => other,
+    }
+}
+
 /// Why a tool waits for a person, if it is not as it was allowed.
 pub(crate) fn disabled(pins: &Pins, tool: &ToolSpec) -> Option<String> {
     let name = &tool.name;
@@ -104,7 +113,7 @@ pub(crate) fn disabled(pins: &Pins, tool: &ToolSpec) -> Option<String> {
     let changed: Vec<&str> = now
         .iter()
         .filter(|(part, digest)| pinned.get(*part) != Some(digest))
-        .map(|(part, _)| part.as_str())
+        .map(|(part, _)| words(part))
         .collect();
     (!changed.is_empty()).then(|| {
         format!(

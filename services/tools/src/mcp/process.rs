@@ -242,6 +242,8 @@ struct Log {
 impl Log {
     fn new(server: &str, mut secrets: Vec<String>) -> Self {
         secrets.retain(|secret| secret.len() >= SHORTEST_SECRET);
+        // One may be a part of another.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         Self {
             server: server.to_owned(),
             secrets,
@@ -254,6 +256,7 @@ impl Log {
     async fn follow(mut self, stderr: ChildStderr) {
         let mut reader = BufReader::new(stderr);
         let mut line = Vec::new();
+        let longest = self.secrets.first().map_or(0, String::len);
         loop {
             let available = match reader.fill_buf().await {
                 Ok(available) if !available.is_empty() => available,
@@ -261,7 +264,8 @@ impl Log {
             };
             let end = available.iter().position(|byte| *byte == b'\n');
             let part = &available[..end.unwrap_or(available.len())];
-            let room = MOST_LINE.saturating_sub(line.len());
+            // A secret is found whole or not at all.
+            let room = (MOST_LINE + longest).saturating_sub(line.len());
             line.extend_from_slice(&part[..part.len().min(room)]);
             let read = part.len() + usize::from(end.is_some());
             reader.consume(read);
@@ -308,8 +312,9 @@ fn escaped(line: &str, secrets: &[String]) -> String {
     for secret in secrets {
         line = line.replace(secret.as_str(), "********");
     }
-    let mut shown = String::with_capacity(line.len());
-    for c in line.trim_end().chars() {
+    let end = line.floor_char_boundary(MOST_LINE);
+    let mut shown = String::with_capacity(end);
+    for c in line[..end].trim_end().chars() {
         match c.is_control() {
             true => shown.extend(c.escape_unicode()),
             false => shown.push(c),

@@ -102,7 +102,7 @@ impl Setting {
         let mut resolved = Resolved::default();
         for part in &self.0 {
             match part {
-                Part::Literal(text) => resolved.value.push_str(text),
+                Part::Literal(text) => resolved.add_secret(text),
                 Part::Env(name) => match environment.get(name) {
                     Some(value) => resolved.add_secret(value),
                     None => {
@@ -123,7 +123,7 @@ impl Setting {
     }
 }
 
-/// A value, and which parts of it are secrets.
+/// A value, and its parts, which logs must not show: people write secrets as they are, too.
 #[derive(Default)]
 pub(crate) struct Resolved {
     pub(crate) value: String,

@@ -15,9 +15,13 @@ use cairn_boot::Trust;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
+
+/// How long a call waits for a server that is being started again.
+const STARTING: Duration = Duration::from_secs(5);
 
 /// What servers get from the process.
 #[derive(Clone)]
@@ -29,6 +33,8 @@ pub struct McpDeps {
     pub programs: Programs,
     /// Where allowances and pins are kept; without it, in memory.
     pub trust: Option<Trust>,
+    /// Most bytes of the text of a result.
+    pub result_bytes: usize,
 }
 
 impl fmt::Debug for McpDeps {
@@ -56,6 +62,9 @@ pub(crate) struct Shared {
     trust: Option<Trust>,
     pins: Store,
     now: Mutex<Now>,
+    /// Held while a listing is made, so that an older one never replaces a newer one. Pins are read from a
+    /// file meanwhile, and calls do not wait for that.
+    publishing: Mutex<()>,
     listing: watch::Sender<Arc<Listing>>,
     /// A person allowed the server.
     allowed: Notify,
@@ -101,6 +110,7 @@ impl McpSource {
                 config,
                 folder,
                 programs: deps.programs.clone(),
+                result_bytes: deps.result_bytes,
             },
             origin,
             pins: Store::new(deps.trust.clone(), digest.clone()),
@@ -110,6 +120,7 @@ impl McpSource {
                 state: SourceState::Starting,
                 ..Now::default()
             }),
+            publishing: Mutex::default(),
             listing,
             allowed: Notify::new(),
             stop: CancellationToken::new(),
@@ -201,6 +212,21 @@ impl Shared {
         }
     }
 
+    /// The connection, waited for while the server is being started.
+    ///
+    /// # Errors
+    /// Why there is none by then.
+    pub(crate) async fn live_soon(&self) -> Result<Live, String> {
+        let mut listing = self.listing.subscribe();
+        let is_settled = |_: &Arc<Listing>| {
+            let now = self.now();
+            now.live.is_some() || matches!(now.state, SourceState::NotAllowed(_))
+        };
+        // Either way, what there is by then counts.
+        _ = tokio::time::timeout(STARTING, listing.wait_for(is_settled)).await;
+        self.live()
+    }
+
     fn now(&self) -> MutexGuard<'_, Now> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -218,17 +244,19 @@ impl Shared {
 
     /// Lists what there is now.
     fn publish(&self) {
-        let now = self.now();
-        let specs: Vec<&ToolSpec> = now.tools.iter().map(|tool| tool.spec()).collect();
+        let publishing = self.publishing.lock();
+        let _publishing = publishing.unwrap_or_else(PoisonError::into_inner);
+        let (tools, state, left_out) = {
+            let now = self.now();
+            (now.tools.clone(), now.state.clone(), now.left_out.clone())
+        };
+        let specs: Vec<&ToolSpec> = tools.iter().map(|tool| tool.spec()).collect();
         let pins = self.pins.or_first(&specs);
         let disabled = |spec: &ToolSpec| match &pins {
             Ok(pins) => pins::disabled(pins, spec),
             Err(why) => Some(why.clone()),
         };
-        let listed = now
-            .tools
-            .iter()
-            .filter(|tool| self.is_listed(tool.remote()));
+        let listed = tools.iter().filter(|tool| self.is_listed(tool.remote()));
         let listing = Listing {
             tools: listed
                 .map(|tool| Listed {
@@ -236,10 +264,9 @@ impl Shared {
                     tool: tool.clone(),
                 })
                 .collect(),
-            state: now.state.clone(),
-            left_out: now.left_out.clone(),
+            state,
+            left_out,
         };
-        // Under the lock, so that an older listing never replaces a newer one.
         self.listing.send_replace(Arc::new(listing));
     }
 

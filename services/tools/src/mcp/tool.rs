@@ -51,7 +51,7 @@ impl Tool for McpTool {
     }
 
     async fn call(&self, call: &Call) -> Result<Output, ToolError> {
-        let live = self.shared.live().map_err(|why| {
+        let live = self.shared.live_soon().await.map_err(|why| {
             let (tool, server) = (&self.spec.name, &self.shared.name);
             ToolError::Unreachable(format!(
                 "tool '{tool}' is out of reach: server '{server}': {why}"
@@ -110,6 +110,7 @@ pub(crate) fn spec(target: &Target, tool: model::Tool) -> Result<ToolSpec, Strin
     Ok(ToolSpec {
         effect: tightened(declared, hints),
         time_limit: Duration::from_millis(config.time_limit_ms),
+        output_limit: target.result_bytes,
         in_process: false,
         source: server.clone(),
         title: text::brief(&title, MOST_TITLE),

@@ -83,6 +83,7 @@ impl Mcp {
 
     pub(crate) fn with(folder: &Arc<TempDir>, server: Server, trust: Option<Trust>) -> Self {
         let deps = McpDeps {
+            result_bytes: 64 * 1024,
             workspace: folder.path().to_owned(),
             programs: Programs {
                 environment: BTreeMap::from([

@@ -38,7 +38,7 @@ async fn denied_tools_are_neither_listed_nor_run() {
     let listed = world.listed().into_iter().map(|spec| spec.name);
     assert_eq!(listed.collect::<Vec<_>>(), ["first"]);
     world.text("first", json!({})).await;
-    for (name, list) in [("second", "deny-list"), ("read_file", "allow-list")] {
+    for (name, list) in [("second", "a rule denies"), ("read_file", "allow-list")] {
         let error = world.error(name, json!({})).await;
         assert_eq!(error.reason(), "Denied");
         assert!(error.message().contains(list), "{error}");

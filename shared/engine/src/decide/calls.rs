@@ -10,7 +10,7 @@ use crate::event::{
 use crate::failure::{Failure, FailureKind};
 use crate::key::approval_digest;
 use crate::message::ToolCall;
-use crate::rules::{Answer, DEFAULT_AGENT, Rule, Value, Values, values};
+use crate::rules::{Answer, DEFAULT_AGENT, Value, Values, values};
 use crate::session::{Attempt, Call, CallStatus, Grant};
 use crate::transitions::{Applied, CallPhase, IllegalTransition};
 
@@ -67,8 +67,7 @@ impl Decision<'_> {
         match verdict.answer {
             Answer::Allow => Ok(()),
             Answer::Deny => {
-                let rule = verdict.rule.map(Rule::to_line).unwrap_or_default();
-                let output = format!("a rule denies this call of '{tool_name}': {rule}");
+                let output = verdict.denial(tool_name).unwrap_or_default();
                 self.finish_call(name, output, CallFinished::DENIED)
             }
             Answer::Ask if call.approval.as_ref() == Some(&digest) || is_granted(call) => Ok(()),

@@ -12,7 +12,7 @@ use crate::tool::Tool as _;
 use rmcp::model::{ServerNotification, SubscriptionFilter};
 use rmcp::service::{ClientCacheConfig, Peer, RoleClient, Subscription};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -96,6 +96,7 @@ async fn session(shared: &Arc<Shared>) -> Option<String> {
         server: shared.name.clone(),
         routes: Arc::default(),
         changed: changed.clone(),
+        declined: Arc::new(Once::new()),
     };
     let connected = Box::pin(shared.target.connect(&handler, shared.remembered()));
     let connection = tokio::select! {
