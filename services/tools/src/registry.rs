@@ -36,11 +36,14 @@ impl Entry {
         if !is_name(&spec.name) {
             return Err(RegisterError::Name(spec.name.clone()));
         }
-        let schema =
-            Schema::compile(&spec.parameters).map_err(|problem| RegisterError::Schema {
-                tool: spec.name.clone(),
-                problem,
-            })?;
+        let schema = match spec.is_trusted {
+            true => Schema::compile(&spec.parameters),
+            false => Schema::of_server(&spec.parameters),
+        };
+        let schema = schema.map_err(|problem| RegisterError::Schema {
+            tool: spec.name.clone(),
+            problem,
+        })?;
         Ok(Self {
             digest: spec.digest(),
             schema: Arc::new(schema),
@@ -84,14 +87,17 @@ impl Snapshot {
     /// What the sources list now. What was compiled for the last snapshot is taken from there.
     fn of(sources: &[Arc<dyn ToolSource>], last: &Self) -> Self {
         let mut snapshot = Self::default();
-        let mut bytes = 0;
-        for source in sources {
-            let listing = source.listing().borrow().clone();
+        let listings = sources
+            .iter()
+            .map(|source| source.listing().borrow().clone());
+        let listings: Vec<_> = listings.collect();
+        let shares = shares(&listings);
+        for ((source, listing), share) in sources.iter().zip(&listings).zip(shares) {
             let mut left_out = listing.left_out.clone();
-            let mut too_many = 0;
+            let (mut bytes, mut too_many) = (0, 0);
             for listed in &listing.tools {
                 bytes += listed.tool.spec().bytes();
-                if bytes > MOST_BYTES {
+                if bytes > share {
                     too_many += 1;
                     continue;
                 }
@@ -145,6 +151,24 @@ impl Snapshot {
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.entries.values()
     }
+}
+
+/// How many bytes each source may have: what small ones leave is for the larger ones.
+fn shares(listings: &[Arc<Listing>]) -> Vec<usize> {
+    let bytes = |listing: &Arc<Listing>| {
+        let tools = listing.tools.iter();
+        tools.map(|it| it.tool.spec().bytes()).sum::<usize>()
+    };
+    let wanted: Vec<usize> = listings.iter().map(bytes).collect();
+    let mut by_size: Vec<usize> = (0..wanted.len()).collect();
+    by_size.sort_by_key(|at| wanted[*at]);
+    let mut shares = vec![0; wanted.len()];
+    let mut room = MOST_BYTES;
+    for (before, at) in by_size.into_iter().enumerate() {
+        shares[at] = wanted[at].min(room / (shares.len() - before));
+        room -= shares[at];
+    }
+    shares
 }
 
 /// The tools of all sources. They change while it is read: each [`Self::now`] is one moment.

@@ -1,10 +1,12 @@
 //! Arguments: bounded before they are parsed, checked before the tool sees them.
 
 mod explain;
+mod weight;
 
 use crate::error::ToolError;
-use jsonschema::{PatternOptions, Validator};
+use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
+use std::sync::LazyLock;
 
 /// Deepest nesting of arrays and objects in arguments.
 pub(crate) const DEPTH_LIMIT: usize = 32;
@@ -12,46 +14,77 @@ pub(crate) const DEPTH_LIMIT: usize = 32;
 const FAULTS: usize = 5;
 /// Most bytes of a compiled `pattern`.
 const PATTERN_SIZE: usize = 1 << 20;
+/// The same in a schema that a server wrote.
+const PATTERN_SIZE_OF_SERVER: usize = 1 << 17;
 
 /// A compiled JSON Schema, kept with its source for the messages.
 pub(crate) struct Schema {
     source: Value,
-    validator: Validator,
+    /// None if it is not checked here.
+    validator: LazyValidator,
 }
+
+type LazyValidator = LazyLock<Option<Validator>, Box<dyn FnOnce() -> Option<Validator> + Send>>;
 
 impl Schema {
     /// Compiles `source`, which must describe an object. References to other documents are not
     /// followed, and `pattern` runs in linear time (no look-around).
     pub(crate) fn compile(source: &Value) -> Result<Self, String> {
-        if source.get("type").and_then(Value::as_str) != Some("object") {
-            return Err("it must have \"type\": \"object\", as model providers ask".to_owned());
-        }
-        let validator = jsonschema::options()
-            .offline()
-            .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_SIZE))
-            .build(source)
-            .map_err(|error| match error.instance_path().as_str() {
+        is_object(source)?;
+        let validator =
+            build(source, PATTERN_SIZE).map_err(|error| match error.instance_path().as_str() {
                 "" => error.to_string(),
                 path => format!("at {path}: {error}"),
             })?;
         Ok(Self {
             source: source.clone(),
-            validator,
+            validator: LazyLock::new(Box::new(|| Some(validator))),
+        })
+    }
+
+    /// Takes a schema that a server wrote. It is compiled for the first call. What costs too much to check,
+    /// or cannot be compiled, its server alone checks.
+    pub(crate) fn of_server(source: &Value) -> Result<Self, String> {
+        is_object(source)?;
+        let schema = source.clone();
+        let compile = move || match weight::is_light(&schema) {
+            true => build(&schema, PATTERN_SIZE_OF_SERVER).ok(),
+            false => None,
+        };
+        Ok(Self {
+            source: source.clone(),
+            validator: LazyLock::new(Box::new(compile)),
         })
     }
 
     /// # Errors
     /// [`ToolError::InvalidArguments`] naming path, fault and what is allowed, for the first five.
     pub(crate) fn check(&self, arguments: &Value) -> Result<(), ToolError> {
-        if self.validator.is_valid(arguments) {
+        let Some(validator) = &*self.validator else {
+            return Ok(());
+        };
+        if validator.is_valid(arguments) {
             return Ok(());
         }
-        let errors = self.validator.iter_errors(arguments).take(FAULTS);
+        let errors = validator.iter_errors(arguments).take(FAULTS);
         let faults: Vec<String> = errors
             .map(|error| explain::fault(&self.source, &error))
             .collect();
         Err(ToolError::InvalidArguments(faults.join("; ")))
     }
+}
+
+fn is_object(source: &Value) -> Result<(), String> {
+    match source.get("type").and_then(Value::as_str) {
+        Some("object") => Ok(()),
+        _ => Err("it must have \"type\": \"object\", as model providers ask".to_owned()),
+    }
+}
+
+fn build(source: &Value, pattern_size: usize) -> Result<Validator, ValidationError<'static>> {
+    let patterns = PatternOptions::regex().size_limit(pattern_size);
+    let options = jsonschema::options().offline();
+    options.with_pattern_options(patterns).build(source)
 }
 
 /// Reads arguments as the model wrote them. Nothing at all is an empty object.

@@ -69,6 +69,8 @@ pub struct ToolSpec {
     pub matchers: Vec<Matcher>,
     /// The answer to a call that no rule matches.
     pub default: Answer,
+    /// The schemas are the operator's own, and not those of a server that may mean harm.
+    pub is_trusted: bool,
 }
 
 impl ToolSpec {
@@ -89,6 +91,7 @@ impl ToolSpec {
             hints: None,
             matchers: Vec::new(),
             default: Answer::Allow,
+            is_trusted: true,
         }
     }
 
@@ -271,10 +274,10 @@ pub trait Tool: Send + Sync + 'static {
     fn spec(&self) -> &ToolSpec;
 
     /// The values of a call as they really are, such as the path that a link leads to. Called before the
-    /// effect; the owner judges again if they differ from `said`, which the texts of the arguments give.
-    fn resolve(&self, arguments: &Value, said: Values) -> Values {
+    /// effect; the owner judges again if they differ from `textual`, which the texts of the arguments give.
+    fn resolve(&self, arguments: &Value, textual: Values) -> Values {
         let _ = arguments;
-        said
+        textual
     }
 
     /// Does the work. Calls run in parallel, also with themselves.

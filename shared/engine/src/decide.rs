@@ -15,6 +15,7 @@ mod report;
 mod takeover;
 mod tools;
 
+pub use calls::UNKNOWN_TOOL;
 pub use fork::Fork;
 pub use tools::{SEARCH_TOOLS, STATE_TOOLS, StateTool};
 

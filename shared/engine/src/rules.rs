@@ -6,7 +6,7 @@
 
 mod matcher;
 
-pub use matcher::{Condition, Matcher, MatcherKind, Value, Values, values};
+pub use matcher::{Condition, Matcher, MatcherKind, Value, Values, values, with_resolved};
 
 use globset::{GlobBuilder, GlobMatcher};
 use serde::{Deserialize, Serialize};

@@ -83,10 +83,7 @@ impl Catalogue {
     }
 
     fn of(listed: ListToolsResponse) -> Result<Self, RpcError> {
-        let rules = listed.rules.into_iter().map(rule).collect();
-        let rules = Rules::new(rules).map_err(|(at, field, problem)| {
-            RpcError::invalid(format!("rules[{at}].{field}"), problem)
-        })?;
+        let rules = compiled(listed.rules)?;
         let starting = ToolSourceState::Starting;
         let is_starting = listed.sources.iter().any(|it| it.state() == starting);
         let callable = listed.tools.into_iter();
@@ -210,6 +207,13 @@ pub(crate) fn matcher(matcher: &WireMatcher) -> Matcher {
     }
 }
 
+/// The rules of a list, ready to judge by.
+pub(crate) fn compiled(rules: Vec<ToolRule>) -> Result<Rules, RpcError> {
+    let rules = rules.into_iter().map(rule).collect();
+    Rules::new(rules)
+        .map_err(|(at, field, problem)| RpcError::invalid(format!("rules[{at}].{field}"), problem))
+}
+
 fn rule(rule: ToolRule) -> Rule {
     let when = rule.when.iter();
     Rule {
@@ -243,12 +247,10 @@ pub(crate) async fn refresh(dispatcher: Arc<Dispatcher>, stop: CancellationToken
         };
         match read {
             Ok(catalogue) if catalogue.digest == known => {}
-            Ok(catalogue) => {
-                dispatcher.set_catalogue(catalogue);
-                continue;
-            }
+            Ok(catalogue) => dispatcher.set_catalogue(catalogue),
             Err(error) => tracing::warn!(%error, "catalogue of tools cannot be read"),
         }
+        // Replicas of tools may differ for long, and each answer comes at once then.
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(PAUSE) => {}

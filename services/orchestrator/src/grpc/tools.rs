@@ -1,16 +1,19 @@
 //! Tools, rules and approvals for clients. A tool is tried here outside of sessions.
 
 use super::Answer;
-use crate::dispatch::{answer, matcher};
+use crate::dispatch::{answer, compiled, matcher};
 use crate::requests::Requests;
 use crate::store::for_namespace;
+use cairn_engine::decide::UNKNOWN_TOOL;
 use cairn_engine::key::{digest, hex};
-use cairn_engine::rules::{Answer as Judged, DEFAULT_AGENT, Rule, Verdict, values};
+use cairn_engine::rules::{Answer as Judged, DEFAULT_AGENT, Rules, values, with_resolved};
 use cairn_engine::session::{Grant, Session};
+use cairn_proto::event::Condition;
 use cairn_proto::orchestrator as pb;
 use cairn_proto::tool_result;
 use cairn_proto::tools::{
-    AllowToolRequest, InvokeToolRequest, ListToolsRequest, ListToolsResponse, RuleAnswer, ToolSpec,
+    AllowToolRequest, InvokeToolRequest, ListToolsRequest, ListToolsResponse, RuleAnswer,
+    ToolResult, ToolSpec,
 };
 use cairn_rpc::{
     ErrorKind, Namespace, RpcError, check_request_id, check_required_text, check_text, principal,
@@ -31,7 +34,7 @@ pub(super) async fn list(
     request: Request<pb::ListToolsRequest>,
 ) -> Answer<pb::ListToolsResponse> {
     let listed = listed(requests, principal(&request)?.namespace()).await?;
-    let rules = requests.deps().dispatch.catalogue().rules.clone();
+    let rules = compiled(listed.rules.clone())?;
     let answer_to_all = |tool: &ToolSpec| {
         let default = answer(tool.default_answer());
         match () {
@@ -91,26 +94,22 @@ pub(super) async fn call(
     check_required_text("name", &asked.name, MAX_NAME)?;
     check_request_id("request_id", &asked.request_id)?;
     check_arguments(&asked.arguments_json)?;
-    let listed = listed(requests, &namespace).await?;
-    let tool = listed.tools.iter().find(|tool| tool.name == asked.name);
-    if let Some(tool) = tool {
-        check(requests, tool, &asked)?;
-    }
     let key = [namespace.as_str(), "cairn.tools.call", &asked.request_id];
     let begins_within = u64::try_from(BEGINS_WITHIN.as_millis()).unwrap_or(0);
     let not_after = requests.store().clock.now().saturating_add(begins_within);
-    let call = InvokeToolRequest {
-        // A tool that comes in this moment has not been judged; no tool has this digest.
-        tool_digest: tool.map_or_else(|| "unknown".to_owned(), |tool| tool.digest.clone()),
-        name: asked.name,
-        arguments_json: asked.arguments_json,
+    let mut call = InvokeToolRequest {
+        name: asked.name.clone(),
+        arguments_json: asked.arguments_json.clone(),
         call_key: hex(&digest(&key.map(str::as_bytes))),
         not_after_unix_ms: i64::try_from(not_after).unwrap_or(i64::MAX),
         ..InvokeToolRequest::default()
     };
-    let mut tools = requests.deps().dispatch.tools();
-    let messages = tools.invoke_tool(for_namespace(&namespace, call)).await?;
-    let result = tool_result(messages.into_inner(), drop).await?;
+    let mut result = judged_call(requests, &namespace, &asked, &mut call).await?;
+    if let Some(unsent) = result.unsent.take() {
+        // Nothing was done: a link leads elsewhere, or the tool is another one.
+        call.resolved = unsent.resolved;
+        result = judged_call(requests, &namespace, &asked, &mut call).await?;
+    }
     if result.question.is_some() {
         let message = "the tool asks a person, which it can do within a session only";
         return Err(RpcError::precondition(message).reason("QUESTION").into());
@@ -118,6 +117,25 @@ pub(super) async fn call(
     Ok(Response::new(pb::CallToolResponse {
         result: Some(result),
     }))
+}
+
+/// Sends the call if the rules let it, as the tools are now.
+async fn judged_call(
+    requests: &Requests,
+    namespace: &Namespace,
+    asked: &pb::CallToolRequest,
+    call: &mut InvokeToolRequest,
+) -> Result<ToolResult, Status> {
+    let listed = listed(requests, namespace).await?;
+    let tool = listed.tools.iter().find(|tool| tool.name == call.name);
+    if let Some(tool) = tool {
+        check(&compiled(listed.rules)?, tool, asked, &call.resolved)?;
+    }
+    // A tool that comes in this moment has not been judged; no tool has this digest.
+    call.tool_digest = tool.map_or_else(|| UNKNOWN_TOOL.to_owned(), |tool| tool.digest.clone());
+    let mut tools = requests.deps().dispatch.tools();
+    let messages = tools.invoke_tool(for_namespace(namespace, call.clone()));
+    tool_result(messages.await?.into_inner(), drop).await
 }
 
 /// Whether they fit the tool is for the tools service to say.
@@ -132,28 +150,27 @@ fn check_arguments(arguments: &str) -> Result<(), RpcError> {
     }
 }
 
-/// What the rules say of this call. The caller's word answers what asks.
+/// What the rules say of this call. The caller's approval answers what asks.
 fn check(
-    requests: &Requests,
+    rules: &Rules,
     tool: &ToolSpec,
     asked: &pb::CallToolRequest,
+    resolved: &[Condition],
 ) -> Result<(), RpcError> {
     let matchers: Vec<_> = tool.matchers.iter().map(matcher).collect();
-    let values = values(&matchers, &asked.arguments_json);
-    let rules = requests.deps().dispatch.catalogue().rules.clone();
+    let resolved: Vec<_> = resolved.iter().cloned().map(Into::into).collect();
+    let values = with_resolved(values(&matchers, &asked.arguments_json), &resolved);
     let default = answer(tool.default_answer());
-    let Verdict { answer, rule } = rules.judge(&tool.name, &values, DEFAULT_AGENT, default);
-    match answer {
-        Judged::Deny => {
-            let rule = rule.map(Rule::to_line).unwrap_or_default();
-            let message = format!("a rule denies this call of '{}': {rule}", tool.name);
-            Err(RpcError::new(ErrorKind::PermissionDenied, message).reason("DENIED"))
-        }
+    let verdict = rules.judge(&tool.name, &values, DEFAULT_AGENT, default);
+    if let Some(denial) = verdict.denial(&tool.name) {
+        return Err(RpcError::new(ErrorKind::PermissionDenied, denial).reason("DENIED"));
+    }
+    match verdict.answer {
         Judged::Ask if !asked.approved => {
             let message = format!("a call of '{}' needs approval; set approved", tool.name);
             Err(RpcError::precondition(message).reason("APPROVAL_NEEDED"))
         }
-        Judged::Ask | Judged::Allow => Ok(()),
+        Judged::Ask | Judged::Allow | Judged::Deny => Ok(()),
     }
 }
 

@@ -72,8 +72,11 @@ impl Reports {
             };
             if let Some(report) = self.take_aside(report) {
                 // What is judged anew is judged by the tools as they are.
-                let is_anew = |result: &CallResult| result.tool_digest.is_some();
-                if report.results.iter().any(is_anew) {
+                if report
+                    .results
+                    .iter()
+                    .any(|result| self.is_of_another(result))
+                {
                     self.dispatch.read_again().await;
                 }
                 let message = Message::Report {
@@ -84,6 +87,17 @@ impl Reports {
                 return Some((message, Some(self)));
             }
         }
+    }
+
+    /// The tool of a call that was not sent is none that the catalogue has.
+    fn is_of_another(&self, result: &CallResult) -> bool {
+        let catalogue = self.dispatch.catalogue();
+        let is_known =
+            |digest: &String| catalogue.facts.values().any(|tool| tool.digest == *digest);
+        result
+            .tool_digest
+            .as_ref()
+            .is_some_and(|digest| !is_known(digest))
     }
 
     /// Answers an executor that lacks the catalogue. Parts of replies are none of the owner's business:

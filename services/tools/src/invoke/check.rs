@@ -31,6 +31,13 @@ impl Invoker {
         let textual = values(&entry.spec().matchers, &request.arguments);
         let real = entry.tool.resolve(&arguments, textual.clone());
         self.permissions.check_values(&request.name, &real)?;
+        if let Some(name) = newly_unclear(&textual, &real) {
+            return Err(ToolError::InvalidArguments(format!(
+                "'{name}' is not declared by the schema of '{}', and rules cannot be applied to its value; \
+                 leave it out, or give a plain text",
+                request.name
+            )));
+        }
         match differing(&textual, &real) {
             resolved if resolved == request.resolved => Ok((entry.clone(), arguments)),
             resolved => Err(rejudge(entry, resolved)),
@@ -57,6 +64,15 @@ fn rejudge(entry: &Entry, resolved: Vec<Condition>) -> ToolError {
         tool_digest: entry.digest.clone(),
         resolved,
     })
+}
+
+/// The owner cannot judge what is unclear without being so by its text.
+fn newly_unclear<'a>(textual: &Values, real: &'a Values) -> Option<&'a str> {
+    let is_unclear = |value: Option<&Value>| matches!(value, Some(Value::Unclear));
+    let mut names = real.keys();
+    names
+        .find(|name| is_unclear(real.get(*name)) && !is_unclear(textual.get(*name)))
+        .map(String::as_str)
 }
 
 /// The real values that the arguments do not show.

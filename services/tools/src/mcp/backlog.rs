@@ -1,4 +1,4 @@
-//! A program that sends requests and reads no answers must not fill the memory with them.
+//! A server that sends without end must not fill the memory.
 
 use super::process::Refused;
 use rmcp::model::JsonRpcMessage;
@@ -11,6 +11,29 @@ use tokio_util::sync::CancellationToken;
 
 /// Most requests of the program that wait for their answers.
 const MOST_UNANSWERED: usize = 1_000;
+
+/// A transport that reads a message once the tasks of those before had their turn.
+pub(crate) struct Paced<T>(pub(crate) T);
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Paced<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.0.send(item)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        tokio::task::yield_now().await;
+        self.0.receive().await
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.0.close().await
+    }
+}
 
 /// A transport that ends once too many requests are unanswered.
 pub(crate) struct Backlog<T> {

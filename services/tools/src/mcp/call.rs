@@ -4,7 +4,7 @@ use super::error::{Broken, words};
 use super::handler::Routes;
 use super::result;
 use crate::error::ToolError;
-use crate::tool::{Call, Input, Output, ToolSpec};
+use crate::tool::{Call, Effect, Input, Output, ToolSpec};
 use cairn_rpc::TraceParent;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, ErrorCode, InputResponses,
@@ -68,8 +68,7 @@ pub(crate) async fn call(
     let answer = tokio::select! {
         answer = sent.answer() => answer,
         () = call.stop.cancelled() => {
-            let message = format!("tool '{}' was stopped; what it had done by then stays done", spec.name);
-            return Err(ToolError::ExecutionFailed(message));
+            return Err(stopped(live, spec));
         }
     };
     sent.is_answered().await;
@@ -152,6 +151,17 @@ impl Drop for Sent<'_> {
                 _ = handle.cancel(Some("the call was stopped".to_owned())).await;
             });
         }
+    }
+}
+
+/// The server is asked to stop, and need not.
+fn stopped(live: &Live, spec: &ToolSpec) -> ToolError {
+    let (tool, server) = (&spec.name, &live.server);
+    match spec.effect {
+        Effect::Pure => ToolError::ExecutionFailed(format!("tool '{tool}' was stopped")),
+        Effect::Idempotent | Effect::Effectful => ToolError::Unknown(format!(
+            "tool '{tool}' was asked to stop, and its result is not known: server '{server}' may continue"
+        )),
     }
 }
 

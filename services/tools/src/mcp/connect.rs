@@ -5,7 +5,7 @@
 //! what they do not know, that stay silent, or that answer with nothing, so a second attempt initializes
 //! over a new connection. What worked is remembered for the server.
 
-use super::backlog::Backlog;
+use super::backlog::{Backlog, Paced};
 use super::config::{Protocol, ServerConfig};
 use super::error::of_start;
 use super::handler::Handler;
@@ -118,7 +118,7 @@ impl Target {
             let transport = AsyncRwTransport::new_client(output, input)
                 // What is read ends before.
                 .with_max_line_length(2 * MOST_MESSAGE_BYTES);
-            let transport = Backlog::new(transport, process.refused.clone());
+            let transport = Backlog::new(Paced(transport), process.refused.clone());
             let service = self.handshake(handler, transport, mode).await?;
             match service {
                 Ok(service) => (service, Some(process)),
@@ -130,7 +130,7 @@ impl Target {
                 }
             }
         } else {
-            let service = self.handshake(handler, self.http()?, mode).await?;
+            let service = self.handshake(handler, Paced(self.http()?), mode).await?;
             let failed = |error| {
                 let broken = of_start(&error);
                 Failed {

@@ -77,9 +77,37 @@ fn may_be_text(property: &Json) -> bool {
     }
 }
 
-/// The paths of a program as they really are: where a link is on the way, the value becomes the path that
-/// it leads to.
-pub(crate) fn resolve(matchers: &[Matcher], arguments: &Json, mut values: Values) -> Values {
+/// The values of a call as its server gets it. Arguments that the schema does not declare are read by their
+/// names, as rules are for them, too. A path of a program leads to where links on the way lead.
+pub(crate) fn resolve(
+    declared: &[Matcher],
+    arguments: &Json,
+    textual: Values,
+    folder: impl FnOnce() -> Option<PathBuf>,
+) -> Values {
+    let given = arguments.as_object().into_iter().flatten();
+    let is_declared = |name: &str| declared.iter().any(|matcher| matcher.argument == name);
+    let further = given.filter(|(name, _)| !is_declared(name));
+    let further = further.map(|(name, value)| {
+        let kind = if value.is_string() {
+            "string"
+        } else {
+            "object"
+        };
+        (name.clone(), serde_json::json!({ "type": kind }))
+    });
+    let further: serde_json::Map<_, _> = further.collect();
+    if further.is_empty() {
+        return linked(declared, arguments, textual);
+    }
+    let further = serde_json::json!({ "properties": further });
+    let mut all = matchers(&further, folder().as_deref());
+    all.extend_from_slice(declared);
+    let textual = cairn_engine::rules::values(&all, &arguments.to_string());
+    linked(&all, arguments, textual)
+}
+
+fn linked(matchers: &[Matcher], arguments: &Json, mut values: Values) -> Values {
     for matcher in matchers {
         if let Some(folder) = &matcher.folder
             && let Some(given) = arguments[&matcher.argument].as_str()
@@ -176,6 +204,22 @@ mod tests {
             let default = (argument == "count").then(|| "3".to_owned());
             assert_eq!(found.default, default, "{argument}");
         }
+    }
+
+    #[test]
+    fn arguments_that_are_not_declared_are_read_by_their_names() {
+        let declared = matchers(&json!({"properties": {"note": {"type": "string"}}}), None);
+        let of = |arguments: Json| {
+            let textual = cairn_engine::rules::values(&declared, &arguments.to_string());
+            resolve(&declared, &arguments, textual, || Some("/nowhere".into()))
+        };
+        let known = |text: &str| Some(Value::Known(text.to_owned()));
+        let values = of(json!({"note": "n", "path": "/nowhere/a/../b", "count": 3}));
+        assert_eq!(values.get("note").cloned(), known("n"));
+        assert_eq!(values.get("path").cloned(), known("b"));
+        assert_eq!(values.get("count").cloned(), known("3"));
+        let values = of(json!({"path": {"a": "b"}}));
+        assert_eq!(values.get("path"), Some(&Value::Unclear));
     }
 
     #[test]

@@ -12,7 +12,7 @@ const NOT_PINNED: &str = "effect";
 /// The pins of one server: in the trust file, or in memory without one.
 pub(crate) struct Store {
     trust: Option<Trust>,
-    /// The digest of the server's settings.
+    /// The server's name, and the digest of its settings.
     server: String,
     memory: Mutex<Option<Pins>>,
 }

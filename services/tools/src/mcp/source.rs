@@ -113,7 +113,8 @@ impl McpSource {
                 result_bytes: deps.result_bytes,
             },
             origin,
-            pins: Store::new(deps.trust.clone(), digest.clone()),
+            // One of another name has tools of other names.
+            pins: Store::new(deps.trust.clone(), format!("{name}:{digest}")),
             digest,
             trust: deps.trust.clone(),
             now: Mutex::new(Now {
@@ -225,6 +226,10 @@ impl Shared {
         // Either way, what there is by then counts.
         _ = tokio::time::timeout(STARTING, listing.wait_for(is_settled)).await;
         self.live()
+    }
+
+    pub(crate) fn program_folder(&self) -> Option<PathBuf> {
+        self.target.program_folder()
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {

@@ -46,8 +46,9 @@ impl Tool for McpTool {
         &self.spec
     }
 
-    fn resolve(&self, arguments: &Value, said: Values) -> Values {
-        matchers::resolve(&self.spec.matchers, arguments, said)
+    fn resolve(&self, arguments: &Value, textual: Values) -> Values {
+        let folder = || self.shared.program_folder();
+        matchers::resolve(&self.spec.matchers, arguments, textual, folder)
     }
 
     async fn call(&self, call: &Call) -> Result<Output, ToolError> {
@@ -121,6 +122,7 @@ pub(crate) fn spec(target: &Target, tool: model::Tool) -> Result<ToolSpec, Strin
         }),
         matchers: matchers::matchers(&parameters, target.program_folder().as_deref()),
         default: Answer::Ask,
+        is_trusted: false,
         ..ToolSpec::new(name, description, parameters)
     })
 }

@@ -66,6 +66,8 @@ async fn tools_that_cannot_be_used_are_left_out_with_the_reason() {
         "t__twice",
         "t__untyped",
         "t__long",
+        "t__bomb",
+        "t__patterns",
         "t__liar",
         "t__writer",
     ];
@@ -90,6 +92,22 @@ async fn tools_that_cannot_be_used_are_left_out_with_the_reason() {
     let read = request("read_file", &json!({"path": "a.txt"}));
     let output = mcp.tools.invoker().invoke(read).await.result.unwrap();
     assert!(output.text.contains("inside"));
+}
+
+#[tokio::test]
+async fn a_schema_that_costs_too_much_is_not_checked_here() {
+    let (began, before) = (Instant::now(), memory());
+    let mcp = Mcp::new("odd").await;
+    for tool in ["bomb", "patterns"] {
+        let called = mcp.call(tool, json!({})).await;
+        assert_eq!(called.result.unwrap().text, "done");
+    }
+    println!(
+        "schemas that cost too much: {:?}, {:.0} MiB more",
+        began.elapsed(),
+        memory() - before
+    );
+    assert!(memory() - before < 64.0);
 }
 
 #[tokio::test]
@@ -156,6 +174,19 @@ async fn requests_without_end_end_the_connection_of_a_server_that_reads_no_answe
     assert!(state.contains("does not read the answers"), "{state}");
     mcp.until(|it| it.state == SourceState::Ready).await;
     assert_eq!(mcp.text("echo", "hello").await, "hello");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_without_end_do_not_pile_up() {
+    let mcp = Mcp::new("legacy").await;
+    let (began, before) = (Instant::now(), memory());
+    assert_eq!(mcp.text("noise", "").await, "said");
+    println!(
+        "changes without end: {:?}, {:.0} MiB more",
+        began.elapsed(),
+        memory() - before
+    );
+    assert!(memory() - before < 64.0);
 }
 
 #[tokio::test]
@@ -240,7 +271,7 @@ async fn a_server_that_is_stuck_is_started_again() {
     let mcp = Mcp::with(&folder, Server::of_operator(config), None);
     mcp.until(|it| it.state == SourceState::Ready).await;
     let error = mcp.error("hang", "").await;
-    assert!(matches!(error, ToolError::Timeout(_)), "{error:?}");
+    assert!(matches!(error, ToolError::Unknown(_)), "{error:?}");
     let listing = mcp
         .until(|it| matches!(it.state, SourceState::Unreachable(_)))
         .await;

@@ -161,7 +161,7 @@ async fn a_server_that_dies_is_started_again_and_its_tools_stay_listed() {
     let listing = mcp
         .until(|it| matches!(it.state, SourceState::Unreachable(_)))
         .await;
-    assert_eq!(listing.tools.len(), 16);
+    assert_eq!(listing.tools.len(), 17);
     assert!(
         format!("{:?}", listing.state).contains("exit status: 3"),
         "{:?}",

@@ -61,7 +61,7 @@ async fn each_change_disables_a_tool_until_it_is_allowed() {
 async fn a_tool_that_appears_later_waits_and_the_others_do_not() {
     let mcp = Mcp::new("new").await;
     mcp.text("change", "new").await;
-    mcp.until(|it| it.tools.len() == 17).await;
+    mcp.until(|it| it.tools.len() == 18).await;
     let disabled = mcp.disabled();
     assert_eq!(disabled.len(), 1);
     assert!(disabled["t__fresh"].contains("it is new"), "{disabled:?}");
@@ -91,7 +91,7 @@ async fn pins_outlive_the_process_and_a_damaged_file_disables_everything() {
     std::fs::write(folder.path().join("trust.json"), "{").unwrap();
     let third = Mcp::with(&folder, server, Some(trust(&folder)));
     third.until(ready).await;
-    assert_eq!(third.disabled().len(), 16);
+    assert_eq!(third.disabled().len(), 17);
     assert!(
         third.disabled()["t__echo"].contains("trust file"),
         "{:?}",

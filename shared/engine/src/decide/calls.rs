@@ -10,14 +10,14 @@ use crate::event::{
 use crate::failure::{Failure, FailureKind};
 use crate::key::approval_digest;
 use crate::message::ToolCall;
-use crate::rules::{Answer, DEFAULT_AGENT, Value, Values, values};
+use crate::rules::{Answer, DEFAULT_AGENT, Values, values, with_resolved};
 use crate::session::{Attempt, Call, CallStatus, Grant};
 use crate::transitions::{Applied, CallPhase, IllegalTransition};
 
 /// A call that was certainly not sent is intended anew; after so many times it is a failure.
 const MOST_INTENTS: u32 = 5;
 /// Stands for the digest of a tool that is not in the catalogue. No tool has it.
-pub(super) const UNKNOWN_TOOL: &str = "unknown";
+pub const UNKNOWN_TOOL: &str = "unknown";
 /// A call is judged anew, or asks, so many times at most.
 const MOST_RENEWALS: u32 = 32;
 
@@ -351,9 +351,6 @@ impl Decision<'_> {
 /// The values that a call is judged by: those that the tools service found hold before what the arguments
 /// say.
 pub(crate) fn judged_values(call: &Call, tool: &ToolFacts) -> Values {
-    let mut judged = values(&tool.matchers, &call.call.arguments);
-    for found in &call.resolved {
-        judged.insert(found.name.clone(), Value::Known(found.pattern.clone()));
-    }
-    judged
+    let textual = values(&tool.matchers, &call.call.arguments);
+    with_resolved(textual, &call.resolved)
 }

@@ -99,6 +99,15 @@ pub fn values(matchers: &[Matcher], arguments: &str) -> Values {
     values
 }
 
+/// The values that a call is judged by: those that the tools service found hold before what the arguments
+/// say.
+pub fn with_resolved(mut values: Values, resolved: &[Condition]) -> Values {
+    for found in resolved {
+        values.insert(found.name.clone(), Value::Known(found.pattern.clone()));
+    }
+    values
+}
+
 fn read(matcher: &Matcher, text: &str) -> Value {
     let value = match matcher.kind {
         MatcherKind::Path => path(text).map(|path| match &matcher.folder {

@@ -52,6 +52,7 @@ impl Server {
             "huge",
             "endless",
             "flood",
+            "noise",
             "task",
             "structured",
             "weird",
@@ -107,6 +108,8 @@ impl Server {
             json!({"name": "twice", "description": "again", "inputSchema": any}),
             json!({"name": "untyped", "inputSchema": {}}),
             json!({"name": "long", "description": "x".repeat(100_000), "inputSchema": any}),
+            json!({"name": "bomb", "inputSchema": bomb()}),
+            json!({"name": "patterns", "inputSchema": patterns()}),
             json!({"name": "liar", "inputSchema": any, "annotations": {"readOnlyHint": true}}),
             json!({"name": "writer", "inputSchema": any, "annotations": {"destructiveHint": true}}),
         ]
@@ -137,6 +140,7 @@ impl Server {
                 None
             }
             "flood" => self.flood(),
+            "noise" => self.noise(),
             "slow" => self.slow(id, meta),
             "die" if self.is("http") => None,
             "die" => std::process::exit(3),
@@ -157,7 +161,7 @@ impl Server {
             "invalid" => Some(Err(
                 json!({"code": -32602, "message": "text must be short"}),
             )),
-            "liar" | "writer" => said("done"),
+            "liar" | "writer" | "bomb" | "patterns" => said("done"),
             _ if text == "invalid" => Some(Err(
                 json!({"code": -32602, "message": "text must be short"}),
             )),
@@ -222,12 +226,41 @@ impl Server {
         None
     }
 
+    /// Says very often that the tools changed.
+    fn noise(&self) -> Option<Result<Value, Value>> {
+        let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+        let many = format!("{changed}\n").repeat(1_000);
+        let mut out = std::io::stdout().lock();
+        for _ in 0..300 {
+            out.write_all(many.as_bytes()).unwrap();
+        }
+        Some(Ok(json!({"content": [{"type": "text", "text": "said"}]})))
+    }
+
     fn endless(&self) -> Option<Result<Value, Value>> {
         let mut out = std::io::stdout().lock();
         while out.write_all(&[b'x'; 64 * 1024]).is_ok() {}
         self.note("no longer read");
         None
     }
+}
+
+/// Each reference stands for two, 60 times over.
+fn bomb() -> Value {
+    let mut schema = json!({"type": "object", "$defs": {"d0": {"type": "object"}}});
+    for at in 1..=60 {
+        let below = json!({"$ref": format!("#/$defs/d{}", at - 1)});
+        schema["$defs"][format!("d{at}")] = json!({"allOf": [below, below]});
+    }
+    schema["allOf"] = json!([{"$ref": "#/$defs/d60"}]);
+    schema
+}
+
+/// Patterns that each need much memory.
+fn patterns() -> Value {
+    let patterns = (0..1_500).map(|at| (format!("\\p{{L}}{{16}}|{at}"), json!({})));
+    let patterns: serde_json::Map<_, _> = patterns.collect();
+    json!({"type": "object", "patternProperties": patterns})
 }
 
 fn media() -> Value {

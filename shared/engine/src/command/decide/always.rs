@@ -67,7 +67,8 @@ pub(super) fn granted(
 /// # Errors
 /// The name of a value that is not clear.
 fn of_call(values: &Values, tool: &ToolFacts) -> Result<Vec<Condition>, String> {
-    let names: BTreeSet<&String> = tool.matchers.iter().map(|it| &it.name).collect();
+    let declared = tool.matchers.iter().map(|it| &it.name);
+    let names: BTreeSet<&String> = declared.chain(values.keys()).collect();
     let condition = |name: &String| match values.get(name) {
         Some(Value::Known(value)) => Ok(Condition {
             name: name.clone(),
