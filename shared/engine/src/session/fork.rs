@@ -70,7 +70,13 @@ fn inherit(step: &mut Step, parent: &str, at: u64) {
 }
 
 fn may_have_been_sent(call: &Call) -> bool {
-    match call.status {
+    match &call.status {
+        // Its first part was sent.
+        CallStatus::Asking {
+            ask: Ask::Input { .. },
+            ..
+        } => true,
+        CallStatus::Requested if call.input.is_some() => true,
         CallStatus::Asking { .. } | CallStatus::Finished { .. } => false,
         // One that was in doubt is asked for again when a person says so.
         CallStatus::Requested => match call.effect {

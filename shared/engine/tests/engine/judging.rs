@@ -169,13 +169,7 @@ fn always_must_cover_its_own_call_and_needs_clear_values() {
     assert!(world.session.grants.is_empty());
 }
 
-#[test]
-fn a_fork_inherits_no_approval_of_further_calls() {
-    let mut world = world();
-    world.reply(1, "", &[call("docs/a")]);
-    world.answer("approval-1.1.1.0.0", always(&[]));
-    end(&mut world);
-    assert_eq!(world.session.grants.len(), 1);
+fn forked(world: &World) -> World {
     let mut child = world.clone();
     child.decide(Input::Forked(Fork {
         session: "parent".to_owned(),
@@ -184,6 +178,17 @@ fn a_fork_inherits_no_approval_of_further_calls() {
         principal: None,
         continues: true,
     }));
+    child
+}
+
+#[test]
+fn a_fork_inherits_no_approval_of_further_calls() {
+    let mut world = world();
+    world.reply(1, "", &[call("docs/a")]);
+    world.answer("approval-1.1.1.0.0", always(&[]));
+    end(&mut world);
+    assert_eq!(world.session.grants.len(), 1);
+    let child = forked(&world);
     assert!(child.session.grants.is_empty());
     assert_eq!(
         child.session.grants_given, 1,
@@ -319,6 +324,13 @@ fn a_question_of_a_tool_waits_and_its_call_continues_with_the_answer() {
         input.unwrap().responses,
         r#"{"confirm":{"action":"decline"}}"#
     );
+}
+
+#[test]
+fn a_fork_in_a_question_of_a_tool_continues_the_call_by_its_key() {
+    let child = forked(&asking());
+    let call = child.session.call(child.call(1, 0)).expect("it waits");
+    assert_eq!(call.origin.as_deref(), Some("parent"));
 }
 
 #[test]
