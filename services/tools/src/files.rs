@@ -167,6 +167,7 @@ mod tests {
         let (slots, running) = (Arc::new(Semaphore::new(1)), TaskTracker::new());
         let permit = slots.clone().acquire_owned().await.unwrap();
         let call = Call {
+            trace: None,
             input: Default::default(),
             progress: Default::default(),
             key: String::new(),

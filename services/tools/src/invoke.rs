@@ -203,6 +203,7 @@ impl Invoker {
             }
         };
         let call = Call {
+            trace: request.trace,
             key: request.key,
             session: request.session,
             arguments,

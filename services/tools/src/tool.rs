@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use cairn_engine::canonical::to_canonical_json;
 use cairn_engine::key::{digest, hex};
 use cairn_engine::rules::{Answer, Condition, Matcher, Values};
+use cairn_rpc::TraceParent;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -146,6 +147,8 @@ pub struct Call {
     pub key: String,
     /// The session, for the tool's own records.
     pub session: String,
+    /// The span of the one who asks for it.
+    pub trace: Option<TraceParent>,
     /// An object that the tool's schema accepts.
     pub arguments: Value,
     /// Cancelled when nobody wants the result any more: the time limit is reached, or a pure call's

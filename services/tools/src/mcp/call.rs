@@ -103,7 +103,9 @@ fn params(remote: &str, call: &Call) -> Result<CallToolRequestParams, ToolError>
     }
     let mut meta = RequestMetaObject::new();
     meta.0.0.insert(KEY.to_owned(), call.key.clone().into());
-    if let Some(trace) = TraceParent::of_span(&tracing::Span::current()) {
+    // A process that records nothing itself passes on what it was given.
+    let trace = TraceParent::of_span(&tracing::Span::current()).or(call.trace);
+    if let Some(trace) = trace {
         meta.0.set_traceparent(trace.to_string());
     }
     params.meta = Some(meta);

@@ -2,16 +2,24 @@
 
 use crate::fixture::{Mcp, asked, config, eventually, folder};
 use cairn_tools::mcp::{Server, ServerConfig};
-use cairn_tools::{Effect, Input, InputRequired, Progress, ProgressStep, SourceState, ToolError};
+use cairn_tools::{
+    Effect, Input, InputRequired, Progress, ProgressStep, Request, SourceState, ToolError,
+};
 use serde_json::json;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
 #[tokio::test]
-async fn the_key_of_the_call_reaches_the_server() {
+async fn the_key_and_the_trace_of_the_call_reach_the_server() {
     let mcp = Mcp::new("new").await;
-    assert_eq!(mcp.text("echo", "hello").await, "hello");
-    assert_eq!(mcp.count("call echo key=\"0123456789abcdef\""), 1);
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let call = Request {
+        trace: trace.parse().ok(),
+        ..asked("echo", &json!({"text": "hello"}))
+    };
+    mcp.tools.invoker().invoke(call).await.result.unwrap();
+    let line = format!("call echo key=\"0123456789abcdef\" trace=\"{trace}\"");
+    assert_eq!(mcp.count(&line), 1);
 }
 
 #[tokio::test]

@@ -56,6 +56,7 @@ async fn admitted() -> World {
         tool: tool.unwrap(),
         hand,
         call: Call {
+            trace: None,
             input: Default::default(),
             progress: Default::default(),
             key: "k".to_owned(),

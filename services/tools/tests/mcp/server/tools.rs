@@ -121,8 +121,8 @@ impl Server {
         let text = params["arguments"]["text"].as_str().unwrap_or_default();
         let meta = &params["_meta"];
         self.note(&format!(
-            "call {name} key={}",
-            meta["dev.cairn/idempotency-key"]
+            "call {name} key={} trace={}",
+            meta["dev.cairn/idempotency-key"], meta["traceparent"]
         ));
         let said = |text: &str| {
             Some(Ok(
