@@ -1,8 +1,9 @@
 //! Servers over HTTP.
 
-use crate::fixture::{Mcp, config, folder};
+use crate::fixture::{Mcp, config, eventually, folder, request};
 use cairn_tools::mcp::{Server, ServerConfig, Setting};
-use cairn_tools::{SourceState, ToolError, ToolSource as _};
+use cairn_tools::{Input, InputRequired, SourceState, ToolError, ToolSource as _};
+use serde_json::json;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
@@ -29,6 +30,12 @@ impl Process {
         // The pipe stays open with the thread.
         std::thread::spawn(move || addresses.count());
         Self(child, address)
+    }
+
+    /// Another one at the same address.
+    fn again(&self, folder: &TempDir, modes: &str) -> Self {
+        let address = self.1.trim_start_matches("http://");
+        Self::start(folder, modes, Some(address.trim_end_matches("/mcp")))
     }
 
     fn kill(&mut self) {
@@ -81,11 +88,7 @@ async fn a_connection_that_breaks_in_a_call_leaves_its_outcome_unknown() {
     assert!(matches!(error, ToolError::Unreachable(_)), "{error:?}");
     mcp.until(|it| matches!(it.state, SourceState::Unreachable(_)))
         .await;
-    let address = process
-        .1
-        .trim_start_matches("http://")
-        .trim_end_matches("/mcp");
-    let _again = Process::start(&folder, "legacy", Some(address));
+    let _again = process.again(&folder, "legacy");
     mcp.until(|it| it.state == SourceState::Ready).await;
     assert_eq!(mcp.text("echo", "hello").await, "hello");
 }
@@ -127,13 +130,49 @@ async fn a_server_that_lost_its_sessions_gets_a_call_once() {
     mcp.until(|it| it.state == SourceState::Ready).await;
     assert_eq!(mcp.text("echo", "one").await, "one");
     process.kill();
-    let address = process
-        .1
-        .trim_start_matches("http://")
-        .trim_end_matches("/mcp");
-    let _again = Process::start(&folder, "legacy,session", Some(address));
+    let _again = process.again(&folder, "legacy,session");
     // The new process knows no session, and refuses the call: it is made in a new session.
     assert_eq!(mcp.text("echo", "two").await, "two");
     assert!(mcp.count("unknown session") > 0, "{}", mcp.log());
     assert_eq!(mcp.count("call echo"), 2, "{}", mcp.log());
+}
+
+#[tokio::test]
+async fn a_kill_of_the_server_in_a_call_leaves_its_outcome_unknown_and_one_effect() {
+    let folder = folder();
+    let mut process = Process::start(&folder, "legacy,session", None);
+    let mcp = Mcp::with(&folder, Server::of_operator(of(&process.1)), None);
+    mcp.until(|it| it.state == SourceState::Ready).await;
+    let called = async { mcp.call("slow", json!({})).await.result.unwrap_err() };
+    let killed = async {
+        eventually("the call", || mcp.count("call slow") == 1).await;
+        process.kill();
+        process.again(&folder, "legacy,session")
+    };
+    let (error, _again) = tokio::join!(called, killed);
+    assert!(matches!(error, ToolError::Unknown(_)), "{error:?}");
+    assert_eq!(mcp.text("echo", "hello").await, "hello");
+    assert_eq!(mcp.count("call slow"), 1, "it was not sent again");
+}
+
+#[tokio::test]
+async fn a_question_outlives_its_server() {
+    let folder = folder();
+    let mut process = Process::start(&folder, "new", None);
+    let mcp = Mcp::with(&folder, Server::of_operator(of(&process.1)), None);
+    mcp.until(|it| it.state == SourceState::Ready).await;
+    let asked = mcp.call("ask", json!({})).await.result.unwrap_err();
+    let ToolError::InputRequired(InputRequired { state, .. }) = asked else {
+        panic!("{asked:?}");
+    };
+    process.kill();
+    let _again = process.again(&folder, "new");
+    let mut answered = request("t__ask", &json!({}));
+    answered.input = Some(Input {
+        responses: json!({"name": {"action": "accept", "content": {"name": "Ada"}}}).to_string(),
+        state,
+    });
+    let outcome = mcp.tools.invoker().invoke(answered).await;
+    assert_eq!(outcome.result.unwrap().text, "sealed: Ada");
+    assert_eq!(mcp.count("call ask key=\"0123456789abcdef\""), 2);
 }
