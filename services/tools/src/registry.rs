@@ -324,3 +324,44 @@ pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, other)| other)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ToolError;
+    use crate::tool::{Call, Output};
+    use async_trait::async_trait;
+
+    struct Fixed(ToolSpec);
+
+    #[async_trait]
+    impl Tool for Fixed {
+        fn spec(&self) -> &ToolSpec {
+            &self.0
+        }
+
+        async fn call(&self, _: &Call) -> Result<Output, ToolError> {
+            Ok(Output::text(""))
+        }
+    }
+
+    #[test]
+    fn a_large_source_leaves_room_for_the_small_ones() {
+        let listing = |bytes: usize| {
+            let parameters = serde_json::json!({"type": "object"});
+            let spec = ToolSpec::new("t", "x".repeat(bytes), parameters);
+            let tool: Arc<dyn Tool> = Arc::new(Fixed(spec));
+            Arc::new(Listing {
+                tools: vec![Listed {
+                    tool,
+                    disabled: None,
+                }],
+                ..Listing::default()
+            })
+        };
+        let shares = shares(&[listing(2 * MOST_BYTES), listing(1_000), listing(MOST_BYTES)]);
+        assert!((1_000..3_000).contains(&shares[1]), "{shares:?}");
+        assert_eq!(shares[0] + shares[1] + shares[2], MOST_BYTES);
+        assert!(shares[0].abs_diff(shares[2]) <= 1, "{shares:?}");
+    }
+}

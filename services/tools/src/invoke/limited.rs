@@ -12,7 +12,7 @@ pub(super) fn limited(mut output: Output, limit: usize) -> Output {
     let before = output.media.len();
     output.media.retain(|media| {
         let fits = media.data.len() <= room;
-        room = room.saturating_sub(media.data.len());
+        room -= if fits { media.data.len() } else { 0 };
         fits
     });
     let mut text = text::cut(output.text, limit);
@@ -25,5 +25,33 @@ pub(super) fn limited(mut output: Output, limit: usize) -> Output {
     Output {
         text,
         media: output.media,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool::Media;
+
+    #[test]
+    fn media_beyond_the_limit_are_left_out_and_the_text_says_so() {
+        let media = |bytes| Media {
+            data: vec![0; bytes],
+            mime_type: "image/png".to_owned(),
+            name: String::new(),
+        };
+        let output = Output {
+            text: "x".repeat(2_000),
+            media: vec![media(MEDIA_LIMIT - 1), media(2), media(1)],
+        };
+        let output = limited(output, 1_000);
+        let sizes: Vec<_> = output.media.iter().map(|media| media.data.len()).collect();
+        assert_eq!(sizes, [MEDIA_LIMIT - 1, 1]);
+        assert!(output.text.len() < 1_200, "{}", output.text.len());
+        assert!(
+            output.text.contains("[left out: 1 of 3 media"),
+            "{}",
+            output.text
+        );
     }
 }

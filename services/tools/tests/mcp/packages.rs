@@ -1,5 +1,5 @@
 //! Servers that others wrote. It needs `CAIRN_MCP_PACKAGES`, a folder with `py` (mcp, fastmcp), `pytime`
-//! (mcp-server-time) and `js` (server-everything, server-filesystem), and does nothing without it.
+//! (mcp-server-time) and `js` (server-everything, server-filesystem). `deploy/test-mcp` installs them.
 
 use crate::fixture::{Mcp, asked, folder, trust};
 use cairn_tools::mcp::{Protocol, Server, ServerConfig};
@@ -14,12 +14,13 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
-fn packages() -> Option<PathBuf> {
+fn packages() -> PathBuf {
     let found = std::env::vars_os().find(|(name, _)| name == "CAIRN_MCP_PACKAGES");
-    if found.is_none() {
-        println!("skipped: CAIRN_MCP_PACKAGES names no folder with servers");
-    }
-    found.map(|it| PathBuf::from(it.1))
+    PathBuf::from(
+        found
+            .expect("CAIRN_MCP_PACKAGES names a folder with servers")
+            .1,
+    )
 }
 
 fn program(words: &[&Path]) -> ServerConfig {
@@ -76,8 +77,9 @@ async fn show(mcp: &Mcp, tool: &str, arguments: Value) -> String {
 }
 
 #[tokio::test]
+#[ignore = "deploy/test-mcp installs the servers"]
 async fn the_server_of_everything() {
-    let Some(packages) = packages() else { return };
+    let packages = packages();
     let node = Path::new("/usr/bin/node");
     let modules = packages.join("js/node_modules/@modelcontextprotocol");
     let everything = modules.join("server-everything/dist/index.js");
@@ -122,8 +124,9 @@ async fn the_server_of_everything() {
 }
 
 #[tokio::test]
+#[ignore = "deploy/test-mcp installs the servers"]
 async fn the_server_of_files() {
-    let Some(packages) = packages() else { return };
+    let packages = packages();
     let node = Path::new("/usr/bin/node");
     let modules = packages.join("js/node_modules/@modelcontextprotocol");
     let files = folder();
@@ -146,8 +149,9 @@ async fn the_server_of_files() {
 }
 
 #[tokio::test]
+#[ignore = "deploy/test-mcp installs the servers"]
 async fn the_time_server() {
-    let Some(packages) = packages() else { return };
+    let packages = packages();
     let time = packages.join("pytime/bin/mcp-server-time");
     let (mcp, _folder) = connected("mcp-server-time", program(&[&time])).await;
     let text = show(
@@ -192,8 +196,9 @@ async fn question(mcp: &Mcp, other: &Mcp) {
 }
 
 #[tokio::test]
+#[ignore = "deploy/test-mcp installs the servers"]
 async fn the_python_sdk() {
-    let Some(packages) = packages() else { return };
+    let packages = packages();
     let python = packages.join("py/bin/python");
     let (mcp, _folder) =
         connected("mcp 2 over stdio", program(&[&python, &script("sdk.py")])).await;
@@ -228,8 +233,9 @@ async fn the_python_sdk() {
 }
 
 #[tokio::test]
+#[ignore = "deploy/test-mcp installs the servers"]
 async fn fastmcp() {
-    let Some(packages) = packages() else { return };
+    let packages = packages();
     let python = packages.join("py/bin/python");
     for protocol in [Protocol::Auto, Protocol::Legacy] {
         let config = ServerConfig {
@@ -238,7 +244,9 @@ async fn fastmcp() {
         };
         let (mcp, _folder) = connected(&format!("fastmcp {protocol:?}"), config).await;
         show(&mcp, "echo", json!({"message": "hello"})).await;
-        show(&mcp, "ask", json!({})).await;
+        // Asked within the call, which holds it open.
+        let asked_within = show(&mcp, "ask", json!({})).await;
+        assert!(asked_within.contains("Declined"), "{asked_within}");
         let (sender, mut steps) = mpsc::channel(100);
         let mut slow = asked("slow", &json!({"steps": 3}));
         slow.progress = Progress::to(sender);
@@ -248,6 +256,7 @@ async fn fastmcp() {
             "  slow: {steps} steps, {:?}",
             outcome.result.map(|it| it.text)
         );
+        assert_eq!(steps, 3);
     }
     let mut server = Served::start(&python, "fast.py", 38_412).await;
     let url = ServerConfig {
