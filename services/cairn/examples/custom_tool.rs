@@ -239,6 +239,7 @@ async fn keys(office: &BoxOffice, session: &str) -> Result<()> {
     // After a crash the same call comes once more, with the same key.
     for (key, (name, seats, ticket)) in &sold {
         let again = Call {
+            trace: None,
             input: None,
             progress: Progress::default(),
             key: key.clone(),

@@ -63,6 +63,8 @@ pub struct Config {
     pub offered: u32,
     /// Most bytes of the text of a server's result; the rest is cut, with a note.
     pub result_bytes: usize,
+    /// How many tools processes may run at a time. More than one have no server that keeps state.
+    pub replicas: u32,
     /// Bounds of what one call may use up.
     pub limits: Limits,
     /// Tools that are programs. They run with the rights of this process.
@@ -89,6 +91,7 @@ impl Default for Config {
             rules: Vec::new(),
             offered: OFFERED,
             result_bytes: OUTPUT_LIMIT,
+            replicas: 1,
             limits: Limits::default(),
             commands: Vec::new(),
             servers: BTreeMap::new(),
@@ -168,6 +171,10 @@ impl Config {
                 ));
             }
         }
+        if self.replicas == 0 {
+            faults.push(Fault::new("replicas", "is 0", "1 or more"));
+        }
+        faults.extend(self.check_replicas());
         for (name, server) in &self.servers {
             let at = format!("servers.{}", name.escape_debug());
             server.config.validate(&at, name, &mut faults);
@@ -189,16 +196,14 @@ impl Config {
         self.check_lists(&known)
     }
 
-    /// The servers that cannot be used where several tools replicas run.
-    pub fn check_replicas(&self) -> Vec<Fault> {
-        let stateful = self
-            .servers
-            .iter()
-            .filter(|(_, server)| server.config.stateful);
+    /// The servers that cannot be used where several tools processes run.
+    fn check_replicas(&self) -> Vec<Fault> {
+        let stateful = self.servers.iter();
+        let stateful = stateful.filter(|(_, it)| it.config.stateful && self.replicas != 1);
         let fault = |(name, _)| {
             let problem =
-                "is set, and with several tools replicas each would have a state of its own";
-            let allowed = "one tools replica, or a server without state";
+                "is set, and with several tools processes each would have a state of its own";
+            let allowed = "tools.replicas = 1, or a server without state";
             Fault::new(format!("servers.{name}.stateful"), problem, allowed)
         };
         stateful.map(fault).collect()

@@ -114,6 +114,7 @@ pub(super) fn tools(settings: &Settings) -> cairn_tools::Config {
         rules: settings.tools.rules.clone(),
         offered: settings.tools.offered,
         result_bytes: settings.tools.result_bytes,
+        replicas: settings.tools.replicas,
         limits: settings.tools.limits.clone(),
         commands: settings.tools.commands.clone(),
         servers: settings.mcp.of_operator(),

@@ -23,6 +23,8 @@ pub struct ToolSettings {
     pub offered: u32,
     /// Most bytes of the text of a server's result; the rest is cut, with a note.
     pub result_bytes: usize,
+    /// How many tools processes may run at a time. More than one have no server that keeps state.
+    pub replicas: u32,
     /// The file that keeps which settings files, servers and tools a person confirmed; without it,
     /// `cairn/trust.json` below `XDG_STATE_HOME` or `~/.local/state`.
     pub trust: Option<PathBuf>,
@@ -42,6 +44,7 @@ impl Default for ToolSettings {
             rules: config.rules,
             offered: config.offered,
             result_bytes: config.result_bytes,
+            replicas: config.replicas,
             trust: None,
             limits: config.limits,
             commands: config.commands,
@@ -61,7 +64,7 @@ pub(super) fn check(settings: &Settings, checks: &mut Checks) {
         let section = match fault.field.split(['[', '.']).next() {
             Some(
                 "commands" | "limits" | "allow" | "deny" | "ask" | "rules" | "offered"
-                | "result_bytes",
+                | "result_bytes" | "replicas",
             ) => "tools",
             Some("show") => "workspace",
             Some("servers") => "mcp",

@@ -73,6 +73,28 @@ fn unknown_settings_are_refused() {
 }
 
 #[test]
+fn several_tools_processes_have_no_server_that_keeps_state() {
+    let with = |replicas, stateful| {
+        let server = crate::mcp::ServerConfig {
+            command: "serve".to_owned(),
+            stateful,
+            ..crate::mcp::ServerConfig::default()
+        };
+        let server = crate::mcp::Server::of_operator(server);
+        let config = Config {
+            replicas,
+            servers: [("s".to_owned(), server)].into(),
+            ..Config::default()
+        };
+        fields(&config)
+    };
+    assert!(with(1, true).is_empty());
+    assert!(with(2, false).is_empty());
+    assert_eq!(with(2, true), ["servers.s.stateful"]);
+    assert_eq!(with(0, false), ["replicas"]);
+}
+
+#[test]
 fn every_fault_is_reported_at_once() {
     let command = CommandConfig {
         name: "bad name".to_owned(),
