@@ -2,7 +2,7 @@
 
 use cairn_proto::orchestrator::RunStatus;
 use cairn_rpc::text::escape;
-use cairn_rpc::{ErrorKind, RpcError};
+use cairn_rpc::{ErrorKind, RpcError, STAYS_REFUSED};
 use std::fmt;
 
 /// A command that failed: what is wrong, what helps, and the exit code.
@@ -120,7 +120,8 @@ impl From<RpcError> for CliError {
                 ..full
             };
         }
-        let message = error.to_string();
+        // Commands choose a new request_id by themselves.
+        let message = error.to_string().replace(STAYS_REFUSED, "");
         if let Some(release) = release_of(&error) {
             let hint = match error.metadata("stored") {
                 // Of a session that can be let go on there is an event at least.

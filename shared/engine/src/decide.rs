@@ -12,6 +12,7 @@ mod fork;
 mod plans;
 mod rejection;
 mod report;
+mod steering;
 mod takeover;
 mod tools;
 

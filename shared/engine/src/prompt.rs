@@ -37,21 +37,38 @@ pub(crate) const EMPTIED: &str = "Session memory has changed. It is now:\n(empty
 
 /// Says what a layer of the system prompt is from now on.
 pub(crate) fn reminder(layer: &Layer) -> String {
-    let what = match layer.kind {
+    let (what, text) = (changed(layer.kind), shown(&layer.text));
+    notice(&format!("{what}\n{text}"))
+}
+
+/// Whether a part of a message reminds of a layer with this text; none if it is no reminder of the layer.
+pub(crate) fn reminds(kind: LayerKind, part: &str, text: &str) -> Option<bool> {
+    let part = part.strip_prefix(OPEN)?.strip_prefix(changed(kind))?;
+    let part = part.strip_prefix('\n')?.strip_suffix(CLOSE)?;
+    Some(part == shown(text))
+}
+
+fn changed(kind: LayerKind) -> &'static str {
+    match kind {
         LayerKind::Prompt => "Your instructions have changed. They are now:",
         LayerKind::Agent => "The instructions of this conversation have changed. They are now:",
         LayerKind::Environment => "The environment has changed. It is now:",
         LayerKind::Memory => "Session memory has changed. It is now:",
-    };
-    let text = match layer.text.trim_end() {
-        "" => "(empty)",
-        text => text,
-    };
-    notice(&format!("{what}\n{text}"))
+    }
 }
 
+fn shown(text: &str) -> &str {
+    match text.trim_end() {
+        "" => "(empty)",
+        text => text,
+    }
+}
+
+const OPEN: &str = "<system-reminder>\n";
+const CLOSE: &str = "\n</system-reminder>";
+
 fn notice(text: &str) -> String {
-    format!("<system-reminder>\n{text}\n</system-reminder>")
+    format!("{OPEN}{text}{CLOSE}")
 }
 
 /// Notes of a conversation, as its last message; none if there are none.

@@ -37,6 +37,7 @@ pub use revisions::{Proposal, RevisionRequest, Revisions};
 pub use run::{End, Run, RunStatus};
 pub use spent::Spent;
 pub use step::{EffectfulCall, Moment, Note, Step, StepStatus, in_journal_order};
+pub(crate) use turn::OF_STEPS;
 pub use turn::{QueuedTurn, Turn};
 
 use crate::command::Command;

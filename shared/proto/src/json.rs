@@ -55,7 +55,12 @@ pub fn from_line<M: Message + Default>(name: &str, line: &str) -> Result<M, Stri
         json.end()?;
         Ok(message)
     });
-    let message = message.map_err(|error| error.to_string())?;
+    // A caller with several lines has its own number for this one.
+    let message = message.map_err(|error| {
+        error
+            .to_string()
+            .replace(" at line 1 column ", " at column ")
+    })?;
     M::decode(&message.encode_to_vec()[..]).map_err(|error| error.to_string())
 }
 

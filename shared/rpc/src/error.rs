@@ -29,6 +29,10 @@ const MAX_REASON: usize = 64;
 const MAX_VIOLATIONS: usize = 16;
 const MAX_METADATA: usize = 8;
 
+/// Ends the message about a request that is refused for now: the refusal is stored under its
+/// request_id, and holds also when its reason has passed.
+pub const STAYS_REFUSED: &str = "; this request stays refused, so ask again with a new request_id";
+
 /// One field of a request, what is wrong with it, and what would be right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldViolation {

@@ -41,7 +41,7 @@ pub mod trace;
 pub use address::{Address, AddressError};
 pub use clock::{BootClock, Clock, ManualClock, Monotonic, SystemClock};
 pub use deadline::{Deadline, Deadlines, deadline};
-pub use error::{ErrorKind, FieldViolation, RpcError};
+pub use error::{ErrorKind, FieldViolation, RpcError, STAYS_REFUSED};
 pub use flight::SingleFlight;
 pub use forward::Forward;
 pub use id::{check_id, check_request_id, check_required_text, check_session_id, check_text};

@@ -48,8 +48,13 @@ fn check_parts(field: &str, message: &Message) -> Result<(), RpcError> {
     if message.parts.is_empty() {
         return Err(RpcError::invalid(field, "has no part").allowed("1 part and more"));
     }
+    let is_empty = |part: &Part| matches!(part, Part::Text(text) if text.is_empty());
+    if let Some(i) = message.parts.iter().position(is_empty) {
+        let error = RpcError::invalid(format!("{field}.parts[{i}].text"), "is empty");
+        return Err(error.allowed("1 character and more"));
+    }
     let may_have = |part: &Part| match part {
-        Part::Text(text) => !text.is_empty(),
+        Part::Text(_) => true,
         Part::Media(_) => message.role != Role::System,
         Part::Call(_) | Part::Opaque(_) => message.role == Role::Assistant,
         Part::Result(_) => message.role == Role::Tool,

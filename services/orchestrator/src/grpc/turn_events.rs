@@ -73,13 +73,15 @@ impl TurnEvents {
         if let Some(kind) = message.event.and_then(|event| event.kind) {
             self.take_event(kind, &mut events);
         }
-        let is_over = events
-            .iter()
-            .any(|event| matches!(event, Event::Complete(_) | Event::Error(_)));
+        let is_over = events.iter().any(is_end);
         let is_known = seq > 0 && seq <= self.after_seq;
         // The client may have parts of the reply after this one.
         self.is_resumed |= is_known;
-        if events.is_empty() || is_known {
+        if is_known {
+            // The stream ends with the end of the turn, also for a client that may know it.
+            events.retain(|event| is_over && is_end(event));
+        }
+        if events.is_empty() {
             return (None, is_over);
         }
         let events = events
@@ -325,6 +327,10 @@ impl TurnEvents {
             calls: std::mem::take(&mut self.calls),
         }
     }
+}
+
+fn is_end(event: &Event) -> bool {
+    matches!(event, Event::Complete(_) | Event::Error(_))
 }
 
 fn cancelled(run: u32, reason: &str) -> Event {

@@ -4,7 +4,7 @@ use super::commands::{command_request, invalid, submitted};
 use super::start_run::{MAX_MODEL_NAME, named_trace};
 use super::turn_events::TurnEvents;
 use super::{Answer, key_of, messages, streams};
-use crate::key::derived_trace;
+use crate::key::{SessionKey, derived_trace};
 use crate::requests::{Requests, start_in};
 use cairn_engine::command::{ResponseFormat, SendMessage, SubmitTurn};
 use cairn_engine::event::EventKind;
@@ -44,39 +44,86 @@ pub(super) async fn submit(
     turn.trace_parent = trace.unwrap_or_else(own).to_string();
     // Watched from before its start, because the first part of a reply is stored nowhere.
     let head = requests.store().last_seq(&key).await?;
+    if asked.after_seq > head {
+        // The store refuses a cursor after its end, unless events have come in the meantime.
+        drop(streams::watch(requests.clone(), key.clone(), asked.after_seq, false).await?);
+    }
     let watched = streams::watch(requests.clone(), key.clone(), head, true).await?;
     let answer = start_in(requests, &principal, &key, &asked.request_id, turn.into()).await?;
     let is_repeat = answer.seq <= head;
     let watched = match is_repeat {
-        true => streams::watch(requests.clone(), key, answer.seq.saturating_sub(1), true).await?,
+        true => {
+            streams::watch(
+                requests.clone(),
+                key.clone(),
+                answer.seq.saturating_sub(1),
+                true,
+            )
+            .await?
+        }
         false => watched,
     };
     let events = TurnEvents::new(answer.seq, asked.after_seq);
-    Ok(Response::new(turn_stream(watched, events)))
+    Ok(Response::new(turn_stream(
+        requests.clone(),
+        key,
+        watched,
+        events,
+    )))
 }
 
 /// What a turn is to its client, until its end.
-fn turn_stream(watched: streams::Watched, events: TurnEvents) -> Turns {
+fn turn_stream(
+    requests: Arc<Requests>,
+    key: SessionKey,
+    watched: streams::Watched,
+    events: TurnEvents,
+) -> Turns {
     let state = Some((watched, events));
-    let messages = stream::unfold(state, |state| async {
-        let (mut watched, mut events) = state?;
-        loop {
-            let message = match watched.next().await? {
-                Ok(message) => message,
-                Err(status) => return Some((Err(status), None)),
-            };
-            let (response, is_over) = events.take(message);
-            match response {
-                Some(response) => {
-                    let rest = (!is_over).then_some((watched, events));
-                    return Some((Ok(response), rest));
-                }
-                None if is_over => return None,
-                None => {}
-            }
+    let messages = stream::unfold(state, move |state| {
+        let (requests, key) = (requests.clone(), key.clone());
+        async move {
+            let (watched, events) = state?;
+            next_response(&requests, &key, watched, events).await
         }
     });
     messages.boxed()
+}
+
+type TurnState = Option<(streams::Watched, TurnEvents)>;
+
+/// The next response, and what the one after it comes from.
+async fn next_response(
+    requests: &Requests,
+    key: &SessionKey,
+    mut watched: streams::Watched,
+    mut events: TurnEvents,
+) -> Option<(Result<pb::SubmitTurnResponse, Status>, TurnState)> {
+    loop {
+        let message = match watched.next().await {
+            Some(Ok(message)) => message,
+            Some(Err(status)) => return Some((Err(status), None)),
+            None => return Some((Err(broken_off(requests, key).await.into()), None)),
+        };
+        let (response, is_over) = events.take(message);
+        match response {
+            Some(response) => {
+                let rest = (!is_over).then_some((watched, events));
+                return Some((Ok(response), rest));
+            }
+            None if is_over => return None,
+            None => {}
+        }
+    }
+}
+
+/// Why the events of a session end before the turn does: the session is deleted, in general.
+async fn broken_off(requests: &Requests, key: &SessionKey) -> RpcError {
+    let message = "the events of the session ended before the turn; repeat the request";
+    match requests.store().last_seq(key).await {
+        Err(error) => error,
+        Ok(_) => RpcError::unavailable(message),
+    }
 }
 
 fn check(turn: &SubmitTurn) -> Result<(), RpcError> {
@@ -85,10 +132,7 @@ fn check(turn: &SubmitTurn) -> Result<(), RpcError> {
     if let Some(message) = &turn.message {
         messages::check("turn.message", message)?;
         check_bytes("turn.message", message, MAX_EXTENSION)?;
-        if message.role != Role::User {
-            let error = RpcError::invalid("turn.message.role", "is not the user's");
-            return Err(error.allowed("ROLE_USER"));
-        }
+        check_is_users("turn.message", message)?;
     }
     let tools = turn.options.tools.iter().flatten();
     for (i, tool) in tools.enumerate() {
@@ -113,6 +157,16 @@ fn check(turn: &SubmitTurn) -> Result<(), RpcError> {
     match &turn.options.format {
         ResponseFormat::Text | ResponseFormat::JsonObject => Ok(()),
         ResponseFormat::JsonSchema { name, schema } => check_schema(name, schema),
+    }
+}
+
+fn check_is_users(field: &str, message: &Message) -> Result<(), RpcError> {
+    match message.role {
+        Role::User => Ok(()),
+        _ => {
+            let error = RpcError::invalid(format!("{field}.role"), "is not the user's");
+            Err(error.allowed("ROLE_USER"))
+        }
     }
 }
 
@@ -145,6 +199,7 @@ fn check_schema(name: &str, schema: &str) -> Result<(), RpcError> {
 command_request!(SendMessageRequest(asked) {
     let message = messages::message("message", asked.message)?;
     check_bytes("message", &message, MAX_STEERING)?;
+    check_is_users("message", &message)?;
     SendMessage {
         step: Some(asked.step).filter(|step| *step > 0).map(Into::into),
         message,

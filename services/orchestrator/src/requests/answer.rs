@@ -3,7 +3,15 @@
 use cairn_engine::event::{Event, EventKind};
 use cairn_engine::failure::Failure;
 use cairn_engine::limits::CONTINUE_ELSEWHERE;
-use cairn_rpc::{ErrorKind, RpcError};
+use cairn_rpc::{ErrorKind, RpcError, STAYS_REFUSED};
+
+/// Refusals whose reason passes, so that a client may wait and then repeat its request.
+const TRANSIENT: [&str; 4] = [
+    "RUN_ACTIVE",
+    "CONTEXT_BUSY",
+    "NO_RUNNING_TURN",
+    "TOO_MANY_REVISIONS",
+];
 
 /// The event that answers a command, with its seq.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,6 +85,7 @@ fn refusal(reason: &str, message: &str) -> RpcError {
     ];
     for (known, kind) in [
         ("CONTEXT_NOT_FOUND", ErrorKind::NotFound),
+        ("NO_TOOL", ErrorKind::NotFound),
         ("CONTEXT_EXISTS", ErrorKind::AlreadyExists),
         ("BAD_INDEX", ErrorKind::OutOfRange),
     ] {
@@ -94,5 +103,9 @@ fn refusal(reason: &str, message: &str) -> RpcError {
         .into_iter()
         .find(|name| *name == reason)
         .unwrap_or("REFUSED");
+    let message = match TRANSIENT.contains(&reason) {
+        true => format!("{message}{STAYS_REFUSED}"),
+        false => message.to_owned(),
+    };
     RpcError::precondition(message).reason(reason)
 }

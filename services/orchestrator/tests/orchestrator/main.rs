@@ -37,5 +37,6 @@ mod stopping;
 mod store_faults;
 mod support;
 mod tree;
+mod turns;
 mod views;
 mod watching;

@@ -20,7 +20,8 @@ impl Handle for CancelRun {
     }
 
     fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection> {
-        let (run, reason) = (decision.unended(self.run)?.number, self.reason);
+        let run = decision.unended(self.run)?.number;
+        let reason = decision.cancel_reason(run, &self.reason);
         for attempt in decision.running(run) {
             decision.stop_step(attempt, Ended::Cancelled)?;
         }

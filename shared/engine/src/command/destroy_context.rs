@@ -32,7 +32,7 @@ impl Handle for DestroyContext {
         let context = decision.session.context_name(&self.context).to_owned();
         let known = decision.free_context(&context)?;
         if context == MAIN {
-            let message = "context 'main' is part of every session; clear it instead";
+            let message = "context 'main' stays as long as its session; begin a new context or a new session instead";
             return Err(Rejection::refused("BAD_CONTEXT", message));
         }
         let is_empty = known.is_empty();

@@ -110,6 +110,10 @@ impl SubmitTurn {
             let name = decision.session.context_name(&self.context);
             return Err(Rejection::refused("LIMIT", full(name, bytes)));
         }
+        let tools = self.options.tools.iter().flatten();
+        for tool in tools {
+            decision.check_offered(tool)?;
+        }
         if self.message.is_none() && context.is_empty() {
             let message = "the context has no message, and the turn brings none";
             return Err(Rejection::refused("BAD_MESSAGE", message));
@@ -147,10 +151,10 @@ impl Handle for SubmitTurn {
                     return decision.answer(TurnQueued { number });
                 }
                 WhenBusy::Interrupt if is_turn => {
+                    let reason = decision.cancel_reason(number, "another turn interrupted it");
                     for attempt in decision.running(number) {
                         decision.stop_step(attempt, Ended::Cancelled)?;
                     }
-                    let reason = "another turn interrupted it".to_owned();
                     decision.take_up(RunCancelled { run: number, reason })?;
                 }
                 WhenBusy::Refuse | WhenBusy::Interrupt => {

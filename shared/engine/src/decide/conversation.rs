@@ -133,21 +133,23 @@ impl Decision<'_> {
         }
     }
 
-    /// The layers that are not as the model was last sent them.
+    /// The layers that are not as the model was last sent them. A reminder in a context counts only while
+    /// the context still sends it: a window, or a change of the messages, may have taken it out.
     fn reminders(&self, attempt: AttemptRef) -> Vec<Op> {
         let Some(running) = self.session.attempt(attempt) else {
             return Vec::new();
         };
         let turn = self.session.turn(attempt);
         let context = turn.and_then(|turn| self.session.context(&turn.context));
-        let sent = |kind| {
-            let before = context.and_then(|context| context.conversation.layer(kind));
-            running.layer(kind).or(before).unwrap_or_default()
+        let is_sent = |kind: LayerKind, text: &str| match (running.layer(kind), context) {
+            (Some(sent), _) => sent == text,
+            (None, Some(context)) => context.sends_layer(kind, text),
+            (None, None) => text.is_empty(),
         };
         let layers = ALL
             .map(|kind| (kind, self.layer_now(kind, context)))
             .into_iter();
-        let changed = layers.filter(|(kind, text)| sent(*kind) != *text);
+        let changed = layers.filter(|(kind, text)| !is_sent(*kind, text));
         changed.map(layer).map(Op::Remind).collect()
     }
 

@@ -293,27 +293,8 @@ impl Decision<'_> {
     /// A call that may have been sent is in doubt from then on, though no person is asked any more.
     pub(super) fn fail_step(&mut self, attempt: AttemptRef, failure: Failure) -> Applied {
         self.doubt_intended_calls(attempt, false)?;
-        let failure = self.with_steering(attempt, failure);
+        let failure = self.naming_lost_steering(attempt, failure);
         self.emit(StepFailed { attempt, failure })
-    }
-
-    /// Of a turn that fails nothing stays, so its error names what a person said to it.
-    fn with_steering(&self, attempt: AttemptRef, mut failure: Failure) -> Failure {
-        let running = self.session.attempt(attempt);
-        let running = running.filter(|_| self.session.turn(attempt).is_some());
-        let steering = running.map_or(&[][..], |running| &running.steering);
-        let said: Vec<_> = steering
-            .iter()
-            .map(|said| format!("{:?}", said.headline))
-            .collect();
-        if !said.is_empty() {
-            let said = said.join(", ");
-            failure.message = format!(
-                "{}; these messages to the turn are lost with it: {said}",
-                failure.message
-            );
-        }
-        failure
     }
 
     /// With the last answer the calls begin that waited with it, and a step ends that did.

@@ -14,6 +14,7 @@ pub(super) use step::{Ending, STEP, ending};
 use super::{Decision, Rejection};
 use crate::event::CallRef;
 use crate::message::ToolCall;
+use crate::session::OF_STEPS;
 use crate::transitions::Applied;
 use serde::Deserialize;
 
@@ -45,6 +46,9 @@ pub const STATE_TOOLS: [StateTool; 9] = [
     memory::SET,
     step::TOOL,
 ];
+
+/// Most tools that an error names.
+const MOST_NAMED: usize = 30;
 
 pub(super) fn is_state_tool(name: &str) -> bool {
     STATE_TOOLS.iter().any(|tool| tool.name == name)
@@ -79,6 +83,28 @@ impl Decision<'_> {
             Err(Rejection::Refused { reason, message }) => self.finish_call(name, message, reason),
             Err(Rejection::Illegal(error)) => Err(error),
         }
+    }
+
+    /// A turn may name the tool as one that it offers.
+    pub(crate) fn check_offered(&self, name: &str) -> Result<(), Rejection> {
+        let state = STATE_TOOLS.map(|tool| tool.name);
+        let state = state.into_iter().filter(|tool| !OF_STEPS.contains(tool));
+        if self.facts.tools.contains_key(name) || state.clone().any(|tool| tool == name) {
+            return Ok(());
+        }
+        let mut known: Vec<_> = state.collect();
+        known.extend(self.facts.tools.keys().map(String::as_str));
+        known.sort_unstable();
+        let more = known.len().saturating_sub(MOST_NAMED);
+        known.truncate(MOST_NAMED);
+        let mut message = format!(
+            "options.tools names '{name}', which is no tool that a turn can call now; there are: {}",
+            known.join(", ")
+        );
+        if more > 0 {
+            message.push_str(&format!(" and {more} more, see `cairn tools`"));
+        }
+        Err(Rejection::refused("NO_TOOL", message))
     }
 
     fn unknown_tool(&self, call: CallRef, name: &str) -> Rejection {

@@ -4,7 +4,8 @@ use super::{Apply, EffectfulCall, Envelope, Session};
 use crate::command::{Command, CreateContext};
 use crate::conversation::{Conversation, ConversationRef, Layer, LayerKind, Op};
 use crate::event::ContextChanged;
-use crate::message::Message;
+use crate::message::{Message, Part};
+use crate::prompt;
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -75,6 +76,22 @@ impl Context {
             scratch: self.conversation.scratch.clone(),
             ..Conversation::default()
         }
+    }
+
+    /// The text is what its model reads of a layer: in the last reminder of it that is sent, or in the
+    /// system prompt if none is.
+    pub(crate) fn sends_layer(&self, kind: LayerKind, text: &str) -> bool {
+        let it = &self.conversation;
+        let sent = it.immutable.iter().chain(&it.compressed);
+        let sent = sent.chain(self.in_window()).rev();
+        let mut parts = sent.flat_map(|message| message.parts.iter().rev());
+        let reminded = parts.find_map(|part| match part {
+            Part::Text(part) => prompt::reminds(kind, part, text),
+            _ => None,
+        });
+        let written = it.system.iter().find(|layer| layer.kind == kind);
+        let written = written.map_or("", |layer| &layer.text);
+        reminded.unwrap_or(written == text)
     }
 
     /// The context that the command describes.

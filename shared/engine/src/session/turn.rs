@@ -12,7 +12,7 @@ use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
 
 /// State tools that manage a step of a plan.
-const OF_STEPS: [&str; 2] = ["step", "read_progress"];
+pub(crate) const OF_STEPS: [&str; 2] = ["step", "read_progress"];
 
 /// The longest name that a turn has in lists, in characters.
 const MAX_NAME: usize = 120;

@@ -52,5 +52,6 @@ mod tampering;
 mod transitions;
 mod turns;
 mod turns_faults;
+mod turns_memory;
 mod turns_queued;
 mod usage;

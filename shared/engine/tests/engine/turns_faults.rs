@@ -1,11 +1,13 @@
 //! What a review found of turns and contexts.
 
-use crate::turns::{refusal, said, say, sent, submit};
+use crate::turns::{refusal, said, say, sent, submit, turn};
 use crate::world::{World, kinds, tool_call};
 use cairn_engine::command::{
     BridgeContext, Command, CreateContext, DestroyContext, SubmitTurn, SwitchContext, TurnOptions,
 };
 use cairn_engine::conversation::LayerKind;
+use cairn_engine::event::EventKind;
+use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::Message;
 use cairn_engine::session::MAIN;
 use serde_json::json;
@@ -61,4 +63,73 @@ fn a_model_that_is_asked_once_is_not_steered() {
     let events = world.reply(1, "done", &[]);
     assert_eq!(kinds(&events).last().unwrap(), "RunCompleted");
     assert_eq!(said(&world).len(), 2);
+}
+
+#[test]
+fn a_turn_that_names_an_unknown_tool_is_refused() {
+    for (name, is_known) in [
+        ("look", true),
+        ("scratchpad", true),
+        ("nope", false),
+        // A turn has no step.
+        ("step", false),
+    ] {
+        let mut world = World::new();
+        let options = TurnOptions {
+            tools: Some(vec!["look".to_owned(), name.to_owned()]),
+            ..TurnOptions::default()
+        };
+        let events = world.command(Command::from(SubmitTurn {
+            options,
+            ..turn("look")
+        }));
+        if is_known {
+            assert_eq!(kinds(&events)[0], "RunStarted");
+            continue;
+        }
+        assert_eq!(refusal(&events), "NO_TOOL");
+        let Some(EventKind::CommandRefused(refused)) = events.last().map(|it| &it.kind) else {
+            panic!("{events:?}");
+        };
+        let message = &refused.message;
+        assert!(
+            message.contains(name) && message.contains("look, "),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn the_notes_of_a_context_are_kept_by_turns_that_complete() {
+    let mut world = World::new();
+    let note = |text: &str| tool_call("scratchpad", &json!({"text": text}));
+    submit(&mut world, "note");
+    world.reply(1, "", &[note("first")]);
+    world.reply(1, "noted", &[]);
+    let scratch = |world: &World| {
+        let context = world.session.context(MAIN).unwrap();
+        context.conversation.scratch.clone()
+    };
+    assert!(scratch(&world).contains("first"));
+    submit(&mut world, "more");
+    // The notes are sent after all messages of the context, and a turn adds to them.
+    let conversation = world.session.conversation(world.attempt(1)).unwrap();
+    let last = conversation.messages().pop().unwrap().text();
+    assert!(
+        last.starts_with("<scratchpad>\n") && last.contains("first"),
+        "{last}"
+    );
+    world.reply(1, "", &[note("second")]);
+    let failure = Failure::new(FailureKind::Llm, "Server", "the model is gone");
+    world.fail(1, failure);
+    assert!(
+        !scratch(&world).contains("second"),
+        "a failed turn keeps none"
+    );
+    submit(&mut world, "again");
+    world.reply(1, "", &[note("third")]);
+    world.reply(1, "noted", &[]);
+    let kept = scratch(&world);
+    assert!(kept.contains("first") && kept.contains("third"), "{kept}");
+    assert_eq!(world.session, world.folded());
 }

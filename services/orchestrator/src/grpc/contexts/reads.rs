@@ -2,7 +2,9 @@
 
 use super::super::{Answer, key_of};
 use super::{ContextRequest, check_name, lines};
+use crate::key::SessionKey;
 use crate::requests::Requests;
+use cairn_engine::key::{digest, hex};
 use cairn_engine::message::{Message, Role};
 use cairn_engine::session::{Context, Session};
 use cairn_proto::event as wire;
@@ -23,6 +25,7 @@ pub(super) type Exported = BoxStream<'static, Result<pb::ExportContextResponse, 
 
 /// A session as a request about one of its contexts finds it.
 pub(super) struct Viewed {
+    key: SessionKey,
     session: Arc<Session>,
     /// The name of a context that is there.
     name: String,
@@ -39,11 +42,17 @@ impl Viewed {
         let session = requests.store().view(&key).await?.session;
         let name = session.context_name(context).to_owned();
         session.known_context(&name).map_err(unknown)?;
-        Ok(Self { session, name })
+        Ok(Self { key, session, name })
     }
 
     pub(super) fn context(&self) -> Result<&Context, RpcError> {
         self.session.known_context(&self.name).map_err(unknown)
+    }
+
+    /// Names one list of messages for its page tokens: of which context it is, and what it selects.
+    fn list(&self, what: &str) -> String {
+        let named = [&*self.key.id, &self.name, what];
+        short_digest(&named.map(str::as_bytes))
     }
 }
 
@@ -123,7 +132,14 @@ pub(super) fn messages(
         (false, Zone::Incremental) => incremental_at..end,
     };
     let is_listed = |index: usize, _: &Message| listed.contains(&index);
-    let (messages, next_page_token) = page(context, asked.page_size, &asked.page_token, is_listed)?;
+    let list = viewed.list(&format!("list {} {}", asked.zone, asked.in_window));
+    let (messages, next_page_token) = page(
+        context,
+        &list,
+        asked.page_size,
+        &asked.page_token,
+        is_listed,
+    )?;
     Ok(pb::ListMessagesResponse {
         messages,
         next_page_token,
@@ -138,7 +154,9 @@ pub(super) fn of_role(
 ) -> Result<pb::FindMessagesResponse, RpcError> {
     let context = viewed.context()?;
     let is_of_it = |_: usize, message: &Message| message.role == role;
-    let (messages, next_page_token) = page(context, asked.page_size, &asked.page_token, is_of_it)?;
+    let list = viewed.list(&format!("find {role:?}"));
+    let (messages, next_page_token) =
+        page(context, &list, asked.page_size, &asked.page_token, is_of_it)?;
     Ok(pb::FindMessagesResponse {
         messages,
         version: context.version,
@@ -148,10 +166,12 @@ pub(super) fn of_role(
 
 /// The messages of a page that a predicate on index and message selects, and the token of the next page.
 ///
-/// A token names the index to continue from and the version that was read: pages of different versions
-/// would repeat or miss messages.
+/// A token names the index to continue from, the version that was read, the list, and the message before
+/// the index: pages of different versions would repeat or miss messages, and versions are counted anew
+/// in a context that is created under the name of one that was destroyed.
 fn page(
     context: &Context,
+    list: &str,
     size: u32,
     token: &str,
     is_listed: impl Fn(usize, &Message) -> bool,
@@ -166,7 +186,7 @@ fn page(
     };
     let from = match token {
         "" => 0,
-        token => continued(token, context.version)?,
+        token => continued(token, context, list)?,
     };
     let (mut messages, mut bytes) = (Vec::new(), 0);
     let all = context.messages().enumerate().skip(from);
@@ -174,7 +194,7 @@ fn page(
         let is_full = messages.len() == size as usize
             || (!messages.is_empty() && bytes + message.bytes() > PAGE_BYTES);
         if is_full {
-            return Ok((messages, format!("{index}.{}", context.version)));
+            return Ok((messages, page_token(context, list, index)));
         }
         bytes += message.bytes();
         messages.push(pb::IndexedMessage {
@@ -185,23 +205,52 @@ fn page(
     Ok((messages, String::new()))
 }
 
-fn continued(token: &str, version: u64) -> Result<usize, RpcError> {
-    let read = || {
-        let (index, version) = token.split_once('.')?;
-        Some((index.parse::<usize>().ok()?, version.parse::<u64>().ok()?))
+fn page_token(context: &Context, list: &str, index: usize) -> String {
+    let before = index
+        .checked_sub(1)
+        .and_then(|it| context.messages().nth(it));
+    let before = before.map(|it| format!("{it:?}")).unwrap_or_default();
+    let (length, bytes) = (context.len() as u64, context.bytes);
+    let read = short_digest(&[
+        &length.to_be_bytes(),
+        &bytes.to_be_bytes(),
+        before.as_bytes(),
+    ]);
+    format!("{index}.{}.{list}.{read}", context.version)
+}
+
+fn short_digest(of: &[&[u8]]) -> String {
+    hex(&digest(of)[..6])
+}
+
+fn continued(token: &str, context: &Context, list: &str) -> Result<usize, RpcError> {
+    let invalid = |problem: &str| {
+        let error = RpcError::invalid("page_token", problem);
+        error.allowed("next_page_token of the page before, with the same request")
     };
-    let Some((index, read)) = read() else {
-        let error = RpcError::invalid("page_token", "is no token of a page");
-        return Err(error.allowed("next_page_token of the page before"));
+    let fields: Vec<_> = token.split('.').collect();
+    let [index, version, of_list, _] = fields[..] else {
+        return Err(invalid("is no token of a page"));
     };
-    if read != version {
+    let numbers = (index.parse::<usize>(), version.parse::<u64>());
+    let (Ok(index), Ok(version)) = numbers else {
+        return Err(invalid("is no token of a page"));
+    };
+    if of_list != list {
+        return Err(invalid("is of another context, or of another list"));
+    }
+    if version != context.version {
         let message = format!(
-            "the pages are of version {read} of the context, which has version {version} now; begin with \
-             the first page"
+            "the pages are of version {version} of the context, which has version {} now; begin with \
+             the first page",
+            context.version
         );
         return Err(RpcError::precondition(message).reason("VERSION_MISMATCH"));
     }
-    Ok(index)
+    match token == page_token(context, list, index) {
+        true => Ok(index),
+        false => Err(invalid("is of a context of this name that is destroyed")),
+    }
 }
 
 /// An estimate cannot fail here; the contract allows it to.

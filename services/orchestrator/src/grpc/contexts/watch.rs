@@ -28,10 +28,14 @@ pub(super) async fn watch(
 ) -> Result<Notices, RpcError> {
     check_name("context", &asked.context)?;
     let newest = requests.store().view(&key).await?.session;
+    if asked.after_seq > newest.seq {
+        // The store refuses a cursor after its end, unless events have come in the meantime.
+        drop(streams::watch(requests.clone(), key.clone(), asked.after_seq, false).await?);
+    }
     let context = newest.context_name(&asked.context).to_owned();
     let session = match asked.after_seq {
         0 => Session::default(),
-        after if after >= newest.seq => Session::clone(&newest),
+        after if after == newest.seq => Session::clone(&newest),
         after => requests.store().view_at(&key, after).await?,
     };
     if session.context(&context).is_none() {

@@ -199,6 +199,113 @@ async fn pages_are_of_one_version() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_token_of_a_page_is_of_one_list() {
+    let world = World::new().await;
+    let session = session(&world).await;
+    let other = super::session(&world).await;
+    for (session, context) in [(&session, "main"), (&session, "side"), (&other, "main")] {
+        if context == "side" {
+            create(&world, session, named(context)).await;
+        }
+        for text in ["m0", "m1", "m2"] {
+            append(&world, session, context, user(text)).await;
+        }
+    }
+    let request = pb::ListMessagesRequest {
+        session: session.clone(),
+        context: "main".to_owned(),
+        page_size: 1,
+        ..pb::ListMessagesRequest::default()
+    };
+    let mut contexts = world.contexts.clone();
+    let first = contexts.list_messages(request.clone()).await;
+    let page_token = first.expect("a page").into_inner().next_page_token;
+    let request = pb::ListMessagesRequest {
+        page_token: page_token.clone(),
+        ..request
+    };
+    let second = contexts.list_messages(request.clone()).await;
+    assert_eq!(second.expect("a page").into_inner().messages[0].index, 1);
+    let side = pb::ListMessagesRequest {
+        context: "side".to_owned(),
+        ..request.clone()
+    };
+    let zone = pb::ListMessagesRequest {
+        zone: pb::Zone::Incremental.into(),
+        ..request.clone()
+    };
+    let other = pb::ListMessagesRequest {
+        session: other,
+        ..request.clone()
+    };
+    let find = pb::FindMessagesRequest {
+        session: session.clone(),
+        context: "main".to_owned(),
+        role: wire::Role::User.into(),
+        page_token,
+        ..pb::FindMessagesRequest::default()
+    };
+    let found = contexts.find_messages(find).await.map(drop);
+    let mut refused = vec![found.expect_err("it is of a list")];
+    for request in [side, zone, other] {
+        let listed = contexts.list_messages(request).await.map(drop);
+        refused.push(listed.expect_err("it is of another list"));
+    }
+    for refused in refused {
+        let error = RpcError::from_status(&refused);
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains("page_token"), "{error}");
+    }
+}
+
+fn named(name: &str) -> wire::CreateContext {
+    wire::CreateContext {
+        name: name.to_owned(),
+        ..wire::CreateContext::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_token_of_a_page_ends_with_its_context() {
+    let world = World::new().await;
+    let session = session(&world).await;
+    let fill = async |texts: [&str; 3]| {
+        create(&world, &session, named("side")).await;
+        for text in texts {
+            append(&world, &session, "side", user(text)).await;
+        }
+    };
+    fill(["a0", "a1", "a2"]).await;
+    let mut contexts = world.contexts.clone();
+    let request = pb::ListMessagesRequest {
+        session: session.clone(),
+        context: "side".to_owned(),
+        page_size: 1,
+        ..pb::ListMessagesRequest::default()
+    };
+    let first = contexts.list_messages(request.clone()).await;
+    let page_token = first.expect("a page").into_inner().next_page_token;
+    let destroy = pb::DestroyContextRequest {
+        session: session.clone(),
+        request_id: world.request_id(),
+        context: Some(wire::DestroyContext {
+            context: "side".to_owned(),
+            ..wire::DestroyContext::default()
+        }),
+    };
+    let destroyed = world.until(contexts.destroy_context(destroy)).await;
+    destroyed.expect("it is destroyed");
+    fill(["b0", "b1", "b2"]).await;
+    let request = pb::ListMessagesRequest {
+        page_token,
+        ..request
+    };
+    let refused = contexts.list_messages(request).await.expect_err("stale");
+    let error = RpcError::from_status(&refused);
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn lines_are_imported_all_or_none_and_exported_as_they_were() {
     let world = World::new().await;
     let session = session(&world).await;
@@ -219,7 +326,12 @@ async fn lines_are_imported_all_or_none_and_exported_as_they_were() {
     let error = RpcError::from_status(&refused);
     assert_eq!(error.reason_name(), "BAD_LINE");
     assert_eq!(error.metadata("line"), Some("4"));
-    assert!(error.message().starts_with("jsonl line 4: "), "{error}");
+    let message = error.message();
+    assert!(message.starts_with("jsonl line 4: "), "{error}");
+    assert!(
+        message.ends_with("at column 2"),
+        "one number of a line: {error}"
+    );
     let mut watched = watch(&world, &session, "", 0).await;
     assert_eq!(next(&world, &mut watched).await.notices, []);
     let imported = world.until(contexts.import_context(import(&lines))).await;

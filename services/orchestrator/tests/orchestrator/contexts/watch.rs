@@ -4,7 +4,7 @@ use super::{append, appended, create, next, session, user, watch};
 use crate::support::{World, chain, reply, tool_step};
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::RpcError;
+use cairn_rpc::{ErrorKind, RpcError};
 use tonic::Status;
 
 #[tokio::test(start_paused = true)]
@@ -25,7 +25,6 @@ async fn a_watcher_continues_from_its_cursor_and_ends_with_the_context() {
         (born, &[(first, "one"), (second, "two")]),
         (first, &[(second, "two")]),
         (second, &[]),
-        (second + 1000, &[]),
     ] {
         let mut watched = watch(&world, &session, "side", after).await;
         for (seq, text) in wanted {
@@ -35,6 +34,18 @@ async fn a_watcher_continues_from_its_cursor_and_ends_with_the_context() {
         let caught_up = next(&world, &mut watched).await;
         assert!(caught_up.notices.is_empty() && caught_up.seq >= after);
     }
+    let mut contexts = world.contexts.clone();
+    let beyond = pb::WatchContextRequest {
+        session: session.clone(),
+        context: "side".to_owned(),
+        after_seq: second + 1000,
+    };
+    let refused = contexts.watch_context(beyond).await.expect_err("beyond");
+    let refused = RpcError::from_status(&refused);
+    assert_eq!(
+        (refused.kind(), refused.reason_name()),
+        (ErrorKind::OutOfRange, "WENT_BACK")
+    );
     let mut watched = watch(&world, &session, "side", second).await;
     assert!(next(&world, &mut watched).await.notices.is_empty());
     let destroy = pb::DestroyContextRequest {
@@ -46,9 +57,9 @@ async fn a_watcher_continues_from_its_cursor_and_ends_with_the_context() {
             ask_model: false,
         }),
     };
-    let mut contexts = world.contexts.clone();
     let destroyed = world.until(contexts.destroy_context(destroy)).await;
-    assert_eq!(destroyed.expect("an answer").into_inner().run, 0);
+    let destroyed = destroyed.expect("an answer").into_inner();
+    assert_eq!(destroyed.run, 0);
     assert_eq!(
         world.until(watched.message()).await.expect("no error"),
         None
@@ -56,7 +67,7 @@ async fn a_watcher_continues_from_its_cursor_and_ends_with_the_context() {
     let gone = pb::WatchContextRequest {
         session: session.clone(),
         context: "side".to_owned(),
-        after_seq: second + 1000,
+        after_seq: destroyed.seq,
     };
     let refused = contexts.watch_context(gone).await.expect_err("it is gone");
     assert_eq!(
