@@ -5,7 +5,7 @@
 
 mod access;
 
-pub use access::Access;
+pub use access::{Access, Servers};
 
 use crate::client;
 use crate::context::Context;
@@ -95,8 +95,12 @@ impl Attached {
 /// No store to read; a store that cannot be opened; a store that another process holds without
 /// answering; work of another folder than the one that this command is to work in; a token file that
 /// cannot be read.
-pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliError> {
-    attach_with(context, access, &Authenticators::default()).await
+pub async fn attach(
+    context: &Context,
+    access: Access,
+    servers: &Servers,
+) -> Result<Attached, CliError> {
+    attach_with(context, access, servers, &Authenticators::default()).await
 }
 
 /// Holds the store and works on all sessions, to serve the public services on a TCP listener, too.
@@ -104,7 +108,7 @@ pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliEr
 /// # Errors
 /// See [`attach`]; or another process holds the store.
 pub async fn hold(context: &Context, authenticators: &Authenticators) -> Result<Serving, CliError> {
-    let attached = attach_with(context, Access::Hold, authenticators).await?;
+    let attached = attach_with(context, Access::Hold, &Servers::All, authenticators).await?;
     let Way::Holder(serving) = attached.way else {
         let store = attached.store.display();
         return Err(
@@ -118,6 +122,7 @@ pub async fn hold(context: &Context, authenticators: &Authenticators) -> Result<
 async fn attach_with(
     context: &Context,
     access: Access,
+    servers: &Servers,
     authenticators: &Authenticators,
 ) -> Result<Attached, CliError> {
     let store = context.config().store.path.clone();
@@ -157,7 +162,8 @@ async fn attach_with(
             return read(store, authenticators).await;
         }
         let workspace = workspace_for(context, access, &store, authenticators).await?;
-        let parts = parts(context, access, &workspace, authenticators)?;
+        let mut parts = parts(context, access, &workspace, authenticators)?;
+        servers.hold_back_others(&mut parts);
         match Box::pin(Node::start(parts)).await {
             Ok(node) => {
                 let path = [&path, &change_path][usize::from(access == Access::Change)];

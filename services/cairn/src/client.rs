@@ -5,7 +5,7 @@ pub mod watch;
 
 pub use watch::{Watch, Watched};
 
-use crate::attach::{Access, Attached, attach};
+use crate::attach::{Access, Attached, Servers, attach};
 use crate::context::Context;
 use crate::error::{CliError, USAGE};
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
@@ -25,6 +25,7 @@ const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 pub struct Client<'a> {
     context: &'a Context,
     access: Access,
+    servers: Servers,
     attached: Attached,
     /// The session that this command works on, if it holds the store.
     own: Option<String>,
@@ -36,10 +37,23 @@ impl<'a> Client<'a> {
     /// # Errors
     /// See [`attach`].
     pub async fn attach(context: &'a Context, access: Access) -> Result<Self, CliError> {
-        let attached = attach(context, access).await?;
+        Self::attach_with(context, access, Servers::All).await
+    }
+
+    /// The same for a command that needs only these servers of tools.
+    ///
+    /// # Errors
+    /// See [`attach`].
+    pub async fn attach_with(
+        context: &'a Context,
+        access: Access,
+        servers: Servers,
+    ) -> Result<Self, CliError> {
+        let attached = attach(context, access, &servers).await?;
         Ok(Self {
             context,
             access,
+            servers,
             attached,
             own: None,
         })
@@ -66,7 +80,7 @@ impl<'a> Client<'a> {
     /// # Errors
     /// See [`attach`].
     pub async fn reattach(&mut self) -> Result<(), CliError> {
-        self.attached = attach(self.context, self.access).await?;
+        self.attached = attach(self.context, self.access, &self.servers).await?;
         if let Some(session) = &self.own {
             self.attached.take_up(session);
         }

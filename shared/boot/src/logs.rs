@@ -110,7 +110,8 @@ const NOISY: [&str; 8] = [
     "tokio_util",
 ];
 
-/// Logs what servers of tools send, at every level.
+/// Logs what servers of tools send, and their addresses with queries that may be secrets, at every level.
+/// Cairn has lines of its own about what goes wrong there.
 const TALKATIVE: &str = "rmcp";
 
 /// What is logged at that level. `debug` and `trace` are for Cairn: libraries of the transport log no
@@ -135,9 +136,7 @@ pub fn filter(level: &str) -> Result<EnvFilter, LogError> {
             text.push_str(&format!(",{library}={most}"));
         }
     };
-    if general > Some(LevelFilter::ERROR) {
-        add(TALKATIVE, "error");
-    }
+    add(TALKATIVE, "off");
     if general > Some(LevelFilter::INFO) {
         NOISY.iter().for_each(|library| add(library, "info"));
     }

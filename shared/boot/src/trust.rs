@@ -61,6 +61,9 @@ struct Content {
     /// Confirmed settings files: absolute path to digest.
     #[serde(default)]
     settings: BTreeMap<String, String>,
+    /// Settings files that a person refused: absolute path to digest.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    refused: BTreeMap<String, String>,
     /// Allowed servers: the file that names them, to name, to digest.
     #[serde(default)]
     servers: BTreeMap<String, BTreeMap<String, String>>,
@@ -115,7 +118,32 @@ impl Trust {
     /// The file cannot be used.
     pub fn confirm(&self, file: &Path, digest: &str) -> Result<(), TrustError> {
         self.change(|content| {
+            content.refused.remove(&key(file));
             content.settings.insert(key(file), digest.to_owned());
+        })
+    }
+
+    /// Whether a person refused the settings file `file` with this digest.
+    ///
+    /// # Errors
+    /// The file cannot be used.
+    pub fn is_refused(&self, file: &Path, digest: &str) -> Result<bool, TrustError> {
+        let content = self.read()?;
+        Ok(content
+            .refused
+            .get(&key(file))
+            .is_some_and(|it| it == digest))
+    }
+
+    /// Keeps that a person refused the settings file `file` with this digest. It is confirmed no more,
+    /// with whatever content.
+    ///
+    /// # Errors
+    /// The file cannot be used.
+    pub fn refuse(&self, file: &Path, digest: &str) -> Result<(), TrustError> {
+        self.change(|content| {
+            content.settings.remove(&key(file));
+            content.refused.insert(key(file), digest.to_owned());
         })
     }
 

@@ -1,5 +1,8 @@
 //! What a command comes for.
 
+use crate::node::Parts;
+use cairn_tools::mcp::{Origin, SEPARATOR};
+
 /// What a command wants to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
@@ -18,5 +21,40 @@ impl Access {
     /// Whether steps are carried out.
     pub(super) fn works(self) -> bool {
         matches!(self, Self::Own | Self::Hold)
+    }
+}
+
+/// The servers of tools that a command needs, if it holds the store itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Servers {
+    /// All.
+    #[default]
+    All,
+    /// The one of this name.
+    Only(String),
+    /// None.
+    None,
+}
+
+impl Servers {
+    /// The server of this name, or that of the tool of this name.
+    pub fn of(name: &str) -> Self {
+        let server = name.split_once(SEPARATOR);
+        Self::Only(server.map_or(name, |(server, _)| server).to_owned())
+    }
+
+    /// Leaves the others out of the start: they are there as servers that nobody has allowed, so that no
+    /// command waits for one that it does not need.
+    pub(super) fn hold_back_others(&self, parts: &mut Parts) {
+        let is_needed = |name: &String| match self {
+            Self::All => true,
+            Self::Only(only) => name == only,
+            Self::None => false,
+        };
+        let servers = parts.tools.servers.iter_mut();
+        for (_, server) in servers.filter(|(name, _)| !is_needed(name)) {
+            // No file of this name allows any.
+            server.origin = Origin::File("servers that this command does not need".into());
+        }
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::settings::Settings;
 use crate::ui::out;
 use cairn_rpc::text::escape;
 use serde_json::json;
@@ -24,8 +25,8 @@ pub async fn run(_: Args, context: &Context) -> Result<ExitCode, CliError> {
 }
 
 /// What only some commands need.
-pub(super) fn check(context: &Context) -> Result<(), CliError> {
-    let missing = context.config().missing_keys();
+pub(super) fn check(settings: &Settings) -> Result<(), CliError> {
+    let missing = settings.missing_keys();
     if !missing.is_empty() {
         let lines: Vec<_> = missing.iter().map(|line| escape(line)).collect();
         return Err(CliError::usage(lines.join("\n")));
@@ -34,7 +35,7 @@ pub(super) fn check(context: &Context) -> Result<(), CliError> {
 }
 
 pub(super) fn show(context: &Context) -> Result<ExitCode, CliError> {
-    check(context)?;
+    check(context.config())?;
     let models = context.config().registry();
     if context.json {
         let settings = serde_json::to_value(context.config());

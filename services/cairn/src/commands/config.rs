@@ -1,13 +1,15 @@
 //! `cairn config`: the settings, and whether a settings file counts as the operator's.
 
+mod confirm;
 mod question;
 
-pub(super) use question::settled;
+pub(super) use question::{is_too_long, settled};
 
 use super::check_config;
+use crate::cli::Global;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::settings::trust;
+use crate::settings::{OfWorkspace, Source};
 use crate::ui::out;
 use cairn_rpc::text::escape;
 use clap::Subcommand;
@@ -24,7 +26,8 @@ needs another confirmation. A file that you name with --config or CAIRN_CONFIG n
 
 Examples:
   cairn config show
-  cairn config trust              confirm cairn.toml as it is now")]
+  cairn config trust              show what cairn.toml would do, and confirm it
+  cairn config trust --yes        confirm it as it is now, without a question")]
 pub struct Args {
     /// The action
     #[command(subcommand)]
@@ -38,17 +41,26 @@ enum Action {
     /// Say whether the settings can be used; exit code 2 and all faults at once if not
     Check,
     /// Confirm a settings file, so that all of it counts
-    Trust {
-        /// The file [default: cairn.toml in the current folder]
-        #[arg(value_name = "FILE")]
-        file: Option<PathBuf>,
-    },
+    Trust(Trust),
+}
+
+#[derive(Debug, clap::Args)]
+struct Trust {
+    /// The file [default: cairn.toml in the current folder]
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Confirm it without a question
+    #[arg(long)]
+    yes: bool,
+    /// Confirm it only if this is its digest, without a question
+    #[arg(long, value_name = "DIGEST")]
+    digest: Option<String>,
 }
 
 impl Args {
     /// Whether it confirms the settings file.
     fn confirms(&self) -> bool {
-        matches!(self.action, Action::Trust { .. })
+        matches!(self.action, Action::Trust(_))
     }
 }
 
@@ -60,29 +72,38 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     match args.action {
         Action::Show => check_config::show(context),
         Action::Check => check(context),
-        Action::Trust { file } => confirm(file, context),
+        Action::Trust(args) => confirm::confirm(args, context).await,
     }
 }
 
 fn check(context: &Context) -> Result<ExitCode, CliError> {
-    check_config::check(context)?;
-    match context.json {
-        true => {
-            let file = context.file.display().to_string();
-            out::json(&json!({"file": file, "confirmed": context.is_confirmed}))?;
-        }
-        false => out::line("the settings have no faults")?,
+    check_config::check(context.config())?;
+    let file = context.file.display().to_string();
+    if !context.is_confirmed {
+        // Faults of settings that have no effect yet would come up once they have.
+        let source = Source::find(&Global::default(), &context.environment)?;
+        let whole = source.check_whole(&context.environment)?;
+        check_config::check(&whole.config)?;
     }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn confirm(file: Option<PathBuf>, context: &Context) -> Result<ExitCode, CliError> {
-    let path = file.unwrap_or_else(|| context.file.clone());
-    let digest = trust::confirm(&path, &context.environment)?;
-    let shown = path.display().to_string();
-    match context.json {
-        true => out::json(&json!({"file": shown, "digest": digest}))?,
-        false => out::line(&format!("confirmed {}", escape(&shown)))?,
+    let servers = OfWorkspace::read(&context.config().workspace.path);
+    let left_out: Vec<String> = servers.problems().collect();
+    if context.json {
+        out::json(&json!({
+            "file": file,
+            "confirmed": context.is_confirmed,
+            "left_out": left_out,
+        }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    out::line("the settings have no faults")?;
+    for line in left_out {
+        out::line(&escape(&line))?;
+    }
+    if !context.is_confirmed {
+        let file = escape(&file);
+        out::line(&format!(
+            "{file} is not confirmed; see what it would do with: cairn config trust"
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }

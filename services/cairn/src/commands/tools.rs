@@ -5,19 +5,22 @@ mod approvals;
 mod call;
 mod list;
 
-use crate::attach::Access;
+use crate::attach::{Access, Servers};
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
+use crate::ui::live::terminal_width;
+use crate::ui::screen;
 use clap::Subcommand;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tokio::time::Instant;
 
 /// The arguments of `cairn tools`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 With --json, tools list prints one object a line: kind (source or tool), name, and the rest.
-tools call ends with exit code 1 if the result is an error.
+tools call ends with exit code 1 if the result is an error, and with 3 if the call needs approval.
 
 Examples:
   cairn tools
@@ -89,19 +92,40 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         Action::Approvals { .. } => Access::Read,
         _ => Access::Change,
     };
-    let mut client = Client::attach(context, access).await?;
-    let done = act(action, &mut client, context).await;
+    let servers = match &action {
+        Action::List => Servers::All,
+        Action::Call(call) => Servers::of(&call.name),
+        Action::Allow { name, .. } => Servers::of(name),
+        Action::Approvals { .. } | Action::Revoke { .. } | Action::Rules => Servers::None,
+    };
+    let began = Instant::now();
+    // The start of the services waits for servers, too.
+    let waits_for = match servers {
+        Servers::All => list::of_settings(context),
+        _ => Vec::new(),
+    };
+    if context.live && !waits_for.is_empty() {
+        let line = crate::ui::tools::starting_line(&waits_for, terminal_width());
+        screen::frame(&[], vec![line])?;
+    }
+    let client = Client::attach_with(context, access, servers).await;
+    if context.live {
+        screen::frame(&[], Vec::new())?;
+    }
+    let mut client = client?;
+    let done = act(action, began, &mut client, context).await;
     client.finish().await;
     done
 }
 
 async fn act(
     action: Action,
+    began: Instant,
     client: &mut Client<'_>,
     context: &Context,
 ) -> Result<ExitCode, CliError> {
     match action {
-        Action::List => list::list(client, context).await?,
+        Action::List => list::list(began, client, context).await?,
         Action::Call(call) => return call::call(call, client, context).await,
         Action::Allow { name, digest } => allow::allow(&name, digest, client, context).await?,
         Action::Approvals { session } => approvals::list(session, client, context).await?,

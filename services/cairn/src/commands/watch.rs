@@ -8,12 +8,13 @@ use crate::ui::event_json::event_json;
 use crate::ui::event_line::{EventLine, Mark, Narrator};
 use crate::ui::style::Style;
 use crate::ui::time::clock;
-use crate::ui::writing::{Writing, delta_json, written};
+use crate::ui::writing::{Pace, Writing, delta_json, written};
 use crate::ui::{out, text};
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::{Event, TextDelta};
 use cairn_proto::orchestrator::{GetSessionRequest, RunStatus, Session};
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// What can be said to `cairn watch`.
 #[derive(Debug, clap::Args)]
@@ -45,8 +46,9 @@ pub struct Args {
     /// End with the last event that there is now
     #[arg(long, overrides_with = "follow")]
     no_follow: bool,
-    /// Also show replies while the model writes them: whole lines, or with --json each part as a
-    /// line of the kind text_delta, which has no seq. On a terminal they are shown in any case
+    /// Also show replies while the model writes them, and how far calls are: whole lines, or with
+    /// --json lines of the kinds text_delta and call_progress, which have no seq. On a terminal they
+    /// are shown in any case
     #[arg(long)]
     deltas: bool,
 }
@@ -155,6 +157,7 @@ struct Shown {
     style: Style,
     narrator: Narrator,
     writing: Writing,
+    pace: Pace,
     cursor: u64,
 }
 
@@ -165,15 +168,25 @@ impl Shown {
             style: Style::new(context.color),
             narrator: Narrator::default(),
             writing: Writing::default(),
+            pace: Pace::default(),
             cursor,
         }
     }
 
     fn delta(&mut self, delta: &TextDelta) -> Result<(), CliError> {
+        if let Some(progress) = &delta.progress
+            && !self.pace.takes(progress, Instant::now())
+        {
+            return Ok(());
+        }
         if self.json {
             return out::line(&delta_json(delta));
         }
         let step = delta.attempt.map_or(0, |attempt| attempt.step);
+        if let Some(progress) = &delta.progress {
+            let line = self.narrator.progress(progress);
+            return out::line(&self.style.dim(&written(step, &line)));
+        }
         let lines = self.writing.take(delta);
         let mut lines = lines.iter();
         lines.try_for_each(|line| out::line(&self.style.dim(&written(step, line))))

@@ -1,13 +1,14 @@
 //! From settings to the parts of a node.
 
+use super::Settings;
+use super::servers::OfWorkspace;
 use super::trust::trust_file;
-use super::{Settings, servers};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::node::{Authenticators, Parts};
 use cairn_boot::Trust;
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
-use cairn_tools::mcp::Server;
+use cairn_tools::mcp::{SEPARATOR, Server};
 use cairn_tools::{Programs, Supervisor};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,12 +31,11 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
         },
         memory_deps: memory_deps(context)?,
         tools: cairn_tools::Config {
-            servers: servers(settings, workspace),
             workspace: workspace.to_owned(),
             private: private(context, workspace),
             #[cfg(debug_assertions)]
             leaves_gate_open: crate::fail::sabotage(&context.environment)?.gate,
-            ..tools(settings)
+            ..tools(settings, &of_workspace(workspace))
         },
         programs: Programs {
             environment: environment.map(|(n, v)| (n.into(), v.into())).collect(),
@@ -69,11 +69,10 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
     })
 }
 
-/// The operator's servers, and those of the workspace whose names are free.
-fn servers(settings: &Settings, workspace: &Path) -> BTreeMap<String, Server> {
-    let mut servers = servers::of_workspace(workspace);
-    servers.extend(settings.mcp.of_operator());
-    servers
+fn of_workspace(workspace: &Path) -> OfWorkspace {
+    let found = OfWorkspace::read(workspace);
+    found.log();
+    found
 }
 
 fn trust(context: &Context) -> Option<Trust> {
@@ -103,23 +102,37 @@ fn memory_deps(context: &Context) -> Result<MemoryDeps, CliError> {
     })
 }
 
-pub(super) fn tools(settings: &Settings) -> cairn_tools::Config {
+/// The tools of the settings, with the servers that the workspace names besides.
+pub(super) fn tools(settings: &Settings, found: &OfWorkspace) -> cairn_tools::Config {
+    let mut servers = found.servers.clone();
+    // Of two servers with one name the operator's counts.
+    servers.extend(settings.mcp.of_operator());
+    // A list may name tools of a server that is disabled, or that cannot be used for now.
+    let named = |names: &Vec<String>| -> Vec<String> {
+        let is_there = |name: &&String| !found.may_bring(name) || has_server(&servers, name);
+        names.iter().filter(is_there).cloned().collect()
+    };
     cairn_tools::Config {
         workspace: settings.workspace.path.clone(),
         output: settings.workspace.output.clone(),
         show: settings.workspace.show.clone(),
-        allow: settings.tools.allow.clone(),
-        deny: settings.tools.deny.clone(),
-        ask: settings.tools.ask.clone(),
+        allow: settings.tools.allow.as_ref().map(named),
+        deny: named(&settings.tools.deny),
+        ask: named(&settings.tools.ask),
         rules: settings.tools.rules.clone(),
         offered: settings.tools.offered,
         result_bytes: settings.tools.result_bytes,
         replicas: settings.tools.replicas,
         limits: settings.tools.limits.clone(),
         commands: settings.tools.commands.clone(),
-        servers: settings.mcp.of_operator(),
+        servers,
         ..cairn_tools::Config::default()
     }
+}
+
+fn has_server(servers: &BTreeMap<String, Server>, tool: &str) -> bool {
+    let server = tool.split_once(SEPARATOR);
+    server.is_some_and(|(server, _)| servers.contains_key(server))
 }
 
 /// What no file tool may show: the settings in use, the files with secrets that they name, and the

@@ -1,5 +1,6 @@
 //! `[tools]`: which tools may be called, and by whose word.
 
+use super::servers::OfWorkspace;
 use super::{Settings, parts};
 use cairn_boot::Checks;
 use cairn_engine::rules::Rule;
@@ -57,7 +58,7 @@ pub(super) fn check(settings: &Settings, checks: &mut Checks) {
     let is_path = |path: &PathBuf| !path.as_os_str().is_empty();
     let has_path = settings.tools.trust.as_ref().is_none_or(is_path);
     checks.require(has_path, "tools.trust", "is empty", "a file");
-    let tools = parts::tools(settings);
+    let tools = parts::tools(settings, &OfWorkspace::read(&settings.workspace.path));
     let mut faults = tools.validate().err().unwrap_or_default();
     faults.extend(tools.check_names());
     for fault in faults {

@@ -6,15 +6,16 @@
 //! elsewhere, show or write files, spend more, or answer for a person.
 
 mod effects;
+mod servers;
 
-pub use effects::effects;
+pub use servers::server_lines;
 
-use super::RunSettings;
+use super::{RunSettings, Settings};
 use crate::cli::Global;
 use crate::error::CliError;
-use cairn_boot::{Document, Environment, Layers, Trust};
+use cairn_boot::{Document, Environment, Layers, Loaded, Trust, TrustError};
 use cairn_engine::key::{digest, hex};
-use cairn_rpc::text::{clip, escape};
+use cairn_rpc::text::escape;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -24,8 +25,8 @@ const DEFAULT_FILE: &str = "cairn.toml";
 pub(super) const CONFIG_VARIABLE: &str = "CAIRN_CONFIG";
 /// The setting `tools.trust`: read without the settings, which it decides about.
 const TRUST_VARIABLE: &str = "CAIRN_TOOLS__TRUST";
-/// Settings of an unconfirmed file that are named in one line.
-const MOST_NAMED: usize = 4;
+/// Sections of which each part is a matter of its own.
+const IN_PARTS: [&str; 2] = ["tools", "mcp"];
 
 /// The settings file of a command.
 #[derive(Debug)]
@@ -91,6 +92,22 @@ impl Source {
         }
     }
 
+    /// Whether the file can be used, as if it was confirmed.
+    ///
+    /// # Errors
+    /// All faults of its settings.
+    pub fn check_whole(&self, environment: &Environment) -> Result<Loaded<Settings>, CliError> {
+        let path = self.path.clone();
+        let content = match &self.content {
+            Content::Absent => Content::Absent,
+            Content::Named => Content::Named,
+            Content::Faulty(text) => Content::Faulty(text.clone()),
+            Content::Whole(whole) => Content::Whole(whole.clone()),
+            Content::Limited(_, unconfirmed) => Content::Whole(unconfirmed.whole.clone()),
+        };
+        super::load_from(Self { path, content }, &Global::default(), environment, &[])
+    }
+
     /// The same file, which a person has confirmed.
     #[must_use]
     pub fn confirmed(self) -> Self {
@@ -108,27 +125,47 @@ impl Source {
             Content::Absent => layers,
             Content::Named => layers.file(&self.path),
             Content::Whole(document) | Content::Limited(document, _) => layers.document(document),
-            Content::Faulty(text) => layers.text(DEFAULT_FILE, &text),
+            Content::Faulty(text) => layers.text(&self.path.display().to_string(), &text),
         }
     }
 }
 
 impl Unconfirmed {
-    /// In one line: what has no effect, and how to confirm it.
+    /// What its settings would do, for the person who is asked.
+    pub fn effects(&self) -> Vec<String> {
+        effects::effects(&self.withheld, &self.whole.to_json())
+    }
+
+    /// In one line: which sections have no effect, and how to confirm the file.
     pub fn to_line(&self, path: &Path) -> String {
-        let names = self.withheld.iter().map(|(name, _)| escape(name));
-        let mut names: Vec<_> = names.collect();
-        let more = names.len().saturating_sub(MOST_NAMED);
-        names.truncate(MOST_NAMED);
-        let mut named = clip(&names.join(", "), 240);
-        if more > 0 {
-            named.push_str(&format!(" and {more} more"));
-        }
         let path = path.display().to_string();
         format!(
-            "{} is not confirmed, so these settings have no effect: {named}; confirm it with: cairn config trust",
-            escape(&path)
+            "{} is not confirmed, so these settings have no effect: {}; confirm it with: cairn config trust",
+            escape(&path),
+            self.groups().join(", ")
         )
+    }
+
+    /// The sections of its settings. They are few, so that none of them is hidden behind others.
+    fn groups(&self) -> Vec<String> {
+        // The file's own names may be any text.
+        let known = serde_json::to_value(Settings::default()).unwrap_or_default();
+        let mut groups: Vec<String> = Vec::new();
+        for (path, _) in &self.withheld {
+            let mut names = path.split(['.', '[']);
+            let section = names.next().unwrap_or_default();
+            let group = match names.next() {
+                _ if known.get(section).is_none() => "unknown settings".to_owned(),
+                Some(part) if IN_PARTS.contains(&section) && known[section].get(part).is_some() => {
+                    format!("{section}.{part}")
+                }
+                _ => section.to_owned(),
+            };
+            if !groups.contains(&group) {
+                groups.push(group);
+            }
+        }
+        groups
     }
 }
 
@@ -169,17 +206,16 @@ fn found(path: &Path, text: String, trust: Option<&Trust>) -> Result<Content, Cl
     };
     let withheld = withheld(&mut limited);
     let digest = hex(&digest(&[text.as_bytes()]));
-    let is = |state: &str| match trust {
-        Some(trust) => trust
-            .is_confirmed(path, state)
+    let is = |state: fn(&Trust, &Path, &str) -> Result<bool, TrustError>| match trust {
+        Some(trust) => state(trust, path, &digest)
             .map_err(|error| CliError::chain(&error).code(crate::error::USAGE)),
         None => Ok(false),
     };
-    if withheld.is_empty() || is(&digest)? {
+    if withheld.is_empty() || is(Trust::is_confirmed)? {
         return Ok(Content::Whole(whole));
     }
     let unconfirmed = Unconfirmed {
-        is_refused: is(&refused(&digest))?,
+        is_refused: is(Trust::is_refused)?,
         digest,
         withheld,
         whole,
@@ -187,36 +223,57 @@ fn found(path: &Path, text: String, trust: Option<&Trust>) -> Result<Content, Cl
     Ok(Content::Limited(limited, unconfirmed))
 }
 
-/// What the trust file holds instead of a digest that a person refused.
-pub fn refused(digest: &str) -> String {
-    format!("refused {digest}")
+/// A file that a person may confirm.
+#[derive(Debug)]
+pub struct Candidate {
+    /// The file as it is now, whether it was confirmed or not.
+    pub source: Source,
+    /// Of its content.
+    pub digest: String,
+    /// What its settings do that count only if it is confirmed.
+    pub effects: Vec<String>,
 }
 
-/// Confirms the file at `path` as it is now, and returns its digest.
+/// The file at `path` as it is now.
 ///
 /// # Errors
-/// There is no such file, or no place to keep that.
-pub fn confirm(path: &Path, environment: &Environment) -> Result<String, CliError> {
+/// There is no such file, or it cannot be read.
+pub fn candidate(path: &Path) -> Result<Candidate, CliError> {
     let Some(text) = read(path)? else {
         let message = format!("there is no settings file at {}", path.display());
         return Err(CliError::usage(message).hint("name it: cairn config trust FILE"));
     };
     let digest = hex(&digest(&[text.as_bytes()]));
-    confirm_as(path, &digest, environment)?;
-    Ok(digest)
+    let content = found(path, text, None)?;
+    let path = path.to_owned();
+    let source = Source { path, content };
+    let effects = source.unconfirmed().map(Unconfirmed::effects);
+    Ok(Candidate {
+        effects: effects.unwrap_or_default(),
+        source,
+        digest,
+    })
 }
 
-/// Keeps what a person answered: a digest, or that it is [`refused`].
+/// Keeps whether a person confirmed or refused the file at `path` with this digest.
 ///
 /// # Errors
 /// There is no place to keep it, or it cannot be written.
-pub fn confirm_as(path: &Path, state: &str, environment: &Environment) -> Result<(), CliError> {
+pub fn keep(
+    path: &Path,
+    digest: &str,
+    is_confirmed: bool,
+    environment: &Environment,
+) -> Result<(), CliError> {
     let Some(trust) = trust_file(environment) else {
         let message =
             "there is no place for the trust file: neither XDG_STATE_HOME nor HOME is set";
         return Err(CliError::usage(message).hint("name the settings file: --config FILE"));
     };
-    let kept = trust.confirm(path, state);
+    let kept = match is_confirmed {
+        true => trust.confirm(path, digest),
+        false => trust.refuse(path, digest),
+    };
     kept.map_err(|error| CliError::chain(&error))
 }
 

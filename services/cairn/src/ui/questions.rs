@@ -3,7 +3,7 @@
 use super::event_json::{budget, plan, wait_reason};
 use super::event_line::{step_facts, step_name, used_up, waits_for};
 use super::style::Style;
-use super::text::{command, quoted};
+use super::text::{block, command, quoted};
 use super::time::{clock, span, utc};
 use super::tools::{covered, patterns};
 use crate::context::Context;
@@ -88,9 +88,10 @@ pub fn asked_lines(style: Style, pending: &pb::Pending) -> Vec<String> {
     let mut facts = vec![("in", format!("{}, {run}", pending.session))];
     facts.extend(about(pending));
     for (name, text) in facts {
-        if !text.is_empty() {
-            lines.push(format!("  {name:<10}{}", escape(&text)));
-        }
+        let begins = std::iter::once(name).chain(std::iter::repeat(""));
+        let texts = block(&text);
+        let texts = begins.zip(texts.lines());
+        lines.extend(texts.map(|(name, text)| format!("  {name:<10}{text}")));
     }
     for (step, number) in pending.plan.iter().flat_map(|plan| &plan.steps).zip(1..) {
         lines.push(format!("  {number:>8}. {}", clip(&step_name(step), 160)));
@@ -127,6 +128,10 @@ fn about(pending: &pb::Pending) -> Vec<(&'static str, String)> {
 /// The further calls that an approval for the session would cover.
 fn always(pending: &pb::Pending) -> String {
     match &pending.always_covers {
+        None if pending.reason() == WaitReason::Approval => {
+            "not known: no process runs the tools, or values of this call cannot be compared"
+                .to_owned()
+        }
         None => String::new(),
         Some(covers) if covers.when.is_empty() => "would cover every call of this tool".to_owned(),
         Some(covers) => format!("would cover calls with {}", covered(&covers.when)),
@@ -203,6 +208,43 @@ pub fn answers(pending: &pb::Pending) -> &'static [(&'static str, &'static str)]
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_question_of_several_lines_is_shown_in_lines() {
+        let question = "tool 'ops__deploy' asks:\nDeploy?\u{1b}[2J\n- env: prod";
+        let pending = pb::Pending {
+            reason: WaitReason::Question.into(),
+            question: question.to_owned(),
+            ..pb::Pending::default()
+        };
+        let lines = asked_lines(Style::new(false), &pending);
+        assert_eq!(
+            lines[2..],
+            [
+                "  asks      tool 'ops__deploy' asks:",
+                "            Deploy?\\u{1b}[2J",
+                "            - env: prod",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_always_covers_is_said_also_where_it_is_not_known() {
+        let mut pending = pb::Pending {
+            reason: WaitReason::Approval.into(),
+            ..pb::Pending::default()
+        };
+        assert!(always(&pending).starts_with("not known"));
+        let condition = |name: &str, pattern: &str| cairn_proto::event::Condition {
+            name: name.to_owned(),
+            pattern: pattern.to_owned(),
+        };
+        pending.always_covers = Some(pb::Coverage {
+            when: vec![condition("path", "docs/**"), condition("text", "")],
+        });
+        let covers = "would cover calls with path = docs/**, without text";
+        assert_eq!(always(&pending), covers);
+    }
 
     #[test]
     fn a_session_that_cannot_be_read_is_named_with_the_reason() {

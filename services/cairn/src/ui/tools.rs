@@ -6,6 +6,8 @@ use super::live::wrap;
 use super::style::Style;
 use super::table::{Column, Table, cut};
 use super::time::utc;
+use crate::settings::LeftOut;
+use cairn_engine::rules::{Answer, Rule};
 use cairn_proto::event::{CallMedia, Condition, Effect};
 use cairn_proto::orchestrator::{Approval, ListToolsResponse};
 use cairn_proto::tools::{RuleAnswer, ToolRule, ToolSource, ToolSourceState, ToolSpec};
@@ -17,27 +19,31 @@ use std::path::Path;
 const WIDE: usize = 76;
 /// Columns that the other columns of a wide table and of a narrow one take beside the names.
 const BESIDE: [usize; 2] = [50, 24];
-/// Most bytes of one text of a server.
+/// Most bytes of one text of a server in a list.
 const MOST_TEXT: usize = 400;
+/// Sources of tools that are the operator's own.
+const OWN: [&str; 2] = ["built-in", "program"];
 
 /// All tools and sources, for people. At most `width` characters a line.
-pub fn lines(listed: &ListToolsResponse, style: Style, width: Option<usize>) -> Vec<String> {
+pub fn lines(
+    listed: &ListToolsResponse,
+    left_out: &[LeftOut],
+    style: Style,
+    width: Option<usize>,
+) -> Vec<String> {
     let mut lines = match listed.tools.is_empty() {
         true => vec!["there are no tools".to_owned()],
         false => tools(listed, width).lines(width),
     };
-    if listed.tools.len() > listed.offered as usize {
-        let (offered, all) = (listed.offered, listed.tools.len());
-        let line = format!(
-            "a model is offered {offered} of {all} tools, and finds the rest by search_tools"
-        );
+    if let Some(line) = offered_line(listed) {
         lines.extend(broken(&line, "", width));
     }
     lines.push(String::new());
-    lines.extend(source::table(listed).lines(width));
+    lines.extend(source::table(listed, left_out).lines(width));
     let disabled = listed.tools.iter().filter(|tool| !tool.disabled.is_empty());
     let notes = listed.sources.iter().flat_map(source::notes);
-    for (line, hints) in notes.chain(disabled.map(disabled_note)) {
+    let unusable = left_out.iter().filter_map(source::left_out_note);
+    for (line, hints) in notes.chain(unusable).chain(disabled.map(disabled_note)) {
         lines.push(String::new());
         lines.extend(
             broken(&line, "! ", width)
@@ -47,6 +53,24 @@ pub fn lines(listed: &ListToolsResponse, style: Style, width: Option<usize>) -> 
         lines.extend(hints.iter().flat_map(|hint| broken(hint, "  ", width)));
     }
     lines
+}
+
+/// Which tools a model has at once, if these are not all.
+fn offered_line(listed: &ListToolsResponse) -> Option<String> {
+    let callable = listed.tools.iter().zip(answers(listed));
+    let callable =
+        callable.filter(|(tool, answer)| tool.disabled.is_empty() && *answer != RuleAnswer::Deny);
+    let (own, of_servers): (Vec<_>, Vec<_>) =
+        callable.partition(|(tool, _)| OWN.contains(&tool.source.as_str()));
+    let all = own.len() + of_servers.len();
+    (all > listed.offered as usize && !of_servers.is_empty()).then(|| {
+        format!(
+            "{all} tools are more than tools.offered = {}: a model is offered the built-in tools and your \
+             programs, and finds the {} of servers with search_tools",
+            listed.offered,
+            of_servers.len()
+        )
+    })
 }
 
 /// One text in lines that begin so, and are continued with blanks.
@@ -66,7 +90,7 @@ fn broken(text: &str, before: &str, width: Option<usize>) -> Vec<String> {
 }
 
 fn disabled_note(tool: &ToolSpec) -> (String, Vec<String>) {
-    let (name, why) = (escape(&tool.name), source::reason(&tool.disabled));
+    let (name, why) = (escape(&tool.name), clip(&tool.disabled, MOST_TEXT));
     let hint = format!("look at it, and allow it with: cairn tools allow {name}");
     (format!("{name} is disabled: {why}"), vec![hint])
 }
@@ -140,15 +164,16 @@ fn state(listed: &ListToolsResponse, tool: &ToolSpec) -> &'static str {
 }
 
 /// What is being waited for, in one line.
-pub fn starting_line(names: &[&str], width: Option<usize>) -> String {
+pub fn starting_line(names: &[String], width: Option<usize>) -> String {
     let names = clip(&names.join(", "), MOST_TEXT);
     let line = format!("… waiting for servers to start: {names}");
     cut(&line, width.unwrap_or(usize::MAX))
 }
 
 /// Each source and each tool as JSON.
-pub fn json_lines(listed: &ListToolsResponse) -> Vec<Value> {
+pub fn json_lines(listed: &ListToolsResponse, left_out: &[LeftOut]) -> Vec<Value> {
     let sources = listed.sources.iter().map(source::json);
+    let sources = sources.chain(left_out.iter().map(source::left_out_json));
     let tools = listed
         .tools
         .iter()
@@ -183,12 +208,26 @@ pub struct Allowable {
     pub lines: Vec<String>,
     /// As it is now.
     pub digest: String,
+    /// It comes with Cairn or the settings, and nobody has to allow it.
+    pub is_own: bool,
 }
 
-/// The source or the tool of this name; none if there is no such one.
+/// The tools of a source that wait for a person, too; of a tool there are none.
+pub fn disabled_of<'a>(listed: &'a ListToolsResponse, source: &str) -> Vec<&'a str> {
+    let tools = listed.tools.iter().filter(|tool| tool.source == source);
+    let disabled = tools.filter(|tool| !tool.disabled.is_empty());
+    disabled.map(|tool| tool.name.as_str()).collect()
+}
+
+/// The source or the tool of this name; none if there is no such one. Nothing of it is cut.
 pub fn allowable(listed: &ListToolsResponse, name: &str) -> Option<Allowable> {
     let tool = listed.tools.iter().find(|tool| tool.name == name);
     let source = listed.sources.iter().find(|source| source.name == name);
+    let of = source.map_or("", |source| &source.name);
+    let of = tool
+        .filter(|_| source.is_none())
+        .map_or(of, |tool| &tool.source);
+    let is_own = OWN.contains(&of);
     let (facts, digest) = match (source, tool) {
         (Some(source), _) => (source::facts(source), source.digest.clone()),
         (None, Some(tool)) => {
@@ -197,7 +236,7 @@ pub fn allowable(listed: &ListToolsResponse, name: &str) -> Option<Allowable> {
                 ("source", tool.source.clone()),
                 ("says", tool.description.clone()),
                 ("effect", effect(tool).to_owned()),
-                ("changed", source::reason(&tool.disabled)),
+                ("changed", tool.disabled.clone()),
                 ("digest", tool.digest.clone()),
             ];
             (facts, tool.digest.clone())
@@ -205,9 +244,12 @@ pub fn allowable(listed: &ListToolsResponse, name: &str) -> Option<Allowable> {
         (None, None) => return None,
     };
     let facts = facts.into_iter().filter(|(_, text)| !text.is_empty());
-    let lines = facts.map(|(name, text)| format!("  {name:<10}{}", clip(&text, MOST_TEXT)));
-    let lines = lines.collect();
-    Some(Allowable { lines, digest })
+    let lines = facts.map(|(name, text)| format!("  {name:<10}{}", escape(&text)));
+    Some(Allowable {
+        lines: lines.collect(),
+        digest,
+        is_own,
+    })
 }
 
 /// Approvals of further calls as a table.
@@ -242,21 +284,23 @@ pub fn approval_json(session: &str, approval: &Approval) -> Value {
     })
 }
 
-/// A rule in one line, as settings have it.
+/// A rule in one line.
 pub fn rule_line(rule: &ToolRule) -> String {
-    let agent = match rule.agent.as_str() {
-        "" => String::new(),
-        agent => format!(" for agent {}", escape(agent)),
+    let when = rule.when.iter();
+    let when = when.map(|it| (it.name.clone(), it.pattern.clone()));
+    let answer = match rule.answer() {
+        RuleAnswer::Allow => Answer::Allow,
+        // As the services read an answer that they do not know.
+        RuleAnswer::Ask | RuleAnswer::Unspecified => Answer::Ask,
+        RuleAnswer::Deny => Answer::Deny,
     };
-    let when = match rule.when.is_empty() {
-        true => String::new(),
-        false => format!(" when {}", clip(&covered(&rule.when), MOST_TEXT)),
+    let rule = Rule {
+        tool: rule.tool.clone(),
+        when: when.collect(),
+        agent: (!rule.agent.is_empty()).then(|| rule.agent.clone()),
+        answer,
     };
-    format!(
-        "{}{when}{agent}: {}",
-        escape(&rule.tool),
-        answer_name(rule.answer())
-    )
+    escape(&rule.to_line()).into_owned()
 }
 
 /// A rule as JSON.
@@ -269,11 +313,13 @@ pub fn rule_json(rule: &ToolRule) -> Value {
     })
 }
 
-/// The calls that conditions cover: `path = docs/**, host = example.org`.
+/// The calls that conditions cover: `path = docs/**, without host`.
 pub fn covered(when: &[Condition]) -> String {
-    let parts = when
-        .iter()
-        .map(|it| format!("{} = {}", it.name, it.pattern));
+    let parts = when.iter().map(|it| match it.pattern.is_empty() {
+        // The call leaves the value out.
+        true => format!("without {}", it.name),
+        false => format!("{} = {}", it.name, it.pattern),
+    });
     parts.collect::<Vec<_>>().join(", ")
 }
 

@@ -1,10 +1,14 @@
 //! What models are writing at this moment, put together from the parts that come.
 
 use super::text::json;
-use cairn_proto::event::TextDelta;
+use cairn_proto::event::{CallProgress, TextDelta};
 use cairn_rpc::text::escape;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Between two messages about one call.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Replies on their way, by step.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +28,10 @@ struct Reply {
 impl Writing {
     /// Takes the next part, and gives the lines that it made whole, escaped.
     pub fn take(&mut self, delta: &TextDelta) -> Vec<String> {
+        if delta.progress.is_some() {
+            // Of a call, and no text.
+            return Vec::new();
+        }
         let at = delta.attempt.unwrap_or_default();
         let turn = (at.attempt, delta.tool_turn);
         let reply = self.0.entry(at.step).or_default();
@@ -70,9 +78,43 @@ pub fn written(step: u32, line: &str) -> String {
     format!("  step {step} ┊ {line}")
 }
 
+/// Which messages about the progress of calls are shown: one a second for each call.
+#[derive(Debug, Clone, Default)]
+pub struct Pace(BTreeMap<(u32, u32, u32, u32, u32), Instant>);
+
+impl Pace {
+    /// Whether the message is shown, if it comes now.
+    pub fn takes(&mut self, progress: &CallProgress, now: Instant) -> bool {
+        let call = progress.call.unwrap_or_default();
+        let at = call.attempt.unwrap_or_default();
+        let key = (at.run, at.step, at.attempt, call.tool_turn, call.index);
+        if self.0.get(&key).is_some_and(|next| now < *next) {
+            return false;
+        }
+        // What is due again says nothing any more.
+        self.0.retain(|_, next| now < *next);
+        self.0.insert(key, now + SECOND);
+        true
+    }
+}
+
 /// A part as a line of JSON: like an event, but without a number, as it is none.
 pub fn delta_json(delta: &TextDelta) -> String {
     let at = delta.attempt.unwrap_or_default();
+    if let Some(progress) = &delta.progress {
+        let call = progress.call.unwrap_or_default();
+        return json(&json!({
+            "kind": "call_progress",
+            "call": {
+                "attempt": {"run": at.run, "step": at.step, "attempt": at.attempt},
+                "tool_turn": call.tool_turn,
+                "index": call.index,
+            },
+            "progress": progress.progress,
+            "total": (progress.total > 0.0).then_some(progress.total),
+            "message": progress.message,
+        }));
+    }
     json(&json!({
         "kind": "text_delta",
         "attempt": {"run": at.run, "step": at.step, "attempt": at.attempt},
@@ -85,7 +127,7 @@ pub fn delta_json(delta: &TextDelta) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_proto::event::AttemptRef;
+    use cairn_proto::event::{AttemptRef, CallRef};
 
     fn part(step: u32, tool_turn: u32, offset: u64, text: &str) -> TextDelta {
         let attempt = AttemptRef {
@@ -134,6 +176,36 @@ mod tests {
         assert_eq!(writing.line(1).unwrap(), "after a gap, on");
         writing.take(&part(1, 1, 0, "next"));
         assert_eq!(writing.line(1).unwrap(), "next");
+    }
+
+    #[test]
+    fn progress_is_no_text_and_is_shown_once_a_second() {
+        let mut writing = Writing::default();
+        writing.take(&part(1, 0, 0, "kept"));
+        let of = |index: u32| CallProgress {
+            call: Some(CallRef {
+                index,
+                ..CallRef::default()
+            }),
+            progress: 3.0,
+            total: 10.0,
+            message: "half\nway".to_owned(),
+        };
+        let mut delta = part(1, 0, 0, "");
+        delta.progress = Some(of(0));
+        assert!(writing.take(&delta).is_empty());
+        assert_eq!(writing.line(1).unwrap(), "kept");
+        let line: serde_json::Value = serde_json::from_str(&delta_json(&delta)).unwrap();
+        assert_eq!(
+            (&line["kind"], &line["total"]),
+            (&json!("call_progress"), &json!(10.0))
+        );
+
+        let mut pace = Pace::default();
+        let now = Instant::now();
+        assert!(pace.takes(&of(0), now) && pace.takes(&of(1), now));
+        assert!(!pace.takes(&of(0), now + SECOND / 2));
+        assert!(pace.takes(&of(0), now + SECOND));
     }
 
     #[test]

@@ -22,5 +22,6 @@ mod own_session;
 mod recount;
 mod reflection;
 mod repository;
+mod servers;
 mod tokens;
 mod trust;

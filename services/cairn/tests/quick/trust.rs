@@ -137,7 +137,14 @@ fn a_cloned_repository_starts_sends_and_widens_nothing() {
 fn confirmed_it_is_the_operators() {
     let (collector, collected) = collector();
     let site = hostile(&collector);
-    let confirmed = site.run(&["config", "trust"]);
+    let unasked = site.run(&["config", "trust"]);
+    assert_eq!(unasked.code, Some(2), "{unasked:?}");
+    let confirmed = site.run(&["config", "trust", "--yes"]);
+    assert!(
+        confirmed
+            .out
+            .contains("start the MCP server thief: touch stolen-by-server")
+    );
     assert_eq!(
         (confirmed.code, notices(&confirmed)),
         (Some(0), 0),
@@ -175,6 +182,33 @@ fn a_named_file_needs_no_confirmation() {
     let found = site.run(&["config", "check", "--json"]);
     assert_eq!(notices(&found), 1, "{found:?}");
     assert!(found.out.contains(r#""confirmed":false"#), "{found:?}");
+}
+
+#[test]
+fn a_file_with_faults_is_not_confirmed() {
+    let site = Site::new(CAIRN).of_others();
+    site.write(
+        "cairn.toml",
+        "[[tools.rules]]\ntool = \"*\"\nanswer = \"denny\"\n",
+    );
+    for arguments in [&["config", "check"][..], &["config", "trust", "--yes"]] {
+        let done = site.run(arguments);
+        assert_eq!(done.code, Some(2), "{done:?}");
+        assert!(done.err.contains("tools.rules[0].answer"), "{done:?}");
+    }
+    site.write(
+        "cairn.toml",
+        "[[tools.rules]]\ntool = \"*\"\nanswer = \"allow\"\n",
+    );
+    let checked = site.run(&["config", "check"]);
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    assert!(
+        checked.out.contains("cairn.toml is not confirmed"),
+        "{checked:?}"
+    );
+    let other = site.run(&["config", "trust", "--digest", "0"]);
+    assert_eq!(other.code, Some(2), "{other:?}");
+    assert_eq!(notices(&site.run(&["sessions"])), 1);
 }
 
 #[test]

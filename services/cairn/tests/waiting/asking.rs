@@ -223,7 +223,7 @@ fn the_model_is_reported_what_a_person_answers(place: &Place) {
     add_model(place, &model);
     let run = ["run", "--session", "s", "--model", "served", "Choose."];
     let waits = place.with_code(3, &run);
-    for says in ["the model asks a person", "Which one?", "· left"] {
+    for says in ["a question needs a person's answer", "Which one?", "· left"] {
         assert!(waits.out.contains(says), "{says}: {waits:?}");
     }
     let open = pending(place);

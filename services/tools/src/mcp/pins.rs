@@ -103,11 +103,8 @@ fn words(part: &str) -> &str {
 
 /// Why a tool waits for a person, if it is not as it was allowed.
 pub(crate) fn disabled(pins: &Pins, tool: &ToolSpec) -> Option<String> {
-    let name = &tool.name;
-    let Some(pinned) = pins.get(name) else {
-        return Some(format!(
-            "it is new since its server was first listed; allow it with: cairn tools allow {name}"
-        ));
+    let Some(pinned) = pins.get(&tool.name) else {
+        return Some("it is new since its server was first listed".to_owned());
     };
     let now = parts(tool);
     let changed: Vec<&str> = now
@@ -115,10 +112,5 @@ pub(crate) fn disabled(pins: &Pins, tool: &ToolSpec) -> Option<String> {
         .filter(|(part, digest)| pinned.get(*part) != Some(digest))
         .map(|(part, _)| words(part))
         .collect();
-    (!changed.is_empty()).then(|| {
-        format!(
-            "its {} changed; allow it with: cairn tools allow {name}",
-            changed.join(" and its ")
-        )
-    })
+    (!changed.is_empty()).then(|| format!("its {} changed", changed.join(" and its ")))
 }

@@ -304,11 +304,7 @@ impl Shared {
             takes if takes.is_empty() => String::new(),
             takes => format!(" and takes {}", takes.join(", ")),
         };
-        Err(format!(
-            "it comes from '{}'{takes}; allow it with: cairn tools allow {}",
-            file.display(),
-            self.name
-        ))
+        Err(format!("it comes from '{}'{takes}", file.display()))
     }
 
     fn allow_server(&self, digest: &str) -> Result<String, AllowError> {

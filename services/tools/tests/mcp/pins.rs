@@ -25,10 +25,7 @@ async fn each_change_disables_a_tool_until_it_is_allowed() {
             mcp.text("change", change).await;
             let listing = mcp.until(|it| digest(it, "t__echo") != judged).await;
             let why = &mcp.disabled()["t__echo"];
-            assert_eq!(
-                why,
-                &format!("{part}; allow it with: cairn tools allow t__echo")
-            );
+            assert_eq!(why, part);
             let error = mcp.error("echo", "hello").await;
             assert!(
                 matches!(&error, ToolError::Denied(text) if text.contains(part)),

@@ -6,7 +6,7 @@ use super::node::{Node, Value};
 use serde_json::{Map, Value as Json};
 
 /// A TOML file as it was read. Its settings are not interpreted yet.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Document(pub(super) Node);
 
 impl Document {
@@ -24,6 +24,11 @@ impl Document {
         let mut taken = Vec::new();
         retain(&mut self.0, &keeps, &mut taken);
         taken
+    }
+
+    /// All of it. Values may be secrets.
+    pub fn to_json(&self) -> Json {
+        to_json(&self.0)
     }
 }
 
@@ -101,6 +106,6 @@ answer = 'deny'
             ]
         );
         let rest = json!({"a": {"one": 1}, "rules": [{"answer": "deny"}]});
-        assert_eq!(to_json(&document.0), rest);
+        assert_eq!(document.to_json(), rest);
     }
 }

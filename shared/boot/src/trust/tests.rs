@@ -30,6 +30,20 @@ fn nothing_is_confirmed_before_it_is() {
 }
 
 #[test]
+fn a_refusal_holds_until_the_file_is_confirmed() {
+    let folder = TempDir::new().unwrap();
+    let trust = trust(&folder);
+    let file = folder.path().join("cairn.toml");
+    trust.confirm(&file, "d1").unwrap();
+    trust.refuse(&file, "d2").unwrap();
+    assert!(trust.is_refused(&file, "d2").unwrap());
+    assert!(!trust.is_refused(&file, "d1").unwrap());
+    assert!(!trust.is_confirmed(&file, "d1").unwrap());
+    trust.confirm(&file, "d2").unwrap();
+    assert!(!trust.is_refused(&file, "d2").unwrap());
+}
+
+#[test]
 fn a_link_to_a_file_is_that_file() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("cairn.toml");

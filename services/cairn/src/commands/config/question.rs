@@ -3,15 +3,17 @@
 use crate::cli::Command;
 use crate::error::CliError;
 use crate::settings::Source;
-use crate::settings::trust::{Unconfirmed, confirm_as, effects, refused, trust_file};
+use crate::settings::trust::{keep, trust_file};
 use crate::ui::screen;
 use cairn_boot::Environment;
 use cairn_rpc::text::escape;
 use std::io::{IsTerminal as _, Write as _, stderr, stdin};
 use std::path::Path;
 
-/// Lines of effects that are shown.
-const MOST_LINES: usize = 20;
+/// Most lines and bytes of effects that a person is asked about. What cannot be read at a glance is
+/// not confirmed at a glance.
+const MOST_LINES: usize = 100;
+const MOST_BYTES: usize = 8 * 1024;
 
 /// Has a person confirm the settings file, if one is there to ask. Else says in a line what has no
 /// effect. Returns the file as it counts now.
@@ -40,12 +42,29 @@ pub(in crate::commands) fn settled(
         screen::tell(&unconfirmed.to_line(source.path()));
         return Ok(source);
     }
-    let is_confirmed = ask(source.path(), unconfirmed)?;
-    let state = match is_confirmed {
-        true => unconfirmed.digest.clone(),
-        false => refused(&unconfirmed.digest),
+    let shown = escape(&source.path().display().to_string()).into_owned();
+    let effects = unconfirmed.effects();
+    let problem = match source.check_whole(environment) {
+        Err(_) => {
+            Some("it has faults, so it cannot be confirmed; see them with: cairn config check")
+        }
+        Ok(_) if is_too_long(&effects) => {
+            Some("it does more than can be shown here; read it before you confirm it")
+        }
+        Ok(_) => None,
     };
-    confirm_as(source.path(), &state, environment)?;
+    if let Some(problem) = problem {
+        screen::tell(&unconfirmed.to_line(source.path()));
+        screen::tell(&format!("{shown}: {problem}"));
+        return Ok(source);
+    }
+    let is_confirmed = ask(source.path(), &effects)?;
+    keep(
+        source.path(),
+        &unconfirmed.digest,
+        is_confirmed,
+        environment,
+    )?;
     if is_confirmed {
         return Ok(source.confirmed());
     }
@@ -53,20 +72,27 @@ pub(in crate::commands) fn settled(
     Ok(source)
 }
 
+/// Whether there is more than a person would read.
+pub(in crate::commands) fn is_too_long(lines: &[String]) -> bool {
+    lines.len() > MOST_LINES || lines.iter().map(String::len).sum::<usize>() > MOST_BYTES
+}
+
+/// Effects as a list; what belongs to one is indented below it.
+pub(super) fn listed(effects: &[String]) -> impl Iterator<Item = String> {
+    effects.iter().map(|line| match line.starts_with("  ") {
+        true => format!("    {line}"),
+        false => format!("  - {line}"),
+    })
+}
+
 /// Before any runtime is there: the process waits for the answer, and Ctrl-C ends it.
-fn ask(path: &Path, unconfirmed: &Unconfirmed) -> Result<bool, CliError> {
+fn ask(path: &Path, effects: &[String]) -> Result<bool, CliError> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let path = path.display().to_string();
-    let mut lines = effects(&unconfirmed.withheld);
-    let more = lines.len().saturating_sub(MOST_LINES);
-    lines.truncate(MOST_LINES);
     let mut err = stderr().lock();
     writeln!(err, "{} is not confirmed. It would:", escape(&path))?;
-    for line in lines {
-        writeln!(err, "  - {line}")?;
-    }
-    if more > 0 {
-        writeln!(err, "  - and do {more} more things")?;
+    for line in listed(effects) {
+        writeln!(err, "{line}")?;
     }
     write!(
         err,

@@ -8,15 +8,17 @@ use crate::ui::live::{Live, size, wrap};
 use crate::ui::out;
 use crate::ui::progress::Progress;
 use crate::ui::style::Style;
-use crate::ui::writing::{delta_json, written};
+use crate::ui::writing::{Pace, delta_json, written};
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::{Event, TextDelta};
+use std::time::Instant;
 
 /// A run as it continues.
 #[derive(Debug)]
 pub(super) struct Display {
     form: Form,
     style: Style,
+    pace: Pace,
 }
 
 #[derive(Debug)]
@@ -46,7 +48,11 @@ impl Display {
                 deltas,
             },
         };
-        Self { form, style }
+        Self {
+            form,
+            style,
+            pace: Pace::default(),
+        }
     }
 
     /// Whether replies are wanted while they come.
@@ -63,12 +69,18 @@ impl Display {
         delta: &TextDelta,
         progress: &mut Progress,
     ) -> Result<(), CliError> {
-        let lines = progress.writing.take(delta);
+        let mut lines = progress.writing.take(delta);
+        if let Some(far) = &delta.progress
+            && !self.pace.takes(far, Instant::now())
+        {
+            return Ok(());
+        }
         match &mut self.form {
             // The next tick shows it: a display that moves with every part cannot be read.
             Form::Live(_) => Ok(()),
-            Form::Plain { .. } => {
+            Form::Plain { narrator, .. } => {
                 let step = delta.attempt.map_or(0, |attempt| attempt.step);
+                lines.extend(delta.progress.as_ref().map(|far| narrator.progress(far)));
                 let mut lines = lines.iter();
                 lines.try_for_each(|line| out::line(&self.style.dim(&written(step, line))))
             }

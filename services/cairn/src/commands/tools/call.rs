@@ -4,13 +4,14 @@ use super::Call;
 use crate::client::Client;
 use crate::commands::confirm::{is_at_terminal, is_wanted};
 use crate::context::Context;
-use crate::error::{CliError, FAILURE};
+use crate::error::{CliError, FAILURE, WAITING};
 use crate::ui::tools::{extension, media_line};
 use crate::ui::{out, text};
 use cairn_proto::event::CallMedia;
-use cairn_proto::orchestrator::CallToolRequest;
-use cairn_proto::tools::ToolResult;
+use cairn_proto::orchestrator::{CallToolRequest, ListToolsResponse};
+use cairn_proto::tools::{ToolResult, ToolSourceState};
 use cairn_rpc::text::{clip, escape};
+use cairn_tools::mcp::SEPARATOR;
 use serde_json::json;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -26,7 +27,7 @@ pub(super) async fn call(
     context: &Context,
 ) -> Result<ExitCode, CliError> {
     // A server that is being started has no tools yet.
-    super::list::listed(client, context).await?;
+    let listed = super::list::listed_for(&call.name, client, context).await?;
     let mut request = CallToolRequest {
         name: call.name,
         arguments_json: call.arguments,
@@ -46,14 +47,36 @@ pub(super) async fn call(
             request.approved = true;
             send(client, &request).await?
         }
-        result => result?,
+        Err(error) => return Err(with_allowance(error, &listed, &request.name)),
+        Ok(result) => result,
     };
     show(&result, call.save.as_deref(), context)
 }
 
+/// What helps if the tool, or its server, waits for a person.
+fn with_allowance(error: CliError, listed: &ListToolsResponse, name: &str) -> CliError {
+    let disabled = listed.tools.iter().find(|tool| tool.name == name);
+    let disabled = disabled.filter(|tool| !tool.disabled.is_empty());
+    let mut sources = listed.sources.iter();
+    let waits = sources.find(|source| {
+        let owns = name.strip_prefix(&source.name);
+        source.state() == ToolSourceState::NotAllowed
+            && owns.is_some_and(|rest| rest.starts_with(SEPARATOR))
+    });
+    let name = disabled.map(|tool| &tool.name).or(waits.map(|it| &it.name));
+    match name {
+        Some(name) => error.hint(format!(
+            "look at it, and allow it with: cairn tools allow {name}"
+        )),
+        None => error,
+    }
+}
+
 fn needs_approval(request: &CallToolRequest) -> CliError {
     let message = format!("a call of {} needs approval", request.name);
-    CliError::new(message).hint("approve it with: --yes")
+    CliError::new(message)
+        .hint("approve it with: --yes")
+        .code(WAITING)
 }
 
 /// Not sent again by itself: the tool may not stand a second call.

@@ -1,75 +1,69 @@
 //! What the settings of an unconfirmed file would do, for the person who is asked. Pure.
+//!
+//! Nothing that counts is cut: a file whose effects are too long to show is not asked about.
 
+use super::servers::server_lines;
+use crate::ui::text::quoted;
 use cairn_engine::rules::Rule;
-use cairn_rpc::text::clip;
+use cairn_http::Url;
+use cairn_rpc::text::escape;
 use serde_json::Value;
 
-/// Most bytes of a value that is shown.
-const MOST_SHOWN: usize = 160;
 /// Settings that send keys or texts to a place, by the end of their names.
 const PLACES: [&str; 2] = [".base_url", "telemetry.otlp"];
 
-/// One line for each effect, the most dangerous first. Texts are the file's, and escaped. Secrets are
-/// not shown: only values of settings that cannot be one are.
-pub fn effects(withheld: &[(String, Value)]) -> Vec<String> {
+/// One line for each effect, the most dangerous first; lines that begin with blanks belong to the one
+/// before. `withheld` are the settings without effect, and `whole` is all of the file. Texts are the
+/// file's, and escaped. Secrets are not shown: only values of settings that cannot be one are.
+pub(super) fn effects(withheld: &[(String, Value)], whole: &Value) -> Vec<String> {
     let of = |effect: fn(&str, &Value) -> Vec<String>| {
         let lines = withheld
             .iter()
             .flat_map(move |(path, value)| effect(path, value));
         lines.collect::<Vec<_>>()
     };
-    let mut lines = [of(programs), of(servers), of(rules), of(places), of(files)].concat();
+    let mut lines = of(programs);
+    // The settings of a server belong together, and its name and variables may have dots.
+    let servers = whole["mcp"]["servers"].as_object().into_iter().flatten();
+    lines.extend(servers.flat_map(|(name, settings)| server_lines(name, settings)));
+    lines.extend([of(rules), of(places), of(files)].concat());
     let others = withheld.iter().filter(|(path, value)| {
-        let known = [programs, servers, rules, places, files];
+        let known = [programs, rules, places, files];
         !path.starts_with("mcp.servers.")
             && known.iter().all(|effect| effect(path, value).is_empty())
     });
-    let others: Vec<&str> = others.map(|(path, _)| path.as_str()).collect();
+    let others: Vec<String> = others.map(|(path, value)| other(path, value)).collect();
     if !others.is_empty() {
-        lines.push(format!("set {}", shown(&others.join(", "))));
+        lines.push(format!("set {}", others.join(", ")));
     }
     lines
 }
 
-fn shown(text: &str) -> String {
-    clip(text, MOST_SHOWN)
+/// Numbers and switches are no secrets.
+fn other(path: &str, value: &Value) -> String {
+    match value {
+        Value::Number(_) | Value::Bool(_) => format!("{} = {value}", escape(path)),
+        _ => escape(path).into_owned(),
+    }
 }
 
 fn programs(path: &str, value: &Value) -> Vec<String> {
     let commands = value.as_array().filter(|_| path == "tools.commands");
-    let line = |command: &Value| {
-        let name = command["name"].as_str().unwrap_or_default();
-        format!(
-            "run as the tool {}: {}",
-            shown(name),
-            shown(&words(&command["argv"]))
-        )
-    };
-    commands.into_iter().flatten().map(line).collect()
+    commands.into_iter().flatten().flat_map(program).collect()
 }
 
-/// Settings of servers come one by one.
-fn servers(path: &str, value: &Value) -> Vec<String> {
-    let Some((name, field)) = path
-        .strip_prefix("mcp.servers.")
-        .and_then(|it| it.rsplit_once('.'))
-    else {
-        return Vec::new();
-    };
-    let name = shown(name);
-    let text = value.as_str().unwrap_or_default();
-    match field {
-        "command" => vec![format!("start the MCP server {name}: {}", shown(text))],
-        "args" => vec![format!(
-            "start the MCP server {name} with: {}",
-            shown(&words(value))
-        )],
-        "url" => vec![format!(
-            "connect to the MCP server {name} at {}",
-            address(text)
-        )],
-        _ => Vec::new(),
-    }
+fn program(command: &Value) -> Vec<String> {
+    let name = escape(command["name"].as_str().unwrap_or_default());
+    let mut lines = vec![format!(
+        "run as the tool {name}: {}",
+        words(&command["argv"])
+    )];
+    let variables = command["env"].as_array().into_iter().flatten();
+    let variables = variables.filter_map(Value::as_str);
+    lines.extend(variables.map(|name| format!("  with your variable {}", escape(name))));
+    let effect = command["effect"].as_str();
+    lines.extend(effect.map(|effect| format!("  with {name} as {}", escape(effect))));
+    lines
 }
 
 fn rules(path: &str, value: &Value) -> Vec<String> {
@@ -77,47 +71,65 @@ fn rules(path: &str, value: &Value) -> Vec<String> {
         return Vec::new();
     }
     let line = match serde_json::from_value::<Rule>(value.clone()) {
-        Ok(rule) => shown(&rule.to_line()),
-        Err(_) => shown(&value.to_string()),
+        Ok(rule) => rule.to_line(),
+        Err(_) => value.to_string(),
     };
-    vec![format!("answer calls for you: {line}")]
+    vec![format!("answer calls for you: {}", escape(&line))]
 }
 
 fn places(path: &str, value: &Value) -> Vec<String> {
     let is_place = PLACES.iter().any(|end| path.ends_with(end));
-    let is_place = is_place || path.starts_with("links.") || path == "client.server";
-    match value.as_str().filter(|_| is_place) {
-        Some(place) => vec![format!("send to {} ({})", address(place), shown(path))],
-        None => Vec::new(),
+    if !is_place && !path.starts_with("links.") && path != "client.server" {
+        return Vec::new();
     }
+    let several = value.as_array().into_iter().flatten();
+    let places = value.as_str().into_iter();
+    let places = places.chain(several.filter_map(Value::as_str));
+    let places = places.flat_map(|place| place.split(','));
+    places
+        .map(|place| format!("send to {} ({})", address(place.trim()), escape(path)))
+        .collect()
 }
 
 fn files(path: &str, value: &Value) -> Vec<String> {
     match path {
-        "workspace.show" => vec![format!("show files to models: {}", shown(&words(value)))],
+        "workspace.show" => vec![format!("show files to models: {}", words(value))],
         "workspace.path" | "workspace.output" | "store.path" => {
             let place = value.as_str().unwrap_or_default();
-            vec![format!("use {} as {path}", shown(place))]
+            vec![format!("use {} as {path}", quoted(place))]
         }
         _ => Vec::new(),
     }
 }
 
-fn words(list: &Value) -> String {
+/// The items of a list in their order, as words of a shell.
+pub(super) fn words(list: &Value) -> String {
     let items = list.as_array().into_iter().flatten();
     let words = items.map(|item| {
         item.as_str()
-            .map_or_else(|| item.to_string(), str::to_owned)
+            .map_or_else(|| escape(&item.to_string()).into_owned(), quoted)
     });
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// An address without a user, whose password may stand before the host.
-fn address(url: &str) -> String {
-    match url.rsplit_once('@') {
-        Some((_, host)) => format!("…@{}", shown(host)),
-        None => shown(url),
-    }
+/// An address without its user and query, which may be secrets.
+pub(super) fn address(text: &str) -> String {
+    let url = Url::parse(text).ok().filter(Url::has_host);
+    let Some(mut url) = url else {
+        // Such as a host with its port. A password could stand in one that cannot be read.
+        return match text.contains('@') {
+            true => "an address that cannot be read".to_owned(),
+            false => escape(text).into_owned(),
+        };
+    };
+    // Both fail only for addresses that have no place for them.
+    _ = url.set_username("");
+    _ = url.set_password(None);
+    let has_query = url.query().is_some();
+    url.set_query(None);
+    url.set_fragment(None);
+    let more = if has_query { "?…" } else { "" };
+    format!("{}{more}", escape(url.as_str()))
 }
 
 #[cfg(test)]
@@ -127,33 +139,42 @@ mod tests {
 
     #[test]
     fn each_effect_is_named_and_no_secret_is() {
+        let long = "docs/".repeat(100);
+        let rule = json!({"tool": "*", "when": {"path": long}, "answer": "allow"});
         let withheld = [
             ("models.openai.api_key", json!("sk-canary")),
             (
                 "models.openai.base_url",
                 json!("https://me:canary@h.example/v1"),
             ),
+            ("links.tools", json!("https://a.example/@b.example,c:7")),
             (
                 "tools.commands",
-                json!([{"name": "t\u{1b}[2J", "argv": ["sh", "-c", "x"]}]),
+                json!([{"name": "t\u{1b}[2J", "argv": ["sh", "-c", "x y"], "env": ["HOME"]}]),
             ),
             ("mcp.servers.s.command", json!("npx")),
             ("mcp.servers.s.env.TOKEN", json!("canary")),
-            ("tools.rules[1]", json!({"tool": "*", "answer": "allow"})),
+            ("tools.rules[1]", rule),
             ("workspace.show", json!([".ssh/"])),
             ("store.redis.url", json!("redis://u:canary@h")),
+            ("run.max_turns", json!(100_000)),
         ];
         let withheld = withheld.map(|(path, value)| (path.to_owned(), value));
-        let lines = effects(&withheld);
+        let server = json!({"command": "npx", "env": {"TOKEN": "canary"}});
+        let lines = effects(&withheld, &json!({"mcp": {"servers": {"s": server}}}));
         assert_eq!(
             lines,
             [
-                "run as the tool t\\u{1b}[2J: sh -c x",
+                "run as the tool t\\u{1b}[2J: sh -c 'x y'",
+                "  with your variable HOME",
                 "start the MCP server s: npx",
-                "answer calls for you: *: allow",
-                "send to …@h.example/v1 (models.openai.base_url)",
+                "  with the variable TOKEN = a value of the file",
+                &*format!("answer calls for you: * when path = \"{long}\": allow"),
+                "send to https://h.example/v1 (models.openai.base_url)",
+                "send to https://a.example/@b.example (links.tools)",
+                "send to c:7 (links.tools)",
                 "show files to models: .ssh/",
-                "set models.openai.api_key, store.redis.url",
+                "set models.openai.api_key, store.redis.url, run.max_turns = 100000",
             ]
         );
     }

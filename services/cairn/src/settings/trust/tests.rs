@@ -121,10 +121,7 @@ fn until_it_is_confirmed_only_what_tightens_counts() {
 fn a_changed_file_is_asked_about_anew() {
     let mut found = Found::new("store.path = 'a'");
     let digest = found.source().unconfirmed().unwrap().digest.clone();
-    found
-        .trust()
-        .confirm(&found.path(), &refused(&digest))
-        .unwrap();
+    found.trust().refuse(&found.path(), &digest).unwrap();
     assert!(found.source().unconfirmed().unwrap().is_refused);
     found.text = "store.path = 'b'".to_owned();
     assert!(!found.source().unconfirmed().unwrap().is_refused);
@@ -149,8 +146,47 @@ fn the_line_names_what_has_no_effect() {
         .to_line(Path::new("cairn.toml"));
     assert_eq!(
         line,
-        "cairn.toml is not confirmed, so these settings have no effect: client.server, \
-         models.openai.base_url, run.max_turns, serve.token and 6 more; confirm it with: \
-         cairn config trust"
+        "cairn.toml is not confirmed, so these settings have no effect: client, models, run, serve, \
+         store, telemetry, tools.commands, tools.rules, workspace; confirm it with: cairn config \
+         trust"
     );
+}
+
+#[test]
+fn names_of_the_file_do_not_hide_its_sections() {
+    let found =
+        Found::new("\"a, b\" = 1\ntools.x = 1\nstore.path = 'x'\n[mcp.servers.a]\ncommand = 'x'\n");
+    let source = found.source();
+    let groups = source.unconfirmed().unwrap().groups();
+    assert_eq!(
+        groups,
+        ["unknown settings", "mcp.servers", "store", "tools"]
+    );
+}
+
+#[test]
+fn faults_that_have_no_effect_yet_are_found() {
+    for (text, name) in [
+        (
+            "[[tools.rules]]\ntool = '*'\nanswer = 'denny'\n",
+            "tools.rules[0].answer",
+        ),
+        ("[[tools.commands]]\nname = 1\n", "tools.commands[0].name"),
+        ("[mcp.servers.a]\ncomand = 'x'\n", "mcp.servers.a.comand"),
+    ] {
+        let found = Found::new(text);
+        let limited = load_from(
+            found.source(),
+            &Global::default(),
+            &Environment::default(),
+            &[],
+        );
+        assert!(limited.is_ok(), "{text}");
+        let faults = found.source().check_whole(&Environment::default());
+        let faults = faults.unwrap_err().message;
+        assert!(faults.contains(name), "{text}: {faults}");
+        let candidate = candidate(&found.path()).unwrap();
+        let faults = candidate.source.check_whole(&Environment::default());
+        assert!(faults.unwrap_err().message.contains(name), "{text}");
+    }
 }

@@ -1,19 +1,34 @@
 //! Lines about what tools came to, and what people approved.
 
+use super::Narrator;
 use super::words::PIECE;
+use crate::ui::tools::covered;
 use cairn_engine::elicitation::question;
 use cairn_proto::event as wire;
 use cairn_rpc::text::clip;
 
 /// ` where path = docs/**`; nothing for none.
 pub(super) fn conditions(when: &[wire::Condition]) -> String {
-    let parts: Vec<_> = when
-        .iter()
-        .map(|it| format!("{} = {}", clip(&it.name, PIECE), clip(&it.pattern, PIECE)))
-        .collect();
-    match parts.is_empty() {
+    match when.is_empty() {
         true => String::new(),
-        false => format!(" where {}", parts.join(", ")),
+        false => format!(" where {}", clip(&covered(when), 2 * PIECE)),
+    }
+}
+
+impl Narrator {
+    /// How far a call is: `fetch  3 of 10 pages`.
+    pub fn progress(&self, progress: &wire::CallProgress) -> String {
+        let call = progress.call.unwrap_or_default();
+        let far = match progress.total {
+            total if total > 0.0 => format!("{} of {total}", progress.progress),
+            _ => progress.progress.to_string(),
+        };
+        let text = format!(
+            "{}  {far} {}",
+            self.call(&call),
+            clip(&progress.message, PIECE)
+        );
+        text.trim_end().to_owned()
     }
 }
 

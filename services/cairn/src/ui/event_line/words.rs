@@ -57,7 +57,7 @@ pub fn waits_for(reason: i32) -> &'static str {
         wire::WaitReason::InDoubt => "nobody knows how a call ended",
         wire::WaitReason::Budget => "a budget is used up",
         wire::WaitReason::Approval => "a call needs a person's approval",
-        wire::WaitReason::Question => "the model asks a person",
+        wire::WaitReason::Question => "a question needs a person's answer",
         wire::WaitReason::PlanReview => "a person is to look at the plan",
     }
 }

@@ -1,12 +1,15 @@
 //! Where tools come from, as text and as JSON.
 
 use super::{ListToolsResponse, MOST_TEXT, ToolSource, ToolSourceState};
+use crate::settings::{LeftOut, Why};
 use crate::ui::table::{Column, Table};
 use cairn_rpc::text::{clip, escape};
 use serde_json::{Value, json};
 
 /// Reasons of tools that are left out, for each source.
 const MOST_REASONS: usize = 3;
+/// The file of a workspace that names servers.
+const FILE: &str = ".mcp.json";
 
 /// The state of a source, in a word or two.
 pub(super) fn state(state: ToolSourceState) -> &'static str {
@@ -19,7 +22,7 @@ pub(super) fn state(state: ToolSourceState) -> &'static str {
     }
 }
 
-pub(super) fn table(listed: &ListToolsResponse) -> Table {
+pub(super) fn table(listed: &ListToolsResponse, left_out: &[LeftOut]) -> Table {
     let mut table = Table::new([
         Column::Left("SOURCE"),
         Column::Left("STATE"),
@@ -34,18 +37,52 @@ pub(super) fn table(listed: &ListToolsResponse) -> Table {
         let count = tools.count().to_string();
         table.row([&source.name, state(source.state()), &count, &source.place]);
     }
+    for it in left_out {
+        table.row([left_out_name(it), left_out_state(it), "0", FILE]);
+    }
     table
 }
 
-/// The reason without the command that helps, which the lines below it name.
-pub(super) fn reason(text: &str) -> String {
-    let reason = text.split_once("; allow it with: ");
-    clip(reason.map_or(text, |(reason, _)| reason), MOST_TEXT)
+fn left_out_name(left_out: &LeftOut) -> &str {
+    left_out.name.as_deref().unwrap_or(FILE)
+}
+
+fn left_out_state(left_out: &LeftOut) -> &'static str {
+    match left_out.why {
+        Why::Disabled => "disabled",
+        Why::Unusable(_) => "left out",
+    }
+}
+
+/// Why a server of the workspace cannot be used; nothing if it is not to be used.
+pub(super) fn left_out_note(left_out: &LeftOut) -> Option<(String, Vec<String>)> {
+    let Why::Unusable(problem) = &left_out.why else {
+        return None;
+    };
+    let name = clip(left_out_name(left_out), MOST_TEXT);
+    let note = format!("{name} is left out: {}", clip(problem, MOST_TEXT));
+    Some((note, Vec::new()))
+}
+
+pub(super) fn left_out_json(left_out: &LeftOut) -> Value {
+    let problem = match &left_out.why {
+        Why::Disabled => "",
+        Why::Unusable(problem) => problem,
+    };
+    json!({
+        "kind": "source",
+        "name": left_out_name(left_out),
+        "state": left_out_state(left_out).replace(' ', "_"),
+        "problem": problem,
+        "place": FILE,
+        "digest": "",
+        "left_out": [],
+    })
 }
 
 /// What a person should know of a source, with what to do about it.
 pub(super) fn notes(source: &ToolSource) -> Vec<(String, Vec<String>)> {
-    let (name, why) = (escape(&source.name), reason(&source.problem));
+    let (name, why) = (escape(&source.name), clip(&source.problem, MOST_TEXT));
     let after = |text: &str| match why.is_empty() {
         true => text.to_owned(),
         false => format!("{text}: {why}"),
@@ -71,8 +108,9 @@ pub(super) fn notes(source: &ToolSource) -> Vec<(String, Vec<String>)> {
         if left_out > MOST_REASONS {
             reasons.push(format!("and {} more", left_out - MOST_REASONS));
         }
-        let tools = if left_out == 1 { "tool" } else { "tools" };
-        notes.push((format!("{left_out} {tools} of {name} left out"), reasons));
+        // Tools that cannot be used, and settings of the server that name none.
+        let problems = if left_out == 1 { "problem" } else { "problems" };
+        notes.push((format!("{left_out} {problems} of {name}"), reasons));
     }
     notes
 }
@@ -95,7 +133,7 @@ pub(super) fn facts(source: &ToolSource) -> Vec<(&'static str, String)> {
         ("server", source.name.clone()),
         ("place", source.place.clone()),
         ("state", state(source.state()).to_owned()),
-        ("because", reason(&source.problem)),
+        ("because", source.problem.clone()),
         ("digest", source.digest.clone()),
     ]
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::settings::Why;
 
 fn tool(name: &str, source: &str, effect: Effect) -> ToolSpec {
     ToolSpec {
@@ -48,17 +49,26 @@ fn listed() -> ListToolsResponse {
             source(
                 "notes",
                 ToolSourceState::NotAllowed,
-                "it comes from .mcp.json; allow it with: cairn tools allow notes",
+                "it comes from .mcp.json",
                 "npx notes",
             ),
         ],
         answers: answers.map(Into::into).to_vec(),
-        offered: 3,
+        offered: 1,
     }
 }
 
+fn left_out() -> [LeftOut; 2] {
+    let of = |name: &str, why| LeftOut {
+        name: Some(name.to_owned()),
+        why,
+    };
+    let problem = "its args is no list".to_owned();
+    [of("off", Why::Disabled), of("bad", Why::Unusable(problem))]
+}
+
 fn shown(width: Option<usize>) -> Vec<String> {
-    let lines = lines(&listed(), Style::new(false), width);
+    let lines = lines(&listed(), &left_out(), Style::new(false), width);
     if let Some(width) = width {
         let fits = |line: &String| line.chars().count() <= width;
         assert!(lines.iter().all(fits), "{lines:#?}");
@@ -77,18 +87,21 @@ github__create_issue            github    effectful   ask      disabled
 github__a_tool_whose_name_is_…  github    effectful   deny     ready
 list_files                      built-in  pure        allow    ready
 write_file                      built-in  idempotent  depends  ready
-a model is offered 3 of 4 tools, and finds the rest by search_tools
 
 SOURCE    STATE        TOOLS  PLACE
 built-in  ready            2
 github    ready            2  https://mcp.example
 notes     not allowed      0  npx notes
+off       disabled         0  .mcp.json
+bad       left out         0  .mcp.json
 
-! 1 tool of github left out
+! 1 problem of github
   'x y' is no name
 
 ! notes is not allowed: it comes from .mcp.json
   if you trust it, start it with: cairn tools allow notes
+
+! bad is left out: its args is no list
 
 ! github__create_issue is disabled: its description changed\\u{1b}[2J
   look at it, and allow it with: cairn tools allow github__create_issue"
@@ -117,18 +130,65 @@ fn what_is_to_be_allowed_is_shown_with_its_digest() {
     assert!(lines.contains("  changed   its description"), "{lines}");
     assert!(!lines.contains('\u{1b}'), "{lines}");
     assert!(allowable(&listed, "other").is_none());
+    assert!(allowable(&listed, "list_files").unwrap().is_own);
+    assert!(!notes.is_own && !tool.is_own);
+    assert_eq!(disabled_of(&listed, "github"), ["github__create_issue"]);
+}
+
+#[test]
+fn nothing_of_what_is_to_be_allowed_is_cut() {
+    let mut listed = listed();
+    listed.sources[2].place = "x ".repeat(1000) + "end";
+    listed.tools[0].description = "y ".repeat(1000) + "end";
+    for name in ["notes", "github__create_issue"] {
+        let shown = allowable(&listed, name).unwrap();
+        assert!(shown.lines.concat().contains("end"), "{name}");
+    }
+}
+
+#[test]
+fn with_many_tools_those_of_servers_are_found_by_a_search() {
+    let mut listed = listed();
+    // One of the server's tools is disabled, and the other is denied.
+    assert_eq!(offered_line(&listed), None);
+    listed.answers = Vec::new();
+    listed.offered = 3;
+    assert_eq!(offered_line(&listed), None);
+    listed.offered = 2;
+    assert_eq!(
+        offered_line(&listed).unwrap(),
+        "3 tools are more than tools.offered = 2: a model is offered the built-in tools and your \
+         programs, and finds the 1 of servers with search_tools"
+    );
+}
+
+#[test]
+fn a_rule_is_shown_as_settings_are() {
+    let when = ["host", "path"].map(|name| Condition {
+        name: name.to_owned(),
+        pattern: "a**".to_owned(),
+    });
+    let rule = ToolRule {
+        tool: "x__*".to_owned(),
+        when: when.into(),
+        agent: "writer".to_owned(),
+        answer: RuleAnswer::Deny.into(),
+    };
+    let line = "x__* when host = \"a**\" and path = \"a**\" for agent writer: deny";
+    assert_eq!(rule_line(&rule), line);
 }
 
 #[test]
 fn json_has_each_source_and_tool() {
-    let lines = json_lines(&listed());
+    let lines = json_lines(&listed(), &left_out());
     let kinds: Vec<_> = lines
         .iter()
         .map(|line| line["kind"].as_str().unwrap())
         .collect();
-    assert_eq!(kinds, [["source"; 3].as_slice(), &["tool"; 4]].concat());
+    assert_eq!(kinds, [["source"; 5].as_slice(), &["tool"; 4]].concat());
     assert_eq!(lines[2]["state"], "not_allowed");
-    assert_eq!(lines[6]["rule"], "depends");
+    assert_eq!(lines[4]["state"], "left_out");
+    assert_eq!(lines[8]["rule"], "depends");
 }
 
 #[test]

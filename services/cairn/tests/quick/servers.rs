@@ -1,0 +1,136 @@
+//! Servers of tools that hang, cannot be used or cannot be reached, and the commands beside them.
+
+use crate::support::CAIRN;
+use cairn_testkit::{Output, Site};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// Neither answers nor ends.
+const HANGING: &str = "\n[mcp.servers.slow]\ncommand = \"sleep\"\nargs = [\"60\"]\n";
+/// Less than any command waits for a server.
+const AT_ONCE: Duration = Duration::from_secs(8);
+
+fn with(settings: &str) -> Site {
+    let site = Site::new(CAIRN);
+    site.append("cairn.toml", settings);
+    site
+}
+
+fn lines(done: &Output) -> Vec<Value> {
+    let lines = done.out.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
+#[test]
+fn commands_do_not_wait_for_servers_that_they_do_not_need() {
+    let site = with(HANGING);
+    for arguments in [
+        &["tools", "rules"][..],
+        &["tools", "call", "list_files"],
+        &["tools", "call", "nobody__nothing"],
+        &["tools", "allow", "read_file"],
+    ] {
+        let began = Instant::now();
+        let done = site.run(arguments);
+        assert!(began.elapsed() < AT_ONCE, "{arguments:?}: {done:?}");
+    }
+    let listed = site.run(&["tools", "--json"]);
+    let lines = lines(&listed);
+    let slow = lines.iter().find(|line| line["name"] == "slow");
+    assert_eq!(slow.expect("a source")["state"], "starting", "{listed:?}");
+}
+
+#[test]
+fn a_built_in_tool_needs_no_allowance() {
+    let site = Site::new(CAIRN);
+    let done = site.run(&["tools", "allow", "read_file"]);
+    assert_eq!(done.code, Some(2), "{done:?}");
+    assert!(done.err.contains("needs no allowance"), "{done:?}");
+}
+
+#[test]
+fn a_call_that_needs_approval_waits_for_it() {
+    let site = with("");
+    let settings = site.read("cairn.toml").expect("settings");
+    site.write(
+        "cairn.toml",
+        &format!("tools.ask = [\"list_files\"]\n{settings}"),
+    );
+    let done = site.run(&["tools", "call", "list_files"]);
+    assert_eq!(done.code, Some(3), "{done:?}");
+}
+
+#[test]
+fn servers_of_the_workspace_that_cannot_be_used_are_listed() {
+    let site = with("");
+    let servers = r#"{"mcpServers": {
+        "off": {"command": "touch", "args": ["started"], "disabled": true},
+        "bad": {"command": "x", "args": "y"}
+    }}"#;
+    site.write(".mcp.json", servers);
+    let settings = site.read("cairn.toml").expect("settings");
+    let named = "tools.deny = [\"off__x\", \"bad__*\"]\n";
+    site.write("cairn.toml", &format!("{named}{settings}"));
+    let listed = site.run(&["tools"]);
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    assert!(listed.out.contains("bad is left out: "), "{listed:?}");
+    assert!(listed.out.contains("off       disabled"), "{listed:?}");
+    let json = lines(&site.run(&["tools", "--json"]));
+    let bad = json.iter().find(|line| line["name"] == "bad");
+    assert_eq!(bad.expect("a source")["state"], "left_out");
+    let checked = site.run(&["config", "check"]);
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    assert!(checked.out.contains("server 'bad'"), "{checked:?}");
+    assert!(!site.path().join("started").exists());
+
+    site.write(".mcp.json", "{");
+    let listed = site.run(&["tools"]);
+    assert!(listed.out.contains(".mcp.json is left out: "), "{listed:?}");
+}
+
+#[test]
+fn lists_may_name_tools_of_a_server_of_the_workspace() {
+    let site = with("");
+    site.write(".mcp.json", r#"{"mcpServers": {"time": {"command": "x"}}}"#);
+    let settings = site.read("cairn.toml").expect("settings");
+    for list in ["deny", "ask", "allow"] {
+        let named = format!("tools.{list} = [\"time__get\", \"list_files\"]\n");
+        site.write("cairn.toml", &format!("{named}{settings}"));
+        let listed = site.run(&["tools"]);
+        assert_eq!(listed.code, Some(0), "{list}: {listed:?}");
+    }
+}
+
+#[test]
+fn what_is_allowed_is_shown_with_all_that_decides_what_runs() {
+    let site = with("");
+    let servers = r#"{"mcpServers": {"it": {"command": "env", "args": ["x"],
+        "env": {"PATH": "./bin", "OTHER": "${HOME}"}, "cwd": "docs"}}}"#;
+    site.write(".mcp.json", servers);
+    let shown = site.run(&["tools", "allow", "it"]);
+    for part in [
+        "start the MCP server it: env x",
+        "in the folder docs",
+        "with the variable PATH = ./bin",
+        "with the variable OTHER = env:HOME",
+    ] {
+        assert!(shown.out.contains(part), "{part}: {shown:?}");
+    }
+}
+
+#[test]
+fn nothing_of_an_address_that_may_be_secret_reaches_the_log() {
+    let address = "http://user:SEKRET@127.0.0.1:1/mcp?api_key=SEKRET";
+    let header = "headers = { authorization = \"Bearer SEKRET\" }";
+    let site = with(&format!(
+        "\n[mcp.servers.it]\nurl = \"{address}\"\n{header}\n"
+    ));
+    for level in ["warn", "error", "info", "debug", "trace"] {
+        let done = site.run(&["tools", "--log", level]);
+        assert_eq!(done.code, Some(0), "{done:?}");
+        let shown = format!("{}{}", done.out, done.err);
+        assert!(!shown.contains("SEKRET"), "{level}: {shown}");
+    }
+}
