@@ -26,6 +26,8 @@ pub(crate) enum Piece {
 pub(crate) struct Deltas {
     attempt: AttemptRef,
     tool_turn: u32,
+    /// How often the model was asked again.
+    retry: u32,
     /// Bytes that were sent.
     sent: u64,
     gathered: String,
@@ -37,6 +39,7 @@ impl Deltas {
         Self {
             attempt,
             tool_turn,
+            retry: 0,
             sent: 0,
             gathered: String::new(),
             since: None,
@@ -49,7 +52,12 @@ impl Deltas {
                 self.gathered.push_str(&text);
                 self.since.get_or_insert_with(Instant::now);
             }
-            Piece::Anew => *self = Self::new(self.attempt, self.tool_turn),
+            Piece::Anew => {
+                *self = Self {
+                    retry: self.retry + 1,
+                    ..Self::new(self.attempt, self.tool_turn)
+                }
+            }
         }
     }
 
@@ -84,6 +92,7 @@ impl Deltas {
             offset,
             text,
             progress: None,
+            retry: self.retry,
         }
     }
 }
@@ -128,6 +137,7 @@ mod tests {
         deltas.take(text("one "));
         let part = deltas.part();
         assert_eq!((part.offset, part.tool_turn, &*part.text), (0, 3, "one "));
+        assert_eq!(part.retry, 0);
         deltas.take(text("zwölf"));
         assert_eq!((deltas.part().offset, deltas.due()), (4, None));
         deltas.take(text("x"));
@@ -137,7 +147,7 @@ mod tests {
         assert_eq!(deltas.due(), None);
         deltas.take(text("again"));
         let part = deltas.part();
-        assert_eq!((part.offset, &*part.text), (0, "again"));
+        assert_eq!((part.offset, &*part.text, part.retry), (0, "again", 1));
     }
 
     #[test]

@@ -16,8 +16,8 @@ pub struct Writing(BTreeMap<u32, Reply>);
 
 #[derive(Debug, Clone, Default)]
 struct Reply {
-    /// Attempt and tool turn.
-    turn: (u32, u32),
+    /// Attempt, tool turn and try.
+    turn: (u32, u32, u32),
     text: String,
     /// Bytes of the reply before the text, which did not come.
     missed: u64,
@@ -33,7 +33,7 @@ impl Writing {
             return Vec::new();
         }
         let at = delta.attempt.unwrap_or_default();
-        let turn = (at.attempt, delta.tool_turn);
+        let turn = (at.attempt, delta.tool_turn, delta.retry);
         let reply = self.0.entry(at.step).or_default();
         let known = reply.missed + reply.text.len() as u64;
         if reply.turn != turn || delta.offset != known {
@@ -119,6 +119,7 @@ pub fn delta_json(delta: &TextDelta) -> String {
         "kind": "text_delta",
         "attempt": {"run": at.run, "step": at.step, "attempt": at.attempt},
         "tool_turn": delta.tool_turn,
+        "retry": delta.retry,
         "offset": delta.offset,
         "text": delta.text,
     }))
@@ -136,6 +137,7 @@ mod tests {
             attempt: 1,
         };
         TextDelta {
+            retry: 0,
             progress: None,
             attempt: Some(attempt),
             tool_turn,

@@ -28,6 +28,8 @@ pub(super) struct TurnEvents {
     usage: Usage,
     /// The reply that is being written: its number, and what was sent of it.
     writing: (u32, String),
+    /// The try that the text is of.
+    retry: u32,
     /// Parts of replies that came before the events that precede them: parts and events come by different
     /// ways.
     ahead: Vec<TextDelta>,
@@ -129,14 +131,15 @@ impl TurnEvents {
     fn write(&mut self, delta: &TextDelta, events: &mut Vec<Event>) {
         let is_of_turn = self.run > 0 && delta.attempt.is_some_and(|at| at.run == self.run);
         let (tool_turn, written) = (self.writing.0, self.writing.1.len() as u64);
-        let is_next =
-            delta.tool_turn == tool_turn && (delta.offset == written || delta.offset == 0);
+        let continues = delta.offset == written && delta.retry == self.retry;
+        let is_next = delta.tool_turn == tool_turn && (continues || delta.offset == 0);
         // What a lost part leaves out follows with the whole reply.
         if !is_of_turn || !is_next || delta.text.is_empty() {
             return;
         }
         if delta.offset == 0 {
             self.begin_text(events);
+            self.retry = delta.retry;
         }
         self.send_text(&delta.text, events);
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::mcp::ServerConfig;
 
 fn fields(config: &Config) -> Vec<String> {
     match config.validate() {
@@ -75,12 +76,12 @@ fn unknown_settings_are_refused() {
 #[test]
 fn several_tools_processes_have_no_server_that_keeps_state() {
     let with = |replicas, stateful| {
-        let server = crate::mcp::ServerConfig {
+        let server = ServerConfig {
             command: "serve".to_owned(),
             stateful,
-            ..crate::mcp::ServerConfig::default()
+            ..ServerConfig::default()
         };
-        let server = crate::mcp::Server::of_operator(server);
+        let server = Server::of_operator(server);
         let config = Config {
             replicas,
             servers: [("s".to_owned(), server)].into(),

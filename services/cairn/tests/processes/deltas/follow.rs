@@ -52,6 +52,7 @@ impl Followed {
         let at = &line["attempt"];
         self.take(&TextDelta {
             progress: None,
+            retry: number(&line["retry"]),
             attempt: Some(AttemptRef {
                 run: number(&at["run"]),
                 step: number(&at["step"]),

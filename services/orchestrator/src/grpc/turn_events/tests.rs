@@ -25,6 +25,7 @@ fn event(seq: u64, kind: Kind) -> pb::WatchSessionResponse {
 fn part(tool_turn: u32, offset: u64, text: &str) -> pb::WatchSessionResponse {
     pb::WatchSessionResponse {
         delta: Some(TextDelta {
+            retry: 0,
             progress: Default::default(),
             attempt: attempt(),
             tool_turn,
@@ -119,6 +120,30 @@ fn progress(run: u32, tool_turn: u32, index: u32) -> pb::WatchSessionResponse {
         }),
         ..pb::WatchSessionResponse::default()
     }
+}
+
+#[test]
+fn parts_of_another_try_are_not_mixed_with_those_before() {
+    let again = |offset, text: &str| {
+        let mut part = part(0, offset, text);
+        if let Some(delta) = &mut part.delta {
+            delta.retry = 1;
+        }
+        part
+    };
+    let messages = vec![
+        started(5, 0),
+        part(0, 0, "One"),
+        // The first part of the second try is lost; the whole reply follows.
+        again(3, " or two"),
+        reply(6, 0, "Eins", 0),
+    ];
+    let seen = seen(TurnEvents::new(5, 0), messages);
+    assert_eq!(
+        seen[1..4],
+        ["0@0: One", "0: reset", "0@0: Eins"],
+        "{seen:?}"
+    );
 }
 
 #[test]

@@ -61,6 +61,7 @@ impl Attempt {
     /// Tells a part of the reply that the model is writing.
     pub(crate) fn writes(&self, tool_turn: u32, offset: u64, text: &str) {
         let delta = wire::TextDelta {
+            retry: 0,
             progress: Default::default(),
             attempt: None,
             tool_turn,
