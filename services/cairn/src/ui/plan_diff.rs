@@ -94,7 +94,7 @@ fn new_line(step: &pb::NewStep, style: Style) -> String {
         StepFate::Skipped => (style.dim("-"), "skipped, and stays so".to_owned()),
         StepFate::Repeated => (
             style.asks("↻"),
-            format!("again: step {} does not count any more", step.repeats),
+            format!("again: what step {} gave does not hold now", step.repeats),
         ),
         StepFate::Added => (style.good("+"), "new".to_owned()),
     };
@@ -206,7 +206,7 @@ mod tests {
                 "  ✓   1 Survey\\u{1b}  done, and kept",
                 "  →   2 Read  continues",
                 "      3 Look  moved",
-                "  ↻     Count  again: step 4 does not count any more",
+                "  ↻     Count  again: what step 4 gave does not hold now",
                 "  +     Write  new",
                 "  -   5 Send  removed; it was done",
                 "! step 4 Count is running and is stopped",

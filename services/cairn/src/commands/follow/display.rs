@@ -128,7 +128,7 @@ impl Display {
                     Some(Kind::PlanApplied(_)) => format!("{line}{}", kept(progress)),
                     _ if seq > progress.seen_before => line.to_string(),
                     Some(Kind::StepCompleted(_) | Kind::StepFailed(_) | Kind::StepSkipped(_)) => {
-                        format!("{line} (kept)")
+                        format!("{line} (done before)")
                     }
                     _ => return Ok(()),
                 };
