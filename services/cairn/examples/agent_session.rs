@@ -8,10 +8,9 @@
 mod common;
 
 use anyhow::{Context as _, Result};
-use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 use cairn_tools::{Call, Effect, Output, Tool, ToolError, ToolSpec};
-use common::{Client, client, node, recorded, user};
+use common::{Client, client, node, recorded, session, turn, user};
 use pb::turn_event::Event;
 use serde_json::json;
 use std::sync::Arc;
@@ -62,11 +61,7 @@ async fn main() -> Result<()> {
     ])?;
     let node = node(folder.path(), model, vec![scales.clone()]).await?;
     let mut client = client(&node);
-    let created = client.create_session(pb::CreateSessionRequest {
-        request_id: "create".to_owned(),
-        ..pb::CreateSessionRequest::default()
-    });
-    let session = created.await?.into_inner().session;
+    let session = session(&mut client, "parcel").await?;
 
     println!("── a turn ──");
     let mut stream = submit(&mut client, &session, "hello", "Hello", 0).await?;
@@ -136,13 +131,8 @@ async fn submit(
     after_seq: u64,
 ) -> Result<Streaming<pb::SubmitTurnResponse>> {
     let request = pb::SubmitTurnRequest {
-        session: session.to_owned(),
-        request_id: request_id.to_owned(),
-        turn: Some(wire::SubmitTurn {
-            message: Some(user(text)),
-            ..wire::SubmitTurn::default()
-        }),
         after_seq,
+        ..turn(session, "", request_id, text)
     };
     Ok(client.submit_turn(request).await?.into_inner())
 }

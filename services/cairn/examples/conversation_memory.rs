@@ -1,5 +1,5 @@
-//! Contexts: a window over a conversation, values that cross to another context, and a context that goes
-//! and leaves its conclusions.
+//! Contexts, the conversations of a session. One has a window over its messages. Values cross from one
+//! context to another. A context that is destroyed leaves its conclusions in session memory.
 //!
 //! `cargo run -q -p cairn --example conversation_memory`
 
@@ -10,48 +10,33 @@ mod common;
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
 use cairn_engine::message::{Message, Role};
-use cairn_model::{ChatReply, ChatRequest, Model, ModelError, ModelInfo, StreamEvent};
+use cairn_model::{ChatReply, ChatRequest, Model, ModelError, ModelInfo};
 use cairn_proto::event as wire;
-use cairn_proto::memory as memory_pb;
+use cairn_proto::memory::SnapshotMemoryRequest;
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::context_service_client::ContextServiceClient;
 use cairn_rpc::Link;
-use common::{Client, client, memory, node, recorded, user};
-use futures::stream::BoxStream;
+use common::{Client, client, memory, node, recorded, turn};
 use pb::turn_event::Event;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A model that counts the messages that it is sent.
+/// A model that counts the messages of its latest request.
 #[derive(Debug)]
 struct Counting {
     model: Arc<dyn Model>,
     messages: AtomicUsize,
 }
 
-impl Counting {
-    fn note(&self, request: &ChatRequest) {
-        let messages = request.messages.iter();
-        let said = messages.filter(|message| message.role != Role::System);
-        self.messages.store(said.count(), Ordering::Relaxed);
-    }
-}
-
 #[async_trait]
 impl Model for Counting {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError> {
-        self.note(request);
+        let messages = request.messages.iter();
+        let conversation = messages.filter(|message| message.role != Role::System);
+        self.messages.store(conversation.count(), Ordering::Relaxed);
         self.model.chat(request).await
-    }
-
-    async fn chat_stream(
-        &self,
-        request: &ChatRequest,
-    ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
-        self.note(request);
-        self.model.chat_stream(request).await
     }
 
     fn estimate_tokens(&self, messages: &[Message]) -> u64 {
@@ -63,32 +48,44 @@ impl Model for Counting {
     }
 }
 
+/// The model knows what is in its system prompt, and nothing else.
+fn model() -> Result<Arc<Counting>> {
+    let model = recorded(&[
+        json!({"match": {"contains": "drink?", "system": "drink: tea"}, "reply": {"text": "You drink tea."}}),
+        json!({"match": {"contains": "drink?"}, "reply": {"text": "I do not know."}}),
+        json!({"match": {"contains": "name?", "system": "name: Ada"}, "reply": {"text": "You are Ada."}}),
+        json!({"match": {"contains": ""}, "reply": {"text": "I see."}}),
+    ])?;
+    let messages = AtomicUsize::new(0);
+    Ok(Arc::new(Counting { model, messages }))
+}
+
 /// The clients of one session.
 struct Session {
     id: String,
     client: Client,
     contexts: ContextServiceClient<Link>,
-    requests: u32,
 }
 
 impl Session {
-    fn request_id(&mut self) -> String {
-        self.requests += 1;
-        format!("request-{}", self.requests)
+    async fn create(&mut self, name: &str, window: Option<u32>) -> Result<()> {
+        let request = pb::CreateContextRequest {
+            session: self.id.clone(),
+            request_id: format!("create-{name}"),
+            context: Some(wire::CreateContext {
+                name: name.to_owned(),
+                window: window.map(|messages| wire::Window { messages }),
+                ..wire::CreateContext::default()
+            }),
+        };
+        self.contexts.create_context(request).await?;
+        Ok(())
     }
 
-    /// One turn in a context.
+    /// Takes one turn in a context, and returns the model's reply.
     async fn ask(&mut self, context: &str, text: &str) -> Result<String> {
-        let request = pb::SubmitTurnRequest {
-            session: self.id.clone(),
-            request_id: self.request_id(),
-            turn: Some(wire::SubmitTurn {
-                context: context.to_owned(),
-                message: Some(user(text)),
-                ..wire::SubmitTurn::default()
-            }),
-            after_seq: 0,
-        };
+        let request_id = uuid::Uuid::now_v7().to_string();
+        let request = turn(&self.id, context, &request_id, text);
         let mut stream = self.client.submit_turn(request).await?.into_inner();
         while let Some(response) = stream.message().await? {
             for event in response.events.into_iter().filter_map(|event| event.event) {
@@ -105,21 +102,7 @@ impl Session {
         None.context("the stream ended before the turn")
     }
 
-    async fn create(&mut self, name: &str, window: Option<u32>) -> Result<()> {
-        let request = pb::CreateContextRequest {
-            session: self.id.clone(),
-            request_id: self.request_id(),
-            context: Some(wire::CreateContext {
-                name: name.to_owned(),
-                window: window.map(|messages| wire::Window { messages }),
-                ..wire::CreateContext::default()
-            }),
-        };
-        self.contexts.create_context(request).await?;
-        Ok(())
-    }
-
-    /// Number of messages of a context, in its window or in all.
+    /// Counts the messages of a context, in its window or in all.
     async fn count(&mut self, context: &str, in_window: bool) -> Result<usize> {
         let request = pb::ListMessagesRequest {
             session: self.id.clone(),
@@ -130,77 +113,59 @@ impl Session {
         let page = self.contexts.list_messages(request).await?.into_inner();
         Ok(page.messages.len())
     }
-
-    async fn bridge(
-        &mut self,
-        from: &str,
-        to: &str,
-        values: BTreeMap<String, String>,
-    ) -> Result<()> {
-        let request = pb::BridgeContextRequest {
-            session: self.id.clone(),
-            request_id: self.request_id(),
-            bridge: Some(wire::BridgeContext {
-                from: from.to_owned(),
-                to: to.to_owned(),
-                values,
-            }),
-        };
-        self.contexts.bridge_context(request).await?;
-        Ok(())
-    }
-
-    async fn destroy(&mut self, name: &str, conclusions: BTreeMap<String, String>) -> Result<()> {
-        let request = pb::DestroyContextRequest {
-            session: self.id.clone(),
-            request_id: self.request_id(),
-            context: Some(wire::DestroyContext {
-                context: name.to_owned(),
-                conclusions,
-                ask_model: false,
-            }),
-        };
-        self.contexts.destroy_context(request).await?;
-        Ok(())
-    }
 }
 
-fn pair(key: &str, value: &str) -> BTreeMap<String, String> {
-    BTreeMap::from([(key.to_owned(), value.to_owned())])
-}
-
-/// It knows what stands in its system prompt, and nothing else.
-fn model() -> Result<Arc<Counting>> {
-    let model = recorded(&[
-        json!({"match": {"contains": "drink?", "system": "drink: tea"}, "reply": {"text": "You drink tea."}}),
-        json!({"match": {"contains": "drink?"}, "reply": {"text": "I do not know."}}),
-        json!({"match": {"contains": "name?", "system": "name: Ada"}, "reply": {"text": "You are Ada."}}),
-        json!({"match": {"contains": ""}, "reply": {"text": "I see."}}),
-    ])?;
-    let messages = AtomicUsize::new(0);
-    Ok(Arc::new(Counting { model, messages }))
-}
-
-/// Of eight messages a request has the latest four, and the new one.
+/// A request has the latest four of eight messages, and the new one.
 async fn a_window(session: &mut Session, model: &Counting) -> Result<()> {
     println!("── a window of four messages ──");
     session.create("chat", Some(4)).await?;
-    for text in [
-        "My name is Ada.",
-        "I live in Lisbon.",
-        "I drink tea.",
-        "It rains.",
-    ] {
-        session.ask("chat", text).await?;
-    }
-    let (all, window) = (
-        session.count("chat", false).await?,
-        session.count("chat", true).await?,
-    );
+    session.ask("chat", "My name is Ada.").await?;
+    session.ask("chat", "I live in Lisbon.").await?;
+    session.ask("chat", "I drink tea.").await?;
+    session.ask("chat", "It rains.").await?;
+    let all = session.count("chat", false).await?;
+    let window = session.count("chat", true).await?;
     let sent = model.messages.load(Ordering::Relaxed);
     println!("{all} messages, {window} in the window, {sent} in the last request\n");
     assert_eq!((all, window), (8, 4));
     assert!(sent <= 5, "the window and the new message");
+    Ok(())
+}
+
+async fn values_for_another_context(session: &mut Session) -> Result<()> {
+    println!("── values for another context ──");
+    let reply = session.ask("main", "What do I drink?").await?;
+    assert_eq!(reply, "I do not know.");
+    let request = pb::BridgeContextRequest {
+        session: session.id.clone(),
+        request_id: "bridge".to_owned(),
+        bridge: Some(wire::BridgeContext {
+            from: "chat".to_owned(),
+            to: "main".to_owned(),
+            values: BTreeMap::from([("drink".to_owned(), "tea".to_owned())]),
+        }),
+    };
+    session.contexts.bridge_context(request).await?;
+    let reply = session.ask("main", "And now, what do I drink?").await?;
+    assert_eq!(reply, "You drink tea.");
+    Ok(())
+}
+
+async fn conclusions(session: &mut Session) -> Result<()> {
+    println!("\n── conclusions of a context that is destroyed ──");
+    let request = pb::DestroyContextRequest {
+        session: session.id.clone(),
+        request_id: "destroy".to_owned(),
+        context: Some(wire::DestroyContext {
+            context: "chat".to_owned(),
+            conclusions: BTreeMap::from([("name".to_owned(), "Ada".to_owned())]),
+            ask_model: false,
+        }),
+    };
+    session.contexts.destroy_context(request).await?;
+    session.create("next", None).await?;
+    let reply = session.ask("next", "What is my name?").await?;
+    assert_eq!(reply, "You are Ada.");
     Ok(())
 }
 
@@ -210,51 +175,21 @@ async fn main() -> Result<()> {
     let model = model()?;
     let node = node(folder.path(), model.clone(), Vec::new()).await?;
     let mut client = client(&node);
-    let created = client.create_session(pb::CreateSessionRequest {
-        request_id: "create".to_owned(),
-        ..pb::CreateSessionRequest::default()
-    });
     let mut session = Session {
-        id: created.await?.into_inner().session,
+        id: common::session(&mut client, "tea").await?,
         client,
         contexts: ContextServiceClient::new(node.link()),
-        requests: 0,
     };
-
     a_window(&mut session, &model).await?;
-
-    println!("── values for another context ──");
-    assert_eq!(
-        session.ask("main", "What do I drink?").await?,
-        "I do not know."
-    );
-    session.bridge("chat", "main", pair("drink", "tea")).await?;
-    assert_eq!(
-        session.ask("main", "And now, what do I drink?").await?,
-        "You drink tea."
-    );
-
-    println!("\n── conclusions of a context that is destroyed ──");
-    session.destroy("chat", pair("name", "Ada")).await?;
-    session.create("next", None).await?;
-    assert_eq!(
-        session.ask("next", "What is my name?").await?,
-        "You are Ada."
-    );
-    let request = memory_pb::ListMemoryRequest {
-        session: session.id.clone(),
-    };
-    let entries = memory(&node)
-        .list_memory(request)
-        .await?
-        .into_inner()
-        .entries;
-    let entries: Vec<String> = entries
-        .iter()
-        .map(|entry| format!("{}={}", entry.key, entry.value))
-        .collect();
-    println!("session memory: {}", entries.join(", "));
-    assert_eq!(entries, ["drink=tea", "name=Ada"]);
+    values_for_another_context(&mut session).await?;
+    conclusions(&mut session).await?;
+    let session = session.id;
+    let request = SnapshotMemoryRequest { session };
+    let snapshot = memory(&node).snapshot_memory(request).await?;
+    let text = snapshot.into_inner().text;
+    println!("\nsession memory, as a system prompt has it:\n{text}");
+    let expected = "<session-context>\ndrink: tea\nname: Ada\n</session-context>";
+    assert_eq!(text, expected);
     node.drain().await;
     Ok(())
 }

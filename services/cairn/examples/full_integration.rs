@@ -11,17 +11,16 @@ mod common;
 
 use anyhow::{Context as _, Result};
 use cairn_boot::Environment;
-use cairn_model::{Model, Offline, OpenAi, OpenAiConfig};
+use cairn_model::{Model, OpenAi, OpenAiConfig};
 use cairn_proto::event::event::Kind;
 use cairn_proto::memory::SetMemoryRequest;
 use cairn_proto::orchestrator as pb;
 use cairn_tools::{Call, Effect, Output, Tool, ToolError, ToolSpec};
 use common::{Client, answer, chain, client, goal, memory, node, plan, short, start, tool_step};
-use common::{report, watch, write_files};
+use common::{offline, report, session, watch, write_files};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 const GOAL: &str = "Which files mention \"lantern\"?";
 
@@ -30,7 +29,7 @@ fn choose_model(environment: &Environment) -> Result<(Arc<dyn Model>, bool)> {
     let key = environment.get("OPENAI_API_KEY").unwrap_or_default();
     if key.is_empty() {
         println!("no OPENAI_API_KEY: the offline model does it\n");
-        return Ok((Arc::new(Offline::new(Duration::ZERO)), false));
+        return Ok((offline(), false));
     }
     let url = environment.get("OPENAI_BASE_URL");
     let name = environment.get("OPENAI_MODEL").unwrap_or("gpt-5-mini");
@@ -127,12 +126,7 @@ async fn main() -> Result<()> {
     let node = node(folder.path(), model, tools).await?;
     let mut client = client(&node);
 
-    let request = pb::CreateSessionRequest {
-        request_id: "voyage".to_owned(),
-        title: "The voyage".to_owned(),
-        ..Default::default()
-    };
-    let session = client.create_session(request).await?.into_inner().session;
+    let session = session(&mut client, "voyage").await?;
     let request = SetMemoryRequest {
         session: session.clone(),
         key: "tone".to_owned(),

@@ -9,24 +9,22 @@
 mod common;
 
 use anyhow::{Context as _, Result};
-use cairn_model::Offline;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::settlement::{Done, Outcome};
 use cairn_proto::orchestrator as pb;
 use cairn_tools::{Call, Output, Tool, ToolError, ToolSpec};
-use common::{Client, chain, client, node, plan, short, start, tool_step, watch};
+use common::{Client, chain, client, node, offline, plan, short, start, tool_step, watch};
 use serde_json::json;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-/// Bakes, and writes every call into a ledger that no crash of ours can touch.
-/// If it is slow, the pie never gets done.
+/// Bakes, and writes every call into a ledger that no crash can touch. In a slow oven, the pie is
+/// never done.
 struct Oven(ToolSpec, PathBuf, bool);
 
 impl Oven {
@@ -47,12 +45,13 @@ impl Tool for Oven {
     }
 
     async fn call(&self, call: &Call) -> Result<Output, ToolError> {
+        let Self(_, ledger, is_slow) = self;
         let what = call.arguments["what"].as_str().unwrap_or_default();
         let mut options = std::fs::File::options();
-        let ledger = options.create(true).append(true).open(&self.1);
-        let written = ledger.and_then(|mut file| writeln!(file, "{what} {}", call.key));
+        let file = options.create(true).append(true).open(ledger);
+        let written = file.and_then(|mut file| writeln!(file, "{what} {}", call.key));
         written.map_err(|error| ToolError::ExecutionFailed(error.to_string()))?;
-        if self.2 && what == "pie" {
+        if *is_slow && what == "pie" {
             println!("the pie is in the oven");
             std::future::pending::<()>().await;
         }
@@ -70,7 +69,7 @@ async fn order(client: &mut Client) -> Result<pb::StartRunResponse> {
 /// The child: works until it is killed.
 async fn bakery(folder: &Path, effect: &str) -> Result<()> {
     let tools = vec![Oven::tool(folder, effect, true)?];
-    let node = node(folder, Arc::new(Offline::new(Duration::ZERO)), tools).await?;
+    let node = node(folder, offline(), tools).await?;
     order(&mut client(&node)).await?;
     std::future::pending().await
 }
@@ -81,9 +80,8 @@ async fn bake_and_kill(folder: &Path, effect: &str) -> Result<()> {
         .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn()?;
-    let said = child.stdout.take().context("the child's output")?;
-    let mut lines = BufReader::new(said).lines();
-    let line = lines.next_line().await?;
+    let output = child.stdout.take().context("the child's output")?;
+    let line = BufReader::new(output).lines().next_line().await?;
     let line = line.context("the child ended by itself")?;
     println!("  bakery: {line}");
     child.kill().await?;
@@ -91,13 +89,13 @@ async fn bake_and_kill(folder: &Path, effect: &str) -> Result<()> {
     Ok(())
 }
 
-fn tell(kind: &Kind) {
+fn show(kind: &Kind) {
     let step = |attempt: Option<&wire::AttemptRef>| attempt.map_or(0, |attempt| attempt.step);
     match kind {
         Kind::StepStarted(e) => println!("    → step {} begins", step(e.attempt.as_ref())),
         Kind::StepCompleted(e) => println!("    ✓ {}", e.summary),
         Kind::AttemptContinued(e) => println!("    … step {} continues", step(e.attempt.as_ref())),
-        Kind::CallInDoubt(_) => println!("    ? a call had begun, and nobody knows how it ended"),
+        Kind::CallInDoubt(_) => println!("    ? a call had begun, and its outcome is not known"),
         _ => {}
     }
 }
@@ -114,10 +112,7 @@ async fn look_into_the_oven(client: &mut Client, session: &str) -> Result<()> {
         anyhow::bail!("one question was expected: {pending:?}");
     };
     let (what, key) = (&question.arguments_json, short(&question.call_key, 16));
-    println!(
-        "  asked: did {} {what} happen? its key: {key}",
-        question.tool
-    );
+    println!("  asked: did {} {what} happen? key {key}", question.tool);
     let output = "one pie, rescued".to_owned();
     let outcome = Some(Outcome::Done(Done { output }));
     let request = pb::DecideRequest {
@@ -137,14 +132,13 @@ async fn scene(effect: &str) -> Result<()> {
     bake_and_kill(folder.path(), effect).await?;
 
     let tools = vec![Oven::tool(folder.path(), effect, false)?];
-    let model = Arc::new(Offline::new(Duration::ZERO));
-    let node = node(folder.path(), model, tools).await?;
+    let node = node(folder.path(), offline(), tools).await?;
     let mut client = client(&node);
     let started = order(&mut client).await?;
     println!("  another process has the store; the run by its journal:");
     let (mut has_completed, mut finished) = (false, Vec::new());
     let mut on_event = |_, kind: &Kind| {
-        tell(kind);
+        show(kind);
         if let Kind::StepCompleted(step) = kind {
             finished.push(step.attempt.map_or(0, |attempt| attempt.step));
         }
@@ -168,7 +162,7 @@ async fn scene(effect: &str) -> Result<()> {
     Ok(())
 }
 
-/// What has really happened, as told by somebody who was not killed.
+/// Checks what has really happened: the ledger has every call.
 fn check_ledger(folder: &Path, effect: &str) -> Result<()> {
     let ledger = std::fs::read_to_string(folder.join("ledger.txt"))?;
     println!("  the ledger:");

@@ -10,14 +10,11 @@ mod common;
 
 use anyhow::Result;
 use cairn_engine::plan::{PlanDraft, StepDraft, ToolInvocation};
-use cairn_model::Offline;
 use cairn_planner::{PlanParseError, PlanParser, read_plan};
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator::{PlannedStep, StepStatus};
-use common::{Client, client, goal, node, plan, short, start, watch, write_files};
-use std::sync::Arc;
-use std::time::Duration;
+use common::{Client, client, goal, node, offline, plan, short, start, watch, write_files};
 
 /// Reads a plan in which every line is a step. `title: description` is for the model, and
 /// `!tool {"arguments": …}` is one call of a tool.
@@ -138,8 +135,7 @@ fn check(steps: &[PlannedStep], completions: usize) {
 async fn main() -> Result<()> {
     let folder = tempfile::tempdir()?;
     write_files(folder.path(), &NOTES)?;
-    let model = Arc::new(Offline::new(Duration::ZERO));
-    let node = node(folder.path(), model, Vec::new()).await?;
+    let node = node(folder.path(), offline(), Vec::new()).await?;
     let mut client = client(&node);
 
     println!("── a goal, planned by the model ──");

@@ -5,7 +5,7 @@
 
 use anyhow::{Context as _, Result};
 use cairn::node::{Authenticators, Node, Parts};
-use cairn_model::{Model, ModelRegistry, Recorded};
+use cairn_model::{Model, ModelRegistry, Offline, Recorded};
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
@@ -15,6 +15,7 @@ use cairn_rpc::Link;
 use cairn_tools::Tool;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub type Client = OrchestratorServiceClient<Link>;
 pub type MemoryClient = SessionMemoryServiceClient<Link>;
@@ -56,6 +57,11 @@ pub async fn node(folder: &Path, model: Arc<dyn Model>, tools: Vec<Arc<dyn Tool>
     node.await.context("the node does not start")
 }
 
+/// A model that needs no key and no network.
+pub fn offline() -> Arc<dyn Model> {
+    Arc::new(Offline::new(Duration::ZERO))
+}
+
 /// A model that answers with these exchanges; see `cairn_model::recorded`.
 pub fn recorded(exchanges: &[serde_json::Value]) -> Result<Arc<dyn Model>> {
     let lines: Vec<String> = exchanges.iter().map(ToString::to_string).collect();
@@ -70,7 +76,22 @@ pub fn memory(node: &Node) -> MemoryClient {
     SessionMemoryServiceClient::new(node.link())
 }
 
-/// What a person says.
+/// A request for a turn in a context, or in the active one if none is named.
+pub fn turn(session: &str, context: &str, request_id: &str, text: &str) -> pb::SubmitTurnRequest {
+    let turn = wire::SubmitTurn {
+        context: context.to_owned(),
+        message: Some(user(text)),
+        ..wire::SubmitTurn::default()
+    };
+    pb::SubmitTurnRequest {
+        session: session.to_owned(),
+        request_id: request_id.to_owned(),
+        turn: Some(turn),
+        after_seq: 0,
+    }
+}
+
+/// A message of a person.
 pub fn user(text: &str) -> wire::Message {
     wire::Message {
         role: wire::Role::User.into(),
@@ -116,6 +137,17 @@ pub fn tool_step(title: &str, tool: &str, arguments: &serde_json::Value) -> wire
         }),
         ..wire::PlanStep::default()
     }
+}
+
+/// Creates a session with this title. Its id is made from the `request_id`, so that a retry
+/// returns the same session.
+pub async fn session(client: &mut Client, title: &str) -> Result<String> {
+    let request = pb::CreateSessionRequest {
+        request_id: title.to_owned(),
+        title: title.to_owned(),
+        ..pb::CreateSessionRequest::default()
+    };
+    Ok(client.create_session(request).await?.into_inner().session)
 }
 
 /// Starts a run, in a session of its own if none is named.

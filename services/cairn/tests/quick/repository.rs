@@ -60,6 +60,19 @@ fn no_file_of_code_is_longer_than_400_lines() {
     assert!(long.is_empty(), "{long:#?}");
 }
 
+/// People learn from the examples, so each has to fit into a reader's head. The helpers that they share
+/// are not one of them.
+#[test]
+fn no_example_is_longer_than_200_lines() {
+    let long: Vec<_> = files("services/cairn/examples", "rs")
+        .into_iter()
+        .filter(|(path, _)| !path.ends_with("common/mod.rs"))
+        .map(|(path, text)| (path, text.lines().count()))
+        .filter(|(_, lines)| *lines > 200)
+        .collect();
+    assert!(long.is_empty(), "{long:#?}");
+}
+
 #[test]
 fn the_front_page_of_a_crate_fits_on_a_screen() {
     let long: Vec<_> = code()
