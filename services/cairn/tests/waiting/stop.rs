@@ -88,8 +88,14 @@ impl Worker {
         assert!(sent.expect("kill can be started").success());
         let reported = self.process.stderr.take().expect("its errors");
         let mut reported = BufReader::new(reported).lines().map_while(Result::ok);
-        let waits = reported.any(|line| line.contains("letting running calls end"));
+        let mut is_named = false;
+        let waits = reported.any(|line| {
+            is_named |= line.contains("of step 1 end, for at most 10 s");
+            line.contains("letting running calls end")
+        });
         assert!(waits, "it does not wait");
+        // A server has calls of many runs.
+        assert_eq!(is_named, self.code == 130, "the call that is waited for");
     }
 }
 
