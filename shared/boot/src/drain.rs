@@ -28,7 +28,10 @@ pub async fn drain(work: impl Future<Output = ()>, limit: Duration) -> Drained {
             () = &mut work => return,
             () = sleep(QUIET) => {}
         }
-        tracing::warn!("letting running calls end; a second Ctrl-C stops at once");
+        tracing::warn!(
+            ?limit,
+            "letting running calls end; a second Ctrl-C stops at once"
+        );
         work.await;
     };
     match timeout(limit, explained).await {

@@ -3,12 +3,14 @@
 mod display;
 mod ending;
 mod trace;
+mod underway;
 
 use crate::client::{Client, Watched};
 use crate::context::Context;
 use crate::error::{CliError, INTERRUPTED};
 use crate::settings::models::OFFLINE;
 use crate::ui::progress::{Progress, StepState};
+use crate::ui::screen;
 use crate::ui::text::command;
 use crate::workspace::resume_command;
 use cairn_proto::event::Event;
@@ -21,6 +23,7 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 use trace::Trace;
+use underway::Underway;
 
 /// How often a live display moves.
 const TICK: Duration = Duration::from_millis(100);
@@ -70,7 +73,7 @@ async fn watch(
     let context = client.context();
     let mut progress = Progress::new(what.run, what.seen_before);
     let mut trace = what.tree_dir.clone().map(Trace::new).transpose()?;
-    let mut asked = Asked::default();
+    let (mut asked, mut underway) = (Asked::default(), Underway::default());
     let mut tick = tokio::time::interval(TICK);
     let mut events = client
         .watch(&what.session, what.after)
@@ -93,15 +96,7 @@ async fn watch(
             }
         };
         match watched {
-            None if context.stop.is_cancelled() => {
-                return Err(interrupted(context, what, is_remote));
-            }
-            None => {
-                return Err(CliError::new(format!(
-                    "session {} was deleted",
-                    what.session
-                )));
-            }
+            None => return Err(gone(context, what, is_remote, &underway)),
             Some(Watched::CaughtUp) => asked.is_caught_up = true,
             Some(Watched::Delta(delta)) => {
                 display.delta(&delta, &mut progress)?;
@@ -109,6 +104,7 @@ async fn watch(
             }
             Some(Watched::Event { seq, event }) => {
                 asked.take(seq, &event);
+                underway.take(&event);
                 asked.is_history = seq < what.seen_before;
                 if progress.apply(seq, &event) {
                     display.event(seq, &event, &progress)?;
@@ -212,6 +208,17 @@ async fn is_stuck(
     let mut running = progress.running();
     let all_wait = running.all(|(step, _)| mine.iter().any(|question| question.step == step));
     Ok(asks_for_all || all_wait || progress.count(StepState::Running) == 0)
+}
+
+/// Nothing more is to be seen of the run: the person stops the command, or the session is deleted.
+fn gone(context: &Context, what: &Following, is_remote: bool, underway: &Underway) -> CliError {
+    if !context.stop.is_cancelled() {
+        return CliError::new(format!("session {} was deleted", what.session));
+    }
+    if let Some(line) = underway.to_line().filter(|_| !is_remote) {
+        screen::tell(&line);
+    }
+    interrupted(context, what, is_remote)
 }
 
 /// What comes of a run whose command is interrupted: others may carry it out.

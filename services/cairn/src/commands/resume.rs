@@ -40,8 +40,9 @@ pub struct Args {
     /// terminal nothing is told but the plan as it moves on
     #[arg(short, long)]
     verbose: bool,
-    /// Also tell replies while the model writes them: whole lines, or with --json each part as a
-    /// line of the kind text_delta. On a terminal they are shown in any case
+    /// Also print replies while the model writes them, and how far calls are: whole lines, or with
+    /// --json lines of the kinds text_delta and call_progress. On a terminal replies are shown in any
+    /// case
     #[arg(long)]
     deltas: bool,
     /// Go on with a session of which the store has lost acknowledged writes, though calls with side

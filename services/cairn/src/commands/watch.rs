@@ -47,8 +47,8 @@ pub struct Args {
     #[arg(long, overrides_with = "follow")]
     no_follow: bool,
     /// Also show replies while the model writes them, and how far calls are: whole lines, or with
-    /// --json lines of the kinds text_delta and call_progress, which have no seq. On a terminal they
-    /// are shown in any case
+    /// --json lines of the kinds text_delta and call_progress, which have no seq. On a terminal they are
+    /// shown in any case
     #[arg(long)]
     deltas: bool,
 }

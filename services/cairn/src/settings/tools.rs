@@ -20,7 +20,8 @@ pub struct ToolSettings {
     pub ask: Vec<String>,
     /// Who decides about calls: of the rules that match one, the strictest holds.
     pub rules: Vec<Rule>,
-    /// A model is offered at most so many tools, and finds the rest by `search_tools`.
+    /// With more tools than this, a model is offered the built-in tools and programs, and finds those of
+    /// servers by `search_tools`.
     pub offered: u32,
     /// Most bytes of the text of a server's result; the rest is cut, with a note.
     pub result_bytes: usize,

@@ -112,7 +112,7 @@ fn a_tool_is_tried_by_the_same_rules() {
         site.run(&[&["tools", "call", name, arguments], more].concat())
     };
     let asked = call("record", r#"{"what": "x"}"#, &[]);
-    assert_eq!(asked.code, Some(1), "{asked:?}");
+    assert_eq!(asked.code, Some(3), "{asked:?}");
     assert!(asked.err.contains("--yes"), "{asked:?}");
     assert_eq!(site.read("ledger"), None);
     let made = call("record", r#"{"what": "x"}"#, &["--yes"]);

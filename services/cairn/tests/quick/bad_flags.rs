@@ -17,7 +17,7 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 86] = [
+const CASES: [Case; 87] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
     ("--server", &[("sessions --server nowhere", 2, "--server"), ("sessions --server=", 2, "--server")]),
     ("--config", &[("sessions --config none.toml", 2, "none.toml"), ("sessions --config docs", 2, "docs")]),
@@ -87,6 +87,7 @@ const CASES: [Case; 86] = [
         ("memory --session s watch --after 99", 2, "99")]),
     ("approve --when", &[("approve s --always --when path", 2, "--when"), ("approve s --always --when =x", 2, "--when"),
         ("approve s --when path=x", 2, "--always")]),
+    ("config trust --digest", &[("config trust cairn.toml --digest x", 2, "digest")]),
     ("tools allow --digest", &[("tools allow nobody --digest x", 2, "nobody")]),
     ("tools call --save", &[("tools call list_files --save=", 2, "--save")]),
     ("decide approve --when", &[("decide s approval-1.1.1.0.0 approve --always --when path", 2, "--when")]),

@@ -3,6 +3,8 @@
 //! The settings are found by walking what the program itself prints, so a new one is covered as
 //! soon as it is there.
 
+mod servers;
+
 use crate::support::CAIRN;
 use cairn::cli::Global;
 use cairn::settings::{ProviderSettings, Settings, load};

@@ -15,8 +15,14 @@ while IFS= read -r line; do
     answer "{\"resultType\":\"complete\",\"ttlMs\":3600000,\"cacheScope\":\"private\",\"tools\":[$(tool deploy "$about"),$(tool restart Restarts.)]}" ;;
   *'"method":"tools/call"'*'"name":"restart"'* | *'"name":"restart"'*'"method":"tools/call"'*)
     effect "restart $key"
+    token=$(printf '%s' "$line" | sed -n 's/.*"progressToken":\([^,}]*\).*/\1/p')
+    far=0
     # The test says when the call may end.
-    while [ -e hold ]; do sleep 0.02; done
+    while [ -e hold ]; do
+      far=$((far + 1))
+      [ -z "$token" ] || printf '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%s,"total":1000,"message":"at it"}}\n' "$token" "$far"
+      sleep 0.02
+    done
     said restarted ;;
   *'"method":"tools/call"'*'"requestState":"state-1"'* | *'"requestState":"state-1"'*'"method":"tools/call"'*)
     case "$line" in

@@ -12,6 +12,7 @@
 pub mod commits;
 pub mod mcp;
 pub mod place;
+pub mod screen;
 pub mod served;
 pub mod talk;
 pub mod watcher;

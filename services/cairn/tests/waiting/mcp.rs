@@ -105,6 +105,30 @@ fn a_server_that_dies_with_its_tools_leaves_its_call_in_doubt() {
 }
 
 #[test]
+fn the_progress_of_a_call_is_shown_once_a_second() {
+    for (form, says) in [("--verbose", "restart  "), ("--json", "call_progress")] {
+        let site = site(RESTART, ALLOW);
+        site.write("hold", "");
+        let done = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while effects(&site).is_empty() {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                std::thread::sleep(Duration::from_millis(700));
+                std::fs::remove_file(site.path().join("hold")).expect("the file is there");
+            });
+            site.run(&[&RUN[..], &["--deltas", form]].concat())
+        });
+        assert_eq!(done.code, Some(0), "{done:?}");
+        let lines = done.out.lines().filter(|line| line.contains("at it"));
+        let lines: Vec<_> = lines.collect();
+        assert!((1..=2).contains(&lines.len()), "{lines:?}");
+        assert!(lines[0].contains(says), "{lines:?}");
+        assert!(!done.out.contains("\"text_delta\""), "{done:?}");
+    }
+}
+
+#[test]
 fn an_approval_does_not_hold_for_a_tool_that_has_changed() {
     let site = site(RESTART, "");
     let waits = site.run(&RUN);

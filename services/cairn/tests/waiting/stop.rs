@@ -45,7 +45,7 @@ const PLAN: &str = r#"{"steps": [
 struct Worker {
     process: Child,
     /// Kept open, so that it can go on printing.
-    _out: BufReader<ChildStdout>,
+    out: BufReader<ChildStdout>,
     /// Who gave the command, if that is another process.
     _client: Option<Running>,
     /// The code by which it says that it was interrupted.
@@ -75,9 +75,19 @@ impl Worker {
         });
         Self {
             process,
-            _out: out,
+            out,
             code: if client.is_some() { 0 } else { 130 },
             _client: client,
+        }
+    }
+
+    /// Waits until the command knows of the call, if it carries the run out itself.
+    fn wait_for_call(&mut self) {
+        let mut line = String::new();
+        while self.code == 130 && !line.contains("call_intended") {
+            line.clear();
+            let count = self.out.read_line(&mut line).expect("a line");
+            assert!(count > 0, "the call never came");
         }
     }
 
@@ -88,8 +98,14 @@ impl Worker {
         assert!(sent.expect("kill can be started").success());
         let reported = self.process.stderr.take().expect("its errors");
         let mut reported = BufReader::new(reported).lines().map_while(Result::ok);
-        let waits = reported.any(|line| line.contains("letting running calls end"));
+        let mut is_named = false;
+        let waits = reported.any(|line| {
+            is_named |= line.contains("of step 1 end, for at most 10 s");
+            line.contains("letting running calls end")
+        });
         assert!(waits, "it does not wait");
+        // A server has calls of many runs.
+        assert_eq!(is_named, self.code == 130, "the call that is waited for");
     }
 }
 
@@ -116,6 +132,7 @@ fn an_interrupt_lets_the_call_end_and_begins_no_other(store: TestStore) {
     let begun = fs::read_to_string(site.path().join("begun")).expect("the call begins");
     assert_eq!(begun, "begun\n");
     // The interrupt is asynchronous: the call continues once the program says that it waits for it.
+    worker.wait_for_call();
     worker.interrupt();
     fs::write(site.path().join("go"), "go\n").expect("the call continues");
     let ended = worker.process.wait().expect("its end");

@@ -26,11 +26,11 @@ pub(super) async fn confirm(args: Trust, context: &Context) -> Result<ExitCode, 
         );
         return Err(CliError::usage(message).hint("read it again before you confirm it"));
     }
-    let is_told = args.yes || args.digest.is_some();
+    let is_decided = args.yes || args.digest.is_some();
     if !context.json {
-        show(&shown, &found, is_told)?;
+        show(&shown, &found, is_decided)?;
     }
-    if !is_told && !is_wanted_by_person(&shown, &found, context).await? {
+    if !is_decided && !is_wanted_by_person(&shown, &found, context).await? {
         out::line("nothing was confirmed")?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -45,11 +45,11 @@ pub(super) async fn confirm(args: Trust, context: &Context) -> Result<ExitCode, 
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(shown: &str, found: &Candidate, is_told: bool) -> Result<(), CliError> {
+fn show(shown: &str, found: &Candidate, is_decided: bool) -> Result<(), CliError> {
     if found.effects.is_empty() {
         return out::line(&format!("{shown} has no settings that need confirmation"));
     }
-    if !is_told && is_too_long(&found.effects) {
+    if !is_decided && is_too_long(&found.effects) {
         return Ok(());
     }
     out::line(&format!("{shown} with the digest {} would:", found.digest))?;

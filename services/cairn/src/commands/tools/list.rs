@@ -63,19 +63,19 @@ pub(super) fn of_workspace(client: &Client<'_>, context: &Context) -> Option<OfW
     ))
 }
 
-/// The tools once there is the server or the tool of this name, or its server is not being started.
+/// The tools once there is the one of this name, or its server is not being started.
 pub(super) async fn listed_for(
     name: &str,
     client: &mut Client<'_>,
     context: &Context,
 ) -> Result<ListToolsResponse, CliError> {
-    let server = name
-        .split_once(SEPARATOR)
-        .map_or(name, |(server, _)| server);
+    let server = name.split_once(SEPARATOR).map(|(server, _)| server);
     let needed = |listed: &ListToolsResponse| -> Vec<String> {
         let is_there = listed.tools.iter().any(|tool| tool.name == name);
         let starting = starting(listed).into_iter();
-        starting.filter(|it| !is_there && it == server).collect()
+        starting
+            .filter(|it| !is_there && server == Some(it))
+            .collect()
     };
     listed(Instant::now() + NEEDED, needed, client, context).await
 }

@@ -16,6 +16,11 @@ pub(super) fn conditions(when: &[wire::Condition]) -> String {
 }
 
 impl Narrator {
+    /// The tool of a call, or the call's number if its request is not known.
+    pub fn called_name(&self, call: &wire::CallRef) -> String {
+        self.call(call)
+    }
+
     /// How far a call is: `fetch  3 of 10 pages`.
     pub fn progress(&self, progress: &wire::CallProgress) -> String {
         let call = progress.call.unwrap_or_default();
