@@ -99,6 +99,8 @@ fn the_reply_of_a_turn_is_its_answer() {
     let tree = site.run(&["tree", &session]);
     assert!(tree.out.contains("» Second."), "{tree:?}");
     assert!(!tree.out.lines().any(|line| line.trim() == "»"), "{tree:?}");
+    let log = site.run(&["log", &session]);
+    assert!(log.out.contains("< Two?"), "{log:?}");
     let watched = site.run(&["watch", &session]);
     assert!(watched.out.contains("turn: Two?"), "{watched:?}");
 }
