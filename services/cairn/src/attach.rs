@@ -14,6 +14,7 @@ use crate::node::{self, Authenticators, Node, Parts, StartError};
 use crate::serving::{Serving, socket};
 use crate::settings::Addresses;
 use crate::tokens::Tokens;
+use crate::ui::screen;
 use crate::{settings, workspace};
 use cairn_memory::sqlite::OpenError;
 use cairn_orchestrator::Mode;
@@ -265,7 +266,10 @@ or name others with --server",
         }
         if !is_reported && began.elapsed() > QUIET {
             is_reported = true;
-            tracing::warn!("waiting for the services at {server}: {error}");
+            // A conversation at the terminal says it itself.
+            if !screen::shows_conversation() {
+                tracing::warn!("waiting for the services at {server}: {error}");
+            }
         }
         tokio::select! {
             () = sleep(PAUSE) => {}

@@ -39,8 +39,18 @@ fn date(at_ms: u64) -> String {
     format!("{:04}-{month:02}-{day:02}", era * 400 + year + next_year)
 }
 
-/// A price in dollars without the sign: four decimals, rounded half up.
+/// In 10⁻⁹ dollars.
+const CENT: u64 = 10_000_000;
+
+/// A price in dollars without the sign, rounded half up: four decimals, and two significant digits if it
+/// is less than a cent.
 pub fn dollars(nano_usd: u64) -> String {
+    if (1..CENT).contains(&nano_usd) {
+        let unit = 10_u64.pow(nano_usd.ilog10().saturating_sub(1));
+        let rounded = (nano_usd + unit / 2) / unit;
+        let decimals = 9 - unit.ilog10() as usize;
+        return format!("0.{rounded:0decimals$}");
+    }
     let tenths_of_mills = nano_usd.saturating_add(50_000) / 100_000;
     format!(
         "{}.{:04}",

@@ -2,6 +2,7 @@
 
 mod ask;
 mod editor;
+mod free;
 mod local;
 mod piped;
 mod retry;
@@ -39,7 +40,10 @@ cancels the turn. /help lists the commands of a conversation.
 If standard input is not a terminal, each line is a turn, and standard output has the replies alone.
 With --json it has each cairn.orchestrator.v1.SubmitTurnResponse as a line.
 
-Exit codes: 0 done, 1 a turn failed, 3 a turn waits for a person, 130 interrupted.
+While another context of the session works, or a run with a plan, the conversation waits for its end.
+
+Exit codes: 0 done, also after Ctrl-C twice or Ctrl-D; 1 a turn failed; 3 a turn waits for a person, or
+the run is paused; 130 interrupted while lines come from a pipe, or by a signal.
 
 Examples:
   cairn chat
@@ -78,7 +82,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
 async fn converse(client: &mut Client<'_>, args: Args) -> Result<ExitCode, CliError> {
     let is_interactive = client.context().live && stdin().is_terminal();
     let mut chat = start::conversation(client, args).await?;
-    let active = start::active_turn(&chat).await?;
+    let active = free::until_free(&mut chat).await?;
     match is_interactive {
         true => talk::talk(&mut chat, active).await,
         false => piped::converse(&mut chat, active).await,
@@ -173,7 +177,18 @@ impl Chat<'_, '_> {
             command(context, &format!("{verb} {}", self.session))
         };
         let (watch, cancel) = (typed("watch"), typed("cancel"));
-        error.hint(format!("watch it: {watch}\nor end it: {cancel}"))
+        // The services offer a queue, which a conversation at a terminal has no use for.
+        let (busy, _) = error
+            .message
+            .split_once(';')
+            .unwrap_or((&error.message, ""));
+        let message =
+            format!("{busy}: your message was not sent; enter it again after the end of the run");
+        let hint = format!("watch it: {watch}\nor end it: {cancel}");
+        CliError {
+            message,
+            ..error.hint(hint)
+        }
     }
 
     /// How to continue the conversation another time.

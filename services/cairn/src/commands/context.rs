@@ -84,7 +84,8 @@ enum Action {
         /// The system prompt of the context
         #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
         system: Option<String>,
-        /// Send the model only this many of the latest messages [default: all]
+        /// Send the model only this many of the latest messages, and those of the turn itself
+        /// [default: all]
         #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
         window: Option<u32>,
     },

@@ -92,7 +92,9 @@ async fn fork(client: &mut Client<'_>, args: Args, context: &Context) -> Result<
         .await
         .map_err(|error| unaware(context, error, &session))?;
     let (child, seq) = (forked.session, forked.seq);
-    let status = hint::latest_run(client, &child).await?;
+    let latest = hint::latest(client, &child).await?;
+    let is_turn = latest.as_ref().is_some_and(|run| !run.context.is_empty());
+    let status = latest.map(|run| run.status());
     let pending = pending(client, &child).await?;
     if context.json {
         let origin = json!({"session": session, "seq": seq});
@@ -115,9 +117,11 @@ async fn fork(client: &mut Client<'_>, args: Args, context: &Context) -> Result<
     }
     match status {
         Some(RunStatus::Paused) => {
-            let other = command(context, &format!("feedback {child} \"…\""));
             out::line("its run is paused")?;
-            out::line(&format!("change {other}"))?;
+            if !is_turn {
+                let other = command(context, &format!("feedback {child} \"…\""));
+                out::line(&format!("change {other}"))?;
+            }
             out::line(&format!("go on  {}", resume_command(context, &child)))
         }
         _ => out::line(&hint::go_on(client, &child).await),

@@ -20,10 +20,10 @@ const BRIEF: usize = 12;
 /// What can be said to `cairn log`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A line with ! is a decision of a person, with who decided.
+A line with ! is a decision of a person, with who decided. A line with < is what a person says in a
+conversation, or the arguments of a call.
 
-With --json one entry a line, always whole: seq, at, run, step, tool (empty for a model's text),
-input, output, is_error, duration_ms, decision (empty for texts and calls), principal.
+With --json one entry a line, always whole: seq, at, run, step, tool (empty for texts), input, output, is_error, duration_ms, decision (empty for texts and calls), principal.
 
 Examples:
   cairn log
@@ -92,6 +92,7 @@ fn entry_text(entry: &LogEntry, full: bool, style: Style) -> String {
     let place = format!("{} {:>5}", clock(entry.at_unix_ms), entry.seq);
     let who = match (entry.principal.as_ref(), entry.tool.as_str()) {
         (Some(by), _) => style.strong(&escape(&by.subject)),
+        (None, "") if !entry.input.is_empty() => style.strong("person"),
         (None, "") => style.strong("model"),
         (None, tool) => style.strong(&escape(tool)),
     };

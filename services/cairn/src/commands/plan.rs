@@ -85,5 +85,6 @@ async fn as_of(
 
 /// There is nothing to show or to change.
 fn no_plan(run: u32) -> CliError {
-    CliError::new(format!("run {run} has no plan yet"))
+    CliError::new(format!("run {run} has no plan"))
+        .hint("a run that is being planned has one soon, and a turn of a conversation has none")
 }

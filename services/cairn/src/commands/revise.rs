@@ -31,12 +31,17 @@ pub(super) async fn propose(
         let request = request.clone();
         async move { orchestrator.propose_plan(request).await }
     });
-    tokio::select! {
+    let answer = tokio::select! {
         biased;
-        answer = asked => answer.map_err(|error| refused(context, &session, error)),
+        answer = asked => answer,
         () = context.stop.cancelled() => {
-            Err(CliError::new("interrupted; the plan of the run stays as it is").code(INTERRUPTED))
+            let message = "interrupted; the plan of the run stays as it is";
+            return Err(CliError::new(message).code(INTERRUPTED));
         }
+    };
+    match answer {
+        Err(error) => Err(refused(client, &session, error).await),
+        answer => answer,
     }
 }
 
@@ -49,15 +54,18 @@ pub(super) async fn apply(
     mut request: ApplyPlanRequest,
 ) -> Result<ApplyPlanResponse, CliError> {
     request.request_id = new_id();
-    let (context, session) = (client.context(), request.session.clone());
+    let session = request.session.clone();
     // The same request_id each time, so that it is applied once however often it is asked.
-    client
+    let applied = client
         .persist(|mut orchestrator| {
             let request = request.clone();
             async move { orchestrator.apply_plan(request).await }
         })
-        .await
-        .map_err(|error| refused(context, &session, error))
+        .await;
+    match applied {
+        Err(error) => Err(refused(client, &session, error).await),
+        applied => applied,
+    }
 }
 
 /// Shows what a proposal changes, asks whether to apply it unless that was said already, and does.
@@ -165,8 +173,8 @@ fn proposal_json(
 }
 
 /// An error with what to do about it.
-fn refused(context: &Context, session: &str, error: CliError) -> CliError {
-    let typed = |rest: &str| command(context, &format!("{rest} {session}"));
+async fn refused(client: &Client<'_>, session: &str, error: CliError) -> CliError {
+    let typed = |rest: &str| command(client.context(), &format!("{rest} {session}"));
     let hint = match error.reason.as_str() {
         "PLAN_MOVED_ON" => format!(
             "see the plan that is in force with: {}\nand ask again for what is to be different",
@@ -183,7 +191,7 @@ fn refused(context: &Context, session: &str, error: CliError) -> CliError {
             typed("feedback")
         ),
         "RUN_ENDED" => "only the newest run of a session can go on with another plan".to_owned(),
-        _ => return error,
+        _ => return hint::without_plan(client, session, error).await,
     };
     error.hint(hint)
 }

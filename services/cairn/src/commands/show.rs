@@ -1,7 +1,7 @@
 //! `cairn show`: one session at a glance.
 
 use crate::attach::Access;
-use crate::client::Client;
+use crate::client::{Client, Watched};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::describe::{
@@ -10,11 +10,13 @@ use crate::ui::describe::{
 use crate::ui::event_json::order;
 use crate::ui::event_line::failure_text;
 use crate::ui::out;
+use crate::ui::progress::LastReply;
 use crate::ui::questions::{pending_json, pending_lines};
 use crate::ui::style::Style;
 use crate::ui::text::{block, command};
 use crate::ui::time::{clock, span, utc};
 use crate::workspace::resume_command;
+use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::text::{clip, escape};
 use serde_json::{Value, json};
@@ -52,9 +54,9 @@ struct Shown {
 /// # Errors
 /// No such session.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
-    let client = Client::attach(context, Access::Read).await?;
+    let mut client = Client::attach(context, Access::Read).await?;
     let id = client.resolve(args.session.as_deref()).await?;
-    let shown = read(&client, id).await?;
+    let shown = read(&mut client, id).await?;
     let is_held = !client.attached().is_reader();
     if context.json {
         let plan = shown.plan.as_ref().map(|plan| {
@@ -88,13 +90,16 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn read(client: &Client<'_>, id: String) -> Result<Shown, CliError> {
+async fn read(client: &mut Client<'_>, id: String) -> Result<Shown, CliError> {
     let mut orchestrator = client.orchestrator();
     let request = pb::GetSessionRequest {
         session: id.clone(),
     };
     let answer = orchestrator.get_session(request).await?;
-    let session = answer.into_inner().session.unwrap_or_default();
+    let mut session = answer.into_inner().session.unwrap_or_default();
+    if let Some(run) = &mut session.latest_run {
+        answer_turn(client, &id, run).await?;
+    }
     let request = pb::ListPendingRequest {
         session: id.clone(),
         ..pb::ListPendingRequest::default()
@@ -120,6 +125,33 @@ async fn read(client: &Client<'_>, id: String) -> Result<Shown, CliError> {
         plan,
         pending,
     })
+}
+
+/// The answer of a turn that completed is its last reply, which only the journal has.
+async fn answer_turn(
+    client: &mut Client<'_>,
+    session: &str,
+    run: &mut pb::Run,
+) -> Result<(), CliError> {
+    let is_completed = run.status() == pb::RunStatus::Completed;
+    if !is_completed || run.context.is_empty() || !run.answer.is_empty() {
+        return Ok(());
+    }
+    let (mut reply, last) = (LastReply::default(), run.last_seq);
+    let mut events = client.watch(session, run.first_seq.saturating_sub(1));
+    while let Some(watched) = events.next().await? {
+        let Watched::Event { seq, event, .. } = watched else {
+            continue;
+        };
+        if let Some(Kind::ReplyReceived(received)) = &event.kind {
+            reply.take(received);
+        }
+        if seq >= last {
+            break;
+        }
+    }
+    run.answer = reply.text;
+    Ok(())
 }
 
 /// `1 run`, `2 runs`.
@@ -233,7 +265,10 @@ fn go_on(context: &Context, session: &pb::Session, is_held: bool) -> Vec<String>
     let id = &session.id;
     let status = seen(session_status(session.status), is_held);
     let mut lines = Vec::new();
-    let run = session.latest_run.as_ref().map(|run| run.status());
+    let latest = session.latest_run.as_ref();
+    let run = latest.map(|run| run.status());
+    // A turn has no plan.
+    let is_turn = latest.is_some_and(|run| !run.context.is_empty());
     let words: &[&str] = match status.as_str() {
         "quarantined" => {
             let resume = resume_command(context, &released(session));
@@ -253,6 +288,13 @@ fn go_on(context: &Context, session: &pb::Session, is_held: bool) -> Vec<String>
         _ => &["tree", "report", "log", "plan show"],
     };
     let typed = |word: &&str| format!("look     {}", command(context, &format!("{word} {id}")));
-    lines.extend(words.iter().map(typed));
+    let words = words
+        .iter()
+        .filter(|word| !is_turn || **word != "plan show");
+    lines.extend(words.map(typed));
+    if is_turn {
+        let chat = command(context, &format!("chat {id}"));
+        lines.push(format!("say      {chat}"));
+    }
     lines
 }

@@ -7,6 +7,7 @@ use super::time::{span, utc};
 use cairn_proto::event::Usage;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::text::clip;
+use cairn_views::figures::dollars;
 use serde_json::{Value, json};
 
 /// What a session is doing: `idle`, `running`, `waiting`, `quarantined`.
@@ -66,9 +67,7 @@ pub fn usage_text(usage: Option<&Usage>) -> String {
         text.push_str(&format!(" ({} from a cache)", usage.cached_input_tokens));
     }
     if usage.cost_nano_usd > 0 {
-        // Tens of thousandths are as fine as anybody wants to know it.
-        let parts = usage.cost_nano_usd.div_ceil(100_000);
-        text.push_str(&format!(", ${}.{:04}", parts / 10_000, parts % 10_000));
+        text.push_str(&format!(", ${}", dollars(usage.cost_nano_usd)));
     }
     text
 }
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn prices_are_rounded_up_and_left_out_if_unknown() {
+    fn prices_are_left_out_if_unknown() {
         let usage = |cost_nano_usd| Usage {
             input_tokens: 12,
             output_tokens: 3,
@@ -200,7 +199,7 @@ mod tests {
         };
         let free = "2 model calls, 12 + 3 tokens";
         assert_eq!(usage_text(Some(&usage(0))), free);
-        assert_eq!(usage_text(Some(&usage(1))), format!("{free}, $0.0001"));
+        assert_eq!(usage_text(Some(&usage(1))), format!("{free}, $0.000000001"));
         let dear = usage_text(Some(&usage(5_600_000_000)));
         assert_eq!(dear, format!("{free}, $5.6000"));
     }

@@ -1,7 +1,9 @@
 //! How far a run has got, from its events.
 
+mod reply;
 mod step;
 
+pub use reply::LastReply;
 pub use step::{StepState, StepView};
 
 use super::plans::{numbered, order_name};
@@ -45,6 +47,8 @@ pub struct Progress {
     pub revising: BTreeSet<u64>,
     /// How it ended.
     pub end: Option<End>,
+    /// The last reply of a model.
+    pub reply: LastReply,
     /// What it used up.
     pub usage: wire::Usage,
     /// Answers of the model to steps.
@@ -133,6 +137,11 @@ impl Progress {
                 self.waits = None;
                 self.paused = None;
             }
+            Kind::RunCompleted(e) if e.answer.is_empty() => {
+                // Of a turn, the last reply is the answer.
+                let reply = std::mem::take(&mut self.reply.text);
+                self.end = Some(End::Completed(reply));
+            }
             Kind::RunCompleted(e) => self.end = Some(End::Completed(e.answer.clone())),
             Kind::RunFailed(e) => {
                 self.spend(e.usage.as_ref());
@@ -141,6 +150,7 @@ impl Progress {
             Kind::RunCancelled(e) => self.end = Some(End::Cancelled(e.reason.clone())),
             Kind::ReplyReceived(e) => {
                 self.tool_turns += 1;
+                self.reply.take(e);
                 self.spend(e.usage.as_ref());
             }
             _ => {}

@@ -16,6 +16,12 @@ pub fn divert(to: Option<UnboundedSender<String>>) {
     *DIVERTED.lock().unwrap_or_else(PoisonError::into_inner) = to;
 }
 
+/// Whether a conversation has the terminal.
+pub fn shows_conversation() -> bool {
+    let to = DIVERTED.lock().unwrap_or_else(PoisonError::into_inner);
+    to.is_some()
+}
+
 /// Whether a conversation shows the text.
 fn is_diverted(text: &[u8]) -> bool {
     let to = DIVERTED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,6 @@
 //! `cairn chat` with lines from a pipe: each is a turn, and a turn survives the end of its server.
 
+mod busy;
 mod terminal;
 
 use crate::support::CAIRN;

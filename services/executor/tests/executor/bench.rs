@@ -23,6 +23,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Request, Response, Status};
 
+/// A message with this text does not fit into the window of the model.
+pub(crate) const LARGE: &str = "a large text";
+const WINDOW: u64 = 1001;
+
 /// What a model answers.
 pub(crate) type Answer = Result<ChatReply, ModelError>;
 
@@ -119,15 +123,16 @@ impl Model for PlayedModel {
         }
     }
 
-    fn estimate_tokens(&self, _messages: &[Message]) -> u64 {
-        0
+    fn estimate_tokens(&self, messages: &[Message]) -> u64 {
+        let is_large = |message: &&Message| message.text().contains(LARGE);
+        WINDOW * messages.iter().filter(is_large).count() as u64
     }
 
     fn describe(&self) -> ModelInfo {
         ModelInfo {
             provider: "test".to_owned(),
             name: "played".to_owned(),
-            window_tokens: 1000,
+            window_tokens: WINDOW - 1,
             prices: None,
         }
     }

@@ -1,6 +1,6 @@
 //! What the executor does not take.
 
-use crate::bench::{Bench, executor};
+use crate::bench::{Bench, LARGE, executor};
 use crate::owner::{
     Owner, attempt, call_ref, catalogue, conversation, model_step, owners_result, permit,
 };
@@ -220,5 +220,31 @@ async fn a_call_for_nobody_is_refused() {
         RpcError::from_status(&status).kind(),
         ErrorKind::Unauthenticated
     );
+    bench.is_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_larger_than_the_window_is_not_sent() {
+    let mut bench = Bench::new().await;
+    let mut owner = bench.start(model_step()).await;
+    bench.asked().await.reply("", &[("look", "{}")]);
+    owner.report().await;
+    owner.ack(1);
+    bench.called().await.output(LARGE);
+    let report = owner.report().await;
+    assert_eq!(report.results.len(), 1, "the result is not lost");
+    let failure = report.failure.expect("a failure");
+    assert_eq!(
+        (failure.kind(), &*failure.reason),
+        (FailureKind::LimitExceeded, "CONTEXT_FULL")
+    );
+    for part in [
+        "about 1001 tokens",
+        "window_tokens is 1000",
+        "split the step",
+    ] {
+        assert!(failure.message.contains(part), "{}", failure.message);
+    }
+    owner.end(2).await;
     bench.is_quiet().await;
 }

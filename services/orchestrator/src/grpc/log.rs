@@ -4,6 +4,8 @@ use super::present::ms;
 use super::{Answer, key_of};
 use crate::requests::Requests;
 use crate::store::unreadable;
+use cairn_engine::command::Command;
+use cairn_engine::conversation::ConversationRef;
 use cairn_engine::event::{self, CallRef, Event, EventKind};
 use cairn_engine::session::{PastDecision, Session};
 use cairn_proto::orchestrator as pb;
@@ -54,8 +56,8 @@ pub(super) async fn page(
     }
 }
 
-/// What a client is shown of an event: texts of the model, calls once they are over or in doubt, and
-/// decisions of people. `before` is the state that the event found.
+/// What a client is shown of an event: texts of the model, calls once they are over or in doubt, and what
+/// people say and decide. `before` is the state that the event found.
 fn entry_of(before: &Session, seq: u64, event: &Event) -> Option<pb::LogEntry> {
     let mut entry = match &event.kind {
         EventKind::ReplyReceived(reply) if !reply.text.is_empty() => pb::LogEntry {
@@ -85,20 +87,60 @@ fn entry_of(before: &Session, seq: u64, event: &Event) -> Option<pb::LogEntry> {
                 ..of_call(before, *call)
             }
         }
-        _ => {
-            let decision = PastDecision::of(event)?;
-            pb::LogEntry {
-                run: decision.run,
-                step: decision.step.into(),
-                decision: decision.what,
-                principal: Some(decision.principal.into()),
-                ..pb::LogEntry::default()
-            }
-        }
+        _ => match said(before, event) {
+            Some(said) => said,
+            None => of_decision(event)?,
+        },
     };
     entry.seq = seq;
     entry.at_unix_ms = ms(event.at);
     Some(entry)
+}
+
+fn of_decision(event: &Event) -> Option<pb::LogEntry> {
+    let decision = PastDecision::of(event)?;
+    Some(pb::LogEntry {
+        run: decision.run,
+        step: decision.step.into(),
+        decision: decision.what,
+        principal: Some(decision.principal.into()),
+        ..pb::LogEntry::default()
+    })
+}
+
+/// What a person says with a turn that begins, or to a running turn or step.
+fn said(before: &Session, event: &Event) -> Option<pb::LogEntry> {
+    let command = before.commands.get(&event.answers);
+    let command = command.map(|received| &received.command);
+    let (run, step, message) = match (&event.kind, command) {
+        (EventKind::RunStarted(started), command) => {
+            let turn = started.turn.as_ref()?;
+            let mut queued = before.queued_turns.iter();
+            let queued = queued
+                .find(|it| it.number == turn.queued)
+                .map(|it| &it.turn);
+            let turn = match (queued, command) {
+                (Some(turn), _) | (None, Some(Command::SubmitTurn(turn))) => turn,
+                _ => return None,
+            };
+            (started.run, 0, turn.message.as_ref()?)
+        }
+        (EventKind::ContextChanged(changed), Some(Command::SendMessage(sent))) => {
+            let ConversationRef::Attempt(attempt) = &changed.conversation else {
+                return None;
+            };
+            (attempt.run, attempt.step.into(), &sent.message)
+        }
+        _ => return None,
+    };
+    let input = message.text();
+    (!input.is_empty()).then(|| pb::LogEntry {
+        run,
+        step,
+        input,
+        principal: event.principal.clone().map(Into::into),
+        ..pb::LogEntry::default()
+    })
 }
 
 fn of_call(before: &Session, name: CallRef) -> pb::LogEntry {

@@ -47,6 +47,30 @@ async fn an_executor_that_breaks_eight_times_fails_the_attempt() {
     assert_eq!(count(&events, "AttemptContinued"), 7);
 }
 
+/// A drain ends attempts without a fault of anybody, however many there are.
+#[tokio::test(start_paused = true)]
+async fn attempts_that_end_with_the_drain_of_their_executor_are_no_breaks() {
+    let (world, session) = begun().await;
+    for _ in 0..9 {
+        let attempt = world.attempt().await;
+        world.slots.drain(true);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        attempt.break_with(RpcError::unavailable("the executor stops").into());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        world.slots.drain(false);
+    }
+    // What is lost without a drain is counted from the beginning.
+    for _ in 0..7 {
+        drop(world.attempt().await);
+    }
+    let mut attempt = world.attempt().await;
+    attempt.complete(0);
+    assert!(attempt.settled().await);
+    let events = world.ended(&session).await;
+    assert_eq!(count(&events, "RunCompleted"), 1);
+    assert_eq!(count(&events, "AttemptContinued"), 16);
+}
+
 /// Eight in a row are meant, not eight in all.
 #[tokio::test(start_paused = true)]
 async fn a_report_in_between_begins_the_count_anew() {

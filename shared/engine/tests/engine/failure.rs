@@ -77,7 +77,7 @@ fn reasons(kind: FailureKind) -> &'static [(&'static str, bool)] {
 }
 
 #[test]
-fn the_table_of_recoverable_failures_holds_indefinitelyy_kind_with_every_reason() {
+fn the_table_of_recoverable_failures_holds_for_every_kind_with_every_reason() {
     let every = KINDS.iter().flat_map(|kind| reasons(*kind));
     let every: Vec<&str> = every
         .map(|(reason, _)| *reason)

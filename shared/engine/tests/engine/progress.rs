@@ -8,7 +8,7 @@ use cairn_engine::prompt::progress;
 use serde_json::json;
 
 #[test]
-fn the_to_do_list_has_a_mark_indefinitelyy_status() {
+fn the_to_do_list_has_a_mark_for_every_status() {
     let mut world = World::with_plan(chain(vec![
         model_step("done"),
         tool_step("skipped", "send"),

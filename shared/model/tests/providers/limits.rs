@@ -145,7 +145,7 @@ async fn a_reply_within_the_limit_comes_however_it_is_wrapped() {
 }
 
 #[tokio::test]
-async fn the_limit_holds_indefinitelyy_protocol() {
+async fn the_limit_holds_for_every_protocol() {
     let event = |data: &Value| format!("data: {data}\n\n");
     let start = json!({"type": "content_block_start", "index": 0,
         "content_block": {"type": "tool_use", "id": "t", "name": "read", "input": {}}});

@@ -58,6 +58,31 @@ fn an_event_stored_apart_decodes_and_encodes_to_the_same_bytes() {
     assert_eq!(stored_apart(), bytes);
 }
 
+/// The choices of a message, without those in `but`.
+fn choices(message: &str, but: &[&str]) -> BTreeSet<String> {
+    let fields = descriptor(message).fields();
+    let choices = fields.filter(|field| field.containing_oneof().is_some());
+    let names = choices.map(|field| field.name().to_owned());
+    names.filter(|name| !but.contains(&name.as_str())).collect()
+}
+
+#[test]
+fn every_kind_of_event_and_command_has_a_sample() {
+    let names: Vec<_> = samples().into_iter().map(|(name, _)| name).collect();
+    let kinds = names.iter().filter_map(|name| name.split('.').next());
+    let kinds: BTreeSet<_> = kinds.map(str::to_owned).collect();
+    let missing = choices("Event", &["stored_apart"]);
+    let missing: Vec<_> = missing.difference(&kinds).collect();
+    assert!(missing.is_empty(), "events without a sample: {missing:?}");
+    let commands = names.iter();
+    let commands = commands.filter_map(|name| name.strip_prefix("command_received."));
+    let commands = commands.filter_map(|name| name.split('.').next());
+    let commands: BTreeSet<_> = commands.map(str::to_owned).collect();
+    let missing = choices("Command", &[]);
+    let missing: Vec<_> = missing.difference(&commands).collect();
+    assert!(missing.is_empty(), "commands without a sample: {missing:?}");
+}
+
 #[test]
 fn every_sample_is_named_for_its_kind_and_every_file_has_one() {
     let mut names = BTreeSet::from(["stored_apart".to_owned()]);

@@ -11,6 +11,7 @@ mod macros {
 mod asked;
 mod attempt;
 mod envelope;
+mod turns;
 
 use crate::strategies::thought;
 use cairn_engine::command::{
@@ -62,6 +63,9 @@ pub(crate) fn samples() -> Vec<(&'static str, Event)> {
         asked::judged(),
         asked::budgets(),
         asked::raises(),
+        turns::contexts(),
+        turns::turns(),
+        turns::commands(),
     ];
     let kinds = kinds.into_iter().flatten();
     let mut samples: Vec<_> = kinds

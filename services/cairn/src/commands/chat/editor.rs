@@ -8,7 +8,9 @@ use rustyline::hint::Hinter;
 use rustyline::history::MemHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{ColorMode, Config, Context, Editor, ExternalPrinter, Helper};
-use std::sync::mpsc;
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use tokio::sync::mpsc as outgoing;
 
@@ -19,7 +21,7 @@ const MOST_LINES: usize = 1_000;
 pub(super) type Printer = Box<dyn ExternalPrinter + Send>;
 
 /// What a person is asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) struct Prompt {
     /// As it is measured.
     pub(super) plain: String,
@@ -27,7 +29,12 @@ pub(super) struct Prompt {
     pub(super) painted: String,
     /// The line is a message, which the arrow keys find again, and may have several lines.
     pub(super) is_message: bool,
+    /// The question has its answer, and the line that is typed now is a message after all.
+    pub(super) is_over: Arc<AtomicBool>,
 }
+
+/// Stands before a message.
+pub(super) const MESSAGE: &str = "› ";
 
 /// What a person typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,12 +65,12 @@ pub(super) struct Reading {
 ///
 /// # Errors
 /// The terminal cannot be used.
-pub(super) fn start(color: bool, earlier: Vec<String>) -> Result<Reading, String> {
+pub(super) fn start(earlier: Vec<String>) -> Result<Reading, String> {
     let (prompts, asked) = mpsc::channel::<Prompt>();
     let (sender, typed) = outgoing::unbounded_channel();
     let (ready, printer) = mpsc::channel();
     let read = move || {
-        let made = editor(color, earlier);
+        let made = editor(earlier);
         let (mut editor, printer) = match made {
             Ok((editor, printer)) => (editor, Ok(printer)),
             Err(error) => {
@@ -94,13 +101,11 @@ pub(super) fn start(color: bool, earlier: Vec<String>) -> Result<Reading, String
 
 type Lines = Editor<Slashes, MemHistory>;
 
-fn editor(color: bool, earlier: Vec<String>) -> rustyline::Result<(Lines, Printer)> {
+fn editor(earlier: Vec<String>) -> rustyline::Result<(Lines, Printer)> {
     let config = Config::builder()
         .max_history_size(MOST_LINES)?
-        .color_mode(match color {
-            true => ColorMode::Forced,
-            false => ColorMode::Disabled,
-        })
+        // Without it no prompt is painted anew. What is painted has colours only if they are wanted.
+        .color_mode(ColorMode::Forced)
         .build();
     let history = MemHistory::with_config(&config);
     let mut editor = Lines::with_history(config, history)?;
@@ -112,11 +117,11 @@ fn editor(color: bool, earlier: Vec<String>) -> rustyline::Result<(Lines, Printe
 }
 
 fn read_line(editor: &mut Lines, prompt: &Prompt) -> Typed {
-    editor.set_helper(prompt.is_message.then_some(Slashes));
+    editor.set_helper(Some(Slashes(prompt.clone())));
     let text = (prompt.plain.as_str(), prompt.painted.as_str());
     match editor.readline(&text) {
         Ok(line) => {
-            if !prompt.is_message {
+            if !prompt.takes_message() {
                 return Typed::Answer(line);
             }
             let line = joined(&line);
@@ -139,10 +144,34 @@ fn joined(line: &str) -> String {
 
 /// Completes the commands of a conversation, and continues a line that ends with `\`.
 #[derive(Debug)]
-struct Slashes;
+struct Slashes(Prompt);
+
+impl Prompt {
+    fn takes_message(&self) -> bool {
+        self.is_message || self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// The prompt for a message in the place of a question, whose width counts until the line ends.
+    fn in_place(&self) -> String {
+        let width = self.plain.chars().count();
+        format!("{MESSAGE:>width$}")
+    }
+}
 
 impl Helper for Slashes {}
-impl Highlighter for Slashes {}
+
+impl Highlighter for Slashes {
+    fn highlight_prompt<'b, 's: 'b, 'p: 'b>(
+        &'s self,
+        prompt: &'p str,
+        _is_default: bool,
+    ) -> Cow<'b, str> {
+        match self.0.takes_message() && !self.0.is_message {
+            true => Cow::Owned(self.0.in_place()),
+            false => Cow::Borrowed(prompt),
+        }
+    }
+}
 
 impl Hinter for Slashes {
     type Hint = String;
@@ -150,7 +179,8 @@ impl Hinter for Slashes {
 
 impl Validator for Slashes {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        Ok(match context.input().ends_with('\\') {
+        let continues = self.0.takes_message() && context.input().ends_with('\\');
+        Ok(match continues {
             true => ValidationResult::Incomplete,
             false => ValidationResult::Valid(None),
         })
@@ -167,8 +197,10 @@ impl Completer for Slashes {
         _context: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<String>)> {
         let typed = &line[..position];
+        let takes_message = self.0.takes_message();
         let names = slash::names().into_iter();
-        let fitting = names.filter(|name| typed.starts_with('/') && name.starts_with(typed));
+        let fitting =
+            names.filter(|name| takes_message && typed.starts_with('/') && name.starts_with(typed));
         Ok((0, fitting.map(str::to_owned).collect()))
     }
 }
@@ -176,6 +208,22 @@ impl Completer for Slashes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_question_that_is_over_takes_a_message_in_its_place() {
+        let prompt = Prompt {
+            plain: "approve? ".to_owned(),
+            painted: "approve? ".to_owned(),
+            is_message: false,
+            is_over: Arc::default(),
+        };
+        let helper = Slashes(prompt.clone());
+        assert!(!prompt.takes_message());
+        assert_eq!(helper.highlight_prompt("approve? ", true), "approve? ");
+        prompt.is_over.store(true, Ordering::Relaxed);
+        assert!(prompt.takes_message());
+        assert_eq!(helper.highlight_prompt("approve? ", true), "       › ");
+    }
 
     #[test]
     fn marks_of_continued_lines_are_taken_out() {

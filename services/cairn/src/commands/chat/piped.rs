@@ -2,7 +2,7 @@
 
 use super::submit::{Next, Turn};
 use super::view::{Shown, State, View};
-use super::{Chat, under_way};
+use super::{Chat, free, under_way};
 use crate::error::{CliError, FAILURE, INTERRUPTED, WAITING};
 use crate::ui::out;
 use crate::ui::questions::pending_lines;
@@ -108,6 +108,10 @@ async fn turn(chat: &mut Chat<'_, '_>, request: SubmitTurnRequest) -> Result<u8,
             State::Completed(_) if is_json => return Ok(0),
             State::Completed(text) => return out::line(&block(text)).map(|()| 0),
             State::Failed => return Ok(FAILURE),
+            State::Waiting if is_paused(&response) => {
+                screen::tell(&free::paused(chat, view.run).hint);
+                return Ok(WAITING);
+            }
             State::Waiting if asks(&response) && waits(chat, view.run).await? => {
                 return Ok(WAITING);
             }
@@ -119,6 +123,15 @@ async fn turn(chat: &mut Chat<'_, '_>, request: SubmitTurnRequest) -> Result<u8,
 fn asks(response: &SubmitTurnResponse) -> bool {
     let mut events = response.events.iter();
     events.any(|event| matches!(event.event, Some(Event::Waiting(_))))
+}
+
+/// A pause is a wait without a reason.
+fn is_paused(response: &SubmitTurnResponse) -> bool {
+    let last = response
+        .events
+        .last()
+        .and_then(|event| event.event.as_ref());
+    matches!(last, Some(Event::Waiting(waiting)) if waiting.reason == 0)
 }
 
 /// Whether the turn waits for a person, with the commands that answer it.

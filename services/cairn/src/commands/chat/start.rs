@@ -10,8 +10,7 @@ use cairn_proto::event::command::Kind as CommandKind;
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::{CreateContext, SubmitTurn};
 use cairn_proto::orchestrator::{
-    CreateSessionRequest, ExportSessionRequest, GetSessionRequest, RunStatus, Session,
-    SubmitTurnRequest,
+    CreateSessionRequest, ExportSessionRequest, GetSessionRequest, Session, SubmitTurnRequest,
 };
 use cairn_rpc::text::escape;
 use std::collections::BTreeMap;
@@ -107,21 +106,12 @@ pub(super) async fn session(chat: &Chat<'_, '_>) -> Result<Session, CliError> {
     Ok(answer.await?.session.unwrap_or_default())
 }
 
-/// The request of the turn that the session works on, as after a crash: the same request streams it
-/// again. `None` if it works on nothing.
-pub(super) async fn active_turn(
+/// The request of a turn, as after a crash: the same request streams it again. `None` if the turn is not
+/// that of a request.
+pub(super) async fn request_of(
     chat: &Chat<'_, '_>,
+    run: u32,
 ) -> Result<Option<SubmitTurnRequest>, CliError> {
-    let Some(run) = session(chat).await?.latest_run else {
-        return Ok(None);
-    };
-    let is_active = matches!(
-        run.status(),
-        RunStatus::Planning | RunStatus::Running | RunStatus::Waiting | RunStatus::Paused
-    );
-    if !is_active || run.context.is_empty() {
-        return Ok(None);
-    }
     let request = ExportSessionRequest {
         session: chat.session.clone(),
     };
@@ -131,7 +121,7 @@ pub(super) async fn active_turn(
     while let Some(message) = events.message().await? {
         let event = message.event.unwrap_or_default();
         if let Some(kind) = event.kind {
-            submitted.take(message.seq, event.answers, kind, run.number);
+            submitted.take(message.seq, event.answers, kind, run);
         }
     }
     let request = submitted

@@ -25,7 +25,7 @@ pub(super) async fn talk(
     let context = chat.client.context();
     let (style, stop) = (Style::new(context.color), context.stop.clone());
     let earlier = rpc::messages_of_user(chat.client, &chat.session, &chat.context).await;
-    let mut terminal = Terminal::take(style, context.color, earlier)?;
+    let mut terminal = Terminal::take(style, earlier)?;
     for line in start::header(chat) {
         terminal.line(&style.dim(&line))?;
     }
@@ -201,6 +201,9 @@ impl Talk<'_, '_, '_> {
                 None
             }
         };
+        if self.question.is_none() {
+            self.terminal.end_question()?;
+        }
         if let Some(question) = &self.question {
             let lines = ask::lines(self.style, question, Terminal::columns());
             self.terminal.lines(&lines)?;
@@ -300,6 +303,7 @@ impl Talk<'_, '_, '_> {
     fn end_turn(&mut self) -> Result<(), CliError> {
         (self.turn, self.question) = (None, None);
         self.interrupts = 0;
+        self.terminal.end_question()?;
         self.terminal.line("")?;
         if let Some(text) = self.next_message.take() {
             let request = self.chat.turn(&text);

@@ -3,7 +3,7 @@
 //! Nothing is echoed, and Ctrl-C is a key, for as long as the conversation lasts. While a turn runs, the
 //! first key opens the line editor. From then on output comes in whole lines above it.
 
-use super::editor::{self, Printer, Prompt, Typed};
+use super::editor::{self, MESSAGE, Printer, Prompt, Typed};
 use crate::error::CliError;
 use crate::ui::flow::Flow;
 use crate::ui::live::size;
@@ -13,7 +13,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{self, Write as _, stdin, stdout};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -30,6 +31,8 @@ pub(super) struct Terminal {
     flow: Flow,
     /// A person can type.
     is_editing: bool,
+    /// Set as soon as the question that the person is asked has its answer.
+    asked: Option<Arc<AtomicBool>>,
     /// When a key let the person type.
     opened: Option<Instant>,
     /// The begun line, while a person types.
@@ -55,16 +58,17 @@ impl Terminal {
     ///
     /// # Errors
     /// The terminal cannot be used.
-    pub(super) fn take(style: Style, color: bool, earlier: Vec<String>) -> Result<Self, CliError> {
+    pub(super) fn take(style: Style, earlier: Vec<String>) -> Result<Self, CliError> {
         let unusable = |error: String| CliError::new(format!("cannot use the terminal: {error}"));
         let quiet = Quiet::begin().map_err(|error| unusable(error.to_string()))?;
-        let reading = editor::start(color, earlier).map_err(unusable)?;
+        let reading = editor::start(earlier).map_err(unusable)?;
         let (sender, messages) = unbounded_channel();
         screen::divert(Some(sender));
         Ok(Self {
             style,
             flow: Flow::new(WIDEST),
             is_editing: false,
+            asked: None,
             opened: None,
             held: String::new(),
             prompts: reading.prompts,
@@ -122,9 +126,10 @@ impl Terminal {
     /// The terminal has gone.
     pub(super) fn ask_for_message(&mut self) -> Result<(), CliError> {
         self.ask(Prompt {
-            plain: "› ".to_owned(),
-            painted: format!("{} ", self.style.active("›")),
+            plain: MESSAGE.to_owned(),
+            painted: format!("{} ", self.style.active(MESSAGE.trim_end())),
             is_message: true,
+            is_over: Arc::default(),
         })
     }
 
@@ -137,7 +142,22 @@ impl Terminal {
             plain: question.to_owned(),
             painted: self.style.asks(question),
             is_message: false,
+            is_over: Arc::default(),
         })
+    }
+
+    /// The question that a person is asked has its answer from elsewhere: what they type is a message.
+    ///
+    /// # Errors
+    /// The terminal has gone.
+    pub(super) fn end_question(&mut self) -> Result<(), CliError> {
+        let is_over = self.asked.take().filter(|_| self.is_editing);
+        let Some(is_over) = is_over else {
+            return Ok(());
+        };
+        is_over.store(true, Ordering::Relaxed);
+        // A line above the prompt has it painted anew.
+        self.line(&self.style.dim("the question has its answer"))
     }
 
     fn ask(&mut self, prompt: Prompt) -> Result<(), CliError> {
@@ -146,6 +166,7 @@ impl Terminal {
         }
         let broken = self.flow.interrupt();
         self.write(broken)?;
+        self.asked = (!prompt.is_message).then(|| prompt.is_over.clone());
         let asked = self.prompts.send(prompt);
         asked.map_err(|_| CliError::new("cannot use the terminal: its reader has ended"))?;
         self.is_editing = true;

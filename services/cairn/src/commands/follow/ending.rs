@@ -17,6 +17,7 @@ use cairn_proto::event::{Failure, FailureKind, WaitReason};
 use cairn_proto::orchestrator::{GetReportRequest, ListPendingRequest, Pending, RunStatus};
 use cairn_rpc::text::{clip, escape};
 use cairn_tools::write_output;
+use cairn_views::figures::dollars;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -105,7 +106,6 @@ fn figures(progress: &Progress) -> String {
     let steps = progress.steps.len();
     let usage = progress.usage;
     let tokens = usage.input_tokens + usage.output_tokens;
-    let cents = usage.cost_nano_usd.div_ceil(10_000_000);
     let ms = progress.latest_ms.saturating_sub(progress.started_ms);
     let time = span(u64::try_from(ms).unwrap_or(0));
     let count = |number: u64, noun: &str| match number {
@@ -113,12 +113,11 @@ fn figures(progress: &Progress) -> String {
         _ => format!("{number} {noun}s"),
     };
     format!(
-        "{}, {}, {}, ${}.{:02}, {time}",
+        "{}, {}, {}, ${}, {time}",
         count(steps as u64, "step"),
         count(progress.tool_turns.into(), "tool turn"),
         count(tokens, "token"),
-        cents / 100,
-        cents % 100,
+        dollars(usage.cost_nano_usd),
     )
 }
 

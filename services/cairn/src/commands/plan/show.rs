@@ -1,5 +1,6 @@
 //! `cairn plan show`: the plan in force.
 
+use super::super::hint;
 use super::{as_of, no_plan};
 use crate::attach::Access;
 use crate::client::Client;
@@ -27,7 +28,7 @@ pub(super) struct Args {
     /// The session: its id or a unique beginning of it [default: the latest]
     #[arg(value_name = "SESSION")]
     session: Option<String>,
-    /// Number of the run; 0 for the latest
+    /// Number of the run; 0 for the latest one with a plan
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     run: u32,
     /// As it was after this event; 0 for now
@@ -38,7 +39,11 @@ pub(super) struct Args {
 pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let mut client = Client::attach(context, Access::Read).await?;
     let session = client.resolve(args.session.as_deref()).await?;
-    let plan = as_of(&mut client, &session, args.run, args.at).await?;
+    let number = match args.run {
+        0 => newest_plan(&client, &session, args.at).await?,
+        number => number,
+    };
+    let plan = as_of(&mut client, &session, number, args.at).await?;
     if plan.steps.is_empty() {
         return Err(no_plan(plan.run));
     }
@@ -63,4 +68,14 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, CliEr
     });
     out::line(&lines.collect::<Vec<_>>().join("\n"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The latest run with a plan, which turns of a conversation do not have; 0 if there is none, or for an
+/// earlier state, which may have fewer runs.
+async fn newest_plan(client: &Client<'_>, session: &str, at: u64) -> Result<u32, CliError> {
+    if at > 0 {
+        return Ok(0);
+    }
+    let planned = hint::latest_planned(client, session).await?;
+    Ok(planned.map_or(0, |run| run.number))
 }

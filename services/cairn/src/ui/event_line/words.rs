@@ -87,6 +87,12 @@ pub(super) fn command_text(command: Option<&wire::Command>) -> String {
                 after_colon(&cancel.reason)
             )
         }
+        Some(Kind::SubmitTurn(turn)) => {
+            format!("turn{}", after_colon(&said(turn.message.as_ref())))
+        }
+        Some(Kind::SendMessage(sent)) => {
+            format!("message{}", after_colon(&said(sent.message.as_ref())))
+        }
         Some(Kind::Decide(decide)) => format!(
             "decide {}: {}",
             clip(&decide.pending_id, PIECE),
@@ -94,6 +100,16 @@ pub(super) fn command_text(command: Option<&wire::Command>) -> String {
         ),
         Some(other) => change_text(other),
     }
+}
+
+/// The texts of a message.
+fn said(message: Option<&wire::Message>) -> String {
+    let parts = message.iter().flat_map(|message| &message.parts);
+    let texts = parts.filter_map(|part| match &part.part {
+        Some(wire::part::Part::Text(text)) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join(" ")
 }
 
 /// Whoever names no run means the latest.

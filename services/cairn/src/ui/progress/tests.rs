@@ -199,3 +199,34 @@ fn a_run_fails_with_the_step_whose_failure_it_has() {
     let progress = reported([started(), steps, failed(2), revised, failed(3)]);
     assert_eq!(step(&progress, "why 3").as_deref(), Some("new"));
 }
+
+#[test]
+fn the_answer_of_a_turn_is_its_last_reply() {
+    let reply = |text: &str, finish: wire::FinishReason| {
+        Kind::ReplyReceived(wire::ReplyReceived {
+            attempt: Some(wire::AttemptRef {
+                run: 1,
+                step: 1,
+                attempt: 1,
+            }),
+            text: text.to_owned(),
+            finish: finish.into(),
+            ..wire::ReplyReceived::default()
+        })
+    };
+    let completed = Kind::RunCompleted(wire::RunCompleted {
+        run: 1,
+        answer: String::new(),
+    });
+    let mut progress = Progress::new(1, 0);
+    for kind in [
+        started(),
+        reply("I look.", wire::FinishReason::ToolCalls),
+        reply("One, ", wire::FinishReason::Length),
+        reply("two.", wire::FinishReason::Stop),
+        completed,
+    ] {
+        progress.apply(1, &event(kind));
+    }
+    assert_eq!(progress.end, Some(End::Completed("One, two.".to_owned())));
+}

@@ -109,3 +109,32 @@ fn an_answer_approves_further_calls_of_the_session() {
     screen.wait_for("Recorded.");
     assert_eq!(site.read("ledger").expect("a ledger").lines().count(), 2);
 }
+
+#[test]
+fn a_question_that_is_answered_elsewhere_gives_way_to_a_message() {
+    let call = reply("one", "", &[("record", json!({"what": "one"}))]);
+    let answers = vec![call, reply("r", "Recorded.", &[]), reply("n", "Next.", &[])];
+    let (server, asked) = server(answers);
+    let site = Site::new(CAIRN);
+    site.append(
+        "cairn.toml",
+        "\n[[tools.rules]]\ntool = \"record\"\nanswer = \"ask\"\n",
+    );
+    let mut command = site.command(&["chat"]);
+    let mut screen = Screen::of(command.envs(model(&server)));
+    screen.wait_for("session ");
+    let session = screen.wait_for(" ");
+    screen.wait_for("› ");
+    screen.types("Record\r");
+    screen.wait_for("approve? [y / a for always");
+    let approved = site.run(&["approve", session.trim()]);
+    assert_eq!(approved.code, Some(0), "{approved:?}");
+    screen.wait_for("the question has its answer");
+    screen.wait_for("› ");
+    screen.wait_for("Recorded.");
+    screen.wait_for("tokens in");
+    screen.types("y\r");
+    screen.wait_for("Next.");
+    let asked = asked.lock().expect("requests");
+    assert_eq!(super::texts(&asked[2]).last(), Some(&"y"));
+}

@@ -11,9 +11,9 @@ use cairn_rpc::{Exposure, Link, RpcError, ServerBuilder};
 use futures::FutureExt as _;
 use futures::stream::BoxStream;
 use std::sync::{Arc, Mutex};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_stream::StreamExt as _;
-use tokio_stream::wrappers::UnboundedReceiverStream;
+use tokio_stream::wrappers::{UnboundedReceiverStream, WatchStream};
 use tonic::{Request, Response, Status, Streaming};
 
 type Report = Result<RunStepResponse, Status>;
@@ -190,7 +190,7 @@ pub(crate) fn reply(tool_turn: u32, text: &str, calls: &[(&str, &str)]) -> Reply
 
 /// The executor's slots.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Slots(Arc<Mutex<Refusals>>);
+pub(crate) struct Slots(Arc<Mutex<Refusals>>, watch::Sender<bool>);
 
 #[derive(Debug, Default)]
 struct Refusals {
@@ -215,6 +215,12 @@ impl Slots {
     pub(crate) fn fail(&self, times: usize, error: RpcError) {
         let mut refusals = self.0.lock().unwrap();
         (refusals.to_come, refusals.absence) = (times, Some(error));
+    }
+
+    /// The executor reports that it stops, or that it takes attempts again.
+    pub(crate) fn drain(&self, is_draining: bool) {
+        // Nobody may be watching.
+        let _ = self.1.send(is_draining);
     }
 
     /// A slot is free from now on.
@@ -261,14 +267,20 @@ impl ExecutorService for Played {
         &self,
         _: Request<WatchStatusRequest>,
     ) -> Result<Response<Self::WatchStatusStream>, Status> {
-        let status = WatchStatusResponse {
-            slots: MANY,
-            free_slots: MANY,
-            state: ExecutorState::Accepting.into(),
-            version: 0,
+        let status = |is_draining| {
+            let state = match is_draining {
+                true => ExecutorState::Draining,
+                false => ExecutorState::Accepting,
+            };
+            Ok(WatchStatusResponse {
+                slots: MANY,
+                free_slots: MANY,
+                state: state.into(),
+                version: 0,
+            })
         };
-        let status = futures::stream::once(async move { Ok(status) });
-        let status = futures::StreamExt::chain(status, futures::stream::pending());
+        let states = WatchStream::new(self.slots.1.subscribe());
+        let status = states.map(status).chain(tokio_stream::pending());
         Ok(Response::new(Box::pin(status)))
     }
 

@@ -85,13 +85,26 @@ impl Tree {
     fn complete_step(&mut self, attempt: AttemptRef, summary: &str, origin: Origin) {
         let key = (attempt.run, attempt.step);
         if let Some(mut working) = self.working.remove(&key) {
-            if !working.is_tool_step {
+            // A turn ends with a reply without calls, a step with a call and a summary.
+            if !working.is_tool_step && summary.is_empty() && working.calls.is_empty() {
+                self.answer_turn(&working);
+            } else if !working.is_tool_step {
                 let goal = working.goal;
                 self.add_evaluation(&mut working, goal, u32::MAX, summary, origin);
             }
             self.working.insert(key, working);
         }
         self.end_step(attempt.run, attempt.step, NodeStatus::Completed, origin);
+    }
+
+    /// The last reply of a turn is no thought but its answer.
+    fn answer_turn(&mut self, working: &Working) {
+        let children = self.nodes[working.goal].children.iter();
+        let last = children.copied().next_back();
+        let last = last.map(|child| &mut self.nodes[child]);
+        if let Some(thought) = last.filter(|node| node.kind == NodeKind::Thought) {
+            thought.kind = NodeKind::Response;
+        }
     }
 
     /// What is still open under the step ends with it.

@@ -1,0 +1,140 @@
+//! Conversations in a session that works, is paused, or has done other things before.
+
+use super::{begin, chat, end, model, server, session};
+use crate::support::CAIRN;
+use cairn_testkit::model_server::{parts, reply};
+use cairn_testkit::{Output, Site};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::Child;
+
+/// Reads standard error to a line with this text, and returns the program with what is left of it.
+fn wait_for(child: &mut Child, text: &str) -> String {
+    let mut lines = BufReader::new(child.stderr.as_mut().expect("standard error"));
+    let mut seen = String::new();
+    while !seen.contains(text) {
+        let read = lines.read_line(&mut seen).expect("a line");
+        assert!(read > 0, "no {text:?} in {seen:?}");
+    }
+    seen
+}
+
+fn told(done: &Output, text: &str) {
+    assert!(done.err.contains(text), "no {text:?} in {done:?}");
+}
+
+#[test]
+fn a_conversation_of_another_context_waits_for_the_session() {
+    let (held, answer) = parts();
+    let answers = vec![reply("a", "First.", &[]), answer, reply("c", "Aside.", &[])];
+    let (server, asked) = server(answers);
+    let site = Site::new(CAIRN);
+    let first = chat(&site, &server, &[], "One?\n");
+    let session = session(&first);
+    assert_eq!(
+        site.run(&["context", "new", &session, "side"]).code,
+        Some(0)
+    );
+    let mut main = begin(&site, &server, &[&session], "Two?\n");
+    wait_for(&mut main, "session ");
+    held.text("Second.");
+    while asked.lock().expect("requests").len() < 2 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let mut side = begin(&site, &server, &[&session, "--context", "side"], "Aside?\n");
+    let seen = wait_for(&mut side, "the conversation begins when it has ended");
+    assert!(seen.contains("run 2 is a turn of context main"), "{seen}");
+    held.end("end", &[]);
+    let main = end(main);
+    assert_eq!(
+        (main.code, main.out.as_str()),
+        (Some(0), "Second.\n"),
+        "{main:?}"
+    );
+    let mut out = String::new();
+    let mut stdout = side.stdout.take().expect("standard output");
+    stdout.read_to_string(&mut out).expect("replies");
+    assert_eq!(
+        (side.wait().expect("its end").code(), &*out),
+        (Some(0), "Aside.\n")
+    );
+    let asked = asked.lock().expect("requests");
+    assert_eq!(
+        super::texts(&asked[2]),
+        ["Aside?"],
+        "nothing of main is in it"
+    );
+}
+
+#[test]
+fn a_paused_turn_ends_a_conversation_with_the_way_to_continue() {
+    let (held, answer) = parts();
+    let (server, asked) = server(vec![reply("a", "First.", &[]), answer]);
+    let site = Site::new(CAIRN);
+    let session = session(&chat(&site, &server, &[], "One?\n"));
+    let mut running = begin(&site, &server, &[&session], "Two?\nThree?\n");
+    wait_for(&mut running, "session ");
+    while asked.lock().expect("requests").len() < 2 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let paused = site.run(&["pause", &session]);
+    assert_eq!(paused.code, Some(0), "{paused:?}");
+    let done = end(running);
+    assert_eq!((done.code, done.out.as_str()), (Some(3), ""), "{done:?}");
+    told(&done, "paused; continue with: cairn resume");
+    drop(held);
+    let again = chat(&site, &server, &[&session], "Three?\n");
+    assert_eq!((again.code, again.out.as_str()), (Some(3), ""), "{again:?}");
+    told(&again, "paused; continue with: cairn resume");
+}
+
+#[test]
+fn the_reply_of_a_turn_is_its_answer() {
+    let (server, _) = server(vec![reply("a", "First.", &[]), reply("b", "Second.", &[])]);
+    let site = Site::new(CAIRN);
+    let session = session(&chat(&site, &server, &[], "One?\nTwo?\n"));
+    let shown = site.run(&["show", &session, "--json"]);
+    assert!(shown.out.contains(r#""answer":"Second.""#), "{shown:?}");
+    let shown = site.run(&["show", &session]);
+    assert!(!shown.out.contains("plan show"), "{shown:?}");
+    let tree = site.run(&["tree", &session]);
+    assert!(tree.out.contains("» Second."), "{tree:?}");
+    assert!(!tree.out.lines().any(|line| line.trim() == "»"), "{tree:?}");
+    let log = site.run(&["log", &session]);
+    assert!(log.out.contains("< Two?"), "{log:?}");
+    let watched = site.run(&["watch", &session]);
+    assert!(watched.out.contains("turn: Two?"), "{watched:?}");
+}
+
+#[test]
+fn a_plan_before_a_turn_is_shown_and_cannot_be_changed() {
+    let site = Site::new(CAIRN);
+    let run = site.run(&["run", "--json", "Which files mention lease?"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let (server, _) = server(vec![reply("a", "First.", &[])]);
+    let sessions = site.run(&["sessions", "--json"]);
+    let listed: serde_json::Value = sessions
+        .out
+        .lines()
+        .next()
+        .and_then(|line| serde_json::from_str(line).ok())
+        .expect("a session");
+    let session = listed["id"].as_str().expect("its id").to_owned();
+    let done = chat(&site, &server, &[&session], "One?\n");
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let plan = site.run(&["plan", "show", &session]);
+    assert!(plan.out.contains("run 1, revision 1"), "{plan:?}");
+    let mut feedback = site.command(&["feedback", &session, "--yes", "Shorter."]);
+    let feedback = end(feedback
+        .envs(model(&server))
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("it can be started"));
+    assert_eq!(feedback.code, Some(1), "{feedback:?}");
+    told(
+        &feedback,
+        "run 2 is a turn of a conversation and has no plan",
+    );
+    told(&feedback, "run 1 has a plan");
+    told(&feedback, &format!("cairn fork {session} --at "));
+}

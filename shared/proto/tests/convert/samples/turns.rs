@@ -1,0 +1,238 @@
+//! Turns and contexts.
+
+use super::{ATTEMPT, Kinds, failure, unlimited};
+use cairn_engine::command::{
+    BridgeContext, CancelTurn, ChangeContext, Command, ContextCreated, ContextDestroyed,
+    ContextSwitched, CreateContext, DestroyContext, QueuedTurnDropped, ResponseFormat, SendMessage,
+    SubmitTurn, SwitchContext, TurnOptions, TurnQueued, WhenBusy,
+};
+use cairn_engine::conversation::{ConversationRef, Layer, LayerKind, Op};
+use cairn_engine::event::{self, CommandReceived, EventKind, StartedTurn};
+use cairn_engine::failure::FailureKind;
+use cairn_engine::message::{Media, Message, Opaque, Part, Role, ToolCall};
+use cairn_engine::session::StepNo;
+
+fn layer() -> Layer {
+    Layer {
+        kind: LayerKind::Memory,
+        text: "<session-context>\ntone: dry\n</session-context>".into(),
+    }
+}
+
+/// A reply with a part of each kind that it may have.
+fn reply() -> Message {
+    let call = ToolCall {
+        id: "toolu_1".into(),
+        name: "look".into(),
+        arguments: r#"{"what":"docs"}"#.into(),
+    };
+    let opaque = Opaque {
+        provider: "anthropic".into(),
+        model: "claude".into(),
+        kind: "thinking".into(),
+        json: r#"{"type":"thinking"}"#.into(),
+    };
+    let mut reply = Message::assistant("I look.", vec![call]);
+    reply.parts.insert(0, Part::Opaque(opaque));
+    reply
+}
+
+fn picture() -> Message {
+    let media = Media {
+        mime: "image/png".into(),
+        data: vec![137, 80, 78, 71],
+    };
+    Message {
+        role: Role::User,
+        parts: vec![Part::Text("What is this?".into()), Part::Media(media)],
+    }
+}
+
+/// One change of each kind.
+fn ops() -> Vec<Op> {
+    let message = || Message::user("Which files mention Redis?");
+    vec![
+        Op::Append(reply()),
+        Op::Append(Message::tool("toolu_1", "3 files", true)),
+        Op::Update {
+            index: 2,
+            message: picture(),
+        },
+        Op::Insert {
+            index: 1,
+            message: message(),
+        },
+        Op::Remove { index: 3 },
+        Op::Pop,
+        Op::Retain(Role::Assistant),
+        Op::Clear,
+        Op::Compact {
+            messages: 4,
+            summary: message(),
+        },
+        Op::SetLayer(layer()),
+        Op::Remind(layer()),
+        Op::Notice("<system-reminder>\nnote\n</system-reminder>".into()),
+    ]
+}
+
+pub(super) fn contexts() -> Kinds {
+    let changed = event::ContextChanged {
+        conversation: ConversationRef::Context("draft".into()),
+        same_layers: vec![LayerKind::Prompt, LayerKind::Agent],
+        ops: ops(),
+        version: 7,
+        popped: Some(reply()),
+        is_steering: false,
+    };
+    let steered = event::ContextChanged {
+        conversation: ConversationRef::Attempt(ATTEMPT),
+        same_layers: Vec::new(),
+        ops: vec![Op::Append(Message::user("in German"))],
+        version: 0,
+        popped: None,
+        is_steering: true,
+    };
+    let name = || "draft".to_owned();
+    vec![
+        ("context_changed", changed.into()),
+        ("context_changed.steering", steered.into()),
+        ("context_created", ContextCreated { context: name() }.into()),
+        (
+            "context_switched",
+            ContextSwitched { context: name() }.into(),
+        ),
+        (
+            "context_destroyed",
+            ContextDestroyed { context: name() }.into(),
+        ),
+    ]
+}
+
+pub(super) fn turns() -> Kinds {
+    let started = event::RunStarted {
+        run: 3,
+        goal: String::new(),
+        limits: unlimited(),
+        model: "offline".into(),
+        trace_parent: String::new(),
+        turn: Some(StartedTurn {
+            context: "draft".into(),
+            queued: 40,
+            turn_index: 2,
+        }),
+    };
+    let dropped = |failure| QueuedTurnDropped {
+        number: 40,
+        reason: "not needed".into(),
+        failure,
+    };
+    let full = failure(FailureKind::LimitExceeded, "LIMIT");
+    vec![
+        ("run_started.turn", started.into()),
+        ("turn_queued", TurnQueued { number: 40 }.into()),
+        ("queued_turn_dropped", dropped(None).into()),
+        ("queued_turn_dropped.failure", dropped(Some(full)).into()),
+    ]
+}
+
+fn submitted() -> SubmitTurn {
+    SubmitTurn {
+        context: "draft".into(),
+        model: "offline".into(),
+        message: Some(picture()),
+        options: TurnOptions {
+            temperature_milli: Some(700),
+            max_output_tokens: Some(4_000),
+            format: ResponseFormat::JsonSchema {
+                name: "files".into(),
+                schema: r#"{"type":"object"}"#.into(),
+            },
+            tools: Some(vec!["look".into(), "search_files".into()]),
+            max_tool_turns: Some(3),
+        },
+        when_busy: WhenBusy::Queue,
+        trace_parent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into(),
+    }
+}
+
+pub(super) fn commands() -> Kinds {
+    let received = |id: &str, command: Command| {
+        let request_id = id.to_owned();
+        EventKind::from(CommandReceived {
+            request_id,
+            command,
+        })
+    };
+    let pairs = || vec![("tone".to_owned(), "dry".to_owned())];
+    let name = || "draft".to_owned();
+    let plain = SubmitTurn::default();
+    let cancel = CancelTurn {
+        number: 40,
+        reason: "not needed".into(),
+    };
+    let send = SendMessage {
+        step: Some(StepNo::new(3)),
+        message: Message::user("in German"),
+    };
+    let create = CreateContext {
+        name: name(),
+        prompt: "You write drafts.".into(),
+        immutable: vec![Message::user("always")],
+        window: Some(20),
+    };
+    let destroy = DestroyContext {
+        context: name(),
+        conclusions: pairs(),
+        ask_model: true,
+    };
+    let bridge = BridgeContext {
+        from: "main".into(),
+        to: name(),
+        values: pairs(),
+    };
+    let change = ChangeContext {
+        context: name(),
+        expected_version: Some(6),
+        ops: ops(),
+    };
+    let switch = SwitchContext { context: name() };
+    vec![
+        (
+            "command_received.submit_turn",
+            received("q-30", submitted().into()),
+        ),
+        (
+            "command_received.submit_turn.plain",
+            received("q-31", plain.into()),
+        ),
+        (
+            "command_received.cancel_turn",
+            received("q-32", cancel.into()),
+        ),
+        (
+            "command_received.send_message",
+            received("q-33", send.into()),
+        ),
+        (
+            "command_received.create_context",
+            received("q-34", create.into()),
+        ),
+        (
+            "command_received.switch_context",
+            received("q-35", switch.into()),
+        ),
+        (
+            "command_received.destroy_context",
+            received("q-36", destroy.into()),
+        ),
+        (
+            "command_received.bridge_context",
+            received("q-37", bridge.into()),
+        ),
+        (
+            "command_received.change_context",
+            received("q-38", change.into()),
+        ),
+    ]
+}
