@@ -1,4 +1,4 @@
-//! Turns, contexts, and the name of a session.
+//! Turns, contexts, and commands about a session.
 
 use super::{ATTEMPT, Kinds, failure, unlimited};
 use cairn_engine::command::{
@@ -205,6 +205,7 @@ pub(super) fn commands() -> Kinds {
         ops: ops(),
     };
     let switch = SwitchContext { context: name() };
+    let revoke = RevokeApproval { grant: 12 };
     let rename = RenameSession {
         title: "Drafts".into(),
     };
@@ -240,6 +241,10 @@ pub(super) fn commands() -> Kinds {
         (
             "command_received.bridge_context",
             received("q-37", bridge.into()),
+        ),
+        (
+            "command_received.revoke_approval",
+            received("q-40", revoke.into()),
         ),
         (
             "command_received.rename_session",
