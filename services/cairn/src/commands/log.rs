@@ -23,7 +23,8 @@ const BRIEF: usize = 12;
 A line with ! is a decision of a person, with who decided. A line with < is what a person says in a
 conversation, or the arguments of a call.
 
-With --json one entry a line, always whole: seq, at, run, step, tool (empty for texts), input, output, is_error, duration_ms, decision (empty for texts and calls), principal.
+With --json one entry a line, always whole: seq, at, run, step, tool (empty for texts), input,
+output, is_error, duration_ms, decision (empty for texts and calls), principal.
 
 Examples:
   cairn log

@@ -238,11 +238,7 @@ async fn a_request_that_is_larger_than_the_window_is_not_sent() {
         (failure.kind(), &*failure.reason),
         (FailureKind::LimitExceeded, "CONTEXT_FULL")
     );
-    for part in [
-        "about 1001 tokens",
-        "window_tokens is 1000",
-        "split the step",
-    ] {
+    for part in ["window_tokens is 1000", "split the step"] {
         assert!(failure.message.contains(part), "{}", failure.message);
     }
     owner.end(2).await;

@@ -54,9 +54,9 @@ async fn attempts_that_end_with_the_drain_of_their_executor_are_no_breaks() {
     for _ in 0..9 {
         let attempt = world.attempt().await;
         world.slots.drain(true);
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        world.settle().await;
         attempt.break_with(RpcError::unavailable("the executor stops").into());
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        world.settle().await;
         world.slots.drain(false);
     }
     // What is lost without a drain is counted from the beginning.

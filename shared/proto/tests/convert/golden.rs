@@ -60,8 +60,10 @@ fn an_event_stored_apart_decodes_and_encodes_to_the_same_bytes() {
 
 /// The choices of a message, without those in `but`.
 fn choices(message: &str, but: &[&str]) -> BTreeSet<String> {
-    let fields = descriptor(message).fields();
-    let choices = fields.filter(|field| field.containing_oneof().is_some());
+    let message = descriptor(message);
+    let choices = message
+        .fields()
+        .filter(|field| field.containing_oneof().is_some());
     let names = choices.map(|field| field.name().to_owned());
     names.filter(|name| !but.contains(&name.as_str())).collect()
 }

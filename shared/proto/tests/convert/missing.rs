@@ -8,13 +8,21 @@ use prost::Message as _;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Value};
 
 /// Paths of messages that may be left out, as their ends.
-const OPTIONAL: [&str; 6] = [
+const OPTIONAL: [&str; 14] = [
     "principal",
     "start_run.plan",
     "start_run.limits",
     "revise_plan.plan",
     "].tool",
     "run_failed.usage",
+    "run_started.turn",
+    "queued_turn_dropped.failure",
+    "context_changed.popped",
+    "submit_turn.message",
+    "submit_turn.options",
+    "options.response_format",
+    "options.tools",
+    "create_context.window",
 ];
 
 /// A message in the field of another, or in its list.

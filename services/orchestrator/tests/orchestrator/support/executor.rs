@@ -268,13 +268,13 @@ impl ExecutorService for Played {
         _: Request<WatchStatusRequest>,
     ) -> Result<Response<Self::WatchStatusStream>, Status> {
         let status = |is_draining| {
-            let state = match is_draining {
-                true => ExecutorState::Draining,
-                false => ExecutorState::Accepting,
+            let (state, free_slots) = match is_draining {
+                true => (ExecutorState::Draining, 0),
+                false => (ExecutorState::Accepting, MANY),
             };
             Ok(WatchStatusResponse {
                 slots: MANY,
-                free_slots: MANY,
+                free_slots,
                 state: state.into(),
                 version: 0,
             })

@@ -1,10 +1,11 @@
-//! Turns and contexts.
+//! Turns, contexts, and commands about a session.
 
 use super::{ATTEMPT, Kinds, failure, unlimited};
 use cairn_engine::command::{
     BridgeContext, CancelTurn, ChangeContext, Command, ContextCreated, ContextDestroyed,
-    ContextSwitched, CreateContext, DestroyContext, QueuedTurnDropped, ResponseFormat, SendMessage,
-    SubmitTurn, SwitchContext, TurnOptions, TurnQueued, WhenBusy,
+    ContextSwitched, CreateContext, DestroyContext, QueuedTurnDropped, RenameSession,
+    ResponseFormat, SendMessage, SessionRenamed, SubmitTurn, SwitchContext, TurnOptions,
+    TurnQueued, WhenBusy,
 };
 use cairn_engine::conversation::{ConversationRef, Layer, LayerKind, Op};
 use cairn_engine::event::{self, CommandReceived, EventKind, StartedTurn};
@@ -95,6 +96,13 @@ pub(super) fn contexts() -> Kinds {
     };
     let name = || "draft".to_owned();
     vec![
+        (
+            "session_renamed",
+            SessionRenamed {
+                title: "Drafts".into(),
+            }
+            .into(),
+        ),
         ("context_changed", changed.into()),
         ("context_changed.steering", steered.into()),
         ("context_created", ContextCreated { context: name() }.into()),
@@ -197,6 +205,10 @@ pub(super) fn commands() -> Kinds {
         ops: ops(),
     };
     let switch = SwitchContext { context: name() };
+    let revoke = RevokeApproval { grant: 12 };
+    let rename = RenameSession {
+        title: "Drafts".into(),
+    };
     vec![
         (
             "command_received.submit_turn",
@@ -229,6 +241,14 @@ pub(super) fn commands() -> Kinds {
         (
             "command_received.bridge_context",
             received("q-37", bridge.into()),
+        ),
+        (
+            "command_received.revoke_approval",
+            received("q-40", revoke.into()),
+        ),
+        (
+            "command_received.rename_session",
+            received("q-39", rename.into()),
         ),
         (
             "command_received.change_context",
