@@ -163,8 +163,7 @@ async fn attach_with(
             return read(store, authenticators).await;
         }
         let workspace = workspace_for(context, access, &store, authenticators).await?;
-        let mut parts = parts(context, access, &workspace, authenticators)?;
-        servers.hold_back_others(&mut parts);
+        let parts = parts(context, access, servers, &workspace, authenticators)?;
         match Box::pin(Node::start(parts)).await {
             Ok(node) => {
                 let path = [&path, &change_path][usize::from(access == Access::Change)];
@@ -191,10 +190,12 @@ async fn attach_with(
 fn parts(
     context: &Context,
     access: Access,
+    servers: &Servers,
     workspace: &Path,
     authenticators: &Authenticators,
 ) -> Result<Parts, CliError> {
     let mut parts = settings::parts(context, workspace)?;
+    servers.hold_back_others(&mut parts);
     parts.authenticators = authenticators.clone();
     parts.orchestrator.mode = match access {
         Access::Read | Access::Change => Mode::AnswerOnly,
