@@ -4,8 +4,8 @@ use super::{ATTEMPT, Kinds, failure, unlimited};
 use cairn_engine::command::{
     BridgeContext, CancelTurn, ChangeContext, Command, ContextCreated, ContextDestroyed,
     ContextSwitched, CreateContext, DestroyContext, QueuedTurnDropped, RenameSession,
-    ResponseFormat, SendMessage, SessionRenamed, SubmitTurn, SwitchContext, TurnOptions,
-    TurnQueued, WhenBusy,
+    ResponseFormat, RevokeApproval, SendMessage, SessionRenamed, SubmitTurn, SwitchContext,
+    TurnOptions, TurnQueued, WhenBusy,
 };
 use cairn_engine::conversation::{ConversationRef, Layer, LayerKind, Op};
 use cairn_engine::event::{self, CommandReceived, EventKind, StartedTurn};
