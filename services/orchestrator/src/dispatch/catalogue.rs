@@ -52,7 +52,7 @@ pub(crate) struct Catalogue {
 
 impl Catalogue {
     /// The tools as they are now.
-    async fn read(tools: &Link) -> Result<Self, RpcError> {
+    pub(crate) async fn read(tools: &Link) -> Result<Self, RpcError> {
         Self::read_after(tools, "", Duration::ZERO).await
     }
 

@@ -6,7 +6,7 @@ use crate::requests::Requests;
 use crate::store::for_namespace;
 use cairn_engine::decide::UNKNOWN_TOOL;
 use cairn_engine::key::{digest, hex};
-use cairn_engine::rules::{Answer as Judged, DEFAULT_AGENT, Rules, values, with_resolved};
+use cairn_engine::rules::{Answer as Judged, DEFAULT_AGENT, Rules, Values, values, with_resolved};
 use cairn_engine::session::{Grant, Session};
 use cairn_proto::event::Condition;
 use cairn_proto::orchestrator as pb;
@@ -127,9 +127,16 @@ async fn judged_call(
     call: &mut InvokeToolRequest,
 ) -> Result<ToolResult, Status> {
     let listed = listed(requests, namespace).await?;
+    let rules = compiled(listed.rules)?;
     let tool = listed.tools.iter().find(|tool| tool.name == call.name);
-    if let Some(tool) = tool {
-        check(&compiled(listed.rules)?, tool, asked, &call.resolved)?;
+    match tool {
+        Some(tool) => check(&rules, tool, asked, &call.resolved)?,
+        // A tool of which every call is denied is not on the list.
+        None => {
+            let none = Values::new();
+            let verdict = rules.judge(&call.name, &none, DEFAULT_AGENT, Judged::Allow);
+            verdict.denial(&call.name).map_or(Ok(()), denied)?;
+        }
     }
     // A tool that comes in this moment has not been judged; no tool has this digest.
     call.tool_digest = tool.map_or_else(|| UNKNOWN_TOOL.to_owned(), |tool| tool.digest.clone());
@@ -162,9 +169,7 @@ fn check(
     let values = with_resolved(values(&matchers, &asked.arguments_json), &resolved);
     let default = answer(tool.default_answer());
     let verdict = rules.judge(&tool.name, &values, DEFAULT_AGENT, default);
-    if let Some(denial) = verdict.denial(&tool.name) {
-        return Err(RpcError::new(ErrorKind::PermissionDenied, denial).reason("DENIED"));
-    }
+    verdict.denial(&tool.name).map_or(Ok(()), denied)?;
     match verdict.answer {
         Judged::Ask if !asked.approved => {
             let message = format!("a call of '{}' needs approval; set approved", tool.name);
@@ -172,6 +177,10 @@ fn check(
         }
         Judged::Ask | Judged::Allow | Judged::Deny => Ok(()),
     }
+}
+
+fn denied(denial: String) -> Result<(), RpcError> {
+    Err(RpcError::new(ErrorKind::PermissionDenied, denial).reason("DENIED"))
 }
 
 pub(super) fn approvals(session: &Session) -> pb::ListApprovalsResponse {

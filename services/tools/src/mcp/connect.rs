@@ -181,9 +181,9 @@ impl Target {
         let mut secrets = Vec::new();
         let mut variables = BTreeMap::new();
         for (name, setting) in &self.config.env {
-            let resolved = setting
-                .resolve(&self.programs.environment)
-                .map_err(Failed::at_last)?;
+            let resolved = setting.resolve(&self.programs.environment);
+            let resolved =
+                resolved.map_err(|why| Failed::at_last(format!("could not be started: {why}")))?;
             secrets.extend(resolved.secrets);
             variables.insert(name.clone(), resolved.value);
         }
@@ -214,9 +214,9 @@ impl Target {
         .map_err(|error| Failed::at_last(error.to_string()))?;
         let mut headers = HashMap::new();
         for (name, setting) in &self.config.headers {
-            let resolved = setting
-                .resolve(&self.programs.environment)
-                .map_err(Failed::at_last)?;
+            let resolved = setting.resolve(&self.programs.environment);
+            let resolved = resolved
+                .map_err(|why| Failed::at_last(format!("could not be connected to: {why}")))?;
             let invalid =
                 || Failed::at_last(format!("header {name} has a value that HTTP forbids"));
             let mut value = HeaderValue::from_str(&resolved.value).map_err(|_| invalid())?;

@@ -82,7 +82,13 @@ fn server_of(name: &str, server: &Value) -> Result<ServerConfig, String> {
     config.validate("it", name, &mut faults);
     match faults.first() {
         None => Ok(config),
-        Some(fault) => Err(fault.to_string()),
+        Some(fault) => {
+            let field = fault.field.trim_start_matches("it.");
+            Err(format!(
+                "its {field} {}; allowed: {}",
+                fault.problem, fault.allowed
+            ))
+        }
     }
 }
 

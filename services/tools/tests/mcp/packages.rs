@@ -14,13 +14,12 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
-fn packages() -> PathBuf {
+fn packages() -> Option<PathBuf> {
     let found = std::env::vars_os().find(|(name, _)| name == "CAIRN_MCP_PACKAGES");
-    PathBuf::from(
-        found
-            .expect("CAIRN_MCP_PACKAGES names a folder with servers")
-            .1,
-    )
+    if found.is_none() {
+        println!("skipped: CAIRN_MCP_PACKAGES names no folder with servers");
+    }
+    found.map(|it| PathBuf::from(it.1))
 }
 
 fn program(words: &[&Path]) -> ServerConfig {
@@ -77,9 +76,8 @@ async fn show(mcp: &Mcp, tool: &str, arguments: Value) -> String {
 }
 
 #[tokio::test]
-#[ignore = "deploy/test-mcp installs the servers"]
 async fn the_server_of_everything() {
-    let packages = packages();
+    let Some(packages) = packages() else { return };
     let node = Path::new("/usr/bin/node");
     let modules = packages.join("js/node_modules/@modelcontextprotocol");
     let everything = modules.join("server-everything/dist/index.js");
@@ -124,9 +122,8 @@ async fn the_server_of_everything() {
 }
 
 #[tokio::test]
-#[ignore = "deploy/test-mcp installs the servers"]
 async fn the_server_of_files() {
-    let packages = packages();
+    let Some(packages) = packages() else { return };
     let node = Path::new("/usr/bin/node");
     let modules = packages.join("js/node_modules/@modelcontextprotocol");
     let files = folder();
@@ -149,9 +146,8 @@ async fn the_server_of_files() {
 }
 
 #[tokio::test]
-#[ignore = "deploy/test-mcp installs the servers"]
 async fn the_time_server() {
-    let packages = packages();
+    let Some(packages) = packages() else { return };
     let time = packages.join("pytime/bin/mcp-server-time");
     let (mcp, _folder) = connected("mcp-server-time", program(&[&time])).await;
     let text = show(
@@ -196,9 +192,8 @@ async fn question(mcp: &Mcp, other: &Mcp) {
 }
 
 #[tokio::test]
-#[ignore = "deploy/test-mcp installs the servers"]
 async fn the_python_sdk() {
-    let packages = packages();
+    let Some(packages) = packages() else { return };
     let python = packages.join("py/bin/python");
     let (mcp, _folder) =
         connected("mcp 2 over stdio", program(&[&python, &script("sdk.py")])).await;
@@ -233,9 +228,8 @@ async fn the_python_sdk() {
 }
 
 #[tokio::test]
-#[ignore = "deploy/test-mcp installs the servers"]
 async fn fastmcp() {
-    let packages = packages();
+    let Some(packages) = packages() else { return };
     let python = packages.join("py/bin/python");
     for protocol in [Protocol::Auto, Protocol::Legacy] {
         let config = ServerConfig {

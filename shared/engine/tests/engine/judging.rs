@@ -1,13 +1,14 @@
 //! Who decides about a call: rules, approvals of further calls, calls that are judged anew, and what tools
 //! ask in the middle.
 
+mod questions;
+mod table;
+
 use crate::asking::{deny, open};
 use crate::world::{World, chain, kinds, model_step, tool_call};
 use cairn_engine::command::{Command, RevokeApproval, Settlement};
 use cairn_engine::decide::{Fork, Input, ToolFacts, Unfinished};
-use cairn_engine::event::{
-    CallFinished, Effect, Event, EventKind, InputRequested, ToolQuestion, WaitReason,
-};
+use cairn_engine::event::{CallFinished, Effect, Event, EventKind, WaitReason};
 use cairn_engine::message::ToolCall;
 use cairn_engine::outstanding::Work;
 use cairn_engine::rules::{Answer, Condition, Matcher, MatcherKind, Rule, Rules};
@@ -154,136 +155,6 @@ fn always_never_answers_a_deny_and_ends_when_it_is_revoked() {
     assert_eq!(world.run().status, APPROVAL);
 }
 
-/// Each cell by hand: rows are rules, a default and an approval in force; columns are calls.
-#[test]
-fn rules_defaults_and_approvals_judge_each_call() {
-    use Answer::{Allow, Ask, Deny};
-    let read = |answer, path| rule("read", path, answer);
-    let any = |answer, path| rule("*", path, answer);
-    let for_other = |answer| Rule {
-        agent: Some("other".to_owned()),
-        ..rule("*", None, answer)
-    };
-    let docs = Some("docs/**");
-    // What became of: edit docs/a, edit docs/b, read docs/a, read docs/../x.
-    let table: Vec<(Vec<Rule>, Answer, Option<&str>, [&str; 4])> = vec![
-        (vec![], Ask, None, ["asks", "asks", "asks", "asks"]),
-        (vec![], Allow, None, ["sent", "sent", "sent", "sent"]),
-        (
-            vec![],
-            Ask,
-            Some("docs/a"),
-            ["sent", "asks", "asks", "asks"],
-        ),
-        (vec![], Ask, docs, ["sent", "sent", "asks", "asks"]),
-        (
-            vec![any(Ask, docs)],
-            Allow,
-            None,
-            ["asks", "asks", "asks", "sent"],
-        ),
-        (
-            vec![any(Ask, docs)],
-            Allow,
-            Some("docs/a"),
-            ["sent", "asks", "asks", "sent"],
-        ),
-        (
-            vec![any(Deny, docs)],
-            Ask,
-            docs,
-            ["denied", "denied", "denied", "asks"],
-        ),
-        (
-            vec![any(Deny, None)],
-            Allow,
-            docs,
-            ["denied", "denied", "denied", "denied"],
-        ),
-        (
-            vec![read(Allow, docs)],
-            Ask,
-            None,
-            ["asks", "asks", "sent", "asks"],
-        ),
-        (
-            vec![read(Deny, docs)],
-            Ask,
-            Some("docs/b"),
-            ["asks", "sent", "denied", "asks"],
-        ),
-        (
-            vec![any(Allow, None), read(Ask, docs)],
-            Deny,
-            None,
-            ["sent", "sent", "asks", "sent"],
-        ),
-        (
-            vec![any(Allow, docs), any(Deny, Some("docs/b"))],
-            Ask,
-            docs,
-            ["sent", "denied", "sent", "asks"],
-        ),
-        (
-            vec![for_other(Deny)],
-            Ask,
-            docs,
-            ["sent", "sent", "asks", "asks"],
-        ),
-        (
-            vec![for_other(Allow)],
-            Ask,
-            None,
-            ["asks", "asks", "asks", "asks"],
-        ),
-    ];
-    let calls = [
-        ("edit", "docs/a"),
-        ("edit", "docs/b"),
-        ("read", "docs/a"),
-        ("read", "docs/../x"),
-    ];
-    for (rules, default, approved, expected) in table {
-        let shown: Vec<_> = rules.iter().map(Rule::to_line).collect();
-        for ((tool, path), expected) in calls.iter().zip(expected) {
-            let mut world = world();
-            if let Some(pattern) = approved {
-                // An approval of calls of edit is in force.
-                world.reply(
-                    1,
-                    "",
-                    &[call(if pattern == "docs/b" {
-                        "docs/b"
-                    } else {
-                        "docs/a"
-                    })],
-                );
-                world.answer("approval-1.1.1.0.0", always(&[("path", pattern)]));
-                end(&mut world);
-            }
-            for name in ["edit", "read"] {
-                let facts = ToolFacts {
-                    default,
-                    ..edit("first")
-                };
-                world.tools.insert(name.to_owned(), facts);
-            }
-            world.rules = Rules::new(rules.clone()).unwrap();
-            world.reply(1, "", &[tool_call(tool, &json!({ "path": path }))]);
-            let became = match status(&world) {
-                CallStatus::Asking { .. } => "asks",
-                CallStatus::Intended { .. } => "sent",
-                CallStatus::Finished { reason, .. } if reason == CallFinished::DENIED => "denied",
-                other => panic!("{other:?}"),
-            };
-            assert_eq!(
-                became, expected,
-                "{tool} {path}: {shown:?}, default {default:?}, approved {approved:?}"
-            );
-        }
-    }
-}
-
 #[test]
 fn always_must_cover_its_own_call_and_needs_clear_values() {
     let mut world = world();
@@ -392,110 +263,6 @@ fn a_tool_that_changes_all_the_time_is_given_up() {
         CallStatus::Finished { is_error: true, .. }
     ));
     assert!(times < 100);
-}
-
-fn question(world: &World) -> Unfinished {
-    let requests = json!({"confirm": {"method": "elicitation/create", "params": {
-        "message": "Overwrite?", "requestedSchema": {"type": "object",
-        "properties": {"confirm": {"type": "boolean"}}, "required": ["confirm"]}}}});
-    Unfinished::Asks(InputRequested {
-        call: world.call(1, 0),
-        question: ToolQuestion {
-            requests: requests.to_string(),
-            state: Some("state-1".to_owned()),
-        },
-    })
-}
-
-/// A world whose call waits for the answer to what its tool asks.
-fn asking() -> World {
-    let mut world = world();
-    world.rules = Rules::new(vec![rule("edit", None, Answer::Allow)]).unwrap();
-    world.reply(1, "", &[call("docs/a")]);
-    let asks = question(&world);
-    let events = world.unfinished(1, asks);
-    assert_eq!(kinds(&events), ["InputRequested", "RunWaiting"]);
-    world
-}
-
-#[test]
-fn a_question_of_a_tool_waits_and_its_call_continues_with_the_answer() {
-    let mut world = asking();
-    assert_eq!(world.run().status, QUESTION);
-    assert!(world.outstanding().is_empty(), "nobody keeps a slot for it");
-    world.decide(Input::TakenOver { holder_dead: true });
-    assert_eq!(
-        open(&world),
-        ["question-1.1.1.0.0"],
-        "it survives its processes"
-    );
-    let word = |text: &str| Settlement::Answer {
-        text: text.to_owned(),
-    };
-    for wrong in [word("perhaps"), Settlement::Approve, always(&[])] {
-        let refused = world.answer("question-1.1.1.0.0", wrong);
-        assert_eq!(refusal(&refused), "BAD_SETTLEMENT");
-    }
-    world.answer("question-1.1.1.0.0", word("yes"));
-    assert!(is_intended(&world));
-    let input = world.session.call(world.call(1, 0)).unwrap().input.clone();
-    let input = input.expect("the call continues with it");
-    assert_eq!(input.state.as_deref(), Some("state-1"));
-    let responses = r#"{"confirm":{"action":"accept","content":{"confirm":true}}}"#;
-    assert_eq!(input.responses, responses);
-    assert_eq!(world.folded(), world.session);
-    // A second round is another question.
-    let asks = question(&world);
-    world.unfinished(1, asks);
-    assert_eq!(open(&world), ["question-1.1.1.0.0-2"]);
-    world.answer("question-1.1.1.0.0-2", deny("no"));
-    let input = world.session.call(world.call(1, 0)).unwrap().input.clone();
-    assert_eq!(
-        input.unwrap().responses,
-        r#"{"confirm":{"action":"decline"}}"#
-    );
-}
-
-#[test]
-fn a_fork_in_a_question_of_a_tool_continues_the_call_by_its_key() {
-    let child = forked(&asking());
-    let call = child.session.call(child.call(1, 0)).expect("it waits");
-    assert_eq!(call.origin.as_deref(), Some("parent"));
-}
-
-#[test]
-fn a_call_that_was_continued_with_an_answer_is_in_doubt_as_any_other() {
-    let mut world = asking();
-    let yes = Settlement::Answer {
-        text: "yes".to_owned(),
-    };
-    world.answer("question-1.1.1.0.0", yes);
-    world.decide(Input::TakenOver { holder_dead: false });
-    assert_eq!(world.in_doubt(), 1);
-    world.now += 60_000;
-    world.answer("call-1.1.1.0.0", Settlement::Retry);
-    assert!(is_intended(&world));
-    let call = world.session.call(world.call(1, 0)).unwrap();
-    assert!(call.input.is_some(), "it is sent again with the answer");
-}
-
-#[test]
-fn what_nobody_can_answer_is_an_error_of_the_tool() {
-    let mut world = world();
-    world.rules = Rules::new(vec![rule("edit", None, Answer::Allow)]).unwrap();
-    world.reply(1, "", &[call("docs/a")]);
-    let asks = Unfinished::Asks(InputRequested {
-        call: world.call(1, 0),
-        question: ToolQuestion {
-            requests: r#"{"a": {"method": "sampling/createMessage"}}"#.to_owned(),
-            state: None,
-        },
-    });
-    world.unfinished(1, asks);
-    assert!(matches!(
-        status(&world),
-        CallStatus::Finished { is_error: true, .. }
-    ));
 }
 
 /// The server of a tool may be starting when its step begins.

@@ -42,6 +42,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
         return;
     }
     let mut pause = FIRST_PAUSE;
+    let mut last_why = None;
     loop {
         let began = Instant::now();
         // None once the source is closed.
@@ -49,16 +50,17 @@ pub(super) async fn run(shared: Arc<Shared>) {
             return;
         };
         if began.elapsed() >= STEADY {
-            pause = FIRST_PAUSE;
+            (pause, last_why) = (FIRST_PAUSE, None);
         }
-        tracing::warn!(
-            server = &*shared.name,
-            error = why,
-            retry_in = ?pause,
-            "server unreachable"
-        );
+        // Each reason once: it is tried again for as long as the process runs.
+        if last_why.as_ref() == Some(&why) {
+            tracing::debug!(server = &*shared.name, error = why, retry_in = ?pause, "server unreachable");
+        } else {
+            tracing::warn!(server = &*shared.name, error = why, retry_in = ?pause, "server unreachable");
+        }
         shared.now().live = None;
         shared.set_state(SourceState::Unreachable(format!("it {why}")));
+        last_why = Some(why);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = shared.stop.cancelled() => return,
