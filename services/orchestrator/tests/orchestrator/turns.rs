@@ -144,7 +144,6 @@ async fn a_turn_ends_with_an_error_when_its_session_is_deleted() {
     let _attempt = world.attempt().await;
     let delete = pb::DeleteSessionRequest {
         session: session.clone(),
-        ..pb::DeleteSessionRequest::default()
     };
     let mut client = world.client.clone();
     world

@@ -66,6 +66,7 @@ pub(crate) fn samples() -> Vec<(&'static str, Event)> {
         turns::contexts(),
         turns::turns(),
         turns::commands(),
+        turns::of_contexts(),
     ];
     let kinds = kinds.into_iter().flatten();
     let mut samples: Vec<_> = kinds

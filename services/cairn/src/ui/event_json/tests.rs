@@ -77,7 +77,9 @@ fn check(place: &str, value: &Value, message: &MessageDescriptor) {
                 // Messages that are not set are null, and only those.
                 FieldKind::Message(_) if value.is_null() => {}
                 FieldKind::Message(message) => check(&place, value, &message),
-                FieldKind::String => assert!(value.is_string(), "{place}: {value}"),
+                FieldKind::String | FieldKind::Bytes => {
+                    assert!(value.is_string(), "{place}: {value}")
+                }
                 FieldKind::Bool => assert!(value.is_boolean(), "{place}: {value}"),
                 FieldKind::Enum(_) => {
                     let name = value.as_str().unwrap();

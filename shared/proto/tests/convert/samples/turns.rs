@@ -164,17 +164,19 @@ fn submitted() -> SubmitTurn {
     }
 }
 
+fn received(id: &str, command: impl Into<Command>) -> EventKind {
+    let (request_id, command) = (id.to_owned(), command.into());
+    EventKind::from(CommandReceived {
+        request_id,
+        command,
+    })
+}
+
+fn pairs() -> Vec<(String, String)> {
+    vec![("tone".to_owned(), "dry".to_owned())]
+}
+
 pub(super) fn commands() -> Kinds {
-    let received = |id: &str, command: Command| {
-        let request_id = id.to_owned();
-        EventKind::from(CommandReceived {
-            request_id,
-            command,
-        })
-    };
-    let pairs = || vec![("tone".to_owned(), "dry".to_owned())];
-    let name = || "draft".to_owned();
-    let plain = SubmitTurn::default();
     let cancel = CancelTurn {
         number: 40,
         reason: "not needed".into(),
@@ -183,6 +185,26 @@ pub(super) fn commands() -> Kinds {
         step: Some(StepNo::new(3)),
         message: Message::user("in German"),
     };
+    let rename = RenameSession {
+        title: "Drafts".into(),
+    };
+    let revoke = RevokeApproval { grant: 12 };
+    let (submit, plain) = (submitted(), SubmitTurn::default());
+    vec![
+        ("command_received.submit_turn", received("q-30", submit)),
+        (
+            "command_received.submit_turn.plain",
+            received("q-31", plain),
+        ),
+        ("command_received.cancel_turn", received("q-32", cancel)),
+        ("command_received.send_message", received("q-33", send)),
+        ("command_received.rename_session", received("q-39", rename)),
+        ("command_received.revoke_approval", received("q-40", revoke)),
+    ]
+}
+
+pub(super) fn of_contexts() -> Kinds {
+    let name = || "draft".to_owned();
     let create = CreateContext {
         name: name(),
         prompt: "You write drafts.".into(),
@@ -205,54 +227,14 @@ pub(super) fn commands() -> Kinds {
         ops: ops(),
     };
     let switch = SwitchContext { context: name() };
-    let revoke = RevokeApproval { grant: 12 };
-    let rename = RenameSession {
-        title: "Drafts".into(),
-    };
     vec![
-        (
-            "command_received.submit_turn",
-            received("q-30", submitted().into()),
-        ),
-        (
-            "command_received.submit_turn.plain",
-            received("q-31", plain.into()),
-        ),
-        (
-            "command_received.cancel_turn",
-            received("q-32", cancel.into()),
-        ),
-        (
-            "command_received.send_message",
-            received("q-33", send.into()),
-        ),
-        (
-            "command_received.create_context",
-            received("q-34", create.into()),
-        ),
-        (
-            "command_received.switch_context",
-            received("q-35", switch.into()),
-        ),
+        ("command_received.create_context", received("q-34", create)),
+        ("command_received.switch_context", received("q-35", switch)),
         (
             "command_received.destroy_context",
-            received("q-36", destroy.into()),
+            received("q-36", destroy),
         ),
-        (
-            "command_received.bridge_context",
-            received("q-37", bridge.into()),
-        ),
-        (
-            "command_received.revoke_approval",
-            received("q-40", revoke.into()),
-        ),
-        (
-            "command_received.rename_session",
-            received("q-39", rename.into()),
-        ),
-        (
-            "command_received.change_context",
-            received("q-38", change.into()),
-        ),
+        ("command_received.bridge_context", received("q-37", bridge)),
+        ("command_received.change_context", received("q-38", change)),
     ]
 }
