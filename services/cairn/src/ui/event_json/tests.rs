@@ -74,8 +74,8 @@ fn check(place: &str, value: &Value, message: &MessageDescriptor) {
         };
         for value in values {
             match field.kind() {
-                // Messages that are not set are null, and only those.
-                FieldKind::Message(_) if value.is_null() => {}
+                // Messages and optional fields that are not set are null, and only those.
+                _ if value.is_null() && field.supports_presence() => {}
                 FieldKind::Message(message) => check(&place, value, &message),
                 FieldKind::String | FieldKind::Bytes => {
                     assert!(value.is_string(), "{place}: {value}")
