@@ -76,6 +76,7 @@ fn check(place: &str, value: &Value, message: &MessageDescriptor) {
             match field.kind() {
                 // Messages and optional fields that are not set are null, and only those.
                 _ if value.is_null() && field.supports_presence() => {}
+                _ if field.is_map() => assert!(value.is_object(), "{place}: {value}"),
                 FieldKind::Message(message) => check(&place, value, &message),
                 FieldKind::String | FieldKind::Bytes => {
                     assert!(value.is_string(), "{place}: {value}")
