@@ -74,8 +74,9 @@ fn check(place: &str, value: &Value, message: &MessageDescriptor) {
         };
         for value in values {
             match field.kind() {
-                // Messages that are not set are null, and only those.
-                FieldKind::Message(_) if value.is_null() => {}
+                // Messages and optional fields that are not set are null, and only those.
+                _ if value.is_null() && field.supports_presence() => {}
+                _ if field.is_map() => assert!(value.is_object(), "{place}: {value}"),
                 FieldKind::Message(message) => check(&place, value, &message),
                 FieldKind::String | FieldKind::Bytes => {
                     assert!(value.is_string(), "{place}: {value}")
