@@ -1,12 +1,14 @@
 //! Messages as JSON, by reflection: a new kind of event needs no code here.
 //!
 //! Fields have the names of the contract, and each is there: numbers as numbers, values of enums in
-//! lower case without the name of their enum (`in_doubt`), messages that are not set as `null`. Of a
-//! `oneof` only the field is there that is set.
+//! lower case without the name of their enum (`in_doubt`), bytes in base64, messages that are not set as
+//! `null`. Of a `oneof` only the field is there that is set.
 //!
 //! Lines that clients send back are protobuf JSON instead, which holds all of a message.
 
 use crate::DESCRIPTORS;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use prost::Message;
 use prost_reflect::{
     DescriptorPool, DynamicMessage, EnumDescriptor, FieldDescriptor, Kind, MapKey,
@@ -99,7 +101,7 @@ fn of(value: &Value, kind: &Kind) -> Json {
         Value::F32(value) => (*value).into(),
         Value::F64(value) => (*value).into(),
         Value::String(value) => value.as_str().into(),
-        Value::Bytes(value) => String::from_utf8_lossy(value).into(),
+        Value::Bytes(value) => STANDARD.encode(value).into(),
         Value::EnumNumber(number) => match kind {
             Kind::Enum(descriptor) => name_of(descriptor, *number).into(),
             _ => (*number).into(),

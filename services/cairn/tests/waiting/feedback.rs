@@ -223,7 +223,7 @@ fn a_plan_is_edited_in_an_editor(store: TestStore) {
 fn a_step_is_done_again_with_what_depends_on_it(store: TestStore) {
     let place = two_recorded(store);
     let redone = place.with_code(0, &["redo", "s", "2"]);
-    for says in ["✓   1 ", "↻ ", "step 2 does not count", "(key "] {
+    for says in ["✓   1 ", "↻ ", "what step 2 gave does not hold", "(key "] {
         assert!(redone.out.contains(says), "{says}: {redone:?}");
     }
     place.with_code(0, &["resume", "s"]);

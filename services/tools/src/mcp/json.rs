@@ -83,9 +83,12 @@ fn server_of(name: &str, server: &Value) -> Result<ServerConfig, String> {
     match faults.first() {
         None => Ok(config),
         Some(fault) => {
-            let field = fault.field.trim_start_matches("it.");
+            let subject = match fault.field.strip_prefix("it.") {
+                Some(field) => format!("its {field}"),
+                None => "it".to_owned(),
+            };
             Err(format!(
-                "its {field} {}; allowed: {}",
+                "{subject} {}; allowed: {}",
                 fault.problem, fault.allowed
             ))
         }

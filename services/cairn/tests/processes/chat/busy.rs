@@ -18,7 +18,7 @@ fn wait_for(child: &mut Child, text: &str) -> String {
     seen
 }
 
-fn told(done: &Output, text: &str) {
+fn says(done: &Output, text: &str) {
     assert!(done.err.contains(text), "no {text:?} in {done:?}");
 }
 
@@ -80,11 +80,11 @@ fn a_paused_turn_ends_a_conversation_with_the_way_to_continue() {
     assert_eq!(paused.code, Some(0), "{paused:?}");
     let done = end(running);
     assert_eq!((done.code, done.out.as_str()), (Some(3), ""), "{done:?}");
-    told(&done, "paused; continue with: cairn resume");
+    says(&done, "paused; continue with: cairn resume");
     drop(held);
     let again = chat(&site, &server, &[&session], "Three?\n");
     assert_eq!((again.code, again.out.as_str()), (Some(3), ""), "{again:?}");
-    told(&again, "paused; continue with: cairn resume");
+    says(&again, "paused; continue with: cairn resume");
 }
 
 #[test]
@@ -131,10 +131,10 @@ fn a_plan_before_a_turn_is_shown_and_cannot_be_changed() {
         .spawn()
         .expect("it can be started"));
     assert_eq!(feedback.code, Some(1), "{feedback:?}");
-    told(
+    says(
         &feedback,
         "run 2 is a turn of a conversation and has no plan",
     );
-    told(&feedback, "run 1 has a plan");
-    told(&feedback, &format!("cairn fork {session} --at "));
+    says(&feedback, "run 1 has a plan");
+    says(&feedback, &format!("cairn fork {session} --at "));
 }

@@ -40,6 +40,7 @@ pub(crate) fn wrong(
             let mut faults = of_status(&method.input(), is_public, status);
             if let Must::Name(field) = must
                 && !names(status, field)
+                && !choice(&method.input(), field).is_some_and(|choice| names(status, &choice))
             {
                 faults.push(format!("does not name {field}"));
             }
@@ -121,6 +122,24 @@ fn exists(request: &MessageDescriptor, path: &str) -> bool {
         };
     }
     true
+}
+
+/// The path of the choice that the field of a path belongs to.
+fn choice(request: &MessageDescriptor, path: &str) -> Option<String> {
+    let mut parts: Vec<&str> = path.split('.').collect();
+    let last = parts.pop()?;
+    let mut message = request.clone();
+    for part in &parts {
+        let name = part.split('[').next()?;
+        message = match message.get_field_by_name(name)?.kind() {
+            Kind::Message(inner) => inner,
+            _ => return None,
+        };
+    }
+    let field = message.get_field_by_name(last)?;
+    let choice = field.containing_oneof()?;
+    parts.push(choice.name());
+    Some(parts.join("."))
 }
 
 /// Whether a path leads to a field of a message inside the request: services that only Cairn calls

@@ -31,7 +31,7 @@ fn files_of_other_programs_are_read() {
         "server 'expands' is not used: its command has a variable",
         "server 'default' is not used: its env.B has a ${…} that is no plain name",
         "server 'a b' is not used: it has the name 'a b'",
-        "server 'none' is not used: it.command is missing",
+        "server 'none' is not used: its command is missing",
     ];
     assert_eq!(problems.len(), expected.len(), "{problems:?}");
     for expected in expected {
