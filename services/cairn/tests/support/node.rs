@@ -103,7 +103,7 @@ pub fn count_commits(parts: &mut Parts) -> Arc<AtomicU64> {
 }
 
 pub async fn node(parts: Parts) -> Node {
-    Node::start(parts).await.expect("the node starts")
+    Box::pin(Node::start(parts)).await.expect("the node starts")
 }
 
 pub fn client(node: &Node) -> Client {

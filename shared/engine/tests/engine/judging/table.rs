@@ -19,8 +19,10 @@ fn rules_defaults_and_approvals_judge_each_call() {
         ..rule("*", None, answer)
     };
     let docs = Some("docs/**");
-    // What became of: edit docs/a, edit docs/b, read docs/a, read docs/../x.
-    let table: Vec<(Vec<Rule>, Answer, Option<&str>, [&str; 4])> = vec![
+    // Rules, the default, what edit is approved for; what became of: edit docs/a, edit docs/b,
+    // read docs/a, read docs/../x.
+    type Row = (Vec<Rule>, Answer, Option<&'static str>, [&'static str; 4]);
+    let table: Vec<Row> = vec![
         (vec![], Ask, None, ["asks", "asks", "asks", "asks"]),
         (vec![], Allow, None, ["sent", "sent", "sent", "sent"]),
         (
