@@ -72,6 +72,9 @@ pub struct Config {
     /// Servers of the Model Context Protocol by their names.
     #[serde(skip)]
     pub servers: BTreeMap<String, Server>,
+    /// There may be servers besides, which are left out for now: lists may name their tools.
+    #[serde(skip)]
+    pub has_further_servers: bool,
     /// Every call is let through, however late it is: for tests of what the gate holds off.
     #[cfg(debug_assertions)]
     #[serde(skip)]
@@ -95,6 +98,7 @@ impl Default for Config {
             limits: Limits::default(),
             commands: Vec::new(),
             servers: BTreeMap::new(),
+            has_further_servers: false,
             #[cfg(debug_assertions)]
             leaves_gate_open: false,
         }
@@ -254,9 +258,12 @@ impl Config {
         ];
         for (field, names) in lists {
             for name in names {
+                let has_others = self.has_further_servers;
                 let may_be_of_server = match name.split_once(SEPARATOR) {
-                    Some((server, _)) => self.servers.contains_key(server) || is_pattern(server),
-                    None => is_pattern(name) && !self.servers.is_empty(),
+                    Some((server, _)) => {
+                        self.servers.contains_key(server) || is_pattern(server) || has_others
+                    }
+                    None => is_pattern(name) && (has_others || !self.servers.is_empty()),
                 };
                 match NamePattern::new(name) {
                     Err(problem) => faults.push(list_fault(field, problem)),

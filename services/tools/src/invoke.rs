@@ -288,7 +288,9 @@ async fn attempt(tool: Arc<dyn Tool>, call: Call) -> Result<Output, ToolError> {
     // A tool that was just about done says so; any error is the time limit's doing.
     match tokio::time::timeout(GRACE, work).await {
         Ok(Ok(output)) => Ok(output),
-        Ok(Err(error @ (ToolError::NotSent(_) | ToolError::Unknown(_)))) => Err(error),
+        Ok(Err(
+            error @ (ToolError::NotSent(_) | ToolError::Unreachable(_) | ToolError::Unknown(_)),
+        )) => Err(error),
         Ok(Err(_)) | Err(_) => Err(timed_out(spec)),
     }
 }

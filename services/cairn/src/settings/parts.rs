@@ -107,18 +107,14 @@ pub(super) fn tools(settings: &Settings, found: &OfWorkspace) -> cairn_tools::Co
     let mut servers = found.servers.clone();
     // Of two servers with one name the operator's counts.
     servers.extend(settings.mcp.of_operator());
-    // A list may name tools of a server that is disabled, or that cannot be used for now.
-    let named = |names: &Vec<String>| -> Vec<String> {
-        let is_there = |name: &&String| !found.may_bring(name) || has_server(&servers, name);
-        names.iter().filter(is_there).cloned().collect()
-    };
     cairn_tools::Config {
         workspace: settings.workspace.path.clone(),
         output: settings.workspace.output.clone(),
         show: settings.workspace.show.clone(),
-        allow: settings.tools.allow.as_ref().map(named),
-        deny: named(&settings.tools.deny),
-        ask: named(&settings.tools.ask),
+        allow: settings.tools.allow.clone(),
+        deny: settings.tools.deny.clone(),
+        ask: settings.tools.ask.clone(),
+        has_further_servers: found.has_left_out(),
         rules: settings.tools.rules.clone(),
         offered: settings.tools.offered,
         result_bytes: settings.tools.result_bytes,
@@ -128,11 +124,6 @@ pub(super) fn tools(settings: &Settings, found: &OfWorkspace) -> cairn_tools::Co
         servers,
         ..cairn_tools::Config::default()
     }
-}
-
-fn has_server(servers: &BTreeMap<String, Server>, tool: &str) -> bool {
-    let server = tool.split_once(SEPARATOR);
-    server.is_some_and(|(server, _)| servers.contains_key(server))
 }
 
 /// What no file tool may show: the settings in use, the files with secrets that they name, and the

@@ -1,12 +1,12 @@
 //! A server that sends without end must not fill the memory.
 
 use super::process::Refused;
-use rmcp::model::JsonRpcMessage;
+use rmcp::model::{JsonRpcMessage, JsonRpcNotification, RequestId, ServerNotification};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use std::collections::HashSet;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 /// Most requests of the program that wait for their answers.
@@ -38,7 +38,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Paced<T> {
 /// A transport that ends once too many requests are unanswered.
 pub(crate) struct Backlog<T> {
     inner: T,
-    unanswered: Arc<AtomicUsize>,
+    unanswered: Arc<Mutex<HashSet<RequestId>>>,
     /// Frees what is being sent: a program that does not read would hold it without end.
     over: CancellationToken,
     refused: Refused,
@@ -62,18 +62,18 @@ impl<T: Transport<RoleClient, Error = io::Error>> Transport<RoleClient> for Back
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let is_answer = match &item {
-            JsonRpcMessage::Response(_) => true,
+        let answered = match &item {
+            JsonRpcMessage::Response(response) => Some(response.id.clone()),
             // An error without an id answers what could not be read, which is not counted.
-            JsonRpcMessage::Error(error) => error.id.is_some(),
-            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => false,
+            JsonRpcMessage::Error(error) => error.id.clone(),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
         let sent = self.inner.send(item);
         let (unanswered, over) = (self.unanswered.clone(), self.over.clone());
         async move {
             let sent = over.run_until_cancelled_owned(sent).await;
-            if is_answer {
-                unanswered.fetch_sub(1, Ordering::Relaxed);
+            if let Some(id) = answered {
+                lock(&unanswered).remove(&id);
             }
             sent.unwrap_or_else(|| Err(io::ErrorKind::BrokenPipe.into()))
         }
@@ -81,9 +81,25 @@ impl<T: Transport<RoleClient, Error = io::Error>> Transport<RoleClient> for Back
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         let received = self.inner.receive().await;
-        if matches!(received, Some(JsonRpcMessage::Request(_)))
-            && self.unanswered.fetch_add(1, Ordering::Relaxed) >= MOST_UNANSWERED
-        {
+        let is_too_much = match &received {
+            Some(JsonRpcMessage::Request(request)) => {
+                let mut unanswered = lock(&self.unanswered);
+                unanswered.insert(request.id.clone());
+                unanswered.len() > MOST_UNANSWERED
+            }
+            // What is cancelled gets no answer.
+            Some(JsonRpcMessage::Notification(JsonRpcNotification {
+                notification: ServerNotification::CancelledNotification(cancelled),
+                ..
+            })) => {
+                if let Some(id) = &cancelled.params.request_id {
+                    lock(&self.unanswered).remove(id);
+                }
+                false
+            }
+            _ => false,
+        };
+        if is_too_much {
             self.refused
                 .set("does not read the answers to its requests");
             self.over.cancel();
@@ -99,4 +115,8 @@ impl<T: Transport<RoleClient, Error = io::Error>> Transport<RoleClient> for Back
             false => self.inner.close().await,
         }
     }
+}
+
+fn lock(unanswered: &Mutex<HashSet<RequestId>>) -> MutexGuard<'_, HashSet<RequestId>> {
+    unanswered.lock().unwrap_or_else(PoisonError::into_inner)
 }

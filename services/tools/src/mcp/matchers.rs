@@ -1,5 +1,6 @@
 //! The values of a call that rules may name, by the schema of the arguments.
 
+use cairn_engine::canonical::to_canonical_json;
 use cairn_engine::rules::{Matcher, MatcherKind, Value, Values};
 use serde_json::Value as Json;
 use std::path::{Component, Path, PathBuf};
@@ -38,13 +39,20 @@ pub(crate) fn matchers(schema: &Json, folder: Option<&Path>) -> Vec<Matcher> {
     let of = |(name, property): (&String, &Json)| {
         let (kind, shown) = kind_of(name, property);
         let default = property.get("default").filter(|it| !it.is_null());
+        // As the same value would be read that a call gives; another one is unclear, and stands for none.
+        let default = default.and_then(|it| match kind {
+            MatcherKind::Json => Some(to_canonical_json(it)),
+            MatcherKind::Path | MatcherKind::Host | MatcherKind::Text => {
+                it.as_str().map(str::to_owned)
+            }
+        });
         let folder = folder.filter(|_| kind == MatcherKind::Path);
         Matcher {
             name: shown.to_owned(),
             folder: folder.map(|folder| folder.display().to_string()),
             kind,
             argument: name.clone(),
-            default: default.map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned)),
+            default,
         }
     };
     properties.iter().map(of).collect()

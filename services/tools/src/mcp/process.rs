@@ -308,11 +308,20 @@ impl Log {
 
 /// A line without control characters and known secrets.
 fn escaped(line: &str, secrets: &[String]) -> String {
+    let longest = secrets.iter().map(String::len).max().unwrap_or_default();
+    let may_be_cut = line.len() >= MOST_LINE + longest;
     let mut line = line.to_owned();
     for secret in secrets {
         line = line.replace(secret.as_str(), "********");
     }
-    let end = line.floor_char_boundary(MOST_LINE);
+    // A secret that the reading cut in two is not found.
+    let whole = line.len()
+        - if may_be_cut {
+            longest.min(line.len())
+        } else {
+            0
+        };
+    let end = line.floor_char_boundary(MOST_LINE.min(whole));
     let mut shown = String::with_capacity(end);
     for c in line[..end].trim_end().chars() {
         match c.is_control() {
@@ -333,6 +342,11 @@ mod tests {
         let secrets = ["sesame-open".to_owned()];
         let line = escaped("key sesame-open \u{1b}[2J\u{7}end\r\n", &secrets);
         assert_eq!(line, "key ******** \\u{1b}[2J\\u{7}end");
+        let token = "0123456789".repeat(50);
+        let twice = format!("{token}{}{token}", "x".repeat(900));
+        let read = &twice[..MOST_LINE + token.len()];
+        let line = escaped(read, std::slice::from_ref(&token));
+        assert!(!line.contains("0123456789"), "{line}");
     }
 
     #[tokio::test]

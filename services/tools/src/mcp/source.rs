@@ -155,11 +155,16 @@ impl McpSource {
 impl Drop for McpSource {
     fn drop(&mut self) {
         // Its tools hold what they share with it, and that holds the tools.
-        let mut now = self.shared.now();
-        now.live = None;
-        now.tools.clear();
+        let closed = SourceState::Unreachable("it is closed".to_owned());
+        {
+            let mut now = self.shared.now();
+            now.live = None;
+            now.tools.clear();
+            now.state = closed.clone();
+        }
+        // Without the lock: whoever waits for a listing takes it within that.
         self.shared.listing.send_replace(Arc::new(Listing {
-            state: SourceState::Unreachable("it is closed".to_owned()),
+            state: closed,
             ..Listing::default()
         }));
     }
@@ -217,14 +222,18 @@ impl Shared {
     ///
     /// # Errors
     /// Why there is none by then.
-    pub(crate) async fn live_soon(&self) -> Result<Live, String> {
+    pub(crate) async fn live_soon(&self, stop: &CancellationToken) -> Result<Live, String> {
         let mut listing = self.listing.subscribe();
         let is_settled = |_: &Arc<Listing>| {
             let now = self.now();
             now.live.is_some() || matches!(now.state, SourceState::NotAllowed(_))
         };
         // Either way, what there is by then counts.
-        _ = tokio::time::timeout(STARTING, listing.wait_for(is_settled)).await;
+        tokio::select! {
+            _ = listing.wait_for(is_settled) => {}
+            () = tokio::time::sleep(STARTING) => {}
+            () = stop.cancelled() => {}
+        }
         self.live()
     }
 

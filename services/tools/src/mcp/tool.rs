@@ -52,7 +52,7 @@ impl Tool for McpTool {
     }
 
     async fn call(&self, call: &Call) -> Result<Output, ToolError> {
-        let live = self.shared.live_soon().await.map_err(|why| {
+        let live = self.shared.live_soon(&call.stop).await.map_err(|why| {
             let (tool, server) = (&self.spec.name, &self.shared.name);
             ToolError::Unreachable(format!(
                 "tool '{tool}' is out of reach: server '{server}': {why}"

@@ -6,6 +6,8 @@ use std::collections::HashMap;
 
 /// Most parts of a schema, with each reference replaced by what it refers to.
 const MOST_PARTS: u64 = 5_000;
+/// Deepest nesting, with references followed: the stack is limited, too.
+const DEEPEST: usize = 128;
 /// Most patterns of a schema; each may need much memory.
 const MOST_PATTERNS: usize = 8;
 
@@ -16,6 +18,7 @@ pub(crate) fn is_light(schema: &Value) -> bool {
         open: Vec::new(),
         known: HashMap::new(),
         patterns: 0,
+        depth: 0,
     };
     let parts = weighing.parts(schema);
     parts.is_some_and(|parts| parts <= MOST_PARTS) && weighing.patterns <= MOST_PATTERNS
@@ -27,11 +30,22 @@ struct Weighing<'s> {
     open: Vec<&'s str>,
     known: HashMap<&'s str, u64>,
     patterns: usize,
+    depth: usize,
 }
 
 impl<'s> Weighing<'s> {
-    /// The parts below `node`; none for what may have no end.
+    /// The parts below `node`; none for what may have no end, or is too deep.
     fn parts(&mut self, node: &'s Value) -> Option<u64> {
+        if self.depth == DEEPEST {
+            return None;
+        }
+        self.depth += 1;
+        let parts = self.below(node);
+        self.depth -= 1;
+        parts
+    }
+
+    fn below(&mut self, node: &'s Value) -> Option<u64> {
         let mut parts: u64 = 1;
         match node {
             Value::Object(fields) => {
@@ -94,6 +108,13 @@ mod tests {
             defs[format!("d{at}")] = json!({"allOf": [below, below]});
         }
         assert!(!is_light(&json!({"$ref": "#/$defs/d39", "$defs": defs})));
+        let mut defs = json!({"d0": {"type": "object"}});
+        for at in 1..400 {
+            let below = json!({"$ref": format!("#/$defs/d{}", at - 1)});
+            defs[format!("d{at}")] = json!([[[[[[[[below]]]]]]]]);
+        }
+        let deep = json!({"$ref": "#/$defs/d399", "$defs": defs});
+        assert!(!is_light(&deep), "it is too deep");
         let own = json!({"properties": {"a": {"$ref": "#"}}});
         assert!(!is_light(&own), "it has no end");
         for reference in ["#/$defs/none", "https://example.com/schema", "#name"] {

@@ -70,8 +70,11 @@ impl Field {
 impl Kind {
     /// None for what is no kind of a form.
     pub(super) fn of(schema: &Value) -> Option<Self> {
-        if let Some(items) = Item::all(schema) {
-            return Some(Self::Choice(items));
+        if ["enum", "oneOf", "anyOf"]
+            .iter()
+            .any(|it| !schema[it].is_null())
+        {
+            return Item::all(schema).map(Self::Choice);
         }
         Some(match schema["type"].as_str() {
             Some("boolean") => Self::Flag,
@@ -122,11 +125,15 @@ impl Item {
     fn all(schema: &Value) -> Option<Vec<Self>> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         if let Some(values) = schema["enum"].as_array() {
-            let items = values.iter().enumerate().map(|(at, value)| Self {
-                value: text(value),
-                title: text(&schema["enumNames"][at]),
+            let items = values.iter().enumerate().map(|(at, value)| {
+                Some(Self {
+                    value: value.as_str()?.to_owned(),
+                    title: text(&schema["enumNames"][at]),
+                })
             });
-            return Some(items.collect());
+            return items
+                .collect::<Option<Vec<_>>>()
+                .filter(|it| !it.is_empty());
         }
         let items = schema["oneOf"].as_array().or(schema["anyOf"].as_array())?;
         let items = items.iter().map(|item| {

@@ -92,6 +92,8 @@ fn choices_have_titles_and_may_be_several() {
     for schema in [
         json!({"type": "object"}),
         json!({"type": "array", "items": {"type": "string"}}),
+        json!({"type": "integer", "enum": [1, 2]}),
+        json!({"type": "string", "enum": []}),
         json!({}),
     ] {
         let problem = check(&form(schema)).expect_err("no kind of a form");

@@ -3,6 +3,7 @@
 use super::{Apply, EffectfulCall, Envelope, Session};
 use crate::command::Settlement;
 use crate::conversation::Op;
+use crate::elicitation;
 use crate::event::{
     CallFinished, CallHeld, CallInDoubt, CallIntended, CallRef, CallSettled, Decided, Effect,
     ReplyReceived, ToolInput, ToolQuestion,
@@ -176,7 +177,12 @@ impl Call {
                         Ask::Input { question },
                         Settlement::Answer { .. } | Settlement::Deny { .. },
                     ) => {
-                        let responses = decided.responses.clone();
+                        let responses = match decided.responses.is_empty() {
+                            false => decided.responses.clone(),
+                            // A journal from before the event had them.
+                            true => elicitation::responses(&question.requests, settlement)
+                                .map_err(|what| IllegalTransition::Malformed { what })?,
+                        };
                         let state = question.state.take();
                         self.input = Some(ToolInput { responses, state });
                         self.renewals += 1;

@@ -29,10 +29,12 @@ pub(super) async fn until_free(
                 let number = run.number;
                 let stop = chat.client.context().stop.clone();
                 tokio::select! {
-                    ended = ended(chat, number, session.last_seq) => ended?,
+                    // A stop ends what is watched, too.
+                    biased;
                     () = stop.cancelled() => {
                         return Err(CliError::new("interrupted").code(INTERRUPTED));
                     }
+                    ended = ended(chat, number, session.last_seq) => ended?,
                 }
             }
         }

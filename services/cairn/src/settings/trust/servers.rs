@@ -80,6 +80,7 @@ fn variable_line(name: &str, value: &Value) -> String {
     let value = match reference(value) {
         Some(reference) => reference,
         None if is_secret => literal(),
+        // With what stands beside a reference.
         None => word(value),
     };
     format!("{} = {value}", escape(name))
@@ -95,11 +96,10 @@ fn reference(value: &Value) -> Option<String> {
     if text.starts_with("env:") || text.starts_with("file:") {
         return Some(escape(text).into_owned());
     }
-    let names = text.split("${").skip(1).filter_map(|it| it.split_once('}'));
-    let names: Vec<String> = names
-        .map(|(name, _)| format!("env:{}", escape(name)))
-        .collect();
-    (!names.is_empty()).then(|| names.join(" and "))
+    // Only a value that is a reference as a whole: text beside it decides what runs, too.
+    let name = text.strip_prefix("${")?.strip_suffix('}')?;
+    let is_plain = !name.contains(['$', '{', '}']);
+    is_plain.then(|| format!("env:{}", escape(name)))
 }
 
 /// One value as a word of a shell.
