@@ -196,6 +196,7 @@ fn parts(
 ) -> Result<Parts, CliError> {
     let mut parts = settings::parts(context, workspace)?;
     servers.hold_back_others(&mut parts);
+    parts.orchestrator.waits_for_tools = *servers != Servers::Present;
     parts.authenticators = authenticators.clone();
     parts.orchestrator.mode = match access {
         Access::Read | Access::Change => Mode::AnswerOnly,

@@ -25,6 +25,8 @@ pub struct Config {
     pub max_queued: u64,
     /// Which of the sessions that need an owner are taken up.
     pub mode: Mode,
+    /// The start waits a little for servers of tools that are being started.
+    pub waits_for_tools: bool,
     /// Limits of a run that names none.
     pub limits: RunLimits,
     /// Layers of every system prompt after the executor's own: where the work happens.
@@ -57,6 +59,7 @@ impl Default for Config {
             cache_bytes: 64 * 1024 * 1024,
             max_queued: 10_000,
             mode: Mode::ClaimAny,
+            waits_for_tools: true,
             limits: RunLimits::default(),
             environment: String::new(),
             #[cfg(debug_assertions)]

@@ -1,6 +1,6 @@
 //! From settings and links to a running service.
 
-use crate::config::{Config, Mode};
+use crate::config::Config;
 use crate::deps::Deps;
 use crate::dispatch::{Catalogue, Dispatcher, refresh};
 use crate::grpc::Orchestrator;
@@ -101,10 +101,9 @@ pub struct Running {
 /// The memory or the tools service cannot be reached.
 pub async fn build(config: Config, links: Links) -> Result<(Public, Running), RpcError> {
     let links = links.with_deadlines()?;
-    let catalogue = match config.mode {
-        // It begins no attempt.
-        Mode::AnswerOnly => Catalogue::read(&links.tools).await?,
-        Mode::ClaimAny | Mode::ClaimRequested => Catalogue::read_first(&links.tools).await?,
+    let catalogue = match config.waits_for_tools {
+        true => Catalogue::read_first(&links.tools).await?,
+        false => Catalogue::read(&links.tools).await?,
     };
     let sessions = sessions(config, &links, catalogue).await?;
     let running = Running {

@@ -258,12 +258,10 @@ impl Config {
         ];
         for (field, names) in lists {
             for name in names {
-                let has_others = self.has_further_servers;
                 let may_be_of_server = match name.split_once(SEPARATOR) {
-                    Some((server, _)) => {
-                        self.servers.contains_key(server) || is_pattern(server) || has_others
-                    }
-                    None => is_pattern(name) && (has_others || !self.servers.is_empty()),
+                    _ if self.has_further_servers => is_pattern(name) || name.contains(SEPARATOR),
+                    Some((server, _)) => self.servers.contains_key(server) || is_pattern(server),
+                    None => is_pattern(name) && !self.servers.is_empty(),
                 };
                 match NamePattern::new(name) {
                     Err(problem) => faults.push(list_fault(field, problem)),

@@ -27,9 +27,11 @@ impl Access {
 /// The servers of tools that a command needs, if it holds the store itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Servers {
-    /// All.
+    /// All, which are waited for while they start.
     #[default]
     All,
+    /// All, as they are.
+    Present,
     /// The one of this name.
     Only(String),
     /// None.
@@ -47,7 +49,7 @@ impl Servers {
     /// command waits for one that it does not need.
     pub(super) fn hold_back_others(&self, parts: &mut Parts) {
         let is_needed = |name: &String| match self {
-            Self::All => true,
+            Self::All | Self::Present => true,
             Self::Only(only) => name == only,
             Self::None => false,
         };

@@ -93,7 +93,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         _ => Access::Change,
     };
     let servers = match &action {
-        Action::List => Servers::All,
+        Action::List => Servers::Present,
         Action::Call(call) => Servers::of(&call.name),
         Action::Allow { name, .. } => Servers::of(name),
         Action::Approvals { .. } | Action::Revoke { .. } | Action::Rules => Servers::None,
@@ -101,7 +101,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let began = Instant::now();
     // The start of the services waits for servers, too.
     let waits_for = match servers {
-        Servers::All => list::of_settings(context),
+        Servers::Present => list::of_settings(context),
         _ => Vec::new(),
     };
     if context.live && !waits_for.is_empty() {

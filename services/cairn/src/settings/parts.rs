@@ -8,9 +8,7 @@ use crate::error::CliError;
 use crate::node::{Authenticators, Parts};
 use cairn_boot::Trust;
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
-use cairn_tools::mcp::{SEPARATOR, Server};
 use cairn_tools::{Programs, Supervisor};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! `[mcp]`: servers of the Model Context Protocol, and those of a workspace's `.mcp.json`.
 
-use cairn_tools::mcp::{SEPARATOR, Server, ServerConfig, parse_servers};
+use cairn_tools::mcp::{Server, ServerConfig, parse_servers};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -128,7 +128,13 @@ impl OfWorkspace {
         let (mut servers, problems) = parsed?;
         match servers.remove(name) {
             Some(config) => Ok(Server::of_file(config, &self.file)),
-            None => Err(Why::Unusable(problems.join(", "))),
+            None => {
+                // The server is named with the reason.
+                let name = format!("server '{}' is not used: ", name.escape_debug());
+                let problems = problems.iter();
+                let problems = problems.map(|it| it.strip_prefix(&name).unwrap_or(it));
+                Err(Why::Unusable(problems.collect::<Vec<_>>().join(", ")))
+            }
         }
     }
 
@@ -164,7 +170,7 @@ impl OfWorkspace {
     /// The same in the log.
     pub(super) fn log(&self) {
         for problem in self.problems() {
-            tracing::warn!(file = %self.file.display(), problem, "server of the workspace left out");
+            tracing::info!(file = %self.file.display(), problem, "server of the workspace left out");
         }
     }
 }

@@ -242,7 +242,7 @@ mod tests {
         pending.always_covers = Some(pb::Coverage {
             when: vec![condition("path", "docs/**"), condition("text", "")],
         });
-        let covers = "would cover calls with path = docs/**, without text";
+        let covers = "would cover calls with path = docs/**, no text";
         assert_eq!(always(&pending), covers);
     }
 

@@ -313,11 +313,11 @@ pub fn rule_json(rule: &ToolRule) -> Value {
     })
 }
 
-/// The calls that conditions cover: `path = docs/**, without host`.
+/// The calls that conditions cover: `path = docs/**, no host`.
 pub fn covered(when: &[Condition]) -> String {
     let parts = when.iter().map(|it| match it.pattern.is_empty() {
         // The call leaves the value out.
-        true => format!("without {}", it.name),
+        true => format!("no {}", it.name),
         false => format!("{} = {}", it.name, it.pattern),
     });
     parts.collect::<Vec<_>>().join(", ")

@@ -47,7 +47,7 @@ pub fn server_lines(name: &str, settings: &Value) -> Vec<String> {
         ));
     }
     for (header, value) in fields(settings, "headers") {
-        let value = reference(value).unwrap_or_else(literal);
+        let value = reference(value).unwrap_or_else(|| hidden(value));
         lines.push(format!("  with the header {} = {value}", escape(header)));
     }
     for (tool, effect) in fields(settings, "effects") {
@@ -79,15 +79,20 @@ fn variable_line(name: &str, value: &Value) -> String {
         .any(|end| name.to_ascii_uppercase().ends_with(end));
     let value = match reference(value) {
         Some(reference) => reference,
-        None if is_secret => literal(),
+        None if is_secret => hidden(value),
         // With what stands beside a reference.
         None => word(value),
     };
     format!("{} = {value}", escape(name))
 }
 
-fn literal() -> String {
-    "a value of the file".to_owned()
+/// What a value that nobody else may see is made of.
+fn hidden(value: &Value) -> String {
+    let text = value.as_str().unwrap_or_default();
+    let names = text.split("${").skip(1).filter_map(|it| it.split_once('}'));
+    let names = names.map(|(name, _)| format!("env:{}", escape(name)));
+    let parts: Vec<String> = names.chain(["a value of the file".to_owned()]).collect();
+    parts.join(" and ")
 }
 
 /// The variables and files that a value refers to, in either form.
@@ -122,6 +127,7 @@ mod tests {
             "env": {
                 "PATH": "./bin:/usr/bin", "NODE_OPTIONS": "--require ./x.js", "command": "value",
                 "API_KEY": "sk-canary", "OTHER": "env:HOME", "FILE": "file:/etc/key",
+                "WRAPPER": "./bin:${PATH}",
             },
             "effects": {"read": "pure"}, "protocol": "legacy", "allow": ["read"],
         });
@@ -138,6 +144,7 @@ mod tests {
                 "  with the variable API_KEY = a value of the file",
                 "  with the variable OTHER = env:HOME",
                 "  with the variable FILE = file:/etc/key",
+                "  with the variable WRAPPER = './bin:${PATH}'",
                 "  with read as pure",
                 "  with protocol = \"legacy\"",
                 "  with allow = [\"read\"]",
@@ -157,7 +164,7 @@ mod tests {
                 "connect to the MCP server s at https://evil.example/mcp/@good.example?…",
                 "  with the header authorization = env:T",
                 "  with the header x-a = a value of the file",
-                "  with the header x-b = env:TOKEN",
+                "  with the header x-b = env:TOKEN and a value of the file",
             ]
         );
     }
