@@ -173,6 +173,8 @@ fn a_call_that_needs_approval_ends_the_command_and_the_turn_continues_after_it()
     let done = chat(&site, &server, &[], "Record it.\nAnd then?\n");
     assert_eq!((done.code, done.out.as_str()), (Some(3), ""), "{done:?}");
     assert!(done.err.contains("cairn decide"), "{done:?}");
+    let rest = "the rest of the input was not sent";
+    assert!(done.err.contains(rest), "{done:?}");
     let session = session(&done);
     let approved = site.run(&["approve", &session]);
     assert_eq!(approved.code, Some(0), "{approved:?}");

@@ -20,6 +20,8 @@ use tokio::time::timeout;
 
 /// Columns of what is reported on standard error.
 const COLUMNS: usize = 120;
+/// How long the rest of the input may take to be there.
+const REST: Duration = Duration::from_millis(200);
 /// How long an interrupted turn may take to be cancelled.
 const CANCEL: Duration = Duration::from_secs(5);
 
@@ -49,7 +51,20 @@ pub(super) async fn converse(
             code = code.max(Box::pin(turn(chat, request)).await?);
         }
     }
+    if code == WAITING && has_more(&mut lines).await {
+        screen::tell("the rest of the input was not sent; enter it again then");
+    }
     Ok(ExitCode::from(code))
+}
+
+/// Whether there is input that no turn has taken. A pipe that nobody closes is not waited for.
+async fn has_more(lines: &mut Receiver<Result<String, CliError>>) -> bool {
+    while let Ok(Some(Ok(line))) = timeout(REST, lines.recv()).await {
+        if !line.trim().is_empty() {
+            return true;
+        }
+    }
+    false
 }
 
 /// The lines of standard input. Their thread ends with the process.
