@@ -67,7 +67,7 @@ struct Content {
     /// Allowed servers: the file that names them, to name, to digest.
     #[serde(default)]
     servers: BTreeMap<String, BTreeMap<String, String>>,
-    /// The tools of a server, by the server's digest.
+    /// The tools of a server, by its name and digest.
     #[serde(default)]
     tools: BTreeMap<String, Pins>,
     /// The protocol that a server speaks, by the server's digest.

@@ -45,8 +45,7 @@ impl Servers {
         Self::Only(server.map_or(name, |(server, _)| server).to_owned())
     }
 
-    /// Leaves the others out of the start: they are there as servers that nobody has allowed, so that no
-    /// command waits for one that it does not need.
+    /// Leaves the others out of the start, so that no command waits for one that it does not need.
     pub(super) fn hold_back_others(&self, parts: &mut Parts) {
         let is_needed = |name: &String| match self {
             Self::All | Self::Present => true,
@@ -55,8 +54,7 @@ impl Servers {
         };
         let servers = parts.tools.servers.iter_mut();
         for (_, server) in servers.filter(|(name, _)| !is_needed(name)) {
-            // No file of this name allows any.
-            server.origin = Origin::File("servers that this command does not need".into());
+            server.origin = Origin::NotNeeded;
         }
     }
 }

@@ -92,6 +92,8 @@ pub enum Origin {
     Operator,
     /// A file of the workspace, by its path: it is started once a person allowed it.
     File(PathBuf),
+    /// The settings, for a command that does not need the server: it is not started.
+    NotNeeded,
 }
 
 impl Server {

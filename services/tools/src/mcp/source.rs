@@ -294,8 +294,10 @@ impl Shared {
     /// # Errors
     /// Why not, in words that begin with "it".
     fn allowance(&self) -> Result<(), String> {
-        let Origin::File(file) = &self.origin else {
-            return Ok(());
+        let file = match &self.origin {
+            Origin::Operator => return Ok(()),
+            Origin::NotNeeded => return Err("the running command does not need it".to_owned()),
+            Origin::File(file) => file,
         };
         if self.now().is_allowed {
             return Ok(());
@@ -322,6 +324,11 @@ impl Shared {
                 name: self.name.to_string(),
                 digest: self.digest.clone(),
             });
+        }
+        if self.origin == Origin::NotNeeded {
+            let why =
+                "a command runs that does not need the server; allow it after the command's end";
+            return Err(AllowError::NotKept(why.to_owned()));
         }
         if let (Origin::File(file), Some(trust)) = (&self.origin, &self.trust) {
             trust

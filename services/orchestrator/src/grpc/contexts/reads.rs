@@ -11,6 +11,7 @@ use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{ErrorKind, RpcError};
 use futures::stream::{self, BoxStream, StreamExt as _};
+use prost::Message as _;
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
@@ -209,12 +210,12 @@ fn page_token(context: &Context, list: &str, index: usize) -> String {
     let before = index
         .checked_sub(1)
         .and_then(|it| context.messages().nth(it));
-    let before = before.map(|it| format!("{it:?}")).unwrap_or_default();
+    let before = before.map(|it| wire::Message::from(it.clone()).encode_to_vec());
     let (length, bytes) = (context.len() as u64, context.bytes);
     let read = short_digest(&[
         &length.to_be_bytes(),
         &bytes.to_be_bytes(),
-        before.as_bytes(),
+        &before.unwrap_or_default(),
     ]);
     format!("{index}.{}.{list}.{read}", context.version)
 }
