@@ -211,7 +211,7 @@ fn a_person_at_a_terminal_sees_all_of_it_and_is_asked() {
         screen.types("n\r");
         screen.child.wait().expect("its end");
     }
-    // Whoever refused is not asked again, but can confirm it.
+    // A person who refused is not asked again, but can confirm it.
     assert_eq!(notices(&site.run(&["sessions"])), 1);
     let mut screen = Screen::of(&mut site.command(&["config", "trust"]));
     screen.wait_for("Confirm? [y/N] ");

@@ -162,7 +162,7 @@ impl Drop for McpSource {
             now.tools.clear();
             now.state = closed.clone();
         }
-        // Without the lock: whoever waits for a listing takes it within that.
+        // Without the lock: those that wait for a listing take it within that.
         self.shared.listing.send_replace(Arc::new(Listing {
             state: closed,
             ..Listing::default()

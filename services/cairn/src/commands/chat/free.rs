@@ -11,6 +11,9 @@ use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator::{Run, RunStatus, Session, SubmitTurnRequest};
 use cairn_rpc::text::escape;
 
+/// How often the session is asked for, from one process after the other.
+const MOST_TRIES: u32 = 3;
+
 /// Waits until the conversation can begin. Returns the turn of its context that works and is continued.
 ///
 /// # Errors
@@ -19,7 +22,7 @@ pub(super) async fn until_free(
     chat: &mut Chat<'_, '_>,
 ) -> Result<Option<SubmitTurnRequest>, CliError> {
     loop {
-        let session = start::session(chat).await?;
+        let session = session(chat).await?;
         match found(&session, &chat.context) {
             Found::Free => return Ok(None),
             Found::Paused(run) => return Err(paused(chat, run.number)),
@@ -81,6 +84,21 @@ pub(super) fn paused(chat: &Chat<'_, '_>, run: u32) -> CliError {
     CliError::new(message)
         .hint(format!("paused; continue with: {resume}"))
         .code(WAITING)
+}
+
+/// The session. The process that worked on it may have ended with its run, and this one, or another,
+/// takes its place.
+async fn session(chat: &mut Chat<'_, '_>) -> Result<Session, CliError> {
+    let mut tries = 1;
+    loop {
+        match start::session(chat).await {
+            Err(_) if tries < MOST_TRIES && !chat.client.attached().is_holder() => {
+                tries += 1;
+                chat.client.reattach().await?;
+            }
+            answer => return answer,
+        }
+    }
 }
 
 /// Says what is waited for.

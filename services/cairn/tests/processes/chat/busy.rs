@@ -2,9 +2,10 @@
 
 use super::{begin, chat, end, model, server, session};
 use crate::support::CAIRN;
+use cairn_testkit::eventually;
 use cairn_testkit::model_server::{parts, reply};
 use cairn_testkit::{Output, Site};
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader};
 use std::process::Child;
 
 /// Reads standard error to a line with this text, and returns the program with what is left of it.
@@ -37,9 +38,9 @@ fn a_conversation_of_another_context_waits_for_the_session() {
     let mut main = begin(&site, &server, &[&session], "Two?\n");
     wait_for(&mut main, "session ");
     held.text("Second.");
-    while asked.lock().expect("requests").len() < 2 {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    eventually("the second request", || {
+        (asked.lock().expect("requests").len() == 2).then_some(())
+    });
     let mut side = begin(&site, &server, &[&session, "--context", "side"], "Aside?\n");
     let seen = wait_for(&mut side, "the conversation begins when it has ended");
     assert!(seen.contains("run 2 is a turn of context main"), "{seen}");
@@ -50,12 +51,11 @@ fn a_conversation_of_another_context_waits_for_the_session() {
         (Some(0), "Second.\n"),
         "{main:?}"
     );
-    let mut out = String::new();
-    let mut stdout = side.stdout.take().expect("standard output");
-    stdout.read_to_string(&mut out).expect("replies");
+    let side = end(side);
     assert_eq!(
-        (side.wait().expect("its end").code(), &*out),
-        (Some(0), "Aside.\n")
+        (side.code, side.out.as_str()),
+        (Some(0), "Aside.\n"),
+        "{side:?}"
     );
     let asked = asked.lock().expect("requests");
     assert_eq!(
@@ -73,9 +73,9 @@ fn a_paused_turn_ends_a_conversation_with_the_way_to_continue() {
     let session = session(&chat(&site, &server, &[], "One?\n"));
     let mut running = begin(&site, &server, &[&session], "Two?\nThree?\n");
     wait_for(&mut running, "session ");
-    while asked.lock().expect("requests").len() < 2 {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    eventually("the second request", || {
+        (asked.lock().expect("requests").len() == 2).then_some(())
+    });
     let paused = site.run(&["pause", &session]);
     assert_eq!(paused.code, Some(0), "{paused:?}");
     let done = end(running);

@@ -3,7 +3,7 @@
 
 use super::site_with_lease;
 use crate::support::mcp::{ALLOW, DEPLOY, RESTART, RUN, SERVER, effects, ended, go_on, pending};
-use cairn_testkit::{Cluster, Site};
+use cairn_testkit::{Cluster, Site, eventually};
 use std::time::{Duration, Instant};
 
 /// Nothing that is waited for takes so long.
@@ -19,14 +19,6 @@ fn site(plan: &str) -> Site {
                   protocol = \"2026-07-28\"\ntime_limit_ms = 2000\n";
     site.append("cairn.toml", &format!("{server}{ALLOW}"));
     site
-}
-
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < PATIENCE, "{what} never came");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Goes on until the run has ended, and says how often a person was asked what became of the call.
@@ -51,7 +43,7 @@ fn a_kill_in_the_middle_of_a_call_leaves_one_effect() {
         let url = cluster.url();
         let server = ["--server", url.as_str()];
         let mut running = site.start(&[&RUN[..], &server].concat(), &[]);
-        wait_until("the call", || !effects(&site).is_empty());
+        eventually("the call", || (!effects(&site).is_empty()).then_some(()));
         cluster.kill(victim);
         std::fs::remove_file(site.path().join("hold")).expect("the file is there");
         cluster.start_again(victim);
