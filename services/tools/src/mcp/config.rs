@@ -41,7 +41,7 @@ pub struct ServerConfig {
     pub allow: Option<Vec<String>>,
     /// What a repeat of a tool's call may do, by the server's names; effectful unless it is declared.
     pub effects: BTreeMap<String, Effect>,
-    /// A call that takes longer is cancelled, in milliseconds.
+    /// A call that takes longer is cancelled, in milliseconds. What it did is not known unless it is pure.
     pub time_limit_ms: u64,
     /// Longest time to start or connect and to list the tools, in milliseconds.
     pub start_ms: u64,

@@ -39,7 +39,7 @@ pub(crate) fn matchers(schema: &Json, folder: Option<&Path>) -> Vec<Matcher> {
     let of = |(name, property): (&String, &Json)| {
         let (kind, shown) = kind_of(name, property);
         let default = property.get("default").filter(|it| !it.is_null());
-        // As the same value would be read that a call gives; another one is unclear, and stands for none.
+        // As a call that gives the same value is read. A default that is no text stands for none there.
         let default = default.and_then(|it| match kind {
             MatcherKind::Json => Some(to_canonical_json(it)),
             MatcherKind::Path | MatcherKind::Host | MatcherKind::Text => {
