@@ -42,9 +42,12 @@ pub fn deadline<T>(request: &tonic::Request<T>) -> Option<Deadline> {
 
 /// The timeout that a link gives to unary calls that come without one. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Deadlines {
+pub struct Deadlines(Arc<Unary>);
+
+#[derive(Debug)]
+struct Unary {
     header: HeaderValue,
-    unary: Arc<HashSet<String>>,
+    methods: HashSet<String>,
 }
 
 impl Deadlines {
@@ -55,23 +58,23 @@ impl Deadlines {
     /// # Errors
     /// InvalidArgument, if a descriptor set cannot be read.
     pub fn new(timeout: Duration, descriptor_sets: &[&[u8]]) -> Result<Self, RpcError> {
-        let mut unary = HashSet::new();
+        let mut methods = HashSet::new();
         for encoded in descriptor_sets {
             let set = prost_types::FileDescriptorSet::decode(*encoded).map_err(|error| {
                 RpcError::invalid("descriptor_sets", "cannot be read").caused_by(error)
             })?;
-            unary.extend(set.file.iter().flat_map(unary_methods));
+            methods.extend(set.file.iter().flat_map(unary_methods));
         }
-        Ok(Self {
+        Ok(Self(Arc::new(Unary {
             header: header_value(timeout),
-            unary: Arc::new(unary),
-        })
+            methods,
+        })))
     }
 
     /// What a call of this method is to say, unless it says something itself.
     pub(crate) fn missing(&self, path: &str, headers: &HeaderMap) -> Option<HeaderValue> {
-        let is_missing = !headers.contains_key(TIMEOUT_HEADER) && self.unary.contains(path);
-        is_missing.then(|| self.header.clone())
+        let is_missing = !headers.contains_key(TIMEOUT_HEADER) && self.0.methods.contains(path);
+        is_missing.then(|| self.0.header.clone())
     }
 }
 

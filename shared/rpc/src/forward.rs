@@ -1,10 +1,9 @@
 //! A service that another process has, offered here as if it were ours.
 //!
-//! The caller is who this server says it is: the principal travels on in the headers of internal
-//! calls. Everything else of a call, its deadline and its trace among it, continues as it came.
+//! The caller is who this server says it is: the link takes the request's principal on. Everything else of a call, its deadline and its trace among it, continues as it came.
 
 use crate::link::Link;
-use crate::principal::Principal;
+use crate::principal::{Caller, Principal};
 use futures::future::{BoxFuture, FutureExt as _};
 use http::{Request, Response};
 use std::convert::Infallible;
@@ -59,7 +58,7 @@ impl<S> Service<Request<Body>> for Forward<S> {
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         if let Some(principal) = request.extensions().get::<Principal>().cloned() {
-            principal.set_on(request.headers_mut());
+            request.extensions_mut().insert(Caller(principal));
         }
         let mut link = self.link.clone();
         async move {

@@ -2,20 +2,22 @@
 //!
 //! It sits on the service and not on the server, so that it holds on a local link as well.
 
+mod admission;
 mod body;
 mod transport;
 
+pub(crate) use admission::admit;
 pub(crate) use transport::{MAX_HEADER_LIST_BYTES, header_list_too_large};
 
 use crate::deadline::{Deadline, serving_time, timeout_of};
 use crate::error::{ErrorKind, RpcError};
 use crate::metrics::{self, counter};
-use crate::principal::{Authenticate, Principal, from_headers, remove_headers};
+use crate::principal::Caller;
 use crate::server::{ConnectionInfo, Exposure, LocalCall, OpenCall, Peer};
 use crate::text::clip;
+use admission::{Decision, decide};
 use body::GuardedBody;
 use futures::future::{BoxFuture, FutureExt as _};
-use http::header::AUTHORIZATION;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Request, Response};
 use std::any::Any;
@@ -24,7 +26,6 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tonic::body::Body;
@@ -74,6 +75,7 @@ where
     pub(crate) fn call_locally(
         &self,
         mut request: Request<Body>,
+        caller: Option<Caller>,
         exposure: Option<&Exposure>,
     ) -> LocalCall {
         let own = self.exposure.as_ref();
@@ -81,12 +83,13 @@ where
         if matches!(exposure, Some(Exposure::Public(_) | Exposure::Services(_))) {
             request.extensions_mut().insert(Peer::Local);
         }
-        self.begin(request, exposure, None).boxed()
+        self.begin(request, caller, exposure, None).boxed()
     }
 
     fn begin(
         &self,
         request: Request<Body>,
+        caller: Option<Caller>,
         exposure: Option<&Exposure>,
         open: Option<OpenCall>,
     ) -> GuardedFuture<S> {
@@ -97,7 +100,7 @@ where
             .map(|end| Box::pin(sleep_until(end)));
         let over_socket = open.is_some();
         let decided = transport::check_request(&request, over_socket)
-            .and_then(|()| decide(exposure, with_deadline(request, timeout)));
+            .and_then(|()| decide(exposure, caller, with_deadline(request, timeout)));
         let state = match decided {
             Ok(Decision::Admitted(request)) => State::of_call(self.inner.clone(), request, &path),
             Ok(Decision::Later(decision)) => State::Deciding {
@@ -136,91 +139,8 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let open = ConnectionInfo::enter(request.extensions_mut());
-        self.begin(request, self.exposure.as_ref(), open)
+        self.begin(request, None, self.exposure.as_ref(), open)
     }
-}
-
-/// The request with its principal, if the exposure admits it.
-pub(crate) async fn admit(
-    exposure: &Exposure,
-    request: Request<Body>,
-) -> Result<Request<Body>, RpcError> {
-    match decide(Some(exposure), request)? {
-        Decision::Admitted(request) => Ok(request),
-        Decision::Later(decision) => decision.await,
-    }
-}
-
-/// Whether a call is admitted, with the caller's principal as an extension of the request.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is taken apart at once, and a box would cost every local call"
-)]
-enum Decision {
-    Admitted(Request<Body>),
-    Later(BoxFuture<'static, Result<Request<Body>, RpcError>>),
-}
-
-/// Leaves nothing of what the caller may have put in the place of a principal.
-fn decide(exposure: Option<&Exposure>, mut request: Request<Body>) -> Result<Decision, RpcError> {
-    request.extensions_mut().remove::<Principal>();
-    match exposure {
-        None => Ok(Decision::Admitted(request)),
-        Some(Exposure::Internal) => match request.extensions().get() {
-            Some(Peer::Tcp(_)) => Err(no_authenticator()),
-            _ => carried(request).map(Decision::Admitted),
-        },
-        Some(Exposure::Public(None)) => {
-            remove_headers(request.headers_mut());
-            let principal = request.extensions().get().and_then(Peer::principal);
-            let principal = principal.ok_or_else(no_authenticator)?;
-            request.extensions_mut().insert(principal);
-            Ok(Decision::Admitted(request))
-        }
-        Some(Exposure::Public(Some(authenticator))) => {
-            remove_headers(request.headers_mut());
-            let decision = authenticated(Arc::clone(authenticator), request);
-            let decision = decision.map(|admitted| {
-                let (principal, mut request) = admitted?;
-                request.extensions_mut().insert(principal);
-                Ok(request)
-            });
-            Ok(Decision::Later(decision.boxed()))
-        }
-        Some(Exposure::Services(authenticator)) => {
-            let decision = authenticated(Arc::clone(authenticator), request);
-            // The process is admitted. For whom it calls is in the headers.
-            let decision = decision.map(|admitted| carried(admitted?.1));
-            Ok(Decision::Later(decision.boxed()))
-        }
-    }
-}
-
-fn no_authenticator() -> RpcError {
-    RpcError::new(
-        ErrorKind::Unauthenticated,
-        "this listener has no authenticator, so it admits no calls over TCP",
-    )
-    .reason("NO_AUTHENTICATOR")
-}
-
-/// Asks the authenticator, and takes the credential out of the request: it is for nobody else.
-async fn authenticated(
-    authenticator: Arc<dyn Authenticate>,
-    request: Request<Body>,
-) -> Result<(Principal, Request<Body>), RpcError> {
-    let (mut parts, body) = request.into_parts();
-    let principal = authenticator.authenticate(&parts).await?;
-    parts.headers.remove(AUTHORIZATION);
-    Ok((principal, Request::from_parts(parts, body)))
-}
-
-/// The request of a service of Cairn, with the principal in its headers, if there is one.
-fn carried(mut request: Request<Body>) -> Result<Request<Body>, RpcError> {
-    if let Some(principal) = from_headers(request.headers())? {
-        request.extensions_mut().insert(principal);
-    }
-    Ok(request)
 }
 
 fn with_deadline(

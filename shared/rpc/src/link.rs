@@ -15,6 +15,7 @@ pub use remote::RemoteOptions;
 use crate::address::Address;
 use crate::deadline::{Deadlines, TIMEOUT_HEADER};
 use crate::error::{ErrorKind, RpcError};
+use crate::principal::Caller;
 use crate::server::{LocalCall, LocalServices};
 use crate::token::RequireToken;
 use futures::future::BoxFuture;
@@ -195,18 +196,27 @@ impl Service<Request<Body>> for Link {
         {
             request.headers_mut().insert(TIMEOUT_HEADER, timeout);
         }
+        let caller = request.extensions_mut().remove::<Caller>();
         LinkFuture(match &mut self.transport {
             Transport::Local(services) => {
                 // What a caller keeps in its extensions does not travel on a wire, and must not
                 // reach the service here either.
-                *request.extensions_mut() = Extensions::new();
-                Inner::Local(services.call(request))
+                request.extensions_mut().clear();
+                Inner::Local(services.call(request, caller))
             }
-            Transport::Remote(remote) => Inner::Remote(remote.call(request)),
-            Transport::Pool(pool) => Inner::Pool(pool.call(request)),
-            Transport::Member(member) => Inner::Pool(member.call(request)),
+            Transport::Remote(remote) => Inner::Remote(remote.call(on_wire(request, caller))),
+            Transport::Pool(pool) => Inner::Pool(pool.call(on_wire(request, caller))),
+            Transport::Member(member) => Inner::Pool(member.call(on_wire(request, caller))),
         })
     }
+}
+
+/// The request with the headers that say for whom it is made.
+fn on_wire(mut request: Request<Body>, caller: Option<Caller>) -> Request<Body> {
+    if let Some(Caller(principal)) = caller {
+        principal.set_on(request.headers_mut());
+    }
+    request
 }
 
 /// A call over a [`Link`].

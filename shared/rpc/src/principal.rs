@@ -3,7 +3,8 @@
 //! The server sets the caller's [`Principal`] on each request; no message carries one. On a public
 //! listener it comes from [`Authenticate`], and a client's `cairn-namespace` and `cairn-principal`
 //! headers are removed. On an internal listener [`Authenticate`] admits the process, and the headers
-//! carry the principal from service to service. A call that needs a principal and has none is refused.
+//! carry the principal from service to service; a local link passes it on as it is. A call that needs a
+//! principal and has none is refused.
 
 use crate::error::{ErrorKind, RpcError};
 use crate::id::{ID_RULE, check_id, check_request_id};
@@ -104,10 +105,34 @@ impl Authentication {
 /// The caller, as the server established it: an extension of the request. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
-    subject: Arc<str>,
+    subject: Subject,
     namespace: Namespace,
     authentication: Authentication,
 }
+
+/// Who it is. Services call for themselves with every step: their names are not allocated.
+#[derive(Debug, Clone)]
+enum Subject {
+    Service(&'static str),
+    Caller(Arc<str>),
+}
+
+impl Subject {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Service(name) => name,
+            Self::Caller(name) => name,
+        }
+    }
+}
+
+impl PartialEq for Subject {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Subject {}
 
 impl Principal {
     /// A caller that an authenticator names in a way of its own.
@@ -121,7 +146,7 @@ impl Principal {
     ) -> Result<Self, RpcError> {
         check_request_id("subject", subject)?;
         Ok(Self {
-            subject: Arc::from(subject),
+            subject: Subject::Caller(Arc::from(subject)),
             namespace,
             authentication,
         })
@@ -152,7 +177,7 @@ impl Principal {
     /// [`new`](Self::new) takes it.
     pub fn service(name: &'static str, namespace: Namespace) -> Self {
         Self {
-            subject: Arc::from(name),
+            subject: Subject::Service(name),
             namespace,
             authentication: Authentication::Service,
         }
@@ -160,7 +185,7 @@ impl Principal {
 
     fn known(authentication: Authentication, subject: impl Into<Arc<str>>) -> Self {
         Self {
-            subject: subject.into(),
+            subject: Subject::Caller(subject.into()),
             namespace: Namespace::default(),
             authentication,
         }
@@ -168,7 +193,7 @@ impl Principal {
 
     /// Names the caller within its way of authentication.
     pub fn subject(&self) -> &str {
-        &self.subject
+        self.subject.as_str()
     }
 
     /// The namespace that the caller acts in.
@@ -183,7 +208,7 @@ impl Principal {
 
     /// Makes the headers of an internal call carry this principal and no other.
     pub(crate) fn set_on(&self, headers: &mut HeaderMap) {
-        let principal = format!("{} {}", self.authentication.name(), self.subject);
+        let principal = format!("{} {}", self.authentication.name(), self.subject());
         // Both are ASCII, so they always are values; without them the server would refuse.
         if let (Ok(namespace), Ok(principal)) = (
             HeaderValue::from_str(self.namespace.as_str()),
@@ -243,11 +268,16 @@ pub fn principal<T>(request: &Request<T>) -> Result<&Principal, RpcError> {
     })
 }
 
-/// A request that is made for `principal`, for an internal link.
+/// A request that is made for `principal`, for an internal link: the [`Link`](crate::Link) takes it to
+/// the service.
 pub fn with_principal<T>(mut request: Request<T>, principal: &Principal) -> Request<T> {
-    principal.set_on(request.metadata_mut().as_mut());
+    request.extensions_mut().insert(Caller(principal.clone()));
     request
 }
+
+/// For whom a call is made: an extension of its request until a link takes it.
+#[derive(Clone)]
+pub(crate) struct Caller(pub(crate) Principal);
 
 /// Takes out of a client's call what only Cairn's services may say.
 pub(crate) fn remove_headers(headers: &mut HeaderMap) {
@@ -320,9 +350,9 @@ mod tests {
     fn a_request_carries_one_principal() {
         for authentication in Authentication::ALL {
             let principal = Principal::new(authentication, "anne@example.com:7", team()).unwrap();
-            let request = with_principal(Request::new(()), &Principal::token());
-            let request = with_principal(request, &principal);
-            let headers = request.metadata().clone().into_headers();
+            let mut headers = HeaderMap::new();
+            Principal::token().set_on(&mut headers);
+            principal.set_on(&mut headers);
             assert_eq!(from_headers(&headers).unwrap(), Some(principal));
         }
     }

@@ -153,7 +153,7 @@ impl ServerBuilder {
     }
 
     /// A link for Cairn's own services in this process to what was registered so far. As on
-    /// [`Exposure::Internal`], no authenticator is asked, and the headers name the caller.
+    /// [`Exposure::Internal`], no authenticator is asked, and the request names the caller.
     pub fn internal_link(&self) -> Link {
         Link::local(self.local.internal())
     }

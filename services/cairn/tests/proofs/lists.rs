@@ -13,7 +13,7 @@ use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_proto::memory::journal_service_server::JournalServiceServer;
 use cairn_proto::memory::ownership_service_server::OwnershipServiceServer;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::{Exposure, Link, Principal, ServerBuilder, with_principal};
+use cairn_rpc::{Exposure, Forward, Link, Principal, ServerBuilder, with_principal};
 use cairn_testkit::TestStore;
 use clap::Args;
 use futures::future::BoxFuture;
@@ -26,10 +26,10 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
+use tonic::Request;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
-use tonic::{Request, Status};
 
 /// Sessions that are made at the same time.
 const AT_ONCE: usize = 64;
@@ -392,7 +392,6 @@ impl<N> Service<http::Request<Body>> for Counted<N> {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         self.calls.count(request.uri().path());
-        let mut link = self.link.clone();
-        Box::pin(async move { Ok(link.call(request).await.unwrap_or_else(Status::into_http)) })
+        Forward::<N>::new(self.link.clone()).call(request)
     }
 }

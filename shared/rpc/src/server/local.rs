@@ -5,6 +5,7 @@
 
 use super::Exposure;
 use crate::guard::Guarded;
+use crate::principal::Caller;
 use futures::future::{BoxFuture, FutureExt as _};
 use http::{Request, Response};
 use std::collections::HashMap;
@@ -42,11 +43,12 @@ impl LocalServices {
         }
     }
 
-    pub(crate) fn call(&self, request: Request<Body>) -> LocalCall {
+    /// A call that is made for the caller, if there is one.
+    pub(crate) fn call(&self, request: Request<Body>, caller: Option<Caller>) -> LocalCall {
         let mut parts = request.uri().path().split('/');
         let name = parts.nth(1).unwrap_or_default();
         match self.services.get(name) {
-            Some(service) => service.call(request, self.exposure.as_ref()),
+            Some(service) => service.call(request, caller, self.exposure.as_ref()),
             None => futures::future::ready(Ok(super::unknown_service(&request))).boxed(),
         }
     }
@@ -61,7 +63,12 @@ impl fmt::Debug for LocalServices {
 /// A service of whatever type.
 pub(super) trait Endpoint: Send + Sync {
     /// Calls it. The exposure, if there is one, takes the place of the service's own.
-    fn call(&self, request: Request<Body>, exposure: Option<&Exposure>) -> LocalCall;
+    fn call(
+        &self,
+        request: Request<Body>,
+        caller: Option<Caller>,
+        exposure: Option<&Exposure>,
+    ) -> LocalCall;
 }
 
 impl<S> Endpoint for Guarded<S>
@@ -73,7 +80,12 @@ where
         + 'static,
     S::Future: Send + 'static,
 {
-    fn call(&self, request: Request<Body>, exposure: Option<&Exposure>) -> LocalCall {
-        self.call_locally(request, exposure)
+    fn call(
+        &self,
+        request: Request<Body>,
+        caller: Option<Caller>,
+        exposure: Option<&Exposure>,
+    ) -> LocalCall {
+        self.call_locally(request, caller, exposure)
     }
 }

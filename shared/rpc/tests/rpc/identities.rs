@@ -26,6 +26,26 @@ fn service() -> Principal {
     Principal::service("planner", team())
 }
 
+/// Made for the team by the words of headers, as from another process.
+fn headed() -> Request<crate::demo::Text> {
+    let mut request = whoami();
+    for (name, value) in [
+        (NAMESPACE_HEADER, "team-1"),
+        (PRINCIPAL_HEADER, "service planner"),
+    ] {
+        request.metadata_mut().insert(name, value.parse().unwrap());
+    }
+    request
+}
+
+/// How many headers say who calls, between services.
+fn headers(kind: Kind) -> usize {
+    match kind {
+        Kind::Local => 0,
+        Kind::Tcp | Kind::Unix | Kind::Service => 2,
+    }
+}
+
 fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
@@ -35,15 +55,22 @@ async fn refusal(stand: &Stand, request: Request<crate::demo::Text>) -> RpcError
 }
 
 #[tokio::test]
-async fn between_services_the_principal_travels_in_headers() {
+async fn between_services_the_principal_travels_and_on_wires_in_headers() {
     for kind in Kind::ALL {
         let stand = Stand::internal(kind).await;
         let person = Principal::new(Authentication::Socket, "uid:1000", team()).unwrap();
         for (principal, shown) in [(service(), "Service planner"), (person, "Socket uid:1000")] {
             let request = with_principal(whoami(), &principal);
             let answer = stand.client().call(ECHO, request).await.unwrap();
-            assert_eq!(answer, format!("{shown} in team-1, 2 headers"), "{kind:?}");
+            let headers = headers(kind);
+            assert_eq!(
+                answer,
+                format!("{shown} in team-1, {headers} headers"),
+                "{kind:?}"
+            );
         }
+        let answer = stand.client().call(ECHO, headed()).await.unwrap();
+        assert_eq!(answer, "Service planner in team-1, 2 headers", "{kind:?}");
     }
 }
 
@@ -52,7 +79,7 @@ async fn between_services_nobody_is_a_principal_by_default() {
     for kind in Kind::ALL {
         let stand = Stand::internal(kind).await;
         let missing = |header, reason| {
-            let mut request = with_principal(whoami(), &service());
+            let mut request = headed();
             request.metadata_mut().remove(header);
             request.extensions_mut().insert(forged());
             (request, reason)
@@ -88,7 +115,7 @@ async fn between_services_a_broken_header_is_refused() {
         let namespaces = namespaces.iter().map(|values| (NAMESPACE_HEADER, values));
         let principals = principals.iter().map(|values| (PRINCIPAL_HEADER, values));
         for (header, values) in namespaces.chain(principals) {
-            let mut request = with_principal(whoami(), &service());
+            let mut request = headed();
             request.metadata_mut().remove(header);
             for value in values {
                 let value = value.parse().unwrap();
@@ -115,7 +142,7 @@ async fn from_outside_headers_count_for_nothing() {
     ] {
         let public = Exposure::Public(Some(Arc::new(AllowAnonymous)));
         let stand = Stand::new(kind, public, LONG).await;
-        let mut request = with_principal(whoami(), &service());
+        let mut request = with_principal(headed(), &service());
         request.extensions_mut().insert(forged());
         let answer = stand.client().call(ECHO, request).await.unwrap();
         assert_eq!(answer, format!("{shown} in default, 0 headers"), "{kind:?}");
@@ -147,7 +174,7 @@ impl Authenticate for Tokens {
 async fn from_outside_the_authenticator_decides() {
     for kind in Kind::ALL {
         let stand = Stand::new(kind, Exposure::Public(Some(Arc::new(Tokens))), LONG).await;
-        let mut request = with_principal(whoami(), &service());
+        let mut request = with_principal(headed(), &service());
         request.extensions_mut().insert(forged());
         let error = refusal(&stand, request).await;
         assert_eq!(error.kind(), ErrorKind::Unauthenticated, "{kind:?}");
@@ -195,7 +222,7 @@ async fn an_internal_link_asks_no_authenticator_and_has_the_services_registered_
     let answer = call(builder.internal_link()).await;
     assert_eq!(
         answer.as_deref(),
-        Ok("Service planner in team-1, 2 headers")
+        Ok("Service planner in team-1, 0 headers")
     );
     assert_eq!(call(early).await, Err(ErrorKind::Unimplemented));
 }
@@ -320,7 +347,10 @@ async fn a_server_without_an_authenticator_admits_nothing_over_tcp() {
             let answer = answer.map_err(|status| RpcError::from(status).reason_name().to_owned());
             let by = match (&exposure, kind) {
                 (_, Kind::Tcp | Kind::Service) => Err("NO_AUTHENTICATOR".to_owned()),
-                (Exposure::Internal, _) => Ok("Service planner in team-1, 2 headers".to_owned()),
+                (Exposure::Internal, _) => Ok(format!(
+                    "Service planner in team-1, {} headers",
+                    headers(kind)
+                )),
                 (_, Kind::Unix) => Ok(format!("Socket {} in default, 0 headers", socket.subject())),
                 _ => Ok(format!(
                     "Process {} in default, 0 headers",

@@ -2,7 +2,7 @@
 
 use cairn_proto::memory::journal_service_server::JournalServiceServer;
 use cairn_proto::memory::ownership_service_server::OwnershipServiceServer;
-use cairn_rpc::{ErrorKind, Exposure, Link, RequireToken, RpcError, ServerBuilder};
+use cairn_rpc::{ErrorKind, Exposure, Forward, Link, RequireToken, RpcError, ServerBuilder};
 use futures::future::BoxFuture;
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -168,7 +168,7 @@ impl<N: NamedService> NamedService for Faulty<N> {
     const NAME: &'static str = N::NAME;
 }
 
-impl<N> Service<http::Request<Body>> for Faulty<N> {
+impl<N: 'static> Service<http::Request<Body>> for Faulty<N> {
     type Response = http::Response<Body>;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
@@ -178,11 +178,15 @@ impl<N> Service<http::Request<Body>> for Faulty<N> {
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let (mut link, faults) = (self.link.clone(), self.faults.clone());
+        let mut real = Forward::<N>::new(self.link.clone());
+        let faults = self.faults.clone();
         Box::pin(async move {
             let path = request.uri().path().to_owned();
             let order = faults.meet(path.rsplit('/').next().unwrap());
-            let call = async move || link.call(request).await.unwrap_or_else(Status::into_http);
+            let call = async move || match real.call(request).await {
+                Ok(answer) => answer,
+                Err(never) => match never {},
+            };
             Ok(match order {
                 Some(Order::Do(Fault::Refuse)) => unavailable("NOT_WRITTEN").into_http(),
                 Some(Order::Do(Fault::Hang)) => std::future::pending().await,
