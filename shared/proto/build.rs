@@ -22,6 +22,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         .codec_path("crate::codec::Codec")
         // In order, so that the same command is the same bytes.
         .btree_map(".cairn.event.v1")
+        // Acknowledgements and results pass far more often, and would be moved with the room for these.
+        .boxed(".cairn.executor.v1.RunStepRequest.message.start")
+        .boxed(".cairn.executor.v1.RunStepResponse.reply")
+        .boxed(".cairn.executor.v1.RunStepResponse.delta")
         // Journals are bytes on their way between wire and disk: slices of the request, no copies.
         .bytes(".cairn.memory.v1.CreateSessionRequest")
         .bytes(".cairn.memory.v1.CopyEventsRequest")

@@ -29,9 +29,6 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-/// Steps of progress that wait to be passed on; further ones are lost.
-const MOST_STEPS: usize = 16;
-
 /// What all attempts share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -82,7 +79,7 @@ async fn carry_out(
     namespace: Namespace,
     caller: Option<TraceParent>,
     owner: &mut Owner,
-    mut start: AttemptStart,
+    mut start: Box<AttemptStart>,
 ) -> Result<(), Stop> {
     let attempt: AttemptRef =
         required("start.attempt", start.attempt).map_err(|error| invalid(&error))?;
@@ -160,8 +157,8 @@ async fn settle(
     turn: &mut Turn,
     calls: Vec<Call>,
 ) -> Result<(), Stop> {
-    let (progress, mut steps) = mpsc::channel(MOST_STEPS);
-    let call = |call| tools.call(call, progress.clone());
+    let reports = owner.reports();
+    let call = |call| tools.call(call, &reports);
     let mut running: FuturesUnordered<_> = calls.into_iter().map(call).collect();
     let mut lost = None;
     loop {
@@ -203,7 +200,6 @@ async fn settle(
                 }
                 Err(error) => lost = Some(error),
             },
-            Some(step) = steps.recv() => owner.pass_on(step),
         }
     }
 }
@@ -243,7 +239,7 @@ fn options(asked: Option<event::TurnOptions>) -> Result<ChatOptions, RpcError> {
 
 impl ModelStep<'_> {
     /// Makes the calls that are still to be made, then asks the model until the attempt ends.
-    async fn run(mut self, start: AttemptStart, calls: Vec<LastCall>) -> Result<(), Stop> {
+    async fn run(mut self, start: Box<AttemptStart>, calls: Vec<LastCall>) -> Result<(), Stop> {
         let last_turn = self.replica.tool_turns().saturating_sub(1);
         let mut turn = Turn::resumed(self.attempt, last_turn, calls);
         turn.hold(start.held_calls)?;

@@ -69,7 +69,7 @@ impl Owner {
     }
 
     /// Waits for the first message of the stream.
-    pub(crate) async fn start(&mut self) -> Result<AttemptStart, Stop> {
+    pub(crate) async fn start(&mut self) -> Result<Box<AttemptStart>, Stop> {
         match self.message().await? {
             Message::Start(start) => Ok(start),
             Message::Acknowledgement(_) | Message::Catalogue(_) => {
@@ -214,14 +214,9 @@ impl Owner {
         std::mem::take(&mut self.found)
     }
 
-    /// Passes on how far a call is, if there is room: it may get lost.
-    pub(crate) fn pass_on(&self, progress: wire::CallProgress) {
-        if self.reports.room().is_free() {
-            self.reports.pass_on(wire::TextDelta {
-                progress: Some(progress),
-                ..wire::TextDelta::default()
-            });
-        }
+    /// Where progress of calls goes.
+    pub(crate) fn reports(&self) -> queue::Sender {
+        self.reports.clone()
     }
 
     /// Whether all is acknowledged that has to be before the model is asked again.
@@ -241,7 +236,7 @@ impl Owner {
         let report = RunStepResponse {
             number: self.sent,
             results: std::mem::take(&mut self.held),
-            reply,
+            reply: reply.map(Box::new),
             failure,
             ..RunStepResponse::default()
         };

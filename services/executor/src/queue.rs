@@ -5,7 +5,7 @@
 //! bytes of those that wait are limited here. Text that finds no room stays where it is gathered,
 //! and is dropped when the whole reply is reported.
 
-use cairn_proto::event::TextDelta;
+use cairn_proto::event::{CallProgress, TextDelta};
 use cairn_proto::executor::RunStepResponse;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::{Stream, ready};
@@ -19,8 +19,8 @@ const MOST_WAITING: usize = 256 * 1024;
 /// Bytes of a part beside its text, about.
 const AROUND_TEXT: usize = 256;
 
-/// The end that the attempt sends to.
-#[derive(Debug)]
+/// The end that the attempt sends to. Cheap to clone.
+#[derive(Debug, Clone)]
 pub(crate) struct Sender {
     messages: UnboundedSender<RunStepResponse>,
     room: Room,
@@ -60,13 +60,6 @@ impl Room {
     }
 }
 
-impl Room {
-    /// Whether half of the room is left, so that progress of calls never takes the room of texts.
-    pub(crate) fn is_free(&self) -> bool {
-        self.0.available_permits() > MOST_WAITING / 2
-    }
-}
-
 impl Sender {
     /// Room for the next part.
     pub(crate) fn room(&self) -> Room {
@@ -78,11 +71,21 @@ impl Sender {
         drop(self.messages.unbounded_send(report));
     }
 
+    /// Sends how far a call is, unless half of the room is taken: progress never takes the room of texts.
+    pub(crate) fn progress(&self, progress: CallProgress) {
+        if self.room.0.available_permits() > MOST_WAITING / 2 {
+            self.pass_on(TextDelta {
+                progress: Some(progress),
+                ..TextDelta::default()
+            });
+        }
+    }
+
     /// Sends a part of a reply, which takes its room.
     pub(crate) fn pass_on(&self, delta: TextDelta) {
         self.room.0.forget_permits(size_of(&delta));
         let message = RunStepResponse {
-            delta: Some(delta),
+            delta: Some(Box::new(delta)),
             ..RunStepResponse::default()
         };
         drop(self.messages.unbounded_send(message));

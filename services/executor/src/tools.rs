@@ -1,6 +1,7 @@
 //! Calls of the tools service.
 
 use crate::owner::HOLD;
+use crate::queue::Sender;
 use cairn_engine::event::{CallFinished, CallRef, Effect};
 use cairn_engine::key::call_key;
 use cairn_engine::message::ToolCall;
@@ -12,7 +13,6 @@ use cairn_proto::tools::{InvokeToolRequest, ToolProgress, ToolResult};
 use cairn_rpc::trace::is_recording;
 use cairn_rpc::{Link, Namespace, Principal, RpcError, TraceParent, with_principal};
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 use tonic::{Code, Request, Status};
 
@@ -120,7 +120,7 @@ impl Tools {
         }
     }
 
-    /// Makes a call and waits for its result. A pure or idempotent call is sent again for a
+    /// Makes a call and waits for its result; how far it is goes to `reports`. A pure or idempotent call is sent again for a
     /// while if the tools service is out of reach.
     ///
     /// # Errors
@@ -128,11 +128,11 @@ impl Tools {
     pub(crate) async fn call(
         &self,
         call: Call,
-        progress: mpsc::Sender<CallProgress>,
+        reports: &Sender,
     ) -> (CallRef, Result<Ended, RpcError>) {
         let (at, effect) = (call.at, call.effect);
         let started = Instant::now();
-        let outcome = self.send(call, &progress).await.map(|result| {
+        let outcome = self.send(call, reports).await.map(|result| {
             let took = started.elapsed();
             Ended {
                 urgent: effect == Effect::Effectful
@@ -145,11 +145,7 @@ impl Tools {
         (at, outcome)
     }
 
-    async fn send(
-        &self,
-        call: Call,
-        progress: &mpsc::Sender<CallProgress>,
-    ) -> Result<ToolResult, RpcError> {
+    async fn send(&self, call: Call, reports: &Sender) -> Result<ToolResult, RpcError> {
         let at = call.at;
         let repeatable = matches!(call.effect, Effect::Pure | Effect::Idempotent);
         let message = InvokeToolRequest {
@@ -166,7 +162,7 @@ impl Tools {
         };
         let mut delays = RETRY_DELAYS.into_iter();
         loop {
-            let status = match self.send_once(at, message.clone(), progress).await {
+            let status = match self.send_once(at, message.clone(), reports).await {
                 Ok(response) => return Ok(response),
                 Err(status) => status,
             };
@@ -190,7 +186,7 @@ impl Tools {
         &self,
         at: CallRef,
         message: InvokeToolRequest,
-        progress: &mpsc::Sender<CallProgress>,
+        reports: &Sender,
     ) -> Result<ToolResult, Status> {
         let executor = Principal::service("executor", self.namespace.clone());
         let mut request = with_principal(Request::new(message), &executor);
@@ -202,14 +198,13 @@ impl Tools {
         }
         let answered = async {
             let messages = self.client.clone().invoke_tool(request).await?;
-            // Lost if it comes faster than it is passed on.
             let pass_on = |step: ToolProgress| {
-                drop(progress.try_send(CallProgress {
+                reports.progress(CallProgress {
                     call: Some(at.into()),
                     progress: step.progress,
                     total: step.total,
                     message: step.message,
-                }));
+                });
             };
             tool_result(messages.into_inner(), pass_on).await
         };

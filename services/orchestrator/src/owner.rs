@@ -37,7 +37,7 @@ use cairn_rpc::RpcError;
 use inbox::Inbox;
 use outstanding::Outstanding;
 use reports::Failures;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -108,18 +108,18 @@ struct Owner {
     acknowledged: Acknowledged,
     session: Session,
     inbox: Inbox,
-    active: HashMap<Work, Active>,
+    active: BTreeMap<Work, Active>,
     /// Attempts whose executors wait for an acknowledgement, with the last number reported.
-    reported: HashMap<AttemptRef, u64>,
+    reported: BTreeMap<AttemptRef, u64>,
     next_stream: u64,
     checkpoints: Checkpointer,
     state_bytes: StateBytes,
     /// Slots that are free for attempts that waited.
-    slots: HashMap<Work, Slot>,
+    slots: BTreeMap<Work, Slot>,
     /// Since when attempts wait that have not reported.
-    waiting_since: HashMap<Work, Instant>,
+    waiting_since: BTreeMap<Work, Instant>,
     /// Failures in a row of each piece of work, for waiting longer each time.
-    failures: HashMap<Work, Failures>,
+    failures: BTreeMap<Work, Failures>,
     active_run: ActiveRun,
 }
 
@@ -216,14 +216,14 @@ impl Owner {
             acknowledged: loaded.acknowledged,
             session: loaded.session,
             inbox,
-            active: HashMap::new(),
-            reported: HashMap::new(),
+            active: BTreeMap::new(),
+            reported: BTreeMap::new(),
             next_stream: 0,
             checkpoints: loaded.checkpoints,
             state_bytes,
-            slots: HashMap::new(),
-            waiting_since: HashMap::new(),
-            failures: HashMap::new(),
+            slots: BTreeMap::new(),
+            waiting_since: BTreeMap::new(),
+            failures: BTreeMap::new(),
             active_run,
         };
         Ok((owner, first))

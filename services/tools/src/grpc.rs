@@ -4,20 +4,22 @@ mod list;
 mod result;
 
 use crate::invoke::{Invoker, Outcome, Request as CallRequest};
+use crate::progress::{Progress, Steps};
 use crate::source::AllowError;
-use crate::tool::{Input, Progress, ProgressStep};
+use crate::tool::Input;
 use cairn_proto::tools as proto;
 use cairn_proto::tools::invoke_tool_response::Message;
 use cairn_proto::tools::tools_service_server::ToolsService;
 use cairn_rpc::{RpcError, TraceParent};
-use futures::stream::{self, BoxStream, StreamExt as _};
+use futures::future::BoxFuture;
+use futures::stream::Stream;
+use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tonic::{Request, Response, Status};
 
-/// Steps of progress that wait for a slow reader; further ones are lost.
-const MOST_STEPS: usize = 16;
 /// How long a list may be waited for.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
@@ -35,7 +37,7 @@ impl Grpc {
 
 #[tonic::async_trait]
 impl ToolsService for Grpc {
-    type InvokeToolStream = BoxStream<'static, Result<proto::InvokeToolResponse, Status>>;
+    type InvokeToolStream = Messages;
 
     async fn list_tools(
         &self,
@@ -61,15 +63,18 @@ impl ToolsService for Grpc {
         request: Request<proto::InvokeToolRequest>,
     ) -> Result<Response<Self::InvokeToolStream>, Status> {
         let trace = TraceParent::of(&request);
-        let (sender, steps) = mpsc::channel(MOST_STEPS);
+        let (progress, steps) = Progress::followed();
         let call = CallRequest {
             trace,
-            progress: Progress::to(sender),
+            progress,
             ..call(request.into_inner())
         };
         let invoker = self.invoker.clone();
-        let outcome = Box::pin(async move { invoker.invoke(call).await });
-        Ok(Response::new(messages(steps, outcome)))
+        let outcome = async move { invoker.invoke(call).await };
+        Ok(Response::new(Messages {
+            steps,
+            outcome: Some(Box::pin(outcome)),
+        }))
     }
 
     async fn allow_tool(
@@ -118,25 +123,35 @@ fn call(request: proto::InvokeToolRequest) -> CallRequest {
 }
 
 /// Progress as it comes, and the result last.
-fn messages(
-    steps: mpsc::Receiver<ProgressStep>,
-    outcome: impl Future<Output = Outcome> + Send + Unpin + 'static,
-) -> BoxStream<'static, Result<proto::InvokeToolResponse, Status>> {
-    let state = (steps, Some(outcome));
-    let messages = stream::unfold(state, async |(mut steps, mut outcome)| {
-        let running = outcome.as_mut()?;
-        let message = tokio::select! {
-            biased;
-            Some(step) = steps.recv() => Ok(Message::Progress(result::progress(step))),
-            ended = running => {
-                outcome = None;
+pub(crate) struct Messages {
+    steps: Steps,
+    outcome: Option<BoxFuture<'static, Outcome>>,
+}
+
+impl Stream for Messages {
+    type Item = Result<proto::InvokeToolResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        let Some(outcome) = &mut this.outcome else {
+            return Poll::Ready(None);
+        };
+        let message = match this.steps.poll(context) {
+            Poll::Ready(step) => Ok(Message::Progress(result::progress(step))),
+            Poll::Pending => {
+                let ended = ready!(outcome.as_mut().poll(context));
+                this.outcome = None;
                 result::answer(ended).map(Message::Result)
             }
         };
-        let message = message.map(|message| proto::InvokeToolResponse {
+        Poll::Ready(Some(message.map(|message| proto::InvokeToolResponse {
             message: Some(message),
-        });
-        Some((message, (steps, outcome)))
-    });
-    messages.boxed()
+        })))
+    }
+}
+
+impl fmt::Debug for Messages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Messages")
+    }
 }

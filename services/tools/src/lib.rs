@@ -29,6 +29,7 @@ mod grpc;
 pub mod invoke;
 pub mod mcp;
 pub mod permission;
+mod progress;
 pub mod registry;
 mod schema;
 mod service;
@@ -44,12 +45,10 @@ pub use files::write_output;
 pub use gate::{BoxError, Gate, Permit, StoreClock, StoreTime};
 pub use invoke::{Invoker, Outcome, Request};
 pub use permission::Permissions;
+pub use progress::{Progress, ProgressStep, Steps};
 pub use registry::{Entry, Snapshot, ToolRegistry};
 pub use service::{Deps, Programs, Tools, build, check};
 pub use source::{AllowError, FixedSource, Listed, Listing, SourceState, ToolSource};
 pub use store_time::MemoryTime;
 pub use supervisor::Supervisor;
-pub use tool::{
-    Call, Effect, Input, InputRequired, Media, Output, Progress, ProgressStep, Rejudge, Slot, Tool,
-    ToolSpec,
-};
+pub use tool::{Call, Effect, Input, InputRequired, Media, Output, Rejudge, Slot, Tool, ToolSpec};

@@ -2,6 +2,7 @@
 
 use crate::error::ToolError;
 use crate::gate::Permit;
+use crate::progress::Progress;
 use async_trait::async_trait;
 use cairn_engine::canonical::to_canonical_json;
 use cairn_engine::key::{digest, hex};
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -184,36 +185,6 @@ pub struct InputRequired {
     pub requests: String,
     /// What the tool wants back with the answer.
     pub state: Option<String>,
-}
-
-/// How far a call is.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct ProgressStep {
-    /// Grows with each step.
-    pub progress: f64,
-    /// What it will be at the end; 0 if nobody knows.
-    pub total: f64,
-    /// May be empty.
-    pub message: String,
-}
-
-/// Takes the steps of a call for the one who follows it. The default is nobody.
-#[derive(Debug, Clone, Default)]
-pub struct Progress(Option<mpsc::Sender<ProgressStep>>);
-
-impl Progress {
-    /// Sends steps to the other end.
-    pub fn to(sender: mpsc::Sender<ProgressStep>) -> Self {
-        Self(Some(sender))
-    }
-
-    /// Reports a step. It is lost if the one who follows is behind.
-    pub fn report(&self, step: ProgressStep) {
-        if let Some(sender) = &self.0 {
-            // Full or closed.
-            _ = sender.try_send(step);
-        }
-    }
 }
 
 /// A place among the calls that run at one time, held until the last clone is dropped. The default is

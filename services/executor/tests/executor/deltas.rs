@@ -14,7 +14,7 @@ async fn delta(owner: &mut Owner) -> TextDelta {
         (message.number, message.reply, message.failure),
         (0, None, None)
     );
-    message.delta.expect("a part of a reply")
+    *message.delta.expect("a part of a reply")
 }
 
 #[tokio::test(start_paused = true)]

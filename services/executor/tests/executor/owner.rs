@@ -35,7 +35,7 @@ impl Owner {
             to_executor,
             reports,
         };
-        owner.send(ToExecutor::Start(start));
+        owner.send(ToExecutor::Start(Box::new(start)));
         Ok(owner)
     }
 

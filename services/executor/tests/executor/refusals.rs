@@ -124,7 +124,7 @@ async fn messages_out_of_order_are_refused() {
     let mut bench = Bench::new().await;
     let mut owner = bench.start(model_step()).await;
     let asked = bench.asked().await;
-    owner.send(ToExecutor::Start(model_step()));
+    owner.send(ToExecutor::Start(Box::new(model_step())));
     assert_eq!(field(&owner.error().await), "start");
     asked.dropped().await;
 }

@@ -210,7 +210,7 @@ fn take(report: RunStepResponse, turns: usize, journal: &mut Vec<Entry>, owner: 
     let (permits, answers) = sorted(&reply);
     let ended = reply.tool_turn as usize + 1 == turns;
     let ops = ops_after(&reply);
-    journal.push(Entry::Reply(reply, answers.clone(), ops.clone()));
+    journal.push(Entry::Reply(*reply, answers.clone(), ops.clone()));
     owner.send(ToExecutor::Acknowledgement(Acknowledgement {
         through_number: report.number,
         permitted_calls: permits,

@@ -234,7 +234,8 @@ fn read_report(attempt: AttemptRef, report: RunStepResponse) -> Result<Vec<Input
             Reported::Unfinished(call) => unfinished.push(call),
         }
     }
-    let mut reply = report.reply.map(Reply::try_from).transpose()?;
+    let reply = report.reply.map(|reply| Reply::try_from(*reply));
+    let mut reply = reply.transpose()?;
     let mut then = None;
     if let Some(reply) = reply.as_mut()
         && let Some((reason, message)) = fault_of(reply)

@@ -9,9 +9,13 @@ use cairn_proto::event::TextDelta;
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{CallResult, RunStepRequest, RunStepResponse};
 use futures::channel::mpsc::UnboundedSender;
-use futures::stream::{self, StreamExt as _};
+use futures::future::{BoxFuture, FutureExt as _};
+use futures::stream::{Stream, StreamExt as _};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc;
+use tonic::Status;
 
 /// Parts of a reply that wait to be published; more than these are lost.
 const MOST_PARTS: usize = 8;
@@ -28,11 +32,12 @@ fn publish(store: &Store, key: &SessionKey) -> mpsc::Sender<TextDelta> {
     sender
 }
 
-/// The stream of an attempt, as its owner reads it.
+/// The stream of an attempt, as its owner reads it. One stream that is never moved, because each layer
+/// around it costs a tool step more than its messages do.
 pub(super) struct Reports {
-    /// Dropped before the stream, so the dispatcher knows of a stream that its owner drops before the
-    /// executor does.
-    pub(super) used: Used,
+    /// None once the executor has ended the stream. Dropped before the stream, so the dispatcher knows of
+    /// a stream that its owner drops before the executor does.
+    pub(super) used: Option<Used>,
     pub(super) answers: tonic::Streaming<RunStepResponse>,
     pub(super) to_executor: UnboundedSender<RunStepRequest>,
     pub(super) catalogue: Arc<Catalogue>,
@@ -44,60 +49,72 @@ pub(super) struct Reports {
     /// Publishes parts of replies, once there is one.
     pub(super) publisher: Option<mpsc::Sender<TextDelta>>,
     pub(super) dispatch: Arc<Dispatcher>,
+    /// A report that is judged by the tools as they are, once these are read.
+    pub(super) waiting: Option<(RunStepResponse, BoxFuture<'static, ()>)>,
+}
+
+/// What an executor sends, for the owner.
+impl Stream for Reports {
+    type Item = Message;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Message>> {
+        let this = &mut *self;
+        if this.used.is_none() {
+            return Poll::Ready(None);
+        }
+        loop {
+            if let Some((_, reading)) = &mut this.waiting {
+                ready!(reading.as_mut().poll(context));
+            }
+            if let Some((report, _)) = this.waiting.take() {
+                return Poll::Ready(Some(this.message(report)));
+            }
+            let report = match ready!(this.answers.poll_next_unpin(context)) {
+                Some(Ok(report)) => report,
+                end => return Poll::Ready(Some(this.broken(end.and_then(Result::err)))),
+            };
+            let Some(report) = this.take_aside(report) else {
+                continue;
+            };
+            let mut results = report.results.iter();
+            if !results.any(|result| this.is_of_another(result)) {
+                return Poll::Ready(Some(this.message(report)));
+            }
+            let dispatch = this.dispatch.clone();
+            let reading = async move { dispatch.read_again().await };
+            this.waiting = Some((report, reading.boxed()));
+        }
+    }
 }
 
 impl Reports {
-    /// What an executor sends, for the owner: one stream, because each layer around it costs a tool step
-    /// more than its messages do.
-    pub(super) fn messages(self) -> impl stream::Stream<Item = Message> + Send {
-        stream::unfold(Some(self), |reports| async { reports?.next().await })
+    fn message(&self, report: RunStepResponse) -> Message {
+        Message::Report {
+            attempt: self.attempt,
+            stream: self.stream,
+            report: Box::new(report),
+        }
     }
 
-    /// The next message; after the last, nothing.
-    async fn next(mut self) -> Option<(Message, Option<Self>)> {
-        loop {
-            let report = match self.answers.next().await {
-                Some(Ok(report)) => report,
-                end => {
-                    let (attempt, stream) = (self.attempt, self.stream);
-                    self.used.end_by_executor();
-                    let status = end.and_then(Result::err);
-                    let broken = Message::Broken {
-                        attempt,
-                        stream,
-                        status,
-                    };
-                    return Some((broken, None));
-                }
-            };
-            if let Some(report) = self.take_aside(report) {
-                // What is judged anew is judged by the tools as they are.
-                if report
-                    .results
-                    .iter()
-                    .any(|result| self.is_of_another(result))
-                {
-                    self.dispatch.read_again().await;
-                }
-                let message = Message::Report {
-                    attempt: self.attempt,
-                    stream: self.stream,
-                    report: Box::new(report),
-                };
-                return Some((message, Some(self)));
-            }
+    /// The executor has ended the stream.
+    fn broken(&mut self, status: Option<Status>) -> Message {
+        if let Some(used) = self.used.take() {
+            used.end_by_executor();
+        }
+        Message::Broken {
+            attempt: self.attempt,
+            stream: self.stream,
+            status,
         }
     }
 
     /// The tool of a call that was not sent is none that the catalogue has.
     fn is_of_another(&self, result: &CallResult) -> bool {
+        let Some(digest) = &result.tool_digest else {
+            return false;
+        };
         let catalogue = self.dispatch.catalogue();
-        let is_known =
-            |digest: &String| catalogue.facts.values().any(|tool| tool.digest == *digest);
-        result
-            .tool_digest
-            .as_ref()
-            .is_some_and(|digest| !is_known(digest))
+        !catalogue.facts.values().any(|tool| tool.digest == *digest)
     }
 
     /// Answers an executor that lacks the catalogue. Parts of replies are none of the owner's business:
@@ -118,7 +135,7 @@ impl Reports {
             .publisher
             .get_or_insert_with(|| publish(&self.store, &self.key));
         // A watcher sees that one is missing, and then the whole reply.
-        let _ = publisher.try_send(delta);
+        let _ = publisher.try_send(*delta);
         None
     }
 }

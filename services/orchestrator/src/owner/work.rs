@@ -18,7 +18,7 @@ use cairn_rpc::trace::is_passed_on;
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use futures::future::{AbortHandle, FutureExt as _};
 use futures::stream::{self, StreamExt as _};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -37,7 +37,7 @@ pub(super) struct Active {
 #[derive(Debug)]
 pub(super) struct Executor {
     /// Its name among all executors.
-    pub(super) id: String,
+    pub(super) id: Arc<str>,
     to_executor: UnboundedSender<RunStepRequest>,
     /// What it has been sent.
     pub(super) view: ExecutorView,
@@ -56,9 +56,9 @@ pub(super) struct ExecutorView {
     /// Replies up to the one that the rest is about.
     pub(super) tool_turns: u32,
     /// Calls that it may send: index, how often they were renewed and intended.
-    pub(super) permitted: HashSet<(u32, (u32, u32))>,
+    pub(super) permitted: BTreeSet<(u32, (u32, u32))>,
     /// Calls whose results it has: index.
-    pub(super) results: HashSet<u32>,
+    pub(super) results: BTreeSet<u32>,
     /// Tools that it knows to be found.
     pub(super) found: usize,
 }
@@ -246,7 +246,7 @@ impl Owner {
         // than its messages do.
         let (to_executor, from_owner) = unbounded();
         let first = RunStepRequest {
-            message: Some(ToExecutor::Start(start)),
+            message: Some(ToExecutor::Start(Box::new(start))),
         };
         // The receiver is right here.
         let _ = to_executor.unbounded_send(first);
@@ -256,7 +256,7 @@ impl Owner {
             trace.set_on(&mut requests);
         }
         let executor = Executor {
-            id: slot.executor().to_owned(),
+            id: slot.executor().clone(),
             to_executor: to_executor.clone(),
             view,
         };
@@ -267,7 +267,7 @@ impl Owner {
             match slot.run_step(requests).await {
                 Ok((answers, used)) => {
                     let reports = Reports {
-                        used,
+                        used: Some(used),
                         answers,
                         to_executor,
                         catalogue,
@@ -277,8 +277,9 @@ impl Owner {
                         stream,
                         publisher: None,
                         dispatch,
+                        waiting: None,
                     };
-                    reports.messages().left_stream()
+                    reports.left_stream()
                 }
                 Err(status) => {
                     let broken = Message::Broken {

@@ -3,7 +3,8 @@
 use super::list::millis;
 use crate::error::ToolError;
 use crate::invoke::Outcome;
-use crate::tool::{Media, Output, ProgressStep};
+use crate::progress::ProgressStep;
+use crate::tool::{Media, Output};
 use cairn_proto::event;
 use cairn_proto::tools as proto;
 use cairn_rpc::RpcError;

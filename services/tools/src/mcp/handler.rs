@@ -1,7 +1,7 @@
 //! What a server may ask of its client: to take progress, and to list again.
 
+use crate::progress::{Progress, ProgressStep};
 use crate::text;
-use crate::tool::{Progress, ProgressStep};
 use rmcp::ClientHandler;
 use rmcp::model::{
     ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,

@@ -7,7 +7,6 @@ use cairn_tools::{
 };
 use serde_json::json;
 use std::time::Duration;
-use tokio::sync::mpsc;
 
 #[tokio::test]
 async fn the_key_and_the_trace_of_the_call_reach_the_server() {
@@ -128,9 +127,9 @@ async fn progress_is_followed_from_its_first_step_and_a_dropped_pure_call_is_can
     };
     let mcp = Mcp::with(&folder, Server::of_operator(config), None);
     mcp.until(|it| it.state == SourceState::Ready).await;
-    let (sender, mut steps) = mpsc::channel(200);
+    let (progress, steps) = Progress::followed();
     let mut call = asked("slow", &json!({}));
-    call.progress = Progress::to(sender);
+    call.progress = progress;
     let invoker = mcp.tools.invoker().clone();
     let task = tokio::spawn(async move { invoker.invoke(call).await });
     let step = ProgressStep {
@@ -138,7 +137,7 @@ async fn progress_is_followed_from_its_first_step_and_a_dropped_pure_call_is_can
         total: 100.0,
         message: "working".to_owned(),
     };
-    assert_eq!(steps.recv().await, Some(step));
+    assert_eq!(steps.next().await, step);
     task.abort();
     eventually("the call is cancelled", || mcp.count("cancelled") == 1).await;
 }

@@ -12,7 +12,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use tokio::sync::mpsc;
 
 fn packages() -> Option<PathBuf> {
     let found = std::env::vars_os().find(|(name, _)| name == "CAIRN_MCP_PACKAGES");
@@ -105,14 +104,14 @@ async fn the_server_of_everything() {
     show(&mcp, "get-tiny-image", json!({})).await;
     show(&mcp, "get-resource-links", json!({"count": 2})).await;
     show(&mcp, "trigger-elicitation-request", json!({})).await;
-    let (sender, mut steps) = mpsc::channel(100);
+    let (progress, steps) = Progress::followed();
     let mut long = asked(
         "trigger-long-running-operation",
         &json!({"duration": 1, "steps": 4}),
     );
-    long.progress = Progress::to(sender);
+    long.progress = progress;
     let outcome = mcp.tools.invoker().invoke(long).await;
-    let steps: Vec<ProgressStep> = std::iter::from_fn(|| steps.try_recv().ok()).collect();
+    let steps: Vec<ProgressStep> = std::iter::from_fn(|| steps.take()).collect();
     println!(
         "  long: {} steps, {:?}",
         steps.len(),
@@ -245,11 +244,11 @@ async fn fastmcp() {
             Protocol::Auto | Protocol::V20260728 => "unavailable on 2026-07-28",
         };
         assert!(asked_within.contains(expected), "{asked_within}");
-        let (sender, mut steps) = mpsc::channel(100);
+        let (progress, steps) = Progress::followed();
         let mut slow = asked("slow", &json!({"steps": 3}));
-        slow.progress = Progress::to(sender);
+        slow.progress = progress;
         let outcome = mcp.tools.invoker().invoke(slow).await;
-        let steps = std::iter::from_fn(|| steps.try_recv().ok()).count();
+        let steps = std::iter::from_fn(|| steps.take()).count();
         println!(
             "  slow: {steps} steps, {:?}",
             outcome.result.map(|it| it.text)

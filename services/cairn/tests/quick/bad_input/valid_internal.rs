@@ -283,7 +283,9 @@ fn attempt(session: String) -> Vec<u8> {
         ..executor_pb::AttemptStart::default()
     };
     let request = executor_pb::RunStepRequest {
-        message: Some(executor_pb::run_step_request::Message::Start(start)),
+        message: Some(executor_pb::run_step_request::Message::Start(Box::new(
+            start,
+        ))),
     };
     request.encode_to_vec()
 }

@@ -69,7 +69,7 @@ impl Attempt {
             text: text.to_owned(),
         };
         let message = RunStepResponse {
-            delta: Some(delta),
+            delta: Some(Box::new(delta)),
             ..RunStepResponse::default()
         };
         let _ = self.reports.send(Ok(message));
@@ -79,7 +79,7 @@ impl Attempt {
     pub(crate) fn reply_with(&mut self, results: Vec<CallResult>, reply: Reply) {
         self.report(RunStepResponse {
             results,
-            reply: Some(reply),
+            reply: Some(Box::new(reply)),
             ..RunStepResponse::default()
         });
     }
@@ -297,7 +297,7 @@ impl ExecutorService for Played {
         let (reports, to_owner) = mpsc::unbounded_channel();
         // The test may be over.
         let _ = self.to_test.send(Attempt {
-            start,
+            start: *start,
             from_owner,
             reports,
             number: 0,
