@@ -2,9 +2,9 @@
 
 use cairn_proto::executor::{ExecutorState, WatchStatusResponse};
 use futures::{Stream, stream};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 /// Least time between two reports of one stream.
@@ -12,9 +12,13 @@ const REPORT_EVERY: Duration = Duration::from_millis(20);
 
 /// Slots for attempts. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Slots {
+pub(crate) struct Slots(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
     most: usize,
-    usage: Arc<watch::Sender<Usage>>,
+    usage: Mutex<Usage>,
+    changed: Notify,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -34,25 +38,25 @@ pub(crate) struct Slot {
 
 impl Slots {
     pub(crate) fn new(most: usize) -> Self {
-        Self {
+        Self(Arc::new(Shared {
             most,
-            usage: Arc::new(watch::Sender::new(Usage::default())),
-        }
+            usage: Mutex::default(),
+            changed: Notify::new(),
+        }))
     }
 
     /// Takes a slot; none if all are taken, or while the process drains.
     pub(crate) fn take(&self) -> Option<Slot> {
-        let mut taken = None;
-        self.usage.send_if_modified(|usage| {
-            let is_free = !usage.is_draining && usage.taken < self.most;
-            if is_free {
-                usage.taken += 1;
-                usage.version += 1;
-                taken = Some(usage.version);
-            }
-            is_free
-        });
-        taken.map(|version| Slot {
+        let mut usage = self.usage();
+        if usage.is_draining || usage.taken == self.0.most {
+            return None;
+        }
+        usage.taken += 1;
+        usage.version += 1;
+        let version = usage.version;
+        drop(usage);
+        self.0.changed.notify_waiters();
+        Some(Slot {
             slots: self.clone(),
             version,
         })
@@ -63,55 +67,66 @@ impl Slots {
         if let Some(slot) = self.take() {
             return Some(slot);
         }
-        let mut usage = self.usage.subscribe();
-        let wait = async {
-            loop {
-                let free = |usage: &Usage| usage.is_draining || usage.taken < self.most;
-                // The sender lives as long as this does.
-                let usage = usage.wait_for(free).await.ok()?;
-                if usage.is_draining {
-                    return None;
-                }
-                drop(usage);
-                if let Some(slot) = self.take() {
-                    return Some(slot);
-                }
+        let end = Instant::now() + REPORT_EVERY;
+        let is_free = |usage: Usage| usage.is_draining || usage.taken < self.0.most;
+        while tokio::time::timeout_at(end, self.until(is_free))
+            .await
+            .is_ok()
+        {
+            let slot = self.take();
+            if slot.is_some() || self.usage().is_draining {
+                return slot;
             }
-        };
-        tokio::time::timeout(REPORT_EVERY, wait).await.ok()?
+        }
+        None
     }
 
     /// Gives no further slots, and waits until all are free.
     pub(crate) async fn drain(&self) {
-        self.usage.send_modify(|usage| usage.is_draining = true);
-        let mut usage = self.usage.subscribe();
-        // The sender lives as long as this does.
-        let _ = usage.wait_for(|usage| usage.taken == 0).await;
+        self.usage().is_draining = true;
+        self.0.changed.notify_waiters();
+        self.until(|usage| usage.taken == 0).await;
     }
 
     /// What is free now, and then after changes, until the executor drains: a stream that stays open
     /// would hold up a process that stops.
     pub(crate) fn reports(&self) -> impl Stream<Item = WatchStatusResponse> + Send + use<> {
-        let mut usage = self.usage.subscribe();
-        usage.mark_changed();
-        let begin = Some((usage, Instant::now(), self.most));
+        let begin = Some((self.clone(), None, Instant::now()));
         stream::unfold(begin, |state| async move {
-            let (mut usage, earliest, most) = state?;
+            let (slots, known, earliest) = state?;
             sleep_until(earliest).await;
-            usage.changed().await.ok()?;
-            let now = *usage.borrow_and_update();
-            let next = (usage, Instant::now() + REPORT_EVERY, most);
+            let is_new = |usage: Usage| known != Some((usage.version, usage.is_draining));
+            let now = slots.until(is_new).await;
+            let (known, most) = ((now.version, now.is_draining), slots.0.most);
+            let next = (slots, Some(known), Instant::now() + REPORT_EVERY);
             Some((report(now, most), Some(next).filter(|_| !now.is_draining)))
         })
+    }
+
+    fn usage(&self) -> MutexGuard<'_, Usage> {
+        self.0.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until that holds.
+    async fn until(&self, holds: impl Fn(Usage) -> bool) -> Usage {
+        loop {
+            let changed = self.0.changed.notified();
+            let usage = *self.usage();
+            if holds(usage) {
+                return usage;
+            }
+            changed.await;
+        }
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.slots.usage.send_modify(|usage| {
-            usage.taken -= 1;
-            usage.version += 1;
-        });
+        let mut usage = self.slots.usage();
+        usage.taken -= 1;
+        usage.version += 1;
+        drop(usage);
+        self.slots.0.changed.notify_waiters();
     }
 }
 

@@ -38,6 +38,8 @@ struct State {
     followed: HashMap<MemberId, Followed>,
     /// Where waiting attempts expect their slots.
     waiting: HashMap<Ticket<Instant>, oneshot::Sender<Slot>>,
+    /// How many wait, as the gauge shows.
+    shown: usize,
 }
 
 /// An executor that is followed.
@@ -62,7 +64,7 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// The executor that it belongs to.
-    pub(crate) fn executor(&self) -> &str {
+    pub(crate) fn executor(&self) -> &Arc<str> {
         &self.id
     }
 
@@ -110,8 +112,9 @@ impl Used {
 impl Drop for Used {
     fn drop(&mut self) {
         if let Some(executors) = self.executors.upgrade() {
-            executors.lock().queue.end(&self.id);
-            executors.serve();
+            let mut state = executors.lock();
+            state.queue.end(&self.id);
+            executors.serve(state);
         }
     }
 }
@@ -119,8 +122,9 @@ impl Drop for Used {
 impl Drop for Slot {
     fn drop(&mut self) {
         if let Some(executors) = self.executors.upgrade().filter(|_| !self.is_used) {
-            executors.lock().queue.release(&self.id);
-            executors.serve();
+            let mut state = executors.lock();
+            state.queue.release(&self.id);
+            executors.serve(state);
         }
     }
 }
@@ -146,7 +150,7 @@ impl Executors {
     pub(super) async fn slot(&self, namespace: Namespace, since: Instant) -> Slot {
         loop {
             let (waiting, slot) = self.wait(&namespace, since);
-            self.0.serve();
+            self.0.serve(self.0.lock());
             let slot = slot.await;
             drop(waiting);
             if let Ok(slot) = slot {
@@ -229,8 +233,11 @@ impl State {
         (FIRST_PAUSE * (1 << failures.min(6))).min(LONGEST_PAUSE)
     }
 
-    fn publish(&self) {
-        gauge!(metrics::STEPS_WAITING).set(self.queue.waiting() as f64);
+    fn publish(&mut self) {
+        let waiting = self.queue.waiting();
+        if std::mem::replace(&mut self.shown, waiting) != waiting {
+            gauge!(metrics::STEPS_WAITING).set(waiting as f64);
+        }
     }
 }
 
@@ -250,9 +257,8 @@ impl Shared {
     }
 
     /// Gives free slots to those who wait.
-    fn serve(self: &Arc<Self>) {
+    fn serve(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         let mut unclaimed = Vec::new();
-        let mut state = self.lock();
         while let Some((ticket, id)) = state.queue.serve() {
             let slot = self.slot(&state, id);
             let sender = state.waiting.remove(&ticket);
@@ -271,8 +277,7 @@ impl Shared {
         let mut state = self.lock();
         let free = status.free_slots;
         state.queue.report(id, status.version, free, is_draining);
-        drop(state);
-        self.serve();
+        self.serve(state);
     }
 }
 
@@ -288,16 +293,17 @@ async fn follow(executors: Weak<Shared>, members: impl Stream<Item = Vec<Member>
             queue, followed, ..
         } = &mut *state;
         followed.retain(|id, _| {
-            let is_member = members.iter().any(|member| member.address == *id);
+            let is_member = members.iter().any(|member| *member.address == **id);
             if !is_member {
                 queue.remove(id);
             }
             is_member
         });
         for Member { address, link } in members {
-            followed.entry(address.clone()).or_insert_with(|| {
+            let id: MemberId = address.into();
+            followed.entry(id.clone()).or_insert_with(|| {
                 let refresh = Arc::new(Notify::new());
-                let watching = watch(executors.clone(), address, link.clone(), refresh.clone());
+                let watching = watch(executors.clone(), id, link.clone(), refresh.clone());
                 Followed {
                     link,
                     refresh,
@@ -323,7 +329,7 @@ async fn watch(executors: Weak<Shared>, id: MemberId, link: Link, refresh: Arc<N
         drop(shared);
         if let Err(status) = reported {
             let error = RpcError::from_status(&status);
-            tracing::debug!(executor = id, %error, "executor does not report");
+            tracing::debug!(executor = &*id, %error, "executor does not report");
         }
         tokio::time::sleep(pause).await;
     }

@@ -2,9 +2,10 @@
 
 use cairn_rpc::Namespace;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 
 /// An executor, by the address of its process.
-pub(super) type MemberId = String;
+pub(super) type MemberId = Arc<str>;
 
 /// A place in the queue: when the attempt began to wait, and a number that no other ticket has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -117,7 +118,7 @@ impl<T: Copy + Ord> Queue<T> {
 
     /// An executor reports how many slots are free.
     pub(super) fn report(&mut self, id: &str, version: u64, free: u32, is_draining: bool) {
-        let member = self.members.entry(id.to_owned()).or_default();
+        let member = self.members.entry(Arc::from(id)).or_default();
         (member.free, member.is_draining) = (free, is_draining);
         member.version = version;
         member.is_lost = false;
@@ -134,7 +135,7 @@ impl<T: Copy + Ord> Queue<T> {
     pub(super) fn remove(&mut self, id: &str) {
         self.lose(id);
         self.members
-            .retain(|member, state| member != id || state.is_draining);
+            .retain(|member, state| **member != *id || state.is_draining);
     }
 
     /// An attempt has begun in its reserved slot. Reports from that version on count it.
@@ -199,7 +200,7 @@ mod tests {
         queue.report("a", 0, 1, false);
         queue.report("b", 0, 3, false);
         let ids: Vec<_> = std::iter::from_fn(|| queue.reserve()).collect();
-        assert_eq!(ids, ["b", "b", "b", "a"]);
+        assert_eq!(ids, ["b", "b", "b", "a"].map(MemberId::from));
         queue.begin("b", 1);
         queue.release("a");
         assert_eq!(queue.reserve().as_deref(), Some("a"));
@@ -231,7 +232,7 @@ mod tests {
         queue.wait(&space("a"), 1);
         queue.report("a", 0, 1, false);
         assert_eq!(queue.reserve(), None);
-        assert_eq!(served(&mut queue), [(1, "a".to_owned())]);
+        assert_eq!(served(&mut queue), [(1, MemberId::from("a"))]);
     }
 
     #[test]
