@@ -20,6 +20,9 @@ use std::collections::HashMap;
 /// Proportional to the steps of the run and of the plan, sorting aside.
 pub fn numbers(old: Option<&PlanState>, plan: &Plan) -> Vec<StepNo> {
     let steps = old.map_or(&[][..], |old| &old.steps);
+    if steps.is_empty() {
+        return StepNo::all().take(plan.steps.len()).collect();
+    }
     // How many steps of a key there will be is known once those before them are taken; steps of the
     // same words are the most that there can be.
     let mut of_identity: HashMap<(IdentityText<'_>, u32), usize> =

@@ -46,12 +46,12 @@ pub fn estimate_tools(tools: &[OfferedTool]) -> u64 {
 }
 
 fn of_text(text: &str) -> u64 {
-    let ascii = text.bytes().filter(u8::is_ascii).count() as u64;
-    let other = text
-        .chars()
-        .filter(|character| !character.is_ascii())
-        .count() as u64;
-    ascii.div_ceil(4) + other
+    if text.is_ascii() {
+        return (text.len() as u64).div_ceil(4);
+    }
+    let ascii = text.bytes().filter(u8::is_ascii).count();
+    let other = text.chars().count() - ascii;
+    (ascii as u64).div_ceil(4) + other as u64
 }
 
 #[cfg(test)]

@@ -82,6 +82,7 @@ pub fn decode_event(bytes: &[u8]) -> Result<Decoded, ConvertError> {
 }
 
 fn append(event: &proto::Event, out: &mut Vec<u8>) {
+    out.reserve_exact(event.encoded_len());
     let encoded = event.encode(out);
     debug_assert!(encoded.is_ok(), "a vector always has room");
 }

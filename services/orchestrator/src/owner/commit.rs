@@ -38,6 +38,9 @@ impl Owner {
     }
 
     async fn encode(&mut self, events: &[Event]) -> Result<Encoded, End> {
+        if let Some(encoded) = Encoded::inline(events) {
+            return Ok(encoded);
+        }
         let (store, key) = (&self.deps.store, &self.key);
         self.inbox
             .retry_until_lease_ends(|_| store.encode(key, events))

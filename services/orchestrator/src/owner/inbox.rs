@@ -7,12 +7,17 @@ use cairn_rpc::{ErrorKind, Link, RpcError};
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, SelectAll, Stream};
 use std::collections::VecDeque;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{self, error::TryRecvError};
+use tokio::time::{Instant, Sleep};
 
 /// Most messages that one transition takes in.
 const LARGEST_BATCH: usize = 128;
+
+/// The end of a lease is looked at no later than this after it; a tenth of the lease is left then.
+const LATEST_LOOK: Duration = Duration::from_millis(5);
 
 /// First pause before the store is asked again.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -41,6 +46,9 @@ pub(super) struct Inbox {
     lease: Duration,
     /// Its end, by the store's clock.
     until: i64,
+    /// When to look whether it has ended: perhaps early, as renewals do not move this. One timer for
+    /// all that an owner waits for.
+    look: Pin<Box<Sleep>>,
     notices: mpsc::UnboundedReceiver<Notice>,
     work: SelectAll<BoxStream<'static, Message>>,
     batch: VecDeque<Message>,
@@ -61,6 +69,7 @@ impl Inbox {
             clock,
             lease,
             until,
+            look: Box::pin(tokio::time::sleep(lease)),
             notices,
             work: SelectAll::new(),
             batch: VecDeque::new(),
@@ -95,6 +104,19 @@ impl Inbox {
         let until = u64::try_from(self.until).unwrap_or(0);
         let remaining = Duration::from_millis(until.saturating_sub(self.clock.now()));
         remaining.saturating_sub(self.lease / 10)
+    }
+
+    /// Has the lease looked at no later than at its end.
+    fn look_at_end(&mut self) -> Result<(), End> {
+        let remaining = self.remaining();
+        if remaining.is_zero() {
+            return Err(End::Fenced);
+        }
+        let end = Instant::now() + remaining;
+        if self.look.is_elapsed() || end + LATEST_LOOK < self.look.deadline() {
+            self.look.as_mut().reset(end);
+        }
+        Ok(())
     }
 
     /// The process is about to end.
@@ -144,13 +166,13 @@ impl Inbox {
     pub(super) async fn wait(&mut self) -> Result<(), End> {
         let was_stopping = self.is_stopping;
         while self.batch.is_empty() && !self.is_woken && self.is_stopping == was_stopping {
-            let remaining = self.remaining();
+            self.look_at_end()?;
             tokio::select! {
                 Some(message) = self.work.next(), if !self.work.is_empty() => {
                     self.batch.push_back(message);
                 }
                 notice = self.notices.recv() => self.on_notice(notice)?,
-                () = tokio::time::sleep(remaining) => return Err(End::Fenced),
+                () = self.look.as_mut() => {}
             }
         }
         Ok(())
@@ -173,7 +195,7 @@ impl Inbox {
         let mut last = None;
         loop {
             let time = self.remaining().min(self.lease / 3);
-            match self.while_listening(call(time)).await {
+            match self.while_listening(pin!(call(time))).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(error)) if !may_pass(&error) => return Err(end_of(error)),
                 Ok(Err(error)) => {
@@ -182,7 +204,8 @@ impl Inbox {
                 }
                 Err(end) => return Err(self.given_up(end, last)),
             }
-            if let Err(end) = self.while_listening(tokio::time::sleep(pause)).await {
+            let pausing = pin!(tokio::time::sleep(pause));
+            if let Err(end) = self.while_listening(pausing).await {
                 return Err(self.given_up(end, last));
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -198,22 +221,21 @@ impl Inbox {
     }
 
     /// Waits for `future` and takes in what arrives meanwhile.
-    async fn while_listening<F: Future>(&mut self, future: F) -> Result<F::Output, End> {
-        if self.remaining().is_zero() {
-            return Err(End::Fenced);
-        }
-        tokio::pin!(future);
+    async fn while_listening<F: Future>(
+        &mut self,
+        mut future: Pin<&mut F>,
+    ) -> Result<F::Output, End> {
         loop {
+            self.look_at_end()?;
             let has_room = self.batch.len() < LARGEST_BATCH;
-            let remaining = self.remaining();
             tokio::select! {
                 biased;
-                output = &mut future => return Ok(output),
+                output = future.as_mut() => return Ok(output),
                 notice = self.notices.recv() => self.on_notice(notice)?,
                 Some(message) = self.work.next(), if has_room && !self.work.is_empty() => {
                     self.batch.push_back(message);
                 }
-                () = tokio::time::sleep(remaining) => return Err(End::Fenced),
+                () = self.look.as_mut() => {}
             }
         }
     }

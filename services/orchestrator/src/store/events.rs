@@ -20,6 +20,23 @@ pub(crate) struct Encoded {
     pub(crate) bytes: usize,
 }
 
+impl Encoded {
+    /// Events that all fit into the journal. None if one is to be stored apart.
+    pub(crate) fn inline(events: &[Event]) -> Option<Self> {
+        let mut encoded = Self::default();
+        for event in events {
+            let mut bytes = Vec::new();
+            encode_event(event, &mut bytes);
+            if bytes.len() > LARGEST_INLINE_EVENT {
+                return None;
+            }
+            encoded.bytes += bytes.len();
+            encoded.events.push(bytes.into());
+        }
+        Some(encoded)
+    }
+}
+
 impl Store {
     /// Encodes events for the journal. What is too large for it is stored apart first; a blob that
     /// no event comes to name dies with its session.
@@ -28,6 +45,9 @@ impl Store {
         key: &SessionKey,
         events: &[Event],
     ) -> Result<Encoded, RpcError> {
+        if let Some(encoded) = Encoded::inline(events) {
+            return Ok(encoded);
+        }
         let mut encoded = Encoded::default();
         for event in events {
             let mut bytes = Vec::new();

@@ -63,15 +63,19 @@ impl Decision<'_> {
                 |grant: &Grant| grant.covers(tool_name, &call.tool_digest, DEFAULT_AGENT, &values);
             grants.iter().any(covers)
         };
-        let digest = approval_digest(tool_name, &call.tool_digest, arguments);
         match verdict.answer {
             Answer::Allow => Ok(()),
             Answer::Deny => {
                 let output = verdict.denial(tool_name).unwrap_or_default();
                 self.finish_call(name, output, CallFinished::DENIED)
             }
-            Answer::Ask if call.approval.as_ref() == Some(&digest) || is_granted(call) => Ok(()),
-            Answer::Ask => self.emit(ApprovalRequested { call: name, digest }),
+            Answer::Ask => {
+                let digest = approval_digest(tool_name, &call.tool_digest, arguments);
+                if call.approval.as_ref() == Some(&digest) || is_granted(call) {
+                    return Ok(());
+                }
+                self.emit(ApprovalRequested { call: name, digest })
+            }
         }
     }
 

@@ -91,6 +91,7 @@ impl PlanState {
             let kept = steps.get(slots[place.index()].index());
             kept.is_some_and(Step::is_handing_on)
         });
+        steps.reserve_exact(plan.steps.len().saturating_sub(steps.len()));
         for ((planned, key), place) in plan.steps.into_iter().zip(keys).zip(Place::all()) {
             let slot = slots[place.index()];
             let may_be_kept = may_be_kept.get(slot.index()).is_some_and(|&may| may);
