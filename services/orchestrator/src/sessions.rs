@@ -96,8 +96,10 @@ impl Sessions {
             key: key.clone(),
             epoch,
         };
+        // Boxed, so that it is not moved on its way into the task.
+        let owning = Box::pin(own(self.deps.clone(), ownership, notices, state));
         self.tasks.spawn(async move {
-            let end = own(sessions.deps.clone(), ownership, notices, state).await;
+            let end = owning.await;
             match &end {
                 End::Stalled(error) if error.reason_name() == NEWER_VERSION => {
                     give_back::leave_to_newer(&sessions, &key, epoch, error).await;

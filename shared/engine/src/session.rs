@@ -65,8 +65,9 @@ pub struct Session {
     pub title: String,
     /// Somebody chose the title for what the session is, so that no goal takes its place in lists.
     pub keeps_title: bool,
-    /// Commands without an answer, by the seq that they were received under.
-    pub commands: BTreeMap<u64, Received>,
+    /// Commands without an answer, by the seq that they were received under. Boxed, as a map makes room
+    /// for several at once, and keeps it.
+    pub commands: BTreeMap<u64, Box<Received>>,
     /// Every command up to here has been answered.
     pub handled_through: u64,
     /// Session memory.
@@ -74,7 +75,7 @@ pub struct Session {
     /// Layers of system prompts as they were last written in full.
     pub layers: BTreeMap<LayerKind, String>,
     /// Named conversations. There is always [`MAIN`].
-    pub contexts: BTreeMap<String, Context>,
+    pub contexts: BTreeMap<String, Box<Context>>,
     /// The context of a turn that names none.
     pub active_context: String,
     /// Turns that begin once the active run has ended, the oldest first.
@@ -266,7 +267,7 @@ impl Apply for CommandReceived {
             command: self.command.clone(),
             principal: envelope.principal.cloned(),
         };
-        session.commands.insert(envelope.seq, received);
+        session.commands.insert(envelope.seq, Box::new(received));
         Ok(())
     }
 }

@@ -46,10 +46,16 @@ pub fn estimate_tools(tools: &[OfferedTool]) -> u64 {
 }
 
 fn of_text(text: &str) -> u64 {
-    if text.is_ascii() {
-        return (text.len() as u64).div_ceil(4);
-    }
-    let ascii = text.bytes().filter(u8::is_ascii).count();
+    // All texts of a conversation are looked at before each of its requests. Sums of bytes that fit into
+    // a byte take a fraction of the time that one sum takes.
+    let of_chunk = |chunk: &[u8]| {
+        chunk
+            .iter()
+            .map(|byte| u8::from(byte.is_ascii()))
+            .sum::<u8>()
+    };
+    let chunks = text.as_bytes().chunks(u8::MAX.into());
+    let ascii: usize = chunks.map(|chunk| usize::from(of_chunk(chunk))).sum();
     let other = text.chars().count() - ascii;
     (ascii as u64).div_ceil(4) + other as u64
 }

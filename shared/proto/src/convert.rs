@@ -51,24 +51,23 @@ pub enum Decoded {
     Unknown,
 }
 
-/// Appends the encoded event to `out`, ready to be stored. Each string is copied twice: out of the
-/// event, and into `out`. Whoever owns the event saves the first copy by converting it with
-/// `From` and encoding that.
+/// The encoded event, ready to be stored. Each string is copied twice: out of the event, and into the
+/// bytes. Whoever owns the event saves the first copy by converting it with `From` and encoding that.
 ///
 /// The same event always gives the same bytes.
-pub fn encode_event(event: &Event, out: &mut Vec<u8>) {
-    append(&proto::Event::from(event.clone()), out);
+pub fn encode_event(event: &Event) -> Vec<u8> {
+    proto::Event::from(event.clone()).encode_to_vec()
 }
 
-/// Appends an event that stands for one kept as a blob. `at` is that event's own time, `digest`
+/// The encoded event that stands for one kept as a blob. `at` is that event's own time, `digest`
 /// what `PutBlob` answered and `size` the number of bytes put.
-pub fn encode_stored_apart(at: u64, digest: String, size: u64, out: &mut Vec<u8>) {
+pub fn encode_stored_apart(at: u64, digest: String, size: u64) -> Vec<u8> {
     let event = proto::Event {
         at_unix_ms: at.to_wire(),
         kind: Some(Kind::StoredApart(proto::StoredApart { digest, size })),
         ..Default::default()
     };
-    append(&event, out);
+    event.encode_to_vec()
 }
 
 /// Reads an encoded event.
@@ -79,10 +78,4 @@ pub fn decode_event(bytes: &[u8]) -> Result<Decoded, ConvertError> {
     let event = proto::Event::decode(bytes)
         .map_err(|error| ConvertError::new("event", format!("cannot be decoded: {error}")))?;
     event.try_into()
-}
-
-fn append(event: &proto::Event, out: &mut Vec<u8>) {
-    out.reserve_exact(event.encoded_len());
-    let encoded = event.encode(out);
-    debug_assert!(encoded.is_ok(), "a vector always has room");
 }

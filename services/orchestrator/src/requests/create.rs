@@ -82,7 +82,8 @@ pub(crate) async fn create(
         acknowledged: Acknowledged::default(),
         checkpoints,
     };
-    let making = make(requests.clone(), key.clone(), request, loaded);
+    // Boxed, so that it is not moved on its way into the task.
+    let making = Box::pin(make(requests.clone(), key.clone(), request, loaded));
     let task = requests.sessions.spawn(async move {
         let made = making.await;
         drop(admission);

@@ -108,7 +108,7 @@ async fn whole(requests: &Requests, asked: &Asked) -> Result<u64, RpcError> {
         .store()
         .view_at(&asked.parent, FIRST_RUN - 1)
         .await?;
-    let brings_plan = |received: &Received| match &received.command {
+    let brings_plan = |received: &Box<Received>| match &received.command {
         Command::StartRun(start) => start.plan.is_some(),
         _ => false,
     };
@@ -210,11 +210,7 @@ pub(crate) fn decided(
     let decided = session.decide(Input::Forked(fork), &facts);
     let decided = decided.map_err(RpcError::internal)?;
     // All of them are small.
-    let events = decided.iter().map(|event| {
-        let mut bytes = Vec::new();
-        encode_event(event, &mut bytes);
-        bytes.into()
-    });
+    let events = decided.iter().map(|event| encode_event(event).into());
     Ok(completed(session, events.collect(), now_unix_ms))
 }
 

@@ -7,6 +7,10 @@ use cairn_engine::session::Session;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// A fold of fewer bytes of events is not kept: most sessions of one small run are never read again, and
+/// the memory that each would take costs the next one more than the fold.
+const LEAST: usize = 4 * 1024;
+
 /// Bytes that a session takes beside its state, about.
 const OVERHEAD: usize = 2 * 1024;
 
@@ -58,7 +62,7 @@ impl Cache {
     /// Keeps a fold in place of an earlier one of the session, and gives up those that were used longest
     /// ago.
     pub(super) fn put(&self, key: &SessionKey, fold: Fold) {
-        if fold.bytes() > self.most {
+        if fold.bytes() > self.most || fold.checkpoints.state_bytes() < LEAST {
             return;
         }
         let mut folds = self.lock();
@@ -106,9 +110,11 @@ mod tests {
     fn the_folds_that_were_used_last_are_kept() {
         let namespace = "space".parse().expect("a namespace");
         let key = |id: &str| SessionKey::new(&namespace, id);
-        let cache = Cache::new(2 * (OVERHEAD + 100));
+        let cache = Cache::new(2 * (OVERHEAD + LEAST));
+        cache.put(&key("small"), fold(LEAST - 1));
+        assert!(cache.take(&key("small")).is_none());
         for id in ["a", "b", "a", "c"] {
-            cache.put(&key(id), fold(100));
+            cache.put(&key(id), fold(LEAST));
         }
         assert!(cache.take(&key("b")).is_none());
         cache.put(&key("large"), fold(10 * OVERHEAD));

@@ -25,8 +25,7 @@ impl Encoded {
     pub(crate) fn inline(events: &[Event]) -> Option<Self> {
         let mut encoded = Self::default();
         for event in events {
-            let mut bytes = Vec::new();
-            encode_event(event, &mut bytes);
+            let bytes = encode_event(event);
             if bytes.len() > LARGEST_INLINE_EVENT {
                 return None;
             }
@@ -50,8 +49,7 @@ impl Store {
         }
         let mut encoded = Encoded::default();
         for event in events {
-            let mut bytes = Vec::new();
-            encode_event(event, &mut bytes);
+            let mut bytes = encode_event(event);
             encoded.bytes += bytes.len();
             if bytes.len() > LARGEST_INLINE_EVENT {
                 bytes = self.store_apart(key, event.at, bytes).await?;
@@ -78,9 +76,7 @@ impl Store {
             .await?
             .into_inner()
             .digest;
-        let mut reference = Vec::new();
-        encode_stored_apart(at, digest, size, &mut reference);
-        Ok(reference)
+        Ok(encode_stored_apart(at, digest, size))
     }
 
     /// Decodes a stored event, fetching it if it was stored apart. `None` for a kind that this

@@ -194,8 +194,7 @@ async fn a_full_orchestrator_leaves_sessions_to_others_and_hears_of_its_own() {
         principal: None,
         kind,
     };
-    let mut event = Vec::new();
-    encode_event(&cancel, &mut event);
+    let event = encode_event(&cancel);
     let request = memory_pb::AppendCommandRequest {
         session: session.clone(),
         request_id: "elsewhere".to_owned(),

@@ -81,7 +81,7 @@ impl Apply for ContextCreated {
         };
         let context = Context::new(create);
         let name = self.context.clone();
-        match session.contexts.insert(name, context) {
+        match session.contexts.insert(name, Box::new(context)) {
             None => Ok(()),
             Some(_) => {
                 let what = format_args!("context {}", self.context);

@@ -155,7 +155,7 @@ impl Context {
 impl Session {
     /// The context of that name; the active one for an empty name.
     pub fn context(&self, name: &str) -> Option<&Context> {
-        self.contexts.get(self.context_name(name))
+        self.contexts.get(self.context_name(name)).map(Box::as_ref)
     }
 
     /// The same. The error names, for people, the contexts that there are.
@@ -179,7 +179,7 @@ impl Session {
     }
 
     pub(crate) fn context_mut(&mut self, name: &str) -> Result<&mut Context, IllegalTransition> {
-        let context = self.contexts.get_mut(name);
+        let context = self.contexts.get_mut(name).map(Box::as_mut);
         context.ok_or_else(|| IllegalTransition::missing(format_args!("context {name}")))
     }
 
@@ -240,6 +240,6 @@ impl Apply for ContextChanged {
 }
 
 /// Every session begins with one.
-pub(super) fn main_alone() -> BTreeMap<String, Context> {
-    BTreeMap::from([(MAIN.to_owned(), Context::default())])
+pub(super) fn main_alone() -> BTreeMap<String, Box<Context>> {
+    BTreeMap::from([(MAIN.to_owned(), Box::default())])
 }

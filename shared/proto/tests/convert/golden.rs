@@ -28,9 +28,7 @@ fn stored(name: &str, bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn stored_apart() -> Vec<u8> {
-    let mut bytes = Vec::new();
-    encode_stored_apart(1_760_000_000_000, DIGEST.to_owned(), 70_000, &mut bytes);
-    bytes
+    encode_stored_apart(1_760_000_000_000, DIGEST.to_owned(), 70_000)
 }
 
 #[test]

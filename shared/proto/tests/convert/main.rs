@@ -16,9 +16,7 @@ use cairn_proto::convert::{Decoded, decode_event, encode_event};
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 
 fn encoded(event: &Event) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    encode_event(event, &mut bytes);
-    bytes
+    encode_event(event)
 }
 
 fn decoded(bytes: &[u8]) -> Event {

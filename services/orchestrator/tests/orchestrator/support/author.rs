@@ -181,10 +181,6 @@ impl Author {
 }
 
 fn encoded(events: &[Event]) -> Vec<bytes::Bytes> {
-    let encode = |event| {
-        let mut bytes = Vec::new();
-        encode_event(event, &mut bytes);
-        bytes.into()
-    };
-    events.iter().map(encode).collect()
+    let encoded = events.iter().map(|event| encode_event(event).into());
+    encoded.collect()
 }
