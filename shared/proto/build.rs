@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .codec_path("crate::codec::Codec")
         // In order, so that the same command is the same bytes.
         .btree_map(".cairn.event.v1")
-        // Acknowledgements and results pass far more often, and would be moved with the room for these.
+        // Large and rare: acknowledgements and results are as large as the largest message otherwise.
         .boxed(".cairn.executor.v1.RunStepRequest.message.start")
         .boxed(".cairn.executor.v1.RunStepResponse.reply")
         .boxed(".cairn.executor.v1.RunStepResponse.delta")

@@ -71,7 +71,7 @@ impl Sender {
         drop(self.messages.unbounded_send(report));
     }
 
-    /// Sends how far a call is, unless half of the room is taken: progress never takes the room of texts.
+    /// Sends progress of a call if more than half of the room is free, so that texts always find room.
     pub(crate) fn progress(&self, progress: CallProgress) {
         if self.room.0.available_permits() > MOST_WAITING / 2 {
             self.pass_on(TextDelta {

@@ -88,8 +88,8 @@ impl Slots {
         self.until(|usage| usage.taken == 0).await;
     }
 
-    /// What is free now, and then after changes, until the executor drains: a stream that stays open
-    /// would hold up a process that stops.
+    /// What is free now, and then after changes. Only a drain ends it: a stream that stays open would hold
+    /// up a process that stops.
     pub(crate) fn reports(&self) -> impl Stream<Item = WatchStatusResponse> + Send + use<> {
         let begin = Some((self.clone(), None, Instant::now()));
         stream::unfold(begin, |state| async move {
@@ -107,9 +107,10 @@ impl Slots {
         self.0.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until that holds.
+    /// Waits until `holds` is true of the usage.
     async fn until(&self, holds: impl Fn(Usage) -> bool) -> Usage {
         loop {
+            // Made before the look, so that no change is missed.
             let changed = self.0.changed.notified();
             let usage = *self.usage();
             if holds(usage) {

@@ -120,8 +120,8 @@ impl Tools {
         }
     }
 
-    /// Makes a call and waits for its result; how far it is goes to `reports`. A pure or idempotent call is sent again for a
-    /// while if the tools service is out of reach.
+    /// Makes a call and waits for its result. Its progress goes to `reports`. A pure or idempotent call is
+    /// sent again for a while if the tools service is out of reach.
     ///
     /// # Errors
     /// Unavailable, if nobody knows what became of the call.

@@ -20,11 +20,11 @@ pub struct ProgressStep {
     pub message: String,
 }
 
-/// Takes the steps of a call for the one who follows it. The default is nobody. Cheap to clone.
+/// Takes the steps of a call for its follower. The default has none. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Progress(Option<Arc<Shared>>);
 
-/// The steps of a call, for the one who follows it.
+/// The steps of a call, for its follower.
 #[derive(Debug)]
 pub struct Steps(Arc<Shared>);
 
@@ -36,13 +36,13 @@ struct Shared {
 }
 
 impl Progress {
-    /// Of a call that somebody follows.
+    /// Both ends, for a call that somebody follows.
     pub fn followed() -> (Self, Steps) {
         let shared = Arc::new(Shared::default());
         (Self(Some(shared.clone())), Steps(shared))
     }
 
-    /// Reports a step. It is lost if the one who follows is behind.
+    /// Reports a step. It is lost if the follower is behind.
     pub fn report(&self, step: ProgressStep) {
         let Some(shared) = &self.0 else { return };
         let mut waiting = shared.lock();
@@ -61,12 +61,12 @@ impl Steps {
     }
 
     /// The same, waiting for one.
-    pub async fn next(&self) -> ProgressStep {
+    pub async fn next(&mut self) -> ProgressStep {
         poll_fn(|context| self.poll(context)).await
     }
 
-    /// The same, and whoever polls is woken once there is one.
-    pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<ProgressStep> {
+    /// The same; the task is woken once there is one.
+    pub(crate) fn poll(&mut self, context: &Context<'_>) -> Poll<ProgressStep> {
         self.0.follower.register(context.waker());
         self.take().map_or(Poll::Pending, Poll::Ready)
     }

@@ -65,8 +65,8 @@ pub struct Session {
     pub title: String,
     /// Somebody chose the title for what the session is, so that no goal takes its place in lists.
     pub keeps_title: bool,
-    /// Commands without an answer, by the seq that they were received under. Boxed, as a map makes room
-    /// for several at once, and keeps it.
+    /// Commands without an answer, by the seq that they were received under. Boxed, because a node of the
+    /// map has room for eleven.
     pub commands: BTreeMap<u64, Box<Received>>,
     /// Every command up to here has been answered.
     pub handled_through: u64,

@@ -46,8 +46,8 @@ pub fn estimate_tools(tools: &[OfferedTool]) -> u64 {
 }
 
 fn of_text(text: &str) -> u64 {
-    // All texts of a conversation are looked at before each of its requests. Sums of bytes that fit into
-    // a byte take a fraction of the time that one sum takes.
+    // Each request counts all texts of its conversation. A chunk is counted in one byte, so that the
+    // compiler uses vectors.
     let of_chunk = |chunk: &[u8]| {
         chunk
             .iter()

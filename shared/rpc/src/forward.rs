@@ -1,6 +1,7 @@
 //! A service that another process has, offered here as if it were ours.
 //!
-//! The caller is who this server says it is: the link takes the request's principal on. Everything else of a call, its deadline and its trace among it, continues as it came.
+//! The link passes on the principal that this server established. Deadline, trace and the rest stay as they
+//! came.
 
 use crate::link::Link;
 use crate::principal::{Caller, Principal};

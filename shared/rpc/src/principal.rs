@@ -114,14 +114,14 @@ pub struct Principal {
 #[derive(Debug, Clone)]
 enum Subject {
     Service(&'static str),
-    Caller(Arc<str>),
+    Named(Arc<str>),
 }
 
 impl Subject {
     fn as_str(&self) -> &str {
         match self {
             Self::Service(name) => name,
-            Self::Caller(name) => name,
+            Self::Named(name) => name,
         }
     }
 }
@@ -146,7 +146,7 @@ impl Principal {
     ) -> Result<Self, RpcError> {
         check_request_id("subject", subject)?;
         Ok(Self {
-            subject: Subject::Caller(Arc::from(subject)),
+            subject: Subject::Named(Arc::from(subject)),
             namespace,
             authentication,
         })
@@ -185,7 +185,7 @@ impl Principal {
 
     fn known(authentication: Authentication, subject: impl Into<Arc<str>>) -> Self {
         Self {
-            subject: Subject::Caller(subject.into()),
+            subject: Subject::Named(subject.into()),
             namespace: Namespace::default(),
             authentication,
         }

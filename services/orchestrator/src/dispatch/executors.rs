@@ -38,8 +38,8 @@ struct State {
     followed: HashMap<MemberId, Followed>,
     /// Where waiting attempts expect their slots.
     waiting: HashMap<Ticket<Instant>, oneshot::Sender<Slot>>,
-    /// How many wait, as the gauge shows.
-    shown: usize,
+    /// The last value of the gauge; none before the first.
+    shown: Option<usize>,
 }
 
 /// An executor that is followed.
@@ -235,7 +235,7 @@ impl State {
 
     fn publish(&mut self) {
         let waiting = self.queue.waiting();
-        if std::mem::replace(&mut self.shown, waiting) != waiting {
+        if self.shown.replace(waiting) != Some(waiting) {
             gauge!(metrics::STEPS_WAITING).set(waiting as f64);
         }
     }

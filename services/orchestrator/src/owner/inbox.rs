@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep};
 /// Most messages that one transition takes in.
 const LARGEST_BATCH: usize = 128;
 
-/// The end of a lease is looked at no later than this after it; a tenth of the lease is left then.
+/// The timer may fire this long after the end that the owner keeps. A tenth of the lease is left then.
 const LATEST_LOOK: Duration = Duration::from_millis(5);
 
 /// First pause before the store is asked again.
@@ -46,8 +46,7 @@ pub(super) struct Inbox {
     lease: Duration,
     /// Its end, by the store's clock.
     until: i64,
-    /// When to look whether it has ended: perhaps early, as renewals do not move this. One timer for
-    /// all that an owner waits for.
+    /// One timer for all waits. It may fire early, as renewals do not move it; then it is set again.
     look: Pin<Box<Sleep>>,
     notices: mpsc::UnboundedReceiver<Notice>,
     work: SelectAll<BoxStream<'static, Message>>,
@@ -106,7 +105,7 @@ impl Inbox {
         remaining.saturating_sub(self.lease / 10)
     }
 
-    /// Has the lease looked at no later than at its end.
+    /// Fails if the lease has ended; else sees that the timer is set for its end.
     fn look_at_end(&mut self) -> Result<(), End> {
         let remaining = self.remaining();
         if remaining.is_zero() {

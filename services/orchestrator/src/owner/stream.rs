@@ -32,11 +32,11 @@ fn publish(store: &Store, key: &SessionKey) -> mpsc::Sender<TextDelta> {
     sender
 }
 
-/// The stream of an attempt, as its owner reads it. One stream that is never moved, because each layer
-/// around it costs a tool step more than its messages do.
+/// The stream of an attempt, as its owner reads it. It is polled by hand, because each layer around it costs
+/// a tool step more than its messages do.
 pub(super) struct Reports {
-    /// None once the executor has ended the stream. Dropped before the stream, so the dispatcher knows of
-    /// a stream that its owner drops before the executor does.
+    /// None once the executor has ended the stream. It stands before `answers`, so that it is dropped first:
+    /// the dispatcher then knows of the end before the executor does.
     pub(super) used: Option<Used>,
     pub(super) answers: tonic::Streaming<RunStepResponse>,
     pub(super) to_executor: UnboundedSender<RunStepRequest>,

@@ -108,11 +108,11 @@ async fn whole(requests: &Requests, asked: &Asked) -> Result<u64, RpcError> {
         .store()
         .view_at(&asked.parent, FIRST_RUN - 1)
         .await?;
-    let brings_plan = |received: &Box<Received>| match &received.command {
+    let brings_plan = |received: &Received| match &received.command {
         Command::StartRun(start) => start.plan.is_some(),
         _ => false,
     };
-    let is_within = before.commands.values().any(brings_plan);
+    let is_within = before.commands.values().any(|it| brings_plan(it));
     Ok(FIRST_RUN - u64::from(is_within))
 }
 

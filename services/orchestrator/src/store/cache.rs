@@ -7,8 +7,8 @@ use cairn_engine::session::Session;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A fold of fewer bytes of events is not kept: most sessions of one small run are never read again, and
-/// the memory that each would take costs the next one more than the fold.
+/// A smaller state is not kept. To fold it again costs less than new memory for each session of one small
+/// run.
 const LEAST: usize = 4 * 1024;
 
 /// Bytes that a session takes beside its state, about.
@@ -59,8 +59,8 @@ impl Cache {
         self.lock().remove(key)
     }
 
-    /// Keeps a fold in place of an earlier one of the session, and gives up those that were used longest
-    /// ago.
+    /// Keeps a fold of a usual size in place of an earlier one of the session, and gives up those that were
+    /// used longest ago.
     pub(super) fn put(&self, key: &SessionKey, fold: Fold) {
         if fold.bytes() > self.most || fold.checkpoints.state_bytes() < LEAST {
             return;

@@ -44,9 +44,6 @@ impl Store {
         key: &SessionKey,
         events: &[Event],
     ) -> Result<Encoded, RpcError> {
-        if let Some(encoded) = Encoded::inline(events) {
-            return Ok(encoded);
-        }
         let mut encoded = Encoded::default();
         for event in events {
             let mut bytes = encode_event(event);

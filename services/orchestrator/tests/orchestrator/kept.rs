@@ -12,7 +12,10 @@ async fn checkpoints_read(cache_bytes: usize) -> usize {
         ..Config::default()
     })
     .await;
-    let session = world.start(chain(vec![model_step("one")])).await;
+    let mut step = model_step("one");
+    // A small state is not kept.
+    step.description = "x".repeat(8 * 1024);
+    let session = world.start(chain(vec![step])).await;
     let mut attempt = world.attempt().await;
     attempt.complete(0);
     assert!(attempt.settled().await);

@@ -127,7 +127,7 @@ async fn progress_is_followed_from_its_first_step_and_a_dropped_pure_call_is_can
     };
     let mcp = Mcp::with(&folder, Server::of_operator(config), None);
     mcp.until(|it| it.state == SourceState::Ready).await;
-    let (progress, steps) = Progress::followed();
+    let (progress, mut steps) = Progress::followed();
     let mut call = asked("slow", &json!({}));
     call.progress = progress;
     let invoker = mcp.tools.invoker().clone();

@@ -154,9 +154,9 @@ impl Decision<'_> {
 
     /// What a person has said by now counts before the reply that might end the attempt.
     fn hear(&mut self, attempt: AttemptRef) -> Applied {
-        let says = |received: &Box<Received>| matches!(received.command, Command::SendMessage(_));
+        let says = |received: &Received| matches!(received.command, Command::SendMessage(_));
         for _ in 0..MOST_COMMANDS {
-            let has_steering = self.session.commands.values().any(says);
+            let has_steering = self.session.commands.values().any(|it| says(it));
             if !has_steering || self.session.attempt(attempt).is_none() {
                 break;
             }
