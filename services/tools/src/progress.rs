@@ -36,7 +36,7 @@ struct Shared {
 }
 
 impl Progress {
-    /// Both ends, for a call that somebody follows.
+    /// Both ends, for a call with a follower.
     pub fn followed() -> (Self, Steps) {
         let shared = Arc::new(Shared::default());
         (Self(Some(shared.clone())), Steps(shared))

@@ -52,7 +52,7 @@ pub enum Decoded {
 }
 
 /// The encoded event, ready to be stored. Each string is copied twice: out of the event, and into the
-/// bytes. Whoever owns the event saves the first copy by converting it with `From` and encoding that.
+/// bytes. An owner of the event saves the first copy: it converts it with `From` and encodes that.
 ///
 /// The same event always gives the same bytes.
 pub fn encode_event(event: &Event) -> Vec<u8> {
