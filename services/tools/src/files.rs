@@ -98,6 +98,15 @@ impl Stop {
     }
 }
 
+/// A buffer for reading a file of so many bytes in parts. It is no larger than the file needs, because
+/// clearing it would cost a call for a small file more than reading does.
+fn buffer_for(bytes: u64) -> Vec<u8> {
+    const LARGEST: usize = 64 * 1024;
+    let bytes = usize::try_from(bytes).unwrap_or(LARGEST);
+    // A file may grow after its size was read, so there is always some room.
+    vec![0; bytes.clamp(512, LARGEST)]
+}
+
 /// Does file work on a thread of its own, so that waiting for a disk holds up no other call. The call
 /// keeps its slot until that thread has ended, although its caller may have gone before.
 async fn blocking<F>(call: &Call, work: F) -> Result<Output, ToolError>

@@ -3,7 +3,7 @@
 use super::expression::Expression;
 use super::root::{Place, Roots};
 use super::walk::{Found, walk};
-use super::{Arguments, Folders, Stop, blocking};
+use super::{Arguments, Folders, Stop, blocking, buffer_for};
 use crate::error::ToolError;
 use crate::text::Listing;
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
@@ -168,7 +168,7 @@ fn look(
         SNIFF
     };
     let mut reader = (&mut file).take(limit);
-    let mut buffer = vec![0; 64 * 1024];
+    let mut buffer = buffer_for(bytes);
     let (mut binary, mut lines, mut last) = (false, 0, b'\n');
     loop {
         stop.check()?;

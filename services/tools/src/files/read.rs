@@ -1,7 +1,7 @@
 //! `read_file`: numbered lines of one file.
 
 use super::root::{Place, Roots};
-use super::{Arguments, Folders, Stop, blocking};
+use super::{Arguments, Folders, Stop, blocking, buffer_for};
 use crate::error::ToolError;
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
 use async_trait::async_trait;
@@ -99,7 +99,8 @@ fn read(folders: &Folders, request: &Request, stop: &Stop) -> Result<Output, Too
     }
     let mut picker = Picker::new(request);
     // A file that grows while it is read is read only up to the limit.
-    picker.take_all(file.take(most), &request.place, stop)?;
+    let buffer = buffer_for(metadata.len());
+    picker.take_all(file.take(most), buffer, &request.place, stop)?;
     let total = picker.lines();
     if request.from > total.max(1) {
         return Err(ToolError::InvalidArguments(format!(
@@ -136,10 +137,10 @@ impl Picker {
     fn take_all(
         &mut self,
         mut file: impl Read,
+        mut buffer: Vec<u8>,
         place: &Place,
         stop: &Stop,
     ) -> Result<(), ToolError> {
-        let mut buffer = vec![0; 64 * 1024];
         loop {
             stop.check()?;
             let read = file
