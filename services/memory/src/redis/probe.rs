@@ -2,11 +2,12 @@
 
 use super::address::{Endpoint, TlsFiles};
 use super::keys::Names;
+use super::notes::notes;
 use super::open::OpenError;
 use super::script::{Clock, Scripts};
 use super::{RedisConfig, RedisStore};
 use crate::checksum::unplaced;
-use crate::port::{SessionKey, StoreError};
+use crate::port::{Header, SessionKey, StoreError};
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 use std::fmt;
@@ -63,6 +64,8 @@ impl RedisProbe {
                 names.partition.due(),
                 names.followers(),
                 names.partition.work(),
+                names.partition.changed(key.namespace()),
+                names.partition.asking(key.namespace()),
             ],
             member: names.member,
             owner: owner.to_owned(),
@@ -109,6 +112,7 @@ impl ProbedSession {
             .arg(0)
             .arg(1)
             .arg(&unplaced(event).to_le_bytes()[..])
+            .arg(notes(&Header::default()))
             .arg(event);
         let answer: Result<Value, _> = call.cmd.query_async(&mut self.probe.connection).await;
         self.version += 1;

@@ -3,7 +3,7 @@
 use crate::support::work::{claim, creation, key, transition};
 use bytes::Bytes;
 use cairn_memory::port::*;
-use cairn_memory::redis::{RedisConfig, RedisOptions, RedisStore};
+use cairn_memory::redis::{RedisConfig, RedisOptions, RedisProbe, RedisStore};
 use cairn_testkit::RedisServer;
 use futures::StreamExt as _;
 use std::time::{Duration, Instant};
@@ -180,4 +180,22 @@ async fn nothing_is_missed_without_any_hints() {
     assert_eq!(next(&mut events).await.0, [2]);
     here.delete(&key("a")).await.unwrap();
     assert!(events.next().await.is_none());
+}
+
+/// Benchmarks divide by the rate of the bare script, so it has to make the store's own transition.
+#[tokio::test]
+async fn the_bare_script_makes_transitions_that_the_store_reads() {
+    let server = RedisServer::start();
+    let config = RedisConfig::standalone(server.url());
+    let store = open(&server).await;
+    store.create(creation("a", Some("one"))).await.unwrap();
+    let probe = RedisProbe::connect(&config, &store).await.unwrap();
+    let mut session = probe.session(&config, &key("a"), "one");
+    session.learn().await;
+    for event in ["first", "second"] {
+        assert!(session.commit(event.as_bytes()).await);
+    }
+    let read = store.read(&key("a"), 1, 10).await.unwrap();
+    let events: Vec<_> = read.events.iter().map(|stored| &stored.event[..]).collect();
+    assert_eq!(events, [&b"first"[..], b"second"]);
 }
