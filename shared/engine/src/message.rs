@@ -64,8 +64,10 @@ pub struct Opaque {
 /// Where an [`Opaque`] stands in a reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacedOpaque {
-    /// How many of the reply's parts stand before it: its text is one if it has any, each call is one.
-    pub after: u32,
+    /// Calls of the reply before it.
+    pub calls: u32,
+    /// Bytes of the reply's text before it.
+    pub text_bytes: u32,
     /// What stands there.
     pub opaque: Opaque,
 }
@@ -115,41 +117,43 @@ impl Message {
         message
     }
 
-    /// A model's reply of these parts. [`Message::into_reply`] takes it apart again.
+    /// A model's reply of these parts, in the order in which they came. [`Message::into_reply`] takes it
+    /// apart again. Of text and calls between two opaque parts, the text comes first.
     pub fn reply(text: String, calls: Vec<ToolCall>, opaque: Vec<PlacedOpaque>) -> Self {
-        let mut message = Self::assistant(text, calls);
-        for (before, placed) in opaque.into_iter().enumerate() {
-            let at = (placed.after as usize).saturating_add(before);
-            let at = at.min(message.parts.len());
-            message.parts.insert(at, Part::Opaque(placed.opaque));
+        let mut parts = Vec::with_capacity(1 + calls.len() + 2 * opaque.len());
+        let (mut calls, mut from) = (calls.into_iter(), 0);
+        for placed in opaque {
+            let to = text
+                .floor_char_boundary(placed.text_bytes as usize)
+                .max(from);
+            parts.extend(said(&text[from..to]));
+            let before = parts.iter().filter(|part| matches!(part, Part::Call(_)));
+            let more = (placed.calls as usize).saturating_sub(before.count());
+            parts.extend(calls.by_ref().take(more).map(Part::Call));
+            parts.push(Part::Opaque(placed.opaque));
+            from = to;
         }
-        message
+        parts.extend(said(&text[from..]));
+        parts.extend(calls.map(Part::Call));
+        Self {
+            role: Role::Assistant,
+            parts,
+        }
     }
 
-    /// The text, the calls and the rest of a model's reply. Its texts become one, in the place of the
-    /// first.
+    /// The text, the calls and the rest of a model's reply. The parts of its text become one.
     pub fn into_reply(self) -> (String, Vec<ToolCall>, Vec<PlacedOpaque>) {
         let (mut text, mut calls, mut opaque) = (String::new(), Vec::new(), Vec::new());
-        let has_text = |part: &Part| matches!(part, Part::Text(text) if !text.is_empty());
-        let late_text = self.parts.iter().position(has_text);
-        let first_call = self
-            .parts
-            .iter()
-            .position(|part| matches!(part, Part::Call(_)));
-        // The text stands before all calls, wherever the model began it.
-        let text_at = late_text.map(|at| first_call.map_or(at, |call| call.min(at)));
-        for (at, part) in self.parts.into_iter().enumerate() {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        for part in self.parts {
             match part {
                 Part::Text(more) => text.push_str(&more),
                 Part::Call(call) => calls.push(call),
-                Part::Opaque(part) => {
-                    let texts = usize::from(text_at.is_some_and(|text| text <= at));
-                    let after = u32::try_from(texts + calls.len()).unwrap_or(u32::MAX);
-                    opaque.push(PlacedOpaque {
-                        after,
-                        opaque: part,
-                    });
-                }
+                Part::Opaque(part) => opaque.push(PlacedOpaque {
+                    calls: count(calls.len()),
+                    text_bytes: count(text.len()),
+                    opaque: part,
+                }),
                 Part::Result(_) | Part::Media(_) => {}
             }
         }
@@ -169,8 +173,8 @@ impl Message {
         }
     }
 
-    /// A text with nothing in it is no part.
     fn plain(role: Role, text: String) -> Self {
+        // A text with nothing in it is no part.
         let text = (!text.is_empty()).then_some(Part::Text(text));
         Self {
             role,
@@ -220,6 +224,11 @@ impl Message {
             _ => None,
         })
     }
+}
+
+/// A text with nothing in it is no part.
+fn said(text: &str) -> Option<Part> {
+    (!text.is_empty()).then(|| Part::Text(text.to_owned()))
 }
 
 /// Why a reply ended.

@@ -159,19 +159,22 @@ fn answer(asked: &Asked, questions: &Mutex<Questions>) -> Answer {
     match is_first {
         true => {
             let [thinking, redacted] = thoughts();
-            let text = json!({"type": "text", "text": "I weigh it."});
-            let content = [thinking, redacted, text, call("weigh", json!({}))];
+            let text = |text: &str| json!({"type": "text", "text": text});
+            let (said, more) = (text("I weigh it."), text("On a scale."));
+            let content = [thinking, said, redacted, more, call("weigh", json!({}))];
             anthropic_reply(&content, &usage)
         }
         false => anthropic_reply(&[call("step", end)], &usage),
     }
 }
 
-/// Panics unless the request has the blocks as they came, in their place: first in the reply.
+/// Panics unless the request has the blocks as they came, in their place: among the texts of the reply.
 fn check_has_thoughts(asked: &Asked) {
     let [thinking, redacted] = thoughts();
-    let reply =
-        format!("{{\"role\":\"assistant\",\"content\":[{thinking},{redacted},{{\"type\":\"text\"");
+    let text = |text: &str| format!("{{\"type\":\"text\",\"text\":\"{text}\"}}");
+    let (said, more) = (text("I weigh it."), text("On a scale."));
+    let blocks = format!("[{thinking},{said},{redacted},{more},{{\"type\":\"tool_use\"");
+    let reply = format!("{{\"role\":\"assistant\",\"content\":{blocks}");
     assert!(asked.text.contains(&reply), "{}", asked.text);
     check_has_call(asked);
 }

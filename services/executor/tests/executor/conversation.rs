@@ -77,8 +77,8 @@ async fn thoughts_stay_where_the_model_had_them() {
     let said = answer.message.clone();
     bench.asked().await.answer(Ok(answer));
     let sent = owner.report().await.reply.expect("a reply");
-    let places: Vec<_> = sent.opaque.iter().map(|placed| placed.after).collect();
-    assert_eq!(places, [0, 2]);
+    let places = sent.opaque.iter().map(|it| (it.calls, it.text_bytes));
+    assert_eq!(places.collect::<Vec<_>>(), [(0, 0), (1, 7)]);
     assert_eq!(sent.finish(), event::FinishReason::ToolCalls);
     assert_eq!(sent.provider, "test");
     owner.ack(1);

@@ -18,7 +18,7 @@ record! { Message => proto::Message { role, parts } }
 plain_record! { ToolResult => proto::ToolResult { call_id, text, is_error } }
 plain_record! { Media => proto::Media { mime, data } }
 plain_record! { Opaque => proto::Opaque { provider, model, kind, json } }
-record! { PlacedOpaque => proto::PlacedOpaque { after, opaque } }
+record! { PlacedOpaque => proto::PlacedOpaque { calls, text_bytes, opaque } }
 
 impl From<Part> for proto::Part {
     fn from(part: Part) -> Self {

@@ -37,7 +37,8 @@ pub(crate) fn tool_call() -> impl Strategy<Value = ToolCall> {
 /// A thinking block before all else.
 pub(crate) fn thought() -> PlacedOpaque {
     PlacedOpaque {
-        after: 0,
+        calls: 0,
+        text_bytes: 0,
         opaque: Opaque {
             provider: "anthropic".into(),
             model: "claude".into(),
@@ -70,13 +71,17 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
     let said = (
         text(),
         vec(tool_call(), 0..3),
-        vec((any::<u32>(), opaque()), 0..3),
+        vec((any::<u32>(), any::<u32>(), opaque()), 0..3),
     );
     let of_model = (finish(), usage(), text(), text());
     (any::<(u32, u64, u64)>(), said, of_model).prop_map(
         |((tool_turn, duration_ms, ops_through), (text, calls, opaque), of_model)| {
             let (finish, usage, provider, model) = of_model;
-            let placed = |(after, opaque)| PlacedOpaque { after, opaque };
+            let placed = |(calls, text_bytes, opaque)| PlacedOpaque {
+                calls,
+                text_bytes,
+                opaque,
+            };
             Reply {
                 tool_turn,
                 text,
