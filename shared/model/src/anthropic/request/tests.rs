@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+mod nothing_lost;
+
 static ANTHROPIC: LazyLock<Anthropic> = LazyLock::new(|| {
     Anthropic::new(AnthropicConfig::new("http://127.0.0.1:9", MODEL)).expect("a model")
 });
@@ -22,14 +24,16 @@ fn blocks(body: &Value) -> Vec<(Value, Value)> {
     let messages = body["messages"].as_array().expect("messages").iter();
     let blocks = messages.flat_map(|message| {
         let content = message["content"].as_array().expect("blocks").iter();
-        content.map(|block| {
-            let mut block = block.clone();
-            let fields = block.as_object_mut().expect("an object");
-            fields.remove("cache_control");
-            (message["role"].clone(), block)
-        })
+        content.map(|block| (message["role"].clone(), without_mark(block)))
     });
     blocks.collect()
+}
+
+fn without_mark(block: &Value) -> Value {
+    let mut block = block.clone();
+    let fields = block.as_object_mut().expect("an object");
+    fields.remove("cache_control");
+    block
 }
 
 /// Checks the server's rules, independently of the encoder.
@@ -115,6 +119,7 @@ proptest! {
         for text in random::texts(&messages) {
             prop_assert_eq!(sent.matches(&text).count(), 1, "{} in {}", text, sent);
         }
+        prop_assert_eq!(nothing_lost::sent(&all), nothing_lost::expected(&messages));
         for end in 0..messages.len() {
             let part = encode(&messages[..end], stable);
             if !is_settled(&part) {

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+mod nothing_lost;
+
 static OPENAI: LazyLock<OpenAi> =
     LazyLock::new(|| OpenAi::new(OpenAiConfig::new("http://127.0.0.1:9", MODEL)).expect("a model"));
 
@@ -86,6 +88,7 @@ proptest! {
         for text in random::texts(&messages) {
             prop_assert_eq!(sent.matches(&text).count(), 1, "{} in {}", text, sent);
         }
+        prop_assert_eq!(&all, &nothing_lost::expected(&messages));
         for end in 0..messages.len() {
             let earlier = encode(&messages[..end]);
             // A call without its result yet gets it later.

@@ -1,0 +1,180 @@
+//! The messages that a list of messages has to become, made in another way than the encoder does. Equal
+//! lists mean that nothing is lost, sent twice or moved.
+
+use super::MODEL;
+use crate::server::conversation::left_out;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cairn_engine::message::{Media, Message, Opaque, Part, Role, ToolCall, ToolResult};
+use serde_json::{Map, Value, json};
+use std::collections::HashSet;
+
+/// The messages that have to be sent of these.
+pub(super) fn expected(messages: &[Message]) -> Vec<Value> {
+    let mut expected = Expected::default();
+    for message in messages {
+        let results = message.results();
+        let lost = results.filter_map(|result| expected.add_result(result));
+        let lost = lost.collect();
+        expected.add("user", lost);
+        match message.role {
+            Role::Assistant => expected.add_reply(&message.parts),
+            Role::System => {
+                let parts = parts(&message.parts, |media| text(&left_out(media)));
+                expected.add("system", parts);
+            }
+            Role::User | Role::Tool => expected.add("user", parts(&message.parts, file)),
+        }
+    }
+    expected.messages
+}
+
+#[derive(Default)]
+struct Expected<'a> {
+    messages: Vec<Value>,
+    /// The results that the newest reply lacks: their positions, and the ids of their calls as asked.
+    open: Vec<(usize, &'a str)>,
+    ids: HashSet<String>,
+}
+
+impl<'a> Expected<'a> {
+    /// A result belongs to the first open call of its id in the newest reply. Without one it is a text.
+    fn add_result(&mut self, result: &ToolResult) -> Option<Value> {
+        let ToolResult {
+            call_id,
+            text: output,
+            is_error,
+        } = result;
+        let Some(at) = self.open.iter().position(|(_, id)| id == call_id) else {
+            let kind = if *is_error { "Error" } else { "Result" };
+            return Some(text(&format!(
+                "{kind} of the tool call {call_id}: {output}"
+            )));
+        };
+        let (position, _) = self.open.remove(at);
+        self.messages[position]["content"] = match (*is_error, output.trim()) {
+            // The protocol has no mark for it.
+            (true, _) => json!(format!("error: {output}")),
+            (false, "") => json!("(empty)"),
+            (false, _) => json!(output),
+        };
+        None
+    }
+
+    /// Texts alone are one text.
+    fn add(&mut self, role: &str, parts: Vec<Value>) {
+        if parts.is_empty() {
+            return;
+        }
+        let texts: Option<Vec<_>> = parts.iter().map(|part| part["text"].as_str()).collect();
+        let content = match texts {
+            Some(texts) => json!(texts.join("\n\n")),
+            None => json!(parts),
+        };
+        self.messages
+            .push(json!({"role": role, "content": content}));
+    }
+
+    fn add_reply(&mut self, parts: &'a [Part]) {
+        let (mut text, mut calls, mut asked) = (String::new(), Vec::new(), Vec::new());
+        let (mut reasoning, mut is_reply) = (Map::new(), false);
+        for part in parts {
+            match part {
+                Part::Text(said) if !said.trim().is_empty() => text += said,
+                Part::Media(media) => text += &left_out(media),
+                Part::Call(call) => {
+                    let id = self.new_id(&call.id);
+                    calls.push(tool_call(&id, call));
+                    asked.push((id, call.id.as_str()));
+                }
+                Part::Opaque(opaque) if is_own(opaque) => {
+                    // A real reply has each field once, so no part takes the place of another.
+                    reasoning.extend(field(opaque));
+                    is_reply = true;
+                }
+                Part::Text(_) | Part::Opaque(_) | Part::Result(_) => {}
+            }
+        }
+        let is_said = !text.is_empty() || !calls.is_empty();
+        if is_reply || is_said {
+            self.open.clear();
+        }
+        // Some servers refuse a reply that is reasoning alone.
+        if !is_said {
+            return;
+        }
+        let text = (!text.is_empty()).then_some(text);
+        let mut message = json!({"role": "assistant", "content": text});
+        if !calls.is_empty() {
+            message["tool_calls"] = json!(calls);
+        }
+        let fields = message.as_object_mut().expect("an object");
+        fields.extend(reasoning);
+        self.messages.push(message);
+        for (id, asked) in asked {
+            self.open.push((self.messages.len(), asked));
+            let removed = json!({"role": "tool", "tool_call_id": id, "content": "removed"});
+            self.messages.push(removed);
+        }
+    }
+
+    /// The id, with a number if another call has it.
+    fn new_id(&mut self, id: &str) -> String {
+        let id = if id.is_empty() { "call" } else { id };
+        let numbered = (2..).map(|number| format!("{id}_{number}"));
+        let mut ids = std::iter::once(id.to_owned()).chain(numbered);
+        ids.find(|id| self.ids.insert(id.clone())).expect("an id")
+    }
+}
+
+/// What is sent of another message than a reply. Calls and opaque parts are the assistant's alone.
+fn parts(parts: &[Part], file: impl Fn(&Media) -> Value) -> Vec<Value> {
+    let parts = parts.iter().filter_map(|part| match part {
+        Part::Text(said) if !said.trim().is_empty() => Some(text(said)),
+        Part::Media(media) => Some(file(media)),
+        _ => None,
+    });
+    parts.collect()
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// A picture; the name of any other file, and of an empty one.
+fn file(media: &Media) -> Value {
+    let Media { mime, data } = media;
+    if mime != "image/png" || data.is_empty() {
+        return text(&left_out(media));
+    }
+    let url = format!("data:image/png;base64,{}", STANDARD.encode(data));
+    json!({"type": "image_url", "image_url": {"url": url}})
+}
+
+/// Arguments that are no object are shown to the model as it wrote them.
+fn tool_call(id: &str, call: &ToolCall) -> Value {
+    let ToolCall {
+        name, arguments, ..
+    } = call;
+    let arguments = match serde_json::from_str(arguments) {
+        Ok(Value::Object(_)) => arguments.clone(),
+        _ if arguments.is_empty() => "{}".to_owned(),
+        _ => json!({"invalid_json": arguments}).to_string(),
+    };
+    json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
+}
+
+fn is_own(opaque: &Opaque) -> bool {
+    opaque.provider == "openai" && opaque.model == MODEL
+}
+
+/// Reasoning by the name of its field. A value of another kind than the field has is left out.
+fn field(opaque: &Opaque) -> Option<(String, Value)> {
+    let value: Value = serde_json::from_str(&opaque.json).expect("JSON");
+    let fits = match &*opaque.kind {
+        "reasoning_content" | "reasoning" => value.is_string(),
+        "reasoning_details" => value.is_array(),
+        _ => false,
+    };
+    fits.then(|| (opaque.kind.clone(), value))
+}
