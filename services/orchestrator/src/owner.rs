@@ -2,6 +2,7 @@
 //! outstanding. One task a session, one commit in flight.
 
 mod commit;
+mod decide;
 mod executor_view;
 mod facts;
 mod inbox;
@@ -9,25 +10,20 @@ mod lost_writes;
 mod outstanding;
 mod planner;
 mod reports;
-mod state_bytes;
 mod stream;
 mod work;
 
 pub(crate) use facts::facts;
 pub(crate) use inbox::{Notice, may_pass};
-#[cfg(test)]
-pub(crate) use state_bytes::GROWTH;
-pub(crate) use state_bytes::{AllState, StateBytes};
 
 use crate::deps::Deps;
-use crate::dispatch::{Catalogue, Slot};
+use crate::dispatch::Slot;
 use crate::key::SessionKey;
 use crate::observe::ActiveRun;
-use crate::store::{Acknowledged, Checkpointer, Loaded};
-use cairn_engine::decide::{Facts, Input, ToolList};
-use cairn_engine::event::{AttemptRef, Event};
+use crate::store::{Acknowledged, Checkpointer, Loaded, StateBytes};
+use cairn_engine::decide::Input;
+use cairn_engine::event::AttemptRef;
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::limits::FULL_TRANSITION;
 use cairn_engine::outstanding::Work;
 use cairn_engine::session::Session;
 use cairn_engine::transitions::IllegalTransition;
@@ -111,6 +107,8 @@ struct Owner {
     active: BTreeMap<Work, Active>,
     /// Attempts whose executors wait for an acknowledgement, with the last number reported.
     reported: BTreeMap<AttemptRef, u64>,
+    /// Others have changed session memory since the reports were decided.
+    memory_changed: bool,
     next_stream: u64,
     checkpoints: Checkpointer,
     state_bytes: StateBytes,
@@ -218,6 +216,7 @@ impl Owner {
             inbox,
             active: BTreeMap::new(),
             reported: BTreeMap::new(),
+            memory_changed: false,
             next_stream: 0,
             checkpoints: loaded.checkpoints,
             state_bytes,
@@ -233,6 +232,8 @@ impl Owner {
         let mut first = first;
         loop {
             self.inbox.drain_notices()?;
+            let is_repeat = matches!(first, Some(Input::MemoryChanged { .. }));
+            self.memory_changed = false;
             let events = self.decide_all(first.take()).map_err(stalled)?;
             let outstanding = match self.make_durable(events).await {
                 Err(End::Stalled(error)) if is_limit(&error) => self.end_at_limit(error).await?,
@@ -242,80 +243,18 @@ impl Owner {
             if self.inbox.remaining().is_zero() {
                 return Err(End::Fenced);
             }
+            // An acknowledgement lets a model be asked, and the request has the memory of that time. One
+            // repeat is enough: who writes without a pause holds nothing up.
+            if self.memory_changed && !self.reported.is_empty() && !is_repeat {
+                let attempts = self.reported.keys().copied().collect();
+                first = Some(Input::MemoryChanged { attempts });
+                continue;
+            }
             self.drop_done(&outstanding);
             self.perform(&outstanding);
             self.acknowledge(&outstanding);
             self.end_idle_if_stopping();
             self.wait(&outstanding).await?;
-        }
-    }
-
-    /// Decides what follows from all that has arrived, as far as it fits into a transition.
-    fn decide_all(&mut self, first: Option<Input>) -> Result<Vec<Event>, IllegalTransition> {
-        let deps = self.deps.clone();
-        let (catalogue, offered) = (deps.dispatch.catalogue(), self.offered());
-        let facts = self.facts(&deps, &catalogue, &offered);
-        let mut events = Vec::new();
-        let mut inputs = Vec::from_iter(first);
-        loop {
-            for input in inputs.drain(..) {
-                if !self.decide_one(input, &facts, &mut events)? {
-                    break;
-                }
-            }
-            if events.len() >= FULL_TRANSITION {
-                return Ok(events);
-            }
-            match self.inbox.take_message() {
-                Some(message) => self.interpret(message, &mut inputs),
-                None if self.answers_commands() => inputs.push(Input::HandleCommand),
-                None => return Ok(events),
-            }
-        }
-    }
-
-    fn facts<'a>(
-        &self,
-        deps: &'a Deps,
-        catalogue: &'a Catalogue,
-        offered: &'a BTreeMap<AttemptRef, Arc<ToolList>>,
-    ) -> Facts<'a> {
-        let not_after = u64::try_from(self.inbox.not_after()).unwrap_or(0);
-        facts(
-            deps,
-            catalogue,
-            offered,
-            not_after,
-            !self.inbox.is_stopping(),
-        )
-    }
-
-    /// Says whether it was taken.
-    fn decide_one(
-        &mut self,
-        input: Input,
-        facts: &Facts<'_>,
-        events: &mut Vec<Event>,
-    ) -> Result<bool, IllegalTransition> {
-        let Input::Report { attempt, .. } = input else {
-            events.append(&mut self.session.decide(input, facts)?);
-            return Ok(true);
-        };
-        match self.session.decide(input, facts) {
-            Ok(mut decided) => {
-                events.append(&mut decided);
-                self.failures.remove(&Work::RunStep(attempt));
-                self.waiting_since.remove(&Work::RunStep(attempt));
-                Ok(true)
-            }
-            // A report that contradicts the state was not taken: its executor goes, not the
-            // session. What else it said is no longer listened to.
-            Err(illegal) => {
-                tracing::error!(session = %self.key, %illegal, "a report is dropped");
-                let lost = self.lost(attempt, &illegal);
-                events.append(&mut self.session.decide(lost, facts)?);
-                Ok(false)
-            }
         }
     }
 

@@ -145,10 +145,12 @@ async fn sessions(
     links: &Links,
     catalogue: Catalogue,
 ) -> Result<Arc<Sessions>, RpcError> {
-    let store = Store::connect(&links.memory, &links.journals, config.cache_bytes).await?;
+    let owned = Arc::default();
+    let store = Store::connect(&links.memory, &links.journals, &config, Arc::clone(&owned)).await?;
     let deps = Deps {
         config,
         store,
+        owned,
         dispatch: Arc::new(Dispatcher::new(&links.executor, &links.tools, catalogue)),
         planner: PlannerServiceClient::new(links.planner.clone()),
         last_acknowledged: LastAcknowledged::default(),

@@ -9,8 +9,8 @@ mod renew;
 use crate::config::Mode;
 use crate::deps::Deps;
 use crate::key::SessionKey;
-use crate::owner::{End, Notice, Ownership, StateBytes, own};
-use crate::store::NEWER_VERSION;
+use crate::owner::{End, Notice, Ownership, own};
+use crate::store::{NEWER_VERSION, StateBytes};
 use cairn_rpc::RpcError;
 use cairn_rpc::metrics::{self, counter};
 use capacity::Capacity;
@@ -65,9 +65,10 @@ impl Drop for OwnerGuard {
 
 impl Sessions {
     pub(crate) fn new(deps: Arc<Deps>) -> Self {
+        let capacity = Capacity::new(Arc::clone(&deps.owned));
         Self {
             deps,
-            capacity: Mutex::default(),
+            capacity: Mutex::new(capacity),
             freed: Notify::new(),
             tasks: TaskTracker::new(),
             to_claim: ToClaim::default(),

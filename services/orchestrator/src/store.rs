@@ -8,6 +8,7 @@ mod events;
 mod header;
 mod load;
 mod quarantine;
+mod state_bytes;
 
 pub(crate) use acknowledged::{Acknowledged, LastAcknowledged};
 pub(crate) use checkpoints::Checkpointer;
@@ -16,7 +17,11 @@ pub(crate) use events::{Encoded, LARGEST_INLINE_EVENT};
 pub(crate) use header::{header, status_of, usage_of};
 pub(crate) use load::Loaded;
 pub(crate) use quarantine::Quarantine;
+#[cfg(test)]
+pub(crate) use state_bytes::GROWTH;
+pub(crate) use state_bytes::{AllState, StateBytes};
 
+use crate::config::Config;
 use crate::key::SessionKey;
 use cache::Cache;
 use cairn_engine::event::Event;
@@ -58,11 +63,13 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Connects, and reads the store's clock for the first time.
+    /// Connects, and reads the store's clock for the first time. Folds are kept beside the states of
+    /// owned sessions.
     pub(crate) async fn connect(
         memory: &Link,
         journals: &Link,
-        cache_bytes: usize,
+        config: &Config,
+        owned: Arc<AllState>,
     ) -> Result<Self, RpcError> {
         let client = |link: &Link| {
             JournalServiceClient::new(link.clone()).max_decoding_message_size(MAX_INTERNAL_MESSAGE)
@@ -74,7 +81,7 @@ impl Store {
             journals,
             ownership: OwnershipServiceClient::new(memory.clone()),
             clock: Arc::new(StoreClock::new(time.store_time_unix_ms)),
-            cache: Arc::new(Cache::new(cache_bytes)),
+            cache: Arc::new(Cache::new(config, owned)),
         })
     }
 

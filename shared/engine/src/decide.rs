@@ -88,6 +88,12 @@ pub enum Input {
         /// The attempt cannot go on.
         failure: Option<Failure>,
     },
+    /// Others changed session memory before the last reports of these attempts were durable, and the
+    /// executors have no acknowledgement yet.
+    MemoryChanged {
+        /// The attempts.
+        attempts: Vec<AttemptRef>,
+    },
     /// The stream to the executor broke.
     AttemptLost {
         /// The attempt that ran there.
@@ -292,6 +298,7 @@ impl Decision<'_> {
                 reply,
                 failure,
             } => self.report(attempt, results, unfinished, reply, failure),
+            Input::MemoryChanged { attempts } => self.remind(&attempts),
             Input::AttemptLost { attempt } => self.attempt_lost(attempt),
             Input::Tick => self.settle_due(),
             Input::Forked(fork) => self.fork(fork),

@@ -5,6 +5,7 @@
 
 #![allow(dead_code, reason = "the suite runs short forms only")]
 
+pub(crate) mod checkpoints;
 pub(crate) mod commands;
 pub(crate) mod contexts;
 pub(crate) mod conversation;
@@ -24,6 +25,9 @@ pub(crate) mod turns;
 /// The proofs by name.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Proof {
+    /// Lets a session grow to 8 MiB of state, and prints each checkpoint with the time of its commit. All of
+    /// them together have at most twice the bytes of the journal, and a kill changes nothing that clients see
+    Checkpoints(checkpoints::Options),
     /// Sends commands to idle sessions, and measures the answers with and without the folds that an
     /// orchestrator keeps
     Commands(commands::Options),
@@ -62,7 +66,7 @@ pub(crate) enum Proof {
     /// calls, and starts it again. No step may fail, and each call is made exactly once
     Drain(drain::Options),
     /// Starts runs in sessions with much state. One process owns as much state as it may, refuses further
-    /// runs until there is room, and stays as small as that
+    /// runs until there is room, leaves due sessions in the queue, and stays as small as that
     State(state::Options),
     /// Runs one step of 200 tool turns, and prints the bytes and the time of each. A late turn costs as
     /// much as an early one
@@ -84,6 +88,7 @@ impl Proof {
     /// Runs the proof.
     pub(crate) fn run(&self) {
         match self {
+            Self::Checkpoints(options) => checkpoints::prove(options),
             Self::Commands(options) => commands::prove(options),
             Self::Conversation(options) => conversation::prove(options),
             Self::Contexts(options) => contexts::prove(options),

@@ -78,7 +78,13 @@ fn answer(asked: &Asked, dialect: Dialect, cache: &mut Cache, site: &Site) -> An
         Dialect::OpenAi => cache.count_prefix(&asked.body),
     };
     let key = format!("fact-{turn}");
-    let value = format!("What was found in turn {turn}, in words that take some room.");
+    let found =
+        |turn: usize| format!("What was found in turn {turn}, in words that take some room.");
+    let value = found(turn);
+    // What a person wrote while the model thought is in the very next request.
+    if turn % (2 * BETWEEN_WRITES) == BETWEEN_WRITES + 1 {
+        assert!(asked.text.contains(&found(turn - 1)), "turn {turn}");
+    }
     let call = match turn % (2 * BETWEEN_WRITES) {
         _ if turn + 1 == TURNS => ("step", json!({"complete": true, "summary": "Done."})),
         0 => ("session_memory_set", json!({"key": key, "value": value})),

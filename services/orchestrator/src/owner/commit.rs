@@ -115,11 +115,14 @@ impl Owner {
     ) -> Result<(), End> {
         self.inbox.renewed(answer.lease_until_unix_ms);
         self.acknowledged.version += 1;
+        let copied = events.iter().map(|it| self.session.copied_bytes(&it.kind));
+        self.checkpoints.copied(copied.sum());
         if !answer.others.is_empty() {
             let mut others = Vec::with_capacity(answer.others.len());
             for stored in &answer.others {
                 let (event, bytes) = self.read_event(stored).await?;
                 self.checkpoints.folded(bytes);
+                self.memory_changed |= event.kind.is_memory();
                 others.push((stored.seq, event));
             }
             // Commands and session memory: what else is to be done stays the same.

@@ -3,7 +3,7 @@
 use super::{Running, Sessions};
 use crate::config::Config;
 use crate::key::SessionKey;
-use crate::owner::{AllState, StateBytes};
+use crate::store::{AllState, StateBytes};
 use cairn_rpc::metrics::{self, gauge};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,6 +32,14 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
+    /// Nothing is owned yet. `state` is what all owners have together.
+    pub(super) fn new(state: Arc<AllState>) -> Self {
+        Self {
+            state,
+            ..Self::default()
+        }
+    }
+
     /// How many more sessions may be owned, and else which limit is reached.
     pub(super) fn free(&self, config: &Config) -> Result<usize, Bound> {
         let sessions = config
@@ -88,7 +96,7 @@ impl Drop for Reservation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::owner::GROWTH;
+    use crate::store::GROWTH;
 
     const MIB: usize = 1024 * 1024;
 

@@ -1,7 +1,8 @@
 //! Sessions that were read or owned lately, bounded in bytes.
 
-use super::Checkpointer;
 use super::acknowledged::Acknowledged;
+use super::{AllState, Checkpointer};
+use crate::config::Config;
 use crate::key::SessionKey;
 use cairn_engine::session::Session;
 use std::collections::{BTreeMap, HashMap};
@@ -26,13 +27,22 @@ impl Fold {
     fn bytes(&self) -> usize {
         OVERHEAD + self.checkpoints.state_bytes()
     }
+
+    /// A checkpoint that is made and not stored is worth as much as a large state.
+    fn is_kept(&self) -> bool {
+        self.checkpoints.state_bytes() >= LEAST || self.checkpoints.has_next()
+    }
 }
 
 /// The folds that were used last. A fold says nothing of the store: who uses one checks that the store
 /// has the same version and seq.
+///
+/// With the states of owned sessions they stay below `session.state_bytes`. Those come first.
 #[derive(Debug)]
 pub(super) struct Cache {
     most: usize,
+    most_state: usize,
+    owned: Arc<AllState>,
     folds: Mutex<Folds>,
 }
 
@@ -46,23 +56,34 @@ struct Folds {
 }
 
 impl Cache {
-    /// Keeps folds of so many bytes; none for 0.
-    pub(super) fn new(most: usize) -> Self {
+    /// Keeps folds beside these states of owned sessions.
+    pub(super) fn new(config: &Config, owned: Arc<AllState>) -> Self {
         Self {
-            most,
+            most: config.cache_bytes,
+            most_state: config.state_bytes,
+            owned,
             folds: Mutex::default(),
         }
     }
 
-    /// Takes a fold out.
+    /// Takes a fold out. An owner that begins does so, and what it needs is given up here.
     pub(super) fn take(&self, key: &SessionKey) -> Option<Fold> {
-        self.lock().remove(key)
+        let mut folds = self.lock();
+        let taken = folds.remove(key);
+        folds.shrink(self.room());
+        taken
+    }
+
+    fn room(&self) -> usize {
+        let beside_owned = self.most_state.saturating_sub(self.owned.bytes());
+        self.most.min(beside_owned)
     }
 
     /// Keeps a fold of a usual size in place of an earlier one of the session, and gives up those that were
     /// used longest ago.
     pub(super) fn put(&self, key: &SessionKey, fold: Fold) {
-        if fold.bytes() > self.most || fold.checkpoints.state_bytes() < LEAST {
+        let room = self.room();
+        if fold.bytes() > room || !fold.is_kept() {
             return;
         }
         let mut folds = self.lock();
@@ -72,12 +93,7 @@ impl Cache {
         folds.bytes += fold.bytes();
         folds.by_use.insert(now, key.clone());
         folds.by_key.insert(key.clone(), (now, fold));
-        while folds.bytes > self.most {
-            let Some((_, oldest)) = folds.by_use.pop_first() else {
-                return;
-            };
-            folds.remove(&oldest);
-        }
+        folds.shrink(room);
     }
 
     fn lock(&self) -> MutexGuard<'_, Folds> {
@@ -92,11 +108,22 @@ impl Folds {
         self.bytes -= fold.bytes();
         Some(fold)
     }
+
+    /// Gives up those that were used longest ago.
+    fn shrink(&mut self, most: usize) {
+        while self.bytes > most {
+            let Some((_, oldest)) = self.by_use.pop_first() else {
+                return;
+            };
+            self.remove(&oldest);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::StateBytes;
 
     fn fold(bytes: usize) -> Fold {
         Fold {
@@ -106,11 +133,40 @@ mod tests {
         }
     }
 
+    fn key(id: &str) -> SessionKey {
+        SessionKey::new(&"space".parse().expect("a namespace"), id)
+    }
+
+    #[test]
+    fn owned_sessions_leave_less_room() {
+        let owned = Arc::new(AllState::default());
+        let config = Config {
+            cache_bytes: 64 * LEAST,
+            state_bytes: 4 * LEAST,
+            ..Config::default()
+        };
+        let cache = Cache::new(&config, Arc::clone(&owned));
+        cache.put(&key("a"), fold(LEAST));
+        cache.put(&key("b"), fold(LEAST));
+        let mut one = StateBytes::begin(owned);
+        one.set(2 * LEAST);
+        assert!(cache.take(&key("none")).is_none());
+        assert_eq!(cache.lock().bytes, OVERHEAD + LEAST);
+        one.set(4 * LEAST);
+        cache.put(&key("c"), fold(LEAST));
+        assert!(cache.take(&key("c")).is_none() && cache.take(&key("b")).is_none());
+        drop(one);
+        cache.put(&key("c"), fold(LEAST));
+        assert!(cache.take(&key("c")).is_some());
+    }
+
     #[test]
     fn the_folds_that_were_used_last_are_kept() {
-        let namespace = "space".parse().expect("a namespace");
-        let key = |id: &str| SessionKey::new(&namespace, id);
-        let cache = Cache::new(2 * (OVERHEAD + LEAST));
+        let config = Config {
+            cache_bytes: 2 * (OVERHEAD + LEAST),
+            ..Config::default()
+        };
+        let cache = Cache::new(&config, Arc::default());
         cache.put(&key("small"), fold(LEAST - 1));
         assert!(cache.take(&key("small")).is_none());
         for id in ["a", "b", "a", "c"] {

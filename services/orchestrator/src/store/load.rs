@@ -146,6 +146,8 @@ impl Store {
             begun.checkpoints.folded(bytes);
             let folded = begun.session.apply(stored.seq, &event);
             folded.map_err(|error| unreadable(key, stored.seq, error))?;
+            let copied = begun.session.copied_bytes(&event.kind);
+            begun.checkpoints.copied(copied);
         }
         let last = page.events.last();
         let is_last = last.is_none_or(|event| event.seq >= page.last_seq);

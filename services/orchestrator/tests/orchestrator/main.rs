@@ -26,6 +26,7 @@ mod kept;
 mod leases;
 mod limits;
 mod losses;
+mod memory;
 mod needs;
 mod pending;
 mod planning;

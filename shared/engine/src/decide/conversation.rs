@@ -121,6 +121,14 @@ impl Decision<'_> {
         self.say(attempt, nudge)
     }
 
+    /// What has changed reaches the next request, also if calls are still to end before it.
+    pub(super) fn remind(&mut self, attempts: &[AttemptRef]) -> Applied {
+        for attempt in attempts {
+            self.say(*attempt, None)?;
+        }
+        Ok(())
+    }
+
     fn say(&mut self, attempt: AttemptRef, nudge: Option<&str>) -> Applied {
         if self.is_tool_step(attempt) || self.session.attempt(attempt).is_none() {
             return Ok(());

@@ -3,7 +3,7 @@
 use super::{Apply, EffectfulCall, Envelope, Session};
 use crate::command::{Command, CreateContext};
 use crate::conversation::{Conversation, ConversationRef, Layer, LayerKind, Op};
-use crate::event::ContextChanged;
+use crate::event::{ContextChanged, EventKind};
 use crate::message::{Message, Part};
 use crate::prompt;
 use crate::transitions::{Applied, IllegalTransition};
@@ -194,6 +194,16 @@ impl Session {
         };
         ops.extend(changed.ops.iter().cloned());
         ops
+    }
+
+    /// Bytes by which an event makes the state larger beside its own: it may name layers that are there.
+    pub fn copied_bytes(&self, event: &EventKind) -> usize {
+        let EventKind::ContextChanged(changed) = event else {
+            return 0;
+        };
+        let again = changed.same_layers.iter();
+        let texts = again.filter_map(|kind| self.layers.get(kind));
+        texts.map(String::len).sum()
     }
 
     /// The layers that are as they were written last.

@@ -4,7 +4,7 @@ use crate::world::{World, chain, kinds, look, model_step, report_reply, tool_cal
 use cairn_engine::conversation::{Conversation, Layer, LayerKind, Op};
 use cairn_engine::decide::Input;
 use cairn_engine::event::{self, ContextChanged, Event, EventKind};
-use cairn_engine::message::{FinishReason, Message, Opaque, Part, Role};
+use cairn_engine::message::{FinishReason, Message, Opaque, Part, PlacedOpaque, Role};
 use cairn_engine::prompt;
 use proptest::prelude::*;
 use serde_json::json;
@@ -112,6 +112,26 @@ fn changed_memory_is_a_reminder_after_the_results() {
 }
 
 #[test]
+fn memory_that_changed_with_a_report_is_in_the_next_request() {
+    let mut world = world();
+    // A client wrote while the model was asked, and the owner saw it after it had decided the reply. Its
+    // executor may ask again before the owner hears of the result.
+    world.reply(1, "", &[look()]);
+    memory(&mut world, "first");
+    let attempts = vec![world.attempt(1)];
+    let events = world.decide(Input::MemoryChanged { attempts });
+    assert_eq!(changes(&events).len(), 1, "{events:?}");
+    let attempts = vec![world.attempt(1)];
+    let again = world.decide(Input::MemoryChanged { attempts });
+    assert!(again.is_empty(), "{again:?}");
+    world.result(1, 0, "seen");
+    let running = world.session.attempt(world.attempt(1)).unwrap();
+    let roles: Vec<_> = running.messages().iter().map(|it| it.role).collect();
+    assert_eq!(roles, [Role::Assistant, Role::Tool, Role::User]);
+    assert!(last_reported(&world).contains("key: first"));
+}
+
+#[test]
 fn the_models_own_write_is_a_reminder_of_its_next_request() {
     let mut world = world();
     let set = tool_call("session_memory_set", &json!({"key": "k", "value": "v"}));
@@ -192,6 +212,42 @@ fn a_reply_comes_apart_and_together_again() {
     let (text, calls, placed) = message.clone().into_reply();
     assert_eq!((&*text, calls.len(), placed.len()), ("text", 2, 4));
     assert_eq!(Message::reply(text, calls, placed), message);
+
+    let said = |text: &str| Part::Text(text.to_owned());
+    let interleaved = [
+        vec![opaque("first"), said("ä"), opaque("second"), said("b")],
+        vec![
+            Part::Call(look()),
+            opaque("third"),
+            said("c"),
+            Part::Call(look()),
+        ],
+    ];
+    let message = Message {
+        role: Role::Assistant,
+        parts: interleaved.concat(),
+    };
+    let (text, calls, placed) = message.clone().into_reply();
+    assert_eq!((&*text, calls.len(), placed.len()), ("äbc", 2, 3));
+    assert_eq!(Message::reply(text, calls, placed), message);
+}
+
+#[test]
+fn a_place_that_a_reply_does_not_have_loses_nothing() {
+    let placed = |calls, text_bytes| PlacedOpaque {
+        calls,
+        text_bytes,
+        opaque: Opaque {
+            provider: String::new(),
+            model: String::new(),
+            kind: String::new(),
+            json: String::new(),
+        },
+    };
+    let opaque = vec![placed(7, 1), placed(0, u32::MAX), placed(0, 0)];
+    let reply = Message::reply("äb".to_owned(), vec![look()], opaque);
+    let (text, calls, opaque) = reply.into_reply();
+    assert_eq!((&*text, calls.len(), opaque.len()), ("äb", 1, 3));
 }
 
 fn messages() -> impl Strategy<Value = Message> {

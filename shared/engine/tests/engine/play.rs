@@ -222,14 +222,21 @@ impl World {
                 self.command(Command::CancelRun(command::CancelRun { run, reason }));
             }
             Op::Decide { question, how } => self.play_decide(*question, *how),
-            Op::Remember { key, clear } => self.foreign(if *clear {
-                EventKind::MemoryCleared(event::MemoryCleared {})
-            } else {
-                EventKind::MemorySet(event::MemorySet {
-                    key: format!("key-{}", key % 3),
-                    value: "from a client".to_owned(),
-                })
-            }),
+            Op::Remember { key, clear } => {
+                self.foreign(if *clear {
+                    EventKind::MemoryCleared(event::MemoryCleared {})
+                } else {
+                    EventKind::MemorySet(event::MemorySet {
+                        key: format!("key-{}", key % 3),
+                        value: "from a client".to_owned(),
+                    })
+                });
+                // Every other time it came with a report that is not acknowledged.
+                if key % 2 == 0 {
+                    let attempts = self.attempts();
+                    self.decide(Input::MemoryChanged { attempts });
+                }
+            }
             Op::Late { step } => self.play_late(*step),
             Op::Change(change) => self.play_change(change),
         }

@@ -13,6 +13,7 @@ use cairn_proto::event as wire;
 use cairn_proto::memory as memory_pb;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_proto::memory::ownership_service_client::OwnershipServiceClient;
+use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::context_service_client::ContextServiceClient;
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
@@ -37,6 +38,7 @@ pub(crate) struct World {
     /// The way of the test.
     pub(crate) journal: Journal,
     pub(crate) ownership: OwnershipServiceClient<Link>,
+    pub(crate) memory: SessionMemoryServiceClient<Link>,
     pub(crate) slots: Slots,
     attempts: Mutex<mpsc::UnboundedReceiver<Attempt>>,
     plans: Mutex<mpsc::UnboundedReceiver<Asked>>,
@@ -99,7 +101,8 @@ impl World {
             running,
             faults,
             journal: Journal(JournalServiceClient::new(memory.clone())),
-            ownership: OwnershipServiceClient::new(memory),
+            ownership: OwnershipServiceClient::new(memory.clone()),
+            memory: SessionMemoryServiceClient::new(memory),
             slots,
             attempts: Mutex::new(attempts),
             plans: Mutex::new(plans),

@@ -1,0 +1,86 @@
+//! Decides what follows from what has arrived.
+
+use super::{Owner, facts};
+use crate::deps::Deps;
+use crate::dispatch::Catalogue;
+use cairn_engine::decide::{Facts, Input, ToolList};
+use cairn_engine::event::{AttemptRef, Event};
+use cairn_engine::limits::FULL_TRANSITION;
+use cairn_engine::outstanding::Work;
+use cairn_engine::transitions::IllegalTransition;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Owner {
+    /// Decides what follows from all that has arrived, as far as it fits into a transition.
+    pub(super) fn decide_all(
+        &mut self,
+        first: Option<Input>,
+    ) -> Result<Vec<Event>, IllegalTransition> {
+        let deps = self.deps.clone();
+        let (catalogue, offered) = (deps.dispatch.catalogue(), self.offered());
+        let facts = self.facts(&deps, &catalogue, &offered);
+        let mut events = Vec::new();
+        let mut inputs = Vec::from_iter(first);
+        loop {
+            for input in inputs.drain(..) {
+                if !self.decide_one(input, &facts, &mut events)? {
+                    break;
+                }
+            }
+            if events.len() >= FULL_TRANSITION {
+                return Ok(events);
+            }
+            match self.inbox.take_message() {
+                Some(message) => self.interpret(message, &mut inputs),
+                None if self.answers_commands() => inputs.push(Input::HandleCommand),
+                None => return Ok(events),
+            }
+        }
+    }
+
+    pub(super) fn facts<'a>(
+        &self,
+        deps: &'a Deps,
+        catalogue: &'a Catalogue,
+        offered: &'a BTreeMap<AttemptRef, Arc<ToolList>>,
+    ) -> Facts<'a> {
+        let not_after = u64::try_from(self.inbox.not_after()).unwrap_or(0);
+        facts(
+            deps,
+            catalogue,
+            offered,
+            not_after,
+            !self.inbox.is_stopping(),
+        )
+    }
+
+    /// Says whether it was taken.
+    fn decide_one(
+        &mut self,
+        input: Input,
+        facts: &Facts<'_>,
+        events: &mut Vec<Event>,
+    ) -> Result<bool, IllegalTransition> {
+        let Input::Report { attempt, .. } = input else {
+            events.append(&mut self.session.decide(input, facts)?);
+            return Ok(true);
+        };
+        match self.session.decide(input, facts) {
+            Ok(mut decided) => {
+                events.append(&mut decided);
+                self.failures.remove(&Work::RunStep(attempt));
+                self.waiting_since.remove(&Work::RunStep(attempt));
+                Ok(true)
+            }
+            // A report that contradicts the state was not taken: its executor goes, not the
+            // session. What else it said is no longer listened to.
+            Err(illegal) => {
+                tracing::error!(session = %self.key, %illegal, "a report is dropped");
+                let lost = self.lost(attempt, &illegal);
+                events.append(&mut self.session.decide(lost, facts)?);
+                Ok(false)
+            }
+        }
+    }
+}

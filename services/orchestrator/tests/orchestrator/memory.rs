@@ -1,0 +1,102 @@
+//! Session memory that a client writes while a run is under way.
+
+use crate::support::{Attempt, World, chain, for_tenant, graph, model_step, reply};
+use cairn_orchestrator::Config;
+use cairn_proto::event as wire;
+use cairn_proto::event::op::Op;
+use cairn_proto::memory::SetMemoryRequest;
+use cairn_proto::orchestrator as pb;
+use cairn_rpc::{ErrorKind, RpcError};
+
+async fn set(world: &World, session: &str, key: &str, value: &str) {
+    let request = SetMemoryRequest {
+        session: session.to_owned(),
+        key: key.to_owned(),
+        value: value.to_owned(),
+    };
+    let set = world.memory.clone().set_memory(for_tenant(request)).await;
+    set.expect("memory is set");
+}
+
+/// The reminders that come with the acknowledgement of the last report.
+async fn reminders(attempt: &mut Attempt, number: u64) -> Vec<String> {
+    let ack = attempt.ack().await;
+    assert_eq!(ack.through_number, number);
+    let ops = ack.ops.into_iter().filter_map(|op| match op.op {
+        Some(Op::Remind(layer)) => Some(layer.text),
+        _ => None,
+    });
+    ops.collect()
+}
+
+/// An acknowledgement lets the executor ask the model.
+#[tokio::test(start_paused = true)]
+async fn what_was_written_before_an_acknowledgement_comes_with_it() {
+    let world = World::new().await;
+    let session = world.start(chain(vec![model_step("one")])).await;
+    let mut attempt = world.attempt().await;
+    // The result of a pure call may wait for the next reply, so the reminder may not.
+    set(&world, &session, "a", "while the model thinks").await;
+    attempt.reply(reply(0, "", &[("pure", "{}")]));
+    let said = reminders(&mut attempt, 1).await;
+    assert!(
+        said.len() == 1 && said[0].contains("while the model thinks"),
+        "{said:?}"
+    );
+    set(&world, &session, "b", "while a call runs").await;
+    attempt.report_result(0, 0, "found");
+    let said = reminders(&mut attempt, 2).await;
+    assert!(
+        said.len() == 1 && said[0].contains("while a call runs"),
+        "{said:?}"
+    );
+    // What a model was told is not told again.
+    attempt.reply(reply(1, "", &[("pure", "{}")]));
+    assert_eq!(reminders(&mut attempt, 3).await, [""; 0]);
+}
+
+/// Each conversation has its own copy of session memory, which the journal has once.
+#[tokio::test(start_paused = true)]
+async fn copies_in_conversations_count_as_state() {
+    let world = World::with_config(Config {
+        state_bytes: 800 << 10,
+        ..Config::default()
+    })
+    .await;
+    let session = world.start(chain(vec![model_step("one")])).await;
+    for key in ["a", "b", "c"] {
+        set(&world, &session, key, &key.repeat(60 << 10)).await;
+    }
+    let mut attempt = world.attempt().await;
+    attempt.complete(0);
+    assert!(attempt.settled().await);
+    world.ended(&session).await;
+    world.settle().await;
+
+    let steps = (0..4).map(|number| model_step(&number.to_string()));
+    let run = wire::StartRun {
+        limits: Some(wire::LimitOverrides {
+            max_parallel_steps: 4,
+            ..wire::LimitOverrides::default()
+        }),
+        ..graph(steps.collect())
+    };
+    let start = |session: &str, run| pb::StartRunRequest {
+        session: session.to_owned(),
+        request_id: world.request_id(),
+        run: Some(run),
+        ..pb::StartRunRequest::default()
+    };
+    let mut client = world.client.clone();
+    let started = world.until(client.start_run(start(&session, run))).await;
+    started.expect("there is room");
+    let mut attempts = Vec::new();
+    for _ in 0..4 {
+        attempts.push(world.attempt().await);
+    }
+    let another = start("", chain(vec![model_step("one")]));
+    let refused = world.until(client.start_run(another)).await;
+    let error = RpcError::from_status(&refused.expect_err("there is no room"));
+    assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
+    assert_eq!(error.metadata("limit"), Some("session.state_bytes"));
+}
