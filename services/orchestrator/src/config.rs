@@ -19,7 +19,7 @@ pub struct Config {
     /// session that is at work may grow beyond it.
     pub state_bytes: usize,
     /// Most bytes of state of the sessions that were read or owned lately, kept for those who read them
-    /// next; 0 for none. With the owned sessions they stay below `state_bytes`.
+    /// next; 0 for none. They share `state_bytes` with the owned sessions, and make room for those.
     pub cache_bytes: usize,
     /// Most sessions of the store that may wait for an owner: then new runs are refused.
     pub max_queued: u64,

@@ -2,7 +2,8 @@
 
 use crate::config::Config;
 use crate::dispatch::Dispatcher;
-use crate::store::{AllState, LastAcknowledged, Store};
+use crate::state_bytes::OwnedBytes;
+use crate::store::{LastAcknowledged, Store};
 use cairn_proto::planner::planner_service_client::PlannerServiceClient;
 use cairn_rpc::Link;
 use std::sync::Arc;
@@ -12,8 +13,8 @@ use std::sync::Arc;
 pub(crate) struct Deps {
     pub(crate) config: Config,
     pub(crate) store: Store,
-    /// The states of the sessions that this process owns.
-    pub(crate) owned: Arc<AllState>,
+    /// How many bytes of state the sessions of this process have.
+    pub(crate) owned: Arc<OwnedBytes>,
     pub(crate) dispatch: Arc<Dispatcher>,
     pub(crate) planner: PlannerServiceClient<Link>,
     /// What the store acknowledged to owners that ended while it did not answer.

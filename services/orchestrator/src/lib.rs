@@ -13,6 +13,7 @@
 //! | `deps` | what owners, claims and requests use alike |
 //! | `dispatch` | which executor carries out a step, and the tools on offer |
 //! | `store` | the memory service in the words of the engine |
+//! | `state_bytes` | how many bytes of state the owned sessions have |
 //! | `observe` | metrics, and the span of each run |
 //! | `config`, `key` | settings, and names of sessions |
 
@@ -26,6 +27,7 @@ mod owner;
 mod requests;
 mod service;
 mod sessions;
+mod state_bytes;
 mod store;
 
 pub use config::{Config, Mode};

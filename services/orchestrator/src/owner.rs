@@ -20,7 +20,8 @@ use crate::deps::Deps;
 use crate::dispatch::Slot;
 use crate::key::SessionKey;
 use crate::observe::ActiveRun;
-use crate::store::{Acknowledged, Checkpointer, Loaded, StateBytes};
+use crate::state_bytes::StateBytes;
+use crate::store::{Acknowledged, Checkpointer, Loaded};
 use cairn_engine::decide::Input;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::failure::{Failure, FailureKind};
@@ -107,7 +108,7 @@ struct Owner {
     active: BTreeMap<Work, Active>,
     /// Attempts whose executors wait for an acknowledgement, with the last number reported.
     reported: BTreeMap<AttemptRef, u64>,
-    /// Others have changed session memory since the reports were decided.
+    /// Others changed session memory before the last reports were durable.
     memory_changed: bool,
     next_stream: u64,
     checkpoints: Checkpointer,
@@ -168,6 +169,8 @@ pub(crate) async fn own(
 impl Owner {
     /// Keeps the state for the next who reads the session in this process.
     fn leave(self) {
+        // It makes room for what is kept.
+        drop(self.state_bytes);
         let loaded = Loaded {
             session: self.session,
             acknowledged: self.acknowledged,
@@ -202,6 +205,7 @@ impl Owner {
                 if !state_bytes.fit(bytes, deps.config.state_bytes) {
                     return Err(End::NoRoom);
                 }
+                deps.store.make_room();
                 (loaded, Some(Input::TakenOver { holder_dead }))
             }
         };
@@ -232,7 +236,7 @@ impl Owner {
         let mut first = first;
         loop {
             self.inbox.drain_notices()?;
-            let is_repeat = matches!(first, Some(Input::MemoryChanged { .. }));
+            let has_reminded = matches!(first, Some(Input::MemoryChanged { .. }));
             self.memory_changed = false;
             let events = self.decide_all(first.take()).map_err(stalled)?;
             let outstanding = match self.make_durable(events).await {
@@ -243,9 +247,9 @@ impl Owner {
             if self.inbox.remaining().is_zero() {
                 return Err(End::Fenced);
             }
-            // An acknowledgement lets a model be asked, and the request has the memory of that time. One
-            // repeat is enough: who writes without a pause holds nothing up.
-            if self.memory_changed && !self.reported.is_empty() && !is_repeat {
+            // The acknowledgement of a report lets the executor ask the model, with the memory of that
+            // time. A client that writes continuously cannot delay it further.
+            if self.memory_changed && !self.reported.is_empty() && !has_reminded {
                 let attempts = self.reported.keys().copied().collect();
                 first = Some(Input::MemoryChanged { attempts });
                 continue;

@@ -8,7 +8,6 @@ mod events;
 mod header;
 mod load;
 mod quarantine;
-mod state_bytes;
 
 pub(crate) use acknowledged::{Acknowledged, LastAcknowledged};
 pub(crate) use checkpoints::Checkpointer;
@@ -17,12 +16,10 @@ pub(crate) use events::{Encoded, LARGEST_INLINE_EVENT};
 pub(crate) use header::{header, status_of, usage_of};
 pub(crate) use load::Loaded;
 pub(crate) use quarantine::Quarantine;
-#[cfg(test)]
-pub(crate) use state_bytes::GROWTH;
-pub(crate) use state_bytes::{AllState, StateBytes};
 
 use crate::config::Config;
 use crate::key::SessionKey;
+use crate::state_bytes::OwnedBytes;
 use cache::Cache;
 use cairn_engine::event::Event;
 use cairn_proto::event::TextDelta;
@@ -69,7 +66,7 @@ impl Store {
         memory: &Link,
         journals: &Link,
         config: &Config,
-        owned: Arc<AllState>,
+        owned: Arc<OwnedBytes>,
     ) -> Result<Self, RpcError> {
         let client = |link: &Link| {
             JournalServiceClient::new(link.clone()).max_decoding_message_size(MAX_INTERNAL_MESSAGE)

@@ -98,8 +98,8 @@ impl Stop {
     }
 }
 
-/// A buffer for reading a file of so many bytes in parts. It is no larger than the file needs, because
-/// clearing it would cost a call for a small file more than reading does.
+/// A buffer for reading so many bytes of a file in parts. To clear a large buffer takes longer than to
+/// read a small file.
 fn buffer_for(bytes: u64) -> Vec<u8> {
     const LARGEST: usize = 64 * 1024;
     let bytes = usize::try_from(bytes).unwrap_or(LARGEST);

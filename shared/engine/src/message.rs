@@ -121,19 +121,19 @@ impl Message {
     /// apart again. Of text and calls between two opaque parts, the text comes first.
     pub fn reply(text: String, calls: Vec<ToolCall>, opaque: Vec<PlacedOpaque>) -> Self {
         let mut parts = Vec::with_capacity(1 + calls.len() + 2 * opaque.len());
-        let (mut calls, mut from) = (calls.into_iter(), 0);
+        let (all, mut calls, mut from) = (calls.len(), calls.into_iter(), 0);
         for placed in opaque {
             let to = text
                 .floor_char_boundary(placed.text_bytes as usize)
                 .max(from);
-            parts.extend(said(&text[from..to]));
-            let before = parts.iter().filter(|part| matches!(part, Part::Call(_)));
-            let more = (placed.calls as usize).saturating_sub(before.count());
+            parts.extend(text_part(&text[from..to]));
+            let before = all - calls.len();
+            let more = (placed.calls as usize).saturating_sub(before);
             parts.extend(calls.by_ref().take(more).map(Part::Call));
             parts.push(Part::Opaque(placed.opaque));
             from = to;
         }
-        parts.extend(said(&text[from..]));
+        parts.extend(text_part(&text[from..]));
         parts.extend(calls.map(Part::Call));
         Self {
             role: Role::Assistant,
@@ -227,7 +227,7 @@ impl Message {
 }
 
 /// A text with nothing in it is no part.
-fn said(text: &str) -> Option<Part> {
+fn text_part(text: &str) -> Option<Part> {
     (!text.is_empty()).then(|| Part::Text(text.to_owned()))
 }
 

@@ -167,7 +167,7 @@ impl Started {
         let between = sessions - refused - owned;
         println!("starts neither refused nor owned: {between}");
         assert!(
-            between <= MOST_BETWEEN,
+            between <= MOST_BETWEEN.min(sessions / 2),
             "{owned} owned and {refused} refused of {sessions}"
         );
         let room = (options.bound << 10) / options.kib;

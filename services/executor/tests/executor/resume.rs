@@ -70,8 +70,8 @@ async fn carry_out(script: &Script, owned: &mut OwnedSession) -> Seen {
                 carry_out_call(called);
             }
             () = sleep(PERSON), if owned.question().is_some() => {
-                let news = owned.answer();
-                owner.send(ToExecutor::Acknowledgement(news));
+                let changes = owned.answer();
+                owner.send(ToExecutor::Acknowledgement(changes));
             }
             () = sleep(Duration::from_secs(3600)) => panic!("nothing moves: {owned:?}"),
         }
@@ -97,8 +97,8 @@ fn take(report: RunStepResponse, script: &Script, owned: &mut OwnedSession, owne
 
 /// Makes the changes that are due, and sends them at once: nothing waits for them.
 fn change(script: &Script, now: Moment, owned: &mut OwnedSession, owner: &Owner) {
-    if let Some(news) = owned.change(script, now) {
-        owner.send(ToExecutor::Acknowledgement(news));
+    if let Some(changes) = owned.change(script, now) {
+        owner.send(ToExecutor::Acknowledgement(changes));
     }
 }
 

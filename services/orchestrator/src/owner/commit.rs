@@ -115,8 +115,6 @@ impl Owner {
     ) -> Result<(), End> {
         self.inbox.renewed(answer.lease_until_unix_ms);
         self.acknowledged.version += 1;
-        let copied = events.iter().map(|it| self.session.copied_bytes(&it.kind));
-        self.checkpoints.copied(copied.sum());
         if !answer.others.is_empty() {
             let mut others = Vec::with_capacity(answer.others.len());
             for stored in &answer.others {

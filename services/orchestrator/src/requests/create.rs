@@ -76,7 +76,7 @@ pub(crate) async fn create(
         operation_id: uuid::Uuid::now_v7().simple().to_string(),
         time_to_live_ms,
     };
-    let checkpoints = Checkpointer::resumed(encoded.bytes, 0);
+    let checkpoints = Checkpointer::begun(encoded.bytes);
     let loaded = Loaded {
         session,
         acknowledged: Acknowledged::default(),

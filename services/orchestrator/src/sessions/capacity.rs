@@ -3,7 +3,7 @@
 use super::{Running, Sessions};
 use crate::config::Config;
 use crate::key::SessionKey;
-use crate::store::{AllState, StateBytes};
+use crate::state_bytes::{OwnedBytes, StateBytes};
 use cairn_rpc::metrics::{self, gauge};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,12 +28,12 @@ pub(super) struct Capacity {
     pub(super) reserved: usize,
     /// The process is about to end: an owner that begins now ends at once.
     pub(super) is_draining: bool,
-    state: Arc<AllState>,
+    state: Arc<OwnedBytes>,
 }
 
 impl Capacity {
-    /// Nothing is owned yet. `state` is what all owners have together.
-    pub(super) fn new(state: Arc<AllState>) -> Self {
+    /// Nothing is owned yet. `state` is what all owners will have together.
+    pub(super) fn new(state: Arc<OwnedBytes>) -> Self {
         Self {
             state,
             ..Self::default()
@@ -96,7 +96,7 @@ impl Drop for Reservation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::GROWTH;
+    use crate::state_bytes::GROWTH;
 
     const MIB: usize = 1024 * 1024;
 

@@ -1,9 +1,10 @@
 //! Sessions that were read or owned lately, bounded in bytes.
 
+use super::Checkpointer;
 use super::acknowledged::Acknowledged;
-use super::{AllState, Checkpointer};
 use crate::config::Config;
 use crate::key::SessionKey;
+use crate::state_bytes::OwnedBytes;
 use cairn_engine::session::Session;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,24 +26,24 @@ pub(super) struct Fold {
 
 impl Fold {
     fn bytes(&self) -> usize {
-        OVERHEAD + self.checkpoints.state_bytes()
+        OVERHEAD + self.checkpoints.state_bytes() + self.checkpoints.next_bytes()
     }
 
     /// A checkpoint that is made and not stored is worth as much as a large state.
     fn is_kept(&self) -> bool {
-        self.checkpoints.state_bytes() >= LEAST || self.checkpoints.has_next()
+        self.checkpoints.state_bytes() >= LEAST || self.checkpoints.next_bytes() > 0
     }
 }
 
 /// The folds that were used last. A fold says nothing of the store: who uses one checks that the store
 /// has the same version and seq.
 ///
-/// With the states of owned sessions they stay below `session.state_bytes`. Those come first.
+/// They make room for the states of owned sessions, with which they share `session.state_bytes`.
 #[derive(Debug)]
 pub(super) struct Cache {
     most: usize,
     most_state: usize,
-    owned: Arc<AllState>,
+    owned: Arc<OwnedBytes>,
     folds: Mutex<Folds>,
 }
 
@@ -57,7 +58,7 @@ struct Folds {
 
 impl Cache {
     /// Keeps folds beside these states of owned sessions.
-    pub(super) fn new(config: &Config, owned: Arc<AllState>) -> Self {
+    pub(super) fn new(config: &Config, owned: Arc<OwnedBytes>) -> Self {
         Self {
             most: config.cache_bytes,
             most_state: config.state_bytes,
@@ -66,12 +67,14 @@ impl Cache {
         }
     }
 
-    /// Takes a fold out. An owner that begins does so, and what it needs is given up here.
+    /// Takes a fold out.
     pub(super) fn take(&self, key: &SessionKey) -> Option<Fold> {
-        let mut folds = self.lock();
-        let taken = folds.remove(key);
-        folds.shrink(self.room());
-        taken
+        self.lock().remove(key)
+    }
+
+    /// Gives up what there is no room for beside the states of owned sessions.
+    pub(super) fn shrink(&self) {
+        self.lock().shrink(self.room());
     }
 
     fn room(&self) -> usize {
@@ -123,13 +126,13 @@ impl Folds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::StateBytes;
+    use crate::state_bytes::StateBytes;
 
     fn fold(bytes: usize) -> Fold {
         Fold {
             session: Arc::default(),
             acknowledged: Acknowledged::default(),
-            checkpoints: Checkpointer::resumed(bytes, 0),
+            checkpoints: Checkpointer::begun(bytes),
         }
     }
 
@@ -139,7 +142,7 @@ mod tests {
 
     #[test]
     fn owned_sessions_leave_less_room() {
-        let owned = Arc::new(AllState::default());
+        let owned = Arc::new(OwnedBytes::default());
         let config = Config {
             cache_bytes: 64 * LEAST,
             state_bytes: 4 * LEAST,
@@ -150,10 +153,11 @@ mod tests {
         cache.put(&key("b"), fold(LEAST));
         let mut one = StateBytes::begin(owned);
         one.set(2 * LEAST);
-        assert!(cache.take(&key("none")).is_none());
+        cache.shrink();
         assert_eq!(cache.lock().bytes, OVERHEAD + LEAST);
         one.set(4 * LEAST);
         cache.put(&key("c"), fold(LEAST));
+        cache.shrink();
         assert!(cache.take(&key("c")).is_none() && cache.take(&key("b")).is_none());
         drop(one);
         cache.put(&key("c"), fold(LEAST));

@@ -15,20 +15,33 @@ const MOST_BYTES: usize = 60 * 1024 * 1024;
 /// journal. Events that are stored apart count with all their bytes: who resumes has to read them.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Checkpointer {
+    /// Bytes of events since the last checkpoint.
     written: usize,
-    last_size: usize,
-    /// What the state has of these events beside their bytes.
-    copied: usize,
+    /// Bytes of the state when it was last encoded.
+    encoded: usize,
+    /// Bytes of events since then.
+    since: usize,
+    /// Bytes of the layers that conversations had then, and have now.
+    layers: (usize, usize),
     next: Option<Checkpoint>,
 }
 
 impl Checkpointer {
-    /// Continues where the journal stands: bytes of events since its last checkpoint, and the size of
-    /// that.
-    pub(crate) fn resumed(written: usize, last_size: usize) -> Self {
+    /// Of a new session with so many bytes of events.
+    pub(crate) fn begun(written: usize) -> Self {
         Self {
             written,
-            last_size,
+            since: written,
+            ..Self::default()
+        }
+    }
+
+    /// Of a session that was read from a checkpoint of that size.
+    pub(crate) fn from_checkpoint(size: usize, session: &Session) -> Self {
+        let layers = session.layer_bytes();
+        Self {
+            encoded: size,
+            layers: (layers, layers),
             ..Self::default()
         }
     }
@@ -36,31 +49,29 @@ impl Checkpointer {
     /// Takes note of events that others have appended.
     pub(crate) fn folded(&mut self, bytes: usize) {
         self.written += bytes;
-    }
-
-    /// Takes note of copies that events have made of what the state has already.
-    pub(crate) fn copied(&mut self, bytes: usize) {
-        self.copied += bytes;
+        self.since += bytes;
     }
 
     /// Takes note of a transition of so many bytes that is durable now; `session` is the state after
     /// it.
     pub(crate) fn written(&mut self, bytes: usize, session: &Session) {
-        self.written += bytes;
+        self.folded(bytes);
         self.make_if_due(session);
     }
 
     /// Makes a checkpoint of a state if one is due. When a session has just been read, its first
     /// transition carries it, and the size of its state is known from the beginning.
     pub(crate) fn make_if_due(&mut self, session: &Session) {
-        if self.written < LEAST_BYTES.max(self.last_size) {
+        self.layers.1 = session.layer_bytes();
+        if self.written < LEAST_BYTES.max(self.encoded) {
             return;
         }
         let Some(state) = session.to_checkpoint() else {
+            self.written = 0;
             return;
         };
-        self.last_size = state.len();
-        self.copied = 0;
+        (self.encoded, self.since) = (state.len(), 0);
+        self.layers.0 = self.layers.1;
         if state.len() > 2 * self.written {
             return;
         }
@@ -71,15 +82,16 @@ impl Checkpointer {
         });
     }
 
-    /// About how many bytes the state has: those of the last checkpoint, and what events have brought
+    /// About how many bytes the state has: those that it had when it was last encoded, and what has come
     /// since.
     pub(crate) fn state_bytes(&self) -> usize {
-        self.last_size + self.written + self.copied
+        let (before, now) = self.layers;
+        self.encoded + self.since + now.saturating_sub(before)
     }
 
-    /// Whether there is a checkpoint that no transition has carried.
-    pub(crate) fn has_next(&self) -> bool {
-        self.next.is_some()
+    /// Bytes of the checkpoint that no transition has carried; 0 for none.
+    pub(crate) fn next_bytes(&self) -> usize {
+        self.next.as_ref().map_or(0, |next| next.state.len())
     }
 
     /// The checkpoint that the next transition is to carry.
@@ -91,7 +103,27 @@ impl Checkpointer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_engine::conversation::LayerKind;
+    use cairn_engine::conversation::{Layer, LayerKind};
+
+    #[test]
+    fn copies_of_prompts_count_while_conversations_have_them() {
+        let mut session = Session::default();
+        let mut checkpoints = Checkpointer::begun(100);
+        assert_eq!(checkpoints.state_bytes(), 100);
+        let layer = Layer {
+            kind: LayerKind::Memory,
+            text: "m".repeat(5_000),
+        };
+        for name in ["main", "other"] {
+            let context = session.contexts.entry(name.to_owned()).or_default();
+            context.conversation.system = vec![layer.clone()];
+            checkpoints.written(10, &session);
+        }
+        assert_eq!(checkpoints.state_bytes(), 120 + 10_000);
+        session.contexts.remove("other");
+        checkpoints.written(10, &session);
+        assert_eq!(checkpoints.state_bytes(), 130 + 5_000);
+    }
 
     #[test]
     fn checkpoints_together_have_at_most_twice_the_bytes_of_the_events() {

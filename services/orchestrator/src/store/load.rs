@@ -49,6 +49,11 @@ impl Store {
         self.cache.put(key, fold);
     }
 
+    /// Gives up kept states for those of owned sessions.
+    pub(crate) fn make_room(&self) {
+        self.cache.shrink();
+    }
+
     /// Reads a session to look at it.
     pub(crate) async fn view(&self, key: &SessionKey) -> Result<Viewed, RpcError> {
         let (fold, quarantine) = self.newest(key).await?;
@@ -146,8 +151,6 @@ impl Store {
             begun.checkpoints.folded(bytes);
             let folded = begun.session.apply(stored.seq, &event);
             folded.map_err(|error| unreadable(key, stored.seq, error))?;
-            let copied = begun.session.copied_bytes(&event.kind);
-            begun.checkpoints.copied(copied);
         }
         let last = page.events.last();
         let is_last = last.is_none_or(|event| event.seq >= page.last_seq);
@@ -192,9 +195,10 @@ struct Begun {
 impl Begun {
     /// From a checkpoint of that size.
     fn new(session: Session, size: usize) -> Self {
+        let checkpoints = Checkpointer::from_checkpoint(size, &session);
         Self {
             session,
-            checkpoints: Checkpointer::resumed(0, size),
+            checkpoints,
         }
     }
 }

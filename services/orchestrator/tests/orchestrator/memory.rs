@@ -50,7 +50,7 @@ async fn what_was_written_before_an_acknowledgement_comes_with_it() {
         said.len() == 1 && said[0].contains("while a call runs"),
         "{said:?}"
     );
-    // What a model was told is not told again.
+    // A model gets no reminder twice.
     attempt.reply(reply(1, "", &[("pure", "{}")]));
     assert_eq!(reminders(&mut attempt, 3).await, [""; 0]);
 }

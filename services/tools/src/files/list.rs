@@ -168,7 +168,7 @@ fn look(
         SNIFF
     };
     let mut reader = (&mut file).take(limit);
-    let mut buffer = buffer_for(bytes);
+    let mut buffer = buffer_for(bytes.min(limit));
     let (mut binary, mut lines, mut last) = (false, 0, b'\n');
     loop {
         stop.check()?;

@@ -3,7 +3,7 @@
 use super::{Apply, EffectfulCall, Envelope, Session};
 use crate::command::{Command, CreateContext};
 use crate::conversation::{Conversation, ConversationRef, Layer, LayerKind, Op};
-use crate::event::{ContextChanged, EventKind};
+use crate::event::ContextChanged;
 use crate::message::{Message, Part};
 use crate::prompt;
 use crate::transitions::{Applied, IllegalTransition};
@@ -196,14 +196,23 @@ impl Session {
         ops
     }
 
-    /// Bytes by which an event makes the state larger beside its own: it may name layers that are there.
-    pub fn copied_bytes(&self, event: &EventKind) -> usize {
-        let EventKind::ContextChanged(changed) = event else {
-            return 0;
+    /// Bytes of the layers that contexts and running attempts have, or will have with the next request.
+    /// The journal may have a text once that many of them have.
+    pub fn layer_bytes(&self) -> usize {
+        let running = || {
+            let run = self.active_run().into_iter();
+            let attempts = run.flat_map(|run| run.running_attempts());
+            attempts.map(|(_, _, attempt)| attempt)
         };
-        let again = changed.same_layers.iter();
-        let texts = again.filter_map(|kind| self.layers.get(kind));
-        texts.map(String::len).sum()
+        let ops = running().flat_map(|attempt| &attempt.waiting_ops);
+        let waiting = ops.filter_map(|op| match op {
+            Op::SetLayer(layer) | Op::Remind(layer) => Some(layer),
+            _ => None,
+        });
+        let conversations = self.contexts.values().map(|it| &it.conversation);
+        let conversations = conversations.chain(running().map(|it| &it.conversation));
+        let layers = conversations.flat_map(|it| it.system.iter().chain(&it.changed));
+        layers.chain(waiting).map(|layer| layer.text.len()).sum()
     }
 
     /// The layers that are as they were written last.

@@ -114,8 +114,8 @@ fn changed_memory_is_a_reminder_after_the_results() {
 #[test]
 fn memory_that_changed_with_a_report_is_in_the_next_request() {
     let mut world = world();
-    // A client wrote while the model was asked, and the owner saw it after it had decided the reply. Its
-    // executor may ask again before the owner hears of the result.
+    // A client wrote while the model was asked, and the owner read it after it had decided the reply. Its
+    // executor may ask again before the owner has the result.
     world.reply(1, "", &[look()]);
     memory(&mut world, "first");
     let attempts = vec![world.attempt(1)];

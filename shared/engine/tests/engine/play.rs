@@ -222,23 +222,25 @@ impl World {
                 self.command(Command::CancelRun(command::CancelRun { run, reason }));
             }
             Op::Decide { question, how } => self.play_decide(*question, *how),
-            Op::Remember { key, clear } => {
-                self.foreign(if *clear {
-                    EventKind::MemoryCleared(event::MemoryCleared {})
-                } else {
-                    EventKind::MemorySet(event::MemorySet {
-                        key: format!("key-{}", key % 3),
-                        value: "from a client".to_owned(),
-                    })
-                });
-                // Every other time it came with a report that is not acknowledged.
-                if key % 2 == 0 {
-                    let attempts = self.attempts();
-                    self.decide(Input::MemoryChanged { attempts });
-                }
-            }
+            Op::Remember { key, clear } => self.play_remember(*key, *clear),
             Op::Late { step } => self.play_late(*step),
             Op::Change(change) => self.play_change(change),
+        }
+    }
+
+    fn play_remember(&mut self, key: u8, clear: bool) {
+        self.foreign(if clear {
+            EventKind::MemoryCleared(event::MemoryCleared {})
+        } else {
+            EventKind::MemorySet(event::MemorySet {
+                key: format!("key-{}", key % 3),
+                value: "from a client".to_owned(),
+            })
+        });
+        // Every other time it came with a report that is not acknowledged.
+        if key % 2 == 0 {
+            let attempts = self.attempts();
+            self.decide(Input::MemoryChanged { attempts });
         }
     }
 

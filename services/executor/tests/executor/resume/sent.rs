@@ -44,14 +44,14 @@ impl Sent {
     }
 
     /// What the executor does not know yet. It knows it from then on.
-    pub(super) fn news(&mut self, name: AttemptRef, attempt: &Attempt) -> Acknowledgement {
+    pub(super) fn changes(&mut self, name: AttemptRef, attempt: &Attempt) -> Acknowledgement {
         if self.tool_turns != attempt.tool_turns {
             self.tool_turns = attempt.tool_turns;
             self.calls.clear();
         }
         let known = self.newest_op.saturating_sub(attempt.ops_through);
         let ops = attempt.waiting_ops.iter().skip(known as usize).cloned();
-        let mut news = Acknowledgement {
+        let mut changes = Acknowledgement {
             ops: ops.map(Into::into).collect(),
             ..Acknowledgement::default()
         };
@@ -68,13 +68,13 @@ impl Sent {
                         name, arguments, ..
                     } = &call.call;
                     let permitted = permit(at, name, arguments, call.effect.into());
-                    news.permitted_calls.push(permitted);
+                    changes.permitted_calls.push(permitted);
                 }
-                Standing::Held => news.held_calls.push(at),
-                Standing::Ended => news.results.extend(result_of(at, call)),
+                Standing::Held => changes.held_calls.push(at),
+                Standing::Ended => changes.results.extend(result_of(at, call)),
             }
         }
-        news
+        changes
     }
 }
 

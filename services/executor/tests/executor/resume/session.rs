@@ -160,17 +160,17 @@ impl OwnedSession {
     /// What the attempt begins or continues with.
     pub(super) fn start(&mut self) -> AttemptStart {
         self.sent = Sent::default();
-        let news = self.news();
+        let changes = self.changes();
         let (attempt, turn) = (self.attempt(), self.session.turn(ATTEMPT));
         AttemptStart {
             attempt: Some(ATTEMPT.into()),
             conversation: self.session.conversation(ATTEMPT).map(Into::into),
             tool_turns: attempt.tool_turns,
-            results: news.results,
-            open_calls: news.permitted_calls,
-            held_calls: news.held_calls,
+            results: changes.results,
+            open_calls: changes.permitted_calls,
+            held_calls: changes.held_calls,
             max_tool_turns: u32::MAX,
-            ops: news.ops,
+            ops: changes.ops,
             ops_through: attempt.ops_through,
             options: turn.map(|turn| turn.options.clone().into()),
             ..model_step()
@@ -199,7 +199,7 @@ impl OwnedSession {
         });
         Acknowledgement {
             through_number: report.number,
-            ..self.news()
+            ..self.changes()
         }
     }
 
@@ -228,7 +228,7 @@ impl OwnedSession {
                 }
             }
         }
-        (!due.is_empty()).then(|| self.news())
+        (!due.is_empty()).then(|| self.changes())
     }
 
     /// What a person is asked.
@@ -255,7 +255,7 @@ impl OwnedSession {
             pending_id: question.id().to_string(),
             settlement,
         });
-        self.news()
+        self.changes()
     }
 
     fn command(&mut self, command: impl Into<Command>) {
@@ -300,10 +300,10 @@ impl OwnedSession {
     }
 
     /// What the executor does not know yet.
-    fn news(&mut self) -> Acknowledgement {
+    fn changes(&mut self) -> Acknowledgement {
         let attempt = self.session.attempt(ATTEMPT);
         let attempt = attempt.expect("the attempt is under way");
-        self.sent.news(ATTEMPT, attempt)
+        self.sent.changes(ATTEMPT, attempt)
     }
 }
 

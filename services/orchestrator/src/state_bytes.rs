@@ -10,13 +10,13 @@ pub(crate) const GROWTH: usize = 32 * 1024;
 
 /// What the owners of this process have together.
 #[derive(Debug, Default)]
-pub(crate) struct AllState {
+pub(crate) struct OwnedBytes {
     bytes: AtomicUsize,
     /// Owners that have not read their sessions yet: their bytes are not known.
     reading: AtomicUsize,
 }
 
-impl AllState {
+impl OwnedBytes {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -31,7 +31,7 @@ impl AllState {
 /// They are an estimate that costs nothing: the size of the last checkpoint, and of the events since.
 #[derive(Debug)]
 pub(crate) struct StateBytes {
-    all: Arc<AllState>,
+    all: Arc<OwnedBytes>,
     own: usize,
     is_read: bool,
     /// Reserved when the session was read.
@@ -40,7 +40,7 @@ pub(crate) struct StateBytes {
 
 impl StateBytes {
     /// Those of an owner that begins, and has not read its session.
-    pub(crate) fn begin(all: Arc<AllState>) -> Self {
+    pub(crate) fn begin(all: Arc<OwnedBytes>) -> Self {
         all.reading.fetch_add(1, Ordering::Relaxed);
         Self {
             all,
