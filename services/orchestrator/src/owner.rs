@@ -34,7 +34,7 @@ use cairn_rpc::RpcError;
 use inbox::Inbox;
 use outstanding::Outstanding;
 use reports::Failures;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -108,7 +108,7 @@ struct Owner {
     active: BTreeMap<Work, Active>,
     /// Attempts whose executors wait for an acknowledgement, with the last number reported.
     reported: BTreeMap<AttemptRef, u64>,
-    /// Others changed session memory before the last reports were durable.
+    /// Others changed session memory before the last transition was durable.
     memory_changed: bool,
     next_stream: u64,
     checkpoints: Checkpointer,
@@ -233,11 +233,9 @@ impl Owner {
     }
 
     async fn run(&mut self, first: Option<Input>) -> Result<Infallible, End> {
-        let mut first = first;
+        let (mut first, mut reminded) = (first, BTreeSet::new());
         loop {
             self.inbox.drain_notices()?;
-            let has_reminded = matches!(first, Some(Input::MemoryChanged { .. }));
-            self.memory_changed = false;
             let events = self.decide_all(first.take()).map_err(stalled)?;
             let outstanding = match self.make_durable(events).await {
                 Err(End::Stalled(error)) if is_limit(&error) => self.end_at_limit(error).await?,
@@ -247,14 +245,18 @@ impl Owner {
             if self.inbox.remaining().is_zero() {
                 return Err(End::Fenced);
             }
-            // The acknowledgement of a report lets the executor ask the model, with the memory of that
-            // time. A client that writes continuously cannot delay it further.
-            if self.memory_changed && !self.reported.is_empty() && !has_reminded {
-                let attempts = self.reported.keys().copied().collect();
-                first = Some(Input::MemoryChanged { attempts });
-                continue;
-            }
             self.drop_done(&outstanding);
+            // What follows lets models be asked, with the memory of this time. A client that writes
+            // continuously delays no attempt twice.
+            if std::mem::take(&mut self.memory_changed) {
+                let mut attempts = self.attempts_to_go_on();
+                attempts.retain(|attempt| reminded.insert(*attempt));
+                if !attempts.is_empty() {
+                    first = Some(Input::MemoryChanged { attempts });
+                    continue;
+                }
+            }
+            reminded.clear();
             self.perform(&outstanding);
             self.acknowledge(&outstanding);
             self.end_idle_if_stopping();
@@ -299,7 +301,10 @@ impl Owner {
         if !self.answers_commands() && !self.may_sleep(outstanding) {
             self.inbox.wait().await?;
         }
-        if self.inbox.take_woken() {
+        // An attempt that waited for its slot begins with the memory of this time.
+        let begins = |attempt| !self.session.is_tool_step(attempt);
+        let asks_model = self.inbox.with_slots().any(begins);
+        if self.inbox.take_woken() || asks_model {
             self.read_others().await?;
         }
         Ok(())
@@ -320,6 +325,9 @@ impl Owner {
                 let work = Work::RunStep(attempt);
                 self.active.remove(&work);
                 self.slots.insert(work, slot);
+                inputs.push(Input::MemoryChanged {
+                    attempts: vec![attempt],
+                });
             }
             Message::Broken {
                 attempt,

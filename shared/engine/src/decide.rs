@@ -88,8 +88,8 @@ pub enum Input {
         /// The attempt cannot go on.
         failure: Option<Failure>,
     },
-    /// Others changed session memory before the last reports of these attempts were durable, and the
-    /// executors have no acknowledgement yet.
+    /// Others may have changed session memory since the last decision, and the models of these attempts may
+    /// be asked next.
     MemoryChanged {
         /// The attempts.
         attempts: Vec<AttemptRef>,

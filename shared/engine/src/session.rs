@@ -200,6 +200,12 @@ impl Session {
             .ok_or_else(|| IllegalTransition::missing(format_args!("run {number}")))
     }
 
+    /// Whether an attempt makes the one call of its step, and asks no model.
+    pub fn is_tool_step(&self, attempt: AttemptRef) -> bool {
+        let step = self.step(attempt);
+        step.is_some_and(|step| step.plan.tool.is_some())
+    }
+
     /// The step that an attempt belongs to.
     pub fn step(&self, attempt: AttemptRef) -> Option<&Step> {
         let plan = self.run(attempt.run)?.plan.as_ref()?;

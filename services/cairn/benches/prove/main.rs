@@ -21,7 +21,7 @@ use clap::Parser;
 ///
 /// Exit code 0: the promise held. Ctrl-C ends the proof and all of its processes.
 #[derive(Debug, Parser)]
-#[command(name = "deploy/prove", max_term_width = 100)]
+#[command(name = "deploy/prove", bin_name = "deploy/prove", max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     proof: proofs::Proof,

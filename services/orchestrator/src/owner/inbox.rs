@@ -2,6 +2,7 @@
 
 use super::{End, Message};
 use crate::store::StoreClock;
+use cairn_engine::event::AttemptRef;
 use cairn_engine::outstanding::Work;
 use cairn_rpc::{ErrorKind, Link, RpcError};
 use futures::StreamExt as _;
@@ -138,6 +139,14 @@ impl Inbox {
         self.batch
             .iter()
             .any(|message| message.work() == Some(work))
+    }
+
+    /// Attempts that have got a slot which nobody has looked at.
+    pub(super) fn with_slots(&self) -> impl Iterator<Item = AttemptRef> {
+        self.batch.iter().filter_map(|message| match message {
+            Message::SlotFree { attempt, .. } => Some(*attempt),
+            _ => None,
+        })
     }
 
     /// The oldest of them.

@@ -62,8 +62,9 @@ impl Checkpointer {
     /// Makes a checkpoint of a state if one is due. When a session has just been read, its first
     /// transition carries it, and the size of its state is known from the beginning.
     pub(crate) fn make_if_due(&mut self, session: &Session) {
-        self.layers.1 = session.layer_bytes();
-        if self.written < LEAST_BYTES.max(self.encoded) {
+        self.measure(session);
+        let expected = self.last_bytes().max(self.layers.1 / 2);
+        if self.written < LEAST_BYTES.max(expected) {
             return;
         }
         let Some(state) = session.to_checkpoint() else {
@@ -82,11 +83,21 @@ impl Checkpointer {
         });
     }
 
+    /// Takes note of the layers that the conversations of a state have.
+    pub(crate) fn measure(&mut self, session: &Session) {
+        self.layers.1 = session.layer_bytes();
+    }
+
     /// About how many bytes the state has: those that it had when it was last encoded, and what has come
     /// since.
     pub(crate) fn state_bytes(&self) -> usize {
+        self.last_bytes() + self.since
+    }
+
+    /// Bytes of the state when it was last encoded, with the layers of now.
+    fn last_bytes(&self) -> usize {
         let (before, now) = self.layers;
-        self.encoded + self.since + now.saturating_sub(before)
+        (self.encoded + now).saturating_sub(before)
     }
 
     /// Bytes of the checkpoint that no transition has carried; 0 for none.
@@ -123,6 +134,11 @@ mod tests {
         session.contexts.remove("other");
         checkpoints.written(10, &session);
         assert_eq!(checkpoints.state_bytes(), 130 + 5_000);
+        // Also if they were encoded.
+        let mut checkpoints = Checkpointer::from_checkpoint(6_000, &session);
+        session.contexts.remove("main");
+        checkpoints.written(10, &session);
+        assert_eq!(checkpoints.state_bytes(), 1_010);
     }
 
     #[test]

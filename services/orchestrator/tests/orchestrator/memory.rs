@@ -100,3 +100,35 @@ async fn copies_in_conversations_count_as_state() {
     assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
     assert_eq!(error.metadata("limit"), Some("session.state_bytes"));
 }
+
+/// The layers of a step are decided before the owner knows what a client wrote meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_step_begins_with_what_was_written_before_it() {
+    let world = World::new().await;
+    let steps = vec![model_step("one"), model_step("two")];
+    let session = world.start(chain(steps)).await;
+    let mut first = world.attempt().await;
+    set(&world, &session, "a", "while the first step works").await;
+    first.complete(0);
+    assert!(first.settled().await);
+    let second = world.attempt().await;
+    let ops = format!("{:?}", second.start.ops);
+    assert!(ops.contains("while the first step works"));
+}
+
+/// As long as no slot is free, the owner has nothing to make durable.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_waited_for_a_slot_begins_with_what_was_written_meanwhile() {
+    let world = World::new().await;
+    let session = world.start(chain(vec![model_step("one")])).await;
+    let attempt = world.attempt().await;
+    world.slots.drain(true);
+    world.settle().await;
+    attempt.break_with(RpcError::unavailable("the executor stops").into());
+    world.settle().await;
+    set(&world, &session, "a", "while the attempt waited").await;
+    world.slots.drain(false);
+    let attempt = world.attempt().await;
+    let ops = format!("{:?}", attempt.start.ops);
+    assert!(ops.contains("while the attempt waited"));
+}

@@ -347,8 +347,7 @@ impl Decision<'_> {
     }
 
     pub(crate) fn is_tool_step(&self, attempt: AttemptRef) -> bool {
-        let step = self.session.step(attempt);
-        step.is_some_and(|step| step.plan.tool.is_some())
+        self.session.is_tool_step(attempt)
     }
 }
 
