@@ -120,6 +120,9 @@ impl Message {
     /// A model's reply of these parts, in the order in which they came. [`Message::into_reply`] takes it
     /// apart again. Of text and calls between two opaque parts, the text comes first.
     pub fn reply(text: String, calls: Vec<ToolCall>, opaque: Vec<PlacedOpaque>) -> Self {
+        if opaque.is_empty() {
+            return Self::assistant(text, calls);
+        }
         let mut parts = Vec::with_capacity(1 + calls.len() + 2 * opaque.len());
         let (all, mut calls, mut from) = (calls.len(), calls.into_iter(), 0);
         for placed in opaque {

@@ -238,7 +238,7 @@ impl World {
             })
         });
         // Every other time it came with a report that is not acknowledged.
-        if key % 2 == 0 {
+        if key.is_multiple_of(2) {
             let attempts = self.attempts();
             self.decide(Input::MemoryChanged { attempts });
         }

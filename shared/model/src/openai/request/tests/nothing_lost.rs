@@ -15,15 +15,15 @@ pub(super) fn expected(messages: &[Message]) -> Vec<Value> {
     for message in messages {
         let results = message.results();
         let lost = results.filter_map(|result| expected.add_result(result));
-        let lost = lost.collect();
-        expected.add("user", lost);
+        let lost: Vec<_> = lost.collect();
+        expected.add("user", &lost);
         match message.role {
             Role::Assistant => expected.add_reply(&message.parts),
             Role::System => {
                 let parts = parts(&message.parts, |media| text(&left_out(media)));
-                expected.add("system", parts);
+                expected.add("system", &parts);
             }
-            Role::User | Role::Tool => expected.add("user", parts(&message.parts, file)),
+            Role::User | Role::Tool => expected.add("user", &parts(&message.parts, file)),
         }
     }
     expected.messages
@@ -62,7 +62,7 @@ impl<'a> Expected<'a> {
     }
 
     /// Texts alone are one text.
-    fn add(&mut self, role: &str, parts: Vec<Value>) {
+    fn add(&mut self, role: &str, parts: &[Value]) {
         if parts.is_empty() {
             return;
         }
