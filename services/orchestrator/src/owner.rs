@@ -249,7 +249,7 @@ impl Owner {
             // What follows lets models be asked, with the memory of this time. A client that writes
             // continuously delays no attempt twice.
             if std::mem::take(&mut self.memory_changed) {
-                let mut attempts = self.attempts_to_go_on();
+                let mut attempts = self.attempts_to_continue();
                 attempts.retain(|attempt| reminded.insert(*attempt));
                 if !attempts.is_empty() {
                     first = Some(Input::MemoryChanged { attempts });

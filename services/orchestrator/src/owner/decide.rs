@@ -39,12 +39,12 @@ impl Owner {
         }
     }
 
-    /// Attempts that are to begin, or whose executors are to go on. One that waits for a slot is looked at
+    /// Attempts that are to begin, or whose executors are to continue. One that waits for a slot is looked at
     /// when it has one.
-    pub(super) fn attempts_to_go_on(&self) -> Vec<AttemptRef> {
+    pub(super) fn attempts_to_continue(&self) -> Vec<AttemptRef> {
         let run = self.session.active_run().into_iter();
         let running = run.flat_map(|run| run.running_attempts());
-        let goes_on = running.filter(|(name, _, attempt)| {
+        let next = running.filter(|(name, _, attempt)| {
             let Some(active) = self.active.get(&Work::RunStep(*name)) else {
                 return true;
             };
@@ -52,7 +52,7 @@ impl Owner {
             let is_behind = executor.is_some_and(|it| it.view.newest_op < attempt.newest_op());
             is_behind || self.reported.contains_key(name)
         });
-        goes_on.map(|(name, ..)| name).collect()
+        next.map(|(name, ..)| name).collect()
     }
 
     pub(super) fn facts<'a>(

@@ -101,7 +101,7 @@ async fn copies_in_conversations_count_as_state() {
     assert_eq!(error.metadata("limit"), Some("session.state_bytes"));
 }
 
-/// The layers of a step are decided before the owner knows what a client wrote meanwhile.
+/// The owner decides the layers of a step before it knows what a client wrote during the step before.
 #[tokio::test(start_paused = true)]
 async fn a_step_begins_with_what_was_written_before_it() {
     let world = World::new().await;
@@ -118,7 +118,7 @@ async fn a_step_begins_with_what_was_written_before_it() {
 
 /// As long as no slot is free, the owner has nothing to make durable.
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_waited_for_a_slot_begins_with_what_was_written_meanwhile() {
+async fn an_attempt_that_waited_for_a_slot_begins_with_what_was_written() {
     let world = World::new().await;
     let session = world.start(chain(vec![model_step("one")])).await;
     let attempt = world.attempt().await;
