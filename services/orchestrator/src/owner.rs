@@ -10,6 +10,7 @@ mod lost_writes;
 mod outstanding;
 mod planner;
 mod reports;
+mod room;
 mod stream;
 mod work;
 
@@ -236,7 +237,11 @@ impl Owner {
         let (mut first, mut reminded) = (first, BTreeSet::new());
         loop {
             self.inbox.drain_notices()?;
+            let before = self.at_rest();
             let events = self.decide_all(first.take()).map_err(stalled)?;
+            if !self.has_room(before) {
+                return Err(End::NoRoom);
+            }
             let outstanding = match self.make_durable(events).await {
                 Err(End::Stalled(error)) if is_limit(&error) => self.end_at_limit(error).await?,
                 outstanding => outstanding?,

@@ -12,6 +12,7 @@ mod decisions;
 mod fork;
 mod grant;
 mod holds;
+mod layers;
 mod memory;
 mod notices;
 mod numbers;

@@ -1,8 +1,9 @@
 //! Sessions with much state: how many one process owns, and what becomes of the others.
 //!
-//! Each session has state of about `kib`: session memory, or with `--model-steps` messages of a context. A
-//! run is started in all of them, and its one step lasts until the proof ends it. The process owns as many
-//! sessions as `session.state_bytes` allows, and refuses further runs with the limit's name and a delay.
+//! Each session has state of about `kib`: session memory, or with `--messages` messages of a context. A run
+//! is started in all of them, and its one step lasts until the proof ends it: a tool, or with
+//! `--model-steps` a model, in whose prompt is session memory. The process owns as many sessions as
+//! `session.state_bytes` allows, and refuses further runs with the limit's name and a delay.
 //! Each session either is owned, or its run was refused, or its start is queued. Then some of the refused
 //! sessions get a command: they are due, and wait unclaimed. In the end all steps end, the commands are
 //! answered, and every run completes. `deploy/prove state` is the long form.
@@ -62,9 +63,23 @@ pub(crate) struct Options {
     /// The bound (session.state_bytes) in MiB
     #[arg(long, value_name = "MIB", default_value_t = 512)]
     pub(crate) bound: usize,
-    /// Run a step for a model that does not answer, instead of a tool. The state is messages of a context
+    /// Run a step for a model that does not answer, instead of a tool. Its prompt has session memory
     #[arg(long)]
     pub(crate) model_steps: bool,
+    /// The state is messages of a context, instead of session memory
+    #[arg(long)]
+    pub(crate) messages: bool,
+}
+
+impl Options {
+    /// State of a session whose step is under way.
+    fn kib_at_work(&self) -> usize {
+        match self.model_steps && !self.messages {
+            // The values, and their text twice: as the session wrote it last, and in the conversation.
+            true => 3 * self.kib,
+            false => self.kib,
+        }
+    }
 }
 
 const SHORT: Options = Options {
@@ -72,6 +87,7 @@ const SHORT: Options = Options {
     kib: 240,
     bound: 4,
     model_steps: false,
+    messages: false,
 };
 
 #[test]
@@ -83,6 +99,16 @@ fn one_process_owns_as_much_state_as_it_may() {
 fn conversations_with_a_model_count_as_state() {
     prove(&Options {
         model_steps: true,
+        messages: true,
+        ..SHORT
+    });
+}
+
+#[test]
+fn session_memory_in_prompts_counts_as_state() {
+    prove(&Options {
+        model_steps: true,
+        bound: 8,
         ..SHORT
     });
 }
@@ -170,7 +196,7 @@ impl Started {
             between <= MOST_BETWEEN.min(sessions / 2),
             "{owned} owned and {refused} refused of {sessions}"
         );
-        let room = (options.bound << 10) / options.kib;
+        let room = (options.bound << 10) / options.kib_at_work();
         let fits = room * 3 / 4..=room;
         assert!(fits.contains(&owned), "{owned} owned, not {fits:?}");
         assert!(refused > 0, "no start was refused");
@@ -189,7 +215,7 @@ struct World {
 impl World {
     async fn fill(&self) {
         let Options { sessions, kib, .. } = self.options;
-        match self.options.model_steps {
+        match self.options.messages {
             true => fill_contexts(&self.address, sessions, kib).await,
             false => fill(&self.address, sessions, kib).await,
         }

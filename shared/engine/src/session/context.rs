@@ -196,25 +196,6 @@ impl Session {
         ops
     }
 
-    /// Bytes of the layers that contexts and running attempts have, or will have with the next request.
-    /// The journal may have a text once that many of them have.
-    pub fn layer_bytes(&self) -> usize {
-        let running = || {
-            let run = self.active_run().into_iter();
-            let attempts = run.flat_map(|run| run.running_attempts());
-            attempts.map(|(_, _, attempt)| attempt)
-        };
-        let ops = running().flat_map(|attempt| &attempt.waiting_ops);
-        let waiting = ops.filter_map(|op| match op {
-            Op::SetLayer(layer) | Op::Remind(layer) => Some(layer),
-            _ => None,
-        });
-        let conversations = self.contexts.values().map(|it| &it.conversation);
-        let conversations = conversations.chain(running().map(|it| &it.conversation));
-        let layers = conversations.flat_map(|it| it.system.iter().chain(&it.changed));
-        layers.chain(waiting).map(|layer| layer.text.len()).sum()
-    }
-
     /// The layers that are as they were written last.
     fn layers_again(&self, kinds: &[LayerKind]) -> Result<Vec<Op>, IllegalTransition> {
         let again = kinds.iter().map(|kind| {
