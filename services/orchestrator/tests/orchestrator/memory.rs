@@ -69,7 +69,13 @@ async fn narrow(kib: usize) -> World {
 async fn filled(world: &World, kib: usize) -> String {
     let session = world.start(chain(vec![model_step("one")])).await;
     for key in 0..kib / 60 {
-        set(world, &session, &format!("key-{key}"), &"v".repeat(60 << 10)).await;
+        set(
+            world,
+            &session,
+            &format!("key-{key}"),
+            &"v".repeat(60 << 10),
+        )
+        .await;
     }
     let mut attempt = world.attempt().await;
     attempt.complete(0);

@@ -1,7 +1,7 @@
 //! How many bytes the layers of a session have.
 
-use super::Session;
-use crate::conversation::Op;
+use super::{PlanState, Run, RunStatus, Session, Step};
+use crate::conversation::{LayerKind, Op};
 
 impl Session {
     /// Bytes of the layers that contexts and running attempts have, or will have with the next request.
@@ -23,28 +23,36 @@ impl Session {
         layers.chain(waiting).map(|layer| layer.text.len()).sum()
     }
 
-    /// The same with the session's own layers, once a step asks a model if one may: the session and the
-    /// conversation of that step then have the text of session memory.
-    pub fn expected_layer_bytes(&self) -> usize {
-        let memory = match self.may_ask_model() {
-            true => 2 * self.memory.snapshot().len(),
-            false => 0,
-        };
-        self.all_layer_bytes().max(memory)
-    }
-
     /// Bytes of the layers that the session, its contexts and running attempts have.
     pub fn all_layer_bytes(&self) -> usize {
         let own: usize = self.layers.values().map(String::len).sum();
         own + self.layer_bytes()
     }
 
-    fn may_ask_model(&self) -> bool {
-        self.active_run().is_some_and(|run| {
-            let steps = run.plan.as_ref().map(|plan| plan.current());
-            steps.is_none_or(|mut steps| {
-                steps.any(|(_, step)| !step.has_ended() && step.plan.tool.is_none())
-            })
-        })
+    /// The same once a step asks a model, if one may: the session and the conversation of that step then
+    /// have the text of session memory.
+    pub fn expected_layer_bytes(&self) -> usize {
+        let now = self.all_layer_bytes();
+        let Some(run) = self.active_run().filter(|run| may_ask_model(run)) else {
+            return now;
+        };
+        let memory = self.memory.snapshot().len();
+        let own = self.layers.get(&LayerKind::Memory).map_or(0, String::len);
+        let is_asked = run.running_attempts().any(|(_, step, _)| asks_model(step));
+        let of_step = if is_asked { 0 } else { memory };
+        now + memory.saturating_sub(own) + of_step
     }
+}
+
+/// A step of the run asks a model, or its plan to come may have one that does.
+fn may_ask_model(run: &Run) -> bool {
+    if !matches!(run.status, RunStatus::Planning | RunStatus::Running) {
+        return false;
+    }
+    let steps = run.plan.as_ref().map(PlanState::current);
+    steps.is_none_or(|mut steps| steps.any(|(_, step)| !step.has_ended() && asks_model(step)))
+}
+
+fn asks_model(step: &Step) -> bool {
+    step.plan.tool.is_none()
 }

@@ -20,9 +20,14 @@ parameters = { type = "object" }
 const OPEN: &str = "open";
 /// Calls of the tool at the same time: each is a process.
 const FEW_ATTEMPTS: (&str, &str) = ("CAIRN_EXECUTOR__MAX_ATTEMPTS", "4");
-/// A model may be silent for as long as the proof takes. The lines belong to the section of the model.
-const PATIENT: &str =
-    "first_byte_timeout = \"1h\"\nidle_timeout = \"1h\"\ntotal_timeout = \"1h\"\n";
+/// A model may be silent for as long as the proof takes, and takes all that a session remembers. The lines
+/// belong to the section of the model.
+const PATIENT: &str = r#"
+first_byte_timeout = "1h"
+idle_timeout = "1h"
+total_timeout = "1h"
+window_tokens = 1000000
+"#;
 
 /// What the steps wait for.
 pub(super) enum Work {
