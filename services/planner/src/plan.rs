@@ -1,9 +1,9 @@
 //! From a goal to a plan: ask, read, check, and ask once more if there is a fault.
 
 use crate::messages;
-use crate::parser::{PlanParser, read_plan};
+use crate::parser::{PlanParseError, PlanParser, read_plan};
 use cairn_engine::failure::Failure;
-use cairn_engine::message::{Message, Usage};
+use cairn_engine::message::{FinishReason, Message, Usage};
 use cairn_engine::needs::check_tools;
 use cairn_engine::plan::PlanDraft;
 use cairn_model::{ChatRequest, Model, RetryPolicy, chat_with_retry, prompt, traced};
@@ -55,7 +55,11 @@ pub(crate) async fn make_plan(
             Err(error) => break Err(error.into()),
         };
         usage.add(&reply.usage);
-        let plan = read_plan(parser, &reply.message.text());
+        let plan = match reply.finish {
+            FinishReason::Refusal => break Err(Failure::refused_by_model()),
+            FinishReason::Length => Err(PlanParseError::Cut),
+            _ => read_plan(parser, &reply.message.text()),
+        };
         let checked = plan.and_then(|plan| {
             check_tools(&plan, tools)?;
             Ok(plan)

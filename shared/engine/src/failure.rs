@@ -61,6 +61,12 @@ impl Failure {
         Self::new(FailureKind::Config, "missing", format!("missing {field}"))
     }
 
+    /// The model or its provider refused to answer.
+    pub fn refused_by_model() -> Self {
+        let message = "the model refused to answer; change the goal or take another model";
+        Self::new(FailureKind::Llm, "refused", message)
+    }
+
     /// Whether the same thing may succeed when it is tried again.
     ///
     /// Llm: rate limit, timeout, broken stream and a fault of the provider's server, also when all

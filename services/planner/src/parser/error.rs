@@ -7,6 +7,12 @@ use cairn_engine::plan::PlanError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanParseError {
+    /// The model reached the limit of its output: what looks like a plan may be the first half of one, or
+    /// a draft.
+    #[error(
+        "the answer was cut at the limit of its length; a plan must be whole, so make it shorter"
+    )]
+    Cut,
     /// Nothing in the text begins like a JSON object.
     #[error("no JSON object found; a plan is an object with a 'steps' array")]
     NoJson,
@@ -74,6 +80,7 @@ impl PlanParseError {
     /// Stable name, for programs.
     pub fn reason(&self) -> &'static str {
         match self {
+            Self::Cut => "reply_cut",
             Self::NoJson | Self::BadJson { .. } => "BadJson",
             Self::MissingSteps => "MissingSteps",
             Self::WrongType { .. } => "WrongType",
@@ -99,6 +106,10 @@ impl PlanParseError {
 
 impl From<PlanParseError> for Failure {
     fn from(error: PlanParseError) -> Self {
-        Self::new(FailureKind::PlanParse, error.reason(), error.to_string())
+        let kind = match error {
+            PlanParseError::Cut => FailureKind::Llm,
+            _ => FailureKind::PlanParse,
+        };
+        Self::new(kind, error.reason(), error.to_string())
     }
 }

@@ -1,8 +1,9 @@
 //! Plans that cannot be read: told back to the model once, and then a failure that says which.
 
-use crate::service::{GOOD, plan_as, plan_with, reply};
+use crate::service::{Answer, GOOD, plan_as, plan_with, reply};
 use cairn_engine::message::Message;
 use cairn_engine::plan::{PlanDraft, StepDraft};
+use cairn_model::{ChatReply, FinishReason};
 use cairn_planner::{PlanParseError, PlanParser};
 use cairn_proto::event::FailureKind;
 use std::sync::Arc;
@@ -127,6 +128,39 @@ async fn a_fault_that_stays_is_a_failure_that_says_which() {
         assert!(!failure.recoverable);
         assert_eq!(requests.len(), 2, "told back once and no more");
     }
+}
+
+fn ended(text: &str, finish: FinishReason) -> Answer {
+    reply(text).map(|reply| ChatReply { finish, ..reply })
+}
+
+/// What came before the cut may look like a plan: the model has thought aloud, and the plan is missing.
+#[tokio::test(start_paused = true)]
+async fn a_cut_answer_is_no_plan() {
+    let draft = format!("First a draft: {GOOD} Better: {{\"steps\":[{{\"descr");
+    let cut = || ended(&draft, FinishReason::Length);
+    let (response, requests) = plan_with(&[cut(), reply(GOOD)]).await;
+    assert!(response.plan.is_some(), "the second answer is whole");
+    let reported = requests[1].messages.last().expect("what is wrong").text();
+    assert!(reported.contains("cut at the limit"), "{reported}");
+
+    let (response, _) = plan_with(&[cut(), cut()]).await;
+    assert_eq!(response.plan, None);
+    let failure = response.failure.expect("a failure");
+    assert_eq!(failure.kind(), FailureKind::Llm);
+    assert_eq!(failure.reason, "reply_cut");
+    assert_eq!(response.usage.expect("usage").model_calls, 2);
+}
+
+/// To ask again would cost as much and change nothing.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_ends_planning_at_once() {
+    let (response, requests) = plan_with(&[ended(GOOD, FinishReason::Refusal)]).await;
+    assert_eq!(response.plan, None);
+    let failure = response.failure.expect("a failure");
+    assert_eq!(failure.kind(), FailureKind::Llm);
+    assert_eq!(failure.reason, "refused");
+    assert_eq!(requests.len(), 1);
 }
 
 /// Takes each line for a step.

@@ -201,10 +201,7 @@ impl Decision<'_> {
             }
         }
         match finish {
-            FinishReason::Refusal => {
-                let message = "the model refused to answer; change the goal or take another model";
-                Some(Failure::new(FailureKind::Llm, "refused", message))
-            }
+            FinishReason::Refusal => Some(Failure::refused_by_model()),
             FinishReason::Length if cut > MOST_CUT_REPLIES => {
                 let message = format!(
                     "{cut} replies in a row were cut at the limit of their length; allow longer ones \
