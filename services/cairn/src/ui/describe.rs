@@ -56,15 +56,25 @@ pub fn painted(status: &str, style: Style) -> String {
     }
 }
 
-/// Tokens and price: `1200 + 340 tokens, $0.0056`; without a price if it is not known.
+/// Tokens and price: `1200 + 340 tokens (900 from a cache), $0.0056`; without a price if it is not known.
 pub fn usage_text(usage: Option<&Usage>) -> String {
     let usage = usage.copied().unwrap_or_default();
     let mut text = format!(
         "{} model calls, {} + {} tokens",
         usage.model_calls, usage.input_tokens, usage.output_tokens
     );
-    if usage.cached_input_tokens > 0 {
-        text.push_str(&format!(" ({} from a cache)", usage.cached_input_tokens));
+    let kinds = [
+        (usage.cached_input_tokens, "from a cache"),
+        (usage.cache_write_tokens, "written to one"),
+        (usage.reasoning_tokens, "for reasoning"),
+    ];
+    let kinds: Vec<_> = kinds
+        .into_iter()
+        .filter(|(tokens, _)| *tokens > 0)
+        .map(|(tokens, name)| format!("{tokens} {name}"))
+        .collect();
+    if !kinds.is_empty() {
+        text.push_str(&format!(" ({})", kinds.join(", ")));
     }
     if usage.cost_nano_usd > 0 {
         text.push_str(&format!(", ${}", dollars(usage.cost_nano_usd)));

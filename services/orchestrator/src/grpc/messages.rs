@@ -43,9 +43,9 @@ pub(super) fn check(field: &str, message: &Message) -> Result<(), RpcError> {
     Ok(())
 }
 
-/// Something is said, and the role may say it.
+/// Something is said, and the role may say it. A model may have ended its turn without a word.
 fn check_parts(field: &str, message: &Message) -> Result<(), RpcError> {
-    if message.parts.is_empty() {
+    if message.parts.is_empty() && message.role != Role::Assistant {
         return Err(RpcError::invalid(field, "has no part").allowed("1 part and more"));
     }
     let is_empty = |part: &Part| matches!(part, Part::Text(text) if text.is_empty());

@@ -34,8 +34,7 @@ pub(super) fn body(
         input_schema: &tool.parameters,
     });
     let info = model.server.info();
-    let admitted = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let mut turns = conversation::turns(&request.messages, info, admitted)
+    let mut turns = conversation::turns(&request.messages, info, conversation::is_of_name)
         .into_iter()
         .peekable();
     let mut system = Vec::new();
@@ -122,7 +121,7 @@ fn blocks(turn: Turn<'_>) -> (Vec<Block<'_>>, Vec<Block<'_>>) {
                 results.push(result(&call).from(call.result_source().unwrap_or(turn.source)));
                 Some(Part::ToolUse {
                     id: call.id,
-                    name: &call.call.name,
+                    name: call.name,
                     // It is an object: that is what makes arguments valid.
                     input: serde_json::from_str(&valid_arguments(&call.call.arguments))
                         .unwrap_or_default(),

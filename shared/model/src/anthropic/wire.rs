@@ -65,7 +65,7 @@ pub(super) enum Part<'a> {
     },
     ToolUse {
         id: String,
-        name: &'a str,
+        name: Cow<'a, str>,
         input: Value,
     },
     ToolResult {
@@ -158,7 +158,7 @@ impl Usage {
         // The protocol counts as input only what was neither read from the cache nor written to it.
         let plain = reported
             .input
-            .map(|all| all.saturating_sub(reported.cached + reported.cache_write));
+            .map(|all| all.saturating_sub(reported.cached.saturating_add(reported.cache_write)));
         let plain = self.input_tokens.as_u64().or(plain);
         let number = |value: &Value, before: u64| value.as_u64().unwrap_or(before);
         reported.cached = number(&self.cache_read_input_tokens, reported.cached);

@@ -93,7 +93,7 @@ fn reply(parts: Vec<Part<'_>>) -> Vec<Message<'_>> {
                     id: call.id,
                     kind: "function",
                     function: wire::CalledFunction {
-                        name: &call.call.name,
+                        name: call.name,
                         arguments: valid_arguments(&call.call.arguments),
                     },
                 });

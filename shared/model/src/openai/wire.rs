@@ -82,7 +82,7 @@ pub(super) struct Call<'a> {
 
 #[derive(Debug, Serialize)]
 pub(super) struct CalledFunction<'a> {
-    pub(super) name: &'a str,
+    pub(super) name: Cow<'a, str>,
     pub(super) arguments: String,
 }
 

@@ -1,5 +1,5 @@
-//! Makes any list of messages valid to send: each result has its call, each call has one result, no
-//! id comes twice, and nothing is empty.
+//! Makes any list of messages valid to send: each result has its call, each call has one result and a name
+//! that servers admit, no id comes twice, and nothing is empty.
 //!
 //! The turns depend on the messages alone. More messages at the end change no earlier turn, so that
 //! a provider's cache still hits; the exception is a call whose result comes later.
@@ -14,6 +14,10 @@ use std::collections::HashSet;
 
 /// The result of a call whose own result was removed from the list.
 const REMOVED: &str = "removed";
+/// The tool of a call that names none.
+const UNNAMED: &str = "unnamed";
+/// Servers refuse a longer name of a tool.
+const LONGEST_NAME: usize = 64;
 
 /// One message as it may be sent.
 #[derive(Debug)]
@@ -49,6 +53,10 @@ pub(crate) enum Part<'a> {
 pub(crate) struct Call<'a> {
     /// An id that no other call of the conversation has.
     pub(crate) id: String,
+    /// 1 to 64 letters, digits, `_` and `-`, as in [the reference of
+    /// OpenAI](https://platform.openai.com/docs/api-reference/chat/create): the name that a model has
+    /// made up may be another one, and comes back with the call.
+    pub(crate) name: Cow<'a, str>,
     pub(crate) call: &'a ToolCall,
     result: Option<(usize, &'a ToolResult)>,
 }
@@ -126,9 +134,12 @@ impl<'a> Turns<'a, '_> {
                 }
                 message::Part::Media(media) => parts.push(Part::Text(left_out(media).into())),
                 message::Part::Call(call) if speaker == Speaker::Assistant => {
-                    let id = self.new_id(&call.id);
-                    let result = None;
-                    parts.push(Part::Call(Call { id, call, result }));
+                    parts.push(Part::Call(Call {
+                        id: self.new_id(&call.id),
+                        name: admitted_name(&call.name),
+                        call,
+                        result: None,
+                    }));
                 }
                 message::Part::Opaque(opaque) if speaker == Speaker::Assistant => {
                     let own =
@@ -173,10 +184,7 @@ impl<'a> Turns<'a, '_> {
 
     fn new_id(&mut self, id: &str) -> String {
         let admitted = self.admitted;
-        let id: String = id
-            .chars()
-            .map(|c| if admitted(c) { c } else { '_' })
-            .collect();
+        let id: String = replaced(id, admitted).collect();
         let id = if id.is_empty() { "call" } else { &id };
         let numbered = (2..).map(|number| format!("{id}_{number}"));
         let mut candidates = std::iter::once(id.to_owned()).chain(numbered);
@@ -184,6 +192,23 @@ impl<'a> Turns<'a, '_> {
         let id = free.unwrap_or_default();
         self.ids.insert(id.clone());
         id
+    }
+}
+
+fn replaced(text: &str, admitted: fn(char) -> bool) -> impl Iterator<Item = char> {
+    text.chars().map(move |c| if admitted(c) { c } else { '_' })
+}
+
+/// Letters, digits, `_` and `-`.
+pub(crate) fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
+}
+
+fn admitted_name(name: &str) -> Cow<'_, str> {
+    match name {
+        "" => UNNAMED.into(),
+        name if name.len() <= LONGEST_NAME && name.chars().all(is_of_name) => name.into(),
+        name => replaced(name, is_of_name).take(LONGEST_NAME).collect(),
     }
 }
 

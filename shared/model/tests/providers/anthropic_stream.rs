@@ -363,3 +363,23 @@ async fn who_goes_away_closes_the_connection() {
     drop(stream);
     server.client_gone().await;
 }
+
+#[tokio::test]
+async fn numbers_of_tokens_that_cannot_be_break_no_reply() {
+    let usage = json!({"input_tokens": u64::MAX, "cache_read_input_tokens": u64::MAX,
+        "cache_creation_input_tokens": 1, "output_tokens": u64::MAX});
+    let begin = json!({"type": "message_start", "message": {"id": "msg_1", "role": "assistant",
+        "model": "claude-1-2026", "content": [], "stop_reason": null, "usage": usage}});
+    let body = [
+        event(&begin),
+        block(0, &json!({"type": "text", "text": ""})),
+        text(0, "Yes."),
+        stop(0),
+        end("end_turn"),
+        done(),
+    ];
+    let events = events(&body.concat()).await;
+    let reply = whole(&events);
+    assert_eq!(reply.message.text(), "Yes.");
+    assert_eq!(reply.usage.output_tokens, 10);
+}

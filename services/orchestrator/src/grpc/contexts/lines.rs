@@ -123,8 +123,8 @@ fn without_old_reasoning(numbered: Vec<(usize, Message)>) -> Imported {
         message.parts.retain(is_kept);
         let dropped = before - message.parts.len();
         imported.dropped_parts += u32::try_from(dropped).unwrap_or(u32::MAX);
-        // A reply that was nothing but reasoning.
-        if !message.parts.is_empty() {
+        let was_only_reasoning = dropped > 0 && message.parts.is_empty();
+        if !was_only_reasoning {
             imported.messages.push(message);
         }
     }

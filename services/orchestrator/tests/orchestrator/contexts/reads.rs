@@ -316,7 +316,9 @@ async fn lines_are_imported_all_or_none_and_exported_as_they_were() {
         ..pb::ImportContextRequest::default()
     };
     let line = |text: &str| format!(r#"{{"role":"ROLE_USER","parts":[{{"text":"{text}"}}]}}"#);
-    let lines = format!("{}\n\n{}\n", line("a"), line("b"));
+    // An assistant that says nothing has no part.
+    let silent = r#"{"role":"ROLE_ASSISTANT"}"#;
+    let lines = format!("{}\n\n{silent}\n{}\n", line("a"), line("b"));
     let mut contexts = world.contexts.clone();
     let bad = import(&format!("{lines}no\n"));
     let refused = world
@@ -325,9 +327,9 @@ async fn lines_are_imported_all_or_none_and_exported_as_they_were() {
         .expect_err("it is bad");
     let error = RpcError::from_status(&refused);
     assert_eq!(error.reason_name(), "BAD_LINE");
-    assert_eq!(error.metadata("line"), Some("4"));
+    assert_eq!(error.metadata("line"), Some("5"));
     let message = error.message();
-    assert!(message.starts_with("jsonl line 4: "), "{error}");
+    assert!(message.starts_with("jsonl line 5: "), "{error}");
     assert!(
         message.ends_with("at column 2"),
         "one number of a line: {error}"
@@ -338,9 +340,9 @@ async fn lines_are_imported_all_or_none_and_exported_as_they_were() {
     let imported = imported.expect("an answer").into_inner();
     assert_eq!(
         (imported.messages, imported.version, imported.dropped_parts),
-        (2, 1, 0)
+        (3, 1, 0)
     );
-    assert_eq!(appended(&next(&world, &mut watched).await), ["a", "b"]);
+    assert_eq!(appended(&next(&world, &mut watched).await), ["a", "", "b"]);
     let large = "x".repeat(700 * 1024);
     append(&world, &session, "", user(&large)).await;
     let export = pb::ExportContextRequest {
@@ -356,7 +358,8 @@ async fn lines_are_imported_all_or_none_and_exported_as_they_were() {
     while let Some(part) = exported.message().await.expect("no error") {
         jsonl += &part.jsonl;
     }
-    let wanted = format!("{}\n{}\n{}\n", line("a"), line("b"), line(&large)).replace(' ', "");
+    let wanted = [line("a"), silent.to_owned(), line("b"), line(&large)];
+    let wanted = format!("{}\n", wanted.join("\n")).replace(' ', "");
     assert_eq!(jsonl.replace(' ', "").len(), wanted.len());
     assert_eq!(jsonl.replace(' ', ""), wanted);
 }

@@ -79,7 +79,10 @@ fn check(body: &Value) {
 fn check_block(block: &Value, is_user: bool) {
     match block["type"].as_str().expect("a kind") {
         "text" => assert!(!block["text"].as_str().expect("text").trim().is_empty()),
-        "tool_use" => assert!(!is_user && block["input"].is_object()),
+        "tool_use" => {
+            assert!(!is_user && block["input"].is_object());
+            random::check_name(&block["name"]);
+        }
         "tool_result" => {
             assert!(is_user);
             let content = block.get("content").and_then(Value::as_str);

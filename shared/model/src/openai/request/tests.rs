@@ -40,6 +40,7 @@ fn check(messages: &[Value]) {
                 role == "assistant" && !id.is_empty() && ids.insert(id),
                 "{id}"
             );
+            random::check_name(&call["function"]["name"]);
             let arguments = call["function"]["arguments"].as_str().expect("text");
             let arguments: Value = serde_json::from_str(arguments).expect("JSON");
             assert!(arguments.is_object());

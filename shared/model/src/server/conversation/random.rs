@@ -4,10 +4,22 @@ use crate::{ChatRequest, OfferedTool};
 use cairn_engine::message::{Media, Message, Opaque, Part, Role, ToolCall, ToolResult};
 use proptest::prelude::*;
 use proptest::sample::select;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The name of the model that the encoders are tested with.
 pub(crate) const MODEL: &str = "m";
+
+/// Names of tools as models may write them, and as they are sent.
+pub(crate) const NAMES: [(&str, &str); 5] = [
+    ("read", "read"),
+    ("functions.read", "functions_read"),
+    ("read \u{e9}\n", "read___"),
+    ("", "unnamed"),
+    (
+        "an-overlong-name-of-a-tool-that-nobody-would-ever-offer-to-a-model",
+        "an-overlong-name-of-a-tool-that-nobody-would-ever-offer-to-a-mod",
+    ),
+];
 
 /// Messages of all roles, with parts in any order, ids that come twice, and results that are
 /// missing. Each text that is not blank is there once.
@@ -38,10 +50,11 @@ pub(crate) fn messages() -> impl Strategy<Value = Vec<Message>> {
 fn part() -> impl Strategy<Value = Part> {
     let id = || select(vec!["", "a", "b", "c", "a b", "a_b", "é"]).prop_map(str::to_owned);
     let text = || select(vec!["", " \n", "said", "\"said\" "]).prop_map(str::to_owned);
-    let call = (id(), select(vec!["", "{}", "{\"a\": 1}", "{\"a\"", "[1]"]));
-    let call = call.prop_map(|(id, arguments)| ToolCall {
+    let arguments = select(vec!["", "{}", "{\"a\": 1}", "{\"a\"", "[1]"]);
+    let call = (id(), select(NAMES.as_slice()), arguments);
+    let call = call.prop_map(|(id, (name, _), arguments)| ToolCall {
         id,
-        name: "read".to_owned(),
+        name: name.to_owned(),
         arguments: arguments.to_owned(),
     });
     let result = (id(), text(), any::<bool>());
@@ -105,6 +118,22 @@ pub(crate) fn request(messages: &[Message], stable: usize) -> ChatRequest {
         .into(),
         ..ChatRequest::default()
     }
+}
+
+/// The name of a tool as it is sent.
+pub(crate) fn sent_name(name: &str) -> &'static str {
+    let known = NAMES.iter().find(|(written, _)| *written == name);
+    known.expect("one of the names").1
+}
+
+/// Checks the rule of servers for the name of a tool.
+pub(crate) fn check_name(name: &Value) {
+    let name = name.as_str().expect("a name");
+    let is_admitted = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    assert!(
+        (1..=64).contains(&name.len()) && name.chars().all(is_admitted),
+        "{name}"
+    );
 }
 
 /// The texts of messages that have to be sent, whatever becomes of the parts around them.

@@ -3,6 +3,7 @@
 
 use super::{GO_ON, MODEL, blocks, without_mark};
 use crate::server::conversation::left_out;
+use crate::server::conversation::random::sent_name;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cairn_engine::message::{Media, Message, Opaque, Part, Role, ToolCall, ToolResult};
@@ -160,7 +161,7 @@ fn tool_use(id: &str, call: &ToolCall) -> Value {
         _ if call.arguments.is_empty() => json!({}),
         _ => json!({"invalid_json": call.arguments}),
     };
-    json!({"type": "tool_use", "id": id, "name": call.name, "input": input})
+    json!({"type": "tool_use", "id": id, "name": sent_name(&call.name), "input": input})
 }
 
 fn is_own(opaque: &Opaque) -> bool {

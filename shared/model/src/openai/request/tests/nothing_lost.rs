@@ -3,6 +3,7 @@
 
 use super::MODEL;
 use crate::server::conversation::left_out;
+use crate::server::conversation::random::sent_name;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cairn_engine::message::{Media, Message, Opaque, Part, Role, ToolCall, ToolResult};
@@ -161,6 +162,7 @@ fn tool_call(id: &str, call: &ToolCall) -> Value {
         _ if arguments.is_empty() => "{}".to_owned(),
         _ => json!({"invalid_json": arguments}).to_string(),
     };
+    let name = sent_name(name);
     json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
 }
 
