@@ -237,9 +237,9 @@ impl Owner {
         let (mut first, mut reminded) = (first, BTreeSet::new());
         loop {
             self.inbox.drain_notices()?;
-            let before = self.at_rest();
+            let layer_bytes = self.layer_bytes_at_rest();
             let events = self.decide_all(first.take()).map_err(stalled)?;
-            if !self.has_room(before) {
+            if !self.has_room(layer_bytes) {
                 return Err(End::NoRoom);
             }
             let outstanding = match self.make_durable(events).await {

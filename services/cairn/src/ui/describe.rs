@@ -59,9 +59,13 @@ pub fn painted(status: &str, style: Style) -> String {
 /// Tokens and price: `1200 + 340 tokens (900 from a cache), $0.0056`; without a price if it is not known.
 pub fn usage_text(usage: Option<&Usage>) -> String {
     let usage = usage.copied().unwrap_or_default();
+    let calls = match usage.model_calls {
+        1 => "1 model call".to_owned(),
+        calls => format!("{calls} model calls"),
+    };
     let mut text = format!(
-        "{} model calls, {} + {} tokens",
-        usage.model_calls, usage.input_tokens, usage.output_tokens
+        "{calls}, {} + {} tokens",
+        usage.input_tokens, usage.output_tokens
     );
     let kinds = [
         (usage.cached_input_tokens, "from a cache"),
@@ -212,5 +216,21 @@ mod tests {
         assert_eq!(usage_text(Some(&usage(1))), format!("{free}, $0.000000001"));
         let dear = usage_text(Some(&usage(5_600_000_000)));
         assert_eq!(dear, format!("{free}, $5.6000"));
+    }
+
+    #[test]
+    fn tokens_with_other_prices_have_their_own_numbers() {
+        let usage = Usage {
+            input_tokens: 9600,
+            cached_input_tokens: 9000,
+            cache_write_tokens: 200,
+            output_tokens: 340,
+            reasoning_tokens: 120,
+            model_calls: 1,
+            ..Usage::default()
+        };
+        let text = "1 model call, 9600 + 340 tokens (9000 from a cache, 200 written to one, 120 for \
+                    reasoning)";
+        assert_eq!(usage_text(Some(&usage)), text);
     }
 }

@@ -4,29 +4,23 @@ use super::Owner;
 use crate::state_bytes::GROWTH;
 use cairn_engine::outstanding::Work;
 
-/// What the state has before a transition that may be given up: nothing is under way that would be lost.
-#[derive(Debug)]
-pub(super) struct AtRest {
-    layer_bytes: usize,
-}
-
 impl Owner {
-    pub(super) fn at_rest(&self) -> Option<AtRest> {
+    /// Bytes of the layers before a transition that may be given up: nothing is under way that would be
+    /// lost. None for another transition.
+    pub(super) fn layer_bytes_at_rest(&self) -> Option<usize> {
         let is_work = |work: &Work| matches!(work, Work::Plan { .. } | Work::RunStep(_));
         let is_at_rest = !self.active.keys().any(is_work);
-        is_at_rest.then(|| AtRest {
-            layer_bytes: self.session.all_layer_bytes(),
-        })
+        is_at_rest.then(|| self.session.all_layer_bytes())
     }
 
-    /// Whether the process has room for what the transition that was just decided lets the state grow
-    /// by. It is reserved before a model is asked: a step that is under way is not given up.
-    pub(super) fn has_room(&mut self, before: Option<AtRest>) -> bool {
-        let Some(AtRest { layer_bytes }) = before else {
+    /// Whether the process has room for the layers that follow from the transition that was just decided,
+    /// if that may be given up. It is reserved before a model is asked: a step that is under way is not
+    /// given up.
+    pub(super) fn has_room(&mut self, layer_bytes_before: Option<usize>) -> bool {
+        let Some(before) = layer_bytes_before else {
             return true;
         };
-        let expected = self.session.expected_layer_bytes();
-        let growth = expected.saturating_sub(layer_bytes);
+        let growth = self.session.expected_layer_bytes().saturating_sub(before);
         let bytes = self.checkpoints.state_bytes() + growth;
         growth <= GROWTH || self.state_bytes.fit(bytes, self.deps.config.state_bytes)
     }

@@ -297,7 +297,19 @@ fn total(facts: &Facts<'_>) -> Usage {
     total
 }
 
-/// Only numbers: nothing in it needs escaping.
+/// A number of tokens, and how many of them have another price: `9600 (9000 from a cache)`.
+fn with_kinds<const N: usize>(tokens: u64, kinds: [(u64, &str); N]) -> String {
+    let kinds = kinds.into_iter().filter(|(tokens, _)| *tokens > 0);
+    let kinds: Vec<_> = kinds
+        .map(|(tokens, name)| format!("{tokens} {name}"))
+        .collect();
+    match kinds.is_empty() {
+        true => tokens.to_string(),
+        false => format!("{tokens} ({})", kinds.join(", ")),
+    }
+}
+
+/// Only numbers and fixed words: nothing in it needs escaping.
 fn usage_table(facts: &Facts<'_>) -> String {
     let mut table = String::from(
         "| | model calls | tokens in | tokens out | cost |\n|---|---:|---:|---:|---:|\n",
@@ -307,8 +319,17 @@ fn usage_table(facts: &Facts<'_>) -> String {
             table,
             "| {name} | {} | {} | {} | ${} |",
             usage.model_calls,
-            usage.input_tokens,
-            usage.output_tokens,
+            with_kinds(
+                usage.input_tokens,
+                [
+                    (usage.cached_input_tokens, "from a cache"),
+                    (usage.cache_write_tokens, "written to one"),
+                ],
+            ),
+            with_kinds(
+                usage.output_tokens,
+                [(usage.reasoning_tokens, "for reasoning")]
+            ),
             dollars(usage.cost_nano_usd)
         );
     };

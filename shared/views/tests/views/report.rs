@@ -7,6 +7,7 @@ use cairn_engine::command::{self, Command, LimitOverrides, Settlement};
 use cairn_engine::decide::Input;
 use cairn_engine::event::Budget;
 use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::message::Usage;
 use cairn_engine::session::PerBudget;
 use cairn_views::report::markdown;
 
@@ -111,6 +112,31 @@ fn planning_that_failed_is_in_the_usage() {
     assert!(text.contains("## Failure\n\nno JSON\n"), "{text}");
     assert!(text.contains("- Tokens: 50 in, 0 out"), "{text}");
     let row = "| Planning (0.9 s) | 0 | 50 | 0 | $0.0000 |\n| Total | 0 | 50 | 0 | $0.0000 |\n";
+    assert!(text.ends_with(row), "{text}");
+}
+
+/// They have other prices, so the cost does not follow from the sums.
+#[test]
+fn tokens_of_the_cache_and_of_reasoning_have_their_own_numbers() {
+    let mut world = World::new();
+    world.command(with_goal("a goal"));
+    world.decide(Input::Planned {
+        request: None,
+        run: 1,
+        outcome: Err(Failure::new(FailureKind::PlanParse, "BadJson", "no JSON")),
+        usage: Usage {
+            input_tokens: 9600,
+            cached_input_tokens: 9000,
+            cache_write_tokens: 200,
+            output_tokens: 340,
+            reasoning_tokens: 120,
+            cost_nano_usd: 11_100_000,
+            model_calls: 1,
+        },
+        duration_ms: 900,
+    });
+    let text = report(&world);
+    let row = "| Total | 1 | 9600 (9000 from a cache, 200 written to one) | 340 (120 for reasoning) | $0.0111 |\n";
     assert!(text.ends_with(row), "{text}");
 }
 
