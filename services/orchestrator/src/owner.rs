@@ -237,9 +237,14 @@ impl Owner {
         let (mut first, mut reminded) = (first, BTreeSet::new());
         loop {
             self.inbox.drain_notices()?;
-            let layer_bytes = self.layer_bytes_at_rest();
+            // Intents of calls may be durable since a moment ago, and their calls are not sent: to release
+            // the session now would put them in doubt.
+            let before = match reminded.is_empty() {
+                true => self.layer_bytes_at_rest(),
+                false => None,
+            };
             let events = self.decide_all(first.take()).map_err(stalled)?;
-            if !self.has_room(layer_bytes) {
+            if !self.reserve_room(before) {
                 return Err(End::NoRoom);
             }
             let outstanding = match self.make_durable(events).await {

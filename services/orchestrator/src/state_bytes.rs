@@ -35,7 +35,7 @@ pub(crate) struct StateBytes {
     all: Arc<OwnedBytes>,
     own: usize,
     is_read: bool,
-    /// Reserved when the session was read.
+    /// What [`StateBytes::fit`] reserved last. The count does not fall below it.
     reserved: usize,
 }
 
@@ -72,10 +72,13 @@ impl StateBytes {
         }
     }
 
-    /// Reserves room for a session that was read and for its growth, unless that would be too much for
+    /// Reserves room for a session of so many bytes and for its growth, unless that would be too much for
     /// the process. A session that is alone always fits.
     pub(crate) fn fit(&mut self, bytes: usize, most: usize) -> bool {
         let (own, bytes) = (self.own, bytes + GROWTH);
+        if self.reserved >= bytes {
+            return true;
+        }
         let others_and_new = |all: usize| {
             let others = all - own;
             (others == 0 || others + bytes <= most).then_some(others + bytes)

@@ -1,6 +1,7 @@
 //! Times, durations and prices as people read them. All times are UTC.
 
 use cairn_engine::event::WaitReason;
+use cairn_engine::message::Usage;
 use cairn_engine::session::RunStatus;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
@@ -84,5 +85,33 @@ pub fn run_status(status: RunStatus) -> &'static str {
         RunStatus::Completed => "completed",
         RunStatus::Failed => "failed",
         RunStatus::Cancelled => "cancelled",
+    }
+}
+
+/// Tokens that were sent: `9600 (9000 from a cache, 200 to a cache)`.
+pub fn input_tokens(usage: &Usage) -> String {
+    let kinds = [
+        (usage.cached_input_tokens, "from a cache"),
+        (usage.cache_write_tokens, "to a cache"),
+    ];
+    with_kinds(usage.input_tokens, &kinds)
+}
+
+/// Tokens that were received: `340 (120 for reasoning)`.
+pub fn output_tokens(usage: &Usage) -> String {
+    with_kinds(
+        usage.output_tokens,
+        &[(usage.reasoning_tokens, "for reasoning")],
+    )
+}
+
+fn with_kinds(tokens: u64, kinds: &[(u64, &str)]) -> String {
+    let kinds = kinds.iter().filter(|(tokens, _)| *tokens > 0);
+    let kinds: Vec<_> = kinds
+        .map(|(tokens, name)| format!("{tokens} {name}"))
+        .collect();
+    match kinds.is_empty() {
+        true => tokens.to_string(),
+        false => format!("{tokens} ({})", kinds.join(", ")),
     }
 }

@@ -4,10 +4,11 @@ use super::event_json::{failure, plan_step, principal, short, usage, wait_reason
 use super::event_line::{failure_text, step_name};
 use super::style::Style;
 use super::time::{span, utc};
+use cairn_engine::message;
 use cairn_proto::event::Usage;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::text::clip;
-use cairn_views::figures::dollars;
+use cairn_views::figures::{dollars, input_tokens, output_tokens};
 use serde_json::{Value, json};
 
 /// What a session is doing: `idle`, `running`, `waiting`, `quarantined`.
@@ -56,30 +57,16 @@ pub fn painted(status: &str, style: Style) -> String {
     }
 }
 
-/// Tokens and price: `1200 + 340 tokens (900 from a cache), $0.0056`; without a price if it is not known.
+/// Calls, tokens and price: `2 model calls, 1200 (900 from a cache) + 340 tokens, $0.0056`; without a
+/// price if it is not known.
 pub fn usage_text(usage: Option<&Usage>) -> String {
-    let usage = usage.copied().unwrap_or_default();
+    let usage: message::Usage = usage.copied().unwrap_or_default().into();
     let calls = match usage.model_calls {
         1 => "1 model call".to_owned(),
         calls => format!("{calls} model calls"),
     };
-    let mut text = format!(
-        "{calls}, {} + {} tokens",
-        usage.input_tokens, usage.output_tokens
-    );
-    let kinds = [
-        (usage.cached_input_tokens, "from a cache"),
-        (usage.cache_write_tokens, "written to one"),
-        (usage.reasoning_tokens, "for reasoning"),
-    ];
-    let kinds: Vec<_> = kinds
-        .into_iter()
-        .filter(|(tokens, _)| *tokens > 0)
-        .map(|(tokens, name)| format!("{tokens} {name}"))
-        .collect();
-    if !kinds.is_empty() {
-        text.push_str(&format!(" ({})", kinds.join(", ")));
-    }
+    let (input, output) = (input_tokens(&usage), output_tokens(&usage));
+    let mut text = format!("{calls}, {input} + {output} tokens");
     if usage.cost_nano_usd > 0 {
         text.push_str(&format!(", ${}", dollars(usage.cost_nano_usd)));
     }
@@ -219,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_with_other_prices_have_their_own_numbers() {
+    fn kinds_of_tokens_have_their_own_numbers() {
         let usage = Usage {
             input_tokens: 9600,
             cached_input_tokens: 9000,
@@ -229,8 +216,8 @@ mod tests {
             model_calls: 1,
             ..Usage::default()
         };
-        let text = "1 model call, 9600 + 340 tokens (9000 from a cache, 200 written to one, 120 for \
-                    reasoning)";
+        let text = "1 model call, 9600 (9000 from a cache, 200 to a cache) + 340 (120 for reasoning) \
+                    tokens";
         assert_eq!(usage_text(Some(&usage)), text);
     }
 }

@@ -205,8 +205,9 @@ async fn kill_everywhere(stage: Stage, way: Way, store: Arc<TestStore>, turns: A
         reached.len() - new,
     );
     assert!(reached.len() + 2 >= 2 * commits, "too few were killed");
+    // Elsewhere the server that can be asked may have gone on since the kill.
     assert!(
-        new >= 2 && reached.len() - new >= 2,
+        !store.is_file() || (new >= 2 && reached.len() - new >= 2),
         "kills on one side only"
     );
     assert!(doubts >= 1, "no call was killed on its way");

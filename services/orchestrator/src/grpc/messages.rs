@@ -43,7 +43,7 @@ pub(super) fn check(field: &str, message: &Message) -> Result<(), RpcError> {
     Ok(())
 }
 
-/// Something is said, and the role may say it. A model may have ended its turn without a word.
+/// The role may have each part. Only a reply may have none: a model can end its turn without text.
 fn check_parts(field: &str, message: &Message) -> Result<(), RpcError> {
     if message.parts.is_empty() && message.role != Role::Assistant {
         return Err(RpcError::invalid(field, "has no part").allowed("1 part and more"));

@@ -1,6 +1,8 @@
 //! Session memory that a client writes while a run is under way.
 
-use crate::support::{Attempt, World, chain, for_tenant, graph, model_step, reply, tool_step};
+use crate::support::{
+    Attempt, Fault, World, chain, count, for_tenant, graph, model_step, reply, tool_step,
+};
 use cairn_orchestrator::Config;
 use cairn_proto::event as wire;
 use cairn_proto::event::op::Op;
@@ -161,6 +163,42 @@ async fn a_run_has_room_for_session_memory_before_it_has_a_plan() {
 #[tokio::test(start_paused = true)]
 async fn a_step_after_one_that_calls_a_tool_has_room_for_session_memory() {
     waits_for_room(chain(vec![tool_step("pure"), model_step("two")])).await;
+}
+
+/// The intent of the call becomes durable with a transition whose answer brings session memory. Nobody has
+/// sent the call yet: without its owner it would be in doubt.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_to_be_sent_is_not_left_for_want_of_room() {
+    let world = narrow(1200).await;
+    let (other, session) = (filled(&world, 180).await, filled(&world, 0).await);
+    let mut client = world.client.clone();
+    let started = client.start_run(start(&world, &other, chain(vec![model_step("two")])));
+    world.until(started).await.expect("there is room");
+    let at_work = world.attempt().await;
+
+    world.faults.always("Commit", Some(Fault::Refuse));
+    let steps = vec![tool_step("effectful"), model_step("two")];
+    let request = start(&world, &session, chain(steps));
+    let starting = tokio::spawn(async move { client.start_run(request).await });
+    world.settle().await;
+    for key in 0..6 {
+        set(
+            &world,
+            &session,
+            &format!("key-{key}"),
+            &"v".repeat(60 << 10),
+        )
+        .await;
+    }
+    world.faults.always("Commit", None);
+    let started = world.until(starting).await.expect("a task");
+    started.expect("an answer");
+    let attempt = world.attempt().await;
+    assert_eq!(attempt.start.session, session);
+    let events = world.journal.events(&session).await;
+    assert_eq!(count(&events, "CallIntended"), 1);
+    assert_eq!(count(&events, "CallInDoubt"), 0);
+    drop(at_work);
 }
 
 /// Steps that ask no model have no prompts.

@@ -106,10 +106,11 @@ impl PlanParseError {
 
 impl From<PlanParseError> for Failure {
     fn from(error: PlanParseError) -> Self {
-        let kind = match error {
-            PlanParseError::Cut => FailureKind::Llm,
-            _ => FailureKind::PlanParse,
-        };
-        Self::new(kind, error.reason(), error.to_string())
+        if error == PlanParseError::Cut {
+            let message = "the plan was cut at the limit of its length twice; allow longer replies with \
+                           max_output_tokens, or make the goal smaller";
+            return Self::new(FailureKind::Llm, error.reason(), message);
+        }
+        Self::new(FailureKind::PlanParse, error.reason(), error.to_string())
     }
 }

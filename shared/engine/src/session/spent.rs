@@ -165,15 +165,18 @@ impl Run {
         self.no_questions().is_none() && reserved.into_iter().all(fits)
     }
 
-    /// An event happened at that time: whether time counts from now on.
-    pub(super) fn count_time(&mut self, at: u64) {
-        let is_active = match self.status {
+    /// Something of it is planned or carried out. While one step waits for a person, others may continue.
+    pub(super) fn is_active(&self) -> bool {
+        match self.status {
             RunStatus::Planning | RunStatus::Running => true,
-            // While one step waits for a person, others may continue.
             RunStatus::Waiting(_) => self.attempts_to_run(|_| false).next().is_some(),
             _ => false,
-        };
-        match (self.spent.active_since, is_active) {
+        }
+    }
+
+    /// An event happened at that time: whether time counts from now on.
+    pub(super) fn count_time(&mut self, at: u64) {
+        match (self.spent.active_since, self.is_active()) {
             (None, true) => self.spent.active_since = Some(at),
             (Some(_), false) => {
                 self.spent.active_ms = self.spent.used(Budget::Time, at);

@@ -27,6 +27,8 @@ fn reasons(kind: FailureKind) -> &'static [(&'static str, bool)] {
             ("ContextLength", false),
             ("BadRequest", false),
             ("BadAnswer", false),
+            ("refused", false),
+            ("reply_cut", false),
         ],
         Tool => &[
             ("ExecutionFailed", true),

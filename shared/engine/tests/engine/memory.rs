@@ -1,6 +1,7 @@
 //! Session memory: as the text of a system prompt, and when it is full.
 
-use crate::world::{World, chain, model_step, tool_call};
+use crate::world::stages::pause;
+use crate::world::{World, chain, model_step, tool_call, tool_step, with_goal};
 use cairn_engine::conversation::{Conversation, Layer, LayerKind, Op};
 use cairn_engine::event::{self, Event, EventKind};
 use cairn_engine::limits::{MAX_MEMORY_BYTES, MAX_MEMORY_VALUE};
@@ -70,6 +71,46 @@ fn a_reminder_tells_that_nothing_is_left() {
         assert_eq!(entries.map(|entries| entries.len()), Some(count));
     }
     assert_eq!(read("# Step"), None);
+}
+
+/// By how many texts of session memory the layers are expected to grow.
+fn texts_to_come(begin: impl FnOnce(&mut World)) -> usize {
+    let mut world = World::new();
+    world.foreign(EventKind::MemorySet(event::MemorySet {
+        key: "k".to_owned(),
+        value: "v".repeat(1000),
+    }));
+    begin(&mut world);
+    let session = &world.session;
+    let bytes = session.expected_layer_bytes() - session.all_layer_bytes();
+    let text = session.memory.snapshot().len();
+    assert_eq!(bytes % text, 0, "{bytes} bytes are whole texts of {text}");
+    bytes / text
+}
+
+/// The session has the text, and so has the conversation of a step that asks a model.
+#[test]
+fn layers_are_expected_to_have_session_memory_once_a_model_is_asked() {
+    let (tool, model) = (|| tool_step("a", "look"), || model_step("b"));
+    let to_come = |steps| texts_to_come(|world| world.start(chain(steps)));
+    assert_eq!(texts_to_come(|_| {}), 0, "nothing runs");
+    let planning = |world: &mut World| {
+        world.command(with_goal("a goal"));
+    };
+    assert_eq!(texts_to_come(planning), 2, "its plan may ask a model");
+    assert_eq!(to_come(vec![tool(), model()]), 2);
+    assert_eq!(to_come(vec![model(), model()]), 0, "they are there");
+    assert_eq!(to_come(vec![tool(), tool()]), 0, "no model is asked");
+    let between = texts_to_come(|world| {
+        world.start(chain(vec![model(), tool(), model()]));
+        world.complete(1, "done");
+    });
+    assert_eq!(between, 1, "the session has it already");
+    let paused = texts_to_come(|world| {
+        world.start(chain(vec![tool(), model()]));
+        world.command(pause());
+    });
+    assert_eq!(paused, 0, "nothing begins");
 }
 
 /// Texts in which escapes and what is escaped are frequent.

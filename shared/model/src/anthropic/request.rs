@@ -34,7 +34,7 @@ pub(super) fn body(
         input_schema: &tool.parameters,
     });
     let info = model.server.info();
-    let mut turns = conversation::turns(&request.messages, info, conversation::is_of_name)
+    let mut turns = conversation::turns(&request.messages, info, conversation::is_name_char)
         .into_iter()
         .peekable();
     let mut system = Vec::new();

@@ -53,9 +53,9 @@ pub(crate) enum Part<'a> {
 pub(crate) struct Call<'a> {
     /// An id that no other call of the conversation has.
     pub(crate) id: String,
-    /// 1 to 64 letters, digits, `_` and `-`, as in [the reference of
-    /// OpenAI](https://platform.openai.com/docs/api-reference/chat/create): the name that a model has
-    /// made up may be another one, and comes back with the call.
+    /// 1 to 64 letters, digits, `_` and `-`, as [OpenAI
+    /// requires](https://platform.openai.com/docs/api-reference/chat/create). A model can call a tool by a
+    /// name that servers refuse, and that call stays in the conversation.
     pub(crate) name: Cow<'a, str>,
     pub(crate) call: &'a ToolCall,
     result: Option<(usize, &'a ToolResult)>,
@@ -199,16 +199,16 @@ fn replaced(text: &str, admitted: fn(char) -> bool) -> impl Iterator<Item = char
     text.chars().map(move |c| if admitted(c) { c } else { '_' })
 }
 
-/// Letters, digits, `_` and `-`.
-pub(crate) fn is_of_name(c: char) -> bool {
+/// A character that servers admit in names of tools; Anthropic also in ids.
+pub(crate) fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
 fn admitted_name(name: &str) -> Cow<'_, str> {
     match name {
         "" => UNNAMED.into(),
-        name if name.len() <= LONGEST_NAME && name.chars().all(is_of_name) => name.into(),
-        name => replaced(name, is_of_name).take(LONGEST_NAME).collect(),
+        name if name.len() <= LONGEST_NAME && name.chars().all(is_name_char) => name.into(),
+        name => replaced(name, is_name_char).take(LONGEST_NAME).collect(),
     }
 }
 

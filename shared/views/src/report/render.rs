@@ -1,7 +1,9 @@
 //! The facts of a report as Markdown.
 
 use super::gather::{CallFacts, Doubt, Facts, StepFacts};
-use crate::figures::{clock, date_time, dollars, duration, run_status};
+use crate::figures::{
+    clock, date_time, dollars, duration, input_tokens, output_tokens, run_status,
+};
 use crate::safe::{code, inline, paragraph};
 use cairn_engine::command::Settlement;
 use cairn_engine::event::Budget;
@@ -297,18 +299,6 @@ fn total(facts: &Facts<'_>) -> Usage {
     total
 }
 
-/// A number of tokens, and how many of them have another price: `9600 (9000 from a cache)`.
-fn with_kinds<const N: usize>(tokens: u64, kinds: [(u64, &str); N]) -> String {
-    let kinds = kinds.into_iter().filter(|(tokens, _)| *tokens > 0);
-    let kinds: Vec<_> = kinds
-        .map(|(tokens, name)| format!("{tokens} {name}"))
-        .collect();
-    match kinds.is_empty() {
-        true => tokens.to_string(),
-        false => format!("{tokens} ({})", kinds.join(", ")),
-    }
-}
-
 /// Only numbers and fixed words: nothing in it needs escaping.
 fn usage_table(facts: &Facts<'_>) -> String {
     let mut table = String::from(
@@ -319,17 +309,8 @@ fn usage_table(facts: &Facts<'_>) -> String {
             table,
             "| {name} | {} | {} | {} | ${} |",
             usage.model_calls,
-            with_kinds(
-                usage.input_tokens,
-                [
-                    (usage.cached_input_tokens, "from a cache"),
-                    (usage.cache_write_tokens, "written to one"),
-                ],
-            ),
-            with_kinds(
-                usage.output_tokens,
-                [(usage.reasoning_tokens, "for reasoning")]
-            ),
+            input_tokens(usage),
+            output_tokens(usage),
             dollars(usage.cost_nano_usd)
         );
     };

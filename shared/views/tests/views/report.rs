@@ -115,7 +115,7 @@ fn planning_that_failed_is_in_the_usage() {
     assert!(text.ends_with(row), "{text}");
 }
 
-/// They have other prices, so the cost does not follow from the sums.
+/// Tokens of caches have other prices, so the cost does not follow from the sums.
 #[test]
 fn tokens_of_the_cache_and_of_reasoning_have_their_own_numbers() {
     let mut world = World::new();
@@ -136,7 +136,7 @@ fn tokens_of_the_cache_and_of_reasoning_have_their_own_numbers() {
         duration_ms: 900,
     });
     let text = report(&world);
-    let row = "| Total | 1 | 9600 (9000 from a cache, 200 written to one) | 340 (120 for reasoning) | $0.0111 |\n";
+    let row = "| Total | 1 | 9600 (9000 from a cache, 200 to a cache) | 340 (120 for reasoning) | $0.0111 |\n";
     assert!(text.ends_with(row), "{text}");
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 pub(crate) const MODEL: &str = "m";
 
 /// Names of tools as models may write them, and as they are sent.
-pub(crate) const NAMES: [(&str, &str); 5] = [
+const NAMES: [(&str, &str); 5] = [
     ("read", "read"),
     ("functions.read", "functions_read"),
     ("read \u{e9}\n", "read___"),
