@@ -1,34 +1,39 @@
-//! Ports for servers that have to be told where to listen.
+//! Ports for servers that start again where they were, and so are given a port.
 
-use std::collections::BTreeSet;
-use std::hash::{BuildHasher as _, RandomState};
+use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Mutex, PoisonError};
 
-/// Below those that systems give to connections and to listeners that name none: these would take one
-/// before the server has it.
+/// Below the ports that systems give to connections and to listeners that name none. Such a connection
+/// would take a server's port while the server is dead.
 const PORTS: std::ops::Range<u16> = 12_000..32_000;
+/// Ports between the places at which two processes in a row begin to look.
+const APART: u32 = 64;
 
-/// Those that this process has been given.
-static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+/// The locks of the ports that this process has. They end with it.
+static LOCKS: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
-/// A port that nobody listens at, by chance: another process hardly ever gets the same before it is
-/// used, and this one never.
+/// A port that belongs to this process until it ends: no other process that asks here gets it.
 ///
 /// # Panics
-/// If there is none.
+/// If no port is free.
 pub fn free_port() -> u16 {
-    let chance = RandomState::new();
-    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let count = u64::from(PORTS.end - PORTS.start);
-    let mut ports = (0..10_000_u32).map(|number| {
-        let place = chance.hash_one(number) % count;
-        PORTS.start + u16::try_from(place).unwrap_or_default()
+    let folder = std::env::temp_dir().join("cairn-ports");
+    fs::create_dir_all(&folder).expect("a folder for locks");
+    let count = u32::from(PORTS.end - PORTS.start);
+    let first = std::process::id().wrapping_mul(APART);
+    let ports = (0..count).map(|number| {
+        let place = first.wrapping_add(number) % count;
+        PORTS.start + u16::try_from(place).expect("a place among the ports")
     });
-    let is_free = |port: &u16| {
-        !given.contains(port) && TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok()
-    };
-    let port = ports.find(is_free).expect("a free port");
-    given.insert(port);
+    let locked = ports.filter_map(|port| {
+        let lock = File::create(folder.join(port.to_string())).ok()?;
+        lock.try_lock().ok().map(|()| (port, lock))
+    });
+    let mut free =
+        locked.filter(|(port, _)| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok());
+    let (port, lock) = free.next().expect("a free port");
+    let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
+    locks.push(lock);
     port
 }
