@@ -12,7 +12,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Leases and calls are short, so that nobody waits for them.
+/// Leases and calls with effects are short, so that no test waits long for their ends. Pure calls are made
+/// again after a kill; a test that holds one never comes to its limit.
 const SETTINGS: &str = r#"
 [session]
 lease = "1s"
@@ -31,7 +32,7 @@ name = "look"
 description = "Looks around, and writes down that it did."
 argv = ["sh", "-c", "LEDGER=$LOOKS VERB=looked . ./record.sh"]
 effect = "pure"
-time_limit_ms = 10000
+time_limit_ms = 40000
 env = ["LOOKS"]
 parameters = { type = "object", properties = { what = { type = "string" } }, required = ["what"], additionalProperties = false }
 "#;

@@ -32,7 +32,6 @@ impl Place {
     /// The same with a model as the default, and a tool `record` that needs approval.
     pub(crate) fn that_asks(store: &Arc<TestStore>, name: &str, model: &ModelServer) -> Self {
         let place = Self::beside_others(store, name);
-        place.let_calls_last();
         let settings = place.site.read("cairn.toml").expect("settings");
         let ask = "[tools]\nask = [\"record\"]\n\n[[tools.commands]]";
         let settings = settings.replacen("[[tools.commands]]", ask, 1);
@@ -48,14 +47,6 @@ impl Place {
             prefix,
             server: None,
         }
-    }
-
-    /// The usual limit of calls is so short that one which a test holds could come to its end meanwhile.
-    pub(crate) fn let_calls_last(&self) {
-        let settings = self.site.read("cairn.toml").expect("settings");
-        let longer = settings.replace("time_limit_ms = 1000", "time_limit_ms = 4000");
-        assert_ne!(settings, longer, "there is no such limit");
-        self.site.write("cairn.toml", &longer);
     }
 
     /// Whether commands find the store without a server between.

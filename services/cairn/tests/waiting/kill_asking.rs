@@ -8,7 +8,7 @@ mod person;
 use crate::support::{self, commits, place, served};
 use cairn_testkit::model_server::{Answer, reply};
 use cairn_testkit::{Journal, ModelServer, TestStore};
-use commits::kill_around_each;
+use commits::{Sweep, kill_around_each};
 use person::{Person, REPORTED};
 use place::Place;
 use serde_json::{Value, json};
@@ -239,8 +239,8 @@ fn check_end(place: &Place, person: &Person, reference: &Reference, fail: &str) 
     journal
 }
 
-async fn what_a_person_is_asked_survives_a_kill_at_every_commit(store: TestStore) {
-    let is_file = store.is_file();
+async fn what_a_person_is_asked_survives_kills(store: TestStore) {
+    let sweep = Sweep::over(&store);
     let (reference, commits) = undisturbed(store).await;
     let reference = Arc::new(reference);
     let kill = |side: &'static str, commit: usize| {
@@ -248,7 +248,8 @@ async fn what_a_person_is_asked_survives_a_kill_at_every_commit(store: TestStore
         let kill = tokio::spawn(async move { Box::pin(kill_once(side, commit, &reference)).await });
         async move { kill.await.expect("a kill") }
     };
-    let kills: Vec<Killed> = kill_around_each(commits, AT_ONCE, kill).await;
+    let swept = kill_around_each(commits, AT_ONCE, sweep, kill).await;
+    let kills: &[Killed] = &swept.killed;
     let asked = |id: &str| kills.iter().filter(|it| it.open.contains(id)).count();
     let on_their_way = kills.iter().filter(|it| it.was_on_its_way).count();
     let doubts: usize = kills.iter().map(|it| it.doubts).sum();
@@ -258,32 +259,31 @@ async fn what_a_person_is_asked_survives_a_kill_at_every_commit(store: TestStore
     );
     for id in QUESTIONS {
         println!("{} kills while {id} was open", asked(id));
-        assert!(asked(id) >= 2, "{id} was never open");
     }
-    // A busy machine may make one commit of two.
-    assert!(kills.len() + 4 >= 2 * commits, "too few were killed");
-    assert!(doubts >= 2, "no call was killed on its way");
-    if is_file {
+    swept.check_reached();
+    if swept.is_complete() {
+        assert!(QUESTIONS.iter().all(|id| asked(id) >= 2), "never open");
+        assert!(doubts >= 2, "no call was killed on its way");
         assert!(on_their_way >= 1, "no answer was killed on its way");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
 async fn in_a_file_what_a_person_is_asked_survives_a_kill_at_every_commit() {
-    what_a_person_is_asked_survives_a_kill_at_every_commit(TestStore::file()).await;
+    what_a_person_is_asked_survives_kills(TestStore::file()).await;
 }
 
 /// Each needs servers of Redis.
 mod redis {
-    use super::{TestStore, what_a_person_is_asked_survives_a_kill_at_every_commit};
+    use super::{TestStore, what_a_person_is_asked_survives_kills};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
-    async fn over_redis_what_a_person_is_asked_survives_a_kill_at_every_commit() {
-        what_a_person_is_asked_survives_a_kill_at_every_commit(TestStore::redis()).await;
+    async fn over_redis_what_a_person_is_asked_survives_kills_at_sampled_commits() {
+        what_a_person_is_asked_survives_kills(TestStore::redis()).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
-    async fn over_a_cluster_what_a_person_is_asked_survives_a_kill_at_every_commit() {
-        what_a_person_is_asked_survives_a_kill_at_every_commit(TestStore::cluster()).await;
+    async fn over_a_cluster_what_a_person_is_asked_survives_kills_at_sampled_commits() {
+        what_a_person_is_asked_survives_kills(TestStore::cluster()).await;
     }
 }

@@ -91,7 +91,6 @@ impl World {
 /// Beside others over the same store.
 fn world(store: &Arc<TestStore>, name: &str) -> World {
     let place = Place::beside_others(store, name);
-    place.let_calls_last();
     let site = &place.site;
     let asked: Arc<Mutex<Asked>> = Arc::default();
     let holds: Arc<Notify> = Arc::default();

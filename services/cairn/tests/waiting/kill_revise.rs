@@ -1,13 +1,14 @@
 //! Kill -9 of `cairn serve` before and after every commit from the wish for another plan to the end
 //! of a step of that plan. Afterwards one of the two plans is in force, whole, and a client that asks
-//! again gets the answer that it got, or would have got. In a file, on Redis and on a cluster.
+//! again gets the answer that it got, or would have got. In a file, and at a sample of the commits on Redis
+//! and on a cluster.
 
 mod reviser;
 mod stage;
 
 use crate::support::{commits, place, served};
 use cairn_testkit::{Journal, TestStore};
-use commits::kill_around_each;
+use commits::{Sweep, kill_around_each};
 use place::Place;
 use reviser::{Reviser, Way};
 use serde_json::Value;
@@ -195,7 +196,8 @@ async fn kill_everywhere(stage: Stage, way: Way, store: Arc<TestStore>, turns: A
         });
         async move { kill.await.expect("a kill") }
     };
-    let reached: Vec<Killed> = kill_around_each(commits, AT_ONCE, kill).await;
+    let swept = kill_around_each(commits, AT_ONCE, Sweep::over(&store), kill).await;
+    let reached: &[Killed] = &swept.killed;
     let doubts: usize = reached.iter().map(|it| it.doubts).sum();
     let new = reached.iter().filter(|it| it.is_new).count();
     println!(
@@ -204,13 +206,12 @@ async fn kill_everywhere(stage: Stage, way: Way, store: Arc<TestStore>, turns: A
         reached.len(),
         reached.len() - new,
     );
-    assert!(reached.len() + 2 >= 2 * commits, "too few were killed");
-    // Elsewhere the server that can be asked may have gone on since the kill.
-    assert!(
-        !store.is_file() || (new >= 2 && reached.len() - new >= 2),
-        "kills on one side only"
-    );
-    assert!(doubts >= 1, "no call was killed on its way");
+    swept.check_reached();
+    if swept.is_complete() {
+        let old = reached.len() - new;
+        assert!(new >= 2 && old >= 2, "kills on one side only");
+        assert!(doubts >= 1, "no call was killed on its way");
+    }
 }
 
 /// Stages at the same time, so that those that wait let others go on.
@@ -240,12 +241,13 @@ mod redis {
     use super::{TestStore, Way, kill_all};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
-    async fn a_plan_that_is_proposed_and_applied_survives_a_kill_at_every_commit_over_a_cluster() {
+    async fn a_plan_that_is_proposed_and_applied_survives_kills_at_sampled_commits_over_a_cluster()
+    {
         kill_all(Way::ByHand, TestStore::cluster()).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
-    async fn feedback_survives_a_kill_at_every_commit_over_redis() {
+    async fn feedback_survives_kills_at_sampled_commits_over_redis() {
         kill_all(Way::Feedback, TestStore::redis()).await;
     }
 }

@@ -1,10 +1,10 @@
 //! Kill -9 of `cairn serve` before and after every commit of a run, of tools alone and of a goal, under
-//! a client that watches and asks again: over a file, over Redis, and over a cluster.
+//! a client that watches and asks again: over a file, and at a sample of them over Redis and a cluster.
 
 use crate::support::{self, commits, place, watcher};
 use cairn_proto::event as wire;
 use cairn_testkit::{Journal, TestStore};
-use commits::kill_around_each;
+use commits::{Sweep, kill_around_each};
 use place::Place;
 use std::sync::Arc;
 use support::{chain, connect};
@@ -73,7 +73,6 @@ impl World {
         place.site.write("played.jsonl", PLAYED.trim_start());
         let model = "[models.played]\nprovider = \"recorded\"\npath = \"played.jsonl\"\n";
         place.site.append("cairn.toml", model);
-        place.let_calls_last();
         place
     }
 
@@ -133,11 +132,15 @@ impl World {
     async fn kill_everywhere(&self) {
         let (reference, commits) = self.undisturbed().await;
         let kill = |side: &'static str, commit: usize| self.kill_once(side, commit, &reference);
-        let doubts: Vec<usize> = kill_around_each(commits, AT_ONCE, kill).await;
-        let (kills, doubts) = (doubts.len(), doubts.into_iter().sum::<usize>());
+        let sweep = Sweep::over(&self.store);
+        let swept = kill_around_each(commits, AT_ONCE, sweep, kill).await;
+        let (kills, doubts) = (swept.killed.len(), swept.killed.iter().sum::<usize>());
         println!("{commits} commits, {kills} kills, {doubts} calls in doubt");
-        assert!(kills * 2 >= commits * 3, "{kills} at {commits} commits");
-        assert!(doubts >= 2, "no call was killed on its way");
+        swept.check_reached();
+        assert!(
+            doubts >= 2 || !swept.is_complete(),
+            "no call was killed on its way"
+        );
     }
 }
 
@@ -166,21 +169,21 @@ mod redis {
     use super::{TestStore, World, goal, plan};
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_served_run_survives_a_kill_at_every_commit_over_redis() {
+    async fn a_served_run_survives_kills_at_sampled_commits_over_redis() {
         World::over(TestStore::redis(), plan())
             .kill_everywhere()
             .await;
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_served_goal_survives_a_kill_at_every_commit_over_redis() {
+    async fn a_served_goal_survives_kills_at_sampled_commits_over_redis() {
         World::over(TestStore::redis(), goal())
             .kill_everywhere()
             .await;
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_served_goal_survives_a_kill_at_every_commit_over_a_cluster() {
+    async fn a_served_goal_survives_kills_at_sampled_commits_over_a_cluster() {
         World::over(TestStore::cluster(), goal())
             .kill_everywhere()
             .await;

@@ -1,13 +1,13 @@
 //! Kill -9 of `cairn serve` before and after every commit of a turn that calls two tools, one of which
 //! needs approval. The conversation becomes what it is without a kill, the client's stream has each thing
-//! once, and what was approved happens once. In a file and on Redis.
+//! once, and what was approved happens once. In a file, and at a sample of the commits on Redis.
 
 mod talker;
 
 use crate::support::{commits, place, served};
 use cairn_testkit::model_server::{Answer, reply};
 use cairn_testkit::{Journal, ModelServer, TestStore};
-use commits::kill_around_each;
+use commits::{Sweep, kill_around_each};
 use place::Place;
 use serde_json::{Value, json};
 use served::SESSION;
@@ -101,7 +101,8 @@ fn check_end(place: &Place, talker: &Talker, reference: &Reference, fail: &str) 
     journal
 }
 
-async fn a_turn_survives_a_kill_at_every_commit(store: TestStore) {
+async fn a_turn_survives_kills(store: TestStore) {
+    let sweep = Sweep::over(&store);
     let (reference, commits) = undisturbed(store).await;
     let said = reference.messages.len();
     assert_eq!(said, 6, "{:?}", reference.messages);
@@ -111,28 +112,30 @@ async fn a_turn_survives_a_kill_at_every_commit(store: TestStore) {
         let kill = tokio::spawn(async move { Box::pin(kill_once(side, commit, &reference)).await });
         async move { kill.await.expect("a kill") }
     };
-    let kills: Vec<usize> = kill_around_each(commits, AT_ONCE, kill).await;
-    let doubts: usize = kills.iter().sum();
+    let swept = kill_around_each(commits, AT_ONCE, sweep, kill).await;
+    let doubts: usize = swept.killed.iter().sum();
     println!(
         "{commits} commits, {} kills, {doubts} calls in doubt",
-        kills.len()
+        swept.killed.len()
     );
-    // A busy machine may make one commit of two.
-    assert!(kills.len() + 4 >= 2 * commits, "too few were killed");
-    assert!(doubts >= 1, "no call was killed on its way");
+    swept.check_reached();
+    assert!(
+        doubts >= 1 || !swept.is_complete(),
+        "no call was killed on its way"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
 async fn in_a_file_a_turn_survives_a_kill_at_every_commit() {
-    a_turn_survives_a_kill_at_every_commit(TestStore::file()).await;
+    a_turn_survives_kills(TestStore::file()).await;
 }
 
 /// It needs a server of Redis.
 mod redis {
-    use super::{TestStore, a_turn_survives_a_kill_at_every_commit};
+    use super::{TestStore, a_turn_survives_kills};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
-    async fn over_redis_a_turn_survives_a_kill_at_every_commit() {
-        a_turn_survives_a_kill_at_every_commit(TestStore::redis()).await;
+    async fn over_redis_a_turn_survives_kills_at_sampled_commits() {
+        a_turn_survives_kills(TestStore::redis()).await;
     }
 }

@@ -129,7 +129,6 @@ impl World {
             }
             answer(&asked)
         });
-        place.let_calls_last();
         let site = &place.site;
         served::add_model(site, &model);
         site.write("record.sh", SCRIPT);
