@@ -10,12 +10,14 @@
     reason = "a proof that cannot set up its world is over; tests of its parts are not built here"
 )]
 
+mod all;
 #[path = "../../tests/proofs/mod.rs"]
 mod proofs;
 #[path = "../../tests/support/mod.rs"]
 mod support;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
 
 /// Proves one promise of Cairn with real processes, for as long as you like.
 ///
@@ -24,9 +26,23 @@ use clap::Parser;
 #[command(name = "deploy/prove", bin_name = "deploy/prove", max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
-    proof: proofs::Proof,
+    what: What,
 }
 
-fn main() {
-    Arguments::parse().proof.run();
+#[derive(Debug, Subcommand)]
+enum What {
+    #[command(flatten)]
+    Proof(proofs::Proof),
+    /// Runs every proof for at most 4 minutes, and prints a table of their sizes and results
+    All,
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().what {
+        What::All => all::run(),
+        What::Proof(proof) => {
+            proof.run();
+            ExitCode::SUCCESS
+        }
+    }
 }

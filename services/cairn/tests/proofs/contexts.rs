@@ -60,12 +60,7 @@ fn kills_neither_lose_nor_repeat_a_change_of_a_context() {
 }
 
 mod redis {
-    use super::{Options, SHORT, TestStore, run};
-
-    #[test]
-    fn kills_over_redis_neither_lose_nor_repeat_a_change_of_a_context() {
-        run(&TestStore::redis(), &SHORT);
-    }
+    use super::{Options, TestStore, run};
 
     pub(super) fn prove(options: &Options) {
         run(&TestStore::redis(), options);

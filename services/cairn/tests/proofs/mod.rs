@@ -15,6 +15,7 @@ pub(crate) mod drain;
 pub(crate) mod executor_stream;
 pub(crate) mod handover;
 pub(crate) mod lists;
+pub(crate) mod mcp;
 pub(crate) mod replicas;
 pub(crate) mod replies;
 pub(crate) mod searches;
@@ -53,6 +54,9 @@ pub(crate) enum Proof {
     /// Lists, filters and searches 20,000 sessions, and 200, over a file and over Redis. Lists read
     /// headers alone, and how long they take is printed
     Lists(lists::Options),
+    /// Tries servers of the Model Context Protocol that others wrote, and the client scenarios of the official
+    /// conformance kit. Needs Python 3.11 with pip, node and npm
+    Mcp,
     /// Runs searches as slow as they can be, and lets their callers go. Tools stays below 256 MiB, and
     /// the threads end soon
     Searches(searches::Options),
@@ -98,6 +102,7 @@ impl Proof {
             Self::Replicas(options) => replicas::prove(options),
             Self::Handover(options) => handover::prove(options),
             Self::Lists(options) => lists::prove(options),
+            Self::Mcp => mcp::prove(),
             Self::Searches(options) => searches::prove(options),
             Self::Stale(options) => crash::redis_stale::prove(options),
             Self::Drain(options) => drain::prove(options),

@@ -83,37 +83,6 @@ impl Options {
     }
 }
 
-const SHORT: Options = Options {
-    sessions: 48,
-    kib: 240,
-    bound: 4,
-    model_steps: false,
-    messages: false,
-};
-
-#[test]
-fn one_process_owns_as_much_state_as_it_may() {
-    prove(&SHORT);
-}
-
-#[test]
-fn conversations_with_a_model_count_as_state() {
-    prove(&Options {
-        model_steps: true,
-        messages: true,
-        ..SHORT
-    });
-}
-
-#[test]
-fn session_memory_in_prompts_counts_as_state() {
-    prove(&Options {
-        model_steps: true,
-        bound: 8,
-        ..SHORT
-    });
-}
-
 /// Starts a run in each session, lets all of them end, and panics if the process took too much.
 pub(crate) fn prove(options: &Options) {
     println!("{options:?}");

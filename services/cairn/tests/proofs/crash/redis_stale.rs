@@ -11,6 +11,7 @@ use super::CAIRN;
 use super::load::release;
 use super::oracle;
 use super::proxy::Proxy;
+use super::settings::Check;
 use super::verdict::export;
 use crate::support::{Client, chain, connect};
 use cairn_proto::event as wire;
@@ -361,15 +362,27 @@ pub(crate) struct Options {
     /// Continue until the store has refused this many writes
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     writes: usize,
-}
-
-#[test]
-fn a_suspended_owner_of_many_sessions_writes_to_none_of_them() {
-    prove(&Options { writes: SESSIONS });
+    /// Take a check out of the store, and fail unless that does damage that the proof finds
+    #[arg(long, value_name = "CHECK")]
+    without: Option<Check>,
 }
 
 /// Suspends owners past their leases, and panics if one of their writes was accepted.
-pub(crate) fn prove(&Options { writes }: &Options) {
+///
+/// Without a check of the store, it panics if no damage was found.
+pub(crate) fn prove(&Options { writes, without }: &Options) {
+    let outcome = match without {
+        None => return prove_fencing(writes),
+        Some(Check::Fencing) => play(Disturb::Freeze { writes: 0 }, "leases,fencing", SESSIONS),
+        Some(Check::Duplicates) => play(Disturb::LoseAnswers { times: 10 }, "duplicates", 24),
+    };
+    if without == Some(Check::Fencing) {
+        assert_eq!(outcome.writes(), 0, "it is not without fencing");
+    }
+    outcome.must_be_wrong();
+}
+
+fn prove_fencing(writes: usize) {
     let outcome = play(Disturb::Freeze { writes }, "leases", SESSIONS);
     println!(
         "{} writes to {} sessions refused after {} freezes, {} runs",
@@ -382,17 +395,4 @@ pub(crate) fn prove(&Options { writes }: &Options) {
     let (seen, sessions) = (outcome.writes(), outcome.refused.len());
     assert!(seen >= writes, "{seen} writes to {sessions} sessions");
     assert!(sessions >= SESSIONS / 2, "only {sessions} sessions");
-}
-
-#[test]
-fn a_store_without_fencing_is_noticed() {
-    let outcome = play(Disturb::Freeze { writes: 0 }, "leases,fencing", SESSIONS);
-    assert_eq!(outcome.writes(), 0, "it is not without fencing");
-    outcome.must_be_wrong();
-}
-
-#[test]
-fn a_store_that_does_not_know_duplicates_is_noticed() {
-    let outcome = play(Disturb::LoseAnswers { times: 10 }, "duplicates", 24);
-    outcome.must_be_wrong();
 }

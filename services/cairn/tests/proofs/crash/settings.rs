@@ -36,7 +36,7 @@ pub(crate) struct Options {
     pub(crate) without: Option<Check>,
 }
 
-/// A check of the store that the loop can do without.
+/// A check of the store that a proof can take out of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Check {
     /// Refuse writes of former owners, and the owners' own look at the end of their leases
