@@ -17,7 +17,6 @@ mod bad_input;
 mod bad_settings;
 mod connections;
 mod keyless;
-mod language;
 mod own_session;
 mod recount;
 mod reflection;

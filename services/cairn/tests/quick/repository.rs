@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub(super) fn root() -> PathBuf {
+fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// Files below a folder with that ending, and what they say.
-pub(super) fn files(folder: &str, ending: &str) -> Vec<(PathBuf, String)> {
+fn files(folder: &str, ending: &str) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut folders = vec![root().join(folder)];
     while let Some(folder) = folders.pop() {
@@ -26,7 +26,7 @@ pub(super) fn files(folder: &str, ending: &str) -> Vec<(PathBuf, String)> {
     found
 }
 
-pub(super) fn code() -> Vec<(PathBuf, String)> {
+fn code() -> Vec<(PathBuf, String)> {
     [files("shared", "rs"), files("services", "rs")].concat()
 }
 
@@ -50,16 +50,6 @@ fn manifest(krate: &str) -> String {
     fs::read_to_string(root().join(krate).join("Cargo.toml")).expect("a manifest")
 }
 
-#[test]
-fn no_file_of_code_is_longer_than_400_lines() {
-    let long: Vec<_> = code()
-        .into_iter()
-        .map(|(path, text)| (path, text.lines().count()))
-        .filter(|(_, lines)| *lines > 400)
-        .collect();
-    assert!(long.is_empty(), "{long:#?}");
-}
-
 /// People learn from the examples, so each has to fit into a reader's head. The helpers that they share
 /// are not one of them.
 #[test]
@@ -69,17 +59,6 @@ fn no_example_is_longer_than_200_lines() {
         .filter(|(path, _)| !path.ends_with("common/mod.rs"))
         .map(|(path, text)| (path, text.lines().count()))
         .filter(|(_, lines)| *lines > 200)
-        .collect();
-    assert!(long.is_empty(), "{long:#?}");
-}
-
-#[test]
-fn the_front_page_of_a_crate_fits_on_a_screen() {
-    let long: Vec<_> = code()
-        .into_iter()
-        .filter(|(path, _)| path.ends_with("src/lib.rs"))
-        .filter(|(_, text)| text.lines().count() > 140)
-        .map(|(path, _)| path)
         .collect();
     assert!(long.is_empty(), "{long:#?}");
 }
