@@ -23,7 +23,7 @@ use tokio::time::timeout;
 /// So many at the same time, which is what a run does unless it is told otherwise.
 const TOGETHER: usize = 8;
 /// Whoever is alone for so long stays alone.
-const ALONE: Duration = Duration::from_secs(10);
+const ALONE: Duration = Duration::from_secs(20);
 
 /// What is under way, which ends only together.
 #[derive(Debug)]

@@ -21,6 +21,7 @@ while IFS= read -r line; do
     while [ -e hold ]; do
       far=$((far + 1))
       [ -z "$token" ] || printf '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%s,"total":1000,"message":"at it"}}\n' "$token" "$far"
+      printf . >> steps
       sleep 0.02
     done
     said restarted ;;

@@ -237,5 +237,5 @@ fn a_hostile_text_takes_time_in_proportion_to_its_length() {
         let text = unit.repeat(1_000_000 / unit.len());
         assert!(JsonPlanParser::lenient().parse(&text).is_err(), "{unit}");
     }
-    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
 }

@@ -1,15 +1,26 @@
 //! A server that a workspace brings along is not started before a person allows it.
 
-use crate::fixture::{Mcp, asked, config, folder, service, trust};
-use cairn_tools::mcp::{Server, parse_servers};
+use crate::fixture::{Mcp, asked, config, eventually, folder, has_tool, service, trust};
+use cairn_tools::mcp::{Server, ServerConfig, parse_servers};
 use cairn_tools::{AllowError, SourceState, ToolError, ToolSource as _};
 use serde_json::json;
-use std::time::Duration;
+
+/// Fails if the server was started. Its program is not there, so that a start shows in the listing as soon
+/// as the source's task has had a turn.
+async fn is_not_started(mcp: &Mcp) {
+    let is_waiting = |state: &SourceState| matches!(state, SourceState::NotAllowed(_));
+    mcp.until(|it| is_waiting(&it.state)).await;
+    assert!(is_waiting(&mcp.listing().state), "{:?}", mcp.listing());
+}
 
 #[tokio::test]
 async fn nothing_is_started_before_it_is_allowed_and_then_it_stays_allowed() {
     let folder = folder();
-    let plain = config(&folder, "legacy");
+    let program = folder.path().join("program");
+    let plain = ServerConfig {
+        command: program.display().to_string(),
+        ..config(&folder, "legacy")
+    };
     let log = folder.path().join("log");
     let file = folder.path().join(".mcp.json");
     let text = json!({"mcpServers": {"t": {"type": "stdio", "command": plain.command, "args": plain.args,
@@ -31,13 +42,14 @@ async fn nothing_is_started_before_it_is_allowed_and_then_it_stays_allowed() {
         matches!(&error, ToolError::Unreachable(text) if text.contains(&why)),
         "{error:?}"
     );
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    assert!(!log.exists(), "the program was started");
+    is_not_started(&mcp).await;
     assert!(matches!(
         mcp.source.allow("t", "0000"),
         Err(AllowError::Changed { .. })
     ));
+    is_not_started(&mcp).await;
     assert!(!log.exists());
+    std::os::unix::fs::symlink(std::env::current_exe().unwrap(), &program).unwrap();
     let digest = mcp.source.digest();
     assert_eq!(mcp.source.allow("t", &digest).unwrap(), Some(digest));
     mcp.until(|it| it.state == SourceState::Ready).await;
@@ -55,12 +67,9 @@ async fn nothing_is_started_before_it_is_allowed_and_then_it_stays_allowed() {
         .env
         .insert("NODE_OPTIONS".to_owned(), "--require ./evil.js".into());
     let starts = again.count("start");
+    std::fs::remove_file(&program).unwrap();
     let changed = Mcp::with(&folder, changed, Some(trust(&folder)));
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    assert!(matches!(
-        changed.listing().state,
-        SourceState::NotAllowed(_)
-    ));
+    is_not_started(&changed).await;
     assert_eq!(changed.count("start"), starts);
 }
 
@@ -73,8 +82,8 @@ async fn the_service_starts_servers_of_its_settings_and_ends_them() {
         config.deny = vec!["t__put".to_owned()];
     });
     let log = || std::fs::read_to_string(folder.path().join("log")).unwrap_or_default();
-    crate::fixture::eventually("tools are listed", || log().contains("tools/list")).await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    eventually("tools are listed", || log().contains("tools/list")).await;
+    eventually("the service has them", || has_tool(&tools, "t__echo")).await;
     let echo = tools
         .invoker()
         .invoke(asked("echo", &json!({"text": "hello"})))

@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use cairn_boot::Trust;
 use cairn_tools::mcp::{McpDeps, McpSource, Server, ServerConfig, Setting};
 use cairn_tools::{
-    BoxError, Config, Deps, Listing, Outcome, Programs, Request, SourceState, StoreTime, ToolError,
-    ToolSource as _, Tools, build,
+    BoxError, Call, Config, Deps, Listed, Listing, Outcome, Output, Programs, Request, SourceState,
+    StoreTime, Tool, ToolError, ToolSource, ToolSpec, Tools, build,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
+use tokio::sync::watch;
 
 /// What the store's clock shows, always.
 const NOW: u64 = 1_000_000;
@@ -41,11 +42,54 @@ pub(crate) fn service(folder: &TempDir, change: impl FnOnce(&mut Config, &mut De
     build(config, deps).unwrap()
 }
 
+/// A source that lists one more tool whenever a test asks for it. The service reads all sources at once,
+/// so when it has that tool, it also has everything that other sources listed before.
+struct Fence(watch::Sender<Arc<Listing>>);
+
+struct Mark(ToolSpec);
+
+#[async_trait]
+impl Tool for Mark {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    async fn call(&self, _: &Call) -> Result<Output, ToolError> {
+        Ok(Output::text(""))
+    }
+}
+
+impl ToolSource for Fence {
+    fn name(&self) -> &'static str {
+        "fence"
+    }
+
+    fn listing(&self) -> watch::Receiver<Arc<Listing>> {
+        self.0.subscribe()
+    }
+}
+
+impl Fence {
+    /// Lists one more tool, and returns its name.
+    fn add(&self) -> String {
+        let mut tools = self.0.borrow().tools.clone();
+        let name = format!("fence_{}", tools.len());
+        let spec = ToolSpec::new(name.clone(), "", json!({"type": "object"}));
+        tools.push(Listed::enabled(Arc::new(Mark(spec))));
+        self.0.send_replace(Arc::new(Listing {
+            tools,
+            ..Listing::default()
+        }));
+        name
+    }
+}
+
 /// One server `t`, and the service that has its tools.
 pub(crate) struct Mcp {
     pub(crate) folder: Arc<TempDir>,
     pub(crate) source: Arc<McpSource>,
     pub(crate) tools: Tools,
+    fence: Arc<Fence>,
 }
 
 /// A folder for the server's log, the trust file and so on.
@@ -96,12 +140,17 @@ impl Mcp {
             trust,
         };
         let source = Arc::new(McpSource::start("t", server, &deps));
-        let added = source.clone();
-        let tools = service(folder, |_, deps| deps.sources.push(added));
+        let fence = Arc::new(Fence(watch::Sender::new(Arc::default())));
+        let (added, last) = (source.clone(), fence.clone());
+        let tools = service(folder, |_, deps| {
+            deps.sources.push(added);
+            deps.sources.push(last);
+        });
         Self {
             folder: folder.clone(),
             source,
             tools,
+            fence,
         }
     }
 
@@ -109,7 +158,7 @@ impl Mcp {
         self.source.listing().borrow().clone()
     }
 
-    /// The first listing of which that holds.
+    /// The first listing of which that holds. By then the service has it, and each task has had a turn.
     pub(crate) async fn until(&self, holds: impl Fn(&Listing) -> bool) -> Arc<Listing> {
         let mut listing = self.source.listing();
         let found = listing.wait_for(|listing| holds(listing));
@@ -122,8 +171,9 @@ impl Mcp {
             );
         };
         let found = found.unwrap().clone();
-        // The service follows a moment later.
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        let last = self.fence.add();
+        let has_last = || has_tool(&self.tools, &last);
+        eventually("the service follows its sources", has_last).await;
         found
     }
 
@@ -183,6 +233,12 @@ pub(crate) fn request(name: &str, arguments: &Value) -> Request {
         not_after: Some(NOW + 3_600_000),
         ..Request::default()
     }
+}
+
+/// Whether the service has a tool of that name.
+pub(crate) fn has_tool(tools: &Tools, name: &str) -> bool {
+    let tools = tools.invoker().tools();
+    tools.iter().any(|it| it.spec().name == name)
 }
 
 /// A thing of the server's log happens in time.

@@ -3,7 +3,7 @@
 use crate::fixture::{Mcp, config, eventually, folder, request};
 use cairn_engine::rules::Answer;
 use cairn_tools::mcp::{MOST_DESCRIPTION_BYTES, Server, ServerConfig};
-use cairn_tools::{Effect, SourceState, ToolError};
+use cairn_tools::{Effect, SourceState, ToolError, ToolSource as _};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -245,6 +245,7 @@ async fn a_server_that_dies_at_each_start_is_tried_ever_more_slowly() {
         env: [].into(),
         ..config(&folder, "legacy")
     };
+    let began = Instant::now();
     let mcp = Mcp::with(&folder, Server::of_operator(dying), None);
     let listing = mcp
         .until(|it| matches!(it.state, SourceState::Unreachable(_)))
@@ -254,10 +255,15 @@ async fn a_server_that_dies_at_each_start_is_tried_ever_more_slowly() {
         "{:?}",
         listing.state
     );
-    tokio::time::sleep(Duration::from_secs(4)).await;
-    let starts = mcp.count("start");
-    println!("a server that dies at once: {starts} starts in 4 s");
-    assert!((2..=6).contains(&starts), "{starts}");
+    let mut tries = mcp.source.listing();
+    // Each failure is listed anew. Pauses of one and two seconds are between the first three.
+    for pauses in [1, 3] {
+        tries.changed().await.unwrap();
+        let after = began.elapsed();
+        println!("a server that dies at once: tried again within {after:?}");
+        assert!(after >= Duration::from_secs(pauses), "{after:?}");
+    }
+    assert!(mcp.count("start") >= 3);
 }
 
 #[tokio::test]

@@ -143,7 +143,12 @@ async fn a_kill_of_the_server_in_a_call_leaves_its_outcome_unknown_and_one_effec
     let mut process = Process::start(&folder, "legacy,session", None);
     let mcp = Mcp::with(&folder, Server::of_operator(of(&process.1)), None);
     mcp.until(|it| it.state == SourceState::Ready).await;
-    let called = async { mcp.call("slow", json!({})).await.result.unwrap_err() };
+    let called = async {
+        mcp.call("slow", json!({"text": "held"}))
+            .await
+            .result
+            .unwrap_err()
+    };
     let killed = async {
         eventually("the call", || mcp.count("call slow") == 1).await;
         process.kill();

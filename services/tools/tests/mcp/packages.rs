@@ -263,10 +263,12 @@ async fn fastmcp() {
     let (mcp, _folder) = connected("fastmcp over HTTP", url).await;
     show(&mcp, "echo", json!({"message": "hello"})).await;
     // The server dies in the middle of a call.
-    let call = asked("slow", &json!({"steps": 100}));
+    let (progress, mut steps) = Progress::followed();
+    let mut call = asked("slow", &json!({"steps": 1_000}));
+    call.progress = progress;
     let invoker = mcp.tools.invoker().clone();
     let task = tokio::spawn(async move { invoker.invoke(call).await });
-    tokio::time::sleep(Duration::from_millis(700)).await;
+    steps.next().await;
     server.kill();
     let began = Instant::now();
     let outcome = task.await.unwrap();

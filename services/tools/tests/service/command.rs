@@ -186,9 +186,7 @@ async fn wait_for(path: &Path) {
 #[tokio::test]
 async fn a_timeout_kills_the_program_and_its_children() {
     let world = world(vec![family("slow", Effect::Effectful, 300)]);
-    let started = Instant::now();
     let outcome = world.call("slow", json!({})).await;
-    assert!(started.elapsed() < Duration::from_secs(5));
     let Err(ToolError::Timeout(message)) = outcome.result else {
         panic!("{outcome:?}");
     };
@@ -202,18 +200,26 @@ async fn a_timeout_kills_the_program_and_its_children() {
 async fn what_a_program_leaves_running_ends_with_it() {
     let text = "exec 9>held; flock -s 9; sleep 1000 & echo done";
     let world = world(vec![script("leaves", text)]);
-    let started = Instant::now();
+    // Were the child waited for, this would be the time limit's error.
     assert_eq!(world.text("leaves", json!({})).await, "done\n");
-    assert!(started.elapsed() < Duration::from_secs(5));
     wait_until_free(&world.path("held")).await;
 }
 
 #[tokio::test]
 async fn a_child_that_left_the_group_does_not_hold_up_the_result() {
-    let world = world(vec![script("escapes", "setsid sleep 30 & echo done")]);
-    let started = Instant::now();
+    // The child ends with the folder, and has what it writes to open until then.
+    let text = "exec 9>held; flock -s 9; \
+                setsid sh -c 'echo x > left; while [ -e held ]; do sleep 0.05; done' & \
+                until [ -e left ]; do sleep 0.01; done; echo done";
+    let world = world(vec![script("escapes", text)]);
     assert_eq!(world.text("escapes", json!({})).await, "done\n");
-    assert!(started.elapsed() < Duration::from_secs(15));
+    // The result came while the child was there.
+    let held = fs::File::open(world.path("held")).unwrap();
+    let lock = held.try_lock();
+    assert!(
+        matches!(lock, Err(fs::TryLockError::WouldBlock)),
+        "{lock:?}"
+    );
 }
 
 fn begin(tools: &Arc<Tools>, name: &str) -> tokio::task::JoinHandle<()> {

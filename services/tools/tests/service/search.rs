@@ -1,5 +1,6 @@
 //! `search_files`.
 
+use crate::search_bounds::{SLOW, noise};
 use crate::support::World;
 use cairn_tools::ToolError;
 use serde_json::json;
@@ -154,11 +155,13 @@ async fn a_search_that_takes_too_long_really_stops() {
         config.limits.file_time_ms = 1;
         config.limits.parallel_calls = 1;
     });
+    // A search of all of it takes minutes.
+    let text = noise(20_000);
     for n in 0..400 {
-        world.put(&format!("{n}"), "some text without it\n".repeat(2000));
+        world.put(&format!("{n}"), &text);
     }
     let started = Instant::now();
-    let pattern = json!({"pattern": "(x+x+)+y|t.*z$", "regex": true});
+    let pattern = json!({"pattern": SLOW, "regex": true});
     for _ in 0..3 {
         let result = world.call("search_files", pattern.clone()).await.result;
         let Err(ToolError::Timeout(message)) = result else {
@@ -166,10 +169,7 @@ async fn a_search_that_takes_too_long_really_stops() {
         };
         assert!(message.contains("limit of 1 ms"), "{message}");
     }
-    // Within the grace that a stopped tool is given, as its thread looks up between files.
-    assert!(
-        started.elapsed() < Duration::from_millis(2900),
-        "{:?}",
-        started.elapsed()
-    );
+    // A call keeps the only slot until its thread has ended: none of the three was carried out.
+    let took = started.elapsed();
+    assert!(took < Duration::from_secs(60), "{took:?}");
 }

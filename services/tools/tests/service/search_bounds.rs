@@ -6,10 +6,10 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// An expression whose every byte of text costs some 40 microseconds.
-const SLOW: &str = "(?-u)[ab]*a[ab]{3000}[^ab]";
+pub(crate) const SLOW: &str = "(?-u)[ab]*a[ab]{3000}[^ab]";
 
 /// The letters a and b without a pattern.
-fn noise(bytes: usize) -> Vec<u8> {
+pub(crate) fn noise(bytes: usize) -> Vec<u8> {
     let letter = |state: &mut u32| {
         *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         Some(b"ab"[(*state >> 31) as usize])
@@ -42,11 +42,9 @@ fn a_search_of_one_long_line_ends_with_its_time() {
         assert!(message.contains("limit of 2000 ms"), "{message}");
         let began = Instant::now();
         world.text("list_files", json!({"pattern": "x"})).await;
-        assert!(
-            began.elapsed() < Duration::from_secs(2),
-            "{:?}",
-            began.elapsed()
-        );
+        // The rest of the line would take minutes.
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(60), "{took:?}");
     });
 }
 

@@ -96,6 +96,7 @@ async fn a_store_on_a_cluster_follows_its_slots_and_does_without_a_server() {
     let mut events = there.follow(&key("a"), 1).await.unwrap();
     assert_eq!(events.next().await, Some(Ok(Vec::new())));
 
+    let mut late = Vec::new();
     for version in 0..10 {
         if version == 5 {
             queue(&here, "m", 12).await;
@@ -114,11 +115,12 @@ async fn a_store_on_a_cluster_follows_its_slots_and_does_without_a_server() {
         assert_eq!(batch[0].seq, 2 + version);
         // The first event, and the first after the move, may be found by looking.
         let took = start.elapsed();
-        assert!(
-            matches!(version, 0 | 5) || took < Duration::from_millis(800),
-            "{version}: {took:?}"
-        );
+        if !matches!(version, 0 | 5) && took >= Duration::from_millis(800) {
+            late.push((version, took));
+        }
     }
+    // A follower that only looks finds each of them late; a busy machine makes few of them late.
+    assert!(late.len() <= 4, "{late:?}");
 
     // What other servers have is claimed while one is gone.
     queue(&here, "s", 30).await;
@@ -152,11 +154,18 @@ async fn a_store_on_a_cluster_follows_its_slots_and_does_without_a_server() {
     .await;
 }
 
-/// What other servers have in their queues is counted before whoever asks has lost patience.
+/// What other servers have in their queues is counted before whoever asks has lost patience. A count that
+/// waits for the frozen server is late every time; a busy machine makes it late only sometimes.
 async fn count_is_partial(store: &RedisStore) {
-    let counted = tokio::time::timeout(Duration::from_secs(1), store.queued()).await;
-    let counted = counted.unwrap().unwrap();
-    assert!((1..30).contains(&counted), "{counted}");
+    let patience = Duration::from_secs(1);
+    for _ in 0..3 {
+        if let Ok(counted) = tokio::time::timeout(patience, store.queued()).await {
+            let counted = counted.unwrap();
+            assert!((1..30).contains(&counted), "{counted}");
+            return;
+        }
+    }
+    panic!("the count waits for a server that does not answer");
 }
 
 /// Nobody else's session waits for a move, wherever it is.

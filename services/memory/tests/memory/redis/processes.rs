@@ -8,7 +8,8 @@ use cairn_testkit::RedisServer;
 use futures::StreamExt as _;
 use std::time::{Duration, Instant};
 
-/// Below the second after which each looks by itself, many times in a row.
+/// Below the second after which each looks by itself. Who hears nothing is late many times in a row; a busy
+/// machine only sometimes.
 const SOON: Duration = Duration::from_millis(800);
 
 async fn open(server: &RedisServer) -> RedisStore {
@@ -58,12 +59,14 @@ async fn a_follower_hears_of_events_and_of_the_end() {
     // It may not be subscribed yet; from the first event on it is.
     here.commit(transition("a", "one", 0)).await.unwrap();
     assert_eq!(next(&mut events).await.0, [2]);
+    let mut late = Vec::new();
     for version in 1..20 {
         here.commit(transition("a", "one", version)).await.unwrap();
         let (seqs, took) = next(&mut events).await;
         assert_eq!(seqs, [2 + version]);
-        assert!(took < SOON, "{took:?}");
+        late.extend((took >= SOON).then_some(took));
     }
+    assert!(late.len() < 10, "{late:?}");
     here.delete(&key("a")).await.unwrap();
     assert!(events.next().await.is_none());
 }
@@ -80,6 +83,7 @@ async fn a_claimer_hears_of_work() {
             }
         }
     });
+    let mut late = Vec::new();
     for round in 0..10 {
         let session = format!("s{round}");
         here.create(creation(&session, None)).await.unwrap();
@@ -88,8 +92,9 @@ async fn a_claimer_hears_of_work() {
         assert_eq!(claimed.recv().await, Some(key(&session)));
         // The first time it may have begun to listen too late.
         let took = start.elapsed();
-        assert!(round == 0 || took < SOON, "{took:?}");
+        late.extend((round > 0 && took >= SOON).then_some(took));
     }
+    assert!(late.len() < 5, "{late:?}");
     claimer.abort();
 }
 

@@ -141,7 +141,7 @@ impl Server {
             }
             "flood" => self.flood(),
             "noise" => self.noise(),
-            "slow" => self.slow(id, meta),
+            "slow" => self.slow(id, meta, text),
             "die" if self.is("http") => None,
             "die" => std::process::exit(3),
             "ask" => Some(Ok(self.ask(params))),
@@ -170,8 +170,17 @@ impl Server {
         }
     }
 
-    fn slow(&self, id: &Value, meta: &Value) -> Option<Result<Value, Value>> {
-        for step in 1..=100 {
+    /// Takes two seconds; if it is to be held, until there is a file `open` beside the log.
+    fn slow(&self, id: &Value, meta: &Value, text: &str) -> Option<Result<Value, Value>> {
+        let open = self.log.as_ref().map(|log| log.with_file_name("open"));
+        for step in 1.. {
+            let is_over = match text {
+                "held" => open.as_ref().is_some_and(|open| open.exists()),
+                _ => step > 100,
+            };
+            if is_over {
+                break;
+            }
             self.send(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {
                 "progressToken": meta["progressToken"], "progress": step, "total": 100, "message": "working"}}));
             std::thread::sleep(Duration::from_millis(20));

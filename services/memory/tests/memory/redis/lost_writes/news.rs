@@ -6,6 +6,8 @@ use bytes::Bytes;
 use cairn_memory::port::*;
 use cairn_memory::redis::{RedisConfig, RedisOptions, RedisStore};
 use cairn_testkit::{RedisSentinel, RedisServer};
+use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
@@ -20,6 +22,110 @@ async fn until_both_listen(server: &RedisServer, store: &RedisStore) {
     }
 }
 
+/// The channels on which the processes of a store tell each other how far sessions have come.
+fn channels(store: &RedisStore) -> impl Iterator<Item = String> {
+    let id = store.id().to_owned();
+    (0..256).map(move |number| format!("cairn:{{p{number:03x}}}:k:{id}"))
+}
+
+/// Hears on a connection of its own what the processes of a store tell each other.
+struct Listener {
+    from: BufReader<TcpStream>,
+    /// Of the line that is being read.
+    line: Vec<u8>,
+    /// The process whose message is being read.
+    teller: String,
+}
+
+impl Listener {
+    /// Hears all that is told at the server from now on.
+    fn start(server: &RedisServer, store: &RedisStore) -> Self {
+        let mut request = "*257\r\n$10\r\nSSUBSCRIBE\r\n".to_owned();
+        for channel in channels(store) {
+            request += &format!("${}\r\n{channel}\r\n", channel.len());
+        }
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+        let look = Some(Duration::from_millis(20));
+        stream.set_read_timeout(look).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut listener = Self {
+            from: BufReader::new(stream),
+            line: Vec::new(),
+            teller: String::new(),
+        };
+        let start = Instant::now();
+        while listener.line().is_none_or(|line| line != ":256") {
+            assert!(start.elapsed() < Duration::from_secs(30), "no channels");
+        }
+        listener
+    }
+
+    /// The next line, or nothing if none comes for now.
+    fn line(&mut self) -> Option<String> {
+        match self.from.read_until(b'\n', &mut self.line) {
+            Ok(read) => assert!(read > 0, "the server is gone"),
+            Err(error) => {
+                let kinds = [ErrorKind::WouldBlock, ErrorKind::TimedOut];
+                assert!(kinds.contains(&error.kind()), "{error}");
+                return None;
+            }
+        }
+        let line = std::mem::take(&mut self.line);
+        Some(String::from_utf8_lossy(&line).trim_end().to_owned())
+    }
+
+    /// The next that is told of a session, with the number of its last event. Nothing if none comes for
+    /// now.
+    fn told(&mut self) -> Option<(String, u64)> {
+        loop {
+            let line = self.line()?;
+            let mut words: Vec<&str> = line.split(' ').collect();
+            // A message begins with the process that sends it.
+            if words.len() == 9 {
+                self.teller = words.remove(0).to_owned();
+            }
+            if let [_, _, seq, _, _, _, _, session] = words[..] {
+                return Some((session.to_owned(), seq.parse().unwrap()));
+            }
+        }
+    }
+
+    /// Waits until a process for which `is_wanted` holds tells that the last event of a session is this one,
+    /// and returns its name. While nothing is told, `meanwhile` is done again and again.
+    fn until(
+        &mut self,
+        (session, seq): (&str, u64),
+        is_wanted: impl Fn(&str) -> bool,
+        meanwhile: impl Fn(),
+    ) -> String {
+        let (session, start) = (format!("space/{session}"), Instant::now());
+        loop {
+            while let Some(told) = self.told() {
+                if told == (session.clone(), seq) && is_wanted(&self.teller) {
+                    return self.teller.clone();
+                }
+            }
+            assert!(start.elapsed() < Duration::from_secs(30), "it is not told");
+            meanwhile();
+        }
+    }
+
+    /// Waits until a process tells what it was answered, and returns its name. By then the server has sent
+    /// that to all others.
+    fn until_told(&mut self, server: &RedisServer, session: &str, seq: u64) -> String {
+        let teller = self.until((session, seq), |_| true, || ());
+        // The server answers after it has sent what it had to send before.
+        server.ask(&["PING"]);
+        teller
+    }
+}
+
+/// Asks all processes but `teller` for all that they know, as `teller` does when it begins to listen.
+fn ask_all(server: &RedisServer, store: &RedisStore, teller: &str) {
+    let channel = channels(store).next().unwrap();
+    server.ask(&["SPUBLISH", &channel, &format!("{teller} hello")]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_process_was_answered_the_others_know_when_it_ends() {
     let mut servers = RedisSentinel::start();
@@ -30,10 +136,13 @@ async fn what_a_process_was_answered_the_others_know_when_it_ends() {
     one.create(creation("a", Some("one"))).await.unwrap();
     servers.wait_until_replicated();
     until_both_listen(&servers.master, &one).await;
+    let mut listener = Listener::start(&servers.master, &one);
     servers.cut_off_replica();
     one.commit(transition("a", "one", 0)).await.unwrap();
-    // Others hear of it some milliseconds after the answer, which nobody is told.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // Others hear of it some milliseconds after the answer.
+    let teller = listener.until_told(&servers.master, "a", 2);
+    let ask = || ask_all(&servers.master, &one, &teller);
+    listener.until(("a", 2), |it| it != teller, ask);
     drop(one);
     servers.master.kill();
     servers.wait_until_promoted();
@@ -66,12 +175,15 @@ async fn who_begins_later_is_told_what_the_others_know() {
     one.claim(claim("one")).await.unwrap();
     one.create(creation("a", Some("one"))).await.unwrap();
     servers.wait_until_replicated();
+    let mut listener = Listener::start(&servers.master, &one);
     servers.cut_off_replica();
     one.commit(transition("a", "one", 0)).await.unwrap();
+    let teller = listener.until_told(&servers.master, "a", 2);
     let late = open(&config).await;
     late.claim(claim("two")).await.unwrap();
-    until_both_listen(&servers.master, &late).await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // The test asks only the later process: that knows nothing but what the other one told it.
+    let ask = || ask_all(&servers.master, &one, &teller);
+    listener.until(("a", 2), |it| it != teller, ask);
     drop(one);
     servers.master.kill();
     servers.wait_until_promoted();
@@ -121,9 +233,11 @@ impl Frozen {
 }
 
 /// Servers that have failed over to a replica which lacks what a process was answered to `lost` before
-/// it ended, and another process, frozen by now, that was told before if it `hears`.
+/// it ended, and another process, frozen by now, that was told before if it `hears`. What is lost is the
+/// second event of `session`.
 fn lost_while_frozen(
     hears: bool,
+    session: &str,
     lost: impl AsyncFnOnce(&RedisStore),
 ) -> (RedisSentinel, RedisConfig, Frozen) {
     let mut servers = RedisSentinel::start();
@@ -137,12 +251,20 @@ fn lost_while_frozen(
     servers.wait_until_replicated();
     let both = until_both_listen(&servers.master, &one);
     frozen.runtime.block_on(both);
-    frozen.runs_for(Duration::from_millis(300));
+    let mut listener = Listener::start(&servers.master, &one);
+    let ask = |teller: &str| {
+        ask_all(&servers.master, &one, teller);
+        frozen.runs_for(Duration::from_millis(20));
+    };
+    // Both take in what they are told by now, and answer.
+    let first = listener.until(("a", 1), |_| true, || ask("test"));
+    listener.until(("a", 1), |it| it != first, || ask("test"));
     servers.cut_off_replica();
     runtime.block_on(lost(&one));
-    runtime.block_on(async { tokio::time::sleep(Duration::from_millis(300)).await });
+    let teller = listener.until_told(&servers.master, session, 2);
     if hears {
-        frozen.runs_for(Duration::from_millis(300));
+        let heard = |it: &str| it != teller;
+        listener.until((session, 2), heard, || ask(&teller));
     }
     drop(one);
     servers.master.kill();
@@ -167,7 +289,7 @@ async fn begun_amid_failover(config: &RedisConfig) -> RedisStore {
 
 #[test]
 fn what_others_wrote_past_a_loss_meanwhile_is_not_what_was_told() {
-    let (_servers, config, frozen) = lost_while_frozen(true, a_command);
+    let (_servers, config, frozen) = lost_while_frozen(true, "a", a_command);
     let runtime = Runtime::new().unwrap();
     let fresh = runtime.block_on(begun_amid_failover(&config));
     let other = AppendCommand {
@@ -182,14 +304,14 @@ fn what_others_wrote_past_a_loss_meanwhile_is_not_what_was_told() {
 
 #[test]
 fn what_was_told_before_a_connection_broke_is_heard_all_the_same() {
-    let (_servers, _, frozen) = lost_while_frozen(false, a_command);
+    let (_servers, _, frozen) = lost_while_frozen(false, "a", a_command);
     frozen.is_found();
 }
 
 /// Whoever comes later may use the name of a session that is lost with all that it had.
 #[test]
 fn what_is_made_anew_is_not_the_session_that_is_lost() {
-    let (_servers, config, frozen) = lost_while_frozen(true, async |one| {
+    let (_servers, config, frozen) = lost_while_frozen(true, "b", async |one| {
         one.create(creation("b", Some("one"))).await.unwrap();
         one.commit(transition("b", "one", 0)).await.unwrap();
     });
