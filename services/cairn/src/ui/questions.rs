@@ -209,41 +209,101 @@ pub fn answers(pending: &pb::Pending) -> &'static [(&'static str, &'static str)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_question_of_several_lines_is_shown_in_lines() {
-        let question = "tool 'ops__deploy' asks:\nDeploy?\u{1b}[2J\n- env: prod";
-        let pending = pb::Pending {
-            reason: WaitReason::Question.into(),
-            question: question.to_owned(),
+    fn asks(reason: WaitReason) -> pb::Pending {
+        pb::Pending {
+            id: "q-1".to_owned(),
+            session: "s".to_owned(),
+            reason: reason.into(),
+            run: 1,
+            step: 2,
             ..pb::Pending::default()
-        };
-        let lines = asked_lines(Style::new(false), &pending);
-        assert_eq!(
-            lines[2..],
-            [
-                "  asks      tool 'ops__deploy' asks:",
-                "            Deploy?\\u{1b}[2J",
-                "            - env: prod",
-            ]
-        );
+        }
     }
 
-    #[test]
-    fn what_always_covers_is_said_also_where_it_is_not_known() {
-        let mut pending = pb::Pending {
-            reason: WaitReason::Approval.into(),
-            ..pb::Pending::default()
-        };
-        assert!(always(&pending).starts_with("not known"));
+    /// What is not known of a call, and what is: all of it, and some of it.
+    fn approvals() -> [(&'static str, pb::Pending); 3] {
         let condition = |name: &str, pattern: &str| cairn_proto::event::Condition {
             name: name.to_owned(),
             pattern: pattern.to_owned(),
         };
-        pending.always_covers = Some(pb::Coverage {
-            when: vec![condition("path", "docs/**"), condition("text", "")],
+        let of = |always_covers| pb::Pending {
+            tool: "record".to_owned(),
+            arguments_json: r#"{"path":"docs/a"}"#.to_owned(),
+            always_covers,
+            ..asks(WaitReason::Approval)
+        };
+        let some = vec![condition("path", "docs/**"), condition("text", "")];
+        [
+            ("an approval", of(None)),
+            ("an approval of any call", of(Some(pb::Coverage::default()))),
+            (
+                "an approval of some calls",
+                of(Some(pb::Coverage { when: some })),
+            ),
+        ]
+    }
+
+    fn budgets() -> [(&'static str, pb::Pending); 5] {
+        [
+            ("turns", Budget::Turns, 5, 5),
+            ("tokens", Budget::Tokens, 900, 800),
+            ("cost", Budget::Cost, 5_600_000, 5_000_000),
+            ("time", Budget::Time, 61_000, 60_000),
+            ("calls", Budget::Calls, 4, 4),
+        ]
+        .map(|(name, budget, used, allowed)| {
+            let pending = pb::Pending {
+                budget: budget.into(),
+                used,
+                allowed,
+                waiting: 2,
+                ..asks(WaitReason::Budget)
+            };
+            (name, pending)
+        })
+    }
+
+    fn others() -> [(&'static str, pb::Pending); 3] {
+        let question = pb::Pending {
+            question: "tool 'ops__deploy' asks:\nDeploy?\u{1b}[2J\n- env: prod".to_owned(),
+            choices: vec!["yes".to_owned(), "no".to_owned()],
+            ..asks(WaitReason::Question)
+        };
+        let step = cairn_proto::event::PlanStep {
+            title: "Look".to_owned(),
+            ..cairn_proto::event::PlanStep::default()
+        };
+        let plan = cairn_proto::event::Plan {
+            steps: vec![step],
+            ..cairn_proto::event::Plan::default()
+        };
+        let review = pb::Pending {
+            step: 0,
+            plan: Some(plan),
+            ..asks(WaitReason::PlanReview)
+        };
+        let doubt = pb::Pending {
+            call_key: "k".to_owned(),
+            settle_after_unix_ms: 3_723_000,
+            ..asks(WaitReason::InDoubt)
+        };
+        [
+            ("a question of several lines", question),
+            ("a plan", review),
+            ("a call in doubt", doubt),
+        ]
+    }
+
+    #[test]
+    fn each_question_is_shown_with_what_may_be_answered() {
+        let questions = approvals().into_iter().chain(budgets()).chain(others());
+        let shown = questions.map(|(name, pending)| {
+            let lines = asked_lines(Style::new(false), &pending).join("\n");
+            let answers = answers(&pending).iter();
+            let answers = answers.map(|(words, meaning)| format!("[{words}] {meaning}\n"));
+            format!("--- {name}\n{lines}\n{}", answers.collect::<String>())
         });
-        let covers = "would cover calls with path = docs/**, no text";
-        assert_eq!(always(&pending), covers);
+        insta::assert_snapshot!("questions", shown.collect::<String>());
     }
 
     #[test]

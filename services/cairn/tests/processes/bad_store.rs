@@ -6,6 +6,7 @@ mod damaged;
 mod golden;
 
 use crate::support::CAIRN;
+use crate::support::shown::{self, error};
 use cairn_testkit::{Output, Site};
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -15,15 +16,10 @@ const LOOK: &str = r#"{"steps": [{"tool": "list_files", "arguments": {"path": "d
 
 /// Panics unless the command failed with that code and said all of this.
 fn check_failed(output: &Output, code: i32, says: &[&str]) {
-    assert_eq!(output.code, Some(code), "{output:?}");
-    let lines: Vec<_> = output.err.lines().collect();
-    let error = lines.iter().position(|line| line.starts_with("cairn: "));
-    let error = error.unwrap_or_else(|| panic!("no error: {output:?}"));
-    let error = lines[error..].join("\n");
+    let error = error(output, code);
     for part in says {
         assert!(error.contains(part), "{part:?} is not said: {output:?}");
     }
-    assert!(!output.err.contains("panicked"), "{output:?}");
 }
 
 fn look(site: &Site) -> Output {
@@ -117,20 +113,20 @@ fn a_path_that_can_be_no_store_is_refused_and_nothing_is_touched() {
     ] {
         fs::write(site.path().join(name), bytes).expect("a file");
     }
-    let cases: [(&str, &[&str]); 10] = [
-        ("docs", &["docs", "is not a file"]),
-        ("docs/one.md/x.db", &["docs/one.md"]),
-        ("/proc/none/x.db", &["/proc/none"]),
-        ("/dev/null", &["/dev/null", "is not a file"]),
-        ("notes.txt", &["notes.txt", "not a store of cairn"]),
-        ("noise.db", &["noise.db", "not a store of cairn"]),
-        ("newer.db", &["newer.db", "format 99", "up to 1"]),
-        ("foreign.db", &["foreign.db", "not a store of cairn"]),
-        ("half.db", &["half.db", "malformed"]),
-        ("header.db", &["header.db"]),
+    let paths = [
+        "docs",
+        "docs/one.md/x.db",
+        "/proc/none/x.db",
+        "/dev/null",
+        "notes.txt",
+        "noise.db",
+        "newer.db",
+        "foreign.db",
+        "half.db",
+        "header.db",
     ];
-    let mut count = 0;
-    for (path, says) in cases {
+    let mut errors = String::new();
+    for path in paths {
         let before = fs::read(site.path().join(path)).ok();
         for arguments in [
             &["run", "--plan", "plan.json", "--store", path][..],
@@ -139,23 +135,16 @@ fn a_path_that_can_be_no_store_is_refused_and_nothing_is_touched() {
             &["memory", "set", "key", "value", "--store", path],
             &["serve", "--listen", "127.0.0.1:0", "--store", path],
         ] {
-            let output = site.run(arguments);
-            // A reader finds a path below a file or in a missing folder to hold nothing.
-            let says = if output.err.contains("there is no store at") {
-                &[][..]
-            } else {
-                says
-            };
-            check_failed(&output, 1, says);
-            count += 1;
+            let error = error(&site.run(arguments), 1);
+            errors.push_str(&format!("--- {}\n{error}\n", arguments.join(" ")));
         }
         let after = fs::read(site.path().join(path)).ok();
         assert_eq!(before, after, "{path} was changed");
     }
+    shown::settings(&site).bind(|| insta::assert_snapshot!("paths_that_can_be_no_store", errors));
     let names = names(&site, ".");
     let left = |name: &&String| name.ends_with(".sock") || name.ends_with(".lock");
     assert_eq!(names.iter().find(left), None);
-    println!("{count} commands on paths that can be no store");
 }
 
 #[test]
@@ -258,72 +247,61 @@ fn a_workspace_that_cannot_be_read_is_named() {
     );
 }
 
-/// Files that are no plan, what they hold, and what is said of them.
-const BAD_PLANS: [(&str, &str, &str); 16] = [
-    ("empty", "", "steps"),
-    ("no JSON", "steps: []", "JSON"),
-    ("half", "{\"steps\": [", "JSON"),
-    ("a list", "[]", ""),
-    ("no steps", "{\"steps\": []}", "at least one step"),
-    ("steps of a wrong type", "{\"steps\": 3}", "steps"),
-    ("a step of a wrong type", "{\"steps\": [3]}", "steps[0]"),
-    (
-        "an empty step",
-        "{\"steps\": [{\"title\": \"a\"}]}",
-        "lacks 'description'",
-    ),
+/// Files that are no plan, and what they hold.
+const BAD_PLANS: [(&str, &str); 16] = [
+    ("empty", ""),
+    ("no JSON", "steps: []"),
+    ("half", "{\"steps\": ["),
+    ("a list", "[]"),
+    ("no steps", "{\"steps\": []}"),
+    ("steps of a wrong type", "{\"steps\": 3}"),
+    ("a step of a wrong type", "{\"steps\": [3]}"),
+    ("an empty step", "{\"steps\": [{\"title\": \"a\"}]}"),
     (
         "a wrong order",
         "{\"order\": \"tree\", \"steps\": [{\"description\": \"a\"}]}",
-        "order",
     ),
     (
         "a slip of the pen",
         "{\"steps\": [{\"descripton\": \"a\"}]}",
-        "descripton",
     ),
     (
         "arguments that are no object",
         "{\"steps\": [{\"tool\": \"list_files\", \"arguments\": 3}]}",
-        "steps[0].arguments",
     ),
     (
         "a step after itself",
         "{\"order\": \"graph\", \"steps\": [{\"id\": \"a\", \"description\": \"a\", \"depends_on\": [\"a\"]}]}",
-        "circle",
     ),
     (
         "a circle",
         "{\"order\": \"graph\", \"steps\": [{\"id\": \"a\", \"description\": \"a\", \"depends_on\": [\"b\"]}, \
          {\"id\": \"b\", \"description\": \"b\", \"depends_on\": [\"a\"]}]}",
-        "a → b",
     ),
     (
         "an unknown step",
         "{\"order\": \"graph\", \"steps\": [{\"description\": \"a\", \"depends_on\": [\"zz\"]}]}",
-        "'zz'",
     ),
     (
         "the same id twice",
         "{\"steps\": [{\"id\": \"a\", \"description\": \"a\"}, {\"id\": \"a\", \"description\": \"b\"}]}",
-        "same id 'a'",
     ),
     (
         "dependencies in a chain",
         "{\"steps\": [{\"id\": \"a\", \"description\": \"a\"}, {\"description\": \"b\", \"depends_on\": [\"a\"]}]}",
-        "order",
     ),
 ];
 
 #[test]
 fn a_plan_with_faults_is_reported_what_they_are() {
     let site = Site::new(CAIRN);
-    for (name, text, says) in BAD_PLANS {
+    let errors = BAD_PLANS.map(|(name, text)| {
         site.write("bad.json", text);
-        let output = site.run(&["run", "--plan", "bad.json"]);
-        println!("{name}: {}", output.err.lines().next().unwrap_or_default());
-        check_failed(&output, 2, &["bad.json", says]);
-    }
+        let error = error(&site.run(&["run", "--plan", "bad.json"]), 2);
+        assert!(error.contains("bad.json"), "{name}: {error}");
+        format!("--- {name}\n{error}\n")
+    });
+    shown::settings(&site).bind(|| insta::assert_snapshot!("plans_with_faults", errors.concat()));
     let deep = "[".repeat(100_000) + &"]".repeat(100_000);
     let step = format!("{{\"steps\": [{{\"tool\": \"list_files\", \"arguments\": {deep}}}]}}");
     let many = format!(

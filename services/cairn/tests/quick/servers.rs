@@ -1,14 +1,14 @@
 //! Servers of tools that hang, cannot be used or cannot be reached, and the commands beside them.
 
-use crate::support::CAIRN;
+use crate::support::{CAIRN, shown};
 use cairn_testkit::{Output, Site};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
 /// Neither answers nor ends.
 const HANGING: &str = "\n[mcp.servers.slow]\ncommand = \"sleep\"\nargs = [\"60\"]\n";
-/// Less than any command waits for a server.
-const AT_ONCE: Duration = Duration::from_secs(8);
+/// So long a command waits at least for a server that it needs.
+const WAITS: Duration = Duration::from_secs(15);
 
 fn with(settings: &str) -> Site {
     let site = Site::new(CAIRN);
@@ -34,7 +34,7 @@ fn commands_do_not_wait_for_servers_that_they_do_not_need() {
     ] {
         let began = Instant::now();
         let done = site.run(arguments);
-        assert!(began.elapsed() < AT_ONCE, "{arguments:?}: {done:?}");
+        assert!(began.elapsed() < WAITS, "{arguments:?}: {done:?}");
     }
     let listed = site.run(&["tools", "--json"]);
     let lines = lines(&listed);
@@ -75,19 +75,23 @@ fn servers_of_the_workspace_that_cannot_be_used_are_listed() {
     site.write("cairn.toml", &format!("{named}{settings}"));
     let listed = site.run(&["tools"]);
     assert_eq!(listed.code, Some(0), "{listed:?}");
-    assert!(listed.out.contains("bad is left out: "), "{listed:?}");
-    assert!(listed.out.contains("off       disabled"), "{listed:?}");
     let json = lines(&site.run(&["tools", "--json"]));
     let bad = json.iter().find(|line| line["name"] == "bad");
     assert_eq!(bad.expect("a source")["state"], "left_out");
     let checked = site.run(&["config", "check"]);
     assert_eq!(checked.code, Some(0), "{checked:?}");
-    assert!(checked.out.contains("server 'bad'"), "{checked:?}");
     assert!(!site.path().join("started").exists());
 
     site.write(".mcp.json", "{");
-    let listed = site.run(&["tools"]);
-    assert!(listed.out.contains(".mcp.json is left out: "), "{listed:?}");
+    let broken = site.run(&["tools"]);
+    let shown = [
+        ("tools", listed),
+        ("config check", checked),
+        ("tools, of a file that cannot be read", broken),
+    ]
+    .map(|(name, done)| format!("--- {name}\n{}", done.out));
+    shown::settings(&site)
+        .bind(|| insta::assert_snapshot!("servers_that_cannot_be_used", shown.concat()));
 }
 
 #[test]
@@ -110,14 +114,7 @@ fn what_is_allowed_is_shown_with_all_that_decides_what_runs() {
         "env": {"PATH": "./bin", "OTHER": "${HOME}"}, "cwd": "docs"}}}"#;
     site.write(".mcp.json", servers);
     let shown = site.run(&["tools", "allow", "it"]);
-    for part in [
-        "start the MCP server it: env x",
-        "in the folder docs",
-        "with the variable PATH = ./bin",
-        "with the variable OTHER = env:HOME",
-    ] {
-        assert!(shown.out.contains(part), "{part}: {shown:?}");
-    }
+    shown::settings(&site).bind(|| insta::assert_snapshot!("server_to_allow", shown.out));
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub mod mcp;
 pub mod place;
 pub mod screen;
 pub mod served;
+pub mod shown;
 pub mod talk;
 pub mod watcher;
 

@@ -2,9 +2,9 @@
 //! a cluster. Each command is a process of its own, or comes to a server of its own, so every question
 //! outlives the process that asked it.
 
-use crate::support::place;
+use crate::support::{place, shown};
 use cairn_testkit::model_server::{Answer, reply};
-use cairn_testkit::{Journal, ModelServer, TestStore};
+use cairn_testkit::{Journal, ModelServer, Output, TestStore};
 use place::Place;
 use serde_json::{Value, json};
 
@@ -49,6 +49,14 @@ fn pending(place: &Place) -> Vec<Value> {
         .collect()
 }
 
+/// Compares what a run says at its end, when it waits, with a snapshot that holds for each store.
+fn check_waits(place: &Place, name: &str, waits: &Output) {
+    let end = waits.out.find("\nwaits ");
+    let end = end.unwrap_or_else(|| panic!("it does not wait: {waits:?}"));
+    let end = &waits.out[end + 1..];
+    shown::settings(&place.site).bind(|| insta::assert_snapshot!(name, end));
+}
+
 fn why_it_failed(journal: &Journal) -> String {
     let failed = journal.of_kind("run_failed");
     assert_eq!(failed.len(), 1, "{failed:?}");
@@ -67,13 +75,7 @@ fn a_tool_that_needs_approval_is_called_once_a_person_allows_it(place: &Place) {
     careful(place);
     let run = ["run", "--session", "s", "--plan", "plan.json"];
     let waits = place.with_code(3, &run);
-    for says in [
-        "a call needs a person's approval",
-        "approval-1.1.1.0.0 approve",
-        r#"record {"what":"one"}"#,
-    ] {
-        assert!(waits.out.contains(says), "{says}: {waits:?}");
-    }
+    check_waits(place, "waits_for_approval", &waits);
     assert_eq!(recorded(place, "one"), 0, "nobody allowed it");
     let open = pending(place);
     assert_eq!(open.len(), 1);
@@ -223,9 +225,7 @@ fn the_model_is_reported_what_a_person_answers(place: &Place) {
     add_model(place, &model);
     let run = ["run", "--session", "s", "--model", "served", "Choose."];
     let waits = place.with_code(3, &run);
-    for says in ["a question needs a person's answer", "Which one?", "· left"] {
-        assert!(waits.out.contains(says), "{says}: {waits:?}");
-    }
+    check_waits(place, "waits_for_an_answer", &waits);
     let open = pending(place);
     assert_eq!(open[0]["question"], "Which one?");
     let id = open[0]["id"].as_str().expect("an id");

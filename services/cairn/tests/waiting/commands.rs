@@ -1,6 +1,6 @@
 //! What commands answer to other programs: exit codes, and sessions found by a part of their id.
 
-use crate::support::CAIRN;
+use crate::support::{CAIRN, shown};
 use cairn_testkit::{Journal, Output, Site};
 use std::fs;
 
@@ -108,6 +108,7 @@ fn a_beginning_of_several_ids_or_of_none_is_refused_everywhere() {
         assert_eq!(run_plan(&site, session, "good.json").code, Some(0));
     }
     let before = site.journal("alpha-1");
+    let mut errors = String::new();
     for command in [
         &["show"][..],
         &["watch"],
@@ -125,18 +126,14 @@ fn a_beginning_of_several_ids_or_of_none_is_refused_everywhere() {
         &["memory", "list", "--session"],
     ] {
         // It is wrong use of the command line, and nothing is guessed.
-        let several = site.run(&[command, &["alpha"]].concat());
-        assert_eq!(several.code, Some(2), "{command:?}: {several:?}");
-        for says in ["2 sessions begin with alpha", "cairn sessions"] {
-            assert!(several.err.contains(says), "{command:?}: {several:?}");
+        for (given, code) in [("alpha", 2), ("gamma", 1)] {
+            let refused = site.run(&[command, &[given]].concat());
+            let error = shown::error(&refused, code);
+            assert_eq!(refused.out, "", "{command:?}");
+            errors.push_str(&format!("--- {} {given}\n{error}\n", command.join(" ")));
         }
-        let none = site.run(&[command, &["gamma"]].concat());
-        assert_eq!(none.code, Some(1), "{command:?}: {none:?}");
-        for says in ["no session is called gamma", "cairn sessions"] {
-            assert!(none.err.contains(says), "{command:?}: {none:?}");
-        }
-        assert!(several.out.is_empty() && none.out.is_empty());
     }
+    shown::settings(&site).bind(|| insta::assert_snapshot!("beginnings_of_ids", errors));
     assert_eq!(site.sessions().len(), 2);
     assert_eq!(site.journal("alpha-1"), before);
 }
@@ -276,23 +273,19 @@ fn an_interrupted_run_continues_in_its_own_folder_only() {
     let (site, proto) = two_folders();
     kill_in_proto(&site);
     let before = site.journal("s");
-    let here = fs::canonicalize(site.path()).expect("a folder");
-    let here = here.display().to_string();
-    let other = format!("{here}/other");
-    let hint = format!("cairn resume --in {proto}");
-    for (command, own) in [
-        (&["resume"][..], &here),
-        (&["resume", "s", "--in", "other"], &other),
-        (&["run", "--plan", "plan.json"], &here),
-        (&["run", "--in", "other", "--plan", "plan.json"], &other),
-        (&["serve", "--listen", "127.0.0.1:0"], &here),
-    ] {
-        let own = format!("on with it in {own}");
-        check_refused(
-            &site.run(command),
-            &[&proto, &own, &hint, "cancel s", "--store"],
-        );
-    }
+    let commands = [
+        &["resume"][..],
+        &["resume", "s", "--in", "other"],
+        &["run", "--plan", "plan.json"],
+        &["run", "--in", "other", "--plan", "plan.json"],
+        &["serve", "--listen", "127.0.0.1:0"],
+    ];
+    let errors = commands.map(|command| {
+        let error = shown::error(&site.run(command), 2);
+        assert!(error.contains(&proto), "{error}");
+        format!("--- {}\n{error}\n", command.join(" "))
+    });
+    shown::settings(&site).bind(|| insta::assert_snapshot!("another_folder", errors.concat()));
     assert_eq!(site.journal("s"), before, "something was claimed");
     assert_eq!(site.sessions(), ["s"]);
 

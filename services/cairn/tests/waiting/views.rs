@@ -158,13 +158,17 @@ async fn check_tree_json(scene: &mut Scene, run: u32, nodes: &[pb::TreeNode]) {
 }
 
 async fn check_texts(scene: &mut Scene) {
-    assert_eq!(scene.tree(1, pb::TreeView::Todo).await.text, expected::TODO);
-    assert_eq!(
-        scene.tree(1, pb::TreeView::History).await.text,
-        expected::HISTORY
-    );
-    let failed = "[✓] list_files\n[✗] read_file\n[ ] record";
-    assert_eq!(scene.tree(2, pb::TreeView::Todo).await.text, failed);
+    let mut shown = String::new();
+    for (run, view) in [
+        (1, pb::TreeView::Todo),
+        (1, pb::TreeView::History),
+        (2, pb::TreeView::Todo),
+    ] {
+        let text = scene.tree(run, view).await.text;
+        shown.push_str(&format!("--- {view:?} of run {run}\n{text}\n"));
+    }
+    insta::assert_snapshot!("todo_and_history", shown);
+    let failed = scene.tree(2, pb::TreeView::Todo).await.text;
     // 0 is the latest run.
     assert_eq!(scene.tree(0, pb::TreeView::Todo).await.text, failed);
     for (run, rows) in [(1, &expected::FIRST[..]), (2, &expected::SECOND)] {

@@ -145,9 +145,20 @@ mod tests {
 
     #[test]
     fn the_question_is_shown_without_its_session() {
-        let lines = lines(Style::new(false), &asks(WaitReason::Approval), 80);
-        assert!(lines[0].starts_with("? approval-1.1.1.0.0"), "{lines:?}");
-        assert!(!lines.join("\n").contains("s-1"), "{lines:?}");
-        assert!(lines.join("\n").contains("record"), "{lines:?}");
+        let reasons = [
+            WaitReason::Approval,
+            WaitReason::PlanReview,
+            WaitReason::Question,
+            WaitReason::Budget,
+            WaitReason::InDoubt,
+        ];
+        let shown = reasons.map(|reason| {
+            let question = asks(reason);
+            let lines = lines(Style::new(false), &question, 80).join("\n");
+            format!("---\n{lines}\n{}\n", prompt(&question))
+        });
+        let shown = shown.concat();
+        assert!(!shown.contains("s-1"), "{shown}");
+        insta::assert_snapshot!("questions_in_chat", shown);
     }
 }

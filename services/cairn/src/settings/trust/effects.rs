@@ -162,20 +162,8 @@ mod tests {
         let withheld = withheld.map(|(path, value)| (path.to_owned(), value));
         let server = json!({"command": "npx", "env": {"TOKEN": "canary"}});
         let lines = effects(&withheld, &json!({"mcp": {"servers": {"s": server}}}));
-        assert_eq!(
-            lines,
-            [
-                "run as the tool t\\u{1b}[2J: sh -c 'x y'",
-                "  with your variable HOME",
-                "start the MCP server s: npx",
-                "  with the variable TOKEN = a value of the file",
-                &*format!("answer calls for you: * when path = \"{long}\": allow"),
-                "send to https://h.example/v1 (models.openai.base_url)",
-                "send to https://a.example/@b.example (links.tools)",
-                "send to c:7 (links.tools)",
-                "show files to models: .ssh/",
-                "set models.openai.api_key, store.redis.url, run.max_turns = 100000",
-            ]
-        );
+        let text = lines.join("\n");
+        assert!(text.contains(&long) && !text.contains("canary"), "{text}");
+        insta::assert_snapshot!("effects", text.replace(&long, "<100 times docs/>"));
     }
 }

@@ -132,40 +132,16 @@ mod tests {
             "effects": {"read": "pure"}, "protocol": "legacy", "allow": ["read"],
         });
         let lines = server_lines("s", &settings);
-        let first = format!("start the MCP server s: npx -y 'two words' {long}");
-        assert_eq!(
-            lines,
-            [
-                &*first,
-                "  in the folder 'sub\\u{1b}[2J'",
-                "  with the variable PATH = ./bin:/usr/bin",
-                "  with the variable NODE_OPTIONS = '--require ./x.js'",
-                "  with the variable command = value",
-                "  with the variable API_KEY = a value of the file",
-                "  with the variable OTHER = env:HOME",
-                "  with the variable FILE = file:/etc/key",
-                "  with the variable WRAPPER = './bin:${PATH}'",
-                "  with read as pure",
-                "  with protocol = \"legacy\"",
-                "  with allow = [\"read\"]",
-            ]
-        );
-    }
-
-    #[test]
-    fn an_address_is_shown_with_its_headers_and_no_value_of_them() {
+        assert!(lines[0].ends_with(&long), "{lines:?}");
+        let program = lines.join("\n").replace(&long, "<500 times a>");
+        // An address, with its headers and no value of them.
         let settings = json!({
             "url": "https://me:canary@evil.example/mcp/@good.example?key=canary",
             "headers": {"authorization": "env:T", "x-a": "canary", "x-b": "Bearer ${TOKEN} canary"},
         });
-        assert_eq!(
-            server_lines("s", &settings),
-            [
-                "connect to the MCP server s at https://evil.example/mcp/@good.example?…",
-                "  with the header authorization = env:T",
-                "  with the header x-a = a value of the file",
-                "  with the header x-b = env:TOKEN and a value of the file",
-            ]
-        );
+        let address = server_lines("s", &settings).join("\n");
+        let text = format!("{program}\n---\n{address}");
+        assert!(!text.contains("canary"), "{text}");
+        insta::assert_snapshot!("servers", text);
     }
 }

@@ -18,6 +18,7 @@ const AT: wire::AttemptRef = wire::AttemptRef {
 
 #[test]
 fn every_kind_has_one_harmless_line() {
+    let mut lines = Vec::new();
     for (name, _, event) in golden() {
         let line = Narrator::default().line(&event);
         assert!(
@@ -26,43 +27,12 @@ fn every_kind_has_one_harmless_line() {
         );
         assert!(!line.to_string().contains(is_hidden), "{name}: {line}");
         assert_eq!(line.text, line.text.trim(), "{name}");
+        lines.push(format!("{name:<40}{line}\n"));
     }
-    let unknown = wire::Event::default();
-    assert!(
-        Narrator::default()
-            .line(&unknown)
-            .text
-            .contains("does not know")
-    );
-}
-
-#[test]
-fn lines_say_what_happened() {
-    let cases = [
-        (
-            "call_finished",
-            "✗ step 3: call 4.1 failed: no such file: a.md (3 ms)",
-        ),
-        ("run_waiting.budget", "? run 2 waits: a budget is used up"),
-        ("step_completed", "✓ step 3 completed: 12 files, 48 KiB"),
-        (
-            "command_received.decide",
-            "  asked: decide 2.3.1.4.1: retry",
-        ),
-        (
-            "step_failed",
-            "✗ step 3 failed: the provider asks to slow down (max_tool_turns)",
-        ),
-        (
-            "call_settled.done",
-            "  step 3: call 4.1 settled: done: sent to all",
-        ),
-    ];
-    let golden = golden();
-    for (name, want) in cases {
-        let (.., event) = golden.iter().find(|(found, ..)| found == name).unwrap();
-        assert_eq!(Narrator::default().line(event).to_string(), want);
-    }
+    lines.sort();
+    let unknown = Narrator::default().line(&wire::Event::default());
+    lines.push(format!("{:<40}{unknown}\n", "(a newer kind)"));
+    insta::assert_snapshot!("every_kind", lines.concat());
 }
 
 #[test]
@@ -86,16 +56,11 @@ fn later_lines_use_the_names_of_earlier_events() {
         plan: Some(plan),
         ..Default::default()
     })));
-    assert_eq!(
-        applied.text,
-        "run 1 plan 1: 2 steps, graph: Survey · count\\u{1b}"
-    );
     let started = wire::StepStarted {
         attempt: Some(AT),
         ..Default::default()
     };
     let started = narrator.line(&event(Kind::StepStarted(started)));
-    assert_eq!(started.text, "step 2 started: count\\u{1b}");
     // The second attempt of a tool step makes the same call as the first.
     let finished = wire::CallFinished {
         call: Some(wire::CallRef {
@@ -107,15 +72,7 @@ fn later_lines_use_the_names_of_earlier_events() {
         ..Default::default()
     };
     let finished = narrator.line(&event(Kind::CallFinished(finished)));
-    assert_eq!(
-        finished.text,
-        "step 2: count\\u{1b} gave: a … 2 lines (0 ms)"
-    );
-}
-
-#[test]
-fn a_call_is_named_by_the_reply_that_asked_for_it() {
-    let mut narrator = Narrator::default();
+    // A call of a model is named by the reply that asked for it.
     let call = |name: &str| wire::RequestedCall {
         call: Some(wire::ToolCall {
             id: "x".into(),
@@ -131,10 +88,6 @@ fn a_call_is_named_by_the_reply_that_asked_for_it() {
         calls: vec![call("read_file"), call("send_mail")],
         ..Default::default()
     })));
-    assert_eq!(
-        reply.text,
-        r#"step 2: Next. · calls read_file {"path":"a"} · calls send_mail {"path":"a"}"#
-    );
     let doubt = narrator.line(&event(Kind::CallInDoubt(wire::CallInDoubt {
         call: Some(wire::CallRef {
             attempt: Some(AT),
@@ -143,10 +96,8 @@ fn a_call_is_named_by_the_reply_that_asked_for_it() {
         }),
         settle_after_unix_ms: 3_723_000,
     })));
-    assert_eq!(
-        doubt.to_string(),
-        "? step 2: send_mail was begun and nobody knows how it ended; an answer counts from 01:02:03 UTC on"
-    );
+    let lines = [applied, started, finished, reply, doubt].map(|line| format!("{line}\n"));
+    insta::assert_snapshot!("names_of_earlier_events", lines.concat());
 }
 
 #[test]
@@ -212,25 +163,15 @@ fn another_plan_is_reported_with_the_numbers_of_its_steps() {
         run: 1,
         reason: "lunch".into(),
     };
-    for (kind, want) in [
-        (
-            Kind::RevisionRequested(requested),
-            "→ run 1 might have another plan: count\\nthem",
-        ),
-        (
-            Kind::PlanProposed(proposed),
-            "  run 1 proposal 1, another plan than 1: 2 steps, chain: Survey · Count",
-        ),
-        (
-            Kind::PlanApplied(applied),
-            "  run 1 plan 2: 2 steps, chain: 1 Survey · 6 Count",
-        ),
-        (Kind::StepStarted(started), "→ step 6 started: Count"),
-        (Kind::RunPaused(paused), "? run 1 paused: lunch"),
-    ] {
-        let line = narrator.brief(&event(kind)).unwrap();
-        assert_eq!(line.to_string(), want);
-    }
+    let kinds = [
+        Kind::RevisionRequested(requested),
+        Kind::PlanProposed(proposed),
+        Kind::PlanApplied(applied),
+        Kind::StepStarted(started),
+        Kind::RunPaused(paused),
+    ];
+    let lines = kinds.map(|kind| format!("{}\n", narrator.brief(&event(kind)).unwrap()));
+    insta::assert_snapshot!("another_plan", lines.concat());
 }
 
 #[test]

@@ -78,60 +78,26 @@ fn shown(width: Option<usize>) -> Vec<String> {
 
 #[test]
 fn tools_and_sources_are_listed_with_what_to_do() {
-    let lines = shown(Some(80));
-    assert_eq!(
-        lines.join("\n"),
-        "\
-TOOL                            SOURCE    EFFECT      RULE     STATE
-github__create_issue            github    effectful   ask      disabled
-github__a_tool_whose_name_is_…  github    effectful   deny     ready
-list_files                      built-in  pure        allow    ready
-write_file                      built-in  idempotent  depends  ready
-
-SOURCE    STATE        TOOLS  PLACE
-built-in  ready            2
-github    ready            2  https://mcp.example
-notes     not allowed      0  npx notes
-off       disabled         0  .mcp.json
-bad       left out         0  .mcp.json
-
-! 1 problem of github
-  'x y' is no name
-
-! notes is not allowed: it comes from .mcp.json
-  if you trust it, start it with: cairn tools allow notes
-
-! bad is left out: its args is no list
-
-! github__create_issue is disabled: its description changed\\u{1b}[2J
-  look at it, and allow it with: cairn tools allow github__create_issue"
-    );
-}
-
-#[test]
-fn lists_fit_other_widths() {
-    let narrow = shown(Some(60)).join("\n");
-    assert!(narrow.contains("github__create_issue"), "{narrow}");
-    assert!(!narrow.contains("EFFECT"), "{narrow}");
-    let wide = shown(Some(200)).join("\n");
-    assert!(wide.contains("_name_can_be_at_al "), "{wide}");
-    assert_eq!(shown(None).join("\n"), wide);
+    let listed = [80, 60, 200].map(|width| {
+        let lines = shown(Some(width)).join("\n");
+        format!("--- {width} columns\n{lines}\n")
+    });
+    insta::assert_snapshot!("tools_by_width", listed.concat());
+    assert_eq!(shown(None), shown(Some(200)));
 }
 
 #[test]
 fn what_is_to_be_allowed_is_shown_with_its_digest() {
     let listed = listed();
     let notes = allowable(&listed, "notes").unwrap();
-    assert_eq!(notes.digest, "5e7");
-    assert!(notes.lines.concat().contains("npx notes"), "{notes:?}");
     let tool = allowable(&listed, "github__create_issue").unwrap();
-    assert_eq!(tool.digest, "d1");
-    let lines = tool.lines.join("\n");
-    assert!(lines.contains("  changed   its description"), "{lines}");
-    assert!(!lines.contains('\u{1b}'), "{lines}");
+    let own = allowable(&listed, "list_files").unwrap();
+    let shown = [&notes, &tool, &own].map(|it| format!("---\n{}\n", it.lines.join("\n")));
+    insta::assert_snapshot!("tools_to_allow", shown.concat());
+    assert_eq!((notes.digest.as_str(), tool.digest.as_str()), ("5e7", "d1"));
+    assert!(!tool.lines.concat().contains('\u{1b}'), "{tool:?}");
     assert!(allowable(&listed, "other").is_none());
-    assert!(allowable(&listed, "list_files").unwrap().is_own);
-    assert!(!notes.is_own && !tool.is_own);
+    assert!(own.is_own && !notes.is_own && !tool.is_own);
     assert_eq!(disabled_of(&listed, "github"), ["github__create_issue"]);
 }
 

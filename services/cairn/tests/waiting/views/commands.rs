@@ -7,36 +7,6 @@ use cairn::ui::time::utc;
 use cairn_proto::orchestrator as pb;
 use serde_json::{Value, json};
 
-/// A tree as `cairn tree` shows it, without durations.
-const SHORT: &str = "\
-✓ Survey
-  · I split this.
-  ✓ List the files
-    ✓ list_files(docs)
-      = docs/one.md\\t38\\t3\\ttext
-    ✗ read_file(nowhere.md)
-      ✗ ExecutionFailed: there is no 'nowhere.md' in the workspace; list_files shows what there is
-    » Two files.
-  ✓ Read the first
-    ✓ read_file(path=docs/one.md, from_line=1, to_line=2)
-      = docs/one.md lines 1-2 of 3
-    ✓ scratchpad(docs/one.md names Redis)
-      = notes: 23 bytes
-    ✓ session_memory_set(key=seen, value=docs/one.md)
-      = 'seen' is set
-    · All parts are done.
-    » One mention.
-  » docs holds two files.
-✓ Find
-  ✓ search_files(path=docs, pattern=Redis)
-    = docs/one.md:2:\\tRedis is a store.
-✓ Tell
-  · Redis is named twice.
-  ✓ record(two mentions)
-    = recorded {\"what\":\"two mentions\"}
-  » Two lines name Redis: docs/one.md:2 and docs/two.md:3.
-» Two lines name Redis: docs/one.md:2 and docs/two.md:3.";
-
 pub(crate) async fn check(scene: &mut Scene) {
     let beside = said(scene);
     check_trees(scene, &beside).await;
@@ -97,7 +67,7 @@ fn without_generated(text: &str) -> String {
 }
 
 async fn check_trees(scene: &mut Scene, said: &Said) {
-    assert_eq!(said.short, SHORT);
+    insta::assert_snapshot!("short_tree", said.short);
     let nodes = scene.tree(1, pb::TreeView::Nodes).await.nodes;
     let shown: Vec<Value> = lines(&said.nodes);
     let nodes: Vec<Value> = nodes.iter().map(node).collect();

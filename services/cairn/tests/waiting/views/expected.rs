@@ -55,27 +55,3 @@ pub(crate) const SECOND: [Row; 7] = [
     (2, K::Result, S::Failed, NOWHERE, 0, 0),
     (0, K::Goal, S::Planned, "record", 0, 0),
 ];
-
-/// The to-do list and the history of the first run.
-pub(crate) const TODO: &str = "\
-[✓] Survey
-  [✓] List the files
-  [✓] Read the first
-[✓] Find
-[✓] Tell";
-pub(crate) const HISTORY: &str = "\
-[done] Survey
-  [done] List the files
-    → list_files(docs): docs/one.md\t38\t3\ttext
-    → read_file(nowhere.md): failed: ExecutionFailed: there is no 'nowhere.md' in the workspace; list_files shows what there is
-    Summary: Two files.
-  [done] Read the first
-    → read_file(path=docs/one.md, from_line=1, to_line=2): docs/one.md lines 1-2 of 3
-    → session_memory_set(key=seen, value=docs/one.md): 'seen' is set
-    Summary: One mention.
-  Summary: docs holds two files.
-[done] Find
-  → search_files(path=docs, pattern=Redis): docs/one.md:2:\tRedis is a store.
-[done] Tell
-  → record(two mentions): recorded {\"what\":\"two mentions\"}
-  Summary: Two lines name Redis: docs/one.md:2 and docs/two.md:3.";

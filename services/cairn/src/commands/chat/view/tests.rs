@@ -64,44 +64,42 @@ fn reset() -> Event {
     Event::Reset(pb::TextReset { tool_turn: 0 })
 }
 
+/// What comes of a turn, and below it what is shown.
+#[derive(Default)]
+struct Script(String);
+
+impl Script {
+    fn part(&mut self, what: &str, view: &mut View, events: Vec<Event>) {
+        self.0.push_str(&format!("--- {what}\n"));
+        let lines = lines(view, events).into_iter().map(|shown| match shown {
+            Shown::Text(text) => format!("text  {text}\n"),
+            Shown::End => "end\n".to_owned(),
+            Shown::Line(line) => format!("line  {line}\n"),
+        });
+        self.0.extend(lines);
+    }
+}
+
 #[test]
 fn a_turn_with_parallel_calls_is_text_and_lines() {
-    let mut view = view();
+    let (mut view, mut script) = (view(), Script::default());
     let begins = pb::TurnStarted {
         run: 4,
         context: "main".to_owned(),
     };
-    assert_eq!(lines(&mut view, vec![Event::Started(begins)]), []);
+    script.part("the start", &mut view, vec![Event::Started(begins)]);
     assert_eq!(view.run, 4);
-    assert_eq!(
-        lines(
-            &mut view,
-            vec![
-                text("Let me look."),
-                call(0, "list_files", r#"{"path":"docs"}"#),
-                call(1, "read_file", "{}"),
-            ]
-        ),
-        [
-            Shown::Text("Let me look.".to_owned()),
-            Shown::End,
-            line(r#"→ list_files {"path":"docs"}"#),
-            line("→ read_file {}"),
-        ]
-    );
-    assert_eq!(
-        lines(
-            &mut view,
-            vec![
-                result(1, "no such file", true),
-                result(0, "\none.md\ntwo.md\n", false),
-            ]
-        ),
-        [
-            line("✗ read_file  no such file"),
-            line("✓ list_files  one.md (+1 line)"),
-        ]
-    );
+    let calls = vec![
+        text("Let me look."),
+        call(0, "list_files", r#"{"path":"docs"}"#),
+        call(1, "read_file", "{}"),
+    ];
+    script.part("a text and two calls", &mut view, calls);
+    let results = vec![
+        result(1, "no such file", true),
+        result(0, "\none.md\ntwo.md\n", false),
+    ];
+    script.part("their results", &mut view, results);
     let complete = pb::TurnComplete {
         response: "Done.".to_owned(),
         usage: Some(Usage {
@@ -112,104 +110,85 @@ fn a_turn_with_parallel_calls_is_text_and_lines() {
         }),
         ..pb::TurnComplete::default()
     };
-    assert_eq!(
-        lines(&mut view, vec![text("Done."), Event::Complete(complete)]),
-        [
-            Shown::Text("Done.".to_owned()),
-            Shown::End,
-            line("1,200 tokens in, 34 out · $0.0056 · 3.4 s"),
-        ]
-    );
+    let ends = vec![text("Done."), Event::Complete(complete)];
+    script.part("a text and the end", &mut view, ends);
+    insta::assert_snapshot!("turn_with_parallel_calls", script.0);
     assert_eq!(view.state, State::Completed("Done.".to_owned()));
     assert!(view.is_over());
 }
 
+/// A reset counts only after text of the same reply.
 #[test]
-fn a_reset_counts_only_after_text_of_the_same_reply() {
-    let mut view = view();
-    assert_eq!(lines(&mut view, vec![reset()]), []);
-    let anew = line("… the reply begins anew; the text above does not count");
-    let shown = lines(&mut view, vec![text("Void"), reset(), text("Anew")]);
-    assert_eq!(
-        shown,
-        [
-            Shown::Text("Void".to_owned()),
-            Shown::End,
-            anew,
-            Shown::Text("Anew".to_owned())
-        ]
-    );
-    let shown = lines(&mut view, vec![call(0, "x", "{}"), reset()]);
-    assert_eq!(shown, [Shown::End, line("→ x {}")]);
-}
+fn a_reply_that_is_reset_or_comes_again_begins_anew() {
+    let (mut view, mut script) = (view(), Script::default());
+    script.part("a reset before any text", &mut view, vec![reset()]);
+    let again = vec![text("Void"), reset(), text("Anew")];
+    script.part("a reset after text", &mut view, again);
+    let later = vec![call(0, "x", "{}"), reset()];
+    script.part("a reset after a call", &mut view, later);
 
-#[test]
-fn a_reply_that_comes_again_begins_anew_and_another_reply_begins_a_line() {
-    let mut view = view();
-    let shown = |text: &str| Shown::Text(text.to_owned());
+    let mut view = self::view();
     let first = vec![part(0, 0, "On"), part(0, 2, "e.")];
-    assert_eq!(lines(&mut view, first), [shown("On"), shown("e.")]);
-    assert_eq!(lines(&mut view, vec![part(0, 0, "One.")])[0], Shown::End);
-    let second = vec![part(1, 0, "Two.")];
-    assert_eq!(lines(&mut view, second), [Shown::End, shown("Two.")]);
-}
+    script.part("a reply in two parts", &mut view, first);
+    script.part("the same reply", &mut view, vec![part(0, 0, "One.")]);
+    script.part("another reply", &mut view, vec![part(1, 0, "Two.")]);
 
-#[test]
-fn results_are_shown_before_the_text_that_follows_them() {
-    let mut view = view();
-    lines(&mut view, vec![call(0, "x", "{}"), call(1, "y", "{}")]);
-    assert_eq!(lines(&mut view, vec![text("Bo")]), []);
-    let first = lines(&mut view, vec![result(1, "two", false)]);
-    assert_eq!(first, [line("✓ y  two")]);
-    let shown = lines(&mut view, vec![text("th"), result(0, "one", false)]);
-    let both = Shown::Text("Both".to_owned());
-    assert_eq!(shown, [line("✓ x  one"), both]);
+    let mut view = self::view();
+    let calls = vec![call(0, "x", "{}"), call(1, "y", "{}")];
+    script.part("two calls", &mut view, calls);
+    script.part("a text before their results", &mut view, vec![text("Bo")]);
+    let first = vec![result(1, "two", false)];
+    script.part("the result of one", &mut view, first);
+    let second = vec![text("th"), result(0, "one", false)];
+    script.part("the result of the other", &mut view, second);
+    insta::assert_snapshot!("replies_that_begin_anew", script.0);
+
     lines(&mut view, vec![call(0, "x", "{}")]);
     let long = "z".repeat(MOST_EARLY + 1);
     assert_eq!(lines(&mut view, vec![text(&long)]), [Shown::Text(long)]);
 }
 
 #[test]
-fn a_turn_that_waits_continues_after_the_decision() {
-    let mut view = view();
-    let paused = pb::TurnWaiting {
+fn a_turn_that_waits_fails_or_is_cancelled_says_so() {
+    let (mut view, mut script) = (view(), Script::default());
+    let waits = pb::TurnWaiting {
         reason: WaitReason::Approval.into(),
     };
-    assert_eq!(lines(&mut view, vec![Event::Waiting(paused)]), []);
+    script.part("a wait", &mut view, vec![Event::Waiting(waits)]);
     assert_eq!(view.state, State::Waiting);
     let paused = Event::Waiting(pb::TurnWaiting::default());
-    assert_eq!(lines(&mut view, vec![paused]), [line(PAUSED)]);
+    script.part("a pause", &mut view, vec![paused]);
     let resumed = || vec![Event::Resumed(pb::TurnResumed {})];
-    assert_eq!(lines(&mut view, resumed()), [line("the turn continues")]);
+    script.part("it continues", &mut view, resumed());
     assert_eq!(view.state, State::Running);
-    assert_eq!(lines(&mut view, resumed()), []);
-}
+    script.part("it continues again", &mut view, resumed());
 
-#[test]
-fn failures_and_cancellations_say_that_nothing_is_kept() {
     let error = |reason: &str, message: &str| {
-        Event::Error(pb::TurnError {
+        vec![Event::Error(pb::TurnError {
             failure: Some(Failure {
                 reason: reason.to_owned(),
                 message: message.to_owned(),
                 ..Failure::default()
             }),
             run: 1,
-        })
+        })]
     };
-    let mut failed = view();
-    assert_eq!(
-        lines(&mut failed, vec![error("reply_cut", "too long")]),
-        [line(
-            "✗ the turn failed: too long (reply_cut); no message of it is kept"
-        )]
-    );
-    assert_eq!(failed.state, State::Failed);
+    script.part("a failure", &mut view, error("reply_cut", "too long"));
+    assert_eq!(view.state, State::Failed);
     let cancelled = error("Cancelled", "the turn was cancelled");
-    assert_eq!(
-        lines(&mut view(), vec![cancelled]),
-        [line("the turn was cancelled; no message of it is kept")]
-    );
+    script.part("a cancellation", &mut self::view(), cancelled);
+
+    let complete = pb::TurnComplete {
+        calls: vec![ToolCall {
+            name: "record".to_owned(),
+            arguments_json: "{}".to_owned(),
+            ..ToolCall::default()
+        }],
+        ..pb::TurnComplete::default()
+    };
+    let ends = vec![Event::Complete(complete)];
+    script.part("an end with a call", &mut self::view(), ends);
+    insta::assert_snapshot!("turns_that_wait_or_end", script.0);
 }
 
 #[test]
@@ -229,22 +208,6 @@ fn lines_keep_to_the_terminal() {
             assert!(line.width() > columns / 2, "{columns}: {line}");
         }
     }
-}
-
-#[test]
-fn calls_that_were_not_made_are_listed() {
-    let complete = pb::TurnComplete {
-        calls: vec![ToolCall {
-            name: "record".to_owned(),
-            arguments_json: "{}".to_owned(),
-            ..ToolCall::default()
-        }],
-        ..pb::TurnComplete::default()
-    };
-    assert_eq!(
-        lines(&mut view(), vec![Event::Complete(complete)]),
-        [line("- record {}  (not made)"), line("3.4 s")]
-    );
 }
 
 #[test]
