@@ -7,7 +7,8 @@ use cairn_memory::port::Store;
 use cairn_memory::redis::{RedisConfig, RedisMode, RedisOptions, RedisStore};
 use cairn_rpc::{Exposure, ManualClock, ServerBuilder};
 use cairn_testkit::{RedisCluster, RedisServer};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// A store at `config` with a clock of its own.
@@ -39,34 +40,41 @@ fn subject(
     }
 }
 
+/// The settings of a server that subjects share, each with keys of its own.
+fn part_of(server: &RedisServer) -> RedisConfig {
+    static SUBJECTS: AtomicU32 = AtomicU32::new(0);
+    let number = SUBJECTS.fetch_add(1, Ordering::Relaxed);
+    RedisConfig {
+        prefix: format!("subject-{number}"),
+        ..RedisConfig::standalone(server.url())
+    }
+}
+
 mod standalone {
-    use super::{Arc, RedisConfig, RedisServer};
+    use super::{Arc, OnceLock, RedisServer};
+
+    static REDIS: OnceLock<RedisServer> = OnceLock::new();
 
     async fn make() -> super::Subject {
-        let server = RedisServer::start();
-        let (clock, store) = super::open(RedisConfig::standalone(server.url())).await;
-        super::subject(Arc::new(store), clock, server)
+        let redis = REDIS.get_or_init(RedisServer::start);
+        let (clock, store) = super::open(super::part_of(redis)).await;
+        super::subject(Arc::new(store), clock, ())
     }
 
-    cairn_memory::conformance!(make);
+    cairn_memory::conformance!(together make);
 }
 
 mod on_a_cluster {
-    use super::{Arc, RedisCluster, RedisConfig, RedisMode};
-    use std::sync::OnceLock;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use super::{Arc, OnceLock, RedisCluster, RedisConfig, RedisMode};
 
     static CLUSTER: OnceLock<RedisCluster> = OnceLock::new();
-    static SUBJECTS: AtomicU32 = AtomicU32::new(0);
 
     async fn make() -> super::Subject {
         let cluster = CLUSTER.get_or_init(RedisCluster::start);
-        let number = SUBJECTS.fetch_add(1, Ordering::Relaxed);
         let config = RedisConfig {
             urls: cluster.urls().into_iter().map(Into::into).collect(),
             mode: RedisMode::Cluster,
-            prefix: format!("subject-{number}"),
-            ..RedisConfig::standalone("")
+            ..super::part_of(&cluster.servers[0])
         };
         let (clock, store) = super::open(config).await;
         super::subject(Arc::new(store), clock, ())
@@ -76,21 +84,13 @@ mod on_a_cluster {
 }
 
 mod through_grpc {
-    use super::{Arc, Exposure, Memory, RedisConfig, RedisServer, RemoteStore, ServerBuilder};
-    use std::sync::OnceLock;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use super::{Arc, Exposure, Memory, OnceLock, RedisServer, RemoteStore, ServerBuilder};
 
     static REDIS: OnceLock<RedisServer> = OnceLock::new();
-    static SUBJECTS: AtomicU32 = AtomicU32::new(0);
 
     async fn make() -> super::Subject {
         let redis = REDIS.get_or_init(RedisServer::start);
-        let number = SUBJECTS.fetch_add(1, Ordering::Relaxed);
-        let config = RedisConfig {
-            prefix: format!("subject-{number}"),
-            ..RedisConfig::standalone(redis.url())
-        };
-        let (clock, store) = super::open(config).await;
+        let (clock, store) = super::open(super::part_of(redis)).await;
         let memory = Memory::over(Arc::new(store));
         let builder = memory.register_internal(ServerBuilder::new(Exposure::Internal));
         let server = builder.build().await.unwrap();
