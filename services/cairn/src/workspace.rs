@@ -60,7 +60,7 @@ pub fn check_holder(context: &Context, noted: Option<&Path>) -> Result<(), CliEr
     )))
 }
 
-/// The folder that unfinished work of the store belongs to, if this command would go on with it in
+/// The folder that unfinished work of the store belongs to, if this command would continue it in
 /// another one. A folder that is gone may have been moved: then one that is named counts.
 pub fn elsewhere(context: &Context, store: &Path) -> Option<PathBuf> {
     let (noted, own) = (noted(store)?, own(context)?);
@@ -68,20 +68,20 @@ pub fn elsewhere(context: &Context, store: &Path) -> Option<PathBuf> {
     (noted != own && !is_moved).then_some(noted)
 }
 
-/// What is said to a command that would go on with `session` in another folder than `noted`.
+/// The error of a command that would continue `session` in another folder than `noted`.
 pub fn belongs_elsewhere(context: &Context, noted: &Path, session: &str) -> CliError {
     let (there, here) = (noted.display(), shown(context));
     let error = CliError::usage(format!(
-        "session {session} is unfinished and belongs to the folder {there}; this command would go \
-         on with it in {here}"
+        "session {session} is unfinished and belongs to the folder {there}; this command would \
+         continue it in {here}"
     ));
     let resume = match noted.is_dir() {
         true => resume_in(context, "resume", &there.to_string()),
         false => resume_in(context, "resume", &here),
     };
     let go_on = match noted.is_dir() {
-        true => "go on with it there",
-        false => "that folder is gone; if it was moved, go on where it is now",
+        true => "continue it there",
+        false => "that folder is gone; if it was moved, continue where it is now",
     };
     let cancel = command(context, &format!("cancel {session}"));
     error.hint(format!(

@@ -10,7 +10,7 @@
 //! | [`model_server`] | [`ModelServer`]: a language model that answers as the test says |
 //! | [`redis_server`] | [`RedisServer`], [`RedisCluster`], [`RedisSentinel`]: real servers of Redis, killed and started again |
 //! | [`stores`] | [`TestStore`]: a file, one server of Redis, a cluster, or a master with a sentinel: where a test's sessions are |
-//! | [`free_port`] | where a server may listen that has to be told |
+//! | [`free_port`] | a port for a server that restarts at the same address |
 //! | [`eventually`] | waits for what other processes do |
 //! | [`collector`] | [`Collector`]: where traces are sent to, and the spans that came |
 

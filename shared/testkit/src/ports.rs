@@ -1,4 +1,4 @@
-//! Ports for servers that start again where they were, and so are given a port.
+//! Ports for servers that restart at the same address.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 /// Below the ports that systems give to connections and to listeners that name none. Such a connection
 /// would take a server's port while the server is dead.
 const PORTS: std::ops::Range<u16> = 12_000..32_000;
-/// Ports between the places at which two processes in a row begin to look.
-const APART: u32 = 64;
+/// Processes with neighbouring ids begin to look so many ports apart.
+const PORTS_PER_PROCESS: u32 = 64;
 
 /// The locks of the ports that this process has. They end with it.
 static LOCKS: Mutex<Vec<File>> = Mutex::new(Vec::new());
@@ -18,16 +18,17 @@ static LOCKS: Mutex<Vec<File>> = Mutex::new(Vec::new());
 /// # Panics
 /// If no port is free.
 pub fn free_port() -> u16 {
-    let folder = std::env::temp_dir().join("cairn-ports");
+    let user = rustix::process::getuid().as_raw();
+    let folder = std::env::temp_dir().join(format!("cairn-ports-{user}"));
     fs::create_dir_all(&folder).expect("a folder for locks");
     let count = u32::from(PORTS.end - PORTS.start);
-    let first = std::process::id().wrapping_mul(APART);
+    let first = std::process::id().wrapping_mul(PORTS_PER_PROCESS);
     let ports = (0..count).map(|number| {
         let place = first.wrapping_add(number) % count;
         PORTS.start + u16::try_from(place).expect("a place among the ports")
     });
     let locked = ports.filter_map(|port| {
-        let lock = File::create(folder.join(port.to_string())).ok()?;
+        let lock = File::create(folder.join(port.to_string())).expect("a lock");
         lock.try_lock().ok().map(|()| (port, lock))
     });
     let mut free =

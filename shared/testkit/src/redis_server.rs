@@ -65,7 +65,7 @@ impl RedisServer {
     /// Starts a server with these arguments, the first of which may be the name of a file of
     /// settings.
     fn launch(arguments: &[String], settings: &str) -> Self {
-        // Somebody else may take the port between the look and the start.
+        // A program that is no test may take the port before the server does.
         for _ in 0..5 {
             let folder = tempfile::tempdir().expect("a folder for a server");
             std::fs::write(folder.path().join(SETTINGS), settings).expect("a file of settings");

@@ -12,8 +12,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Leases and calls with effects are short, so that no test waits long for their ends. Pure calls are made
-/// again after a kill; a test that holds one never comes to its limit.
+/// Leases and calls with effects are short, so that no test waits long for their ends. A pure call, which
+/// tests hold, may take 40 s.
 const SETTINGS: &str = r#"
 [session]
 lease = "1s"

@@ -1,14 +1,16 @@
-//! `deploy/prove all`: every proof in a size that takes at most four minutes, and one table of them.
+//! `deploy/prove all`: runs of every proof, each of at most four minutes, and one table of them.
 
-use crate::proofs::Proof;
+use crate::proofs::{Proof, mcp};
 use clap::Subcommand as _;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// The longest that one proof may take.
-const MOST: Duration = Duration::from_secs(240);
+/// The longest that one run of a proof may take.
+const TIME_LIMIT: Duration = Duration::from_secs(240);
 
 /// The options of each run of a proof. A proof that is not named here runs once, in its long form.
 fn sizes(proof: &str) -> &'static [&'static str] {
@@ -33,15 +35,24 @@ fn sizes(proof: &str) -> &'static [&'static str] {
     }
 }
 
-/// How a run of a proof ended.
+/// A run of a proof.
 struct Row {
     proof: String,
     size: &'static str,
     took: Duration,
-    result: Result<String, String>,
+    end: End,
 }
 
-/// Runs every proof, one after the other, and prints the table. Fails if one of them does.
+/// How a run of a proof ended.
+enum End {
+    /// With the last line that it printed.
+    Holds(String),
+    /// Packages that it needs could not be installed.
+    NotRun,
+    Fails(String),
+}
+
+/// Runs every proof, one after the other, and prints the table. Fails if a proof fails.
 pub(crate) fn run() -> ExitCode {
     let proofs = Proof::augment_subcommands(clap::Command::new("prove"));
     let names = proofs.get_subcommands().map(|it| it.get_name().to_owned());
@@ -50,25 +61,24 @@ pub(crate) fn run() -> ExitCode {
         for size in sizes(&proof) {
             println!("\n== {proof} {size}");
             let began = Instant::now();
-            let result = prove(&proof, size);
-            let took = began.elapsed();
+            let end = prove(&proof, size);
             rows.push(Row {
                 proof: proof.clone(),
                 size,
-                took,
-                result,
+                took: began.elapsed(),
+                end,
             });
         }
     }
     print(&rows);
-    match rows.iter().all(|row| row.result.is_ok()) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    match rows.iter().any(|row| matches!(row.end, End::Fails(_))) {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
     }
 }
 
-/// Runs one proof in a process of its own, whose output is passed on. Returns its last line.
-fn prove(proof: &str, size: &str) -> Result<String, String> {
+/// Runs one proof in a process of its own, whose output is passed on.
+fn prove(proof: &str, size: &str) -> End {
     let program = std::env::current_exe().expect("the path of this program");
     let mut command = Command::new(program);
     command.arg(proof).args(size.split_whitespace());
@@ -81,58 +91,71 @@ fn prove(proof: &str, size: &str) -> Result<String, String> {
             let _ = sender.send(line);
         }
     });
-    let until = Instant::now() + MOST;
+    let until = Instant::now() + TIME_LIMIT;
     let mut last = String::new();
-    loop {
-        match printed.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(line) => {
-                println!("{line}");
-                if !line.trim().is_empty() {
-                    last = line.trim().to_owned();
-                }
-            }
-            Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => return Err(end(child)),
+    // The output ends when the last process that has it ends, or the limit is reached.
+    while let Ok(line) = printed.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        println!("{line}");
+        if !line.trim().is_empty() {
+            last = line.trim().to_owned();
         }
     }
-    let status = child.wait().expect("its end");
-    match status.success() {
-        true => Ok(last),
-        false => Err(format!("{status}: {last}")),
+    let ended = child.try_wait().expect("its state");
+    let ended = ended.or_else(|| match Instant::now() < until {
+        true => child.wait().ok(),
+        false => None,
+    });
+    let Some(status) = ended else {
+        kill_with_descendants(child.id());
+        child.wait().expect("its end");
+        return End::Fails(format!("takes longer than {} s", TIME_LIMIT.as_secs()));
+    };
+    match status.code() {
+        Some(0) => End::Holds(last),
+        Some(mcp::NOT_RUN) => End::NotRun,
+        _ => End::Fails(format!("{status}; its error is above")),
     }
 }
 
-/// Kills a proof that takes too long. The processes that it started end with it.
-fn end(mut child: Child) -> String {
-    child.kill().expect("it can be killed");
-    child.wait().expect("its end");
-    format!("takes longer than {} s", MOST.as_secs())
+/// Kills a process and all that it started, so that the next proof has the machine.
+fn kill_with_descendants(process: u32) {
+    let tasks = fs::read_dir(format!("/proc/{process}/task"));
+    let tasks = tasks.into_iter().flatten().flatten();
+    let children: String = tasks
+        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok())
+        .collect();
+    if let Some(id) = Pid::from_raw(process.cast_signed()) {
+        // It may have ended by itself.
+        let _ = kill_process(id, Signal::KILL);
+    }
+    for child in children.split_whitespace() {
+        kill_with_descendants(child.parse().expect("a process id"));
+    }
 }
 
 fn print(rows: &[Row]) {
-    println!("\n{:<13} {:<42} {:>7}  result", "proof", "size", "time");
+    println!("\n{:<13} {:<52} {:>7}  result", "proof", "size", "time");
     for Row {
         proof,
         size,
         took,
-        result,
+        end,
     } in rows
     {
         let size = if size.is_empty() { "long form" } else { size };
-        let (verdict, last) = match result {
-            Ok(last) => ("holds", last),
-            Err(last) => ("FAILS", last),
+        let end = match end {
+            End::Holds(last) => format!("holds: {last}"),
+            End::NotRun => "NOT RUN".to_owned(),
+            End::Fails(why) => format!("FAILS: {why}"),
         };
-        println!(
-            "{proof:<13} {size:<42} {:>5} s  {verdict}: {last}",
-            took.as_secs()
-        );
+        println!("{proof:<13} {size:<52} {:>5} s  {end}", took.as_secs());
     }
     let all: Duration = rows.iter().map(|row| row.took).sum();
-    let failed = rows.iter().filter(|row| row.result.is_err()).count();
+    let failed = rows.iter().filter(|row| matches!(row.end, End::Fails(_)));
     println!(
-        "{} proofs in {} s, {failed} failed",
+        "{} runs in {} s, {} failed",
         rows.len(),
-        all.as_secs()
+        all.as_secs(),
+        failed.count()
     );
 }

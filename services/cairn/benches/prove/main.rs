@@ -1,4 +1,4 @@
-//! `deploy/prove NAME`: the long form of a proof. The suite runs a short form of each.
+//! `deploy/prove NAME`: the long form of a proof. The suite runs short forms of most.
 
 #![allow(
     dead_code,
@@ -26,11 +26,11 @@ use std::process::ExitCode;
 #[command(name = "deploy/prove", bin_name = "deploy/prove", max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
-    what: What,
+    selection: Selection,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Selection {
     #[command(flatten)]
     Proof(proofs::Proof),
     /// Runs every proof for at most 4 minutes, and prints a table of their sizes and results
@@ -38,9 +38,9 @@ enum What {
 }
 
 fn main() -> ExitCode {
-    match Arguments::parse().what {
-        What::All => all::run(),
-        What::Proof(proof) => {
+    match Arguments::parse().selection {
+        Selection::All => all::run(),
+        Selection::Proof(proof) => {
             proof.run();
             ExitCode::SUCCESS
         }

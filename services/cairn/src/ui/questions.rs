@@ -174,7 +174,7 @@ pub fn decide(context: &Context, pending: &pb::Pending, words: &str) -> String {
 pub fn answers(pending: &pb::Pending) -> &'static [(&'static str, &'static str)] {
     match pending.reason() {
         WaitReason::Budget => &[
-            ("retry", "go on with as much again"),
+            ("retry", "continue with as much again"),
             ("fail", "the run fails"),
         ],
         WaitReason::Approval => &[

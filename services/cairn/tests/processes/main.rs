@@ -1,4 +1,5 @@
-//! Tests that start processes and measure or kill them. One of them runs at a time.
+//! Tests that start processes and measure or kill them. At most three of these and of `waiting` run at a
+//! time.
 
 #![allow(
     clippy::expect_used,

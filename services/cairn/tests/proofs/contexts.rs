@@ -2,7 +2,7 @@
 //! are killed. All that was answered is in the contexts exactly once, in the order of its seq. Every
 //! watcher gets every notice, and every read agrees with a model of the description of contexts.
 //!
-//! `deploy/prove contexts` kills over a file and over Redis; the suite runs a short form.
+//! `deploy/prove contexts` kills over a file and over Redis; the suite runs a short form over a file.
 //!
 //! # Figures
 //!
@@ -59,6 +59,7 @@ fn kills_neither_lose_nor_repeat_a_change_of_a_context() {
     run(&TestStore::file(), &SHORT);
 }
 
+/// No test of the suite needs this one.
 mod redis {
     use super::{Options, TestStore, run};
 

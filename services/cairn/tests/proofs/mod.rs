@@ -1,7 +1,7 @@
 //! Proofs: programs that drive real processes for as long as one likes, by `deploy/prove NAME`.
 //!
-//! Each proof is a module with `Options` (its command line) and `prove`, which panics with its
-//! findings. The `#[test]` functions beside it are the short forms that the suite runs.
+//! A proof is a module with `prove`, which panics with its findings, and mostly `Options`, its command
+//! line. A `#[test]` beside it is a short form that the suite runs, where that finds what no other test does.
 
 #![allow(dead_code, reason = "the suite runs short forms only")]
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// Neither answers nor ends.
 const HANGING: &str = "\n[mcp.servers.slow]\ncommand = \"sleep\"\nargs = [\"60\"]\n";
-/// So long a command waits at least for a server that it needs.
+/// A command waits this long for a server that it needs.
 const WAITS: Duration = Duration::from_secs(15);
 
 fn with(settings: &str) -> Site {

@@ -1,7 +1,7 @@
 //! Kill -9 of `cairn serve` before and after every commit of a run whose plan a person looks at, whose
 //! model asks a person something, and whose calls need approval. Afterwards it asks what it asked
-//! before, nothing that was answered is asked again, and what was approved happens once. In a file, on
-//! Redis and on a cluster.
+//! before, nothing that was answered is asked again, and what was approved happens once. In a file, and at a
+//! third of the commits on Redis and on a cluster.
 
 mod person;
 
@@ -259,10 +259,13 @@ async fn what_a_person_is_asked_survives_kills(store: TestStore) {
     );
     for id in QUESTIONS {
         println!("{} kills while {id} was open", asked(id));
+        assert!(
+            asked(id) >= 2 || !swept.is_complete(),
+            "{id} was never open"
+        );
     }
-    swept.check_reached();
+    swept.check_reached(4);
     if swept.is_complete() {
-        assert!(QUESTIONS.iter().all(|id| asked(id) >= 2), "never open");
         assert!(doubts >= 2, "no call was killed on its way");
         assert!(on_their_way >= 1, "no answer was killed on its way");
     }

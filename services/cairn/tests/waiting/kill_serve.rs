@@ -1,5 +1,6 @@
 //! Kill -9 of `cairn serve` before and after every commit of a run, of tools alone and of a goal, under
-//! a client that watches and asks again: over a file, and at a sample of them over Redis and a cluster.
+//! a client that watches and asks again: over a file, and at a third of the commits over Redis and a
+//! cluster.
 
 use crate::support::{self, commits, place, watcher};
 use cairn_proto::event as wire;
@@ -136,7 +137,7 @@ impl World {
         let swept = kill_around_each(commits, AT_ONCE, sweep, kill).await;
         let (kills, doubts) = (swept.killed.len(), swept.killed.iter().sum::<usize>());
         println!("{commits} commits, {kills} kills, {doubts} calls in doubt");
-        swept.check_reached();
+        swept.check_reached(swept.points / 4);
         assert!(
             doubts >= 2 || !swept.is_complete(),
             "no call was killed on its way"

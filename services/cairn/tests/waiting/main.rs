@@ -1,5 +1,5 @@
 //! Tests of processes that mostly wait: for leases to end, for calls that are held, for a person.
-//! One of them runs at a time, beside one of the lane `processes`.
+//! At most three of these and of `processes` run at a time.
 
 #![allow(
     clippy::expect_used,

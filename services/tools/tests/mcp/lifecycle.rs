@@ -82,7 +82,7 @@ async fn a_server_that_does_not_start_is_tried_again_and_does_not_hold_up_the_se
         ..config(&folder, "legacy")
     };
     let mcp = Mcp::with(&folder, Server::of_operator(missing), None);
-    // The service is there before the server has been tried.
+    // The state before the first failure: the server has not been tried yet.
     assert_eq!(mcp.listing().state, SourceState::Starting);
     let listing = mcp
         .until(|it| matches!(it.state, SourceState::Unreachable(_)))

@@ -57,7 +57,7 @@ pub(super) fn asks(event: &wire::InputRequested) -> String {
 pub(super) fn granted(event: &wire::ApprovalGranted) -> String {
     let (tool, when) = (clip(&event.tool, PIECE), conditions(&event.when));
     format!(
-        "approval {}: further calls of {tool}{when} need no word",
+        "approval {}: further calls of {tool}{when} need no approval",
         event.grant
     )
 }

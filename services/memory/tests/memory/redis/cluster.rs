@@ -119,8 +119,9 @@ async fn a_store_on_a_cluster_follows_its_slots_and_does_without_a_server() {
             late.push((version, took));
         }
     }
-    // A follower that only looks finds each of them late; a busy machine makes few of them late.
-    assert!(late.len() <= 4, "{late:?}");
+    // A follower that only looks finds all four of a half late; a busy machine makes few of them late.
+    let before = late.iter().filter(|(version, _)| *version < 5).count();
+    assert!(before <= 2 && late.len() - before <= 2, "{late:?}");
 
     // What other servers have is claimed while one is gone.
     queue(&here, "s", 30).await;
@@ -154,18 +155,13 @@ async fn a_store_on_a_cluster_follows_its_slots_and_does_without_a_server() {
     .await;
 }
 
-/// What other servers have in their queues is counted before whoever asks has lost patience. A count that
-/// waits for the frozen server is late every time; a busy machine makes it late only sometimes.
+/// The count does not wait for the frozen server, whose silence ends a connection after five seconds.
 async fn count_is_partial(store: &RedisStore) {
-    let patience = Duration::from_secs(1);
-    for _ in 0..3 {
-        if let Ok(counted) = tokio::time::timeout(patience, store.queued()).await {
-            let counted = counted.unwrap();
-            assert!((1..30).contains(&counted), "{counted}");
-            return;
-        }
-    }
-    panic!("the count waits for a server that does not answer");
+    let limit = Duration::from_secs(4);
+    let counted = tokio::time::timeout(limit, store.queued()).await;
+    let counted = counted.expect("the count waits for a frozen server");
+    let counted = counted.unwrap();
+    assert!((1..30).contains(&counted), "{counted}");
 }
 
 /// Nobody else's session waits for a move, wherever it is.

@@ -8,8 +8,8 @@ use cairn_testkit::RedisServer;
 use futures::StreamExt as _;
 use std::time::{Duration, Instant};
 
-/// Below the second after which each looks by itself. Who hears nothing is late many times in a row; a busy
-/// machine only sometimes.
+/// Below the second after which each store looks by itself. A store without notices is late every time; a busy
+/// machine makes it late only sometimes.
 const SOON: Duration = Duration::from_millis(800);
 
 async fn open(server: &RedisServer) -> RedisStore {

@@ -22,23 +22,23 @@ async fn until_both_listen(server: &RedisServer, store: &RedisStore) {
     }
 }
 
-/// The channels on which the processes of a store tell each other how far sessions have come.
+/// The channels on which the processes of a store report how far sessions have come.
 fn channels(store: &RedisStore) -> impl Iterator<Item = String> {
     let id = store.id().to_owned();
     (0..256).map(move |number| format!("cairn:{{p{number:03x}}}:k:{id}"))
 }
 
-/// Hears on a connection of its own what the processes of a store tell each other.
-struct Listener {
+/// Reads on a connection of its own what the processes of a store report to each other.
+struct Subscriber {
     from: BufReader<TcpStream>,
     /// Of the line that is being read.
     line: Vec<u8>,
     /// The process whose message is being read.
-    teller: String,
+    publisher: String,
 }
 
-impl Listener {
-    /// Hears all that is told at the server from now on.
+impl Subscriber {
+    /// Subscribes to all reports at the server from now on.
     fn start(server: &RedisServer, store: &RedisStore) -> Self {
         let mut request = "*257\r\n$10\r\nSSUBSCRIBE\r\n".to_owned();
         for channel in channels(store) {
@@ -48,16 +48,16 @@ impl Listener {
         let look = Some(Duration::from_millis(20));
         stream.set_read_timeout(look).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
-        let mut listener = Self {
+        let mut subscriber = Self {
             from: BufReader::new(stream),
             line: Vec::new(),
-            teller: String::new(),
+            publisher: String::new(),
         };
         let start = Instant::now();
-        while listener.line().is_none_or(|line| line != ":256") {
+        while subscriber.line().is_none_or(|line| line != ":256") {
             assert!(start.elapsed() < Duration::from_secs(30), "no channels");
         }
-        listener
+        subscriber
     }
 
     /// The next line, or nothing if none comes for now.
@@ -74,15 +74,14 @@ impl Listener {
         Some(String::from_utf8_lossy(&line).trim_end().to_owned())
     }
 
-    /// The next that is told of a session, with the number of its last event. Nothing if none comes for
-    /// now.
-    fn told(&mut self) -> Option<(String, u64)> {
+    /// The next report: a session, and the number of its last event. `None` if none comes for now.
+    fn next_report(&mut self) -> Option<(String, u64)> {
         loop {
             let line = self.line()?;
             let mut words: Vec<&str> = line.split(' ').collect();
             // A message begins with the process that sends it.
             if words.len() == 9 {
-                self.teller = words.remove(0).to_owned();
+                self.publisher = words.remove(0).to_owned();
             }
             if let [_, _, seq, _, _, _, _, session] = words[..] {
                 return Some((session.to_owned(), seq.parse().unwrap()));
@@ -90,40 +89,43 @@ impl Listener {
         }
     }
 
-    /// Waits until a process for which `is_wanted` holds tells that the last event of a session is this one,
-    /// and returns its name. While nothing is told, `meanwhile` is done again and again.
-    fn until(
+    /// Waits until a process for which `is_wanted` holds reports that the last event of a session is this one,
+    /// and returns its name. Calls `while_waiting` again and again until then.
+    fn wait_for_report(
         &mut self,
         (session, seq): (&str, u64),
         is_wanted: impl Fn(&str) -> bool,
-        meanwhile: impl Fn(),
+        while_waiting: impl Fn(),
     ) -> String {
         let (session, start) = (format!("space/{session}"), Instant::now());
         loop {
-            while let Some(told) = self.told() {
-                if told == (session.clone(), seq) && is_wanted(&self.teller) {
-                    return self.teller.clone();
+            while let Some(report) = self.next_report() {
+                if report == (session.clone(), seq) && is_wanted(&self.publisher) {
+                    return self.publisher.clone();
                 }
             }
-            assert!(start.elapsed() < Duration::from_secs(30), "it is not told");
-            meanwhile();
+            assert!(
+                start.elapsed() < Duration::from_secs(30),
+                "it is not reported"
+            );
+            while_waiting();
         }
     }
 
-    /// Waits until a process tells what it was answered, and returns its name. By then the server has sent
-    /// that to all others.
-    fn until_told(&mut self, server: &RedisServer, session: &str, seq: u64) -> String {
-        let teller = self.until((session, seq), |_| true, || ());
+    /// Waits until a process reports what the store acknowledged to it, and returns its name. By then the
+    /// server has sent the report to all others.
+    fn wait_until_published(&mut self, server: &RedisServer, session: &str, seq: u64) -> String {
+        let publisher = self.wait_for_report((session, seq), |_| true, || ());
         // The server answers after it has sent what it had to send before.
         server.ask(&["PING"]);
-        teller
+        publisher
     }
 }
 
-/// Asks all processes but `teller` for all that they know, as `teller` does when it begins to listen.
-fn ask_all(server: &RedisServer, store: &RedisStore, teller: &str) {
+/// Asks all processes but `publisher` for all that they know, as `publisher` does when it begins to listen.
+fn ask_all(server: &RedisServer, store: &RedisStore, publisher: &str) {
     let channel = channels(store).next().unwrap();
-    server.ask(&["SPUBLISH", &channel, &format!("{teller} hello")]);
+    server.ask(&["SPUBLISH", &channel, &format!("{publisher} hello")]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,13 +138,13 @@ async fn what_a_process_was_answered_the_others_know_when_it_ends() {
     one.create(creation("a", Some("one"))).await.unwrap();
     servers.wait_until_replicated();
     until_both_listen(&servers.master, &one).await;
-    let mut listener = Listener::start(&servers.master, &one);
+    let mut subscriber = Subscriber::start(&servers.master, &one);
     servers.cut_off_replica();
     one.commit(transition("a", "one", 0)).await.unwrap();
     // Others hear of it some milliseconds after the answer.
-    let teller = listener.until_told(&servers.master, "a", 2);
-    let ask = || ask_all(&servers.master, &one, &teller);
-    listener.until(("a", 2), |it| it != teller, ask);
+    let publisher = subscriber.wait_until_published(&servers.master, "a", 2);
+    let ask = || ask_all(&servers.master, &one, &publisher);
+    subscriber.wait_for_report(("a", 2), |it| it != publisher, ask);
     drop(one);
     servers.master.kill();
     servers.wait_until_promoted();
@@ -175,15 +177,15 @@ async fn who_begins_later_is_told_what_the_others_know() {
     one.claim(claim("one")).await.unwrap();
     one.create(creation("a", Some("one"))).await.unwrap();
     servers.wait_until_replicated();
-    let mut listener = Listener::start(&servers.master, &one);
+    let mut subscriber = Subscriber::start(&servers.master, &one);
     servers.cut_off_replica();
     one.commit(transition("a", "one", 0)).await.unwrap();
-    let teller = listener.until_told(&servers.master, "a", 2);
+    let publisher = subscriber.wait_until_published(&servers.master, "a", 2);
     let late = open(&config).await;
     late.claim(claim("two")).await.unwrap();
     // The test asks only the later process: that knows nothing but what the other one told it.
-    let ask = || ask_all(&servers.master, &one, &teller);
-    listener.until(("a", 2), |it| it != teller, ask);
+    let ask = || ask_all(&servers.master, &one, &publisher);
+    subscriber.wait_for_report(("a", 2), |it| it != publisher, ask);
     drop(one);
     servers.master.kill();
     servers.wait_until_promoted();
@@ -251,20 +253,20 @@ fn lost_while_frozen(
     servers.wait_until_replicated();
     let both = until_both_listen(&servers.master, &one);
     frozen.runtime.block_on(both);
-    let mut listener = Listener::start(&servers.master, &one);
-    let ask = |teller: &str| {
-        ask_all(&servers.master, &one, teller);
+    let mut subscriber = Subscriber::start(&servers.master, &one);
+    let ask = |publisher: &str| {
+        ask_all(&servers.master, &one, publisher);
         frozen.runs_for(Duration::from_millis(20));
     };
     // Both take in what they are told by now, and answer.
-    let first = listener.until(("a", 1), |_| true, || ask("test"));
-    listener.until(("a", 1), |it| it != first, || ask("test"));
+    let first = subscriber.wait_for_report(("a", 1), |_| true, || ask("test"));
+    subscriber.wait_for_report(("a", 1), |it| it != first, || ask("test"));
     servers.cut_off_replica();
     runtime.block_on(lost(&one));
-    let teller = listener.until_told(&servers.master, session, 2);
+    let publisher = subscriber.wait_until_published(&servers.master, session, 2);
     if hears {
-        let heard = |it: &str| it != teller;
-        listener.until((session, 2), heard, || ask(&teller));
+        let heard = |it: &str| it != publisher;
+        subscriber.wait_for_report((session, 2), heard, || ask(&publisher));
     }
     drop(one);
     servers.master.kill();
