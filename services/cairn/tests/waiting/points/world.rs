@@ -130,6 +130,11 @@ impl World {
             answer(&asked)
         });
         let site = &place.site;
+        // Until it is released, a call that is held must not come to its time limit.
+        let settings = site.read("cairn.toml").expect("settings");
+        let patient = settings.replace("time_limit_ms = 2000", "time_limit_ms = 8000");
+        assert_ne!(settings, patient, "there is no such limit");
+        site.write("cairn.toml", &patient);
         served::add_model(site, &model);
         site.write("record.sh", SCRIPT);
         site.write("held", call);
