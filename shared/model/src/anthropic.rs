@@ -14,8 +14,9 @@
 //!   cache, because the same beginning comes again with the next turn; usage counts the cached
 //!   tokens as sent, and their prices are their own;
 //! - thinking is not requested. If it comes, it is kept with its signature and goes back to the same
-//!   model only; so are all blocks of other kinds;
-//! - an error may come as a status, or in the middle of a stream.
+//!   model only; so do blocks of other kinds, and the fields of calls that the protocol does not name;
+//! - an error may come as a status, or in the middle of a stream. The end of a reply may say that the
+//!   server gave it up, which is an error too.
 //!
 //! The key travels in a header that is marked sensitive, and redirects are not followed.
 

@@ -67,6 +67,15 @@ pub enum ModelError {
         /// What is wrong with it.
         message: String,
     },
+    /// The reply is whole and has neither text nor calls. The retry policy requests another one, once.
+    #[error(
+        "the model's reply is {content}: it has no text and no tool calls; send the request again, \
+         or use another model"
+    )]
+    Empty {
+        /// What the reply has instead: `empty`, `blank` or `only reasoning`.
+        content: &'static str,
+    },
     /// The reply is larger than it may be, and nothing of it is kept.
     #[error(
         "the model's reply is larger than {limit} bytes (the setting model.max_reply_bytes); ask \
@@ -92,18 +101,20 @@ impl ModelError {
             Self::ContextLength { .. } => "ContextLength",
             Self::BadRequest { .. } => "BadRequest",
             Self::BadAnswer { .. } => "BadAnswer",
+            Self::Empty { .. } => "EmptyReply",
             Self::TooLarge { .. } => "reply_too_large",
         }
     }
 
     /// Whether the same request may succeed when it is sent again: rate limit, timeout, broken
-    /// connection, and the provider's own faults.
+    /// connection, the provider's own faults, and a reply without content.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::RateLimit { .. }
             | Self::Timeout { .. }
             | Self::Stream { .. }
-            | Self::Server { .. } => true,
+            | Self::Server { .. }
+            | Self::Empty { .. } => true,
             Self::Auth { .. }
             | Self::ContextLength { .. }
             | Self::BadRequest { .. }

@@ -12,6 +12,7 @@
 pub mod anthropic;
 pub mod chat;
 mod clean;
+mod empty;
 pub mod error;
 pub mod offline;
 pub mod openai;

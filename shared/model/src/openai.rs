@@ -2,8 +2,8 @@
 //!
 //! What servers do differently is met here, so that callers see one behaviour:
 //!
-//! - tool calls arrive whole or in pieces, with or without an index or an id; callers get them
-//!   whole, with ids that are unique in the conversation;
+//! - tool calls arrive whole or in pieces, with or without an index or an id, or with another id in
+//!   each piece; callers get them whole, with ids that are unique in the conversation;
 //! - a call in the history whose arguments are not JSON is sent as
 //!   `{"invalid_json": "<what the model wrote>"}`, because many servers parse it and would refuse
 //!   the whole conversation for ever;
@@ -12,12 +12,18 @@
 //! - reasoning (`reasoning_content`, `reasoning`, `reasoning_details`) is kept beside the text. It
 //!   goes back to the same model only, in the field in which it came. Parts of type `thinking` are
 //!   left out; a refusal is the reply's text;
+//! - fields of a message or of a call that are no part of the protocol, such as `extra_content`, are
+//!   kept and go back to the same model only, in their place;
+//! - a whole message at the end of a stream adds only what was not streamed;
 //! - every list of messages is made valid: each call has its result in the next messages, a result
 //!   without its call becomes text, and empty messages are left out;
-//! - an error may come as a status, inside an answer of status 200, or inside a stream.
+//! - an error may come as a status, inside an answer of status 200, or inside a stream: as data, in
+//!   an event or a field `error`, or as JSON outside of events. The end of a reply may say that the
+//!   server gave it up, which is an error too.
 //!
 //! The key travels in a header that is marked sensitive, and redirects are not followed.
 
+mod calls;
 mod reasoning;
 mod reply;
 mod request;

@@ -3,10 +3,13 @@
 //! Waits grow exponentially with jitter. A provider that says when to come back is not asked
 //! earlier. If that is later than the policy waits in all, the retries end at once, and the error
 //! names the time.
+//!
+//! A reply with neither text nor calls is a failed attempt too. It is repeated once: a second one shows
+//! that the model has no other answer, and each costs as much as a reply.
 
-use crate::{ChatReply, ChatRequest, Model, ModelError, StreamEvent, stream};
+use crate::{ChatReply, ChatRequest, Model, ModelError, StreamEvent, empty, stream};
 use backon::{BackoffBuilder, ExponentialBuilder};
-use cairn_engine::message::ToolCall;
+use cairn_engine::message::{ToolCall, Usage};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -92,7 +95,8 @@ impl RetryPolicy {
 ///
 /// # Errors
 /// The last attempt's error: one that no retry can help, or any once the policy is used up. The
-/// latter stays recoverable: the same request may succeed later.
+/// latter stays recoverable: the same request may succeed later. [`ModelError::Empty`] after the second
+/// empty reply.
 pub async fn chat_with_retry(
     model: &dyn Model,
     request: &ChatRequest,
@@ -101,7 +105,8 @@ pub async fn chat_with_retry(
 ) -> Result<ChatReply, ModelError> {
     let mut attempts = Attempts::new(policy);
     loop {
-        match model.chat(request).await {
+        let outcome = model.chat(request).await;
+        match outcome.and_then(|reply| attempts.accept(reply)) {
             Ok(reply) => return Ok(reply),
             Err(error) => attempts.wait_after(error, &mut on_retry).await?,
         }
@@ -147,7 +152,8 @@ pub async fn stream_with_retry(
             StreamEvent::ToolCall(call) => on_progress(Progress::ToolCall(call)),
             StreamEvent::TurnComplete { .. } | StreamEvent::Error { .. } => {}
         };
-        let error = match stream::chat_streamed(model, request, on_event).await {
+        let outcome = stream::chat_streamed(model, request, on_event).await;
+        let error = match outcome.and_then(|reply| attempts.accept(reply)) {
             Ok(reply) => return Ok(reply),
             Err(error) => error,
         };
@@ -167,6 +173,10 @@ struct Attempts<'a, D> {
     delays: D,
     started: Instant,
     failed: u32,
+    /// There was an empty reply.
+    was_empty: bool,
+    /// What empty replies used up: they are paid for as any other.
+    spent: Usage,
 }
 
 impl<'a> Attempts<'a, ()> {
@@ -176,11 +186,26 @@ impl<'a> Attempts<'a, ()> {
             delays: policy.delays(),
             started: Instant::now(),
             failed: 0,
+            was_empty: false,
+            spent: Usage::default(),
         }
     }
 }
 
 impl<D: Iterator<Item = Duration>> Attempts<'_, D> {
+    /// The reply, with what empty replies before it used up.
+    ///
+    /// # Errors
+    /// [`ModelError::Empty`].
+    fn accept(&mut self, mut reply: ChatReply) -> Result<ChatReply, ModelError> {
+        if let Some(error) = empty::error_of(&reply) {
+            self.spent.add(&reply.usage);
+            return Err(error);
+        }
+        reply.usage.add(&self.spent);
+        Ok(reply)
+    }
+
     /// Waits until the next attempt is due, or gives the error back if there is none.
     async fn wait_after(
         &mut self,
@@ -188,7 +213,9 @@ impl<D: Iterator<Item = Duration>> Attempts<'_, D> {
         on_retry: &mut impl FnMut(u32, &ModelError, Duration),
     ) -> Result<(), ModelError> {
         self.failed += 1;
-        if !error.is_retryable() {
+        let is_empty = matches!(error, ModelError::Empty { .. });
+        let is_empty_again = is_empty && std::mem::replace(&mut self.was_empty, true);
+        if is_empty_again || !error.is_retryable() {
             return Err(error);
         }
         let Some(own) = self.delays.next() else {

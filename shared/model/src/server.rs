@@ -7,7 +7,12 @@
 mod config;
 pub(crate) mod conversation;
 pub(crate) mod draft;
+pub(crate) mod end;
+pub(crate) mod extra;
 pub(crate) mod fault;
+mod first_bytes;
+pub(crate) mod lenient;
+mod lines;
 pub(crate) mod reply;
 mod stream;
 
@@ -21,6 +26,7 @@ use cairn_engine::failure::{Failure, FailureKind};
 use cairn_http::{HttpClient, HttpConfig, HttpError, HttpResponse, build_client};
 use config::Endpoint;
 use draft::Draft;
+use first_bytes::Kind;
 use futures::stream::BoxStream;
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
@@ -189,7 +195,8 @@ impl Server {
         body: Vec<u8>,
     ) -> Result<ChatReply, ModelError> {
         let response = self.send(body, false).await?;
-        self.whole_reply(response, &Asked::of(request)).await
+        self.whole_reply(Vec::new(), response, &Asked::of(request))
+            .await
     }
 
     /// Asks for a stream. Returns once the first piece of the reply is there, so that an error
@@ -199,16 +206,21 @@ impl Server {
         request: &ChatRequest,
         body: Vec<u8>,
     ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
-        let response = self.send(body, true).await?;
+        let mut response = self.send(body, true).await?;
         let asked = Asked::of(request);
-        let kind = response.headers().get(CONTENT_TYPE);
-        let is = |name: &[u8]| kind.is_some_and(|kind| kind.as_bytes().starts_with(name));
-        if is(b"application/json") || is(b"text/html") {
-            // Some servers do not stream, and do not say so; and some are no such servers.
-            let reply = self.whole_reply(response, &asked).await?;
-            return Ok(Box::pin(futures::stream::iter(reply_events(reply))));
+        let begun = first_bytes::read(&mut response).await;
+        let (kind, head) = begun.map_err(|error| self.provider.error(error))?;
+        match kind {
+            // Some servers do not stream; and some are no such servers.
+            Kind::Whole => {
+                let reply = self.whole_reply(head, response, &asked).await?;
+                Ok(Box::pin(futures::stream::iter(reply_events(reply))))
+            }
+            Kind::Events => {
+                let provider = Arc::clone(&self.provider);
+                stream::events(head, response, asked, self.dialect, provider).await
+            }
         }
-        stream::events(response, asked, self.dialect, Arc::clone(&self.provider)).await
     }
 
     /// Sends a request and returns its answer if the status is good.
@@ -253,16 +265,30 @@ impl Server {
         }
     }
 
+    /// Reads a whole answer of which the first bytes are there.
     async fn whole_reply(
         &self,
+        head: Vec<u8>,
         response: HttpResponse,
         asked: &Asked,
     ) -> Result<ChatReply, ModelError> {
-        let response = response.with_limit(self.provider.max_json_bytes());
-        let body = response.bytes().await;
-        let body = body.map_err(|error| self.provider.error(error))?;
+        let limit = self.provider.max_json_bytes();
+        let mut response = response.with_limit(limit);
+        let mut body = head;
+        loop {
+            let chunk = response.chunk().await;
+            match chunk.map_err(|error| self.provider.error(error))? {
+                Some(chunk) => body.extend_from_slice(&chunk),
+                None => break,
+            }
+        }
+        // The first bytes were read under the limit on streams.
+        if body.len() as u64 > limit {
+            return Err(self.provider.error(HttpError::TooLarge { limit }));
+        }
         fault::refuse_other_than_json(&body, &self.provider.cleaner)?;
-        (self.dialect.whole)(&body, &self.provider.cleaner)?.finish(asked, &self.provider)
+        let json = first_bytes::json_of(&body);
+        (self.dialect.whole)(json, &self.provider.cleaner)?.finish(asked, &self.provider)
     }
 }
 

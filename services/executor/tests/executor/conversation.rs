@@ -22,7 +22,7 @@ async fn text_alone_ends_nothing() {
         Message::user("Continue."),
     ];
     assert_eq!(asked.said(), said);
-    asked.reply("", &[]);
+    asked.reply("Hm.", &[]);
     let sent = owner.report().await.reply.expect("a reply");
     assert_eq!(sent.ops_through, 1);
 }
@@ -51,7 +51,7 @@ async fn changes_follow_the_results_of_the_last_reply() {
         "{:?}",
         asked.said()
     );
-    asked.reply("", &[]);
+    asked.reply("Hm.", &[]);
     let sent = owner.report().await.reply.expect("a reply");
     assert_eq!(sent.ops_through, 1);
 }

@@ -23,7 +23,7 @@ async fn a_result_travels_with_a_reply_that_comes_soon() {
     bench.called().await.output("seen");
     let asked = bench.asked().await;
     advance(Duration::from_millis(19)).await;
-    asked.reply("", &[]);
+    asked.reply("Hm.", &[]);
     let report = owner.report().await;
     assert_eq!((report.number, outputs(&report)), (2, vec![(0, "seen")]));
     assert!(report.reply.is_some());
@@ -110,7 +110,7 @@ async fn an_idempotent_result_travels_with_the_next_reply() {
     let put = permit(call_ref(0, 0), "put", "{}", Effect::Idempotent);
     owner.ack_with(1, vec![put], Vec::new());
     bench.called().await.output("written");
-    bench.asked().await.reply("", &[]);
+    bench.asked().await.reply("Hm.", &[]);
     let report = owner.report().await;
     assert_eq!((report.number, outputs(&report)), (2, vec![(0, "written")]));
     assert!(report.reply.is_some());

@@ -92,7 +92,7 @@ async fn calls_of_a_turn_overlap_and_keep_their_order() {
         Message::tool("id-2", "seen 3", false),
     ];
     assert_eq!(asked.said()[1..], results);
-    asked.reply("", &[]);
+    asked.reply("Hm.", &[]);
     let report = owner.report().await;
     assert_eq!(report.results.len(), 3);
     owner.end(2).await;
@@ -171,7 +171,7 @@ async fn the_owner_answers_state_tools_and_unknown_ones() {
         Message::tool("id-1", "no tool is called dig", true),
     ];
     assert_eq!(asked.said()[1..], reported);
-    asked.reply("", &[]);
+    asked.reply("Hm.", &[]);
     // What the owner said itself is not reported back.
     assert_eq!(owner.report().await.results, []);
     owner.end(2).await;

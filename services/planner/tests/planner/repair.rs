@@ -163,13 +163,14 @@ async fn a_refusal_ends_planning_at_once() {
     assert_eq!(requests.len(), 1);
 }
 
-/// Takes each line for a step.
+/// Takes each line for a step that is no comment.
 #[derive(Debug)]
 struct Lines;
 
 impl PlanParser for Lines {
     fn parse(&self, text: &str) -> Result<PlanDraft, PlanParseError> {
-        let steps = text.lines().filter(|line| !line.trim().is_empty());
+        let is_step = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
+        let steps = text.lines().filter(is_step);
         Ok(PlanDraft {
             steps: steps
                 .map(|line| StepDraft {
@@ -184,7 +185,7 @@ impl PlanParser for Lines {
 
 #[tokio::test(start_paused = true)]
 async fn another_parser_takes_the_place_of_the_reference() {
-    let (response, requests) = plan_as(&[reply("\n"), reply("survey\n\nreport\n")], |deps, _| {
+    let (response, requests) = plan_as(&[reply("#"), reply("survey\n\nreport\n")], |deps, _| {
         deps.parser = Arc::new(Lines);
     })
     .await;

@@ -27,6 +27,7 @@ fn reasons(kind: FailureKind) -> &'static [(&'static str, bool)] {
             ("ContextLength", false),
             ("BadRequest", false),
             ("BadAnswer", false),
+            ("EmptyReply", false),
             ("refused", false),
             ("reply_cut", false),
         ],

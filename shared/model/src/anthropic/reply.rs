@@ -3,10 +3,11 @@
 //! Texts and calls are read. Every other block, such as thinking, is kept as the server made it,
 //! because the server wants it back unchanged.
 
-use super::wire::{Answer, Event, Fields};
+use super::wire::{Answer, CALL_NAMES, Event, Fields};
 use crate::clean::Cleaner;
 use crate::server::draft::{CallDraft, Draft, OpaqueDraft, PartDraft};
-use crate::server::{Piece, fault, from_json};
+use crate::server::extra::{Extra, unnamed};
+use crate::server::{Piece, end, fault, from_json};
 use crate::{FinishReason, ModelError};
 use serde_json::Value;
 
@@ -21,7 +22,7 @@ pub(super) fn whole(json: &[u8], cleaner: &Cleaner) -> Result<Draft, ModelError>
         return Err(fault::senseless("it has no content", json, cleaner));
     };
     let mut draft = Draft::default();
-    begin(&mut draft, answer);
+    begin(&mut draft, answer, cleaner)?;
     for block in content {
         open(&mut draft, None, block)?;
     }
@@ -40,7 +41,15 @@ pub(super) fn piece(draft: &mut Draft, data: &str, cleaner: &Cleaner) -> Result<
     refuse_error(event.error.as_ref(), cleaner)?;
     let index = event.index.unwrap_or_default();
     match event.kind.as_str() {
-        "message_start" => begin(draft, event.message.unwrap_or_default()),
+        "message_start" if draft.parts.is_empty() => {
+            begin(draft, event.message.unwrap_or_default(), cleaner)?;
+        }
+        // What was shown of the first message would be a part of the second.
+        "message_start" => {
+            return Err(ModelError::Stream {
+                message: "a second message began before the first ended".to_owned(),
+            });
+        }
         "content_block_start" => {
             let block = event.content_block.unwrap_or_default();
             return open(draft, Some(index), block).map(Piece::Text);
@@ -52,7 +61,7 @@ pub(super) fn piece(draft: &mut Draft, data: &str, cleaner: &Cleaner) -> Result<
         "content_block_stop" => close(draft, index),
         "message_delta" => {
             let delta = event.delta.unwrap_or_default();
-            draft.finish = stop_reason(text_of(&delta, "stop_reason")).or(draft.finish);
+            set_finish(draft, text_of(&delta, "stop_reason"), cleaner)?;
             if let Some(usage) = &event.usage {
                 usage.report(&mut draft.usage);
             }
@@ -65,16 +74,31 @@ pub(super) fn piece(draft: &mut Draft, data: &str, cleaner: &Cleaner) -> Result<
 }
 
 /// Takes over the fields beside the content.
-fn begin(draft: &mut Draft, answer: Answer) {
+fn begin(draft: &mut Draft, answer: Answer, cleaner: &Cleaner) -> Result<(), ModelError> {
     draft.model = answer.model.or(draft.model.take());
-    draft.finish = stop_reason(answer.stop_reason.as_deref()).or(draft.finish);
+    set_finish(draft, answer.stop_reason.as_deref(), cleaner)?;
     if let Some(usage) = &answer.usage {
         usage.report(&mut draft.usage);
     }
+    Ok(())
+}
+
+/// Takes over the reason of the end. What is said later holds.
+fn set_finish(draft: &mut Draft, name: Option<&str>, cleaner: &Cleaner) -> Result<(), ModelError> {
+    let reason = end::reason(name.unwrap_or_default(), cleaner)?;
+    draft.finish = reason.or(draft.finish);
+    Ok(())
 }
 
 /// Begins a block, which is whole without an index; returns the text that it brought.
 fn open(draft: &mut Draft, index: Option<u64>, mut block: Fields) -> Result<String, ModelError> {
+    if index.is_some() {
+        // The server uses the index again, so the block that had it never ends.
+        draft.parts.retain(|part| match part {
+            PartDraft::Opaque(opaque) => opaque.open != index,
+            PartDraft::Text(_) | PartDraft::Call(_) => true,
+        });
+    }
     let text = |block: &Fields, name| text_of(block, name).unwrap_or_default().to_owned();
     let kind = text(&block, "type");
     match kind.as_str() {
@@ -85,15 +109,21 @@ fn open(draft: &mut Draft, index: Option<u64>, mut block: Fields) -> Result<Stri
         }
         "tool_use" => {
             // In a stream the input is nearly always empty here, and follows in pieces.
-            let input = block.remove("input").filter(|input| {
+            let input = block.shift_remove("input").filter(|input| {
                 let fields = input.as_object();
                 index.is_none() || fields.is_none_or(|fields| !fields.is_empty())
             });
+            let arguments = input.map(to_text).unwrap_or_default();
+            let (id, name) = (text(&block, "id"), text(&block, "name"));
+            let mut extra = Extra::default();
+            extra.add(unnamed(block, &CALL_NAMES));
             draft.add_call(CallDraft {
                 index,
-                id: text(&block, "id"),
-                name: text(&block, "name"),
-                arguments: input.map(to_text).unwrap_or_default(),
+                id,
+                name,
+                came_whole: !arguments.is_empty(),
+                arguments,
+                extra,
             })?;
         }
         _ => {
@@ -129,6 +159,9 @@ fn delta(draft: &mut Draft, index: u64, delta: Fields) -> Result<String, ModelEr
                 });
             };
             let piece = text_of(&delta, PARTIAL_JSON).unwrap_or_default();
+            if !piece.is_empty() && std::mem::take(&mut call.came_whole) {
+                call.arguments.clear();
+            }
             call.arguments.push_str(piece);
         }
         // Citations of a text.
@@ -191,17 +224,6 @@ fn open_block(draft: &mut Draft, index: u64) -> Option<&mut OpaqueDraft> {
     draft
         .opaque_mut()
         .rfind(|opaque| opaque.open == Some(index))
-}
-
-fn stop_reason(said: Option<&str>) -> Option<FinishReason> {
-    said.map(|said| match said {
-        "end_turn" | "stop_sequence" => FinishReason::Stop,
-        "tool_use" => FinishReason::ToolCalls,
-        "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
-        "refusal" => FinishReason::Refusal,
-        // `pause_turn` belongs to tools that run at the server, of which none is offered.
-        _ => FinishReason::Other,
-    })
 }
 
 fn refuse_error(error: Option<&Value>, cleaner: &Cleaner) -> Result<(), ModelError> {

@@ -1,8 +1,10 @@
 //! From a [`ChatRequest`] to the body of a request.
 
+use super::wire::CALL_NAMES;
 use super::wire::{Block, CacheControl, Fields, Message, Part, Request, Role, Source, Tool};
 use super::{Anthropic, MAX_OUTPUT_TOKENS};
 use crate::server::conversation::{self, Call, Speaker, Turn, left_out};
+use crate::server::extra::unnamed;
 use crate::server::reply::valid_arguments;
 use crate::server::{schema_of, to_body};
 use crate::{ChatRequest, ModelError};
@@ -125,6 +127,7 @@ fn blocks(turn: Turn<'_>) -> (Vec<Block<'_>>, Vec<Block<'_>>) {
                     // It is an object: that is what makes arguments valid.
                     input: serde_json::from_str(&valid_arguments(&call.call.arguments))
                         .unwrap_or_default(),
+                    extra: unnamed(call.fields, &CALL_NAMES),
                 })
             }
         };

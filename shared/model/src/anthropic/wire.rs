@@ -2,12 +2,16 @@
 //! kinds that are not known are kept as they are.
 
 use crate::server::draft::Reported;
+use crate::server::lenient;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
 /// A block or a piece of one, as it is.
 pub(super) type Fields = Map<String, Value>;
+
+/// The fields of a call that are read or written here. No extra field has one of these names.
+pub(super) const CALL_NAMES: [&str; 5] = ["type", "id", "name", "input", "cache_control"];
 
 #[derive(Debug, Serialize)]
 pub(super) struct Request<'a> {
@@ -67,6 +71,8 @@ pub(super) enum Part<'a> {
         id: String,
         name: Cow<'a, str>,
         input: Value,
+        #[serde(flatten)]
+        extra: Fields,
     },
     ToolResult {
         tool_use_id: String,
@@ -133,6 +139,7 @@ pub(super) struct Answer {
 pub(super) struct Event {
     #[serde(rename = "type", default)]
     pub(super) kind: String,
+    #[serde(default, deserialize_with = "lenient::number")]
     pub(super) index: Option<u64>,
     pub(super) message: Option<Answer>,
     pub(super) content_block: Option<Fields>,

@@ -70,7 +70,7 @@ fn add_detail(list: &mut Vec<Value>, piece: Value) {
     }
 }
 
-/// Puts reasoning into the field in which it came.
+/// Puts reasoning into the field in which it came; a part of another kind is left out.
 pub(super) fn put(fields: &mut Map<String, Value>, opaque: &Opaque) {
     let Ok(value) = serde_json::from_str::<Value>(&opaque.json) else {
         return;

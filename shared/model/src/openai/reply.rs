@@ -1,29 +1,27 @@
 //! From the server's JSON to a reply.
 
-use super::{reasoning, wire};
+use super::wire::{CALL_NAMES, FUNCTION, FUNCTION_NAMES, MESSAGE_NAMES};
+use super::{calls, reasoning, wire};
+use crate::ModelError;
 use crate::clean::Cleaner;
 use crate::server::draft::{CallDraft, Draft};
-use crate::server::{Piece, fault};
-use crate::{FinishReason, ModelError};
+use crate::server::extra::{Extra, unnamed};
+use crate::server::{Piece, end, fault};
 use serde_json::Value;
 
 /// Reads a whole answer.
 pub(super) fn whole(json: &[u8], cleaner: &Cleaner) -> Result<Draft, ModelError> {
-    let mut reply = wire::Reply::parse(json, cleaner)?;
-    let choice = reply.choices.iter_mut().flatten().next();
-    let Some(delta) = choice.and_then(|choice| choice.message.as_mut()) else {
+    let reply = wire::Reply::parse(json, cleaner)?;
+    let choice = reply.choices.iter().flatten().next();
+    if choice.is_none_or(|choice| choice.message.is_none()) {
         return Err(fault::senseless(
             "it has no choice with a message",
             json,
             cleaner,
         ));
-    };
-    // Calls of a whole answer carry no index; each is a call of its own.
-    for (at, call) in (0..).zip(delta.tool_calls.iter_mut().flatten()) {
-        call.index = Some(at);
     }
     let mut draft = Draft::default();
-    add(&mut draft, reply)?;
+    add(&mut draft, reply, cleaner)?;
     Ok(draft)
 }
 
@@ -33,11 +31,11 @@ pub(super) fn piece(draft: &mut Draft, data: &str, cleaner: &Cleaner) -> Result<
         return Ok(Piece::End);
     }
     let piece = wire::Reply::parse(data.as_bytes(), cleaner)?;
-    add(draft, piece).map(Piece::Text)
+    add(draft, piece, cleaner).map(Piece::Text)
 }
 
 /// Adds a piece; returns the text that it brought.
-fn add(draft: &mut Draft, piece: wire::Reply) -> Result<String, ModelError> {
+fn add(draft: &mut Draft, piece: wire::Reply, cleaner: &Cleaner) -> Result<String, ModelError> {
     if let Some(usage) = &piece.usage {
         draft.usage = usage.reported();
     }
@@ -45,12 +43,65 @@ fn add(draft: &mut Draft, piece: wire::Reply) -> Result<String, ModelError> {
     let Some(choice) = piece.choices.into_iter().flatten().next() else {
         return Ok(String::new());
     };
-    let reason = choice.finish_reason.filter(|reason| !reason.is_empty());
-    draft.finish = draft.finish.or(reason.as_deref().map(finish_reason));
-    let mut delta = choice.delta.or(choice.message).unwrap_or_default();
-    for (name, value) in delta.take_reasoning() {
-        reasoning::add(draft, name, value.unwrap_or_default())?;
+    if let Some(name) = &choice.finish_reason {
+        draft.finish = draft.finish.or(end::reason(name, cleaner)?);
     }
+    match (choice.delta, choice.message) {
+        (Some(delta), _) => add_delta(draft, delta),
+        (None, Some(message)) => {
+            let rest = rest_of(draft, message);
+            add_delta(draft, rest)
+        }
+        (None, None) => Ok(String::new()),
+    }
+}
+
+/// What a whole message has beyond the pieces before it. Some servers end a stream with the message
+/// that they have sent in pieces.
+fn rest_of(draft: &mut Draft, mut message: wire::Delta) -> wire::Delta {
+    let shown = draft.text();
+    message.content = message.content.take().map(|content| {
+        let text = content.into_text();
+        wire::Content::Text(text_after(&shown, text))
+    });
+    if draft.refused {
+        message.refusal = None;
+    }
+    for (name, value) in message.reasoning_mut() {
+        if draft.opaque_mut().any(|opaque| opaque.kind == name) {
+            *value = None;
+        }
+    }
+    if !draft.extra.is_empty() {
+        message.extra.clear();
+    }
+    // Calls of a whole message carry no index; each is a call of its own.
+    let repeated = draft.calls().count();
+    let all = message.tool_calls.take().into_iter().flatten();
+    let all = (0..).zip(all.chain(only_call(message.function_call.take())));
+    let new = all.skip(repeated).map(|(at, call)| wire::CallPiece {
+        index: Some(at),
+        ..call
+    });
+    message.tool_calls = Some(new.collect());
+    message
+}
+
+/// The part of a text that was not shown. A text that does not repeat what was shown is new.
+fn text_after(shown: &str, text: String) -> String {
+    match text.strip_prefix(shown) {
+        Some(rest) => rest.to_owned(),
+        None if text.trim() == shown.trim() => String::new(),
+        None => text,
+    }
+}
+
+/// Adds a piece of the message; returns the text that it brought.
+fn add_delta(draft: &mut Draft, mut delta: wire::Delta) -> Result<String, ModelError> {
+    for (name, value) in delta.reasoning_mut() {
+        reasoning::add(draft, name, value.take().unwrap_or_default())?;
+    }
+    draft.extra.add(unnamed(delta.extra, &MESSAGE_NAMES));
     let mut text = delta
         .content
         .map(wire::Content::into_text)
@@ -60,72 +111,41 @@ fn add(draft: &mut Draft, piece: wire::Reply) -> Result<String, ModelError> {
         text.push_str(&refusal);
     }
     draft.add_text(&text);
-    let only = delta.function_call.map(|function| wire::CallPiece {
-        index: Some(0),
-        function: Some(function),
-        ..wire::CallPiece::default()
-    });
-    for call in delta.tool_calls.into_iter().flatten().chain(only) {
-        add_call(draft, call)?;
+    let calls = delta.tool_calls.into_iter().flatten();
+    for call in calls.chain(only_call(delta.function_call)) {
+        calls::add(draft, call_of(call))?;
     }
     Ok(text)
 }
 
-fn finish_reason(said: &str) -> FinishReason {
-    match said.to_ascii_lowercase().as_str() {
-        "stop" | "end_turn" => FinishReason::Stop,
-        "tool_calls" | "function_call" | "tool_use" => FinishReason::ToolCalls,
-        "length" | "max_tokens" => FinishReason::Length,
-        "content_filter" => FinishReason::Refusal,
-        _ => FinishReason::Other,
-    }
-}
-
-fn add_call(draft: &mut Draft, piece: wire::CallPiece) -> Result<(), ModelError> {
-    let id = piece.id.unwrap_or_default();
-    let function = piece.function.unwrap_or_default();
-    let name = function.name.unwrap_or_default();
-    if let Some(call) = open_call(draft, piece.index, &id, &name) {
-        add_piece(call, id, &name, function.arguments);
-        return Ok(());
-    }
-    let mut call = CallDraft {
-        index: piece.index,
-        ..CallDraft::default()
-    };
-    add_piece(&mut call, id, &name, function.arguments);
-    draft.add_call(call)
-}
-
-fn add_piece(call: &mut CallDraft, id: String, name: &str, arguments: Option<Value>) {
-    if call.id.is_empty() {
-        call.id = id;
-    }
-    // Some servers repeat the name in every piece, some send it once, in the first.
-    if call.name != name {
-        call.name.push_str(name);
-    }
-    match arguments {
-        None | Some(Value::Null) => {}
-        Some(Value::String(text)) => call.arguments.push_str(&text),
-        Some(json) => call.arguments.push_str(&json.to_string()),
-    }
-}
-
-/// The call that a piece continues. Servers that number all calls 0 tell them apart by id; those
-/// that do not number them begin each with its name.
-fn open_call<'a>(
-    draft: &'a mut Draft,
-    index: Option<u64>,
-    id: &str,
-    name: &str,
-) -> Option<&'a mut CallDraft> {
-    draft.calls_mut().rfind(|call| {
-        let same_id = id.is_empty() || call.id.is_empty() || call.id == id;
-        match index {
-            Some(_) => call.index == index && same_id,
-            None if id.is_empty() => name.is_empty(),
-            None => call.id == id,
-        }
+/// The one call of older servers, which has no index.
+fn only_call(function: Option<wire::FunctionPiece>) -> Option<wire::CallPiece> {
+    function.map(|function| wire::CallPiece {
+        index: Some(0),
+        function: Some(function),
+        ..wire::CallPiece::default()
     })
+}
+
+fn call_of(piece: wire::CallPiece) -> CallDraft {
+    let function = piece.function.unwrap_or_default();
+    let mut extra = Extra::default();
+    extra.add(unnamed(piece.extra, &CALL_NAMES));
+    let of_function = unnamed(function.extra, &FUNCTION_NAMES);
+    if !of_function.is_empty() {
+        let fields = [(FUNCTION.to_owned(), Value::Object(of_function))];
+        extra.add(fields.into_iter().collect());
+    }
+    CallDraft {
+        index: piece.index,
+        id: piece.id.unwrap_or_default(),
+        name: function.name.unwrap_or_default(),
+        arguments: match function.arguments {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text,
+            Some(json) => json.to_string(),
+        },
+        extra,
+        ..CallDraft::default()
+    }
 }

@@ -1,8 +1,10 @@
 //! From a [`ChatRequest`] to the body of a request.
 
+use super::wire::{CALL_NAMES, FUNCTION, FUNCTION_NAMES, MESSAGE_NAMES};
 use super::wire::{ContentPart, ImageUrl, Message, MessageContent, Role};
 use super::{MaxTokensField, OpenAi, reasoning, wire};
 use crate::server::conversation::{self, Call, Part, Speaker, Turn, left_out};
+use crate::server::extra::{MESSAGE_FIELDS, fields_of, unnamed};
 use crate::server::reply::valid_arguments;
 use crate::server::{schema_of, to_body};
 use crate::{ChatRequest, ModelError};
@@ -76,29 +78,25 @@ fn plain(role: Role, content: MessageContent<'_>) -> Message<'_> {
         content: Some(content),
         tool_calls: Vec::new(),
         tool_call_id: None,
-        reasoning: Map::new(),
+        fields: Map::new(),
     }
 }
 
 /// A reply with the results of its calls. Reasoning alone is no message.
 fn reply(parts: Vec<Part<'_>>) -> Vec<Message<'_>> {
     let (mut text, mut calls, mut results) = (String::new(), Vec::new(), Vec::new());
-    let mut reasoning_fields = Map::new();
+    let mut fields = Map::new();
     for part in parts {
         match part {
             Part::Text(more) => text += &more,
             Part::Call(call) => {
                 results.push(result(&call));
-                calls.push(wire::Call {
-                    id: call.id,
-                    kind: "function",
-                    function: wire::CalledFunction {
-                        name: call.name,
-                        arguments: valid_arguments(&call.call.arguments),
-                    },
-                });
+                calls.push(called(call));
             }
-            Part::Opaque(opaque) => reasoning::put(&mut reasoning_fields, opaque),
+            Part::Opaque(opaque) if opaque.kind == MESSAGE_FIELDS => {
+                fields.extend(unnamed(fields_of(opaque), &MESSAGE_NAMES));
+            }
+            Part::Opaque(opaque) => reasoning::put(&mut fields, opaque),
             // An assistant has none.
             Part::Media(_) => {}
         }
@@ -112,10 +110,28 @@ fn reply(parts: Vec<Part<'_>>) -> Vec<Message<'_>> {
         content: (!text.is_empty()).then_some(MessageContent::Text(text.into())),
         tool_calls: calls,
         tool_call_id: None,
-        reasoning: reasoning_fields,
+        fields,
     }];
     messages.append(&mut results);
     messages
+}
+
+fn called(call: Call<'_>) -> wire::Call<'_> {
+    let mut extra = call.fields;
+    let of_function = match extra.shift_remove(FUNCTION) {
+        Some(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    };
+    wire::Call {
+        id: call.id,
+        kind: "function",
+        function: wire::CalledFunction {
+            name: call.name,
+            arguments: valid_arguments(&call.call.arguments),
+            extra: unnamed(of_function, &FUNCTION_NAMES),
+        },
+        extra: unnamed(extra, &CALL_NAMES),
+    }
 }
 
 fn result<'a>(call: &Call<'_>) -> Message<'a> {

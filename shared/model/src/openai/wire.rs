@@ -3,7 +3,7 @@
 use crate::ModelError;
 use crate::clean::Cleaner;
 use crate::server::draft::Reported;
-use crate::server::{fault, from_json};
+use crate::server::{fault, from_json, lenient};
 pub(super) use cairn_engine::message::Role;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -13,6 +13,25 @@ pub(super) const REASONING_CONTENT: &str = "reasoning_content";
 pub(super) const REASONING: &str = "reasoning";
 /// A list; the others are texts.
 pub(super) const REASONING_DETAILS: &str = "reasoning_details";
+
+/// The fields of a message that are read or written here. No extra field has one of these names.
+pub(super) const MESSAGE_NAMES: [&str; 9] = [
+    "role",
+    "content",
+    "refusal",
+    REASONING_CONTENT,
+    REASONING,
+    REASONING_DETAILS,
+    "tool_calls",
+    "tool_call_id",
+    "function_call",
+];
+/// The same of a call.
+pub(super) const CALL_NAMES: [&str; 4] = ["index", "id", "type", FUNCTION];
+/// The same of the function of a call.
+pub(super) const FUNCTION_NAMES: [&str; 2] = ["name", "arguments"];
+/// The field of a call with its name and its arguments.
+pub(super) const FUNCTION: &str = "function";
 
 #[derive(Debug, Serialize)]
 pub(super) struct Request<'a> {
@@ -47,9 +66,9 @@ pub(super) struct Message<'a> {
     pub(super) tool_calls: Vec<Call<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tool_call_id: Option<String>,
-    /// Reasoning, in the fields in which it came.
+    /// Reasoning and extra fields, as they came.
     #[serde(flatten)]
-    pub(super) reasoning: Map<String, Value>,
+    pub(super) fields: Map<String, Value>,
 }
 
 /// Text alone is sent as text: not every server understands a list of parts.
@@ -78,12 +97,16 @@ pub(super) struct Call<'a> {
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
     pub(super) function: CalledFunction<'a>,
+    #[serde(flatten)]
+    pub(super) extra: Map<String, Value>,
 }
 
 #[derive(Debug, Serialize)]
 pub(super) struct CalledFunction<'a> {
     pub(super) name: Cow<'a, str>,
     pub(super) arguments: String,
+    #[serde(flatten)]
+    pub(super) extra: Map<String, Value>,
 }
 
 #[derive(Debug, Serialize)]
@@ -109,6 +132,9 @@ pub(super) struct Reply {
     error: Option<Value>,
     /// `error` where a server puts its error in the place of an answer.
     object: Option<String>,
+    /// The fields of an error in the place of an answer, at other servers.
+    error_type: Option<Value>,
+    error_message: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -118,6 +144,8 @@ pub(super) struct Choice {
     /// Of a whole answer.
     pub(super) message: Option<Delta>,
     pub(super) finish_reason: Option<String>,
+    /// Why this choice failed.
+    error: Option<Value>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -132,6 +160,9 @@ pub(super) struct Delta {
     pub(super) tool_calls: Option<Vec<CallPiece>>,
     /// What `tool_calls` was before there could be several.
     pub(super) function_call: Option<FunctionPiece>,
+    /// All other fields.
+    #[serde(flatten)]
+    pub(super) extra: Map<String, Value>,
 }
 
 /// Text, or a list of parts of which some are text.
@@ -149,9 +180,13 @@ pub(super) struct Part {
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct CallPiece {
+    #[serde(default, deserialize_with = "lenient::number")]
     pub(super) index: Option<u64>,
+    #[serde(default, deserialize_with = "lenient::text")]
     pub(super) id: Option<String>,
     pub(super) function: Option<FunctionPiece>,
+    #[serde(flatten)]
+    pub(super) extra: Map<String, Value>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -159,6 +194,8 @@ pub(super) struct FunctionPiece {
     pub(super) name: Option<String>,
     /// A text with JSON in it; some servers send the JSON itself.
     pub(super) arguments: Option<Value>,
+    #[serde(flatten)]
+    pub(super) extra: Map<String, Value>,
 }
 
 /// Numbers that are none are taken for not reported: usage breaks no reply.
@@ -189,10 +226,13 @@ impl Reply {
     /// Reads an answer or a piece; an error in it is returned as one.
     pub(super) fn parse(json: &[u8], cleaner: &Cleaner) -> Result<Self, ModelError> {
         let reply: Self = from_json(json, cleaner)?;
-        if let Some(error) = &reply.error {
+        let mut choices = reply.choices.iter().flatten();
+        let of_choice = choices.find_map(|choice| choice.error.as_ref());
+        if let Some(error) = reply.error.as_ref().or(of_choice) {
             return Err(fault::of_answer(error, cleaner));
         }
-        if reply.object.as_deref() == Some("error") {
+        let is_error = reply.object.as_deref() == Some("error");
+        if is_error || reply.error_type.is_some() || reply.error_message.is_some() {
             let error: Value = from_json(json, cleaner)?;
             return Err(fault::of_answer(&error, cleaner));
         }
@@ -202,11 +242,11 @@ impl Reply {
 
 impl Delta {
     /// The reasoning by the names of its fields.
-    pub(super) fn take_reasoning(&mut self) -> [(&'static str, Option<Value>); 3] {
+    pub(super) fn reasoning_mut(&mut self) -> [(&'static str, &mut Option<Value>); 3] {
         [
-            (REASONING_CONTENT, self.reasoning_content.take()),
-            (REASONING, self.reasoning.take()),
-            (REASONING_DETAILS, self.reasoning_details.take()),
+            (REASONING_CONTENT, &mut self.reasoning_content),
+            (REASONING, &mut self.reasoning),
+            (REASONING_DETAILS, &mut self.reasoning_details),
         ]
     }
 }

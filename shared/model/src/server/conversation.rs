@@ -7,8 +7,10 @@
 #[cfg(test)]
 pub(crate) mod random;
 
+use super::extra::{self, CALL_FIELDS};
 use crate::ModelInfo;
 use cairn_engine::message::{self, Media, Message, Opaque, Role, ToolCall, ToolResult};
+use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -58,6 +60,8 @@ pub(crate) struct Call<'a> {
     /// name that servers refuse, and that call stays in the conversation.
     pub(crate) name: Cow<'a, str>,
     pub(crate) call: &'a ToolCall,
+    /// Fields that the protocol does not name, if the model that is asked made them.
+    pub(crate) fields: Map<String, Value>,
     result: Option<(usize, &'a ToolResult)>,
 }
 
@@ -138,13 +142,19 @@ impl<'a> Turns<'a, '_> {
                         id: self.new_id(&call.id),
                         name: admitted_name(&call.name),
                         call,
+                        fields: Map::new(),
                         result: None,
                     }));
                 }
                 message::Part::Opaque(opaque) if speaker == Speaker::Assistant => {
-                    let own =
-                        opaque.provider == self.info.provider && opaque.model == self.info.name;
-                    parts.extend(own.then_some(Part::Opaque(opaque)));
+                    if opaque.provider != self.info.provider || opaque.model != self.info.name {
+                        continue;
+                    }
+                    if opaque.kind != CALL_FIELDS {
+                        parts.push(Part::Opaque(opaque));
+                    } else if let Some(call) = last_call(&mut parts) {
+                        call.fields = extra::fields_of(opaque);
+                    }
                 }
                 // Only an assistant has any.
                 message::Part::Call(_) | message::Part::Opaque(_) => {}
@@ -193,6 +203,13 @@ impl<'a> Turns<'a, '_> {
         self.ids.insert(id.clone());
         id
     }
+}
+
+fn last_call<'p, 'a>(parts: &'p mut [Part<'a>]) -> Option<&'p mut Call<'a>> {
+    parts.iter_mut().rev().find_map(|part| match part {
+        Part::Call(call) => Some(call),
+        _ => None,
+    })
 }
 
 fn replaced(text: &str, admitted: fn(char) -> bool) -> impl Iterator<Item = char> {

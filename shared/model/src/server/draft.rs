@@ -1,5 +1,6 @@
 //! A reply while it comes, whole or in pieces: its parts in the order of their beginning.
 
+use super::extra::Extra;
 use crate::{FinishReason, ModelError};
 use serde_json::Value;
 
@@ -17,6 +18,8 @@ pub(crate) struct Draft {
     pub(crate) finish: Option<FinishReason>,
     pub(crate) usage: Reported,
     pub(crate) model: Option<String>,
+    /// Fields of the message that the protocol does not name.
+    pub(crate) extra: Extra,
 }
 
 #[derive(Debug)]
@@ -34,6 +37,10 @@ pub(crate) struct CallDraft {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) arguments: String,
+    /// All arguments came with the beginning of the call: pieces of them only repeat them.
+    pub(crate) came_whole: bool,
+    /// Fields of the call that the protocol does not name.
+    pub(crate) extra: Extra,
 }
 
 #[derive(Debug)]
@@ -75,10 +82,12 @@ impl Draft {
     pub(crate) fn bytes(&self) -> usize {
         let bytes = self.parts.iter().map(|part| match part {
             PartDraft::Text(text) => text.len(),
-            PartDraft::Call(call) => call.id.len() + call.name.len() + call.arguments.len(),
+            PartDraft::Call(call) => {
+                call.id.len() + call.name.len() + call.arguments.len() + call.extra.bytes()
+            }
             PartDraft::Opaque(opaque) => opaque.bytes,
         });
-        bytes.sum()
+        bytes.sum::<usize>() + self.extra.bytes()
     }
 
     /// All of the text.

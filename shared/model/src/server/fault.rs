@@ -57,13 +57,39 @@ pub(crate) fn of_answer(error: &Value, cleaner: &Cleaner) -> ModelError {
     let said = Said::of_error(error);
     let number = said.code.parse().ok();
     let number = number.filter(|status| (400..600).contains(status));
+    let mut message = cleaner.clean(&said.text);
+    if message.is_empty() {
+        message = cleaner.clean(&error.to_string());
+    }
     let what = Fault {
         status: number.unwrap_or_else(|| status_of(&said.code, &said.kind)),
         code: &said.code,
         kind: &said.kind,
-        message: cleaner.clean(&said.text),
+        message,
     };
     what.classify(None, None)
+}
+
+/// The error in the data of an event that is named an error: JSON in one of the usual shapes, or a text.
+pub(crate) fn of_event(data: &str, cleaner: &Cleaner) -> ModelError {
+    let text = if data.is_empty() {
+        "the server sent an error without a text"
+    } else {
+        data
+    };
+    let json = serde_json::from_str(data).unwrap_or_else(|_| Value::String(text.to_owned()));
+    match json.get("error") {
+        Some(error) if !error.is_null() => of_answer(error, cleaner),
+        _ => of_answer(&json, cleaner),
+    }
+}
+
+/// The error of a reply that the server gave up, by the name of its end.
+pub(crate) fn of_end(name: &str) -> ModelError {
+    ModelError::Server {
+        status: status_of(name, ""),
+        message: format!("the reply ended with {name}"),
+    }
 }
 
 /// The error that JSON stands for which is not what the protocol says.
@@ -158,8 +184,8 @@ impl Said {
             },
             _ => Self {
                 code: field(&["code"]),
-                kind: field(&["type"]),
-                text: field(&["message", "detail", "error"]),
+                kind: field(&["type", "error_type"]),
+                text: field(&["message", "detail", "error", "error_message"]),
             },
         }
     }
@@ -327,6 +353,32 @@ mod tests {
     }
 
     #[test]
+    fn an_event_that_is_named_an_error_is_one_whatever_its_data_is() {
+        let shown = |data: &str| of_event(data, &Cleaner::default()).to_string();
+        let cases = [
+            (
+                r#"{"error": {"message": "one", "code": 503}}"#,
+                "status 503: one",
+            ),
+            (
+                r#"{"message": "two", "type": "server_error"}"#,
+                "status 500: two",
+            ),
+            (
+                r#"{"error": null, "why": "three"}"#,
+                r#"{"error":null,"why":"three"}"#,
+            ),
+            ("four", "status 500: four"),
+            ("\"five\"", "status 500: five"),
+            ("", "an error without a text"),
+        ];
+        for (data, expected) in cases {
+            let shown = shown(data);
+            assert!(shown.ends_with(expected), "{shown}");
+        }
+    }
+
+    #[test]
     fn an_error_inside_an_answer_is_classified_by_its_code_or_type() {
         let reason = |json: Value| of_answer(&json, &Cleaner::default()).reason();
         let cases = [
@@ -358,6 +410,10 @@ mod tests {
             (
                 serde_json::json!({"type": "invalid_request_error"}),
                 "BadRequest",
+            ),
+            (
+                serde_json::json!({"error_type": "context_length_exceeded", "error_message": "m"}),
+                "ContextLength",
             ),
             (serde_json::json!("overloaded"), "Server"),
             (serde_json::json!({"type": "overloaded_error"}), "RateLimit"),

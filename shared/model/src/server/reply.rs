@@ -2,11 +2,13 @@
 
 use super::Provider;
 use super::draft::{CallDraft, Draft, PartDraft};
+use super::extra::{CALL_FIELDS, Extra, MESSAGE_FIELDS};
 use crate::clean::Cleaner;
 use crate::tokens::{estimate_request, estimate_tokens};
 use crate::{ChatReply, ChatRequest, FinishReason, ModelError, ModelInfo};
 use cairn_engine::message::{Message, Opaque, Part, Role, ToolCall, Usage};
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 
 /// What a reply needs to know of its request.
@@ -48,7 +50,7 @@ impl Draft {
         let finish = self.finish_reason();
         let message = Message {
             role: Role::Assistant,
-            parts: parts(self.parts, asked, &provider.info)?,
+            parts: parts(self.parts, self.extra, asked, &provider.info)?,
         };
         // No question has no tokens: servers that count nothing say 0.
         let input = self.usage.input.filter(|count| *count > 0);
@@ -87,6 +89,7 @@ impl Draft {
     }
 
     fn redact(&mut self, cleaner: &Cleaner) {
+        self.extra.redact(cleaner);
         let text = cleaner.redact(self.text());
         for part in &mut self.parts {
             match part {
@@ -95,6 +98,7 @@ impl Draft {
                     for text in [&mut call.id, &mut call.name, &mut call.arguments] {
                         redact(cleaner, text);
                     }
+                    call.extra.redact(cleaner);
                 }
                 PartDraft::Opaque(opaque) => {
                     redact(cleaner, &mut opaque.kind);
@@ -130,28 +134,39 @@ fn redact(cleaner: &Cleaner, text: &mut String) {
 
 /// The parts of the reply. Every call gets an id that no other call of the conversation has: a
 /// missing or repeated one is replaced by its position.
-fn parts(drafts: Vec<PartDraft>, asked: &Asked, info: &ModelInfo) -> Result<Vec<Part>, ModelError> {
+fn parts(
+    drafts: Vec<PartDraft>,
+    extra: Extra,
+    asked: &Asked,
+    info: &ModelInfo,
+) -> Result<Vec<Part>, ModelError> {
+    let opaque = |kind: &str, json: &Value| {
+        Part::Opaque(Opaque {
+            provider: info.provider.clone(),
+            model: info.name.clone(),
+            kind: kind.to_owned(),
+            json: json.to_string(),
+        })
+    };
     let mut used = asked.call_ids.clone();
     let mut parts = Vec::with_capacity(drafts.len());
     let mut at = 0;
     for draft in drafts {
         match draft {
             PartDraft::Text(text) => parts.push(Part::Text(text)),
-            PartDraft::Call(call) => {
+            PartDraft::Call(mut call) => {
+                let extra = std::mem::take(&mut call.extra);
                 parts.push(Part::Call(named(call, at, asked, &mut used)?));
+                parts.extend(extra.into_json().map(|json| opaque(CALL_FIELDS, &json)));
                 at += 1;
             }
-            PartDraft::Opaque(opaque) if opaque.open.is_none() => {
-                parts.push(Part::Opaque(Opaque {
-                    provider: info.provider.clone(),
-                    model: info.name.clone(),
-                    kind: opaque.kind,
-                    json: opaque.json.to_string(),
-                }))
+            PartDraft::Opaque(block) if block.open.is_none() => {
+                parts.push(opaque(&block.kind, &block.json));
             }
             PartDraft::Opaque(_) => {}
         }
     }
+    parts.extend(extra.into_json().map(|json| opaque(MESSAGE_FIELDS, &json)));
     Ok(parts)
 }
 

@@ -1,8 +1,9 @@
 //! From server-sent events to the events of a reply.
 
 use super::draft::Draft;
+use super::lines::Lines;
 use super::reply::Asked;
-use super::{Dialect, Piece, Provider};
+use super::{Dialect, Piece, Provider, fault};
 use crate::clean::HeldBack;
 use crate::stream::events_after_text;
 use crate::{ModelError, StreamEvent};
@@ -10,25 +11,33 @@ use cairn_http::{HttpError, HttpResponse};
 use futures::stream::{self, BoxStream, StreamExt};
 use sse_stream::{Sse, SseByteStream};
 use std::collections::VecDeque;
+use std::io::Cursor;
 use std::sync::Arc;
 
-/// The events of a streamed reply, once the first of them is there.
+/// The name of an event that is an error, in every protocol.
+const ERROR: &str = "error";
+
+/// The events of a streamed reply, once the first of them is there. `head` has the first bytes of the
+/// response.
 ///
 /// # Errors
 /// What went wrong before the first event.
 pub(super) async fn events(
+    head: Vec<u8>,
     response: HttpResponse,
     asked: Asked,
     dialect: &'static Dialect,
     provider: Arc<Provider>,
 ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
-    let event = OpenEvent::up_to(provider.max_json_bytes());
-    let bytes = stream::try_unfold((response, event), |(mut response, mut event)| async move {
-        let Some(chunk) = response.chunk().await? else {
-            return Ok(None);
-        };
-        event.take(&chunk)?;
-        Ok::<_, HttpError>(Some((chunk, (response, event))))
+    let source = Source {
+        head: Some(head),
+        response,
+        event: OpenEvent::up_to(provider.max_json_bytes()),
+        lines: Lines::default(),
+    };
+    let bytes = stream::try_unfold(source, |mut source| async move {
+        let lines = source.next().await?;
+        Ok::<_, HttpError>(lines.map(|lines| (Cursor::new(lines), source)))
     });
     let mut pump = Pump {
         source: Some(SseByteStream::new(bytes.boxed()).boxed()),
@@ -48,6 +57,32 @@ pub(super) async fn events(
         pump.ready.pop_front().map(|event| (event, pump))
     })
     .boxed())
+}
+
+/// The lines of a response, as the parser of events understands them.
+struct Source {
+    head: Option<Vec<u8>>,
+    response: HttpResponse,
+    event: OpenEvent,
+    lines: Lines,
+}
+
+impl Source {
+    /// Some more whole lines, or none yet; nothing after the end.
+    async fn next(&mut self) -> Result<Option<Vec<u8>>, HttpError> {
+        if let Some(head) = self.head.take() {
+            return self.take(&head).map(Some);
+        }
+        match self.response.chunk().await? {
+            Some(chunk) => self.take(&chunk).map(Some),
+            None => Ok(self.lines.end()),
+        }
+    }
+
+    fn take(&mut self, chunk: &[u8]) -> Result<Vec<u8>, HttpError> {
+        self.event.take(chunk)?;
+        Ok(self.lines.take(chunk))
+    }
 }
 
 /// The event that has begun and not ended: all of it is in memory until it is whole, so its size is
@@ -110,7 +145,7 @@ impl Pump {
                 return Ok(());
             };
             match source.next().await {
-                Some(Ok(sse)) => match self.accept(sse.data.as_deref().unwrap_or_default()) {
+                Some(Ok(sse)) => match self.accept(&sse) {
                     // What is left is usage at most, and that can be estimated.
                     Err(ModelError::Stream { .. }) if self.draft.is_whole() => self.complete()?,
                     outcome => outcome?,
@@ -123,12 +158,15 @@ impl Pump {
         Ok(())
     }
 
-    fn accept(&mut self, data: &str) -> Result<(), ModelError> {
-        let data = data.trim();
+    fn accept(&mut self, event: &Sse) -> Result<(), ModelError> {
+        let data = event.data.as_deref().unwrap_or_default().trim();
+        let cleaner = &self.provider.cleaner;
+        if event.event.as_deref() == Some(ERROR) {
+            return Err(fault::of_event(data, cleaner));
+        }
         if data.is_empty() {
             return Ok(());
         }
-        let cleaner = &self.provider.cleaner;
         let text = match (self.dialect.piece)(&mut self.draft, data, cleaner)? {
             Piece::Text(text) => text,
             Piece::End if self.draft.is_whole() || !self.draft.is_empty() => {

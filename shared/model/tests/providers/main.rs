@@ -15,4 +15,5 @@ mod openai_stream;
 mod recorded;
 mod retry;
 mod secrets;
+mod shapes;
 mod support;

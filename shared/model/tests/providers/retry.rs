@@ -1,9 +1,9 @@
 //! Retries, on a paused clock: the model is scripted and nothing outside the test is waited for.
 
-use crate::support::ask;
+use crate::support::{ask, opaque};
 use async_trait::async_trait;
 use cairn_engine::failure::Failure;
-use cairn_engine::message::{Message, Usage};
+use cairn_engine::message::{Message, Part, Role, Usage};
 use cairn_model::{
     ChatReply, ChatRequest, FinishReason, Jitter, Model, ModelError, ModelInfo, Progress,
     RetryPolicy, chat_with_retry, stream_with_retry,
@@ -12,36 +12,54 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Fails with these errors, the last one first, and then answers; each call takes a while.
+/// Has these outcomes, the last one first, and then answers; each call takes a while.
 #[derive(Debug)]
 struct Flaky {
-    errors: Mutex<Vec<ModelError>>,
+    outcomes: Mutex<Vec<Result<ChatReply, ModelError>>>,
     takes: Duration,
 }
 
 impl Flaky {
-    fn new(mut errors: Vec<ModelError>) -> Self {
-        errors.reverse();
+    fn new(errors: Vec<ModelError>) -> Self {
+        Self::of(errors.into_iter().map(Err).collect())
+    }
+
+    fn of(mut outcomes: Vec<Result<ChatReply, ModelError>>) -> Self {
+        outcomes.reverse();
         Self {
-            errors: Mutex::new(errors),
+            outcomes: Mutex::new(outcomes),
             takes: Duration::ZERO,
         }
     }
+}
+
+/// A reply of these parts.
+fn reply(parts: Vec<Part>) -> ChatReply {
+    ChatReply {
+        message: Message {
+            role: Role::Assistant,
+            parts,
+        },
+        usage: Usage {
+            output_tokens: 3,
+            model_calls: 1,
+            ..Usage::default()
+        },
+        finish: FinishReason::Stop,
+        model: "flaky".to_owned(),
+    }
+}
+
+fn text(text: &str) -> Part {
+    Part::Text(text.to_owned())
 }
 
 #[async_trait]
 impl Model for Flaky {
     async fn chat(&self, _request: &ChatRequest) -> Result<ChatReply, ModelError> {
         tokio::time::sleep(self.takes).await;
-        match self.errors.lock().expect("not poisoned").pop() {
-            Some(error) => Err(error),
-            None => Ok(ChatReply {
-                message: Message::assistant("done", vec![]),
-                usage: Usage::default(),
-                finish: FinishReason::Stop,
-                model: "flaky".to_owned(),
-            }),
-        }
+        let outcome = self.outcomes.lock().expect("not poisoned").pop();
+        outcome.unwrap_or_else(|| Ok(reply(vec![text("done")])))
     }
 
     fn estimate_tokens(&self, _messages: &[Message]) -> u64 {
@@ -219,6 +237,52 @@ async fn retries_end_with_their_number_and_with_the_time() {
         (seconds(&waits), elapsed),
         (vec![1, 2], Duration::from_secs(9))
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_with_nothing_in_it_is_asked_for_once_more() {
+    let thought = || opaque("openai", "reasoning_content", &serde_json::json!("hm"));
+    let fields = opaque(
+        "openai",
+        "message_fields",
+        &serde_json::json!({"name": "M"}),
+    );
+    let cases = [
+        (vec![], "reply is empty"),
+        (vec![fields], "reply is empty"),
+        (vec![text(" \n")], "reply is blank"),
+        (vec![thought(), text("\n")], "reply is only reasoning"),
+    ];
+    for (parts, shown) in cases {
+        let empty = reply(parts);
+        // One is repeated, and what it used up counts.
+        let (outcome, waits, _) = run(&Flaky::of(vec![Ok(empty.clone())]), &policy()).await;
+        let usage = outcome.expect("a reply").usage;
+        assert_eq!((usage.output_tokens, usage.model_calls), (6, 2));
+        assert_eq!(seconds(&waits), [1]);
+        // Two are an error, also with another error between them.
+        for between in [vec![], vec![Err(server())]] {
+            let waits_before = between.len() + 1;
+            let outcomes = [vec![Ok(empty.clone())], between, vec![Ok(empty.clone())]].concat();
+            let (outcome, waits, _) = run(&Flaky::of(outcomes), &policy()).await;
+            let failure = Failure::from(outcome.expect_err("nothing came"));
+            assert_eq!(failure.reason, "EmptyReply");
+            assert!(failure.message.contains(shown), "{failure}");
+            assert_eq!(waits.len(), waits_before);
+        }
+        let (outcome, waits, _) = run(&Flaky::of(vec![Ok(empty)]), &RetryPolicy::never()).await;
+        assert_eq!(outcome.expect_err("no retry").reason(), "EmptyReply");
+        assert!(waits.is_empty(), "{waits:?}");
+    }
+    // Their ends say why they have neither text nor calls.
+    for finish in [FinishReason::Refusal, FinishReason::Length] {
+        let ended = ChatReply {
+            finish,
+            ..reply(vec![thought()])
+        };
+        let (outcome, waits, _) = run(&Flaky::of(vec![Ok(ended.clone())]), &policy()).await;
+        assert_eq!((outcome, waits), (Ok(ended), vec![]));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -224,12 +224,16 @@ fn tool_turn(is_conversation: bool) -> impl Strategy<Value = ToolTurn> {
         let has_calls = parts
             .iter()
             .any(|piece| matches!(piece, Piece::Call { .. }));
+        let is_empty = parts.iter().all(|piece| matches!(piece, Piece::Thought(_)));
         // A reply without calls ends a turn of a conversation.
         if is_conversation && !has_calls {
             parts.push(Piece::Call {
                 tool: "look",
                 ms: 7,
             });
+        } else if is_empty {
+            // The model would be asked again for a reply without text and calls.
+            parts.push(Piece::Text);
         }
         ToolTurn {
             model_ms,

@@ -1,5 +1,6 @@
 //! Random lists of messages, for the tests of the encoders.
 
+use crate::server::extra::{CALL_FIELDS, MESSAGE_FIELDS};
 use crate::{ChatRequest, OfferedTool};
 use cairn_engine::message::{Media, Message, Opaque, Part, Role, ToolCall, ToolResult};
 use proptest::prelude::*;
@@ -82,7 +83,7 @@ fn part() -> impl Strategy<Value = Part> {
 fn opaque() -> impl Strategy<Value = Opaque> {
     let providers = select(vec!["anthropic", "openai"]);
     let models = select(vec![MODEL, "other"]);
-    (providers, models, 0..7_usize).prop_map(|(provider, model, kind)| {
+    (providers, models, 0..9_usize).prop_map(|(provider, model, kind)| {
         let by = format!("by {provider}/{model}");
         let (kind, json) = match kind {
             0 => ("thinking", json!({"type": "thinking", "thinking": by})),
@@ -94,7 +95,9 @@ fn opaque() -> impl Strategy<Value = Opaque> {
             3 => ("thinking", json!(by)),
             4 => ("reasoning_content", json!(by)),
             5 => ("reasoning_details", json!([{"text": by}])),
-            _ => ("reasoning", json!(3)),
+            6 => ("reasoning", json!(3)),
+            7 => (CALL_FIELDS, json!({"extra": by})),
+            _ => (MESSAGE_FIELDS, json!({"extra": by})),
         };
         Opaque {
             provider: provider.to_owned(),

@@ -97,6 +97,12 @@ impl<'a> Expected<'a> {
                     blocks.push(tool_use(&id, call));
                     calls.push((id, call.id.as_str()));
                 }
+                Part::Opaque(opaque) if is_own(opaque) && opaque.kind == "call_fields" => {
+                    let is_call = |block: &&mut Value| block["type"] == "tool_use";
+                    if let Some(call) = blocks.iter_mut().rfind(is_call) {
+                        call["extra"] = extra(opaque);
+                    }
+                }
                 Part::Opaque(opaque) if is_own(opaque) => {
                     blocks.extend(opaque_block(opaque));
                     is_reply = true;
@@ -166,6 +172,12 @@ fn tool_use(id: &str, call: &ToolCall) -> Value {
 
 fn is_own(opaque: &Opaque) -> bool {
     opaque.provider == "anthropic" && opaque.model == MODEL
+}
+
+/// The one field that the protocol does not name.
+fn extra(opaque: &Opaque) -> Value {
+    let fields: Value = serde_json::from_str(&opaque.json).expect("JSON");
+    fields["extra"].clone()
 }
 
 /// A block as the server made it. A call of a tool is none: it would have no result.

@@ -88,6 +88,12 @@ impl<'a> Expected<'a> {
                     calls.push(tool_call(&id, call));
                     asked.push((id, call.id.as_str()));
                 }
+                Part::Opaque(opaque) if is_own(opaque) && opaque.kind == "call_fields" => {
+                    let call: Option<&mut Value> = calls.last_mut();
+                    if let Some(call) = call {
+                        call["extra"] = extra(opaque);
+                    }
+                }
                 Part::Opaque(opaque) if is_own(opaque) => {
                     // A real reply has each field once, so no part takes the place of another.
                     reasoning.extend(field(opaque));
@@ -170,8 +176,18 @@ fn is_own(opaque: &Opaque) -> bool {
     opaque.provider == "openai" && opaque.model == MODEL
 }
 
-/// Reasoning by the name of its field. A value of another kind than the field has is left out.
+/// The one field that the protocol does not name.
+fn extra(opaque: &Opaque) -> Value {
+    let fields: Value = serde_json::from_str(&opaque.json).expect("JSON");
+    fields["extra"].clone()
+}
+
+/// Reasoning by the name of its field, or another field of the message. A value of another kind than the
+/// field has is left out.
 fn field(opaque: &Opaque) -> Option<(String, Value)> {
+    if opaque.kind == "message_fields" {
+        return Some(("extra".to_owned(), extra(opaque)));
+    }
     let value: Value = serde_json::from_str(&opaque.json).expect("JSON");
     let fits = match &*opaque.kind {
         "reasoning_content" | "reasoning" => value.is_string(),

@@ -1,0 +1,30 @@
+//! Replies with nothing in them to read or to carry out.
+
+use crate::server::extra::is_extra;
+use crate::{ChatReply, FinishReason, ModelError};
+use cairn_engine::message::Part;
+
+/// The error of a reply with neither text nor calls. The ends Refusal and Length say why there are none,
+/// so such a reply is a whole one.
+pub(crate) fn error_of(reply: &ChatReply) -> Option<ModelError> {
+    let parts = &reply.message.parts;
+    let has_content = |part: &Part| match part {
+        Part::Text(text) => !text.trim().is_empty(),
+        Part::Call(_) | Part::Media(_) => true,
+        Part::Result(_) | Part::Opaque(_) => false,
+    };
+    let says_why = matches!(reply.finish, FinishReason::Refusal | FinishReason::Length);
+    if says_why || parts.iter().any(has_content) {
+        return None;
+    }
+    let is_reasoning = |part: &Part| matches!(part, Part::Opaque(opaque) if !is_extra(opaque));
+    let is_text = |part: &Part| matches!(part, Part::Text(_));
+    let content = if parts.iter().any(is_reasoning) {
+        "only reasoning"
+    } else if parts.iter().any(is_text) {
+        "blank"
+    } else {
+        "empty"
+    };
+    Some(ModelError::Empty { content })
+}
