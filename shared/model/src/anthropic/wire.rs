@@ -11,7 +11,8 @@ use std::borrow::Cow;
 pub(super) type Fields = Map<String, Value>;
 
 /// The fields of a call that are read or written here. No extra field has one of these names.
-pub(super) const CALL_NAMES: [&str; 5] = ["type", "id", "name", "input", "cache_control"];
+/// `caller` is of the answer alone: some hosts refuse it in a request.
+pub(super) const CALL_NAMES: [&str; 6] = ["type", "id", "name", "input", "cache_control", "caller"];
 
 #[derive(Debug, Serialize)]
 pub(super) struct Request<'a> {

@@ -1,11 +1,11 @@
 //! From the server's JSON to a reply.
 
-use super::wire::{CALL_NAMES, FUNCTION, FUNCTION_NAMES, MESSAGE_NAMES};
+use super::wire::{CALL_NAMES, FUNCTION, FUNCTION_NAMES, MESSAGE_RETURNED};
 use super::{calls, reasoning, wire};
 use crate::ModelError;
 use crate::clean::Cleaner;
 use crate::server::draft::{CallDraft, Draft};
-use crate::server::extra::{Extra, unnamed};
+use crate::server::extra::{Extra, returned, unnamed};
 use crate::server::{Piece, end, fault};
 use serde_json::Value;
 
@@ -101,7 +101,7 @@ fn add_delta(draft: &mut Draft, mut delta: wire::Delta) -> Result<String, ModelE
     for (name, value) in delta.reasoning_mut() {
         reasoning::add(draft, name, value.take().unwrap_or_default())?;
     }
-    draft.extra.add(unnamed(delta.extra, &MESSAGE_NAMES));
+    draft.extra.add(returned(delta.extra, &MESSAGE_RETURNED));
     let mut text = delta
         .content
         .map(wire::Content::into_text)

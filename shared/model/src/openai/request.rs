@@ -1,10 +1,10 @@
 //! From a [`ChatRequest`] to the body of a request.
 
-use super::wire::{CALL_NAMES, FUNCTION, FUNCTION_NAMES, MESSAGE_NAMES};
+use super::wire::{CALL_NAMES, FUNCTION, FUNCTION_NAMES, MESSAGE_RETURNED};
 use super::wire::{ContentPart, ImageUrl, Message, MessageContent, Role};
 use super::{MaxTokensField, OpenAi, reasoning, wire};
 use crate::server::conversation::{self, Call, Part, Speaker, Turn, left_out};
-use crate::server::extra::{MESSAGE_FIELDS, fields_of, unnamed};
+use crate::server::extra::{MESSAGE_FIELDS, fields_of, returned, unnamed};
 use crate::server::reply::valid_arguments;
 use crate::server::{schema_of, to_body};
 use crate::{ChatRequest, ModelError};
@@ -94,7 +94,7 @@ fn reply(parts: Vec<Part<'_>>) -> Vec<Message<'_>> {
                 calls.push(called(call));
             }
             Part::Opaque(opaque) if opaque.kind == MESSAGE_FIELDS => {
-                fields.extend(unnamed(fields_of(opaque), &MESSAGE_NAMES));
+                fields.extend(returned(fields_of(opaque), &MESSAGE_RETURNED));
             }
             Part::Opaque(opaque) => reasoning::put(&mut fields, opaque),
             // An assistant has none.

@@ -3,6 +3,7 @@
 use crate::ModelError;
 use crate::clean::Cleaner;
 use crate::server::draft::Reported;
+use crate::server::extra::is_nothing;
 use crate::server::{fault, from_json, lenient};
 pub(super) use cairn_engine::message::Role;
 use serde::{Deserialize, Serialize};
@@ -14,19 +15,10 @@ pub(super) const REASONING: &str = "reasoning";
 /// A list; the others are texts.
 pub(super) const REASONING_DETAILS: &str = "reasoning_details";
 
-/// The fields of a message that are read or written here. No extra field has one of these names.
-pub(super) const MESSAGE_NAMES: [&str; 9] = [
-    "role",
-    "content",
-    "refusal",
-    REASONING_CONTENT,
-    REASONING,
-    REASONING_DETAILS,
-    "tool_calls",
-    "tool_call_id",
-    "function_call",
-];
-/// The same of a call.
+/// The extra fields of a message that some server wants back. Others are of the answer alone, such as
+/// `annotations`, and strict servers refuse them in a request.
+pub(super) const MESSAGE_RETURNED: [&str; 2] = ["extra_content", "reasoning_opaque"];
+/// The fields of a call that are read or written here. No extra field has one of these names.
 pub(super) const CALL_NAMES: [&str; 4] = ["index", "id", "type", FUNCTION];
 /// The same of the function of a call.
 pub(super) const FUNCTION_NAMES: [&str; 2] = ["name", "arguments"];
@@ -228,11 +220,13 @@ impl Reply {
         let reply: Self = from_json(json, cleaner)?;
         let mut choices = reply.choices.iter().flatten();
         let of_choice = choices.find_map(|choice| choice.error.as_ref());
-        if let Some(error) = reply.error.as_ref().or(of_choice) {
+        let errors = reply.error.iter().chain(of_choice);
+        if let Some(error) = errors.into_iter().find(|error| !is_nothing(error)) {
             return Err(fault::of_answer(error, cleaner));
         }
-        let is_error = reply.object.as_deref() == Some("error");
-        if is_error || reply.error_type.is_some() || reply.error_message.is_some() {
+        let beside = [&reply.error_type, &reply.error_message];
+        let is_beside = beside.into_iter().flatten().any(|error| !is_nothing(error));
+        if is_beside || reply.object.as_deref() == Some("error") {
             let error: Value = from_json(json, cleaner)?;
             return Err(fault::of_answer(&error, cleaner));
         }

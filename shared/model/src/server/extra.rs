@@ -70,7 +70,24 @@ pub(crate) fn unnamed(mut fields: Map<String, Value>, named: &[&str]) -> Map<Str
     fields
 }
 
-fn is_nothing(value: &Value) -> bool {
+/// The fields of a message with these names that have a value. A piece may be marked as a thought, which
+/// the whole message is not.
+pub(crate) fn returned(mut fields: Map<String, Value>, names: &[&str]) -> Map<String, Value> {
+    fields.values_mut().for_each(without_marks);
+    fields.retain(|name, value| names.contains(&name.as_str()) && !is_nothing(value));
+    fields
+}
+
+fn without_marks(value: &mut Value) {
+    if let Value::Object(fields) = value {
+        fields.retain(|name, value| name != "thought" || !value.is_boolean());
+        fields.values_mut().for_each(without_marks);
+        fields.retain(|_, value| !is_nothing(value));
+    }
+}
+
+/// No value, or an empty one.
+pub(crate) fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::String(text) => text.is_empty(),

@@ -35,14 +35,10 @@ pub(super) async fn read(response: &mut HttpResponse) -> Result<(Kind, Vec<u8>),
             break label;
         };
         head.extend_from_slice(&chunk);
-        // Blanks at the beginning mean nothing, and a server may send them without end.
-        if head.trim_ascii().is_empty() {
-            head.clear();
-        }
+        // Whitespace at the beginning means nothing, and a server may send it without end.
+        let start = begin(&head).len();
+        head.drain(..head.len() - start);
     };
-    if head.starts_with(MARK) {
-        head.drain(..MARK.len());
-    }
     Ok((kind, head))
 }
 
@@ -73,9 +69,21 @@ fn label_of(response: &HttpResponse) -> Kind {
     }
 }
 
+/// The bytes after whitespace and byte order marks.
+fn begin(mut head: &[u8]) -> &[u8] {
+    loop {
+        let text = head.trim_ascii_start();
+        let text = text.strip_prefix(MARK).unwrap_or(text);
+        if text.len() == head.len() {
+            return text;
+        }
+        head = text;
+    }
+}
+
 /// None while more bytes are needed.
 fn kind_of(head: &[u8], label: Kind) -> Option<Kind> {
-    let text = head.strip_prefix(MARK).unwrap_or(head).trim_ascii_start();
+    let text = begin(head);
     let may_begin = |name: &&[u8]| name.starts_with(text);
     match text.first() {
         Some(b'{' | b'[' | b'<') => Some(Kind::Whole),

@@ -13,7 +13,7 @@
 //! `thinking` is the readable reasoning of its opaque parts. A call has `arguments` as a value, where
 //! no text at all counts as `{}`, or `arguments_text` as the exact text; its id counts only if it is
 //! given. `usage` has a number, or `some` for any number above 0. `sent_back` has JSON pointers into the
-//! next request's body, and the values there.
+//! next request's body, and the values there. `not_sent_back` has pointers to nothing.
 //!
 //! An `error` is the [`ModelError`] that remains after all retries. `kind` is its
 //! [`ModelError::reason`], and any kind if it is missing. `retried` is true if the server got more
@@ -77,6 +77,8 @@ struct ExpectedReply {
     usage: BTreeMap<String, Value>,
     #[serde(default)]
     sent_back: BTreeMap<String, Value>,
+    #[serde(default)]
+    not_sent_back: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -222,6 +224,10 @@ impl ExpectedReply {
             if !fits {
                 found.push(format!("usage: expected {expected} {name}, got {count}"));
             }
+        }
+        for pointer in &self.not_sent_back {
+            let sent = observed.next_request.pointer(pointer);
+            differ(&mut found, pointer, &None, &sent);
         }
         for (pointer, expected) in &self.sent_back {
             let sent = observed.next_request.pointer(pointer);

@@ -97,7 +97,10 @@ fn opaque() -> impl Strategy<Value = Opaque> {
             5 => ("reasoning_details", json!([{"text": by}])),
             6 => ("reasoning", json!(3)),
             7 => (CALL_FIELDS, json!({"extra": by})),
-            _ => (MESSAGE_FIELDS, json!({"extra": by})),
+            _ => (
+                MESSAGE_FIELDS,
+                json!({"extra_content": by, "annotations": by}),
+            ),
         };
         Opaque {
             provider: provider.to_owned(),

@@ -186,7 +186,8 @@ fn extra(opaque: &Opaque) -> Value {
 /// field has is left out.
 fn field(opaque: &Opaque) -> Option<(String, Value)> {
     if opaque.kind == "message_fields" {
-        return Some(("extra".to_owned(), extra(opaque)));
+        let fields: Value = serde_json::from_str(&opaque.json).expect("JSON");
+        return Some(("extra_content".to_owned(), fields["extra_content"].clone()));
     }
     let value: Value = serde_json::from_str(&opaque.json).expect("JSON");
     let fits = match &*opaque.kind {
