@@ -4,7 +4,7 @@
 //! earlier. If that is later than the policy waits in all, the retries end at once, and the error
 //! names the time.
 //!
-//! A reply with neither text nor calls is a failed attempt too. It is repeated once: a second one shows
+//! A reply with neither text nor calls is a failed attempt too. It is retried once: a second one shows
 //! that the model has no other answer, and each costs as much as a reply.
 
 use crate::{ChatReply, ChatRequest, Model, ModelError, StreamEvent, empty, stream};

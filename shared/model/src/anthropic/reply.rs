@@ -83,7 +83,7 @@ fn begin(draft: &mut Draft, answer: Answer, cleaner: &Cleaner) -> Result<(), Mod
     Ok(())
 }
 
-/// Takes over the reason of the end. What is said later holds.
+/// Takes over the reason of the end. A later reason replaces an earlier one.
 fn set_finish(draft: &mut Draft, name: Option<&str>, cleaner: &Cleaner) -> Result<(), ModelError> {
     let reason = end::reason(name.unwrap_or_default(), cleaner)?;
     draft.finish = reason.or(draft.finish);

@@ -53,7 +53,7 @@ fn continues(call: &CallDraft, piece: &CallDraft) -> bool {
 /// A piece with a name and arguments after a whole call is the next call. A name alone may be one that
 /// the server repeats.
 fn is_next(call: &CallDraft, piece: &CallDraft) -> bool {
-    let is_more = call.name != piece.name || !piece.arguments.trim().is_empty();
+    let is_more = call.name != piece.name || piece.arguments.trim_start().starts_with('{');
     is_more && !call.name.is_empty() && has_whole_arguments(call)
 }
 

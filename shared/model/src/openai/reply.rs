@@ -48,10 +48,12 @@ fn add(draft: &mut Draft, piece: wire::Reply, cleaner: &Cleaner) -> Result<Strin
     }
     match (choice.delta, choice.message) {
         (Some(delta), _) => add_delta(draft, delta),
-        (None, Some(message)) => {
+        // A message that comes first or ends the stream is whole; one between is a piece.
+        (None, Some(message)) if draft.is_empty() || draft.finish.is_some() => {
             let rest = rest_of(draft, message);
             add_delta(draft, rest)
         }
+        (None, Some(message)) => add_delta(draft, message),
         (None, None) => Ok(String::new()),
     }
 }

@@ -217,6 +217,9 @@ impl Usage {
 impl Reply {
     /// Reads an answer or a piece; an error in it is returned as one.
     pub(super) fn parse(json: &[u8], cleaner: &Cleaner) -> Result<Self, ModelError> {
+        if json.trim_ascii_start().starts_with(b"[") {
+            return Err(fault::of_list(json, cleaner));
+        }
         let reply: Self = from_json(json, cleaner)?;
         let mut choices = reply.choices.iter().flatten();
         let of_choice = choices.find_map(|choice| choice.error.as_ref());

@@ -78,9 +78,25 @@ pub(crate) fn of_event(data: &str, cleaner: &Cleaner) -> ModelError {
         data
     };
     let json = serde_json::from_str(data).unwrap_or_else(|_| Value::String(text.to_owned()));
+    let json = match json {
+        Value::Array(mut list) if !list.is_empty() => list.swap_remove(0),
+        other => other,
+    };
     match json.get("error") {
         Some(error) if !error.is_null() => of_answer(error, cleaner),
         _ => of_answer(&json, cleaner),
+    }
+}
+
+/// The error that a list stands for: no protocol answers with one, and some servers put their error into it.
+pub(crate) fn of_list(json: &[u8], cleaner: &Cleaner) -> ModelError {
+    let list: Result<Vec<Value>, _> = serde_json::from_slice(json);
+    match list {
+        Ok(list) => match list.first().and_then(|first| first.get("error")) {
+            Some(error) => of_answer(error, cleaner),
+            None => senseless("it is a list", json, cleaner),
+        },
+        Err(error) => of_json(&error, json, cleaner),
     }
 }
 
@@ -380,62 +396,39 @@ mod tests {
 
     #[test]
     fn an_error_inside_an_answer_is_classified_by_its_code_or_type() {
+        use serde_json::json;
         let reason = |json: Value| of_answer(&json, &Cleaner::default()).reason();
         let cases = [
+            (json!({"code": 429, "message": "m"}), "RateLimit"),
+            (json!({"code": "429", "message": "m"}), "RateLimit"),
+            (json!({"code": "rate_limit_exceeded"}), "RateLimit"),
+            (json!({"code": "insufficient_quota", "type": "x"}), "Auth"),
+            (json!({"code": 504, "message": "upstream"}), "Server"),
+            (json!({"code": "context_length_exceeded"}), "ContextLength"),
+            (json!({"type": "authentication_error"}), "Auth"),
+            (json!({"type": "invalid_request_error"}), "BadRequest"),
             (
-                serde_json::json!({"code": 429, "message": "m"}),
-                "RateLimit",
-            ),
-            (
-                serde_json::json!({"code": "429", "message": "m"}),
-                "RateLimit",
-            ),
-            (
-                serde_json::json!({"code": "rate_limit_exceeded"}),
-                "RateLimit",
-            ),
-            (
-                serde_json::json!({"code": "insufficient_quota", "type": "x"}),
-                "Auth",
-            ),
-            (
-                serde_json::json!({"code": 504, "message": "upstream"}),
-                "Server",
-            ),
-            (
-                serde_json::json!({"code": "context_length_exceeded"}),
+                json!({"error_type": "context_length_exceeded", "error_message": "m"}),
                 "ContextLength",
             ),
-            (serde_json::json!({"type": "authentication_error"}), "Auth"),
+            (json!("overloaded"), "Server"),
+            (json!({"type": "overloaded_error"}), "RateLimit"),
+            (json!({"type": "rate_limit_error"}), "RateLimit"),
+            (json!({"type": "billing_error"}), "Auth"),
+            (json!({"type": "permission_error"}), "Auth"),
+            (json!({"type": "not_found_error"}), "BadRequest"),
+            (json!({"type": "api_error"}), "Server"),
+            (json!({"type": "request_too_large"}), "ContextLength"),
             (
-                serde_json::json!({"type": "invalid_request_error"}),
-                "BadRequest",
-            ),
-            (
-                serde_json::json!({"error_type": "context_length_exceeded", "error_message": "m"}),
-                "ContextLength",
-            ),
-            (serde_json::json!("overloaded"), "Server"),
-            (serde_json::json!({"type": "overloaded_error"}), "RateLimit"),
-            (serde_json::json!({"type": "rate_limit_error"}), "RateLimit"),
-            (serde_json::json!({"type": "billing_error"}), "Auth"),
-            (serde_json::json!({"type": "permission_error"}), "Auth"),
-            (serde_json::json!({"type": "not_found_error"}), "BadRequest"),
-            (serde_json::json!({"type": "api_error"}), "Server"),
-            (
-                serde_json::json!({"type": "request_too_large"}),
+                json!({"code": 400, "type": "exceed_context_size_error"}),
                 "ContextLength",
             ),
             (
-                serde_json::json!({"code": 400, "type": "exceed_context_size_error"}),
+                json!({"code": 429, "message": "Request too large for m on tokens per min"}),
                 "ContextLength",
             ),
             (
-                serde_json::json!({"code": 429, "message": "Request too large for m on tokens per min"}),
-                "ContextLength",
-            ),
-            (
-                serde_json::json!({"message": "maximum context length is 5"}),
+                json!({"message": "maximum context length is 5"}),
                 "ContextLength",
             ),
         ];

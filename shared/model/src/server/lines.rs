@@ -73,7 +73,7 @@ impl Lines {
             put(out, b"", &line);
         } else if self.in_json {
             put(out, b"data: ", &line);
-        } else if matches!(line.trim_ascii_start().first(), Some(b'{' | b'[')) {
+        } else if begins_json(line.trim_ascii_start()) {
             self.end_data(out);
             (self.has_data, self.in_json) = (true, true);
             put(out, b"data: ", &line);
@@ -86,7 +86,7 @@ impl Lines {
         }
     }
 
-    /// Ends the open event if it has data. One that has only a name goes on: its data may follow
+    /// Ends the open event if it has data. One that has only a name continues: its data may follow
     /// without a field.
     fn end_data(&mut self, out: &mut Vec<u8>) {
         if self.has_data {
@@ -98,6 +98,11 @@ impl Lines {
         (self.has_data, self.in_json) = (false, false);
         out.push(b'\n');
     }
+}
+
+/// A line of JSON, or the end of a stream. Other lines in brackets are signs of life.
+fn begins_json(line: &[u8]) -> bool {
+    line.starts_with(b"{") || line.starts_with(b"[{") || line == b"[DONE]"
 }
 
 fn put(out: &mut Vec<u8>, field: &[u8], value: &[u8]) {
