@@ -27,7 +27,7 @@ fn sizes(proof: &str) -> &'static [&'static str] {
         "drain" => &["--drains 60"],
         "commands" => &["--sessions 200"],
         "state" => &[
-            "--sessions 200",
+            "--sessions 400 --bound 128",
             "--sessions 48 --kib 240 --bound 8 --model-steps",
             "--sessions 48 --kib 240 --bound 4 --model-steps --messages",
         ],
