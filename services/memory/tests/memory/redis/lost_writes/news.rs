@@ -237,8 +237,8 @@ impl Frozen {
 }
 
 /// Servers that have failed over to a replica which lacks what a process was answered to `lost` before
-/// it ended, and another process, frozen by now, that was told before if it `hears`. What is lost is the
-/// second event of `session`.
+/// it ended, and another process, frozen by now, that got the report before if it `hears`. The lost write is
+/// the second event of `session`.
 fn lost_while_frozen(
     hears: bool,
     session: &str,
@@ -260,7 +260,7 @@ fn lost_while_frozen(
         ask_all(&servers.master, &one, publisher);
         frozen.runs_for(Duration::from_millis(20));
     };
-    // Both take in what they are told by now, and answer.
+    // Both read the reports that were sent by now, and answer.
     let first = subscriber.wait_for_report(("a", 1), |_| true, || ask("test"));
     subscriber.wait_for_report(("a", 1), |it| it != first, || ask("test"));
     servers.cut_off_replica();
