@@ -175,7 +175,7 @@ struct Attempts<'a, D> {
     failed: u32,
     /// There was an empty reply.
     was_empty: bool,
-    /// What empty replies used up: they are paid for as any other.
+    /// What empty replies used up. It counts with the reply that follows them.
     spent: Usage,
 }
 

@@ -33,7 +33,7 @@ struct Arguments {
 enum Selection {
     #[command(flatten)]
     Proof(proofs::Proof),
-    /// Runs every proof for at most 4 minutes, and prints a table of their sizes and results
+    /// Runs every proof in turn, no run for more than 4 minutes, and prints a table of sizes and results
     All,
 }
 

@@ -1,5 +1,6 @@
 //! Fields of a reply that its protocol does not name, such as the thought signature of a call. Some
-//! servers refuse the next request without them.
+//! servers refuse the next request without them. Strict servers refuse other fields of a message, so
+//! only those that a server is known to want back are kept of one.
 //!
 //! They are kept as an opaque part, so that they go back to the model that made them and to no other.
 //! The fields of a call stand right after the call, because that place survives storage.
