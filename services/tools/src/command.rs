@@ -9,10 +9,12 @@
 
 use crate::config::CommandConfig;
 use crate::error::ToolError;
+use crate::matchers;
 use crate::service::Programs;
 use crate::supervisor::{self, Supervisor};
 use crate::tool::{Call, Output, PROGRAM, Tool, ToolSpec};
 use async_trait::async_trait;
+use cairn_engine::rules::{Condition, Scope};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -53,12 +55,15 @@ impl CommandTool {
             .collect();
         let path = environment.get("PATH").map_or(DEFAULT_PATH, String::as_str);
         passed.insert("PATH".to_owned(), path.to_owned());
+        let folder = workspace.canonicalize();
+        let folder = folder.unwrap_or_else(|_| workspace.to_owned());
         let spec = ToolSpec {
             effect: config.effect,
             time_limit: Duration::from_millis(config.time_limit_ms),
             output_limit: config.output_bytes,
             in_process: false,
             source: PROGRAM.to_owned(),
+            matchers: matchers::matchers(&config.parameters, Some(&folder)),
             ..ToolSpec::new(config.name, config.description, config.parameters)
         };
         Self {
@@ -121,6 +126,10 @@ impl CommandTool {
 impl Tool for CommandTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn links(&self, scope: &Scope) -> Vec<Condition> {
+        matchers::links(&self.spec.matchers, scope)
     }
 
     async fn call(&self, call: &Call) -> Result<Output, ToolError> {

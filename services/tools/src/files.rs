@@ -66,18 +66,27 @@ struct Folders {
 
 impl Folders {
     fn spec(&self, name: &str, description: &str, parameters: Value, effect: Effect) -> ToolSpec {
+        let names = parameters["properties"].as_object().into_iter().flatten();
+        let matcher = |(name, _): (&String, &Value)| {
+            let is_path = name == "path";
+            Matcher {
+                folder: None,
+                name: name.clone(),
+                kind: match is_path {
+                    true => MatcherKind::Path,
+                    // These tools open nothing else.
+                    false => MatcherKind::Free,
+                },
+                argument: name.clone(),
+                // A file must be named; a folder need not be.
+                default: is_path.then(|| ".".to_owned()),
+            }
+        };
         ToolSpec {
             effect,
             time_limit: Duration::from_millis(self.limits.file_time_ms),
             output_limit: self.limits.output_bytes,
-            matchers: vec![Matcher {
-                folder: None,
-                name: "path".to_owned(),
-                kind: MatcherKind::Path,
-                argument: "path".to_owned(),
-                // A file must be named; a folder need not be.
-                default: Some(".".to_owned()),
-            }],
+            matchers: names.map(matcher).collect(),
             ..ToolSpec::new(name, description, parameters)
         }
     }

@@ -52,7 +52,7 @@ pub struct Request {
     pub not_after: Option<u64>,
     /// The digest of the tool that was judged; empty for whatever tool has the name.
     pub tool_digest: String,
-    /// The values that were judged, where they differ from what the arguments say.
+    /// The links that the call was judged with.
     pub resolved: Vec<Condition>,
     /// The answer to what the tool asked; none for a call from its start.
     pub input: Option<Input>,

@@ -16,6 +16,7 @@
 //! | [`error`] | [`ToolError`] for models, [`BuildError`] for operators |
 //! | `files` | `list_files`, `read_file`, `search_files`, `write_file` |
 //! | `command` | programs as tools |
+//! | `matchers` | what rules may name of a call, by its schema, and where its paths lead |
 //! | [`mcp`] | [`mcp::McpSource`]: a server of the Model Context Protocol as a source of tools |
 //! | [`supervisor`] | [`Supervisor`]: keeps a program's time limit when the service is killed |
 //! | `grpc` | `cairn.tools.v1.ToolsService` |
@@ -27,6 +28,7 @@ mod files;
 pub mod gate;
 mod grpc;
 pub mod invoke;
+mod matchers;
 pub mod mcp;
 pub mod permission;
 mod progress;

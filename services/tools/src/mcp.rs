@@ -12,7 +12,7 @@
 //! | [`json`] | [`parse_servers`]: servers of a `.mcp.json` |
 //! | `connect`, `process`, `backlog`, `error` | a connection, over a program or HTTP, by either lifecycle |
 //! | `handler` | what a server may ask of its client, which is little |
-//! | `list`, `tool`, `matchers` | from the server's list to tools |
+//! | `list`, `tool` | from the server's list to tools |
 //! | `pins` | whether tools are as they were allowed |
 //! | `call`, `result` | one call, and what it gave |
 //! | `source` | [`McpSource`]: all of it together |
@@ -25,7 +25,6 @@ mod error;
 mod handler;
 pub mod json;
 mod list;
-mod matchers;
 mod pins;
 mod process;
 mod result;

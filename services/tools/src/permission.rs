@@ -1,7 +1,7 @@
 //! Which tools may be called at all, as the operator decided.
 
 use crate::error::ToolError;
-use cairn_engine::rules::{Answer, DEFAULT_AGENT, NamePattern, Rules, Values};
+use cairn_engine::rules::{Answer, DEFAULT_AGENT, NamePattern, Rules, Scope};
 
 /// The allow-list and the rules, which win. That a call needs a person is for its owner to see to: this
 /// process refuses only what is denied.
@@ -41,13 +41,13 @@ impl Permissions {
                  operator allow it"
             )));
         }
-        self.check_values(name, &Values::new())
+        self.check_scope(name, &Scope::default())
     }
 
     /// # Errors
     /// [`ToolError::Denied`], with the rule.
-    pub fn check_values(&self, name: &str, values: &Values) -> Result<(), ToolError> {
-        let verdict = self.rules.judge(name, values, DEFAULT_AGENT, Answer::Allow);
+    pub fn check_scope(&self, name: &str, scope: &Scope) -> Result<(), ToolError> {
+        let verdict = self.rules.judge(name, scope, DEFAULT_AGENT, Answer::Allow);
         verdict
             .denial(name)
             .map_or(Ok(()), |why| Err(ToolError::Denied(why)))

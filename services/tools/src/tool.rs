@@ -6,7 +6,7 @@ use crate::progress::Progress;
 use async_trait::async_trait;
 use cairn_engine::canonical::to_canonical_json;
 use cairn_engine::key::{digest, hex};
-use cairn_engine::rules::{Answer, Condition, Matcher, Values};
+use cairn_engine::rules::{Answer, Condition, Matcher, Scope};
 use cairn_rpc::TraceParent;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -67,7 +67,8 @@ pub struct ToolSpec {
     pub output_schema: Option<Value>,
     /// What its server hints of it, as the server wrote it. Hints may tighten the effect, never loosen it.
     pub hints: Option<Value>,
-    /// The values of a call that rules may name.
+    /// The arguments of a call that rules may name. Without any, the tool declares none, and they are read
+    /// by their names.
     pub matchers: Vec<Matcher>,
     /// The answer to a call that no rule matches.
     pub default: Answer,
@@ -247,11 +248,12 @@ pub trait Tool: Send + Sync + 'static {
     /// Always the same.
     fn spec(&self) -> &ToolSpec;
 
-    /// The values of a call as they really are, such as the path that a link leads to. Called before the
-    /// effect; the owner judges again if they differ from `textual`, which the texts of the arguments give.
-    fn resolve(&self, arguments: &Value, textual: Values) -> Values {
-        let _ = arguments;
-        textual
+    /// Where the texts of a call lead by links: those of [`Scope::texts`] that lead elsewhere than they say,
+    /// in one order. The path is empty if that cannot be decided. Called before the effect; the owner judges
+    /// again if it does not know them.
+    fn links(&self, scope: &Scope) -> Vec<Condition> {
+        let _ = scope;
+        Vec::new()
     }
 
     /// Does the work. Calls run in parallel, also with themselves.
@@ -269,6 +271,6 @@ pub trait Tool: Send + Sync + 'static {
 pub struct Rejudge {
     /// The digest of the tool that has the name now.
     pub tool_digest: String,
-    /// The values that the call really has.
+    /// Where texts of its arguments really lead.
     pub resolved: Vec<Condition>,
 }

@@ -20,7 +20,7 @@ pub use calls::UNKNOWN_TOOL;
 pub use fork::Fork;
 pub use tools::{SEARCH_TOOLS, STATE_TOOLS, StateTool};
 
-pub(crate) use calls::judged_values;
+pub(crate) use calls::judged_scope;
 pub(crate) use commands::Ended;
 pub(crate) use plans::{Change, moved_on};
 pub(crate) use rejection::Rejection;
@@ -117,7 +117,7 @@ pub enum Unfinished {
     Rejudge {
         /// The call.
         call: CallRef,
-        /// The values that the call really has.
+        /// The texts of its arguments that lead elsewhere by links.
         resolved: Vec<Condition>,
     },
     /// Its tool asks a person.
@@ -172,7 +172,7 @@ pub struct ToolFacts {
     pub digest: String,
     /// The answer to a call that no rule matches.
     pub default: Answer,
-    /// The values of a call that rules may name.
+    /// The arguments of a call that rules may name. Without any, they are read by their names.
     pub matchers: Vec<Matcher>,
     /// A model is offered it only after it was found: its description and the schema of its arguments,
     /// by which it is found.

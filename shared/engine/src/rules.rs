@@ -1,12 +1,21 @@
 //! Who decides about a call: the rules of the operator, and what people approved for a session.
 //!
-//! A rule names tools by a pattern and may narrow that to calls whose values match. The values come from
-//! the arguments, by a pure function that each tool declares; see [`Matcher`]. Among the rules that match,
-//! the strictest answer holds. A tool's default holds only where no rule matches.
+//! A rule names tools by a pattern and may narrow that to calls whose values match. What a call touches is a
+//! [`Scope`], read from the arguments by what each tool declares; see [`Matcher`]. Among the rules that
+//! match, the strictest answer holds. A tool's default holds only where no rule matches.
+//!
+//! A rule that allows matches only what is within its patterns for certain. A rule that asks or denies
+//! matches what may touch them. `path` in a rule means every path of the call.
 
+mod host;
 mod matcher;
+mod names;
+mod reading;
+mod scope;
 
-pub use matcher::{Condition, Matcher, MatcherKind, Value, Values, values, with_resolved};
+pub use matcher::{Condition, Matcher, MatcherKind};
+pub use names::kind_of_text;
+pub use scope::{Scope, covers, scope};
 
 use globset::{GlobBuilder, GlobMatcher};
 use serde::{Deserialize, Serialize};
@@ -47,7 +56,8 @@ impl Answer {
 pub struct Rule {
     /// A pattern of qualified names: `github__*`.
     pub tool: String,
-    /// Patterns of values by their names: `path = "docs/**"`. All of them must match.
+    /// Patterns of values by their names: `path = "docs/**"`. All of them must match. A name is that of an
+    /// argument; `path` means every path, and `host` every host, that no other name here means.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub when: BTreeMap<String, String>,
     /// The agent that it is for; every agent without one.
@@ -106,6 +116,7 @@ impl NamePattern {
 /// A pattern of values. What is below a folder is meant with the folder itself: a listing shows it all.
 #[derive(Debug, Clone)]
 struct Pattern {
+    text: String,
     below: GlobMatcher,
     folder: Option<GlobMatcher>,
 }
@@ -116,6 +127,7 @@ impl Pattern {
             .strip_suffix("/**")
             .filter(|folder| !folder.is_empty());
         Ok(Self {
+            text: pattern.to_owned(),
             below: compile(pattern, true)?,
             folder: folder.map(|folder| compile(folder, true)).transpose()?,
         })
@@ -123,6 +135,11 @@ impl Pattern {
 
     fn is_match(&self, value: &str) -> bool {
         self.below.is_match(value) || self.folder.as_ref().is_some_and(|it| it.is_match(value))
+    }
+
+    /// It is meant for paths from a folder. Whether a path from the root matches depends on the folder.
+    fn is_relative(&self) -> bool {
+        !self.text.starts_with('/') && !self.text.starts_with("**")
     }
 }
 
@@ -136,11 +153,6 @@ fn compile(pattern: &str, is_path: bool) -> Result<GlobMatcher, String> {
         Ok(glob) => Ok(glob.compile_matcher()),
         Err(error) => Err(format!("is no pattern: {error}")),
     }
-}
-
-/// Whether a pattern of values matches; one that is no pattern matches nothing.
-pub(crate) fn pattern_matches(pattern: &str, value: &str) -> bool {
-    Pattern::new(pattern).is_ok_and(|pattern| pattern.is_match(value))
 }
 
 /// The pattern that matches this value and no other.
@@ -210,11 +222,11 @@ impl Rules {
     }
 
     /// What they say of one call of `tool`. `default` holds where no rule matches.
-    pub fn judge(&self, tool: &str, values: &Values, agent: &str, default: Answer) -> Verdict<'_> {
+    pub fn judge(&self, tool: &str, scope: &Scope, agent: &str, default: Answer) -> Verdict<'_> {
         let strictest = self
             .0
             .iter()
-            .filter(|it| it.is_for(tool, agent) && it.matches(values));
+            .filter(|it| it.is_for(tool, agent) && it.matches(scope));
         let strictest = strictest.reduce(|a, b| match b.rule.answer > a.rule.answer {
             true => b,
             false => a,
@@ -266,15 +278,11 @@ impl Compiled {
         for_agent && self.tool.is_match(tool)
     }
 
-    /// A value that is not clear may be anything: a rule that allows does not match it, and any other does.
-    fn matches(&self, values: &Values) -> bool {
-        self.when
-            .iter()
-            .all(|(name, pattern)| match values.get(name) {
-                Some(Value::Known(value)) => pattern.is_match(value),
-                Some(Value::Unclear) => self.rule.answer != Answer::Allow,
-                None => false,
-            })
+    fn matches(&self, scope: &Scope) -> bool {
+        match self.rule.answer {
+            Answer::Allow => scope.is_within(&self.when),
+            Answer::Ask | Answer::Deny => scope.may_touch(&self.when),
+        }
     }
 }
 

@@ -133,7 +133,7 @@ fn always(pending: &pb::Pending) -> String {
                 .to_owned()
         }
         None => String::new(),
-        Some(covers) if covers.when.is_empty() => "would cover every call of this tool".to_owned(),
+        Some(covers) if covers.when.is_empty() => "would cover calls without arguments".to_owned(),
         Some(covers) => format!("would cover calls with {}", covered(&covers.when)),
     }
 }
@@ -235,7 +235,10 @@ mod tests {
         let some = vec![condition("path", "docs/**"), condition("text", "")];
         [
             ("an approval", of(None)),
-            ("an approval of any call", of(Some(pb::Coverage::default()))),
+            (
+                "an approval without arguments",
+                of(Some(pb::Coverage::default())),
+            ),
             (
                 "an approval of some calls",
                 of(Some(pb::Coverage { when: some })),

@@ -262,7 +262,7 @@ pub fn approvals(approvals: &[Approval], width: Option<usize>) -> Vec<String> {
     ]);
     for approval in approvals {
         let calls = match approval.when.is_empty() {
-            true => "all".to_owned(),
+            true => "without arguments".to_owned(),
             false => covered(&approval.when),
         };
         let (number, given) = (approval.grant.to_string(), utc(approval.at_unix_ms));

@@ -45,26 +45,28 @@ fn with_code(site: &Site, code: i32, arguments: &[&str]) -> Output {
 fn an_approval_for_the_session_covers_further_calls_until_it_is_revoked() {
     let site = site();
     let record = |what: &str| ("record", json!({"what": what}));
-    let asks = run(&site, &[record("one"), record("two")]);
+    let asks = run(&site, &[record("one"), record("one"), record("two")]);
     assert_eq!(asks.code, Some(3), "{asks:?}");
     let approved = with_code(&site, 0, &["approve", "s", "--always"]);
     assert!(
         approved.out.contains("cairn tools approvals s"),
         "{approved:?}"
     );
-    with_code(&site, 0, &["resume", "s"]);
+    // The second call has the same arguments, and the third one has not.
+    with_code(&site, 3, &["resume", "s"]);
     assert_eq!(site.read("ledger").expect("a ledger").lines().count(), 2);
+    with_code(&site, 0, &["cancel", "s"]);
 
     let listed = with_code(&site, 0, &["tools", "approvals", "s"]);
     assert!(
-        listed.out.contains("record") && listed.out.contains("all"),
+        listed.out.contains("record") && listed.out.contains("what = one"),
         "{listed:?}"
     );
-    assert_eq!(run(&site, &[record("three")]).code, Some(0));
+    assert_eq!(run(&site, &[record("one")]).code, Some(0));
     with_code(&site, 0, &["tools", "revoke", "s", "1"]);
     let none = with_code(&site, 0, &["tools", "approvals", "s", "--json"]);
     assert_eq!(none.out, "");
-    assert_eq!(run(&site, &[record("four")]).code, Some(3));
+    assert_eq!(run(&site, &[record("one")]).code, Some(3));
     let again = site.run(&["tools", "revoke", "s", "1"]);
     assert_eq!(again.code, Some(1), "{again:?}");
 }

@@ -199,6 +199,8 @@ pub(crate) fn matcher(matcher: &WireMatcher) -> Matcher {
             WireKind::Path => MatcherKind::Path,
             WireKind::Host => MatcherKind::Host,
             WireKind::Json => MatcherKind::Json,
+            WireKind::Prose => MatcherKind::Prose,
+            WireKind::Free => MatcherKind::Free,
             WireKind::Text | WireKind::Unspecified => MatcherKind::Text,
         },
         argument: matcher.argument.clone(),

@@ -6,7 +6,7 @@ use crate::requests::Requests;
 use crate::store::for_namespace;
 use cairn_engine::decide::UNKNOWN_TOOL;
 use cairn_engine::key::{digest, hex};
-use cairn_engine::rules::{Answer as Judged, DEFAULT_AGENT, Rules, Values, values, with_resolved};
+use cairn_engine::rules::{Answer as Judged, DEFAULT_AGENT, Rules, Scope, scope};
 use cairn_engine::session::{Grant, Session};
 use cairn_proto::event::Condition;
 use cairn_proto::orchestrator as pb;
@@ -133,7 +133,7 @@ async fn judged_call(
         Some(tool) => check(&rules, tool, asked, &call.resolved)?,
         // A tool of which every call is denied is not on the list.
         None => {
-            let none = Values::new();
+            let none = Scope::default();
             let verdict = rules.judge(&call.name, &none, DEFAULT_AGENT, Judged::Allow);
             verdict.denial(&call.name).map_or(Ok(()), denied)?;
         }
@@ -166,9 +166,9 @@ fn check(
 ) -> Result<(), RpcError> {
     let matchers: Vec<_> = tool.matchers.iter().map(matcher).collect();
     let resolved: Vec<_> = resolved.iter().cloned().map(Into::into).collect();
-    let values = with_resolved(values(&matchers, &asked.arguments_json), &resolved);
+    let scope = scope(&matchers, &asked.arguments_json, &resolved);
     let default = answer(tool.default_answer());
-    let verdict = rules.judge(&tool.name, &values, DEFAULT_AGENT, default);
+    let verdict = rules.judge(&tool.name, &scope, DEFAULT_AGENT, default);
     verdict.denial(&tool.name).map_or(Ok(()), denied)?;
     match verdict.answer {
         Judged::Ask if !asked.approved => {

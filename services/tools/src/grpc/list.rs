@@ -58,6 +58,8 @@ fn matcher(matcher: &Matcher) -> proto::Matcher {
         MatcherKind::Path => proto::MatcherKind::Path,
         MatcherKind::Host => proto::MatcherKind::Host,
         MatcherKind::Json => proto::MatcherKind::Json,
+        MatcherKind::Prose => proto::MatcherKind::Prose,
+        MatcherKind::Free => proto::MatcherKind::Free,
     };
     proto::Matcher {
         name: matcher.name.clone(),

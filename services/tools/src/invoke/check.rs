@@ -1,11 +1,11 @@
-//! What is checked of a call before the gate: the tool, the permissions, the arguments, the values.
+//! What is checked of a call before the gate: the tool, the permissions, the arguments, what it touches.
 
 use super::{Invoker, Request};
 use crate::error::ToolError;
 use crate::registry::{Entry, Snapshot, unknown};
 use crate::schema;
 use crate::tool::Rejudge;
-use cairn_engine::rules::{Condition, Value, Values, values};
+use cairn_engine::rules::{Condition, scope};
 
 impl Invoker {
     /// The tool and the arguments of a call that may be made.
@@ -28,19 +28,13 @@ impl Invoker {
         }
         let arguments = schema::parse(&request.arguments, entry.spec().argument_limit)?;
         entry.schema.check(&arguments)?;
-        let textual = values(&entry.spec().matchers, &request.arguments);
-        let real = entry.tool.resolve(&arguments, textual.clone());
-        self.permissions.check_values(&request.name, &real)?;
-        if let Some(name) = newly_unclear(&textual, &real) {
-            return Err(ToolError::InvalidArguments(format!(
-                "'{name}' is not declared by the schema of '{}', and rules cannot be applied to its value; \
-                 leave it out, or give a plain text",
-                request.name
-            )));
-        }
-        match differing(&textual, &real) {
-            resolved if resolved == request.resolved => Ok((entry.clone(), arguments)),
-            resolved => Err(rejudge(entry, resolved)),
+        let matchers = &entry.spec().matchers;
+        let links = entry.tool.links(&scope(matchers, &request.arguments, &[]));
+        let real = scope(matchers, &request.arguments, &links);
+        self.permissions.check_scope(&request.name, &real)?;
+        match links == request.resolved {
+            true => Ok((entry.clone(), arguments)),
+            false => Err(rejudge(entry, links)),
         }
     }
 
@@ -64,27 +58,4 @@ fn rejudge(entry: &Entry, resolved: Vec<Condition>) -> ToolError {
         tool_digest: entry.digest.clone(),
         resolved,
     })
-}
-
-/// The owner cannot judge what is unclear without being so by its text.
-fn newly_unclear<'a>(textual: &Values, real: &'a Values) -> Option<&'a str> {
-    let is_unclear = |value: Option<&Value>| matches!(value, Some(Value::Unclear));
-    let mut names = real.keys();
-    names
-        .find(|name| is_unclear(real.get(*name)) && !is_unclear(textual.get(*name)))
-        .map(String::as_str)
-}
-
-/// The real values that the arguments do not show.
-fn differing(textual: &Values, real: &Values) -> Vec<Condition> {
-    let differs = |(name, value): &(&String, &Value)| textual.get(*name) != Some(*value);
-    let real = real.iter().filter(differs);
-    let known = real.filter_map(|(name, value)| match value {
-        Value::Known(value) => Some(Condition {
-            name: name.clone(),
-            pattern: value.clone(),
-        }),
-        Value::Unclear => None,
-    });
-    known.collect()
 }

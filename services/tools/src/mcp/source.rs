@@ -13,7 +13,6 @@ use crate::source::{AllowError, Listed, Listing, SourceState, ToolSource};
 use crate::tool::{Tool as _, ToolSpec};
 use cairn_boot::Trust;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
@@ -235,10 +234,6 @@ impl Shared {
             () = stop.cancelled() => {}
         }
         self.live()
-    }
-
-    pub(crate) fn program_folder(&self) -> Option<PathBuf> {
-        self.target.program_folder()
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {

@@ -2,13 +2,14 @@
 
 use super::connect::Target;
 use super::source::Shared;
-use super::{MOST_DESCRIPTION_BYTES, MOST_SCHEMA_BYTES, SEPARATOR, call, matchers};
+use super::{MOST_DESCRIPTION_BYTES, MOST_SCHEMA_BYTES, SEPARATOR, call};
 use crate::error::ToolError;
+use crate::matchers;
 use crate::registry::is_name;
 use crate::text;
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
 use async_trait::async_trait;
-use cairn_engine::rules::{Answer, Values};
+use cairn_engine::rules::{Answer, Condition, Scope};
 use rmcp::model::{self, ToolAnnotations};
 use serde_json::Value;
 use std::sync::Arc;
@@ -46,9 +47,8 @@ impl Tool for McpTool {
         &self.spec
     }
 
-    fn resolve(&self, arguments: &Value, textual: Values) -> Values {
-        let folder = || self.shared.program_folder();
-        matchers::resolve(&self.spec.matchers, arguments, textual, folder)
+    fn links(&self, scope: &Scope) -> Vec<Condition> {
+        matchers::links(&self.spec.matchers, scope)
     }
 
     async fn call(&self, call: &Call) -> Result<Output, ToolError> {

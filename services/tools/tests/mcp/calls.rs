@@ -188,7 +188,7 @@ async fn a_path_that_leads_elsewhere_by_a_link_is_judged_again() {
         .iter()
         .map(|it| (it.name.as_str(), it.pattern.as_str()))
         .collect();
-    assert_eq!(resolved, [("path", "secret/a.txt")]);
+    assert_eq!(resolved, [("docs/a.txt", "secret/a.txt")]);
     assert_eq!(mcp.count("call put"), 1);
     // Judged with that value, it is made.
     let mut judged = asked("put", &arguments);

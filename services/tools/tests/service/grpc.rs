@@ -2,7 +2,7 @@
 
 use crate::support::{Custom, NOW, World, counting};
 use async_trait::async_trait;
-use cairn_engine::rules::{Answer, Matcher, MatcherKind, Rule, Value, Values};
+use cairn_engine::rules::{Answer, Condition, Matcher, MatcherKind, Rule, Scope};
 use cairn_proto::event::Effect as ProtoEffect;
 use cairn_proto::tools::invoke_tool_response::Message;
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
@@ -181,9 +181,12 @@ impl Tool for Linked {
         &self.0
     }
 
-    fn resolve(&self, _: &serde_json::Value, mut said: Values) -> Values {
-        said.insert("path".to_owned(), Value::Known("secret/a".to_owned()));
-        said
+    fn links(&self, scope: &Scope) -> Vec<Condition> {
+        let texts = scope.texts().map(|(text, _)| Condition {
+            name: text.to_owned(),
+            pattern: "secret/a".to_owned(),
+        });
+        texts.collect()
     }
 
     async fn call(&self, _: &Call) -> Result<Output, ToolError> {
@@ -222,7 +225,7 @@ async fn a_link_is_judged_by_where_it_leads() {
         .iter()
         .map(|it| (&*it.name, &*it.pattern))
         .collect();
-    assert_eq!(shown, [("path", "secret/a")]);
+    assert_eq!(shown, [("docs/a", "secret/a")]);
     let judged = InvokeToolRequest { resolved, ..asked };
     assert_eq!(invoke(&mut client, judged).await.output, "read");
 }

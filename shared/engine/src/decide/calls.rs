@@ -10,7 +10,7 @@ use crate::event::{
 use crate::failure::{Failure, FailureKind};
 use crate::key::approval_digest;
 use crate::message::ToolCall;
-use crate::rules::{Answer, DEFAULT_AGENT, Values, values, with_resolved};
+use crate::rules::{Answer, DEFAULT_AGENT, Scope, scope};
 use crate::session::{Attempt, Call, CallStatus, Grant};
 use crate::transitions::{Applied, CallPhase, IllegalTransition};
 
@@ -52,15 +52,15 @@ impl Decision<'_> {
             return self.forget_tool(name);
         };
         let (tool_name, arguments) = (&call.call.name, &call.call.arguments);
-        let values = judged_values(call, tool);
+        let scope = judged_scope(call, tool);
         let verdict = self
             .facts
             .rules
-            .judge(tool_name, &values, DEFAULT_AGENT, tool.default);
+            .judge(tool_name, &scope, DEFAULT_AGENT, tool.default);
         let grants = &self.session.grants;
         let is_granted = |call: &Call| {
             let covers =
-                |grant: &Grant| grant.covers(tool_name, &call.tool_digest, DEFAULT_AGENT, &values);
+                |grant: &Grant| grant.covers(tool_name, &call.tool_digest, DEFAULT_AGENT, &scope);
             grants.iter().any(covers)
         };
         match verdict.answer {
@@ -351,9 +351,7 @@ impl Decision<'_> {
     }
 }
 
-/// The values that a call is judged by: those that the tools service found hold before what the arguments
-/// say.
-pub(crate) fn judged_values(call: &Call, tool: &ToolFacts) -> Values {
-    let textual = values(&tool.matchers, &call.call.arguments);
-    with_resolved(textual, &call.resolved)
+/// What a call is judged by: what its arguments say, and where the tools service found that its texts lead.
+pub(crate) fn judged_scope(call: &Call, tool: &ToolFacts) -> Scope {
+    scope(&tool.matchers, &call.call.arguments, &call.resolved)
 }

@@ -32,7 +32,7 @@ pub struct Call {
     pub asks: u32,
     /// The digest of the tool that it is meant for; empty if the owner answers it.
     pub tool_digest: String,
-    /// Its values as the tools service found them, where they differ from what its arguments say.
+    /// Where texts of its arguments lead by links, as the tools service found.
     pub resolved: Vec<Condition>,
     /// A person approved the call of which this is the digest.
     pub approval: Option<String>,

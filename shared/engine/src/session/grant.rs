@@ -4,7 +4,7 @@
 
 use super::{Apply, Envelope, Session};
 use crate::principal::Principal;
-use crate::rules::{Condition, Value, Values, pattern_matches};
+use crate::rules::{Condition, Scope, covers};
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
 
@@ -38,20 +38,14 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// It lets this call through. A value that is not clear matches no pattern.
-    pub fn covers(&self, tool: &str, tool_digest: &str, agent: &str, values: &Values) -> bool {
-        let matches = |condition: &Condition| match values.get(&condition.name) {
-            Some(Value::Known(value)) => pattern_matches(&condition.pattern, value),
-            Some(Value::Unclear) => false,
-            // What the approved call left out is left out.
-            None => condition.pattern.is_empty(),
-        };
+    /// It lets this call through. Nothing unclear matches a pattern.
+    pub fn covers(&self, tool: &str, tool_digest: &str, agent: &str, scope: &Scope) -> bool {
         (
             self.tool.as_str(),
             self.tool_digest.as_str(),
             self.agent.as_str(),
         ) == (tool, tool_digest, agent)
-            && self.when.iter().all(matches)
+            && covers(&self.when, scope)
     }
 }
 

@@ -170,6 +170,71 @@ fn always_must_cover_its_own_call_and_needs_clear_values() {
     assert!(world.session.grants.is_empty());
 }
 
+/// `send` has the arguments `path`, `message` and `target`.
+fn sender() -> World {
+    let mut world = world();
+    let matcher = |name: &str, kind| Matcher {
+        folder: None,
+        name: name.to_owned(),
+        kind,
+        argument: name.to_owned(),
+        default: None,
+    };
+    let send = ToolFacts {
+        matchers: vec![
+            matcher("path", MatcherKind::Path),
+            matcher("message", MatcherKind::Prose),
+            matcher("target", MatcherKind::Text),
+        ],
+        ..edit("first")
+    };
+    world.tools.insert("send".to_owned(), send);
+    world
+}
+
+#[test]
+fn always_covers_no_call_with_further_arguments() {
+    for when in [&[][..], &[("message", "**")], &[("path", "docs/**")]] {
+        let mut world = sender();
+        let first = json!({"path": "docs/a", "message": "hi"});
+        world.reply(1, "", &[tool_call("send", &first)]);
+        world.answer("approval-1.1.1.0.0", always(when));
+        assert!(is_intended(&world), "{when:?}");
+        end(&mut world);
+        world.reply(1, "", &[tool_call("send", &first)]);
+        assert!(is_intended(&world), "{when:?}");
+        end(&mut world);
+        for more in [
+            json!({"path": "docs/a", "message": "hi", "target": "x"}),
+            json!({"path": "docs/a", "message": "hi", "Path": "secret/a"}),
+            json!({"path": "docs/a", "message": "hi", "further": 1}),
+        ] {
+            let mut world = world.clone();
+            world.reply(1, "", &[tool_call("send", &more)]);
+            assert_eq!(world.run().status, APPROVAL, "{when:?}: {more}");
+        }
+    }
+}
+
+/// A pattern widens what it names, and leaves open what it does not; a path is never left open by one.
+#[test]
+fn always_with_a_pattern_of_paths_covers_no_path_elsewhere() {
+    let mut world = sender();
+    let call = |path: &str, message: &str| {
+        let arguments = json!({"path": path, "message": message, "target": "docs/t"});
+        tool_call("send", &arguments)
+    };
+    world.reply(1, "", &[call("docs/a", "hi")]);
+    world.answer("approval-1.1.1.0.0", always(&[("path", "docs/**")]));
+    end(&mut world);
+    world.reply(1, "", &[call("docs/b", "other words")]);
+    assert!(is_intended(&world));
+    end(&mut world);
+    let elsewhere = json!({"path": "docs/b", "message": "hi", "target": "../out"});
+    world.reply(1, "", &[tool_call("send", &elsewhere)]);
+    assert_eq!(world.run().status, APPROVAL);
+}
+
 fn forked(world: &World) -> World {
     let mut child = world.clone();
     child.decide(Input::Forked(Fork {
@@ -238,7 +303,7 @@ fn a_link_is_judged_by_where_it_leads() {
     world.rules = Rules::new(rules).unwrap();
     world.reply(1, "", &[call("docs/link")]);
     assert!(is_intended(&world));
-    let again = rejudge(&world, &[("path", "secret/a")]);
+    let again = rejudge(&world, &[("docs/link", "secret/a")]);
     let events = world.unfinished(1, again);
     assert_eq!(kinds(&events), ["CallRejudged", "CallFinished"]);
     let CallStatus::Finished { reason, .. } = status(&world) else {

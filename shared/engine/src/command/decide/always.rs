@@ -1,13 +1,13 @@
 //! Approvals of a call and of further ones like it.
 
 use super::bad_settlement;
-use crate::decide::{Decision, Rejection, ToolFacts, ToolList, judged_values};
+use crate::decide::{Decision, Rejection, ToolFacts, ToolList, judged_scope};
 use crate::event::{ApprovalGranted, CallRef};
 use crate::limits::MAX_GRANTS;
 use crate::pending::pending_call;
-use crate::rules::{Condition, DEFAULT_AGENT, Value, Values, exactly};
+use crate::rules::{Condition, DEFAULT_AGENT, Matcher, MatcherKind, Scope, covers, exactly};
 use crate::session::{Call, Grant, Session};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// What an approval of this call and of further ones covers. It must cover this one.
 pub(super) fn granted(
@@ -28,14 +28,14 @@ pub(super) fn granted(
         );
         return Err(bad_settlement(message));
     };
-    let values = judged_values(call, tool);
+    let scope = judged_scope(call, tool);
     let when = match when.is_empty() {
-        true => of_call(&values, tool).map_err(|name| {
+        true => of_call(&scope, tool).map_err(|name| {
             bad_settlement(format!(
                 "'{name}' of this call is not clear, so further calls cannot be compared with it; approve it once"
             ))
         })?,
-        false => when.to_vec(),
+        false => without_others(when, &scope, tool),
     };
     let grant = Grant {
         number: session.grants_given + 1,
@@ -46,8 +46,8 @@ pub(super) fn granted(
         at: 0,
         principal: None,
     };
-    if !grant.covers(&grant.tool, &grant.tool_digest, &grant.agent, &values) {
-        let names: Vec<_> = values.keys().map(String::as_str).collect();
+    if !grant.covers(&grant.tool, &grant.tool_digest, &grant.agent, &scope) {
+        let names: Vec<_> = scope.names().collect();
         return Err(bad_settlement(format!(
             "the patterns do not match this call; its values are: {}",
             names.join(", ")
@@ -62,26 +62,53 @@ pub(super) fn granted(
     })
 }
 
+/// The arguments that rules and approvals look at.
+fn matchers(tool: &ToolFacts) -> impl Iterator<Item = &Matcher> {
+    let matchers = tool.matchers.iter();
+    matchers.filter(|matcher| matcher.kind != MatcherKind::Free)
+}
+
 /// The conditions that only calls with these values meet.
 ///
 /// # Errors
 /// The name of a value that is not clear.
-fn of_call(values: &Values, tool: &ToolFacts) -> Result<Vec<Condition>, String> {
-    let declared = tool.matchers.iter().map(|it| &it.name);
-    let names: BTreeSet<&String> = declared.chain(values.keys()).collect();
-    let condition = |name: &String| match values.get(name) {
-        Some(Value::Known(value)) => Ok(Condition {
-            name: name.clone(),
-            pattern: exactly(value),
-        }),
-        Some(Value::Unclear) => Err(name.clone()),
-        // Other calls leave it out, too.
-        None => Ok(Condition {
-            name: name.clone(),
-            pattern: String::new(),
-        }),
+fn of_call(scope: &Scope, tool: &ToolFacts) -> Result<Vec<Condition>, String> {
+    let declared = matchers(tool).map(|it| (it.name.as_str(), it.argument.as_str()));
+    let given = scope.names().map(|name| (name, name));
+    // What a tool does not declare is named by the call alone.
+    let given = given.filter(|_| tool.matchers.is_empty());
+    let mut patterns: BTreeMap<&str, String> = BTreeMap::new();
+    for (shown, argument) in declared.chain(given) {
+        let (name, pattern) = match scope.value(argument) {
+            // An address is meant by its host.
+            Some(Ok(value)) => (shown, exactly(value)),
+            Some(Err(())) => return Err(argument.to_owned()),
+            // Other calls leave it out, too.
+            None => (argument, String::new()),
+        };
+        let known = patterns.insert(name, pattern.clone());
+        if known.is_some_and(|known| known != pattern) {
+            return Err(name.to_owned());
+        }
+    }
+    let condition = |(name, pattern): (&str, String)| Condition {
+        name: name.to_owned(),
+        pattern,
     };
-    names.into_iter().map(condition).collect()
+    Ok(patterns.into_iter().map(condition).collect())
+}
+
+/// Conditions of a person, and that calls have no argument which this one leaves out and no condition
+/// names.
+fn without_others(when: &[Condition], scope: &Scope, tool: &ToolFacts) -> Vec<Condition> {
+    let is_named = |matcher: &Matcher| when.iter().any(|it| it.name == matcher.argument);
+    let others = matchers(tool)
+        .filter(|matcher| scope.value(&matcher.argument).is_none() && !is_named(matcher));
+    let others = others.map(|matcher| Condition {
+        name: matcher.argument.clone(),
+        pattern: String::new(),
+    });
+    when.iter().cloned().chain(others).collect()
 }
 
 /// The calls that an approval of a waiting call and of further ones would cover without patterns. None if
@@ -89,5 +116,7 @@ fn of_call(values: &Values, tool: &ToolFacts) -> Result<Vec<Condition>, String> 
 pub fn always_covers(session: &Session, name: CallRef, tools: &ToolList) -> Option<Vec<Condition>> {
     let call = pending_call(session, name)?;
     let tool = tools.get(&call.call.name)?;
-    of_call(&judged_values(call, tool), tool).ok()
+    let scope = judged_scope(call, tool);
+    let when = of_call(&scope, tool).ok()?;
+    covers(&when, &scope).then_some(when)
 }

@@ -1,0 +1,307 @@
+use super::*;
+use cairn_engine::rules::{Answer, DEFAULT_AGENT, Rule, Rules, scope};
+use serde_json::json;
+use std::fs;
+use std::os::unix::fs::symlink;
+use tempfile::TempDir;
+
+#[test]
+fn names_and_formats_decide_how_a_value_is_read() {
+    use MatcherKind::{Host, Json, Path, Prose, Text};
+    let cases = [
+        ("path", "path", json!({}), Path),
+        ("log_path", "log_path", json!({}), Path),
+        ("filePath", "filePath", json!({"type": "string"}), Path),
+        ("paths", "paths", json!({"type": "array"}), Path),
+        ("files", "files", json!({"type": ["array", "null"]}), Path),
+        (
+            "include_files",
+            "include_files",
+            json!({"type": "boolean"}),
+            Json,
+        ),
+        (
+            "max_files",
+            "max_files",
+            json!({"type": ["integer", "null"]}),
+            Json,
+        ),
+        ("url", "host", json!({}), Host),
+        ("baseUrl", "host", json!({"type": "string"}), Host),
+        ("endpoint", "host", json!({}), Host),
+        (
+            "site",
+            "host",
+            json!({"type": "string", "format": "uri"}),
+            Host,
+        ),
+        ("note", "note", json!({"type": "string"}), Prose),
+        ("order", "order", json!({"enum": ["up", "down"]}), Prose),
+        ("target", "target", json!({"type": "string"}), Text),
+        (
+            "count",
+            "count",
+            json!({"type": "integer", "default": 3}),
+            Json,
+        ),
+        ("tags", "tags", json!({"type": ["array", "null"]}), Json),
+    ];
+    for (argument, name, property, kind) in cases {
+        let schema = json!({"type": "object", "properties": {argument: property}});
+        let found = matchers(&schema, None);
+        let [found] = &*found else {
+            panic!("{argument}: {found:?}");
+        };
+        assert_eq!((&*found.name, found.kind), (name, kind), "{argument}");
+        assert_eq!(found.argument, argument);
+        let default = (argument == "count").then(|| "3".to_owned());
+        assert_eq!(found.default, default, "{argument}");
+    }
+}
+
+/// A folder with the workspace `ws`, and its path.
+fn workspace() -> (TempDir, PathBuf) {
+    let folder = TempDir::new().unwrap();
+    let at = folder.path().canonicalize().unwrap();
+    for below in ["ws/docs", "ws/private", "ws/real", "outside"] {
+        fs::create_dir_all(at.join(below)).unwrap();
+    }
+    let ws = at.join("ws");
+    (folder, ws)
+}
+
+#[test]
+fn a_link_shows_where_it_leads() {
+    let (_folder, ws) = workspace();
+    let outside = ws.join("../outside").canonicalize().unwrap();
+    let at = outside.parent().unwrap();
+    symlink(ws.join("real"), ws.join("link")).unwrap();
+    symlink(&outside, ws.join("out")).unwrap();
+    symlink(at.join("nowhere"), ws.join("gone")).unwrap();
+    // Neither end of these chains is there.
+    symlink("further", ws.join("docs/away")).unwrap();
+    symlink("../../outside/new", ws.join("docs/further")).unwrap();
+    symlink("docs/inside", ws.join("inner")).unwrap();
+    symlink("loop-2", ws.join("loop-1")).unwrap();
+    symlink("loop-1", ws.join("loop-2")).unwrap();
+    symlink("/proc/self/cwd", ws.join("own")).unwrap();
+    for at in 0..50 {
+        symlink(format!("n{}", at + 1), ws.join(format!("n{at}"))).unwrap();
+    }
+    let inside = |path: &str| Some(path.to_owned());
+    let elsewhere = |path: &str| Some(at.join(path).display().to_string());
+    for (path, expected) in [
+        ("real/a.txt", inside("real/a.txt")),
+        ("new/a.txt", inside("new/a.txt")),
+        (".", inside(".")),
+        ("link/a.txt", inside("real/a.txt")),
+        ("link", inside("real")),
+        ("out/new.txt", elsewhere("outside/new.txt")),
+        // The same file in other words.
+        ("../ws/real/a.txt", inside("real/a.txt")),
+        (
+            &*ws.join("real/a.txt").display().to_string(),
+            inside("real/a.txt"),
+        ),
+        // Its text says real/a.txt.
+        ("out/../real/a.txt", elsewhere("real/a.txt")),
+        ("link/../real/a.txt", inside("real/a.txt")),
+        ("gone", elsewhere("nowhere")),
+        ("docs/away", elsewhere("outside/new")),
+        ("docs/away/a", elsewhere("outside/new/a")),
+        ("inner", inside("docs/inside")),
+        ("n45", inside("n50")),
+        ("n9", None),
+        ("loop-1", None),
+        ("loop-1/../real", None),
+        ("own/private/k", None),
+        ("/proc/self/cwd/real", None),
+        ("/dev/fd/3", None),
+    ] {
+        assert_eq!(real(&ws, path), expected, "{path}");
+    }
+}
+
+/// A tool of a published server, from `published.json`. A call has `{path}` for a path, `{word}` for a text
+/// that may be one, and `{text}` for plain text.
+struct Published {
+    name: String,
+    matchers: Vec<Matcher>,
+    call: Json,
+}
+
+fn published(folder: &Path) -> Vec<Published> {
+    let tools: Json = serde_json::from_str(include_str!("published.json")).unwrap();
+    let tools = tools.as_array().unwrap().iter();
+    let tool = |tool: &Json| {
+        let text = |name: &str| tool[name].as_str().unwrap();
+        assert!(text("source").starts_with("github.com/"));
+        let schema = json!({"type": "object", "properties": tool["properties"]});
+        Published {
+            name: format!("{}__{}", text("server"), text("tool")),
+            matchers: matchers(&schema, Some(folder)),
+            call: tool["call"].clone(),
+        }
+    };
+    tools.map(tool).collect()
+}
+
+/// The call with its marks replaced, each by its mark and its place among them.
+fn filled(value: &Json, at: &mut usize, with: &dyn Fn(&str, usize) -> String) -> Json {
+    match value {
+        Json::String(mark) if mark.starts_with('{') => {
+            *at += 1;
+            Json::from(with(mark, *at - 1))
+        }
+        Json::Array(items) => items.iter().map(|item| filled(item, at, with)).collect(),
+        Json::Object(fields) => {
+            let fields = fields.iter();
+            let fields = fields.map(|(name, value)| (name.clone(), filled(value, at, with)));
+            Json::Object(fields.collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// The marks of a call, in order.
+fn marks(call: &Json) -> Vec<String> {
+    let marks = std::cell::RefCell::new(Vec::new());
+    filled(call, &mut 0, &|mark, _| {
+        marks.borrow_mut().push(mark.to_owned());
+        String::new()
+    });
+    marks.into_inner()
+}
+
+/// What a rule with these conditions makes of a call, as tools judge it.
+fn judged(tool: &Published, call: &Json, pattern: Option<&str>, answer: Answer) -> Answer {
+    let rule = Rule {
+        tool: tool.name.clone(),
+        when: pattern
+            .map(|pattern| ("path".to_owned(), pattern.to_owned()))
+            .into_iter()
+            .collect(),
+        agent: None,
+        answer,
+    };
+    let default = match answer {
+        Answer::Allow => Answer::Ask,
+        Answer::Ask | Answer::Deny => Answer::Allow,
+    };
+    let call = call.to_string();
+    let found = links(&tool.matchers, &scope(&tool.matchers, &call, &[]));
+    let scope = scope(&tool.matchers, &call, &found);
+    let rules = Rules::new(vec![rule]).unwrap();
+    rules
+        .judge(&tool.name, &scope, DEFAULT_AGENT, default)
+        .answer
+}
+
+/// Ways to write a path in `private`, which a rule denies.
+fn forms(ws: &Path) -> Vec<String> {
+    symlink("../private", ws.join("docs/link")).unwrap();
+    symlink("further", ws.join("docs/away")).unwrap();
+    symlink("../private/new", ws.join("docs/further")).unwrap();
+    let whole = ws.join("private/k").display().to_string();
+    vec![
+        "private/k".to_owned(),
+        "./private/k".to_owned(),
+        "docs/../private/k".to_owned(),
+        "private//k".to_owned(),
+        whole.clone(),
+        format!("file://{whole}"),
+        "private%2Fk".to_owned(),
+        "private\\k".to_owned(),
+        "private/k ".to_owned(),
+        "private/k\0.md".to_owned(),
+        "docs/link/k".to_owned(),
+        "docs/away".to_owned(),
+        "~/private/k".to_owned(),
+        "/proc/self/cwd/private/k".to_owned(),
+        "../ws/private/k".to_owned(),
+    ]
+}
+
+/// A text of a call that is no path.
+const HARMLESS: [&str; 6] = [
+    "plain",
+    "Fix the parser",
+    "either/or, as said in docs/readme",
+    "50% of it costs ~5 USD",
+    "https://example.com/a/b?c=d",
+    "first line\nsecond line: a/b",
+];
+
+fn harmless(text: &'static str) -> impl Fn(&str, usize) -> String {
+    move |mark: &str, _: usize| match mark {
+        "{path}" => "docs/a.md".to_owned(),
+        _ => text.to_owned(),
+    }
+}
+
+#[test]
+fn no_form_of_a_path_passes_a_rule_and_no_harmless_call_asks() {
+    let (_folder, ws) = workspace();
+    let tools = published(&ws);
+    assert!(tools.len() >= 30);
+    let forms = forms(&ws);
+    let (mut hostile, mut calls) = (0, 0);
+    for tool in &tools {
+        for (at, mark) in marks(&tool.call).iter().enumerate() {
+            for form in &forms {
+                let with = |mark: &str, place: usize| match place == at {
+                    true => form.clone(),
+                    false => harmless("plain")(mark, place),
+                };
+                hostile += check_hostile(tool, &filled(&tool.call, &mut 0, &with), mark);
+            }
+        }
+        hostile += check_other_names(tool);
+        for text in HARMLESS {
+            let call = filled(&tool.call, &mut 0, &harmless(text));
+            // A tool without paths is allowed as a whole.
+            let has_path = marks(&tool.call).iter().any(|mark| mark == "{path}");
+            let pattern = has_path.then_some("docs/**");
+            let allowed = judged(tool, &call, pattern, Answer::Allow);
+            assert_eq!(allowed, Answer::Allow, "{}: {call}", tool.name);
+            let denied = judged(tool, &call, Some("private/**"), Answer::Deny);
+            assert_eq!(denied, Answer::Allow, "{}: {call}", tool.name);
+            calls += 1;
+        }
+    }
+    println!(
+        "{} tools: {hostile} calls judged with a path, none passes; {calls} harmless ones, none asks",
+        tools.len()
+    );
+    assert!(hostile >= 30 * 12 * 3, "only {hostile}");
+    assert_eq!(calls, tools.len() * HARMLESS.len());
+}
+
+/// Judges a call with a path by a rule of each kind. Returns the number of rules.
+fn check_hostile(tool: &Published, call: &Json, mark: &str) -> usize {
+    let private = Some("private/**");
+    let denied = judged(tool, call, private, Answer::Deny);
+    assert_eq!(denied, Answer::Deny, "{}: {call}", tool.name);
+    let asked = judged(tool, call, private, Answer::Ask);
+    assert_eq!(asked, Answer::Ask, "{}: {call}", tool.name);
+    if mark == "{text}" {
+        // Plain text opens nothing, so it is not asked about where a path is allowed.
+        return 2;
+    }
+    let allowed = judged(tool, call, Some("docs/**"), Answer::Allow);
+    assert_eq!(allowed, Answer::Ask, "{}: {call}", tool.name);
+    3
+}
+
+/// The same argument in another case, beside the harmless one, and one that is not declared.
+fn check_other_names(tool: &Published) -> usize {
+    let call = filled(&tool.call, &mut 0, &harmless("plain"));
+    let (name, _) = call.as_object().unwrap().iter().next().unwrap();
+    let names = [name.to_ascii_uppercase(), "somewhere".to_owned()];
+    let checked = names.map(|name| {
+        let mut call = call.clone();
+        call[&name] = Json::from("private/k");
+        check_hostile(tool, &call, "{path}")
+    });
+    checked.iter().sum()
+}

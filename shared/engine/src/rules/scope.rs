@@ -1,0 +1,308 @@
+//! What a call touches, and whether rules and approvals cover that.
+//!
+//! Two questions are asked of a scope. A rule that allows, and an approval of further calls, hold only if
+//! the call is within their patterns for certain ([`Scope::is_within`]). A rule that denies or asks holds
+//! if the call may touch its patterns ([`Scope::may_touch`]). So nothing unclear is allowed, and nothing
+//! unclear passes a rule that denies.
+
+mod place;
+
+use super::host::host;
+use super::names::kind_of_text;
+use super::{Condition, Matcher, MatcherKind, Pattern};
+use crate::canonical::to_canonical_json;
+use place::{Links, Place, Role, places};
+use serde_json::{Map, Value as Json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The name in rules of every path of a call that the rule does not name itself.
+const PATH: &str = "path";
+/// The name in rules of every host of a call that the rule does not name itself.
+const HOST: &str = "host";
+
+/// What a call touches: its arguments by name, with every text of them read as a path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scope {
+    arguments: BTreeMap<String, Argument>,
+    /// The tool declares no arguments, so that each call may have others.
+    is_undeclared: bool,
+    /// Nothing is certain: the arguments are no object, one is not declared, or two names differ by case
+    /// only.
+    is_unclear: bool,
+}
+
+/// One argument of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Argument {
+    kind: MatcherKind,
+    /// The one form of its value. None if the value is unclear: it can be read in more than one way, or is
+    /// not of its kind.
+    value: Option<String>,
+    places: Vec<Place>,
+}
+
+/// What a call with these arguments touches; they are JSON as the model wrote them. A tool without
+/// matchers declares nothing, and its arguments are read by their names.
+///
+/// `links` is what the tools service found: texts of [`Scope::texts`], and where they lead.
+pub fn scope(matchers: &[Matcher], arguments: &str, links: &[Condition]) -> Scope {
+    let text = match arguments.trim().is_empty() {
+        true => "{}",
+        false => arguments,
+    };
+    let Ok(Json::Object(given)) = serde_json::from_str(text) else {
+        // No tool takes them; a judge must not find them harmless all the same.
+        return Scope {
+            is_unclear: true,
+            ..Scope::default()
+        };
+    };
+    let by_name: Vec<Matcher>;
+    let (declared, matchers) = match matchers.is_empty() {
+        true => {
+            by_name = given.iter().map(matcher_of).collect();
+            (None, &*by_name)
+        }
+        false => (Some(matchers), matchers),
+    };
+    let links = links
+        .iter()
+        .map(|it| (it.name.as_str(), it.pattern.as_str()));
+    let links: Links<'_> = links.collect();
+    let read = |matcher: &Matcher| {
+        let argument = given.get(&matcher.argument).filter(|it| !it.is_null());
+        let argument = match (argument, &matcher.default, matcher.kind) {
+            (_, _, MatcherKind::Free) | (None, None, _) => return None,
+            (Some(given), _, _) => Argument::read(matcher, given, &links),
+            (None, Some(default), MatcherKind::Json) => {
+                let default = serde_json::from_str(default).unwrap_or(Json::Null);
+                Argument::read(matcher, &default, &links)
+            }
+            (None, Some(default), _) => {
+                Argument::read(matcher, &Json::String(default.clone()), &links)
+            }
+        };
+        Some((matcher.argument.clone(), argument))
+    };
+    Scope {
+        arguments: matchers.iter().filter_map(read).collect(),
+        is_undeclared: declared.is_none(),
+        is_unclear: is_unclear(&given, declared),
+    }
+}
+
+/// How an argument is read that no schema declares.
+fn matcher_of((name, value): (&String, &Json)) -> Matcher {
+    Matcher {
+        name: name.clone(),
+        kind: match (kind_of_text(name), value) {
+            (kind, Json::String(_)) => kind,
+            (MatcherKind::Path, Json::Array(_) | Json::Object(_)) => MatcherKind::Path,
+            _ => MatcherKind::Json,
+        },
+        argument: name.clone(),
+        default: None,
+        folder: None,
+    }
+}
+
+/// Servers differ about names that differ by case only, and about arguments that they do not declare.
+fn is_unclear(given: &Map<String, Json>, declared: Option<&[Matcher]>) -> bool {
+    let mut names = BTreeSet::new();
+    let is_declared =
+        |name: &str| declared.is_none_or(|matchers| matchers.iter().any(|it| it.argument == name));
+    given
+        .keys()
+        .any(|name| !is_declared(name) || !names.insert(name.to_lowercase()))
+}
+
+/// Whether an approval of further calls with these conditions covers a call of this scope. A condition
+/// with an empty pattern is met by calls that leave the value out. If the tool declares no arguments, the
+/// conditions must name all that the call has.
+pub fn covers(conditions: &[Condition], scope: &Scope) -> bool {
+    let mut when = Vec::new();
+    for Condition { name, pattern } in conditions {
+        match Pattern::new(pattern) {
+            Ok(_) if pattern.is_empty() && !scope.has(name) => {}
+            Ok(pattern) => when.push((name.clone(), pattern)),
+            Err(_) => return false,
+        }
+    }
+    let is_named = |name: &str| conditions.iter().any(|it| it.name == name);
+    let has_others = scope.is_undeclared && !scope.names().all(is_named);
+    !scope.is_unclear && !has_others && scope.is_within(&when)
+}
+
+impl Scope {
+    /// The texts that may be paths, each with the path that it says. Where a link leads is not known here.
+    pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        let places = self.arguments.values().flat_map(|it| &it.places);
+        places.flat_map(|place| place.texts())
+    }
+
+    /// The names of the values that the call has.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.arguments.keys().map(String::as_str)
+    }
+
+    /// The one form of an argument's value.
+    ///
+    /// # Errors
+    /// The value is unclear. None if the call leaves the argument out.
+    pub(crate) fn value(&self, argument: &str) -> Option<Result<&str, ()>> {
+        let argument = self.arguments.get(argument)?;
+        let value = argument.value.as_deref().filter(|_| !self.is_unclear);
+        Some(value.ok_or(()))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        let mut arguments = self.arguments.values();
+        self.arguments.contains_key(name)
+            || (name == HOST && arguments.any(|it| it.kind == MatcherKind::Host))
+    }
+
+    /// For certain, all conditions are met.
+    pub(super) fn is_within(&self, when: &[(String, Pattern)]) -> bool {
+        let is_met = |(name, pattern): &(String, Pattern)| match name.as_str() {
+            PATH => self.paths_are_within(when, pattern),
+            HOST if !self.arguments.contains_key(HOST) => {
+                let mut hosts = self.hosts(when).peekable();
+                hosts.peek().is_some() && hosts.all(|it| it.is_within(pattern))
+            }
+            name => {
+                let argument = self.arguments.get(name);
+                argument.is_some_and(|it| it.is_within(pattern))
+            }
+        };
+        when.is_empty() || (!self.is_unclear && when.iter().all(is_met))
+    }
+
+    /// All paths that the conditions do not name themselves. Where there is none, nothing is known of any.
+    fn paths_are_within(&self, when: &[(String, Pattern)], pattern: &Pattern) -> bool {
+        let mut is_any = false;
+        for (name, argument) in self.unnamed(when, PATH) {
+            if name == PATH && argument.is_exactly(pattern) {
+                is_any = true;
+                continue;
+            }
+            for place in argument.places.iter().filter(|it| it.may_be_path()) {
+                is_any = true;
+                if !place.is_within(pattern) {
+                    return false;
+                }
+            }
+            // It is declared to be a path, and is none.
+            if argument.kind == MatcherKind::Path && argument.places.is_empty() {
+                return false;
+            }
+        }
+        is_any
+    }
+
+    /// Perhaps, all conditions are met.
+    pub(super) fn may_touch(&self, when: &[(String, Pattern)]) -> bool {
+        let is_met = |(name, pattern): &(String, Pattern)| match name.as_str() {
+            PATH => self.unnamed(when, PATH).any(|(_, it)| {
+                let is_none = it.kind == MatcherKind::Path && it.places.is_empty();
+                is_none || it.places.iter().any(|it| it.may_touch(pattern))
+            }),
+            HOST if !self.arguments.contains_key(HOST) => {
+                let mut of_texts = self.arguments.values().flat_map(|it| &it.places);
+                self.hosts(when).any(|it| it.may_touch(pattern))
+                    || of_texts.any(|it| it.has_host(pattern))
+            }
+            name => {
+                let argument = self.arguments.get(name);
+                argument.is_some_and(|it| it.may_touch(pattern))
+            }
+        };
+        when.is_empty() || self.is_unclear || when.iter().all(is_met)
+    }
+
+    /// The arguments that the conditions do not name, and the one with the common name.
+    fn unnamed<'a>(
+        &'a self,
+        when: &'a [(String, Pattern)],
+        common: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a Argument)> {
+        let arguments = self.arguments.iter();
+        let arguments = arguments.map(|(name, argument)| (name.as_str(), argument));
+        arguments.filter(move |(name, _)| {
+            *name == common || !when.iter().any(|(named, _)| named.as_str() == *name)
+        })
+    }
+
+    fn hosts<'a>(&'a self, when: &'a [(String, Pattern)]) -> impl Iterator<Item = &'a Argument> {
+        let hosts = self.unnamed(when, HOST).map(|(_, argument)| argument);
+        hosts.filter(|it| it.kind == MatcherKind::Host)
+    }
+}
+
+impl Argument {
+    fn read(matcher: &Matcher, given: &Json, links: &Links<'_>) -> Self {
+        let role = match matcher.kind {
+            MatcherKind::Path => Role::Path,
+            MatcherKind::Prose => Role::Prose,
+            MatcherKind::Host | MatcherKind::Text | MatcherKind::Json | MatcherKind::Free => {
+                Role::Maybe
+            }
+        };
+        let places = places(given, role, matcher.folder.as_deref(), links);
+        let is_straight = places.iter().all(Place::is_straight);
+        let value = match (matcher.kind, given) {
+            (MatcherKind::Json, value) => Some(to_canonical_json(value)).filter(|_| is_straight),
+            (MatcherKind::Path, Json::String(_)) => {
+                places.first().and_then(Place::only).map(str::to_owned)
+            }
+            (MatcherKind::Path, Json::Array(_) | Json::Object(_)) => {
+                Some(to_canonical_json(given)).filter(|_| is_straight)
+            }
+            (MatcherKind::Host, Json::String(text)) => host(text),
+            (MatcherKind::Text | MatcherKind::Prose, Json::String(text)) => {
+                let leaves = text.split(['/', '\\']).any(|part| part == "..");
+                (!leaves && is_straight).then(|| text.clone())
+            }
+            _ => None,
+        };
+        Self {
+            kind: matcher.kind,
+            value,
+            places,
+        }
+    }
+
+    /// The pattern is the one that only this value has.
+    fn is_exactly(&self, pattern: &Pattern) -> bool {
+        let value = self.value.as_deref();
+        value.is_some_and(|value| super::exactly(value) == pattern.text)
+    }
+
+    fn is_within(&self, pattern: &Pattern) -> bool {
+        if self.is_exactly(pattern) {
+            return true;
+        }
+        let mut places = self.places.iter();
+        match (&self.value, self.kind) {
+            (_, MatcherKind::Path) => {
+                !self.places.is_empty() && places.all(|it| it.is_within(pattern))
+            }
+            (Some(value), MatcherKind::Host | MatcherKind::Json) => pattern.is_match(value),
+            // A pattern of paths is meant for where a path leads.
+            (Some(value), MatcherKind::Text | MatcherKind::Prose) => {
+                let is_of_paths = pattern.text.contains('/');
+                pattern.is_match(value) && (!is_of_paths || places.all(|it| it.is_within(pattern)))
+            }
+            (None, _) | (Some(_), MatcherKind::Free) => false,
+        }
+    }
+
+    fn may_touch(&self, pattern: &Pattern) -> bool {
+        let value = match self.kind {
+            MatcherKind::Path => None,
+            _ => Some(self.value.as_deref()),
+        };
+        let is_none = self.kind == MatcherKind::Path && self.places.is_empty();
+        let by_value = value.is_some_and(|it| it.is_none_or(|it| pattern.is_match(it)));
+        is_none || by_value || self.places.iter().any(|it| it.may_touch(pattern))
+    }
+}

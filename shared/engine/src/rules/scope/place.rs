@@ -1,0 +1,196 @@
+//! A text of a call as a path.
+
+use crate::rules::host::host;
+use crate::rules::names::kind_of_text;
+use crate::rules::reading::{Reading, readings};
+use crate::rules::{MatcherKind, Pattern};
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+
+/// Longest ending of a file's name, in bytes, by which a word is taken for one.
+const MOST_ENDING: usize = 5;
+
+/// Where texts lead by links. An empty path stands for one that cannot be decided.
+pub(super) type Links<'a> = BTreeMap<&'a str, &'a str>;
+
+/// What is known of a text from the name of its argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It is a path.
+    Path,
+    /// It may be one.
+    Maybe,
+    /// It is plain text.
+    Prose,
+}
+
+/// A text of a call as a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    role: Role,
+    ways: Vec<Way>,
+    /// All ways to read it are known.
+    is_known: bool,
+    /// There is one.
+    is_single: bool,
+    /// Of an address.
+    host: Option<String>,
+}
+
+/// One way to read a text, and where that leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Way {
+    reading: Reading,
+    /// None if it cannot be decided.
+    real: Option<String>,
+    /// The folder that it is in is not known.
+    is_adrift: bool,
+}
+
+/// The places of all texts in an argument. Names of nested values are as those of arguments.
+pub(super) fn places(
+    value: &Json,
+    role: Role,
+    folder: Option<&str>,
+    links: &Links<'_>,
+) -> Vec<Place> {
+    let mut places = Vec::new();
+    collect(value, role, &mut |text: &str, role: Role| {
+        // Only a path that is left empty means the folder.
+        if role == Role::Path || !text.is_empty() {
+            places.push(Place::read(text, role, folder, links));
+        }
+    });
+    places
+}
+
+fn collect(value: &Json, role: Role, found: &mut impl FnMut(&str, Role)) {
+    match value {
+        Json::String(text) => found(text, role),
+        Json::Array(items) => items.iter().for_each(|item| collect(item, role, found)),
+        Json::Object(fields) => {
+            for (name, value) in fields {
+                // Files by their names.
+                found(name, Role::Maybe);
+                let role = match kind_of_text(name) {
+                    MatcherKind::Path => Role::Path,
+                    MatcherKind::Prose => Role::Prose,
+                    _ => Role::Maybe,
+                };
+                collect(value, role, found);
+            }
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
+}
+
+impl Place {
+    fn read(text: &str, role: Role, folder: Option<&str>, links: &Links<'_>) -> Self {
+        let readings = readings(text, folder);
+        let way = |reading: Reading| {
+            let real = match links.get(reading.text.as_str()) {
+                Some(&"") => None,
+                Some(&real) => Some(real.to_owned()),
+                None => Some(reading.path.clone()),
+            };
+            let leaves =
+                reading.path.starts_with('/') || reading.path.split('/').next() == Some("..");
+            Way {
+                is_adrift: folder.is_none() && leaves,
+                reading,
+                real,
+            }
+        };
+        Self {
+            role,
+            ways: readings.all.into_iter().map(way).collect(),
+            is_known: readings.is_known,
+            is_single: readings.is_single,
+            host: host(text),
+        }
+    }
+
+    /// The texts that are to be looked up for links, each with the path that it says. A path that is
+    /// unclear already needs no look.
+    pub(super) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        let is_needed = match self.role {
+            Role::Path => self.is_single,
+            Role::Maybe | Role::Prose => self.is_known,
+        };
+        let ways = self.ways.iter().filter(move |_| is_needed);
+        ways.map(|way| (way.reading.text.as_str(), way.reading.path.as_str()))
+    }
+
+    /// Where every program finds it.
+    pub(super) fn only(&self) -> Option<&str> {
+        let way = self.ways.first().filter(|_| self.is_single)?;
+        way.real.as_deref()
+    }
+
+    /// No link is on its way.
+    pub(super) fn is_straight(&self) -> bool {
+        let is_straight = |way: &Way| way.real.as_ref() == Some(&way.reading.path);
+        self.ways.iter().all(is_straight) && (self.role != Role::Path || self.is_single)
+    }
+
+    /// It is declared to be a path, or has the form of one.
+    pub(super) fn may_be_path(&self) -> bool {
+        match self.role {
+            Role::Path => true,
+            Role::Maybe => self.ways.iter().any(|way| has_form(&way.reading.text)),
+            Role::Prose => false,
+        }
+    }
+
+    /// For certain, it leads to where the pattern says.
+    pub(super) fn is_within(&self, pattern: &Pattern) -> bool {
+        let is_clear = match self.role {
+            Role::Path => self.is_single,
+            Role::Maybe | Role::Prose => self.is_known,
+        };
+        let is_within = |way: &Way| way.real.as_ref().is_some_and(|real| pattern.is_match(real));
+        is_clear && self.ways.iter().all(is_within)
+    }
+
+    /// Perhaps, it leads to where the pattern says.
+    pub(super) fn may_touch(&self, pattern: &Pattern) -> bool {
+        let may_touch = |way: &Way| {
+            let real = way.real.as_deref();
+            let is_adrift = way.is_adrift && self.role != Role::Prose && pattern.is_relative();
+            is_adrift
+                || pattern.is_match(&way.reading.path)
+                || real.is_none_or(|real| pattern.is_match(real))
+        };
+        let is_clear = self.is_known && (self.role != Role::Path || self.is_single);
+        !is_clear || self.ways.iter().any(may_touch)
+    }
+
+    pub(super) fn has_host(&self, pattern: &Pattern) -> bool {
+        self.host
+            .as_ref()
+            .is_some_and(|host| pattern.is_match(host))
+    }
+}
+
+/// Whether a text that may be a path has the form of one: it begins like a path, has a part `..`, or is
+/// without blanks and has a separator or the ending of a file.
+fn has_form(text: &str) -> bool {
+    if let Some((scheme, _)) = text.split_once("://") {
+        let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if is_scheme && !scheme.eq_ignore_ascii_case("file") {
+            return false;
+        }
+    }
+    let is_word = !text.contains(char::is_whitespace);
+    text.starts_with(['/', '~', '.'])
+        || text.split('/').any(|part| part == "..")
+        || (is_word && (text.contains('/') || has_ending(text)))
+}
+
+/// `notes.md`, but not `1.5` or `v1.2`.
+fn has_ending(text: &str) -> bool {
+    let ending = text.rsplit_once('.').map_or("", |(_, ending)| ending);
+    (1..=MOST_ENDING).contains(&ending.len())
+        && ending.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && ending.bytes().any(|byte| byte.is_ascii_alphabetic())
+}

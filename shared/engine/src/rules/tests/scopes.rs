@@ -1,0 +1,302 @@
+//! What a call touches.
+
+use super::*;
+
+#[test]
+fn paths_are_normalised_by_their_text() {
+    let cases = [
+        ("docs/a.md", "docs/a.md"),
+        ("./docs//a.md", "docs/a.md"),
+        ("docs/../secret/a", "secret/a"),
+        ("docs/../../secret", "../secret"),
+        ("../../a/..", "../.."),
+        ("docs/..", "."),
+        ("", "."),
+        ("/docs/../etc/passwd", "/etc/passwd"),
+        ("/../etc", "/etc"),
+        ("//etc", "/etc"),
+        ("docs/…", "docs/…"),
+    ];
+    for (given, expected) in cases {
+        assert_eq!(path_of(given), known(expected), "{given}");
+    }
+    for given in [
+        "docs/%2e%2e/secret",
+        "docs\\..\\secret",
+        "docs/a\0",
+        "docs/a\n",
+        "docs/a ",
+        "~/secret",
+        "~",
+        "~root/a",
+        "file:///etc/passwd",
+        "/proc/self/cwd/a",
+        "//proc/../proc/1",
+        "../../../proc/self/cwd/a",
+        "/dev/fd/3",
+    ] {
+        assert_eq!(path_of(given), known("unclear"), "{given:?}");
+    }
+}
+
+#[test]
+fn a_host_is_what_every_reader_sees() {
+    let host = |url: &str| value("url", &serde_json::json!({ "url": url }).to_string());
+    for (url, expected) in [
+        ("https://Example.COM/a?b#c", "example.com"),
+        ("http://example.com.:8080", "example.com"),
+        ("https://[::1]:80/", "::1"),
+        ("https://127.0.0.1", "127.0.0.1"),
+    ] {
+        assert_eq!(host(url), known(expected), "{url}");
+    }
+    for url in [
+        "https://good.example@evil.example/",
+        "https://good.example\\@evil.example/",
+        "https://good.example%2eevil.example",
+        "https://good.example:80@evil.example",
+        "https:/good.example",
+        "good.example",
+        "https:///good.example",
+        "https://",
+        "https://exämple.com",
+        "https://[::1",
+        "http://2130706433/",
+        "http://127.1",
+        "http://0x7f.1",
+    ] {
+        assert_eq!(host(url), known("unclear"), "{url}");
+    }
+}
+
+#[test]
+fn a_value_that_is_no_text_is_unclear_and_one_left_out_is_absent() {
+    assert_eq!(value("owner", "{}"), None);
+    assert_eq!(value("owner", r#"{"owner": null}"#), None);
+    assert_eq!(value("owner", r#"{"owner": ["a"]}"#), known("unclear"));
+    for text in ["docs/../a", "..", "a\\..\\b"] {
+        let arguments = serde_json::json!({ "owner": text }).to_string();
+        assert_eq!(value("owner", &arguments), known("unclear"), "{text}");
+    }
+    assert_eq!(value("owner", r#"{"owner": "a..b"}"#), known("a..b"));
+    assert_eq!(value("path", ""), known("."));
+}
+
+/// An argument that is not declared, a name in another case, and what is no object.
+#[test]
+fn what_servers_differ_about_is_denied_and_asked_and_never_allowed() {
+    let names = [matchers(), vec![matcher("Owner", MatcherKind::Text, None)]].concat();
+    for arguments in [
+        r#"{"path": "docs/a", "Path": "secret/a"}"#,
+        r#"{"path": "docs/a", "PATH": "docs/a"}"#,
+        r#"{"path": "docs/a", "further": 1}"#,
+        r#"{"owner": "a", "Owner": "a"}"#,
+        "[]",
+        "{",
+    ] {
+        let scope = scope(&names, arguments, &[]);
+        let judge = |answer, default| {
+            let when = [("path", "secret/**")];
+            let rules = Rules::new(vec![rule("fs__*", &when, None, answer)]).expect("patterns");
+            rules.judge("fs__read", &scope, "default", default).answer
+        };
+        assert_eq!(
+            judge(Answer::Deny, Answer::Allow),
+            Answer::Deny,
+            "{arguments}"
+        );
+        assert_eq!(
+            judge(Answer::Ask, Answer::Allow),
+            Answer::Ask,
+            "{arguments}"
+        );
+        assert_eq!(
+            judge(Answer::Allow, Answer::Ask),
+            Answer::Ask,
+            "{arguments}"
+        );
+        let always = Condition {
+            name: "path".to_owned(),
+            pattern: "**".to_owned(),
+        };
+        assert!(!covers(&[always], &scope), "{arguments}");
+        assert!(!covers(&[], &scope), "{arguments}");
+    }
+}
+
+#[test]
+fn an_absolute_path_below_the_folder_is_relative() {
+    let of = |folder: &str, path: &str| {
+        let matcher = Matcher {
+            folder: Some(folder.to_owned()),
+            ..matcher("path", MatcherKind::Path, None)
+        };
+        let arguments = serde_json::json!({ "path": path }).to_string();
+        value_of(&scope(&[matcher], &arguments, &[]), "path")
+    };
+    for (path, expected) in [
+        ("/ws/a.md", "a.md"),
+        ("/ws/../ws//docs/a.md", "docs/a.md"),
+        ("/ws", "."),
+        ("/ws/../etc", "/etc"),
+        ("/wsx/a", "/wsx/a"),
+        ("a.md", "a.md"),
+        ("../ws/a.md", "a.md"),
+        ("../etc/a", "/etc/a"),
+    ] {
+        assert_eq!(of("/ws", path), known(expected), "{path}");
+    }
+    assert_eq!(of("/", "/etc"), known("etc"));
+    let long = format!("/ws/{}", "a".repeat(5000));
+    assert_eq!(of("/ws", &long), known("unclear"));
+    let dots = format!("{}a.md", "./".repeat(5000));
+    assert_eq!(of("/ws", &dots), known("a.md"));
+}
+
+#[test]
+fn a_link_leads_to_where_the_tools_service_found() {
+    let of = |leads: &str| {
+        let link = Condition {
+            name: "docs/link".to_owned(),
+            pattern: leads.to_owned(),
+        };
+        scope(&matchers(), r#"{"path": "docs/link"}"#, &[link])
+    };
+    assert_eq!(value_of(&of("secret/a"), "path"), known("secret/a"));
+    assert_eq!(value_of(&of(""), "path"), known("unclear"));
+    let judge = |leads: &str, pattern: &str, answer| {
+        let when = [("path", pattern)];
+        let rules = Rules::new(vec![rule("*", &when, None, answer)]).expect("patterns");
+        let default = match answer {
+            Answer::Allow => Answer::Ask,
+            Answer::Ask | Answer::Deny => Answer::Allow,
+        };
+        rules.judge("a", &of(leads), "default", default).answer
+    };
+    assert_eq!(judge("secret/a", "secret/**", Answer::Deny), Answer::Deny);
+    assert_eq!(judge("secret/a", "docs/**", Answer::Allow), Answer::Ask);
+    assert_eq!(judge("docs/b", "docs/**", Answer::Allow), Answer::Allow);
+    assert_eq!(judge("", "docs/**", Answer::Allow), Answer::Ask);
+    assert_eq!(judge("", "other/**", Answer::Deny), Answer::Deny);
+}
+
+/// Rules of a path are for every path of a call, and for every text that may be one.
+#[test]
+fn path_means_every_path_that_a_rule_does_not_name() {
+    let tool = [
+        matcher("path", MatcherKind::Path, None),
+        matcher("destination", MatcherKind::Path, None),
+        matcher("whither", MatcherKind::Text, None),
+        matcher("message", MatcherKind::Prose, None),
+        matcher("files", MatcherKind::Json, None),
+        matcher("free", MatcherKind::Free, None),
+    ];
+    let may_be = |when: &[(&str, &str)], arguments: &str| {
+        let is = |answer, default| {
+            let rules = Rules::new(vec![rule("*", when, None, answer)]).expect("patterns");
+            let scope = scope(&tool, arguments, &[]);
+            rules.judge("a", &scope, "default", default).answer == answer
+        };
+        (
+            is(Answer::Allow, Answer::Ask),
+            is(Answer::Deny, Answer::Allow),
+        )
+    };
+    let docs = [("path", "docs/**")];
+    // Whether a rule with the pattern allows, and whether it denies.
+    for (arguments, expected) in [
+        (r#"{"path": "docs/a"}"#, (true, true)),
+        (
+            r#"{"path": "docs/a", "destination": "docs/b"}"#,
+            (true, true),
+        ),
+        (
+            r#"{"path": "docs/a", "destination": "out/b"}"#,
+            (false, true),
+        ),
+        (r#"{"destination": "docs/a"}"#, (true, true)),
+        (r#"{"path": ["docs/a", "docs/b"]}"#, (true, true)),
+        (r#"{"path": ["docs/a", "out/b"]}"#, (false, true)),
+        (r#"{"path": "out/a", "message": "docs/a"}"#, (false, true)),
+        (r#"{"path": "docs/a", "message": "out/b"}"#, (true, true)),
+        (r#"{"path": "docs/a", "whither": "a word"}"#, (true, true)),
+        (r#"{"path": "docs/a", "whither": "word"}"#, (true, true)),
+        (r#"{"path": "docs/a", "whither": "out/b"}"#, (false, true)),
+        (
+            r#"{"path": "docs/a", "whither": "/etc/a b"}"#,
+            (false, true),
+        ),
+        (r#"{"path": "docs/a", "whither": "b.md"}"#, (false, true)),
+        (
+            r#"{"path": "docs/a", "whither": "https://a.b/c"}"#,
+            (true, true),
+        ),
+        (r#"{"path": "out/a", "whither": "docs/b"}"#, (false, true)),
+        (
+            r#"{"path": "docs/a", "files": [{"path": "out/a"}]}"#,
+            (false, true),
+        ),
+        (
+            r#"{"path": "docs/a", "files": [{"content": "out/a"}]}"#,
+            (true, true),
+        ),
+        (
+            r#"{"path": "docs/a", "files": {"out/a": "x"}}"#,
+            (false, true),
+        ),
+        (
+            r#"{"path": "out/a", "files": {"docs/a": "x"}}"#,
+            (false, true),
+        ),
+        (r#"{"path": "out/a", "free": "docs/a"}"#, (false, false)),
+        (
+            r#"{"path": "out/a", "message": "see docs/a"}"#,
+            (false, false),
+        ),
+        (r#"{"message": "a"}"#, (false, false)),
+        ("{}", (false, false)),
+    ] {
+        assert_eq!(may_be(&docs, arguments), expected, "{arguments}");
+    }
+    let both = [("path", "docs/**"), ("destination", "out/**")];
+    let moved = r#"{"path": "docs/a", "destination": "out/b"}"#;
+    assert_eq!(may_be(&both, moved), (true, true));
+    let back = r#"{"path": "docs/a", "destination": "docs/b"}"#;
+    assert_eq!(may_be(&both, back), (false, false));
+}
+
+/// A pattern on an argument of text is meant for where the text leads, if it is a path.
+#[test]
+fn a_pattern_with_a_separator_holds_for_a_text_as_a_path() {
+    let tool = [Matcher {
+        folder: Some("/ws".to_owned()),
+        ..matcher("whither", MatcherKind::Text, None)
+    }];
+    for text in [
+        "private/k",
+        "./private/k",
+        "/ws/private/k",
+        "private%2fk",
+        "private\\k",
+    ] {
+        let arguments = serde_json::json!({ "whither": text }).to_string();
+        let scope = scope(&tool, &arguments, &[]);
+        let when = [("whither", "private/**")];
+        let deny = Rules::new(vec![rule("*", &when, None, Answer::Deny)]).expect("patterns");
+        let verdict = deny.judge("a", &scope, "default", Answer::Allow);
+        assert_eq!(verdict.answer, Answer::Deny, "{text}");
+    }
+}
+
+/// A server elsewhere has folders that are not known here.
+#[test]
+fn a_path_from_an_unknown_root_is_not_compared_with_a_relative_pattern() {
+    for text in ["/secret/k", "../secret/k", "/srv/ws/secret/k"] {
+        let arguments = serde_json::json!({ "path": text }).to_string();
+        let scope = scope(&matchers(), &arguments, &[]);
+        let when = [("path", "secret/**")];
+        let deny = Rules::new(vec![rule("*", &when, None, Answer::Deny)]).expect("patterns");
+        let verdict = deny.judge("a", &scope, "default", Answer::Allow);
+        assert_eq!(verdict.answer, Answer::Deny, "{text}");
+    }
+}
