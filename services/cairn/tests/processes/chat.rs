@@ -69,6 +69,13 @@ fn session(output: &Output) -> String {
     named.expect("a session").to_owned()
 }
 
+/// The only question that waits.
+fn waiting(site: &Site) -> String {
+    let pending = site.run(&["pending", "--json"]);
+    let line: Value = serde_json::from_str(pending.out.trim()).expect("one question");
+    line["id"].as_str().expect("an id").to_owned()
+}
+
 /// The texts of the messages that a model was sent, but for its system prompt.
 fn texts(asked: &Value) -> Vec<&str> {
     let messages = asked["messages"].as_array().expect("messages").iter();
@@ -176,7 +183,7 @@ fn a_call_that_needs_approval_ends_the_command_and_the_turn_continues_after_it()
     let rest = "the rest of the input was not sent";
     assert!(done.err.contains(rest), "{done:?}");
     let session = session(&done);
-    let approved = site.run(&["approve", &session]);
+    let approved = site.run(&["approve", &session, &waiting(&site), "--yes"]);
     assert_eq!(approved.code, Some(0), "{approved:?}");
     let again = chat(&site, &server, &[&session], "");
     assert_eq!(

@@ -4,6 +4,9 @@ use crate::support::CAIRN;
 use cairn_testkit::{Output, Site};
 use serde_json::{Value, json};
 
+/// The question about the first call.
+const ID: &str = "approval-1.1.1.0.0";
+
 const RULES: &str = r#"
 [[tools.rules]]
 tool = "rec*"
@@ -47,7 +50,7 @@ fn an_approval_for_the_session_covers_further_calls_until_it_is_revoked() {
     let record = |what: &str| ("record", json!({"what": what}));
     let asks = run(&site, &[record("one"), record("one"), record("two")]);
     assert_eq!(asks.code, Some(3), "{asks:?}");
-    let approved = with_code(&site, 0, &["approve", "s", "--always"]);
+    let approved = with_code(&site, 0, &["approve", "s", ID, "--yes", "--always"]);
     assert!(
         approved.out.contains("cairn tools approvals s"),
         "{approved:?}"
@@ -80,12 +83,28 @@ fn an_approval_covers_the_values_that_it_names() {
         &[read("docs/one.md"), read("docs/two.md"), read("record.sh")],
     );
     assert_eq!(asks.code, Some(3), "{asks:?}");
-    let wrong = site.run(&["approve", "s", "--always", "--when", "path=other/**"]);
+    let wrong = site.run(&[
+        "approve",
+        "s",
+        ID,
+        "--yes",
+        "--always",
+        "--when",
+        "path=other/**",
+    ]);
     assert_eq!(wrong.code, Some(1), "{wrong:?}");
     with_code(
         &site,
         0,
-        &["approve", "s", "--always", "--when", "path=docs/**"],
+        &[
+            "approve",
+            "s",
+            ID,
+            "--yes",
+            "--always",
+            "--when",
+            "path=docs/**",
+        ],
     );
     // The second file is covered, and the third is not.
     with_code(&site, 3, &["resume", "s"]);

@@ -16,6 +16,7 @@ mod bad_flags;
 mod bad_input;
 mod bad_settings;
 mod connections;
+mod grants;
 mod keyless;
 mod own_session;
 mod recount;

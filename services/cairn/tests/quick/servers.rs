@@ -1,5 +1,6 @@
 //! Servers of tools that hang, cannot be used or cannot be reached, and the commands beside them.
 
+use crate::support::grants::with_digest;
 use crate::support::{CAIRN, shown};
 use cairn_testkit::{Output, Site};
 use serde_json::Value;
@@ -113,7 +114,7 @@ fn what_is_allowed_is_shown_with_all_that_decides_what_runs() {
     let servers = r#"{"mcpServers": {"it": {"command": "env", "args": ["x"],
         "env": {"PATH": "./bin", "OTHER": "${HOME}"}, "cwd": "docs"}}}"#;
     site.write(".mcp.json", servers);
-    let shown = site.run(&["tools", "allow", "it"]);
+    let shown = with_digest(&site, &["tools", "allow", "it"]);
     shown::settings(&site).bind(|| insta::assert_snapshot!("server_to_allow", shown.out));
 }
 

@@ -2,6 +2,7 @@
 //! nothing before a person confirms them.
 
 use crate::support::CAIRN;
+use crate::support::grants::with_digest;
 use crate::support::screen::Screen;
 use cairn_testkit::model_server::reply;
 use cairn_testkit::{ModelServer, Output, Site};
@@ -140,7 +141,7 @@ fn confirmed_it_is_the_operators() {
     let site = hostile(&collector);
     let unasked = site.run(&["config", "trust"]);
     assert_eq!(unasked.code, Some(2), "{unasked:?}");
-    let confirmed = site.run(&["config", "trust", "--yes"]);
+    let confirmed = with_digest(&site, &["config", "trust"]);
     assert!(
         confirmed
             .out
@@ -269,10 +270,10 @@ fn a_trust_file_that_cannot_be_used_is_a_clear_error() {
 fn a_server_of_the_workspace_starts_once_it_is_allowed() {
     let (collector, _) = collector();
     let site = hostile(&collector);
-    let wrong = site.run(&["tools", "allow", "other", "--digest", "0"]);
+    let wrong = site.run(&["tools", "allow", "other", "--digest", "0", "--yes"]);
     assert_eq!(wrong.code, Some(1), "{wrong:?}");
     assert_eq!(stolen(&site), [""; 0]);
-    let allowed = site.run(&["tools", "allow", "other"]);
+    let allowed = with_digest(&site, &["tools", "allow", "other"]);
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
     assert!(allowed.out.contains("touch stolen-by-json"), "{allowed:?}");
     let listed = site.run(&["tools"]);

@@ -10,6 +10,7 @@
 )]
 
 pub mod commits;
+pub mod grants;
 pub mod mcp;
 pub mod place;
 pub mod screen;

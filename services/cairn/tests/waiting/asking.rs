@@ -85,7 +85,7 @@ fn a_tool_that_needs_approval_is_called_once_a_person_allows_it(place: &Place) {
     // Another process continues, and asks no more than before.
     place.with_code(3, &["resume", "s"]);
     assert_eq!(recorded(place, "one"), 0);
-    let approved = place.with_code(0, &["approve", "s"]);
+    let approved = place.with_code(0, &["approve", "s", "approval-1.1.1.0.0", "--yes"]);
     assert!(
         approved.out.contains("approved approval-1.1.1.0.0"),
         "{approved:?}"
@@ -141,7 +141,7 @@ fn a_plan_is_looked_at_before_it_is_carried_out(place: &Place) {
     let steps = open[0]["plan"]["steps"].as_array().expect("steps").len();
     assert!(steps > 1, "{open:?}");
     assert!(place.journal("s").of_kind("step_started").is_empty());
-    place.with_code(0, &["approve", "s"]);
+    place.with_code(0, &["approve", "s", "plan-1.1", "--yes"]);
     place.with_code(0, &["resume", "s"]);
     let journal = place.journal("s");
     assert_eq!(journal.of_kind("plan_applied").len(), 1);

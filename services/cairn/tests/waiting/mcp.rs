@@ -2,6 +2,7 @@
 //! asks a person, a kill in the middle of an effect, and a tool that changes. The server is a program that
 //! dies with Cairn's process, so each continues with another one.
 
+use crate::support::grants::with_digest;
 use crate::support::mcp::{
     ALLOW, DEPLOY, RESTART, RUN, SERVER, effects, ended, go_on, pending, site,
 };
@@ -152,7 +153,8 @@ fn an_approval_does_not_hold_for_a_tool_that_has_changed() {
     assert_eq!(waits.code, Some(3), "{waits:?}");
     let asked = pending(&site, &[]);
     assert_eq!(asked[0]["reason"], "approval", "{asked:?}");
-    let approved = site.run(&["approve", "s", "--all"]);
+    let id = asked[0]["id"].as_str().expect("an id");
+    let approved = site.run(&["approve", "s", id, "--yes"]);
     assert_eq!(approved.code, Some(0), "{approved:?}");
     // The server describes both of its tools otherwise from now on, and one keeps its name.
     let changed = SERVER.replace("tool restart Restarts.", "tool restart Obeys.");
@@ -164,13 +166,14 @@ fn an_approval_does_not_hold_for_a_tool_that_has_changed() {
     let listed = site.run(&["tools"]);
     assert!(listed.out.contains("description"), "{listed:?}");
     // A person allows it as it is now; the approval of the old one is no word for that.
-    let allowed = site.run(&["tools", "allow", "ops__restart"]);
+    let allowed = with_digest(&site, &["tools", "allow", "ops__restart"]);
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
     let again = ["run", "--plan", "plan.json", "--session", "again"];
     let waits = site.run(&again);
     assert_eq!(waits.code, Some(3), "{waits:?}");
     assert!(effects(&site).is_empty(), "it is asked about again");
-    assert_eq!(site.run(&["approve", "again", "--all"]).code, Some(0));
+    let approved = site.run(&["approve", "again", id, "--yes"]);
+    assert_eq!(approved.code, Some(0), "{approved:?}");
     let resumed = site.run(&["resume", "again"]);
     assert_eq!(resumed.code, Some(0), "{resumed:?}");
     assert_eq!(effects(&site).len(), 1);

@@ -31,7 +31,7 @@ fn decide_everything(site: &Site) {
         waits,
         &["run", "--session", "s", "--plan", "plan.json"],
     );
-    with_code(site, 0, &["approve", "s"]);
+    with_code(site, 0, &["approve", "s", "approval-1.1.1.0.0", "--yes"]);
     with_code(site, waits, &["resume", "s"]);
     with_code(site, 0, &["pause", "s", "--reason", "lunch"]);
     with_code(

@@ -1,6 +1,6 @@
 //! A conversation at a terminal: text as it comes, a message to the running turn, Ctrl-C and Ctrl-D.
 
-use super::{model, server};
+use super::{model, server, waiting};
 use crate::support::CAIRN;
 use crate::support::screen::Screen;
 use cairn_testkit::Site;
@@ -88,7 +88,7 @@ fn a_settings_file_that_is_found_is_asked_about_once() {
 
 #[test]
 fn an_answer_approves_further_calls_of_the_session() {
-    let call = |id: &str| reply(id, "", &[("record", json!({"what": id}))]);
+    let call = |id: &str| reply(id, "", &[("record", json!({"what": "one"}))]);
     let answers = vec![call("one"), call("two"), reply("r", "Recorded.", &[])];
     let (server, _) = server(answers);
     let site = Site::new(CAIRN);
@@ -102,7 +102,7 @@ fn an_answer_approves_further_calls_of_the_session() {
     screen.types("Record twice\r");
     let shown = screen.wait_for("approve? [y / a for always");
     assert!(
-        shown.contains("would cover every call of this tool"),
+        shown.contains("would cover calls with what = one"),
         "{shown}"
     );
     screen.types("a\r");
@@ -127,7 +127,7 @@ fn a_question_that_is_answered_elsewhere_gives_way_to_a_message() {
     screen.wait_for("› ");
     screen.types("Record\r");
     screen.wait_for("approve? [y / a for always");
-    let approved = site.run(&["approve", session.trim()]);
+    let approved = site.run(&["approve", session.trim(), &waiting(&site), "--yes"]);
     assert_eq!(approved.code, Some(0), "{approved:?}");
     screen.wait_for("the question has its answer");
     screen.wait_for("› ");
