@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
-use crate::ui::questions::asked_lines;
+use crate::ui::questions::{always, asked_lines};
 use crate::ui::style::Style;
 use crate::ui::text::command;
 use cairn_proto::event::settlement::{Approve, ApproveAlways, Outcome};
@@ -22,19 +22,20 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Allows calls that wait for approval, and the plan if one is to be looked at: those that are named,
-or the only one that there is, after a look at it in a terminal. What is not to be done is denied
-with cairn decide.
+or the only one that there is, after a look at it in a terminal. Without a terminal, it wants the
+questions and --yes. What is not to be done is denied with cairn decide.
 
 With --always, further calls of the same tool in this session need no approval if they have the same
-values, such as the same path and host, or those of --when. cairn pending shows what would be covered.
-It never answers a rule that denies. End it with cairn tools revoke.
+values, such as the same path and host, or those of --when. Calls with further arguments need one.
+cairn pending shows what would be covered. It never answers a rule that denies. End it with cairn
+tools revoke.
 
 With --json one object for each: session, id.
 
 Examples:
   cairn approve
   cairn approve s-7f3k
-  cairn approve s-7f3k approval-1.2.1.0.0 approval-1.2.1.0.1
+  cairn approve s-7f3k approval-1.2.1.0.0 approval-1.2.1.0.1 --yes
   cairn approve s-7f3k --all
   cairn approve --always
   cairn approve --always --when 'path=docs/**'")]
@@ -45,9 +46,12 @@ pub struct Args {
     /// The questions, as cairn pending names them [default: the only one]
     #[arg(value_name = "PENDING_ID", conflicts_with = "all")]
     pending: Vec<String>,
-    /// All that wait for approval now
+    /// All that wait for approval now, after a look at them
     #[arg(long)]
     all: bool,
+    /// Approve without a question; without a terminal, name the questions too
+    #[arg(long)]
+    yes: bool,
     /// Approve further calls like these in this session, too
     #[arg(long)]
     always: bool,
@@ -78,7 +82,8 @@ pub(super) fn approval(always: bool, when: Vec<Condition>) -> Outcome {
 /// Approves one after the other, and says what.
 ///
 /// # Errors
-/// No such session; nothing waits for approval, or several do and none is named.
+/// No such session; nothing waits for approval, or several do and none is named; without a terminal, no
+/// question is named or `--yes` is missing.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let mut client = Client::attach(context, Access::Change).await?;
     let reported = approve(&mut client, args, context).await;
@@ -95,52 +100,96 @@ async fn approve(client: &mut Client<'_>, args: Args, context: &Context) -> Resu
     let open = client.orchestrator().list_pending(request).await?;
     let mut open = open.into_inner().pending;
     open.retain(|pending| is_for_approval(pending) && !pending.answered);
+    if args.pending.is_empty() && open.is_empty() {
+        let message = format!("nothing waits for approval in session {session}");
+        return Err(CliError::usage(message).hint("see what waits with: cairn pending"));
+    }
+    check_terminal(&args, &session, &open, context)?;
     // Between the look at the list and this, it may have become another question.
-    let is_unnamed = args.pending.is_empty() && !args.all;
-    let named = match (args.pending.is_empty(), args.all, &open[..]) {
-        (false, ..) => args.pending,
-        (true, _, []) => {
-            let message = format!("nothing waits for approval in session {session}");
-            return Err(CliError::usage(message).hint("see what waits with: cairn pending"));
-        }
-        (true, false, [_, _, ..]) => {
-            let ids: Vec<&str> = open.iter().map(|pending| pending.id.as_str()).collect();
-            let message = format!("{} calls wait for approval", open.len());
-            let hint = format!("name them, or use --all: {}", escape(&ids.join(", ")));
-            return Err(CliError::usage(message).hint(hint));
-        }
-        (true, ..) => open.iter().map(|pending| pending.id.clone()).collect(),
-    };
-    if let (true, [only]) = (is_unnamed && is_at_terminal(context), &open[..]) {
-        let style = Style::new(context.color);
-        out::line(&asked_lines(style, only).join("\n"))?;
-        let question = match args.always {
-            true => "approve this and further calls like it in this session?",
-            false => "approve?",
-        };
-        if !is_wanted(context, question).await? {
-            return out::line("nothing was approved");
-        }
+    let named = named(&args, &open)?;
+    let is_shown = args.pending.is_empty() || args.always;
+    let chosen = open.iter().filter(|pending| named.contains(&pending.id));
+    let chosen: Vec<&Pending> = chosen.collect();
+    if is_shown && !args.yes && !is_approved(&args, &chosen, context).await? {
+        return out::line("nothing was approved");
     }
     for id in &named {
         let outcome = approval(args.always, args.when.clone());
         answer(client, &session, id, outcome).await?;
-        let what = open.iter().find(|pending| pending.id == *id);
         if context.json {
             out::json(&json!({"session": session, "id": id}))?;
-        } else {
-            let what = what.map(gist).unwrap_or_default();
-            out::line(&format!("approved {}{what}", escape(id)))?;
-            if args.always {
-                let list = command(context, &format!("tools approvals {session}"));
-                out::line(&format!("  and further calls like it; see: {list}"))?;
-            }
+            continue;
+        }
+        let what = open.iter().find(|pending| pending.id == *id);
+        let gist = what.map(gist).unwrap_or_default();
+        out::line(&format!("approved {}{gist}", escape(id)))?;
+        if let (true, Some(pending)) = (args.always, what) {
+            let covered = escape(&always(pending, &args.when)).into_owned();
+            out::line(&format!("  for further calls: {covered}"))?;
+            let list = command(context, &format!("tools approvals {session}"));
+            out::line(&format!("  see: {list}"))?;
         }
     }
     if context.json {
         return Ok(());
     }
     out::line(&hint::go_on(client, &session).await)
+}
+
+/// Nobody looks at what is not printed on a terminal, so it is named.
+fn check_terminal(
+    args: &Args,
+    session: &str,
+    open: &[Pending],
+    context: &Context,
+) -> Result<(), CliError> {
+    if is_at_terminal(context) || (args.yes && !args.pending.is_empty()) {
+        return Ok(());
+    }
+    let ids = match args.pending.is_empty() {
+        true => open.iter().map(|pending| pending.id.as_str()).collect(),
+        false => args.pending.iter().map(String::as_str).collect::<Vec<_>>(),
+    };
+    let approve = command(
+        context,
+        &format!("approve {session} {} --yes", ids.join(" ")),
+    );
+    let message = "approving needs a terminal, or the questions and --yes";
+    Err(CliError::usage(message).hint(format!(
+        "look at them with cairn pending, then approve them with: {approve}"
+    )))
+}
+
+/// The questions that are meant.
+fn named(args: &Args, open: &[Pending]) -> Result<Vec<String>, CliError> {
+    if !args.pending.is_empty() {
+        return Ok(args.pending.clone());
+    }
+    let ids: Vec<String> = open.iter().map(|pending| pending.id.clone()).collect();
+    if ids.len() > 1 && !args.all {
+        let message = format!("{} calls wait for approval", open.len());
+        let hint = format!("name them, or use --all: {}", escape(&ids.join(", ")));
+        return Err(CliError::usage(message).hint(hint));
+    }
+    Ok(ids)
+}
+
+/// Shows what would be granted, and asks.
+async fn is_approved(
+    args: &Args,
+    chosen: &[&Pending],
+    context: &Context,
+) -> Result<bool, CliError> {
+    let style = Style::new(context.color);
+    for pending in chosen {
+        out::line(&asked_lines(style, pending, &args.when).join("\n"))?;
+    }
+    let question = match (args.always, chosen.len()) {
+        (true, _) => "approve this and further calls like it in this session?",
+        (false, ..=1) => "approve?",
+        (false, _) => "approve all of them?",
+    };
+    is_wanted(context, question).await
 }
 
 fn is_for_approval(pending: &Pending) -> bool {

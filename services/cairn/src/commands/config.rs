@@ -27,7 +27,9 @@ needs another confirmation. A file that you name with --config or CAIRN_CONFIG n
 Examples:
   cairn config show
   cairn config trust              show what cairn.toml would do, and confirm it
-  cairn config trust --yes        confirm it as it is now, without a question")]
+  cairn config trust --yes        confirm it as it is now, without a question
+
+Without a terminal, it wants --yes and the digest.")]
 pub struct Args {
     /// The action
     #[command(subcommand)]
@@ -49,10 +51,10 @@ struct Trust {
     /// The file [default: cairn.toml in the current folder]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Confirm it without a question
+    /// Confirm it without a question; without a terminal, give its digest too
     #[arg(long)]
     yes: bool,
-    /// Confirm it only if this is its digest, without a question
+    /// Confirm it only if this is its digest
     #[arg(long, value_name = "DIGEST")]
     digest: Option<String>,
 }

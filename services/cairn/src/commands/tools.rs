@@ -47,6 +47,9 @@ enum Action {
         /// Allow it only if this is its digest
         #[arg(long, value_name = "DIGEST")]
         digest: Option<String>,
+        /// Allow it without a question; without a terminal, give its digest too
+        #[arg(long)]
+        yes: bool,
     },
     /// List the approvals of further calls that are in force in a session
     Approvals {
@@ -127,7 +130,9 @@ async fn act(
     match action {
         Action::List => list::list(began, client, context).await?,
         Action::Call(call) => return call::call(call, client, context).await,
-        Action::Allow { name, digest } => allow::allow(&name, digest, client, context).await?,
+        Action::Allow { name, digest, yes } => {
+            allow::allow(&name, digest, yes, client, context).await?;
+        }
         Action::Approvals { session } => approvals::list(session, client, context).await?,
         Action::Revoke { session, number } => {
             approvals::revoke(&session, number, client, context).await?;

@@ -7,7 +7,7 @@ use super::text::{block, command, quoted};
 use super::time::{clock, span, utc};
 use super::tools::{covered, patterns};
 use crate::context::Context;
-use cairn_proto::event::{Budget, WaitReason};
+use cairn_proto::event::{Budget, Condition, WaitReason};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::text::{clip, escape};
 use cairn_views::figures::dollars;
@@ -63,7 +63,7 @@ pub fn unreadable_line(session: &pb::UnreadableSession) -> String {
 
 /// An open question for people, with the commands that answer it.
 pub fn pending_lines(context: &Context, style: Style, pending: &pb::Pending) -> Vec<String> {
-    let mut lines = asked_lines(style, pending);
+    let mut lines = asked_lines(style, pending, &[]);
     if pending.answered {
         lines.push("  answered  yes; it has not taken effect yet".to_owned());
         return lines;
@@ -76,8 +76,9 @@ pub fn pending_lines(context: &Context, style: Style, pending: &pb::Pending) -> 
     lines
 }
 
-/// An open question for people.
-pub fn asked_lines(style: Style, pending: &pb::Pending) -> Vec<String> {
+/// An open question for people. `when` is what a person wants an approval of further calls to cover; empty for
+/// the values of the call.
+pub fn asked_lines(style: Style, pending: &pb::Pending, when: &[Condition]) -> Vec<String> {
     let id = escape(&pending.id);
     let title = format!("? {id}  {}", why(pending));
     let mut lines = vec![style.asks(&title)];
@@ -86,7 +87,7 @@ pub fn asked_lines(style: Style, pending: &pb::Pending) -> Vec<String> {
         step => format!("run {}, step {step}", pending.run),
     };
     let mut facts = vec![("in", format!("{}, {run}", pending.session))];
-    facts.extend(about(pending));
+    facts.extend(about(pending, when));
     for (name, text) in facts {
         let begins = std::iter::once(name).chain(std::iter::repeat(""));
         let texts = block(&text);
@@ -102,14 +103,14 @@ pub fn asked_lines(style: Style, pending: &pb::Pending) -> Vec<String> {
 }
 
 /// What belongs to the question, by name.
-fn about(pending: &pb::Pending) -> Vec<(&'static str, String)> {
+fn about(pending: &pb::Pending, when: &[Condition]) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("tool", pending.tool.clone()),
         ("arguments", pending.arguments_json.clone()),
         ("asks", pending.question.clone()),
         ("choices", pending.choices.join(" · ")),
         ("used", used(pending)),
-        ("always", always(pending)),
+        ("always", always(pending, when)),
     ];
     if pending.reason() == WaitReason::InDoubt {
         facts.push(("call key", pending.call_key.clone()));
@@ -125,9 +126,21 @@ fn about(pending: &pb::Pending) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// The further calls that an approval for the session would cover.
-fn always(pending: &pb::Pending) -> String {
-    match &pending.always_covers {
+/// The further calls that an approval for the session covers: those with the values of the call, or with those
+/// of `when`.
+pub fn always(pending: &pb::Pending, when: &[Condition]) -> String {
+    let covers = pending.always_covers.as_ref();
+    match covers {
+        _ if !when.is_empty() => {
+            let mut parts = vec![covered(when)];
+            let others = covers.into_iter().flat_map(|it| &it.when);
+            let others = others.filter(|it| !when.iter().any(|named| named.name == it.name));
+            parts.extend(others.map(|it| match it.pattern.is_empty() {
+                true => format!("no {}", it.name),
+                false => format!("any {}", it.name),
+            }));
+            format!("would cover calls with {}", parts.join(", "))
+        }
         None if pending.reason() == WaitReason::Approval => {
             "not known: no process runs the tools, or values of this call cannot be compared"
                 .to_owned()
@@ -220,12 +233,15 @@ mod tests {
         }
     }
 
-    /// What is not known of a call, and what is: all of it, and some of it.
-    fn approvals() -> [(&'static str, pb::Pending); 3] {
-        let condition = |name: &str, pattern: &str| cairn_proto::event::Condition {
+    fn condition(name: &str, pattern: &str) -> Condition {
+        Condition {
             name: name.to_owned(),
             pattern: pattern.to_owned(),
-        };
+        }
+    }
+
+    /// What is not known of a call, and what is: all of it, and some of it.
+    fn approvals() -> [(&'static str, pb::Pending); 3] {
         let of = |always_covers| pb::Pending {
             tool: "record".to_owned(),
             arguments_json: r#"{"path":"docs/a"}"#.to_owned(),
@@ -301,12 +317,43 @@ mod tests {
     fn each_question_is_shown_with_what_may_be_answered() {
         let questions = approvals().into_iter().chain(budgets()).chain(others());
         let shown = questions.map(|(name, pending)| {
-            let lines = asked_lines(Style::new(false), &pending).join("\n");
+            let lines = asked_lines(Style::new(false), &pending, &[]).join("\n");
             let answers = answers(&pending).iter();
             let answers = answers.map(|(words, meaning)| format!("[{words}] {meaning}\n"));
             format!("--- {name}\n{lines}\n{}", answers.collect::<String>())
         });
         insta::assert_snapshot!("questions", shown.collect::<String>());
+    }
+
+    /// `path` holds for all paths of a call, also for those that are named here as open.
+    #[test]
+    fn patterns_of_a_person_are_shown_in_place_of_the_values() {
+        let values = [("message", "hi"), ("path", "docs/a"), ("note", "")];
+        let when = values
+            .map(|(name, pattern)| condition(name, pattern))
+            .to_vec();
+        let pending = pb::Pending {
+            always_covers: Some(pb::Coverage { when }),
+            ..asks(WaitReason::Approval)
+        };
+        for (when, shown) in [
+            (vec![], "message = hi, path = docs/a, no note"),
+            (
+                vec![condition("message", "**")],
+                "message = **, any path, no note",
+            ),
+            (
+                vec![condition("path", "docs/**"), condition("note", "x*")],
+                "path = docs/**, note = x*, any message",
+            ),
+        ] {
+            let lines = asked_lines(Style::new(false), &pending, &when).join("\n");
+            let shown = format!("would cover calls with {shown}");
+            assert!(lines.contains(&shown), "{lines}");
+        }
+        let unknown = asks(WaitReason::Approval);
+        let shown = always(&unknown, &[condition("message", "**")]);
+        assert_eq!(shown, "would cover calls with message = **");
     }
 
     #[test]

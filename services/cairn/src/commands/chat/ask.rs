@@ -10,7 +10,7 @@ use cairn_proto::orchestrator::Pending;
 
 /// The lines that show the question, without the session, which the person is in.
 pub(super) fn lines(style: Style, pending: &Pending, columns: usize) -> Vec<String> {
-    let lines = asked_lines(style, pending).into_iter();
+    let lines = asked_lines(style, pending, &[]).into_iter();
     let others = lines.filter(|line| !line.starts_with("  in  "));
     let broken = |line: String| match line.starts_with("  ") {
         true => wrap(&line, columns),

@@ -26,7 +26,10 @@ pub(super) async fn confirm(args: Trust, context: &Context) -> Result<ExitCode, 
         );
         return Err(CliError::usage(message).hint("read it again before you confirm it"));
     }
-    let is_decided = args.yes || args.digest.is_some();
+    let is_decided = match is_at_terminal(context) {
+        true => args.yes || args.digest.is_some(),
+        false => args.yes && args.digest.is_some(),
+    };
     if !context.json {
         show(&shown, &found, is_decided)?;
     }
@@ -61,9 +64,9 @@ async fn is_wanted_by_person(
     found: &Candidate,
     context: &Context,
 ) -> Result<bool, CliError> {
-    let by_digest = format!("cairn config trust {shown} --digest {}", found.digest);
+    let by_digest = format!("cairn config trust {shown} --digest {} --yes", found.digest);
     if !is_at_terminal(context) {
-        let message = "confirming a settings file needs a terminal, --yes or its digest";
+        let message = "confirming a settings file needs a terminal, or its digest and --yes";
         return Err(CliError::usage(message)
             .hint(format!("read {shown}, then confirm it with: {by_digest}")));
     }

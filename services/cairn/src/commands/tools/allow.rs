@@ -16,24 +16,30 @@ use serde_json::json;
 pub(super) async fn allow(
     name: &str,
     digest: Option<String>,
+    yes: bool,
     client: &mut Client<'_>,
     context: &Context,
 ) -> Result<(), CliError> {
     let listed = listed_for(name, client, context).await?;
     let found = found(name, &listed, client, context)?;
-    let may_ask = digest.is_none() && is_at_terminal(context);
+    let is_terminal = is_at_terminal(context);
+    let may_ask = is_terminal && digest.is_none() && !yes;
+    let by_digest = format!("cairn tools allow {name} --digest {} --yes", found.digest);
     if may_ask && is_too_long(&found.lines) {
         let message = format!("'{name}' is more than can be shown here");
         let hint = "read the settings of its server, then allow it with";
-        return Err(CliError::usage(message).hint(format!(
-            "{hint}: cairn tools allow {name} --digest {}",
-            found.digest
-        )));
+        return Err(CliError::usage(message).hint(format!("{hint}: {by_digest}")));
     }
     if !context.json {
         for line in &found.lines {
             out::line(line)?;
         }
+    }
+    if !is_terminal && (digest.is_none() || !yes) {
+        let message = format!("allowing '{name}' needs a terminal, or its digest and --yes");
+        return Err(
+            CliError::usage(message).hint(format!("look at it, then allow it with: {by_digest}"))
+        );
     }
     if may_ask && !is_wanted(context, "allow it?").await? {
         return out::line("nothing was allowed");
