@@ -63,7 +63,7 @@ impl CommandTool {
             output_limit: config.output_bytes,
             in_process: false,
             source: PROGRAM.to_owned(),
-            matchers: matchers::matchers(&config.parameters, Some(&folder)),
+            matchers: matchers::matchers(&config.parameters, Some(&folder), &BTreeMap::new()),
             ..ToolSpec::new(config.name, config.description, config.parameters)
         };
         Self {

@@ -16,13 +16,18 @@ const OF_PROCESS: [&str; 2] = ["/proc", "/dev/fd"];
 const HOST: &str = "host";
 
 /// A value for each argument, so that an approval of further calls holds for the same ones.
-/// `folder` is where the program that gets them runs.
-pub(crate) fn matchers(schema: &Json, folder: Option<&Path>) -> Vec<Matcher> {
+/// `folder` is where the program that gets them runs. `kinds` are those that the operator declares.
+pub(crate) fn matchers(
+    schema: &Json,
+    folder: Option<&Path>,
+    kinds: &BTreeMap<String, MatcherKind>,
+) -> Vec<Matcher> {
     let Some(Json::Object(properties)) = schema.get("properties") else {
         return Vec::new();
     };
     let of = |(name, property): (&String, &Json)| {
-        let kind = kind_of(name, property);
+        let kind = kinds.get(name).copied();
+        let kind = kind.unwrap_or_else(|| kind_of(name, property));
         let default = property.get("default").filter(|it| !it.is_null());
         // As a call that gives the same value is read. A default that is no text stands for none there.
         let default = default.and_then(|it| match kind {

@@ -48,7 +48,7 @@ fn names_and_formats_decide_how_a_value_is_read() {
     ];
     for (argument, name, property, kind) in cases {
         let schema = json!({"type": "object", "properties": {argument: property}});
-        let found = matchers(&schema, None);
+        let found = matchers(&schema, None, &BTreeMap::new());
         let [found] = &*found else {
             panic!("{argument}: {found:?}");
         };
@@ -57,6 +57,24 @@ fn names_and_formats_decide_how_a_value_is_read() {
         let default = (argument == "count").then(|| "3".to_owned());
         assert_eq!(found.default, default, "{argument}");
     }
+}
+
+#[test]
+fn an_operator_says_how_an_argument_is_read() {
+    let kinds = [("target", MatcherKind::Path), ("path", MatcherKind::Prose)];
+    let kinds = BTreeMap::from(kinds.map(|(name, kind)| (name.to_owned(), kind)));
+    let schema = json!({"properties": {"path": {}, "target": {}, "other": {}}});
+    let found = matchers(&schema, None, &kinds);
+    let found: Vec<_> = found
+        .iter()
+        .map(|it| (it.argument.as_str(), it.kind))
+        .collect();
+    let expected = [
+        ("path", MatcherKind::Prose),
+        ("target", MatcherKind::Path),
+        ("other", MatcherKind::Text),
+    ];
+    assert_eq!(found, expected);
 }
 
 /// A folder with the workspace `ws`, and its path.
@@ -139,7 +157,7 @@ fn published(folder: &Path) -> Vec<Published> {
         let schema = json!({"type": "object", "properties": tool["properties"]});
         Published {
             name: format!("{}__{}", text("server"), text("tool")),
-            matchers: matchers(&schema, Some(folder)),
+            matchers: matchers(&schema, Some(folder), &BTreeMap::new()),
             call: tool["call"].clone(),
         }
     };

@@ -5,6 +5,7 @@ use super::setting::Setting;
 use crate::error::Fault;
 use crate::tool::Effect;
 use cairn_engine::key::{digest, hex};
+use cairn_engine::rules::MatcherKind;
 use cairn_http::Url;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -41,6 +42,8 @@ pub struct ServerConfig {
     pub allow: Option<Vec<String>>,
     /// What a repeat of a tool's call may do, by the server's names; effectful unless it is declared.
     pub effects: BTreeMap<String, Effect>,
+    /// How rules read arguments of its tools, by their names; by name and schema unless it is declared.
+    pub arguments: BTreeMap<String, MatcherKind>,
     /// A call that takes longer is cancelled, in milliseconds. What it did is not known unless it is pure.
     pub time_limit_ms: u64,
     /// Longest time to start or connect and to list the tools, in milliseconds.
@@ -126,6 +129,7 @@ impl Default for ServerConfig {
             protocol: Protocol::default(),
             allow: None,
             effects: BTreeMap::new(),
+            arguments: BTreeMap::new(),
             time_limit_ms: 60_000,
             start_ms: 30_000,
             stateful: false,

@@ -120,7 +120,11 @@ pub(crate) fn spec(target: &Target, tool: model::Tool) -> Result<ToolSpec, Strin
             hints.title = hints.title.map(|title| text::brief(&title, MOST_TITLE));
             serde_json::to_value(hints).ok()
         }),
-        matchers: matchers::matchers(&parameters, target.program_folder().as_deref()),
+        matchers: matchers::matchers(
+            &parameters,
+            target.program_folder().as_deref(),
+            &config.arguments,
+        ),
         default: Answer::Ask,
         is_trusted: false,
         ..ToolSpec::new(name, description, parameters)

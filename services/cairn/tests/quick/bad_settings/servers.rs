@@ -3,7 +3,7 @@
 use super::{reported, wrong};
 
 /// A server of tools that is right but for one key, by the key that is named.
-const SERVERS: [(&str, &str); 15] = [
+const SERVERS: [(&str, &str); 16] = [
     ("command", "command = 17"),
     ("command", "args = [\"canary-4711\"]"),
     ("url", "command = \"x\"\nurl = \"http://h/\""),
@@ -17,6 +17,10 @@ const SERVERS: [(&str, &str); 15] = [
         "command = \"x\"\nheaders = { a = \"canary-4711\" }",
     ),
     ("effects.t", "command = \"x\"\neffects = { t = \"free\" }"),
+    (
+        "arguments.a",
+        "command = \"x\"\narguments = { a = \"number\" }",
+    ),
     ("protocol", "command = \"x\"\nprotocol = \"2020-01-01\""),
     ("time_limit_ms", "command = \"x\"\ntime_limit_ms = 0"),
     ("start_ms", "command = \"x\"\nstart_ms = -1"),

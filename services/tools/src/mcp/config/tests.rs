@@ -7,6 +7,7 @@ fn program() -> ServerConfig {
         args = ["-y", "server"]
         env = { TOKEN = "env:GITHUB_TOKEN", KEY = "file:/run/key", MODE = "literal" }
         effects = { search = "pure" }
+        arguments = { whither = "path", label = "prose" }
         "#,
     )
     .unwrap()
@@ -25,6 +26,7 @@ fn two_lines_are_a_server() {
     assert_eq!(config.protocol, Protocol::Auto);
     assert_eq!((config.time_limit_ms, config.start_ms), (60_000, 30_000));
     assert_eq!(config.effects["search"], Effect::Pure);
+    assert_eq!(config.arguments["label"], MatcherKind::Prose);
     assert_eq!(config.place(), "npx -y server");
     assert_eq!(config.references(), ["env:GITHUB_TOKEN", "file:/run/key"]);
     let web: ServerConfig = toml::from_str(r#"url = "https://example.com/mcp""#).unwrap();
