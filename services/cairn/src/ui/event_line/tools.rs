@@ -39,9 +39,16 @@ impl Narrator {
 
 /// Why a call was not sent.
 pub(super) fn rejudged(event: &wire::CallRejudged) -> String {
+    let leads = event
+        .resolved
+        .iter()
+        .map(|link| match link.pattern.is_empty() {
+            true => format!("it cannot be decided where {} leads", link.name),
+            false => format!("{} leads to {}", link.name, link.pattern),
+        });
     let what = match event.resolved.is_empty() {
         true => "its tool has changed".to_owned(),
-        false => format!("it goes elsewhere{}", conditions(&event.resolved)),
+        false => clip(&leads.collect::<Vec<_>>().join(", "), 2 * PIECE),
     };
     format!("was not sent, as {what}; it is judged again")
 }
