@@ -146,9 +146,9 @@ fn check_terminal(
     if is_at_terminal(context) || (args.yes && !args.pending.is_empty()) {
         return Ok(());
     }
-    let ids = match args.pending.is_empty() {
+    let ids: Vec<&str> = match args.pending.is_empty() {
         true => open.iter().map(|pending| pending.id.as_str()).collect(),
-        false => args.pending.iter().map(String::as_str).collect::<Vec<_>>(),
+        false => args.pending.iter().map(String::as_str).collect(),
     };
     let approve = command(
         context,
