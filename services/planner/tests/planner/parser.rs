@@ -61,6 +61,17 @@ fn every_field_is_read() {
 }
 
 #[test]
+fn numbers_of_arguments_keep_their_digits() {
+    let arguments = r#"{"id":1000000000000000000001,"rate":0.10000000000000000000000000000001}"#;
+    let text = format!(r#"{{"steps":[{{"tool":"pay","arguments":{arguments}}}]}}"#);
+    for parser in [JsonPlanParser::lenient(), JsonPlanParser::strict()] {
+        let plan = read_plan(&parser, &text).expect("a plan");
+        let tool = plan.steps[0].tool.as_ref().expect("a tool");
+        assert_eq!(tool.arguments, arguments);
+    }
+}
+
+#[test]
 fn null_counts_as_absent() {
     let text = r#"{"order":null,"steps":[{"id":null,"title":null,"description":"a","tool":null,
         "arguments":null,"depends_on":null,"capabilities":null}]}"#;

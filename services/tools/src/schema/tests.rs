@@ -43,6 +43,36 @@ fn good_arguments_pass() {
 }
 
 #[test]
+fn numbers_of_any_size_are_checked_and_shown_with_their_digits() {
+    let schema = Schema::compile(&json!({
+        "type": "object",
+        "properties": {"id": {"type": "integer"}, "most": {"maximum": 10}}
+    }))
+    .unwrap();
+    let check = |arguments: &str| schema.check(&parse(arguments, 1000).unwrap());
+    check(r#"{"id": 1000000000000000000001}"#).unwrap();
+    for (arguments, expected) in [
+        (
+            r#"{"id": 0.10000000000000000000000000000001}"#,
+            "id is 0.10000000000000000000000000000001; it must be an integer",
+        ),
+        (
+            r#"{"most": 1000000000000000000001}"#,
+            "most is 1000000000000000000001; it must be at most 10",
+        ),
+        (
+            r#"{"most": 1e999999999999}"#,
+            "most is 1e+999999999999; it must be at most 10",
+        ),
+    ] {
+        let Err(ToolError::InvalidArguments(message)) = check(arguments) else {
+            panic!("{arguments} is accepted");
+        };
+        assert_eq!(message, expected);
+    }
+}
+
+#[test]
 fn faults_name_place_fault_and_what_is_allowed() {
     for (arguments, expected) in [
         (json!({}), "path is missing; it must be a string"),

@@ -52,6 +52,19 @@ async fn structured_content_is_kept_once() {
 }
 
 #[tokio::test]
+async fn numbers_keep_their_digits_on_both_ways() {
+    let mcp = Mcp::new("legacy").await;
+    let numbers = r#""id":1000000000000000000001,"rate":0.10000000000000000000000000000001"#;
+    let arguments = format!(r#"{{"text":"arguments",{numbers}}}"#);
+    let call = Request {
+        arguments: arguments.clone(),
+        ..asked("structured", &json!({}))
+    };
+    let output = mcp.tools.invoker().invoke(call).await.result.unwrap();
+    assert_eq!(output.text, arguments);
+}
+
+#[tokio::test]
 async fn failures_keep_the_servers_words() {
     let mcp = Mcp::new("legacy").await;
     let expected = [

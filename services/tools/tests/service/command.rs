@@ -47,6 +47,15 @@ async fn arguments_go_in_and_output_comes_out() {
 }
 
 #[tokio::test]
+async fn a_program_gets_numbers_with_all_their_digits() {
+    let world = world(vec![script("echo", "cat")]);
+    let arguments = r#"{"id":1000000000000000000001,"rate":0.10000000000000000000000000000001}"#;
+    let call = request("echo", arguments);
+    let output = world.tools.invoker().invoke(call).await.result;
+    assert_eq!(output.unwrap().text, arguments);
+}
+
+#[tokio::test]
 async fn the_environment_holds_only_what_is_listed() {
     let mut listed = script(
         "listed",

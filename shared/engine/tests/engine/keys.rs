@@ -125,6 +125,10 @@ fn a_tools_arguments_count_in_canonical_form() {
         with("send", r#"{"a": 1, "b": {"c": [1, 2], "d": null}}"#)
     );
     assert_eq!(with("look", ""), with("look", "{}"));
+    let of = |number: &str| with("look", &format!(r#"{{"a": {number}}}"#));
+    assert_ne!(of("1000000000000000000001"), of("1000000000000000000002"));
+    assert_ne!(of("1000000000000000000000"), of("1e21"));
+    assert_eq!(of("1e21"), of("1E+21"));
     let mut for_the_model = model_step("look");
     for_the_model.description.clear();
     for_the_model.description.push_str("look");

@@ -202,6 +202,29 @@ fn canonical_json_sorts_keys_at_every_depth() {
 }
 
 #[test]
+fn canonical_json_keeps_every_digit_of_a_number() {
+    for (written, expected) in [
+        ("18446744073709551616", "18446744073709551616"),
+        ("-1000000000000000000001", "-1000000000000000000001"),
+        (
+            "0.10000000000000000000000000000001",
+            "0.10000000000000000000000000000001",
+        ),
+        ("1.0", "1.0"),
+        ("1.50", "1.50"),
+        ("-0", "-0"),
+        ("1e+21", "1e+21"),
+        ("1e21", "1e+21"),
+        ("1.0E400", "1.0e+400"),
+        ("5e-324", "5e-324"),
+    ] {
+        let canonical = |text: &str| to_canonical_json(&serde_json::from_str(text).unwrap());
+        assert_eq!(canonical(written), expected);
+        assert_eq!(canonical(expected), expected, "it is stable");
+    }
+}
+
+#[test]
 fn a_label_is_one_line_that_says_something() {
     let label = |title: &str, description: &str| {
         let draft = StepDraft {

@@ -289,6 +289,15 @@ mod tests {
         );
         let user = TemplateContext::new().with("user", json!({"name": "Ada", "age": 36}));
         assert_eq!(rendered("{user.name} ({user.age})", &user), "Ada (36)");
+        let numbers = json!([36, -1, 0.5, u64::MAX]);
+        let text = "{% for number in numbers %}{number} {% endfor %}";
+        let of = |numbers: &serde_json::Value| TemplateContext::new().with("numbers", numbers);
+        assert_eq!(
+            rendered(text, &of(&numbers)),
+            "36 -1 0.5 18446744073709551615 "
+        );
+        let large = serde_json::from_str("[1000000000000000000001]").expect("JSON");
+        assert_eq!(rendered(text, &of(&large)), "1000000000000000000001 ");
     }
 
     #[test]

@@ -51,6 +51,19 @@ fn then(mut messages: Vec<Message>, reply: &ChatReply, result: &str) -> Vec<Mess
 }
 
 #[tokio::test]
+async fn numbers_of_arguments_keep_their_digits() {
+    let arguments = r#"{"id":1000000000000000000001,"rate":0.00001,"much":1e+400}"#;
+    let line =
+        format!(r#"{{"reply": {{"tool_calls": [{{"name": "pay", "arguments": {arguments}}}]}}}}"#);
+    let model = Recorded::parse("file", &line).expect("a recording");
+    let reply = model.chat(&ask("x")).await.expect("a reply");
+    assert_eq!(
+        reply.message.calls().next().expect("a call").arguments,
+        arguments
+    );
+}
+
+#[tokio::test]
 async fn a_conversation_is_played_in_its_order_by_any_process() {
     let messages = vec![Message::system("s"), step("Count")];
     let first = reply(messages.clone()).await;

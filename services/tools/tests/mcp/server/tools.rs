@@ -156,6 +156,9 @@ impl Server {
                 json!({"resultType": "task", "taskId": "t1", "status": "working",
                 "createdAt": "2026-11-25T00:00:00Z", "lastUpdatedAt": "2026-11-25T00:00:00Z", "ttlMs": 1000}),
             )),
+            "structured" if text == "arguments" => Some(Ok(
+                json!({"structuredContent": params["arguments"], "content": []}),
+            )),
             "structured" => Some(Ok(structured(text))),
             "weird" => Some(Ok(json!({"tools": 7}))),
             "invalid" => Some(Err(
@@ -274,7 +277,7 @@ fn patterns() -> Value {
 
 fn media() -> Value {
     json!({"content": [
-        {"type": "text", "text": "first"},
+        {"type": "text", "text": "first", "annotations": {"priority": 0.5}},
         {"type": "image", "mimeType": "image/png", "data": "AAECAw=="},
         {"type": "audio", "mimeType": "audio/wav", "data": "AAE="},
         {"type": "image", "mimeType": "image/png", "data": "?"},
