@@ -1,4 +1,7 @@
 //! JSON in one spelling: sorted keys, no white space. Digests and comparisons use it.
+//!
+//! A number keeps its digits: `1`, `1.0` and `1e0` are three values, because a tool may read them in three
+//! ways. An exponent has one spelling, `e` and a sign, which a parsed number has: `1E21` is `1e+21`.
 
 use serde_json::Value;
 

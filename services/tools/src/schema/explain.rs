@@ -190,7 +190,7 @@ fn shown(value: &Value) -> String {
     match value {
         Value::Array(_) | Value::Object(_) => kind(value).to_owned(),
         Value::String(text) => Value::from(brief(text, SHOWN)).to_string(),
-        other => other.to_string(),
+        other => brief(&other.to_string(), SHOWN),
     }
 }
 

@@ -207,7 +207,12 @@ impl TemplateContext {
 
     /// Sets a variable: a text, a number, a list, or anything with fields.
     pub fn set(&mut self, name: impl Into<String>, value: impl Serialize) {
-        self.values.insert(name.into(), Value::from(Serde(value)));
+        // To any other serializer, a number of JSON is a struct.
+        let value = match serde_json::to_value(&value) {
+            Ok(json) => of_json(json),
+            Err(_) => Value::from(Serde(value)),
+        };
+        self.values.insert(name.into(), value);
     }
 
     /// As [`TemplateContext::set`], in a chain.
@@ -224,6 +229,31 @@ impl<K: Into<String>, V: Serialize, const N: usize> From<[(K, V); N]> for Templa
         pairs.fold(Self::new(), |context, (name, value)| {
             context.with(name, value)
         })
+    }
+}
+
+fn of_json(json: serde_json::Value) -> Value {
+    match json {
+        serde_json::Value::Null => Value::from(()),
+        serde_json::Value::Bool(flag) => Value::from(flag),
+        serde_json::Value::Number(number) => of_number(&number),
+        serde_json::Value::String(text) => Value::from(text),
+        serde_json::Value::Array(items) => items.into_iter().map(of_json).collect(),
+        serde_json::Value::Object(fields) => {
+            Value::from_pairs(fields.into_iter().map(|(name, json)| (name, of_json(json))))
+        }
+    }
+}
+
+/// A number that the engine would spell in another way is a text.
+fn of_number(number: &serde_json::Number) -> Value {
+    let text = number.to_string();
+    let float = number.as_f64().filter(|float| float.to_string() == text);
+    match (number.as_u64(), number.as_i64(), float) {
+        (Some(number), _, _) => Value::from(number),
+        (None, Some(number), _) => Value::from(number),
+        (None, None, Some(number)) => Value::from(number),
+        (None, None, None) => Value::from(text),
     }
 }
 

@@ -195,11 +195,12 @@ pub(super) fn parse(text: &str) -> Result<Recording, String> {
 fn parse_line(line: &str, recording: &mut Recording) -> Result<(), String> {
     let json: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
     if json.get("model").is_some() {
-        let about: AboutLine = serde_json::from_value(json).map_err(|error| error.to_string())?;
+        let about: AboutLine = serde_json::from_str(line).map_err(|error| error.to_string())?;
         recording.about = about.model;
         return Ok(());
     }
-    let mut exchange: Exchange = serde_json::from_value(json).map_err(|error| error.to_string())?;
+    // From the text: a number that goes through a value may be spelled anew.
+    let mut exchange: Exchange = serde_json::from_str(line).map_err(|error| error.to_string())?;
     match (exchange.reply.take(), exchange.replies.is_empty()) {
         (Some(reply), true) => exchange.replies.push(reply),
         (None, false) => {}

@@ -24,7 +24,10 @@ pub fn call(tool: &str, arguments: &str) -> String {
     };
     let simple = arguments.iter().filter_map(|(name, value)| match value {
         Value::String(text) => Some((name, brief(text, MOST_OF_ARGUMENT))),
-        Value::Number(_) | Value::Bool(_) => Some((name, value.to_string())),
+        // A number may have any number of digits.
+        Value::Number(_) | Value::Bool(_) => {
+            Some((name, brief(&value.to_string(), MOST_OF_ARGUMENT)))
+        }
         _ => None,
     });
     let simple: Vec<_> = simple.take(MOST_ARGUMENTS).collect();
