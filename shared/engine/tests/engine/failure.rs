@@ -23,6 +23,7 @@ fn reasons(kind: FailureKind) -> &'static [(&'static str, bool)] {
             ("Timeout", true),
             ("Stream", true),
             ("Server", true),
+            ("ConnectionRefused", true),
             ("Auth", false),
             ("ContextLength", false),
             ("BadRequest", false),

@@ -3,7 +3,7 @@
 use crate::support::{answer, ask, assert_reason, at_once, configured, fault, scripted};
 use cairn_engine::failure::Failure;
 use cairn_http::test_server::Reply;
-use cairn_model::{Model, chat_with_retry};
+use cairn_model::{Model, OpenAi, OpenAiConfig, chat_with_retry};
 use std::time::Duration;
 
 /// Asserts the kind of error that each reply becomes, and a part of its text.
@@ -341,14 +341,21 @@ async fn a_cut_or_silent_connection_is_an_error_that_may_be_retried() {
     assert_reason(&error, "Timeout");
     assert!(error.to_string().contains("60ms"), "{error}");
     assert!(error.is_retryable());
+}
 
-    let (server, model) = scripted(vec![answer("x")]).await;
-    drop(server);
-    tokio::task::yield_now().await;
-    let error = model.chat(&ask("x")).await.expect_err("closed");
-    assert_reason(&error, "Stream");
-    assert!(
-        error.to_string().contains("no connection to 127.0.0.1"),
-        "{error}"
-    );
+#[tokio::test]
+async fn an_address_of_this_machine_where_nothing_listens_is_tried_twice() {
+    for address in ["127.0.0.1:1", "localhost:1"] {
+        let config = OpenAiConfig::new(format!("http://{address}/v1"), "small-1");
+        let model = OpenAi::new(config).expect("a model");
+        let mut retries = 0;
+        let error = chat_with_retry(&model, &ask("x"), &at_once(), |_, _, _| retries += 1).await;
+        let error = error.expect_err("nothing listens");
+        assert_eq!(retries, 1, "{address}");
+        assert_reason(&error, "ConnectionRefused");
+        let shown = error.to_string();
+        assert!(shown.contains(":1"), "{shown}");
+        assert!(shown.contains("base_url"), "{shown}");
+        assert!(Failure::from(error).is_recoverable());
+    }
 }
