@@ -69,15 +69,15 @@ impl Failure {
 
     /// Whether the same thing may succeed when it is tried again.
     ///
-    /// Llm: rate limit, timeout, broken stream and a fault of the provider's server, also when all
-    /// retries are used up. Tool: a failed execution, but not an unknown tool. Memory: an absent
-    /// entry, but not the store. Nothing else.
+    /// Llm: rate limit, timeout, broken stream, refused connection and a fault of the provider's
+    /// server, also when all retries are used up. Tool: a failed execution, but not an unknown tool.
+    /// Memory: an absent entry, but not the store. Nothing else.
     pub fn is_recoverable(&self) -> bool {
         matches!(
             (self.kind, self.reason.as_str()),
             (
                 FailureKind::Llm,
-                "RateLimit" | "Timeout" | "Stream" | "Server"
+                "RateLimit" | "Timeout" | "Stream" | "ConnectionRefused" | "Server"
             ) | (FailureKind::Tool, "ExecutionFailed")
                 | (FailureKind::Memory, "NotFound")
         )

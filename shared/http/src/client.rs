@@ -4,6 +4,9 @@ use crate::{HttpConfig, HttpError};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use reqwest::{RequestBuilder, Response, redirect};
+use std::error::Error;
+use std::io;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// Makes ring the process's provider of cryptography, unless one is set already.
@@ -218,6 +221,7 @@ impl Clock {
 
     fn explain(&self, error: reqwest::Error, silence: Option<Duration>) -> HttpError {
         let host = error.url().map_or_else(String::new, host_of);
+        let is_here = error.url().is_some_and(is_here);
         let source = error.without_url();
         if source.is_timeout() {
             HttpError::Timeout {
@@ -226,7 +230,11 @@ impl Clock {
         } else if source.is_builder() {
             HttpError::Request { source }
         } else if source.is_connect() {
-            HttpError::Connect { host, source }
+            HttpError::Connect {
+                host,
+                is_refused_here: is_here && is_refused(&source),
+                source,
+            }
         } else {
             HttpError::Broken { source }
         }
@@ -244,10 +252,55 @@ impl Clock {
     }
 }
 
+/// Whether a host, as a URL has it, is this machine: a loopback address or `localhost`.
+pub fn is_loopback(host: &str) -> bool {
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    match address {
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => host.eq_ignore_ascii_case("localhost"),
+    }
+}
+
+fn is_here(url: &reqwest::Url) -> bool {
+    url.host_str().is_some_and(is_loopback)
+}
+
+/// Nothing listens there. Without IPv6, the address `::1` of `localhost` does not exist.
+fn is_refused(error: &(dyn Error + 'static)) -> bool {
+    use io::ErrorKind::{AddrNotAvailable, ConnectionRefused};
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    causes.any(|error| {
+        let io = error.downcast_ref::<io::Error>();
+        io.is_some_and(|io| matches!(io.kind(), ConnectionRefused | AddrNotAvailable))
+    })
+}
+
 fn host_of(url: &reqwest::Url) -> String {
     let host = url.host_str().unwrap_or_default();
     match url.port() {
         Some(port) => format!("{host}:{port}"),
         None => host.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_addresses_and_localhost_are_this_machine() {
+        for host in [
+            "localhost",
+            "LOCALHOST",
+            "127.0.0.1",
+            "127.1.2.3",
+            "[::1]",
+            "[::ffff:127.0.0.1]",
+        ] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in ["", "10.0.0.1", "[::2]", "localhost.example", "127.example"] {
+            assert!(!is_loopback(host), "{host}");
+        }
     }
 }

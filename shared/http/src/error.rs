@@ -30,6 +30,8 @@ pub enum HttpError {
     Connect {
         /// Host, with the port if the URL names one.
         host: String,
+        /// The host is this machine, and nothing listens at the port.
+        is_refused_here: bool,
         /// The cause.
         source: reqwest::Error,
     },

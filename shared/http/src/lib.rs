@@ -15,7 +15,7 @@ pub mod error;
 #[cfg(feature = "test-server")]
 pub mod test_server;
 
-pub use client::{HttpClient, HttpResponse, build_client, install_crypto_provider};
+pub use client::{HttpClient, HttpResponse, build_client, install_crypto_provider, is_loopback};
 pub use config::HttpConfig;
 pub use error::HttpError;
 pub use reqwest::{Client as RawClient, Error as RawError, RequestBuilder, Url};

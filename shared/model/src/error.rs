@@ -31,6 +31,16 @@ pub enum ModelError {
         /// What happened.
         message: String,
     },
+    /// Nothing listens at the provider's address, which is on this machine. The retry policy tries it
+    /// again, once.
+    #[error(
+        "no server listens at {address}; start the model's server, or correct the setting base_url \
+         of the model"
+    )]
+    ConnectionRefused {
+        /// Host and port.
+        address: String,
+    },
     /// The provider failed (5xx).
     #[error("the provider failed with status {status}: {message}")]
     Server {
@@ -96,6 +106,7 @@ impl ModelError {
             Self::RateLimit { .. } => "RateLimit",
             Self::Timeout { .. } => "Timeout",
             Self::Stream { .. } => "Stream",
+            Self::ConnectionRefused { .. } => "ConnectionRefused",
             Self::Server { .. } => "Server",
             Self::Auth { .. } => "Auth",
             Self::ContextLength { .. } => "ContextLength",
@@ -107,12 +118,13 @@ impl ModelError {
     }
 
     /// Whether the same request may succeed when it is sent again: rate limit, timeout, broken
-    /// connection, the provider's own faults, and a reply without content.
+    /// connection, a refused connection, the provider's own faults, and a reply without content.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::RateLimit { .. }
             | Self::Timeout { .. }
             | Self::Stream { .. }
+            | Self::ConnectionRefused { .. }
             | Self::Server { .. }
             | Self::Empty { .. } => true,
             Self::Auth { .. }
@@ -137,6 +149,11 @@ impl From<HttpError> for ModelError {
         let message = error.with_causes();
         match error {
             HttpError::Timeout { after } => Self::Timeout { after },
+            HttpError::Connect {
+                host,
+                is_refused_here: true,
+                ..
+            } => Self::ConnectionRefused { address: host },
             HttpError::Connect { .. } | HttpError::Broken { .. } => Self::Stream { message },
             HttpError::TooLarge { limit } => Self::TooLarge { limit },
             _ => Self::BadRequest { message },

@@ -5,7 +5,8 @@
 //! names the time.
 //!
 //! A reply with neither text nor calls is a failed attempt too. It is retried once: a second one shows
-//! that the model has no other answer, and each costs as much as a reply.
+//! that the model has no other answer, and each costs as much as a reply. A refused connection of this
+//! machine is retried once, because a person has to start that server.
 
 use crate::{ChatReply, ChatRequest, Model, ModelError, StreamEvent, empty, stream};
 use backon::{BackoffBuilder, ExponentialBuilder};
@@ -96,7 +97,7 @@ impl RetryPolicy {
 /// # Errors
 /// The last attempt's error: one that no retry can help, or any once the policy is used up. The
 /// latter stays recoverable: the same request may succeed later. [`ModelError::Empty`] after the second
-/// empty reply.
+/// empty reply, [`ModelError::ConnectionRefused`] after the second refused connection.
 pub async fn chat_with_retry(
     model: &dyn Model,
     request: &ChatRequest,
@@ -175,6 +176,8 @@ struct Attempts<'a, D> {
     failed: u32,
     /// There was an empty reply.
     was_empty: bool,
+    /// There was a refused connection.
+    was_refused: bool,
     /// What empty replies used up. It counts with the reply that follows them.
     spent: Usage,
 }
@@ -187,6 +190,7 @@ impl<'a> Attempts<'a, ()> {
             started: Instant::now(),
             failed: 0,
             was_empty: false,
+            was_refused: false,
             spent: Usage::default(),
         }
     }
@@ -213,9 +217,12 @@ impl<D: Iterator<Item = Duration>> Attempts<'_, D> {
         on_retry: &mut impl FnMut(u32, &ModelError, Duration),
     ) -> Result<(), ModelError> {
         self.failed += 1;
-        let is_empty = matches!(error, ModelError::Empty { .. });
-        let is_empty_again = is_empty && std::mem::replace(&mut self.was_empty, true);
-        if is_empty_again || !error.is_retryable() {
+        let is_second = match &error {
+            ModelError::Empty { .. } => std::mem::replace(&mut self.was_empty, true),
+            ModelError::ConnectionRefused { .. } => std::mem::replace(&mut self.was_refused, true),
+            _ => false,
+        };
+        if is_second || !error.is_retryable() {
             return Err(error);
         }
         let Some(own) = self.delays.next() else {

@@ -5,7 +5,7 @@ use crate::clean::Cleaner;
 use crate::prices::Prices;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::limits::MAX_REPLY;
-use cairn_http::Url;
+use cairn_http::{Url, is_loopback};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 use std::time::Duration;
@@ -112,13 +112,10 @@ impl ServerConfig {
                 "the model's base URL must have no user, password or query: use the key or a header",
             ));
         }
-        let local = match url.host_str().map(|host| host.trim_matches(['[', ']'])) {
-            None => return Err(invalid(BASE_URL, "the model's base URL must name a host")),
-            Some("localhost") => true,
-            Some(host) => host
-                .parse::<std::net::IpAddr>()
-                .is_ok_and(|address| address.is_loopback()),
+        let Some(host) = url.host_str() else {
+            return Err(invalid(BASE_URL, "the model's base URL must name a host"));
         };
+        let local = is_loopback(host);
         let secret = self.api_key.is_some() || !self.extra_headers.is_empty();
         match url.scheme() {
             "https" => {}
