@@ -116,6 +116,7 @@ idle_timeout = '3s'
 total_timeout = '4s'
 window_tokens = 9000
 max_output_tokens = 100
+omit = ['temperature', 'cache_control']
 input_usd_per_million = 1.5
 cached_input_usd_per_million = 0.15
 output_usd_per_million = 6";
@@ -200,6 +201,7 @@ fn faults_of_a_model_name_its_setting() {
         "headers = { x-a = \"canary\\ncanary\" }",
         "idle_timeout = '0s'",
         "max_output_tokens = 0",
+        "omit = ['stream_option']",
         "window_tokens = 10",
         "[model]\nmax_reply_bytes = 1000",
         "[session]\nstate_bytes = 1000",

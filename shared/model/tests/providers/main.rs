@@ -7,6 +7,7 @@ mod anthropic_chat;
 mod anthropic_errors;
 mod anthropic_stream;
 mod limits;
+mod omitted;
 mod openai_chat;
 mod openai_errors;
 mod openai_oddities;
