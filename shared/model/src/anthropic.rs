@@ -58,12 +58,10 @@ static DIALECT: Dialect = Dialect {
 pub struct AnthropicConfig {
     /// Where it is; the base URL goes up to and without `/v1/messages`.
     pub server: ServerConfig,
-    /// Mark questions for the server's cache if their beginning will come again.
-    pub prompt_cache: bool,
 }
 
 impl AnthropicConfig {
-    /// [`ServerConfig::new`] with the window of Anthropic's models and their cache.
+    /// [`ServerConfig::new`] with the window of Anthropic's models.
     pub fn new(base_url: impl Into<String>, model: impl Into<String>) -> Self {
         Self::from(ServerConfig {
             window_tokens: WINDOW_TOKENS,
@@ -74,10 +72,7 @@ impl AnthropicConfig {
 
 impl From<ServerConfig> for AnthropicConfig {
     fn from(server: ServerConfig) -> Self {
-        Self {
-            server,
-            prompt_cache: true,
-        }
+        Self { server }
     }
 }
 
@@ -85,7 +80,6 @@ impl From<ServerConfig> for AnthropicConfig {
 #[derive(Debug)]
 pub struct Anthropic {
     server: Server,
-    prompt_cache: bool,
 }
 
 impl Anthropic {
@@ -99,10 +93,7 @@ impl Anthropic {
         config.server.base_url = base.strip_suffix("/v1").unwrap_or(base).to_owned();
         let mut server = Server::new(config.server, &DIALECT)?;
         server.set_header("anthropic-version", VERSION);
-        Ok(Self {
-            server,
-            prompt_cache: config.prompt_cache,
-        })
+        Ok(Self { server })
     }
 
     /// The body of a streamed request, byte for byte the same for the same request.
@@ -110,23 +101,23 @@ impl Anthropic {
     /// # Errors
     /// The request is too large.
     pub fn request_body(&self, request: &ChatRequest) -> Result<Vec<u8>, ModelError> {
-        request::body(self, request, true)
+        request::body(self, request, true, self.server.omitted())
     }
 }
 
 #[async_trait]
 impl Model for Anthropic {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError> {
-        let body = request::body(self, request, false)?;
-        self.server.chat(request, body).await
+        let encode = |omitted| request::body(self, request, false, omitted);
+        self.server.chat(request, &encode).await
     }
 
     async fn chat_stream(
         &self,
         request: &ChatRequest,
     ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
-        let body = self.request_body(request)?;
-        self.server.chat_stream(request, body).await
+        let encode = |omitted| request::body(self, request, true, omitted);
+        self.server.chat_stream(request, &encode).await
     }
 
     fn estimate_tokens(&self, messages: &[Message]) -> u64 {

@@ -39,4 +39,4 @@ pub use prompt::{
 pub use recorded::Recorded;
 pub use registry::ModelRegistry;
 pub use retry::{Jitter, Progress, RetryPolicy, chat_with_retry, stream_with_retry};
-pub use server::ServerConfig;
+pub use server::{OptionalField, ServerConfig};

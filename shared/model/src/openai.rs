@@ -29,7 +29,7 @@ mod reply;
 mod request;
 mod wire;
 
-use crate::server::{Dialect, Server, ServerConfig};
+use crate::server::{Dialect, OptionalField, Server, ServerConfig};
 use crate::tokens::estimate_tokens;
 use crate::{ChatReply, ChatRequest, Model, ModelError, ModelInfo, StreamEvent};
 use async_trait::async_trait;
@@ -52,28 +52,15 @@ pub(crate) static DIALECT: Dialect = Dialect {
     piece: reply::piece,
 };
 
-/// How the server calls the limit on a reply's length.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MaxTokensField {
-    /// `max_tokens`: what most servers understand.
-    MaxTokens,
-    /// `max_completion_tokens`: what OpenAI's own newer models insist on.
-    MaxCompletionTokens,
-}
-
 /// Settings of an OpenAI-compatible model.
 #[derive(Debug, Clone)]
 pub struct OpenAiConfig {
     /// Where it is; the base URL goes up to and without `/chat/completions`.
     pub server: ServerConfig,
-    /// How the server calls the limit on a reply's length.
-    pub max_tokens_field: MaxTokensField,
-    /// Ask for usage in streams; off for servers that refuse the option. Usage is then estimated.
-    pub stream_usage: bool,
 }
 
 impl OpenAiConfig {
-    /// [`ServerConfig::new`] with what fits the server at `base_url`.
+    /// [`ServerConfig::new`].
     pub fn new(base_url: impl Into<String>, model: impl Into<String>) -> Self {
         Self::from(ServerConfig::new(base_url, model))
     }
@@ -81,16 +68,7 @@ impl OpenAiConfig {
 
 impl From<ServerConfig> for OpenAiConfig {
     fn from(server: ServerConfig) -> Self {
-        let max_tokens_field = if server.is_at(OWN_HOST) {
-            MaxTokensField::MaxCompletionTokens
-        } else {
-            MaxTokensField::MaxTokens
-        };
-        Self {
-            server,
-            max_tokens_field,
-            stream_usage: true,
-        }
+        Self { server }
     }
 }
 
@@ -98,8 +76,6 @@ impl From<ServerConfig> for OpenAiConfig {
 #[derive(Debug)]
 pub struct OpenAi {
     server: Server,
-    max_tokens_field: MaxTokensField,
-    stream_usage: bool,
 }
 
 impl OpenAi {
@@ -107,11 +83,13 @@ impl OpenAi {
     ///
     /// # Errors
     /// A failure of kind Config that names the setting.
-    pub fn new(config: OpenAiConfig) -> Result<Self, Failure> {
+    pub fn new(mut config: OpenAiConfig) -> Result<Self, Failure> {
+        // Its newer models refuse the old name.
+        if config.server.is_at(OWN_HOST) {
+            config.server.omit.push(OptionalField::MaxTokens);
+        }
         Ok(Self {
             server: Server::new(config.server, &DIALECT)?,
-            max_tokens_field: config.max_tokens_field,
-            stream_usage: config.stream_usage,
         })
     }
 
@@ -120,23 +98,23 @@ impl OpenAi {
     /// # Errors
     /// The request is too large.
     pub fn request_body(&self, request: &ChatRequest) -> Result<Vec<u8>, ModelError> {
-        request::body(self, request, true)
+        request::body(self, request, true, self.server.omitted())
     }
 }
 
 #[async_trait]
 impl Model for OpenAi {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError> {
-        let body = request::body(self, request, false)?;
-        self.server.chat(request, body).await
+        let encode = |omitted| request::body(self, request, false, omitted);
+        self.server.chat(request, &encode).await
     }
 
     async fn chat_stream(
         &self,
         request: &ChatRequest,
     ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
-        let body = self.request_body(request)?;
-        self.server.chat_stream(request, body).await
+        let encode = |omitted| request::body(self, request, true, omitted);
+        self.server.chat_stream(request, &encode).await
     }
 
     fn estimate_tokens(&self, messages: &[Message]) -> u64 {

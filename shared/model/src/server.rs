@@ -13,10 +13,12 @@ pub(crate) mod fault;
 mod first_bytes;
 pub(crate) mod lenient;
 mod lines;
+pub(crate) mod omitted;
 pub(crate) mod reply;
 mod stream;
 
 pub use config::ServerConfig;
+pub use omitted::OptionalField;
 
 use crate::clean::Cleaner;
 use crate::prices::PriceBook;
@@ -30,7 +32,9 @@ use first_bytes::Kind;
 use futures::stream::BoxStream;
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
+use omitted::Omitted;
 use reply::Asked;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Once};
 
 /// What tells one provider's protocol from another's.
@@ -74,6 +78,9 @@ const BYTES_IN_STREAM: u64 = 256;
 /// What a stream has beside the reply: signs of life, and pieces with nothing in them.
 const AROUND_STREAM: u64 = 16 * 1024 * 1024;
 
+/// Encodes a request, without these fields.
+pub(crate) type Encode<'a> = &'a (dyn Fn(Omitted) -> Result<Vec<u8>, ModelError> + Sync);
+
 /// A server, ready to be asked.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -84,6 +91,8 @@ pub(crate) struct Server {
     url: String,
     headers: HeaderMap,
     max_output_tokens: Option<u32>,
+    /// The bits of the fields that it is not sent: those of the settings, and those that it refused.
+    omitted: AtomicU8,
     dialect: &'static Dialect,
     provider: Arc<Provider>,
     /// Done once it has been said that no price is known.
@@ -156,6 +165,7 @@ impl Server {
             url,
             headers,
             max_output_tokens: config.max_output_tokens,
+            omitted: AtomicU8::new(Omitted::of(&config.omit).bits()),
             dialect,
             provider: Arc::new(Provider {
                 info: ModelInfo {
@@ -188,13 +198,18 @@ impl Server {
         asked.map_or(self.max_output_tokens, |asked| Some(asked.min(most)))
     }
 
+    /// The fields that it is not sent.
+    pub(crate) fn omitted(&self) -> Omitted {
+        Omitted::from_bits(self.omitted.load(Ordering::Relaxed))
+    }
+
     /// Asks for a whole reply.
     pub(crate) async fn chat(
         &self,
         request: &ChatRequest,
-        body: Vec<u8>,
+        encode: Encode<'_>,
     ) -> Result<ChatReply, ModelError> {
-        let response = self.send(body, false).await?;
+        let response = self.send(encode, false).await?;
         self.whole_reply(Vec::new(), response, &Asked::of(request))
             .await
     }
@@ -204,9 +219,9 @@ impl Server {
     pub(crate) async fn chat_stream(
         &self,
         request: &ChatRequest,
-        body: Vec<u8>,
+        encode: Encode<'_>,
     ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
-        let mut response = self.send(body, true).await?;
+        let mut response = self.send(encode, true).await?;
         let asked = Asked::of(request);
         let begun = first_bytes::read(&mut response).await;
         let (kind, head) = begun.map_err(|error| self.provider.error(error))?;
@@ -223,9 +238,42 @@ impl Server {
         }
     }
 
-    /// Sends a request and returns its answer if the status is good.
-    async fn send(&self, body: Vec<u8>, stream: bool) -> Result<HttpResponse, ModelError> {
+    /// Sends a request and returns its answer if the status is good. A request whose optional field the
+    /// server refuses is sent again without it.
+    async fn send(&self, encode: Encode<'_>, stream: bool) -> Result<HttpResponse, ModelError> {
         self.tell_price();
+        let mut omitted = self.omitted();
+        loop {
+            let error = match self.post(encode(omitted)?, stream).await {
+                Ok(response) => {
+                    self.remember(omitted);
+                    return Ok(response);
+                }
+                Err(error) => error,
+            };
+            let fewer = omitted.with_refused(&error);
+            match fewer {
+                // The request may not have the field that is named.
+                Some(fewer) if encode(fewer)? != encode(omitted)? => omitted = fewer,
+                _ => return Err(error),
+            }
+        }
+    }
+
+    /// Leaves out of later requests what this one did well without.
+    fn remember(&self, omitted: Omitted) {
+        let before = self.omitted.fetch_or(omitted.bits(), Ordering::Relaxed);
+        let new = Omitted::from_bits(omitted.bits() & !before);
+        if new.bits() != 0 {
+            tracing::warn!(
+                model = self.provider.info.name,
+                fields = ?new.fields(),
+                "the server refuses these fields, so they are no longer sent"
+            );
+        }
+    }
+
+    async fn post(&self, body: Vec<u8>, stream: bool) -> Result<HttpResponse, ModelError> {
         let client = if stream { &self.streaming } else { &self.whole };
         let mut post = client
             .post(&self.url)

@@ -3,8 +3,8 @@
 use super::{ModelSettings, Settings};
 use cairn_boot::{Checks, Secret};
 use cairn_model::{
-    Anthropic, AnthropicConfig, Model, ModelRegistry, Offline, OpenAi, OpenAiConfig, PriceBook,
-    Prices, Recorded, ServerConfig, anthropic, openai,
+    Anthropic, AnthropicConfig, Model, ModelRegistry, Offline, OpenAi, OpenAiConfig, OptionalField,
+    PriceBook, Prices, Recorded, ServerConfig, anthropic, openai,
 };
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Unexpected, Visitor};
@@ -70,6 +70,8 @@ pub struct ProviderSettings {
     pub window_tokens: Option<u64>,
     /// Most tokens that a reply may have.
     pub max_output_tokens: Option<u32>,
+    /// Fields that the server is not sent.
+    pub omit: Vec<OptionalField>,
     /// Price of a million tokens sent, in US dollars; without it the list of prices counts.
     pub input_usd_per_million: Option<f64>,
     /// The same for those that the provider had in its cache; without it they cost what others do.
@@ -99,6 +101,7 @@ impl Default for ProviderSettings {
             total_timeout: server.total_timeout,
             window_tokens: None,
             max_output_tokens: None,
+            omit: Vec::new(),
             input_usd_per_million: None,
             cached_input_usd_per_million: None,
             cache_write_usd_per_million: None,
@@ -158,6 +161,7 @@ impl ProviderSettings {
             max_reply_bytes: shared.max_reply_bytes,
             window_tokens: self.window_tokens.unwrap_or(own.window_tokens),
             max_output_tokens: self.max_output_tokens,
+            omit: self.omit.clone(),
             prices: self.prices().or_else(|| listed(&model)),
             allow_insecure_http: self.allow_insecure_http,
             model,

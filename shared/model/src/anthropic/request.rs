@@ -5,8 +5,9 @@ use super::wire::{Block, CacheControl, Fields, Message, Part, Request, Role, Sou
 use super::{Anthropic, MAX_OUTPUT_TOKENS};
 use crate::server::conversation::{self, Call, Speaker, Turn, left_out};
 use crate::server::extra::unnamed;
+use crate::server::omitted::Omitted;
 use crate::server::reply::valid_arguments;
-use crate::server::{schema_of, to_body};
+use crate::server::{OptionalField, schema_of, to_body};
 use crate::{ChatRequest, ModelError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -28,7 +29,13 @@ pub(super) fn body(
     model: &Anthropic,
     request: &ChatRequest,
     stream: bool,
+    omitted: Omitted,
 ) -> Result<Vec<u8>, ModelError> {
+    let is_sent = |field| !omitted.has(field);
+    let heat = request.options.temperature;
+    let heat = heat.filter(|_| is_sent(OptionalField::Temperature));
+    let has_format = is_sent(OptionalField::ResponseFormat);
+    let format = has_format.then(|| output_config(&request.options.format));
     let limit = model.server.max_output_tokens(request);
     let tools = request.tools.iter().map(|tool| Tool {
         name: &tool.name,
@@ -49,11 +56,12 @@ pub(super) fn body(
         system,
         messages: messages(turns),
         tools: tools.collect(),
-        temperature: request.options.temperature.map(|heat| heat.min(HOTTEST)),
-        output_config: output_config(&request.options.format),
+        temperature: heat.map(|heat| heat.min(HOTTEST)),
+        output_config: format.flatten(),
         stream,
     };
-    if model.prompt_cache && (!request.tools.is_empty() || request.stable > 0) {
+    let has_marks = is_sent(OptionalField::CacheControl);
+    if has_marks && (!request.tools.is_empty() || request.stable > 0) {
         set_breakpoints(&mut body, request.stable);
     }
     to_body(&body)

@@ -2,11 +2,12 @@
 
 use super::wire::{CALL_NAMES, FUNCTION, FUNCTION_NAMES, MESSAGE_RETURNED};
 use super::wire::{ContentPart, ImageUrl, Message, MessageContent, Role};
-use super::{MaxTokensField, OpenAi, reasoning, wire};
+use super::{OpenAi, reasoning, wire};
 use crate::server::conversation::{self, Call, Part, Speaker, Turn, left_out};
 use crate::server::extra::{MESSAGE_FIELDS, fields_of, returned, unnamed};
+use crate::server::omitted::Omitted;
 use crate::server::reply::valid_arguments;
-use crate::server::{schema_of, to_body};
+use crate::server::{OptionalField, schema_of, to_body};
 use crate::{ChatRequest, ModelError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,10 +23,15 @@ pub(super) fn body(
     model: &OpenAi,
     request: &ChatRequest,
     stream: bool,
+    omitted: Omitted,
 ) -> Result<Vec<u8>, ModelError> {
     let limit = model.server.max_output_tokens(request);
-    let limit_of = |field| limit.filter(|_| model.max_tokens_field == field);
-    let usage = stream && model.stream_usage;
+    let is_sent = |field| !omitted.has(field);
+    let has_old_name = is_sent(OptionalField::MaxTokens);
+    let usage = stream && is_sent(OptionalField::StreamOptions);
+    let has_format = is_sent(OptionalField::ResponseFormat);
+    let format = has_format.then(|| response_format(&request.options.format));
+    let temperature = request.options.temperature;
     let tools = request.tools.iter().map(|tool| wire::Tool {
         kind: "function",
         function: wire::OfferedFunction {
@@ -41,10 +47,10 @@ pub(super) fn body(
         model: &info.name,
         messages: turns.into_iter().flat_map(messages).collect(),
         tools: tools.collect(),
-        max_tokens: limit_of(MaxTokensField::MaxTokens),
-        max_completion_tokens: limit_of(MaxTokensField::MaxCompletionTokens),
-        temperature: request.options.temperature,
-        response_format: response_format(&request.options.format),
+        max_tokens: limit.filter(|_| has_old_name),
+        max_completion_tokens: limit.filter(|_| !has_old_name),
+        temperature: temperature.filter(|_| is_sent(OptionalField::Temperature)),
+        response_format: format.flatten(),
         stream,
         stream_options: usage.then_some(wire::StreamOptions {
             include_usage: true,

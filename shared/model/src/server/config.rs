@@ -1,6 +1,6 @@
 //! Settings of a model behind HTTP, and their check.
 
-use super::Dialect;
+use super::{Dialect, OptionalField};
 use crate::clean::Cleaner;
 use crate::prices::Prices;
 use cairn_engine::failure::{Failure, FailureKind};
@@ -37,6 +37,8 @@ pub struct ServerConfig {
     pub window_tokens: u64,
     /// Most tokens that a reply may have; a call may ask for less.
     pub max_output_tokens: Option<u32>,
+    /// Fields that the server is not sent. A field that it refuses by name joins them by itself.
+    pub omit: Vec<OptionalField>,
     /// What the model costs. Without them the list of [`crate::prices`] counts, if the base URL is
     /// the provider's own; a model that is not in it has no known price.
     pub prices: Option<Prices>,
@@ -66,6 +68,7 @@ impl ServerConfig {
             max_reply_bytes: MAX_REPLY as u64,
             window_tokens: 128_000,
             max_output_tokens: None,
+            omit: Vec::new(),
             prices: None,
             allow_insecure_http: false,
         }

@@ -29,7 +29,7 @@ pub(crate) async fn of_response(response: HttpResponse, cleaner: &Cleaner) -> Mo
         },
         Err(_) => Said::default(),
     };
-    let mut message = cleaner.clean(&said.text);
+    let mut message = said.message(cleaner);
     if message.is_empty() {
         message = match status.canonical_reason() {
             Some(reason) => format!("status {} {reason}", status.as_u16()),
@@ -57,7 +57,7 @@ pub(crate) fn of_answer(error: &Value, cleaner: &Cleaner) -> ModelError {
     let said = Said::of_error(error);
     let number = said.code.parse().ok();
     let number = number.filter(|status| (400..600).contains(status));
-    let mut message = cleaner.clean(&said.text);
+    let mut message = said.message(cleaner);
     if message.is_empty() {
         message = cleaner.clean(&error.to_string());
     }
@@ -175,9 +175,20 @@ struct Said {
     code: String,
     kind: String,
     text: String,
+    /// The field of the request that it is about.
+    field: String,
 }
 
 impl Said {
+    /// The text for people, with the field that it is about.
+    fn message(&self, cleaner: &Cleaner) -> String {
+        let (message, field) = (cleaner.clean(&self.text), cleaner.clean(&self.field));
+        match message.is_empty() || message.contains(&field) {
+            true => message,
+            false => format!("{message} ({field})"),
+        }
+    }
+
     fn of_body(body: &[u8]) -> Self {
         let json = match serde_json::from_slice::<Value>(body) {
             Ok(Value::Array(list)) => list.into_iter().next().unwrap_or_default(),
@@ -202,6 +213,7 @@ impl Said {
                 code: field(&["code"]),
                 kind: field(&["type", "error_type"]),
                 text: field(&["message", "detail", "error", "error_message"]),
+                field: field(&["param"]),
             },
         }
     }

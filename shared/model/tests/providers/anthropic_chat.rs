@@ -5,7 +5,7 @@ use cairn_engine::message::{Message, Part, Usage};
 use cairn_http::test_server::Reply;
 use cairn_model::{
     Anthropic, AnthropicConfig, ChatOptions, ChatRequest, FinishReason, Model, ModelError,
-    OfferedTool,
+    OfferedTool, OptionalField,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -135,7 +135,8 @@ async fn a_conversation_with_tools_is_sent_as_the_protocol_wants_it() {
     });
     assert_eq!(sent(&request, |_| {}).await, expected);
 
-    let plain = sent(&request, |config| config.prompt_cache = false).await;
+    let omit = vec![OptionalField::CacheControl];
+    let plain = sent(&request, |config| config.server.omit = omit).await;
     assert!(!plain.to_string().contains("cache_control"), "{plain}");
 }
 

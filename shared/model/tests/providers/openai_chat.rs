@@ -3,8 +3,7 @@
 use crate::support::{CANARY, Log, answer, ask, call, calls_in, configured, scripted};
 use cairn_engine::message::{Message, Usage};
 use cairn_http::test_server::Reply;
-use cairn_model::openai::MaxTokensField;
-use cairn_model::{ChatOptions, ChatRequest, FinishReason, Model, OfferedTool};
+use cairn_model::{ChatOptions, ChatRequest, FinishReason, Model, OfferedTool, OptionalField};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -103,7 +102,7 @@ async fn a_conversation_with_tools_is_sent_as_the_protocol_wants_it() {
 #[tokio::test]
 async fn the_limit_of_a_reply_has_the_name_that_the_server_knows() {
     let (server, model) = configured(vec![answer("ok")], |config| {
-        config.max_tokens_field = MaxTokensField::MaxCompletionTokens;
+        config.server.omit = vec![OptionalField::MaxTokens];
     })
     .await;
     let mut request = ask("x");

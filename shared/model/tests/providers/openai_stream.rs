@@ -5,7 +5,9 @@ use crate::support::{
     scripted, streamed, text_of, whole,
 };
 use cairn_http::test_server::Reply;
-use cairn_model::{FinishReason, Model, ModelError, Progress, StreamEvent, stream_with_retry};
+use cairn_model::{
+    FinishReason, Model, ModelError, OptionalField, Progress, StreamEvent, stream_with_retry,
+};
 use futures::StreamExt;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -82,7 +84,10 @@ async fn text_and_calls_are_whole_wherever_the_bytes_are_cut() {
 
 #[tokio::test]
 async fn the_request_asks_for_usage_unless_the_server_cannot() {
-    for (stream_usage, expected) in [(true, json!({"include_usage": true})), (false, Value::Null)] {
+    for (omit, expected) in [
+        (vec![], json!({"include_usage": true})),
+        (vec![OptionalField::StreamOptions], Value::Null),
+    ] {
         let body = [
             delta(&json!({"content": "x"})),
             end("stop"),
@@ -90,7 +95,7 @@ async fn the_request_asks_for_usage_unless_the_server_cannot() {
         ]
         .concat();
         let (server, model) = configured(vec![Reply::events(&[body])], |config| {
-            config.stream_usage = stream_usage;
+            config.server.omit = omit;
         })
         .await;
         let stream = model.chat_stream(&ask("x")).await.expect("a stream");

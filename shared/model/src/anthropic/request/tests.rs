@@ -15,7 +15,8 @@ static ANTHROPIC: LazyLock<Anthropic> = LazyLock::new(|| {
 
 fn encode(messages: &[engine::Message], stable: usize) -> Value {
     let request = random::request(messages, stable);
-    let body = body(&ANTHROPIC, &request, false).expect("a body");
+    let omitted = ANTHROPIC.server.omitted();
+    let body = body(&ANTHROPIC, &request, false, omitted).expect("a body");
     serde_json::from_slice(&body).expect("JSON")
 }
 

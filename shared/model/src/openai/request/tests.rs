@@ -14,7 +14,8 @@ static OPENAI: LazyLock<OpenAi> =
 
 fn encode(messages: &[engine::Message]) -> Vec<Value> {
     let request = random::request(messages, 0);
-    let body = body(&OPENAI, &request, false).expect("a body");
+    let omitted = OPENAI.server.omitted();
+    let body = body(&OPENAI, &request, false, omitted).expect("a body");
     let body: Value = serde_json::from_slice(&body).expect("JSON");
     body["messages"].as_array().expect("messages").clone()
 }

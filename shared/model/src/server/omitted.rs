@@ -1,0 +1,90 @@
+//! Optional fields of a request, and which of them a server is not sent.
+
+use crate::ModelError;
+use serde::{Deserialize, Serialize};
+
+/// A field of a request that some servers refuse. A request without it asks for the same reply, or for
+/// nearly the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OptionalField {
+    /// Asks for usage in streams. Without it, usage is estimated.
+    StreamOptions,
+    /// The sampling temperature.
+    Temperature,
+    /// The form of the reply (`output_config` in Anthropic's protocol). It is left out only where the
+    /// settings say so, because the reply may have another form without it.
+    ResponseFormat,
+    /// Anthropic's marks for its cache.
+    CacheControl,
+    /// The limit on a reply's length under its old name. Without it, the limit is sent as
+    /// `max_completion_tokens`. Anthropic's protocol has one name only.
+    MaxTokens,
+}
+
+impl OptionalField {
+    /// Each field that is left out once a server refuses it, with the names that such an error has.
+    const REFUSED: [(Self, &'static [&'static str]); 4] = [
+        (Self::StreamOptions, &["stream_options"]),
+        (Self::Temperature, &["temperature"]),
+        (Self::CacheControl, &["cache_control"]),
+        // An error that does not name the other field is about the limit's size.
+        (Self::MaxTokens, &["max_tokens", "max_completion_tokens"]),
+    ];
+
+    fn bit(self) -> u8 {
+        1 << (self as u8)
+    }
+}
+
+/// A set of optional fields that are not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Omitted(u8);
+
+impl Omitted {
+    pub(super) fn of(fields: &[OptionalField]) -> Self {
+        Self(fields.iter().fold(0, |bits, field| bits | field.bit()))
+    }
+
+    pub(super) fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
+    pub(super) fn bits(self) -> u8 {
+        self.0
+    }
+
+    pub(super) fn fields(self) -> Vec<OptionalField> {
+        let fields = OptionalField::REFUSED.map(|(field, _)| field);
+        fields
+            .into_iter()
+            .filter(|field| self.has(*field))
+            .collect()
+    }
+
+    pub(crate) fn has(self, field: OptionalField) -> bool {
+        self.0 & field.bit() != 0
+    }
+
+    /// The set with one more field: the first one that a server's error names. None if it names none
+    /// that was sent.
+    pub(super) fn with_refused(self, error: &ModelError) -> Option<Self> {
+        let ModelError::BadRequest { message } = error else {
+            return None;
+        };
+        let is_named = |names: &[&str]| names.iter().all(|name| has_word(message, name));
+        let mut fields = OptionalField::REFUSED.into_iter();
+        let (field, _) = fields.find(|&(field, names)| !self.has(field) && is_named(names))?;
+        Some(Self(self.0 | field.bit()))
+    }
+}
+
+/// Whether a text has this name, and not as a part of a longer one.
+fn has_word(text: &str, name: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(name).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + name.len()..].chars().next();
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
+}
