@@ -19,6 +19,7 @@ mod connections;
 mod grants;
 mod keyless;
 mod own_session;
+mod proxies;
 mod recount;
 mod reflection;
 mod repository;

@@ -126,15 +126,29 @@ impl Mcp {
     }
 
     pub(crate) fn with(folder: &Arc<TempDir>, server: Server, trust: Option<Trust>) -> Self {
+        Self::in_environment(folder, server, trust, &[])
+    }
+
+    /// As [`Self::with`], with more variables.
+    pub(crate) fn in_environment(
+        folder: &Arc<TempDir>,
+        server: Server,
+        trust: Option<Trust>,
+        variables: &[(&str, &str)],
+    ) -> Self {
+        let variables = [
+            ("PATH", "/usr/bin:/bin"),
+            ("HOME", "/nowhere"),
+            ("SESAME", "open-sesame"),
+        ]
+        .iter()
+        .chain(variables);
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let deps = McpDeps {
             result_bytes: 64 * 1024,
             workspace: folder.path().to_owned(),
             programs: Programs {
-                environment: BTreeMap::from([
-                    ("PATH".to_owned(), "/usr/bin:/bin".to_owned()),
-                    ("HOME".to_owned(), "/nowhere".to_owned()),
-                    ("SESAME".to_owned(), "open-sesame".to_owned()),
-                ]),
+                environment: variables.map(owned).collect(),
                 supervisor: None,
             },
             trust,

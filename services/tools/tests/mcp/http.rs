@@ -74,6 +74,23 @@ async fn both_protocols_are_spoken_over_http_with_headers_that_are_not_shown() {
 }
 
 #[tokio::test]
+async fn a_server_of_another_machine_is_reached_through_the_proxy() {
+    let folder = folder();
+    let process = Process::start(&folder, "new", None);
+    let proxies = [
+        // This machine is never reached through it.
+        (process.1.as_str(), "http://127.0.0.1:1"),
+        ("http://mcp.invalid/mcp", process.1.as_str()),
+    ];
+    for (url, proxy) in proxies {
+        let server = Server::of_operator(of(url));
+        let mcp = Mcp::in_environment(&folder, server, None, &[("HTTP_PROXY", proxy)]);
+        mcp.until(|it| it.state == SourceState::Ready).await;
+        assert_eq!(mcp.text("echo", "hello").await, "hello");
+    }
+}
+
+#[tokio::test]
 async fn a_connection_that_breaks_in_a_call_leaves_its_outcome_unknown() {
     let folder = folder();
     let mut process = Process::start(&folder, "legacy", None);
