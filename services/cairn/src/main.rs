@@ -32,8 +32,12 @@ fn main() -> ExitCode {
             let log = commands::log_config(&cli.command, &context);
             let services = commands::services(&cli.command);
             let (config, beside) = (&context.config().telemetry, || screen::Beside);
-            let telemetry = telemetry::init(config, &log, &services, beside);
+            let proxies = &context.config().proxies;
+            let telemetry = telemetry::init(config, &log, &services, proxies, beside);
             let telemetry = telemetry.map_err(|error| error::CliError::chain(&error))?;
+            for fault in proxies.faults() {
+                tracing::warn!(fault, "proxy ignored");
+            }
             let runtime = cairn::runtime::runtime()?;
             let code = runtime.block_on(async {
                 let at_once = |code| std::process::exit(code);

@@ -18,7 +18,8 @@
 //!
 //! `CAIRN_MODEL__PACE=400ms` sets `model.pace`. `CAIRN_CONFIG` is `--config`. `CAIRN_STORE`, `CAIRN_SERVER`, `CAIRN_TOKEN`,
 //! `OPENAI_API_KEY`, `OPENAI_BASE_URL`, `OPENAI_MODEL`, the same three of `ANTHROPIC_` and
-//! `OTEL_EXPORTER_OTLP_ENDPOINT` are short names.
+//! `OTEL_EXPORTER_OTLP_ENDPOINT` are short names. `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`
+//! name proxies, as in other programs; they are no settings.
 
 mod limits;
 pub mod links;
@@ -48,6 +49,7 @@ pub use trust::Source;
 use crate::cli::Global;
 use crate::error::CliError;
 use cairn_boot::{Checks, Environment, Loaded, LogConfig, Secret, TelemetryConfig};
+use cairn_http::Proxies;
 use cairn_rpc::{TOKEN_RULE, Token};
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
@@ -101,6 +103,9 @@ pub struct Settings {
     pub log: LogConfig,
     /// Traces and metrics.
     pub telemetry: TelemetryConfig,
+    /// The proxies that the environment names.
+    #[serde(skip)]
+    pub proxies: Proxies,
 }
 
 /// Where work happens.
@@ -291,9 +296,11 @@ pub fn load_from(
         layers = layers.flag(flag, setting, value);
     }
     check_given(global, flags)?;
-    layers
+    let mut loaded: Loaded<Settings> = layers
         .load()
-        .map_err(|faults| CliError::usage(faults.to_string()))
+        .map_err(|faults| CliError::usage(faults.to_string()))?;
+    loaded.config.proxies = Proxies::read(|name| environment.get(name));
+    Ok(loaded)
 }
 
 /// The setting that a place of sessions is for: a file's, or that of servers.

@@ -41,7 +41,7 @@ pub struct Deps {
 /// What configured commands are started with.
 #[derive(Clone, Default)]
 pub struct Programs {
-    /// The process's environment; commands get of it what their settings name.
+    /// The process's environment; commands get of it what their settings name. It names the proxies, too.
     pub environment: BTreeMap<String, String>,
     /// What ends commands when this process cannot. Without it they may go on after a kill of this
     /// process, beyond their time limits.

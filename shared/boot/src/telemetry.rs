@@ -57,7 +57,8 @@ pub struct Telemetry {
 }
 
 /// Sets up logs, panics included, and traces for this process. `services` are the names of those in
-/// it, `writer` is where the lines of the log go. Metrics are served by a [`MetricsServer`].
+/// it, `proxies` are those on the way to the collector, `writer` is where the lines of the log go.
+/// Metrics are served by a [`MetricsServer`].
 ///
 /// Needs no runtime: spans leave on threads of their own, which are there only if there is a
 /// collector. That it cannot be reached is logged once in a while, and holds up nothing.
@@ -68,13 +69,17 @@ pub fn init<W>(
     config: &TelemetryConfig,
     log: &LogConfig,
     services: &[&str],
+    proxies: &Proxies,
     writer: W,
 ) -> Result<Telemetry, TelemetryError>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let exporting = match config.endpoint() {
-        Some(endpoint) => Some(Exporting::start(endpoint, services)?),
+        Some(endpoint) => {
+            let tunnel = proxies.tunnel_to(&endpoint);
+            Some(Exporting::start(endpoint, tunnel, services)?)
+        }
         None => None,
     };
     let tracer = exporting.as_ref().map(Exporting::tracer);

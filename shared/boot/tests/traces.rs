@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use cairn_boot::{LogConfig, TelemetryConfig, telemetry};
+use cairn_http::Proxies;
 use cairn_rpc::trace::{self, PastEvent, PastSpan, SpanKind, TARGET, TraceParent};
 use cairn_testkit::{Collector, TraceSpan};
 use std::time::Duration;
@@ -29,9 +30,17 @@ fn spans_reach_the_collector_before_the_process_ends() {
         ..LogConfig::default()
     };
     assert!(!trace::is_recording());
-    let telemetry = telemetry::init(&config, &log, &["memory", "tools"], std::io::stderr).unwrap();
+    let telemetry = telemetry::init(
+        &config,
+        &log,
+        &["memory", "tools"],
+        &Proxies::default(),
+        std::io::stderr,
+    )
+    .unwrap();
     assert!(trace::is_recording() && trace::is_content_wanted());
-    assert!(telemetry::init(&config, &log, &[], std::io::stderr).is_err());
+    let again = telemetry::init(&config, &log, &[], &Proxies::default(), std::io::stderr);
+    assert!(again.is_err());
 
     let run = TraceParent {
         span_id: PARENT.derived_child("run"),

@@ -19,8 +19,8 @@ pub fn install_crypto_provider() {
 
 /// Builds a client with the limits of `config`.
 ///
-/// It follows no redirect, so that a header never goes where its owner did not send it, and takes
-/// no proxy from the environment. The system's CA certificates are read here: build a client once
+/// It follows no redirect, so that a header never goes where its owner did not send it, and reads no
+/// proxy from the environment. The system's CA certificates are read here: build a client once
 /// and clone it.
 ///
 /// # Errors
@@ -44,6 +44,9 @@ pub fn build_client(config: &HttpConfig) -> Result<HttpClient, HttpError> {
         .redirect(redirect::Policy::none())
         .referer(false)
         .no_proxy();
+    for proxy in config.proxies.of_client()? {
+        builder = builder.proxy(proxy);
+    }
     if let Some(total) = config.total_timeout {
         builder = builder.timeout(total);
     }

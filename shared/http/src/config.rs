@@ -1,5 +1,6 @@
 //! What a client may do, and for how long.
 
+use crate::Proxies;
 use std::time::Duration;
 
 /// Limits and name of an HTTP client.
@@ -18,10 +19,12 @@ pub struct HttpConfig {
     pub user_agent: String,
     /// Most bytes of an answer's body, counted after decompression.
     pub max_response_bytes: u64,
+    /// The proxies that requests go through.
+    pub proxies: Proxies,
 }
 
 impl Default for HttpConfig {
-    /// 10 s to connect, 60 s in all, no limit on silence of its own, 16 MiB.
+    /// 10 s to connect, 60 s in all, no limit on silence of its own, 16 MiB, no proxies.
     fn default() -> Self {
         Self {
             connect_timeout: Duration::from_secs(10),
@@ -30,6 +33,7 @@ impl Default for HttpConfig {
             idle_timeout: None,
             user_agent: concat!("cairn/", env!("CARGO_PKG_VERSION")).to_owned(),
             max_response_bytes: 16 * 1024 * 1024,
+            proxies: Proxies::default(),
         }
     }
 }

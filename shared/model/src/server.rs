@@ -153,6 +153,7 @@ impl Server {
             connect_timeout: config.connect_timeout,
             total_timeout: Some(config.total_timeout),
             max_response_bytes: in_stream.saturating_add(AROUND_STREAM),
+            proxies: config.proxies,
             ..HttpConfig::default()
         };
         Ok(Self {

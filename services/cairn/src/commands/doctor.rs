@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::node::{DURABILITY, STORE};
 use crate::ui::out;
+use cairn_http::{NamedProxy, ProxyEffect};
 use cairn_memory::StoreConfig;
 use cairn_memory::port::{Store as _, StoreError};
 use cairn_memory::redis::{Durability, RedisStore};
@@ -26,6 +27,7 @@ const MOST_NAMED: usize = 20;
 #[command(after_help = "\
 Reads every event of a store in a file, with the checkpoints and blobs, and names the sessions and events
 that are damaged. Of a store on Redis it looks at the settings; with --server at the services instead.
+Without --server it also names the proxies of the environment, without their credentials.
 Changes nothing without --accept-loss. Ends with exit code 1 if something is not as it must be.")]
 pub struct Args {
     /// Open a store in a file that was not closed although its write-ahead log is missing or damaged:
@@ -73,7 +75,11 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     }
     let findings = match &context.config().client.server {
         Some(servers) => futures::future::join_all(servers.0.iter().map(server_at)).await,
-        None => vec![store(context).await],
+        None => {
+            let mut findings = vec![store(context).await];
+            findings.extend(context.config().proxies.named().iter().map(proxy));
+            findings
+        }
     };
     for finding in &findings {
         show(finding, context.json)?;
@@ -98,6 +104,30 @@ fn show(finding: &Finding, json: bool) -> Result<(), CliError> {
         out::line(&format!("  {fault}"))?;
     }
     Ok(())
+}
+
+/// A variable that is about proxies.
+fn proxy(named: &NamedProxy) -> Finding {
+    let NamedProxy {
+        variable,
+        value,
+        effect,
+    } = named;
+    let place = match value.as_str() {
+        "" => variable.clone(),
+        value => format!("{variable} {value}"),
+    };
+    let state = match effect {
+        ProxyEffect::Https => "used for https addresses",
+        ProxyEffect::Http => "used for http addresses",
+        ProxyEffect::All => "used for all other addresses",
+        ProxyEffect::Direct => "not used for these",
+        ProxyEffect::Ignored => {
+            let fault = CliError::new(format!("it {}", NamedProxy::FAULT));
+            return Finding::bad("proxy", place, "ignored", &fault);
+        }
+    };
+    Finding::fine("proxy", place, state)
 }
 
 async fn store(context: &Context) -> Finding {

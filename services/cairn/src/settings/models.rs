@@ -1,6 +1,6 @@
 //! Models: the offline model is always there, others as configured.
 
-use super::{ModelSettings, Settings};
+use super::Settings;
 use cairn_boot::{Checks, Secret};
 use cairn_model::{
     Anthropic, AnthropicConfig, Model, ModelRegistry, Offline, OpenAi, OpenAiConfig, OptionalField,
@@ -138,12 +138,12 @@ impl ProviderSettings {
         (is_own && has_none).then_some(url)
     }
 
-    /// The settings of a server whose own address, model and window are these; `shared` holds for
-    /// all models.
+    /// The settings of a server whose own address, model and window are these; of `settings`, what
+    /// holds for all models.
     fn server(
         &self,
         own: ServerConfig,
-        shared: &ModelSettings,
+        settings: &Settings,
         listed: impl FnOnce(&str) -> Option<Prices>,
     ) -> ServerConfig {
         let model = self.model.clone().unwrap_or(own.model);
@@ -158,12 +158,13 @@ impl ProviderSettings {
             first_byte_timeout: self.first_byte_timeout,
             idle_timeout: self.idle_timeout,
             total_timeout: self.total_timeout,
-            max_reply_bytes: shared.max_reply_bytes,
+            max_reply_bytes: settings.model.max_reply_bytes,
             window_tokens: self.window_tokens.unwrap_or(own.window_tokens),
             max_output_tokens: self.max_output_tokens,
             omit: self.omit.clone(),
             prices: self.prices().or_else(|| listed(&model)),
             allow_insecure_http: self.allow_insecure_http,
+            proxies: settings.proxies.clone(),
             model,
         }
     }
@@ -183,7 +184,7 @@ impl ProviderSettings {
     fn build(
         &self,
         name: &str,
-        shared: &ModelSettings,
+        settings: &Settings,
         prices: &PriceBook,
     ) -> Result<Arc<dyn Model>, Fault> {
         let fault = |setting: &str, problem: String, allowed: &str| Fault {
@@ -198,13 +199,13 @@ impl ProviderSettings {
         match self.provider(name) {
             Provider::Openai => {
                 let own = ServerConfig::new(openai::BASE_URL, "gpt-5-mini");
-                let server = self.server(own, shared, |model| prices.find(OPENAI, model));
+                let server = self.server(own, settings, |model| prices.find(OPENAI, model));
                 let model = OpenAi::new(OpenAiConfig::from(server)).map_err(refused)?;
                 Ok(Arc::new(model))
             }
             Provider::Anthropic => {
                 let own = AnthropicConfig::new(anthropic::BASE_URL, "claude-sonnet-4-5").server;
-                let server = self.server(own, shared, |model| prices.find(ANTHROPIC, model));
+                let server = self.server(own, settings, |model| prices.find(ANTHROPIC, model));
                 let model = Anthropic::new(AnthropicConfig::from(server)).map_err(refused)?;
                 Ok(Arc::new(model))
             }
@@ -357,7 +358,7 @@ impl Settings {
             PriceBook::default()
         });
         for (name, model) in self.models.iter().filter(|(name, _)| *name != OFFLINE) {
-            match model.build(name, &self.model, &prices) {
+            match model.build(name, self, &prices) {
                 Ok(model) => registry.insert(name, model),
                 Err(fault) => faults.push(fault),
             }

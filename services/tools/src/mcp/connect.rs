@@ -12,7 +12,7 @@ use super::handler::Handler;
 use super::process::{Process, Program, Started};
 use super::{MOST_MESSAGE_BYTES, config};
 use crate::service::Programs;
-use cairn_http::{HttpClient, HttpConfig, build_client};
+use cairn_http::{HttpClient, HttpConfig, Proxies, build_client};
 use http::{HeaderName, HeaderValue};
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _};
@@ -206,7 +206,9 @@ impl Target {
     }
 
     fn http(&self) -> Result<StreamableHttpClientTransport<cairn_http::RawClient>, Failed> {
+        let variables = &self.programs.environment;
         let client: HttpClient = build_client(&HttpConfig {
+            proxies: Proxies::read(|name| variables.get(name).map(String::as_str)),
             total_timeout: None,
             idle_timeout: Some(LONGEST_SILENCE),
             ..HttpConfig::default()

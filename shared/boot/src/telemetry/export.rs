@@ -3,6 +3,7 @@
 mod queue;
 
 use super::TelemetryError;
+use cairn_http::ProxyTunnel;
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{SpanId, TraceId, TracerProvider as _};
 use opentelemetry_otlp::{WithExportConfig as _, WithTonicConfig as _};
@@ -37,7 +38,11 @@ pub(super) struct Exporting {
 }
 
 impl Exporting {
-    pub(super) fn start(endpoint: String, services: &[&str]) -> Result<Self, TelemetryError> {
+    pub(super) fn start(
+        endpoint: String,
+        tunnel: Option<ProxyTunnel>,
+        services: &[&str],
+    ) -> Result<Self, TelemetryError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .max_blocking_threads(2)
@@ -47,7 +52,7 @@ impl Exporting {
             .map_err(|error| TelemetryError::Export(error.into()))?;
         let channel = {
             let _inside = runtime.enter();
-            channel(endpoint).map_err(|error| TelemetryError::Export(error.into()))
+            channel(endpoint, tunnel).map_err(|error| TelemetryError::Export(error.into()))
         };
         let provider = channel.and_then(|channel| provider(channel, services));
         match provider {
@@ -89,10 +94,16 @@ impl fmt::Debug for Exporting {
     }
 }
 
-fn channel(endpoint: String) -> Result<Channel, tonic::transport::Error> {
+fn channel(
+    endpoint: String,
+    tunnel: Option<ProxyTunnel>,
+) -> Result<Channel, tonic::transport::Error> {
     let endpoint = Endpoint::from_shared(endpoint)?;
     let endpoint = endpoint.connect_timeout(CONNECT).timeout(SEND);
-    Ok(endpoint.connect_lazy())
+    Ok(match tunnel {
+        Some(tunnel) => endpoint.connect_with_connector_lazy(tunnel),
+        None => endpoint.connect_lazy(),
+    })
 }
 
 fn provider(channel: Channel, services: &[&str]) -> Result<SdkTracerProvider, TelemetryError> {

@@ -120,7 +120,7 @@ async fn a_collector_that_is_not_there_holds_up_nobody() {
 
 #[tokio::test]
 async fn an_export_may_be_dropped_on_any_thread() {
-    let exporting = Exporting::start("http://127.0.0.1:1".to_owned(), &[]).unwrap();
+    let exporting = Exporting::start("http://127.0.0.1:1".to_owned(), None, &[]).unwrap();
     drop(Telemetry {
         exporting: Some(exporting),
     });

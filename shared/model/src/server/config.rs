@@ -5,7 +5,7 @@ use crate::clean::Cleaner;
 use crate::prices::Prices;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::limits::MAX_REPLY;
-use cairn_http::{Url, is_loopback};
+use cairn_http::{Proxies, Url, is_loopback};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 use std::time::Duration;
@@ -45,6 +45,8 @@ pub struct ServerConfig {
     /// Allow the key to travel over plain HTTP to another machine, where anybody on the way can
     /// read it.
     pub allow_insecure_http: bool,
+    /// The proxies that requests go through.
+    pub proxies: Proxies,
 }
 
 const BASE_URL: &str = "base_url";
@@ -71,6 +73,7 @@ impl ServerConfig {
             omit: Vec::new(),
             prices: None,
             allow_insecure_http: false,
+            proxies: Proxies::default(),
         }
     }
 
