@@ -18,3 +18,4 @@ mod retry;
 mod secrets;
 mod shapes;
 mod support;
+mod tool_schemas;
