@@ -24,6 +24,7 @@ mod reply;
 mod request;
 mod wire;
 
+use crate::server::schema::SchemaForm;
 use crate::server::{Dialect, Server, ServerConfig};
 use crate::tokens::estimate_tokens;
 use crate::{ChatReply, ChatRequest, Model, ModelError, ModelInfo, StreamEvent};
@@ -48,6 +49,7 @@ static DIALECT: Dialect = Dialect {
     provider: ANTHROPIC,
     own_host: "api.anthropic.com",
     path: "/v1/messages",
+    schemas: SchemaForm::Anthropic,
     key_header: |key| ("x-api-key", key.to_owned()),
     whole: reply::whole,
     piece: reply::piece,

@@ -29,6 +29,7 @@ mod reply;
 mod request;
 mod wire;
 
+use crate::server::schema::SchemaForm;
 use crate::server::{Dialect, OptionalField, Server, ServerConfig};
 use crate::tokens::estimate_tokens;
 use crate::{ChatReply, ChatRequest, Model, ModelError, ModelInfo, StreamEvent};
@@ -47,6 +48,7 @@ pub(crate) static DIALECT: Dialect = Dialect {
     provider: OPENAI,
     own_host: OWN_HOST,
     path: "/chat/completions",
+    schemas: SchemaForm::OpenAi,
     key_header: |key| ("authorization", format!("Bearer {key}")),
     whole: reply::whole,
     piece: reply::piece,

@@ -13,8 +13,10 @@ pub(crate) mod fault;
 mod first_bytes;
 pub(crate) mod lenient;
 mod lines;
+pub(crate) mod offer;
 pub(crate) mod omitted;
 pub(crate) mod reply;
+pub(crate) mod schema;
 mod stream;
 
 pub use config::ServerConfig;
@@ -32,8 +34,10 @@ use first_bytes::Kind;
 use futures::stream::BoxStream;
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
+use offer::{Offer, Offers};
 use omitted::Omitted;
 use reply::Asked;
+use schema::SchemaForm;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Once};
 
@@ -46,6 +50,8 @@ pub(crate) struct Dialect {
     pub(crate) own_host: &'static str,
     /// Where questions go, below the base URL.
     pub(crate) path: &'static str,
+    /// What its servers require of the schemas of tools.
+    pub(crate) schemas: SchemaForm,
     /// The headers that carry a key.
     pub(crate) key_header: fn(&str) -> (&'static str, String),
     /// Reads a whole answer.
@@ -93,6 +99,7 @@ pub(crate) struct Server {
     max_output_tokens: Option<u32>,
     /// The bits of the fields that it is not sent: those of the settings, and those that it refused.
     omitted: AtomicU8,
+    offers: Offers,
     dialect: &'static Dialect,
     provider: Arc<Provider>,
     /// Done once it has been said that no price is known.
@@ -167,6 +174,7 @@ impl Server {
             headers,
             max_output_tokens: config.max_output_tokens,
             omitted: AtomicU8::new(Omitted::of(&config.omit).bits()),
+            offers: Offers::new(dialect.schemas),
             dialect,
             provider: Arc::new(Provider {
                 info: ModelInfo {
@@ -204,13 +212,19 @@ impl Server {
         Omitted::from_bits(self.omitted.load(Ordering::Relaxed))
     }
 
+    /// The tools of a request as they are sent.
+    pub(crate) fn offer(&self, request: &ChatRequest) -> Offer {
+        self.offers.of(&request.tools)
+    }
+
     /// Asks for a whole reply.
     pub(crate) async fn chat(
         &self,
         request: &ChatRequest,
         encode: Encode<'_>,
     ) -> Result<ChatReply, ModelError> {
-        let response = self.send(encode, false).await?;
+        let sent = self.send(encode, false).await;
+        let response = sent.map_err(|error| self.offer(request).explain(error))?;
         self.whole_reply(Vec::new(), response, &Asked::of(request))
             .await
     }
@@ -222,7 +236,8 @@ impl Server {
         request: &ChatRequest,
         encode: Encode<'_>,
     ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
-        let mut response = self.send(encode, true).await?;
+        let sent = self.send(encode, true).await;
+        let mut response = sent.map_err(|error| self.offer(request).explain(error))?;
         let asked = Asked::of(request);
         let begun = first_bytes::read(&mut response).await;
         let (kind, head) = begun.map_err(|error| self.provider.error(error))?;

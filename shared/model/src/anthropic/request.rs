@@ -37,7 +37,8 @@ pub(super) fn body(
     let has_format = is_sent(OptionalField::ResponseFormat);
     let format = has_format.then(|| output_config(&request.options.format));
     let limit = model.server.max_output_tokens(request);
-    let tools = request.tools.iter().map(|tool| Tool {
+    let offer = model.server.offer(request);
+    let tools = offer.tools.iter().map(|tool| Tool {
         name: &tool.name,
         description: &tool.description,
         input_schema: &tool.parameters,

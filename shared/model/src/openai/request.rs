@@ -32,7 +32,8 @@ pub(super) fn body(
     let has_format = is_sent(OptionalField::ResponseFormat);
     let format = has_format.then(|| response_format(&request.options.format));
     let temperature = request.options.temperature;
-    let tools = request.tools.iter().map(|tool| wire::Tool {
+    let offer = model.server.offer(request);
+    let tools = offer.tools.iter().map(|tool| wire::Tool {
         kind: "function",
         function: wire::OfferedFunction {
             name: &tool.name,

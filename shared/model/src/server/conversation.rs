@@ -221,10 +221,15 @@ pub(crate) fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
+/// A name of a tool that servers admit.
+pub(crate) fn is_tool_name(name: &str) -> bool {
+    (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(is_name_char)
+}
+
 fn admitted_name(name: &str) -> Cow<'_, str> {
     match name {
         "" => UNNAMED.into(),
-        name if name.len() <= LONGEST_NAME && name.chars().all(is_name_char) => name.into(),
+        name if is_tool_name(name) => name.into(),
         name => replaced(name, is_name_char).take(LONGEST_NAME).collect(),
     }
 }

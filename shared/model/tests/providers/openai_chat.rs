@@ -90,7 +90,8 @@ async fn a_conversation_with_tools_is_sent_as_the_protocol_wants_it() {
             {"role": "tool", "content": "removed", "tool_call_id": "c3"},
         ],
         "tools": [{"type": "function", "function": {
-            "name": "read", "description": "Reads.", "parameters": {"type": "object"}
+            "name": "read", "description": "Reads.",
+            "parameters": {"type": "object", "properties": {}}
         }}],
         "max_tokens": 50,
         "temperature": body["temperature"],
