@@ -78,6 +78,17 @@ async fn a_streamed_reply_over_the_limit_is_refused_where_it_arrives() {
         .chain(vec![piece; 16])
         .collect();
     assert_eq!(refused(Reply::events(&endless).then_silence()).await, "");
+    // Fields that the protocol does not name count, too, and so do lines of errors.
+    let extra = |text: &str| delta(&json!({"tool_calls": [{"index": 0, "more": [text]}]}));
+    assert_eq!(refused(Reply::events(&vec![extra(&kib); 20])).await, "");
+    let extra = |text: &str| delta(&json!({"extra_content": {"signatures": [text]}}));
+    assert_eq!(refused(Reply::events(&vec![extra(&kib); 20])).await, "");
+    for begin in ["error: ", "{\"error\": \"", "\u{feff}data: {"] {
+        let endless: Vec<String> = std::iter::once(begin.to_owned())
+            .chain(vec!["x".repeat(64 * 1024); 16])
+            .collect();
+        assert_eq!(refused(Reply::events(&endless).then_silence()).await, "");
+    }
     let comments = vec![": nothing\n".repeat(10_000); 6];
     assert_eq!(refused(Reply::events(&comments).then_silence()).await, "");
 }

@@ -101,6 +101,24 @@ async fn a_conversation_with_tools_is_sent_as_the_protocol_wants_it() {
 }
 
 #[tokio::test]
+async fn a_server_that_streams_unasked_is_understood() {
+    let stream = "data: {\"choices\":[{\"delta\":{\"content\":\"o\"}}]}\n\n\
+        data: {\"choices\":[{\"delta\":{\"content\":\"k\"},\"finish_reason\":\"stop\"}]}\n\n\
+        data: [DONE]\n\n";
+    for label in ["text/event-stream", "application/json"] {
+        let reply = Reply::pieces(200, &["\u{feff}\n", stream]).header("content-type", label);
+        let (_server, model) = configured(vec![reply], |_| {}).await;
+        let reply = model.chat(&ask("x")).await.expect("a reply");
+        assert_eq!(reply.message.text(), "ok", "{label}");
+    }
+    let whole =
+        "\u{feff}{\"choices\":[{\"message\":{\"content\":\"ok\"},\"finish_reason\":\"stop\"}]}";
+    let (_server, model) = configured(vec![Reply::json(200, whole)], |_| {}).await;
+    let reply = model.chat(&ask("x")).await.expect("a reply");
+    assert_eq!(reply.message.text(), "ok");
+}
+
+#[tokio::test]
 async fn the_limit_of_a_reply_has_the_name_that_the_server_knows() {
     let (server, model) = configured(vec![answer("ok")], |config| {
         config.server.omit = vec![OptionalField::MaxTokens];

@@ -1,7 +1,7 @@
 //! Streamed replies of an OpenAI-compatible server.
 
 use crate::support::{
-    answer, ask, assert_reason, at_once, call, calls_in, calls_of, configured, cut, fault,
+    Log, answer, ask, assert_reason, at_once, call, calls_in, calls_of, configured, cut, fault,
     scripted, streamed, text_of, whole,
 };
 use cairn_http::test_server::Reply;
@@ -110,6 +110,20 @@ async fn the_request_asks_for_usage_unless_the_server_cannot() {
         // Not reported, so estimated.
         assert!(whole(&events).usage.output_tokens > 0);
     }
+}
+
+#[tokio::test]
+async fn an_unknown_end_is_logged_once_for_a_reply() {
+    let (log, _guard) = Log::listen();
+    let body = [
+        delta(&json!({"content": "x"})),
+        end("of_tomorrow"),
+        end("of_tomorrow"),
+        DONE.to_owned(),
+    ];
+    let (_server, model) = configured(vec![Reply::events(&[body.concat()])], |_| {}).await;
+    streamed(&model).await;
+    assert_eq!(log.text().matches("unknown end").count(), 1);
 }
 
 #[tokio::test]

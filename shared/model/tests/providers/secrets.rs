@@ -75,6 +75,11 @@ async fn no_event_shows_an_echoed_key() {
     for echo in [
         format!("data: {{\"error\":{{\"message\":\"{CANARY}\"}}}}\n\n"),
         format!("data: {{\"choices\":\"{CANARY}\"}}\n\n"),
+        format!("error: {CANARY}\n\n"),
+        format!("event: error\ndata: {CANARY}\n\n"),
+        format!("{{\"error\":{{\"message\":\"{CANARY}\"}}}}\n\n"),
+        format!("{{\n\"error\": {{\n\"message\": \"{CANARY}\"\n}}\n}}\n\n"),
+        format!("data: {{\"choices\":[{{\"error\":{{\"code\":\"{CANARY}\"}}}}]}}\n\n"),
     ] {
         let (_server, model) = model(vec![Reply::events(&[begun, &echo])]).await;
         let stream = model.chat_stream(&ask("x")).await.expect("a stream");
@@ -106,6 +111,41 @@ async fn no_reply_shows_an_echoed_key() {
         ("read-[secret]", "{\"a\":\"key [secret], header [secret]\"}")
     );
     assert_eq!(self::whole(&events).message, whole.message);
+}
+
+#[tokio::test]
+async fn no_extra_field_of_a_reply_shows_an_echoed_key() {
+    let escaped: String = CANARY
+        .bytes()
+        .map(|byte| format!("\\u{byte:04x}"))
+        .collect();
+    let extra = format!("{{\"{CANARY}\":\"{escaped}\"}}");
+    let call = format!(
+        "{{\"index\":0,\"id\":\"c\",\"extra_content\":{extra},\
+         \"function\":{{\"name\":\"read\",\"arguments\":\"{{}}\",\"more\":{extra}}}}}"
+    );
+    let delta = format!("{{\"extra_content\":{extra},\"tool_calls\":[{call}]}}");
+    let data = format!("data: {{\"choices\":[{{\"delta\":{delta}}}]}}\n\n");
+    let end = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\n";
+    // A mark and blanks come before all else.
+    let pieces = ["\u{feff} \r\n\n".to_owned(), data, end.to_owned()];
+    let (_server, model) = model(vec![Reply::events(&pieces)]).await;
+    let events = streamed(&model).await;
+    let clean = json!({"[secret]": "[secret]"});
+    let fields = json!({"extra_content": clean, "function": {"more": clean}});
+    let message = &whole(&events).message;
+    assert!(
+        message
+            .parts
+            .contains(&opaque("openai", "call_fields", &fields))
+    );
+    let fields = json!({"extra_content": clean});
+    assert!(
+        message
+            .parts
+            .contains(&opaque("openai", "message_fields", &fields))
+    );
+    assert_clean(&format!("{events:?}"));
 }
 
 #[tokio::test]

@@ -200,6 +200,30 @@ mod tests {
     }
 
     #[test]
+    fn fields_of_a_call_are_no_reasoning() {
+        let with_fields = |models: &[&str]| {
+            let mut message = from_line(&reply("a", models));
+            message.parts.push(Part::Opaque(Opaque {
+                provider: "maker".to_owned(),
+                model: "other".to_owned(),
+                kind: "message_fields".to_owned(),
+                json: "{}".to_owned(),
+            }));
+            line(&message).unwrap()
+        };
+        let lines = [reply("a", &["m"]), user(), with_fields(&["m"])].concat();
+        assert_eq!(read(&lines, true).unwrap().messages.len(), 3);
+        assert_eq!(read(&lines, false).unwrap().dropped_parts, 0);
+        let lines = [user(), with_fields(&[])].concat();
+        let error = read(&lines, true).unwrap_err();
+        assert!(error.message().contains("no reasoning"), "{error}");
+    }
+
+    fn from_line(line: &str) -> Message {
+        read(line, false).unwrap().messages.remove(0)
+    }
+
+    #[test]
     fn reasoning_of_an_older_model_is_left_out_and_counted() {
         let lines = [
             reply("", &["m"]),
