@@ -61,6 +61,18 @@ pub struct Opaque {
     pub json: String,
 }
 
+/// The kind of an [`Opaque`] with fields of the call before it that the protocol does not name.
+pub const CALL_FIELDS: &str = "call_fields";
+/// The kind of an [`Opaque`] with such fields of its message.
+pub const MESSAGE_FIELDS: &str = "message_fields";
+
+impl Opaque {
+    /// It has extra fields, and nothing that the model said or thought.
+    pub fn is_fields(&self) -> bool {
+        self.kind == CALL_FIELDS || self.kind == MESSAGE_FIELDS
+    }
+}
+
 /// Where an [`Opaque`] stands in a reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacedOpaque {

@@ -1,6 +1,5 @@
 //! Replies with nothing in them to read or to carry out.
 
-use crate::server::extra::is_extra;
 use crate::{ChatReply, FinishReason, ModelError};
 use cairn_engine::message::Part;
 
@@ -17,7 +16,7 @@ pub(crate) fn error_of(reply: &ChatReply) -> Option<ModelError> {
     if says_why || parts.iter().any(has_content) {
         return None;
     }
-    let is_reasoning = |part: &Part| matches!(part, Part::Opaque(opaque) if !is_extra(opaque));
+    let is_reasoning = |part: &Part| matches!(part, Part::Opaque(opaque) if !opaque.is_fields());
     let is_text = |part: &Part| matches!(part, Part::Text(_));
     let content = if parts.iter().any(is_reasoning) {
         "only reasoning"

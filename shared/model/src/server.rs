@@ -24,7 +24,7 @@ pub use omitted::OptionalField;
 
 use crate::clean::Cleaner;
 use crate::prices::PriceBook;
-use crate::stream::reply_events;
+use crate::stream::{collect, reply_events};
 use crate::{ChatReply, ChatRequest, ModelError, ModelInfo, StreamEvent};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_http::{HttpClient, HttpConfig, HttpError, HttpResponse, build_client};
@@ -224,9 +224,17 @@ impl Server {
         encode: Encode<'_>,
     ) -> Result<ChatReply, ModelError> {
         let sent = self.send(encode, false).await;
-        let response = sent.map_err(|error| self.offer(request).explain(error))?;
-        self.whole_reply(Vec::new(), response, &Asked::of(request))
-            .await
+        let mut response = sent.map_err(|error| self.offer(request).explain(error))?;
+        let asked = Asked::of(request);
+        let begun = first_bytes::read(&mut response).await;
+        let (_, head) = begun.map_err(|error| self.provider.error(error))?;
+        // Some servers stream unasked.
+        if first_bytes::is_field(&head) {
+            let provider = Arc::clone(&self.provider);
+            let events = stream::events(head, response, asked, self.dialect, provider).await?;
+            return collect(events, |_| {}).await;
+        }
+        self.whole_reply(head, response, &asked).await
     }
 
     /// Asks for a stream. Returns once the first piece of the reply is there, so that an error

@@ -85,7 +85,7 @@ fn begin(draft: &mut Draft, answer: Answer, cleaner: &Cleaner) -> Result<(), Mod
 
 /// Takes over the reason of the end. A later reason replaces an earlier one.
 fn set_finish(draft: &mut Draft, name: Option<&str>, cleaner: &Cleaner) -> Result<(), ModelError> {
-    let reason = end::reason(name.unwrap_or_default(), cleaner)?;
+    let reason = end::reason(name.unwrap_or_default(), draft, cleaner)?;
     draft.finish = reason.or(draft.finish);
     Ok(())
 }

@@ -44,7 +44,8 @@ fn add(draft: &mut Draft, piece: wire::Reply, cleaner: &Cleaner) -> Result<Strin
         return Ok(String::new());
     };
     if let Some(name) = &choice.finish_reason {
-        draft.finish = draft.finish.or(end::reason(name, cleaner)?);
+        let reason = end::reason(name, draft, cleaner)?;
+        draft.finish = draft.finish.or(reason);
     }
     match (choice.delta, choice.message) {
         (Some(delta), _) => add_delta(draft, delta),

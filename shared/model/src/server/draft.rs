@@ -16,6 +16,8 @@ pub(crate) struct Draft {
     pub(crate) refused: bool,
     /// Why it ended, once the server has said so.
     pub(crate) finish: Option<FinishReason>,
+    /// The server gave it an end that is not known.
+    pub(crate) has_unknown_end: bool,
     pub(crate) usage: Reported,
     pub(crate) model: Option<String>,
     /// Fields of the message that the protocol does not name.

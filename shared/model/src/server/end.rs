@@ -1,16 +1,22 @@
 //! Why a reply ended, by the names that servers give to ends.
 
+use super::draft::Draft;
 use super::fault;
 use crate::clean::Cleaner;
 use crate::{FinishReason, ModelError};
 
 /// The reason of an end by its name. One list serves all protocols, because no name means two things.
-/// None if the reply has not ended: some servers send an empty text or the text `null` until then.
+/// None if the reply has not ended: some servers send an empty text or the text `null` until then. An
+/// unknown end is logged, once for a reply: some servers repeat it in every piece.
 ///
 /// # Errors
 /// [`ModelError::Server`] if the server gave the reply up. What came is only a part of it, however
 /// whole it looks.
-pub(crate) fn reason(name: &str, cleaner: &Cleaner) -> Result<Option<FinishReason>, ModelError> {
+pub(crate) fn reason(
+    name: &str,
+    draft: &mut Draft,
+    cleaner: &Cleaner,
+) -> Result<Option<FinishReason>, ModelError> {
     let reason = match name.to_ascii_lowercase().as_str() {
         "" | "null" => return Ok(None),
         "stop" | "end_turn" | "stop_sequence" => FinishReason::Stop,
@@ -23,8 +29,10 @@ pub(crate) fn reason(name: &str, cleaner: &Cleaner) -> Result<Option<FinishReaso
         // It belongs to tools that run at the server, of which none is offered.
         "pause_turn" => FinishReason::Other,
         _ => {
-            let end = cleaner.clean(name);
-            tracing::warn!(end, "unknown end of a model's reply");
+            if !std::mem::replace(&mut draft.has_unknown_end, true) {
+                let end = cleaner.clean(name);
+                tracing::warn!(end, "unknown end of a model's reply");
+            }
             FinishReason::Other
         }
     };
@@ -37,7 +45,7 @@ mod tests {
 
     #[test]
     fn an_end_is_whole_a_refusal_or_a_failure_of_the_server() {
-        let reason = |name: &str| reason(name, &Cleaner::default());
+        let reason = |name: &str| reason(name, &mut Draft::default(), &Cleaner::default());
         for (name, expected) in [
             ("", None),
             ("null", None),

@@ -7,12 +7,8 @@
 
 use crate::clean::Cleaner;
 use cairn_engine::message::Opaque;
+pub(crate) use cairn_engine::message::{CALL_FIELDS, MESSAGE_FIELDS};
 use serde_json::{Map, Value};
-
-/// The kind of an opaque part with fields of the call before it.
-pub(crate) const CALL_FIELDS: &str = "call_fields";
-/// The kind of an opaque part with fields of its message.
-pub(crate) const MESSAGE_FIELDS: &str = "message_fields";
 
 /// The extra fields of a call or of a message while they come, whole or in pieces.
 #[derive(Debug, Default)]
@@ -53,11 +49,6 @@ impl Extra {
     pub(crate) fn into_json(self) -> Option<Value> {
         (!self.fields.is_empty()).then_some(Value::Object(self.fields))
     }
-}
-
-/// The part has extra fields, and nothing that the model said or thought.
-pub(crate) fn is_extra(opaque: &Opaque) -> bool {
-    opaque.kind == CALL_FIELDS || opaque.kind == MESSAGE_FIELDS
 }
 
 /// The fields that an opaque part has.

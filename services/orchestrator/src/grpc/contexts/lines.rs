@@ -77,7 +77,7 @@ fn bad_line(number: usize, problem: &str) -> RpcError {
 /// Provider and model of a part with reasoning.
 fn source(part: &Part) -> Option<(&str, &str)> {
     match part {
-        Part::Opaque(opaque) => Some((&opaque.provider, &opaque.model)),
+        Part::Opaque(opaque) if !opaque.is_fields() => Some((&opaque.provider, &opaque.model)),
         _ => None,
     }
 }
