@@ -2,6 +2,7 @@
 
 mod busy;
 mod terminal;
+mod typing;
 
 use crate::support::{CAIRN, shown};
 use cairn_testkit::model_server::{Answer, Release, parts, reply};

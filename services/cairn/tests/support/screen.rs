@@ -1,9 +1,10 @@
 //! A program on a terminal of its own.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::ioctl_fionbio;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 
 /// How long the screen may stay as it is.
@@ -24,6 +25,7 @@ impl Screen {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
         grantpt(&terminal).expect("the terminal is ours");
         unlockpt(&terminal).expect("and can be opened");
+        ioctl_fionbio(&terminal, true).expect("reads and writes that do not wait");
         let name = ptsname(&terminal, Vec::new()).expect("its name");
         let end = || {
             let name = name.to_str().expect("a path");
@@ -40,7 +42,24 @@ impl Screen {
     }
 
     pub(crate) fn types(&mut self, keys: &str) {
-        self.terminal.write_all(keys.as_bytes()).expect("keys");
+        self.types_bytes(keys.as_bytes());
+    }
+
+    /// Types bytes, which need not be whole characters. Reads what is shown meanwhile: a program whose
+    /// screen nobody reads takes no keys either.
+    pub(crate) fn types_bytes(&mut self, mut keys: &[u8]) {
+        while !keys.is_empty() {
+            let ready = self.ready(PollFlags::IN | PollFlags::OUT, &PATIENCE);
+            assert!(!ready.is_empty(), "no keys are taken: {:?}", self.shown);
+            if ready.contains(PollFlags::IN) {
+                self.read();
+                continue;
+            }
+            match self.terminal.write(keys) {
+                Ok(count) => keys = &keys[count..],
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+            }
+        }
     }
 
     /// Reads on to this text, and returns what was shown before it.
@@ -51,14 +70,33 @@ impl Screen {
                 self.shown = after;
                 return before;
             }
-            let mut ready = [PollFd::new(&self.terminal, PollFlags::IN)];
-            let count = poll(&mut ready, Some(&PATIENCE)).expect("the terminal");
-            assert!(count > 0, "no {text:?} in {:?}", self.shown);
-            let mut part = [0; 4096];
-            let count = self.terminal.read(&mut part).expect("more is shown");
-            let part = String::from_utf8_lossy(&part[..count]);
-            self.shown.push_str(&part);
+            let ready = self.ready(PollFlags::IN, &PATIENCE);
+            assert!(!ready.is_empty(), "no {text:?} in {:?}", self.shown);
+            self.read();
         }
+    }
+
+    /// Reads what is shown by now.
+    pub(crate) fn catch_up(&mut self) {
+        while self
+            .ready(PollFlags::IN, &Timespec::default())
+            .contains(PollFlags::IN)
+        {
+            self.read();
+        }
+    }
+
+    fn ready(&self, wanted: PollFlags, patience: &Timespec) -> PollFlags {
+        let mut ready = [PollFd::new(&self.terminal, wanted)];
+        poll(&mut ready, Some(patience)).expect("the terminal");
+        ready[0].revents()
+    }
+
+    fn read(&mut self) {
+        let mut part = [0; 4096];
+        let count = self.terminal.read(&mut part).expect("more is shown");
+        let part = String::from_utf8_lossy(&part[..count]);
+        self.shown.push_str(&part);
     }
 }
 
