@@ -3,6 +3,7 @@
 mod ask;
 mod editor;
 mod free;
+mod keys;
 mod local;
 mod piped;
 mod retry;
@@ -207,15 +208,20 @@ impl Chat<'_, '_> {
 
 /// What is shown of a turn that was under way.
 fn under_way(request: &SubmitTurnRequest) -> String {
+    let text = gist(text_of(request), 60);
+    format!("this turn was under way and continues: {text}")
+}
+
+/// What a turn says first.
+fn text_of(request: &SubmitTurnRequest) -> &str {
     let turn = request.turn.as_ref();
-    let parts = turn.and_then(|turn| turn.message.as_ref());
-    let texts = parts.iter().flat_map(|message| &message.parts);
-    let mut texts = texts.filter_map(|part| match &part.part {
-        Some(PartKind::Text(text)) => Some(gist(text, 60)),
+    let message = turn.and_then(|turn| turn.message.as_ref());
+    let parts = message.into_iter().flat_map(|message| &message.parts);
+    let mut texts = parts.filter_map(|part| match &part.part {
+        Some(PartKind::Text(text)) => Some(text.as_str()),
         _ => None,
     });
-    let text = texts.next().unwrap_or_default();
-    format!("this turn was under way and continues: {text}")
+    texts.next().unwrap_or_default()
 }
 
 fn message(text: &str) -> Message {

@@ -9,6 +9,7 @@ use rustyline::history::MemHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{ColorMode, Config, Context, Editor, ExternalPrinter, Helper};
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -16,6 +17,9 @@ use tokio::sync::mpsc as outgoing;
 
 /// Lines that arrow keys find again.
 const MOST_LINES: usize = 1_000;
+
+/// At the end of a line, continues the message in another one.
+const MARK: char = '\\';
 
 /// Writes above the line that a person types.
 pub(super) type Printer = Box<dyn ExternalPrinter + Send>;
@@ -106,6 +110,8 @@ fn editor(earlier: Vec<String>) -> rustyline::Result<(Lines, Printer)> {
         .max_history_size(MOST_LINES)?
         // Without it no prompt is painted anew. What is painted has colours only if they are wanted.
         .color_mode(ColorMode::Forced)
+        // They are marked for as long as the conversation lasts, also while nobody types.
+        .bracketed_paste(false)
         .build();
     let history = MemHistory::with_config(&config);
     let mut editor = Lines::with_history(config, history)?;
@@ -117,14 +123,16 @@ fn editor(earlier: Vec<String>) -> rustyline::Result<(Lines, Printer)> {
 }
 
 fn read_line(editor: &mut Lines, prompt: &Prompt) -> Typed {
-    editor.set_helper(Some(Slashes(prompt.clone())));
+    editor.set_helper(Some(Slashes::new(prompt.clone())));
     let text = (prompt.plain.as_str(), prompt.painted.as_str());
     match editor.readline(&text) {
         Ok(line) => {
             if !prompt.takes_message() {
                 return Typed::Answer(line);
             }
-            let line = joined(&line);
+            let helper = editor.helper();
+            let continued = helper.map(|helper| helper.continued.take());
+            let line = joined(line, &continued.unwrap_or_default());
             if !line.trim().is_empty() {
                 // A full history is no reason to refuse a line.
                 let _ = editor.add_history_entry(line.as_str());
@@ -137,14 +145,34 @@ fn read_line(editor: &mut Lines, prompt: &Prompt) -> Typed {
     }
 }
 
-/// A message of several lines, without the marks that continued them.
-fn joined(line: &str) -> String {
-    line.replace("\\\n", "\n")
+/// A message of several lines, without the marks that continued it. It was continued after each of these
+/// beginnings; a mark that was pasted is text.
+fn joined(mut line: String, continued: &[String]) -> String {
+    for begun in continued.iter().rev() {
+        let rest = line.strip_prefix(begun.as_str());
+        if rest.is_some_and(|rest| rest.starts_with('\n')) {
+            line.remove(begun.len() - MARK.len_utf8());
+        }
+    }
+    line
 }
 
 /// Completes the commands of a conversation, and continues a line that ends with `\`.
 #[derive(Debug)]
-struct Slashes(Prompt);
+struct Slashes {
+    prompt: Prompt,
+    /// The message as it was each time that it was continued.
+    continued: RefCell<Vec<String>>,
+}
+
+impl Slashes {
+    fn new(prompt: Prompt) -> Self {
+        Self {
+            prompt,
+            continued: RefCell::default(),
+        }
+    }
+}
 
 impl Prompt {
     fn takes_message(&self) -> bool {
@@ -166,8 +194,8 @@ impl Highlighter for Slashes {
         prompt: &'p str,
         _is_default: bool,
     ) -> Cow<'b, str> {
-        match self.0.takes_message() && !self.0.is_message {
-            true => Cow::Owned(self.0.in_place()),
+        match self.prompt.takes_message() && !self.prompt.is_message {
+            true => Cow::Owned(self.prompt.in_place()),
             false => Cow::Borrowed(prompt),
         }
     }
@@ -179,11 +207,12 @@ impl Hinter for Slashes {
 
 impl Validator for Slashes {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        let continues = self.0.takes_message() && context.input().ends_with('\\');
-        Ok(match continues {
-            true => ValidationResult::Incomplete,
-            false => ValidationResult::Valid(None),
-        })
+        let input = context.input();
+        if !self.prompt.takes_message() || !input.ends_with(MARK) {
+            return Ok(ValidationResult::Valid(None));
+        }
+        self.continued.borrow_mut().push(input.to_owned());
+        Ok(ValidationResult::Incomplete)
     }
 }
 
@@ -197,7 +226,7 @@ impl Completer for Slashes {
         _context: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<String>)> {
         let typed = &line[..position];
-        let takes_message = self.0.takes_message();
+        let takes_message = self.prompt.takes_message();
         let names = slash::names().into_iter();
         let fitting =
             names.filter(|name| takes_message && typed.starts_with('/') && name.starts_with(typed));
@@ -217,7 +246,7 @@ mod tests {
             is_message: false,
             is_over: Arc::default(),
         };
-        let helper = Slashes(prompt.clone());
+        let helper = Slashes::new(prompt.clone());
         assert!(!prompt.takes_message());
         assert_eq!(helper.highlight_prompt("approve? ", true), "approve? ");
         prompt.is_over.store(true, Ordering::Relaxed);
@@ -226,8 +255,18 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_continued_lines_are_taken_out() {
-        assert_eq!(joined("one\\\ntwo"), "one\ntwo");
-        assert_eq!(joined("C:\\dir"), "C:\\dir");
+    fn marks_of_continued_lines_are_taken_out_and_pasted_ones_are_not() {
+        let table: [(&str, &[&str], &str); 6] = [
+            ("one\\\ntwo", &["one\\"], "one\ntwo"),
+            ("1\\\n2\\\n3", &["1\\", "1\\\n2\\"], "1\n2\n3"),
+            ("ls \\\n -l\\\nend", &["ls \\\n -l\\"], "ls \\\n -l\nend"),
+            ("ls \\\n -l", &[], "ls \\\n -l"),
+            ("changed\\\ntwo", &["one\\"], "changed\\\ntwo"),
+            ("C:\\dir", &[], "C:\\dir"),
+        ];
+        for (line, continued, expected) in table {
+            let continued: Vec<String> = continued.iter().map(|it| (*it).to_owned()).collect();
+            assert_eq!(joined(line.to_owned(), &continued), expected);
+        }
     }
 }

@@ -5,7 +5,7 @@ use super::slash::{self, Slash};
 use super::submit::{Next, Turn};
 use super::terminal::{Input, Terminal};
 use super::view::{Shown, View};
-use super::{Chat, ask, local, start, under_way};
+use super::{Chat, ask, local, start, text_of, under_way};
 use crate::commands::context::rpc;
 use crate::commands::decide;
 use crate::error::{CliError, INTERRUPTED};
@@ -52,6 +52,10 @@ pub(super) async fn talk(
             }
             input = talk.terminal.input() => {
                 if !Box::pin(talk.take(input?)).await? {
+                    tokio::select! {
+                        sent = Box::pin(talk.send_begun()) => sent?,
+                        () = stop.cancelled() => {}
+                    }
                     talk.leave()?;
                     return Ok(ExitCode::SUCCESS);
                 }
@@ -77,6 +81,8 @@ struct Talk<'t, 'c, 'a> {
 /// A turn that has not ended.
 struct Running {
     turn: Turn,
+    /// What it says first.
+    text: String,
     view: View,
     began: Instant,
     /// It is cancelled as soon as it has a number.
@@ -94,6 +100,8 @@ impl Talk<'_, '_, '_> {
     /// Lets the person type, unless a turn works.
     fn prompt(&mut self) -> Result<(), CliError> {
         match &self.question {
+            // What was typed before the person saw the question is no answer to it.
+            Some(_) if self.terminal.has_keys()? => self.terminal.ask_for_message(),
             Some(question) => self.terminal.ask_for_answer(ask::prompt(question)),
             None if self.turn.is_none() => self.terminal.ask_for_message(),
             None => Ok(()),
@@ -158,6 +166,7 @@ impl Talk<'_, '_, '_> {
 
     fn begin(&mut self, request: SubmitTurnRequest) {
         self.turn = Some(Running {
+            text: text_of(&request).to_owned(),
             turn: Turn::new(request),
             view: View::new(self.style, Terminal::columns()),
             began: Instant::now(),
@@ -212,14 +221,16 @@ impl Talk<'_, '_, '_> {
     }
 
     async fn steer(&mut self, line: &str) -> Result<(), CliError> {
+        // A line after one that waits for the next turn does not overtake it.
+        if let Some(next) = &mut self.next_message {
+            next.push('\n');
+            next.push_str(line);
+            return Ok(());
+        }
         match self.chat.steer(line).await {
             Ok(()) => self.say("↳ the model reads this before the turn ends"),
             Err(error) if error.reason == "NO_RUNNING_TURN" => {
-                let next = self.next_message.get_or_insert_default();
-                if !next.is_empty() {
-                    next.push('\n');
-                }
-                next.push_str(line);
+                self.next_message = Some(line.to_owned());
                 Ok(())
             }
             Err(error) => self.complain(&error),
@@ -312,10 +323,29 @@ impl Talk<'_, '_, '_> {
         Ok(())
     }
 
+    /// Waits until the services have the turn that was begun. Not for services out of reach.
+    async fn send_begun(&mut self) -> Result<(), CliError> {
+        while let Some(running) = self.turn.as_mut().filter(|it| it.view.run == 0) {
+            let next = running.turn.next(self.chat.client).await;
+            let is_lost = matches!(next, Ok(Next::Lost(_)));
+            self.advance(next).await?;
+            if is_lost {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
     fn leave(&mut self) -> Result<(), CliError> {
-        let what = match self.turn {
-            Some(_) => "the turn is kept, and continues when you come back with",
-            None => "come back with",
+        let begun = self.turn.as_ref().filter(|it| it.view.run == 0);
+        let begun = begun.map(|it| it.text.clone());
+        let is_kept = self.turn.is_some() && begun.is_none();
+        for text in begun.into_iter().chain(self.next_message.take()) {
+            self.say(&format!("not sent: {text}"))?;
+        }
+        let what = match is_kept {
+            true => "the turn is kept, and continues when you come back with",
+            false => "come back with",
         };
         let text = format!("{what}: {}", self.chat.come_back());
         self.say(&text)

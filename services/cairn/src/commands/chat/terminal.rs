@@ -1,27 +1,24 @@
 //! The terminal of a conversation: text as it comes, and above the line that a person types.
 //!
-//! Nothing is echoed, and Ctrl-C is a key, for as long as the conversation lasts. While a turn runs, the
-//! first key opens the line editor. From then on output comes in whole lines above it.
+//! While a turn runs, the first key opens the line editor. From then on output comes in whole lines above it.
 
 use super::editor::{self, MESSAGE, Printer, Prompt, Typed};
+use super::keys::Keys;
 use crate::error::CliError;
 use crate::ui::flow::Flow;
 use crate::ui::live::size;
 use crate::ui::screen;
 use crate::ui::style::Style;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use std::io::{self, Write as _, stdin, stdout};
+use rustix::process::Signal as Number;
+use std::io::{self, Write as _, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// Text is no wider, however wide the terminal is.
 const WIDEST: usize = 120;
-/// How often a key is looked for while nobody types.
-const LOOK: Duration = Duration::from_millis(30);
 /// A line that ends so soon had nothing but the key that began it.
 const AT_ONCE: Duration = Duration::from_millis(100);
 
@@ -41,7 +38,9 @@ pub(super) struct Terminal {
     typed: UnboundedReceiver<Typed>,
     printer: Printer,
     messages: UnboundedReceiver<String>,
-    _quiet: Quiet,
+    keys: Keys,
+    /// The process continues after Ctrl-Z.
+    continued: Signal,
 }
 
 /// What the terminal brings.
@@ -60,7 +59,9 @@ impl Terminal {
     /// The terminal cannot be used.
     pub(super) fn take(style: Style, earlier: Vec<String>) -> Result<Self, CliError> {
         let unusable = |error: String| CliError::new(format!("cannot use the terminal: {error}"));
-        let quiet = Quiet::begin().map_err(|error| unusable(error.to_string()))?;
+        let refused = |error: io::Error| unusable(error.to_string());
+        let continued = signal(SignalKind::from_raw(Number::CONT.as_raw())).map_err(refused)?;
+        let keys = Keys::take().map_err(refused)?;
         let reading = editor::start(earlier).map_err(unusable)?;
         let (sender, messages) = unbounded_channel();
         screen::divert(Some(sender));
@@ -75,7 +76,8 @@ impl Terminal {
             typed: reading.typed,
             printer: reading.printer,
             messages,
-            _quiet: quiet,
+            keys,
+            continued,
         })
     }
 
@@ -173,35 +175,46 @@ impl Terminal {
         Ok(())
     }
 
+    /// Whether the person has typed something that no line has taken.
+    ///
+    /// # Errors
+    /// The terminal has gone.
+    pub(super) fn has_keys(&self) -> Result<bool, CliError> {
+        Ok(self.keys.are_waiting()?)
+    }
+
     /// Waits for a line, or for a message of this process. If the person cannot type yet, the first key
     /// lets them. Safe to drop at any moment.
     ///
     /// # Errors
     /// The terminal has gone.
     pub(super) async fn input(&mut self) -> Result<Input, CliError> {
-        if !self.is_editing {
+        loop {
             tokio::select! {
-                pressed = key() => pressed?,
-                Some(message) = self.messages.recv() => return Ok(Input::Message(message)),
-            }
-            self.ask_for_message()?;
-            self.opened = Some(Instant::now());
-        }
-        tokio::select! {
-            typed = self.typed.recv() => {
-                self.is_editing = false;
-                let opened = self.opened.take().map(|at| at.elapsed());
-                if typed == Some(Typed::Interrupt) && opened.is_some_and(|since| since < AT_ONCE) {
-                    // The key was Ctrl-C, and the line is empty.
-                    self.write("\u{1b}[1A\r\u{1b}[J")?;
+                pressed = self.keys.pressed(), if !self.is_editing => {
+                    pressed?;
+                    self.ask_for_message()?;
+                    self.opened = Some(Instant::now());
                 }
-                let held = std::mem::take(&mut self.held);
-                self.write(&held)?;
-                let ended = || Typed::Failed("its reader has ended".to_owned());
-                Ok(Input::Typed(typed.unwrap_or_else(ended)))
+                typed = self.typed.recv(), if self.is_editing => return self.taken(typed),
+                Some(message) = self.messages.recv() => return Ok(Input::Message(message)),
+                Some(()) = self.continued.recv() => self.keys.quieten()?,
             }
-            Some(message) = self.messages.recv() => Ok(Input::Message(message)),
         }
+    }
+
+    /// Takes a line, whose reader has ended if there is none.
+    fn taken(&mut self, typed: Option<Typed>) -> Result<Input, CliError> {
+        self.is_editing = false;
+        let opened = self.opened.take().map(|at| at.elapsed());
+        if typed == Some(Typed::Interrupt) && opened.is_some_and(|since| since < AT_ONCE) {
+            // The key was Ctrl-C, and the line is empty.
+            self.write("\u{1b}[1A\r\u{1b}[J")?;
+        }
+        let held = std::mem::take(&mut self.held);
+        self.write(&held)?;
+        let ended = || Typed::Failed("its reader has ended".to_owned());
+        Ok(Input::Typed(typed.unwrap_or_else(ended)))
     }
 
     fn write(&mut self, text: &str) -> Result<(), CliError> {
@@ -235,44 +248,5 @@ impl Drop for Terminal {
         while let Ok(message) = self.messages.try_recv() {
             let _ = io::stderr().write_all(message.as_bytes());
         }
-    }
-}
-
-/// Waits until a key is pressed, and leaves it to the line editor. Looks again and again, because what
-/// waits for input must be safe to drop, and a thread that reads is not.
-async fn key() -> io::Result<()> {
-    let mut looks = tokio::time::interval(LOOK);
-    loop {
-        looks.tick().await;
-        let stdin = stdin();
-        let mut keys = [PollFd::new(&stdin, PollFlags::IN)];
-        match poll(&mut keys, Some(&Timespec::default())) {
-            Ok(0) | Err(Errno::INTR) => {}
-            Ok(_) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// The terminal's settings before the conversation; they are put back when this is dropped.
-struct Quiet(Termios);
-
-impl Quiet {
-    fn begin() -> io::Result<Self> {
-        let before = tcgetattr(stdin())?;
-        let mut quiet = before.clone();
-        quiet.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
-        tcsetattr(stdin(), OptionalActions::Now, &quiet)?;
-        Ok(Self(before))
-    }
-}
-
-impl Drop for Quiet {
-    fn drop(&mut self) {
-        // A terminal that has gone needs nothing. The line editor may have been cut off while it took
-        // pasted text as such.
-        let _ = stdout().write_all(b"\x1b[?2004l");
-        let _ = stdout().flush();
-        let _ = tcsetattr(stdin(), OptionalActions::Now, &self.0);
     }
 }

@@ -1,0 +1,154 @@
+//! The bytes of a terminal, cut into pieces that a line editor may read at once. Pure.
+
+use std::collections::VecDeque;
+use std::str::from_utf8;
+
+const PASTE: &[u8] = b"\x1b[200~";
+const PASTE_END: &[u8] = b"\x1b[201~";
+/// Enter of a number pad.
+const PAD_ENTER: &[u8] = b"\x1bOM";
+/// The key after this one is a character, whatever it does otherwise.
+const QUOTE: u8 = 0x16;
+
+/// What a line editor may read at once.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// Whole characters.
+    pub(super) bytes: Vec<u8>,
+    /// The last key may end the line.
+    pub(super) ends_line: bool,
+}
+
+/// Cuts what a terminal sends. A paste is not cut: its line breaks end no line.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    ends: Vec<u8>,
+    /// The beginning of a character whose other bytes have not come.
+    begun: Vec<u8>,
+    /// The latest bytes, as many as a mark has.
+    latest: VecDeque<u8>,
+    is_paste: bool,
+}
+
+impl Pieces {
+    /// Each of these keys may end a line.
+    pub(super) fn new(ends: Vec<u8>) -> Self {
+        Self {
+            ends,
+            begun: Vec::new(),
+            latest: VecDeque::new(),
+            is_paste: false,
+        }
+    }
+
+    /// Cuts what was read next.
+    pub(super) fn cut(&mut self, read: &[u8]) -> Vec<Piece> {
+        let text = self.whole_characters(read);
+        let mut pieces = Vec::new();
+        let mut bytes = Vec::new();
+        let mut rest = text.bytes().peekable();
+        while let Some(byte) = rest.next() {
+            // CR LF is one Enter.
+            let is_second = byte == b'\n' && self.latest.back() == Some(&b'\r');
+            self.note(byte);
+            if self.is_paste || !is_second {
+                let is_within = rest.peek().is_some_and(|next| !self.ends.contains(next));
+                if byte == b'\t' && is_within && !self.is_paste {
+                    // A person who has a command completed waits for that.
+                    bytes.push(QUOTE);
+                }
+                bytes.push(byte);
+            }
+            let ends_line = self.ends.contains(&byte) || self.has_come(PAD_ENTER);
+            if ends_line && !self.is_paste && !bytes.is_empty() {
+                let bytes = std::mem::take(&mut bytes);
+                pieces.push(Piece { bytes, ends_line });
+            }
+        }
+        if !bytes.is_empty() {
+            let ends_line = false;
+            pieces.push(Piece { bytes, ends_line });
+        }
+        pieces
+    }
+
+    fn note(&mut self, byte: u8) {
+        self.latest.push_back(byte);
+        if self.latest.len() > PASTE.len() {
+            self.latest.pop_front();
+        }
+        self.is_paste = match self.is_paste {
+            true => !self.has_come(PASTE_END),
+            false => self.has_come(PASTE),
+        };
+    }
+
+    fn has_come(&self, keys: &[u8]) -> bool {
+        let latest = self.latest.iter().rev();
+        self.latest.len() >= keys.len() && latest.zip(keys.iter().rev()).all(|(a, b)| a == b)
+    }
+
+    /// The characters that are whole by now. The editor would end at a byte that is part of none.
+    fn whole_characters(&mut self, read: &[u8]) -> String {
+        let mut bytes = std::mem::take(&mut self.begun);
+        bytes.extend_from_slice(read);
+        let (mut rest, mut text) = (bytes.as_slice(), String::new());
+        while let Err(error) = from_utf8(rest) {
+            let (valid, others) = rest.split_at(error.valid_up_to());
+            text.push_str(&String::from_utf8_lossy(valid));
+            let Some(wrong) = error.error_len() else {
+                self.begun = others.to_vec();
+                return text;
+            };
+            text.push(char::REPLACEMENT_CHARACTER);
+            rest = &others[wrong..];
+        }
+        text.push_str(&String::from_utf8_lossy(rest));
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pieces of what is read in these parts; `|` stands where the editor may end a line.
+    fn cut(read: &[&[u8]]) -> String {
+        let mut pieces = Pieces::new(b"\r\n\x03\x04".to_vec());
+        let pieces = read.iter().flat_map(|part| pieces.cut(part));
+        let shown = pieces.map(|piece| {
+            let text = String::from_utf8(piece.bytes).unwrap();
+            text + if piece.ends_line { "|" } else { "" }
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn bursts_are_cut_where_a_line_may_end() {
+        let table: [(&[&[u8]], &str); 14] = [
+            (&[b"one\rtwo\nth"], "one\r|two\n|th"),
+            (&[b"one\r\ntwo"], "one\r|two"),
+            (&[b"one\r", b"\ntwo"], "one\r|two"),
+            (&[b"\n\n"], "\n|\n|"),
+            (&[b"a\x03b\x04c"], "a\x03|b\x04|c"),
+            (&[b"\x1bOMx"], "\x1bOM|x"),
+            (&[b"\x1b[A\x1b[B"], "\x1b[A\x1b[B"),
+            (
+                &[b"\x1b[200~a\r\nb\n\tc\x1b[201~\rd"],
+                "\x1b[200~a\r\nb\n\tc\x1b[201~\r|d",
+            ),
+            (
+                &[b"\x1b[20", b"0~a\rb\x1b[2", b"01~\r"],
+                "\x1b[200~a\rb\x1b[201~\r|",
+            ),
+            (&[b"caf\xc3", b"\xa9"], "café"),
+            (&[b"\xf0\x9f", b"\x98", b"\x80\r"], "😀\r|"),
+            (&[b"caf\xe9 \xe2\x82\r"], "caf\u{fffd} \u{fffd}\r|"),
+            (&[b"a\tb\t\r/con\t"], "a\x16\tb\t\r|/con\t"),
+            (&[b"\r", b"\n"], "\r|"),
+        ];
+        for (read, expected) in table {
+            assert_eq!(cut(read), expected, "{read:?}");
+        }
+    }
+}
