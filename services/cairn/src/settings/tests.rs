@@ -229,12 +229,15 @@ fn the_usual_variable_names_the_collector_and_never_shows_a_password() {
         format!("variable {USUAL}")
     );
 
-    // It may be meant for others.
-    let tls = (USUAL, "https://canary@collector");
-    let loaded = settings("", &[tls, ("CAIRN_TELEMETRY__OTLP", "off")], &[]).unwrap();
-    assert_eq!(loaded.config.telemetry.endpoint(), None);
-    let error = settings("", &[tls], &[]).unwrap_err();
-    let want = "variable OTEL_EXPORTER_OTLP_ENDPOINT: telemetry.otlp begins with https";
+    // What is meant for other programs stops nothing here, and is not shown.
+    let wrong = (USUAL, "https://canary@collector");
+    let loaded = settings("", &[wrong], &[]).unwrap();
+    assert_eq!(loaded.config.telemetry, TelemetryConfig::default());
+    let loaded = settings("", &[(USUAL, "https://collector")], &[]).unwrap();
+    let endpoint = loaded.config.telemetry.endpoint();
+    assert_eq!(endpoint.as_deref(), Some("https://collector:443"));
+    let error = settings("", &[("CAIRN_TELEMETRY__OTLP", wrong.1)], &[]).unwrap_err();
+    let want = "variable CAIRN_TELEMETRY__OTLP: telemetry.otlp has credentials in it";
     assert!(error.contains(want) && !error.contains("canary"), "{error}");
 }
 

@@ -119,3 +119,75 @@ fn what_a_run_does_is_counted() {
     assert!(value("cairn_commits_total{result=\"ok\"}") >= 4.0);
     assert!(value("cairn_commit_seconds_count ") >= 4.0);
 }
+
+const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1");
+
+/// Variables that a shell may have for other programs, and the one that the warning names.
+const FOR_OTHERS: [(&[(&str, &str)], &str); 8] = [
+    (
+        &[("OTEL_EXPORTER_OTLP_ENDPOINT", "canary.example:4317")],
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+    ),
+    (
+        &[
+            ENDPOINT,
+            ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://canary@there"),
+        ],
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    ),
+    (
+        &[ENDPOINT, ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")],
+        "OTEL_EXPORTER_OTLP_PROTOCOL",
+    ),
+    (
+        &[ENDPOINT, ("OTEL_TRACES_EXPORTER", "zipkin")],
+        "OTEL_TRACES_EXPORTER",
+    ),
+    (
+        &[ENDPOINT, ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon")],
+        "OTEL_EXPORTER_OTLP_TIMEOUT",
+    ),
+    (
+        &[ENDPOINT, ("OTEL_TRACES_SAMPLER", "xray")],
+        "OTEL_TRACES_SAMPLER",
+    ),
+    (
+        &[
+            ENDPOINT,
+            ("OTEL_TRACES_SAMPLER", "traceidratio"),
+            ("OTEL_TRACES_SAMPLER_ARG", "half"),
+        ],
+        "OTEL_TRACES_SAMPLER_ARG",
+    ),
+    (
+        &[ENDPOINT, ("OTEL_SDK_DISABLED", "perhaps")],
+        "OTEL_SDK_DISABLED",
+    ),
+];
+
+#[test]
+fn variables_for_other_programs_stop_no_command() {
+    let site = Site::new(CAIRN);
+    for (variables, named) in FOR_OTHERS {
+        let done = site.run_with(&["config", "check"], variables);
+        assert_eq!(done.code, Some(0), "{variables:?}: {done:?}");
+        let warnings = done.err.matches("WARN").count();
+        assert_eq!(warnings, 1, "{variables:?}: {done:?}");
+        assert!(done.err.contains(named), "{variables:?}: {done:?}");
+        assert!(!done.err.contains("canary"), "{variables:?}: {done:?}");
+    }
+    let none = ("OTEL_EXPORTER_OTLP_ENDPOINT", "nowhere");
+    for variables in [
+        &[("OTEL_EXPORTER_OTLP_ENDPOINT", "https://otel.corp.example")][..],
+        &[none, ("OTEL_SDK_DISABLED", "TRUE")],
+        &[none, ("OTEL_TRACES_EXPORTER", "none")],
+        &[none, ("CAIRN_TELEMETRY__OTLP", "off")],
+    ] {
+        let done = site.run_with(&["config", "check"], variables);
+        assert_eq!(
+            (done.code, &*done.err),
+            (Some(0), ""),
+            "{variables:?}: {done:?}"
+        );
+    }
+}

@@ -254,3 +254,33 @@ fn a_run_that_was_killed_continues_in_its_trace() {
     assert_eq!(continued[0].links, [run]);
     assert!(orphans(&spans).is_empty());
 }
+
+#[test]
+fn the_usual_variables_say_who_sends_what() {
+    let (site, collector) = (Site::new(CAIRN), Collector::start());
+    let endpoint = collector.endpoint();
+    let traced = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1"),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &*endpoint),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
+        ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc"),
+        ("OTEL_SERVICE_NAME", "agents"),
+        (
+            "OTEL_RESOURCE_ATTRIBUTES",
+            "service.name=other,deployment.environment.name=test",
+        ),
+    ];
+    let none = ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio");
+    let with = |more: &[(&'static str, &'static str)]| {
+        let variables: Vec<(&str, &str)> = traced.iter().chain(more).copied().collect();
+        let done = site.run_with(&["run", GOAL], &variables);
+        assert_eq!(done.code, Some(0), "{done:?}");
+    };
+    with(&[none, ("OTEL_TRACES_SAMPLER_ARG", "0")]);
+    assert!(collector.spans().is_empty());
+    with(&[none, ("OTEL_TRACES_SAMPLER_ARG", "1.0")]);
+    let spans = collector.spans();
+    let root = named(&spans, "invoke_workflow")[0];
+    assert_eq!(root.resource["service.name"], "agents");
+    assert_eq!(root.resource["deployment.environment.name"], "test");
+}
