@@ -3,7 +3,8 @@
 use cairn::cli::Cli;
 use cairn::ui::screen;
 use cairn::{commands, error};
-use cairn_boot::{Environment, Signals, telemetry};
+use cairn_boot::telemetry::{self, Standard};
+use cairn_boot::{Environment, Signals};
 use clap::Parser as _;
 use std::process::ExitCode;
 use tokio_util::sync::CancellationToken;
@@ -27,32 +28,33 @@ fn main() -> ExitCode {
         }
     };
     let stop = CancellationToken::new();
-    let ended =
-        commands::context(&cli, Environment::from_process(), stop.clone()).and_then(|context| {
-            let log = commands::log_config(&cli.command, &context);
-            let services = commands::services(&cli.command);
-            let (config, beside) = (&context.config().telemetry, || screen::Beside);
-            let proxies = &context.config().proxies;
-            let telemetry = telemetry::init(config, &log, &services, proxies, beside);
-            let telemetry = telemetry.map_err(|error| error::CliError::chain(&error))?;
-            for fault in proxies.faults() {
-                tracing::warn!(fault, "proxy ignored");
+    let environment = Environment::from_process();
+    let standard = Standard::read(&environment);
+    let ended = commands::context(&cli, environment, stop.clone()).and_then(|context| {
+        let log = commands::log_config(&cli.command, &context);
+        let services = commands::services(&cli.command);
+        let (config, beside) = (&context.config().telemetry, || screen::Beside);
+        let proxies = &context.config().proxies;
+        let telemetry = telemetry::init(config, &standard, &log, &services, proxies, beside);
+        let telemetry = telemetry.map_err(|error| error::CliError::chain(&error))?;
+        for fault in proxies.faults() {
+            tracing::warn!(fault, "proxy ignored");
+        }
+        let runtime = cairn::runtime::runtime()?;
+        let code = runtime.block_on(async {
+            let at_once = |code| std::process::exit(code);
+            // In a task of its own: a second Ctrl-C must be heard whatever the command is doing.
+            let signals = tokio::spawn(Signals::catch()?.obey(stop, at_once));
+            tokio::select! {
+                code = commands::dispatch(cli.command, &context) => code,
+                _ = signals => Ok(ExitCode::FAILURE),
             }
-            let runtime = cairn::runtime::runtime()?;
-            let code = runtime.block_on(async {
-                let at_once = |code| std::process::exit(code);
-                // In a task of its own: a second Ctrl-C must be heard whatever the command is doing.
-                let signals = tokio::spawn(Signals::catch()?.obey(stop, at_once));
-                tokio::select! {
-                    code = commands::dispatch(cli.command, &context) => code,
-                    _ = signals => Ok(ExitCode::FAILURE),
-                }
-            });
-            // What a stopped command left behind, such as a blocking read, is not waited for.
-            runtime.shutdown_background();
-            telemetry.flush_and_stop();
-            code
         });
+        // What a stopped command left behind, such as a blocking read, is not waited for.
+        runtime.shutdown_background();
+        telemetry.flush_and_stop();
+        code
+    });
     ended.unwrap_or_else(|error| commands::complain(&error))
 }
 

@@ -18,8 +18,9 @@
 //!
 //! `CAIRN_MODEL__PACE=400ms` sets `model.pace`. `CAIRN_CONFIG` is `--config`. `CAIRN_STORE`, `CAIRN_SERVER`, `CAIRN_TOKEN`,
 //! `OPENAI_API_KEY`, `OPENAI_BASE_URL`, `OPENAI_MODEL`, the same three of `ANTHROPIC_` and
-//! `OTEL_EXPORTER_OTLP_ENDPOINT` are short names. `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`
-//! name proxies, as in other programs; they are no settings.
+//! `OTEL_EXPORTER_OTLP_ENDPOINT` are short names. Of the variables of OpenTelemetry none is a fault; see
+//! [`Standard`]. `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` name proxies, as in other programs; they are no
+//! settings.
 
 mod limits;
 pub mod links;
@@ -48,6 +49,7 @@ pub use trust::Source;
 
 use crate::cli::Global;
 use crate::error::CliError;
+use cairn_boot::telemetry::Standard;
 use cairn_boot::{Checks, Environment, Loaded, LogConfig, Secret, TelemetryConfig};
 use cairn_http::Proxies;
 use cairn_rpc::{TOKEN_RULE, Token};
@@ -65,9 +67,6 @@ pub const SERVER_VARIABLE: &str = "CAIRN_SERVER";
 const STORE_VARIABLE: &str = "CAIRN_STORE";
 /// Short for `serve.token`.
 const TOKEN_VARIABLE: &str = "CAIRN_TOKEN";
-/// What other programs that send traces are told with, too; short for `telemetry.otlp`.
-const OTLP_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-
 /// What may be logged, least first.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
@@ -255,13 +254,17 @@ pub fn load_from(
     environment: &Environment,
     flags: &[(&str, &str, String)],
 ) -> Result<Loaded<Settings>, CliError> {
+    let collector = Standard::read(environment).collector;
+    let (otlp_variable, otlp) = collector.unzip();
+    let otlp_variable = otlp_variable.unwrap_or_default();
+    let otlp = Environment::of(otlp.map(|value| (otlp_variable, value)));
     let mut layers = source
         .layers()
         .environment(&without_short_names(environment))
         .alias(environment, STORE_VARIABLE, store_setting(environment))
         .alias(environment, SERVER_VARIABLE, "client.server")
         .alias(environment, TOKEN_VARIABLE, "serve.token")
-        .alias(environment, OTLP_VARIABLE, "telemetry.otlp")
+        .alias(&otlp, otlp_variable, "telemetry.otlp")
         .alias(environment, "OPENAI_API_KEY", "models.openai.api_key")
         .alias(environment, "OPENAI_BASE_URL", "models.openai.base_url")
         .alias(environment, "OPENAI_MODEL", "models.openai.model")

@@ -2,6 +2,7 @@
 
 use cairn_engine::key::digest;
 use cairn_proto::memory::SessionRef;
+use cairn_rpc::trace::is_sampled;
 use cairn_rpc::{Authentication, Namespace, Principal, RpcError, TraceParent};
 use std::fmt;
 use std::sync::Arc;
@@ -61,11 +62,12 @@ pub(crate) fn derived_trace(namespace: &Namespace, session: &str, request_id: &s
     let trace_id = digest[..16]
         .iter()
         .fold(0, |id, byte| id << 8 | u128::from(*byte));
+    // Zero is no trace.
+    let trace_id = trace_id.max(1);
     TraceParent {
-        // Zero is no trace.
-        trace_id: trace_id.max(1),
+        trace_id,
         span_id: 0,
-        is_sampled: true,
+        is_sampled: is_sampled(trace_id),
     }
 }
 

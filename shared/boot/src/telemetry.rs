@@ -3,6 +3,7 @@
 //! | module | gives |
 //! |---|---|
 //! | [`config`] | [`TelemetryConfig`]: where traces and metrics go, and what may be in them |
+//! | [`Standard`] | what the variables of OpenTelemetry ask for |
 //! | [`metrics`] | the table of all metrics |
 //! | [`scrape`] | [`MetricsServer`]: the metrics over HTTP |
 //!
@@ -14,14 +15,17 @@ pub mod config;
 mod export;
 pub mod metrics;
 pub mod scrape;
+mod standard;
 
 pub use config::{MetricsAddress, TelemetryConfig};
 pub use scrape::MetricsServer;
+pub use standard::Standard;
 
 use crate::logs::{self, LogConfig, LogError};
 use cairn_rpc::trace::{self, TARGET};
 use export::Exporting;
 use opentelemetry_sdk::trace::SdkTracer;
+use standard::Ignored;
 use std::time::Duration;
 use thiserror::Error;
 use tracing::Dispatch;
@@ -58,7 +62,7 @@ pub struct Telemetry {
 
 /// Sets up logs, panics included, and traces for this process. `services` are the names of those in
 /// it, `proxies` are those on the way to the collector, `writer` is where the lines of the log go.
-/// Metrics are served by a [`MetricsServer`].
+/// Metrics are served by a [`MetricsServer`]. Traces that cannot be exported are a warning in the log.
 ///
 /// Needs no runtime: spans leave on threads of their own, which are there only if there is a
 /// collector. That it cannot be reached is logged once in a while, and holds up nothing.
@@ -67,6 +71,7 @@ pub struct Telemetry {
 /// See [`TelemetryError`].
 pub fn init<W>(
     config: &TelemetryConfig,
+    standard: &Standard,
     log: &LogConfig,
     services: &[&str],
     proxies: &Proxies,
@@ -75,12 +80,13 @@ pub fn init<W>(
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let exporting = match config.endpoint() {
-        Some(endpoint) => {
-            let tunnel = proxies.tunnel_to(&endpoint);
-            Some(Exporting::start(endpoint, tunnel, services)?)
-        }
-        None => None,
+    let exporting = config.endpoint().map(|endpoint| {
+        let tunnel = proxies.tunnel_to(&endpoint);
+        Exporting::start(endpoint, standard, tunnel, services)
+    });
+    let (exporting, failed) = match exporting.transpose() {
+        Ok(exporting) => (exporting, None),
+        Err(error) => (None, Some(error)),
     };
     let tracer = exporting.as_ref().map(Exporting::tracer);
     subscriber(log, writer, tracer.clone())?
@@ -88,9 +94,34 @@ where
         .map_err(TelemetryError::Twice)?;
     logs::log_panics();
     if let Some(tracer) = tracer {
-        trace::install(Box::new(tracer), config.content);
+        trace::install(Box::new(tracer), config.content, standard.ratio);
     }
+    if let Some(error) = failed {
+        let error = &error as &dyn std::error::Error;
+        tracing::warn!(error, "traces are not exported");
+    }
+    warn_of_ignored(standard, config.otlp.is_some(), exporting.is_some());
     Ok(Telemetry { exporting })
+}
+
+/// Warns of variables that are passed over, if they matter: those of the collector unless Cairn's own settings
+/// name one, the others if there is a collector.
+fn warn_of_ignored(standard: &Standard, has_own: bool, is_exporting: bool) {
+    for ignored in &standard.ignored {
+        let Ignored {
+            variable,
+            problem,
+            allowed,
+            is_collector,
+        } = ignored;
+        let matters = match is_collector {
+            true => !has_own,
+            false => is_exporting,
+        };
+        if matters {
+            tracing::warn!(variable, problem, allowed, "variable ignored");
+        }
+    }
 }
 
 impl Telemetry {

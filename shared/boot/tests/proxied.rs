@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use cairn_boot::telemetry::Standard;
 use cairn_boot::{LogConfig, TelemetryConfig, telemetry};
 use cairn_http::Proxies;
 use cairn_rpc::trace::TARGET;
@@ -58,7 +59,15 @@ fn spans_take_a_tunnel_through_the_proxy() {
         ..LogConfig::default()
     };
     let proxies = Proxies::read(|name| (name == "HTTP_PROXY").then_some(url.as_str()));
-    let telemetry = telemetry::init(&config, &log, &[], &proxies, std::io::stderr).unwrap();
+    let telemetry = telemetry::init(
+        &config,
+        &Standard::default(),
+        &log,
+        &[],
+        &proxies,
+        std::io::stderr,
+    );
+    let telemetry = telemetry.unwrap();
     tracing::info_span!(target: TARGET, "proxied").in_scope(|| {});
     telemetry.flush_and_stop();
     collector.wait_for(|spans| spans.iter().any(|span| span.name == "proxied"));

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use cairn_boot::telemetry::Standard;
 use cairn_boot::{LogConfig, TelemetryConfig, telemetry};
 use cairn_http::Proxies;
 use cairn_rpc::trace::{self, PastEvent, PastSpan, SpanKind, TARGET, TraceParent};
@@ -30,17 +31,19 @@ fn spans_reach_the_collector_before_the_process_ends() {
         ..LogConfig::default()
     };
     assert!(!trace::is_recording());
-    let telemetry = telemetry::init(
-        &config,
-        &log,
-        &["memory", "tools"],
-        &Proxies::default(),
-        std::io::stderr,
-    )
-    .unwrap();
+    let init = |services: &[&str]| {
+        telemetry::init(
+            &config,
+            &Standard::default(),
+            &log,
+            services,
+            &Proxies::default(),
+            std::io::stderr,
+        )
+    };
+    let telemetry = init(&["memory", "tools"]).unwrap();
     assert!(trace::is_recording() && trace::is_content_wanted());
-    let again = telemetry::init(&config, &log, &[], &Proxies::default(), std::io::stderr);
-    assert!(again.is_err());
+    assert!(init(&[]).is_err());
 
     let run = TraceParent {
         span_id: PARENT.derived_child("run"),

@@ -31,6 +31,7 @@ mod span;
 pub(crate) use given::other_processes;
 pub use given::{
     given_span_id, given_trace_id, install, is_content_wanted, is_passed_on, is_recording,
+    is_sampled,
 };
 pub use opentelemetry::Value;
 pub use opentelemetry::trace::SpanKind;

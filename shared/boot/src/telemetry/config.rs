@@ -9,16 +9,22 @@ use std::fmt;
 use std::net::SocketAddr;
 
 const AUTO: &str = "auto";
-const OFF: &str = "off";
+pub(super) const OFF: &str = "off";
 /// Where collectors listen for OTLP over gRPC.
 const OTLP_PORT: u16 = 4317;
+/// Where servers with TLS listen.
+const TLS_PORT: u16 = 443;
+/// What names a collector.
+pub(super) const ALLOWED: &str =
+    "http://host:port or https://host:port of a collector that takes OTLP over gRPC, or off";
 
 /// Where traces and metrics go, and what may be in them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TelemetryConfig {
-    /// The collector that traces are sent to, as OTLP over gRPC: `http://host:port`. `off` is the
-    /// same as none. Headers for it are taken from `OTEL_EXPORTER_OTLP_HEADERS`.
+    /// The collector that traces are sent to, as OTLP over gRPC: `http://host:port`, or `https://host:port`
+    /// with a certificate that the system trusts. `off` is the same as none. Headers for it are taken from
+    /// `OTEL_EXPORTER_OTLP_HEADERS`.
     pub otlp: Option<String>,
     /// Whether prompts, replies, and arguments and results of tools are in traces.
     pub content: bool,
@@ -50,27 +56,21 @@ impl Settings for TelemetryConfig {
     fn check(&self, checks: &mut Checks) {
         let fault = self.otlp.as_deref().and_then(|text| endpoint(text).err());
         let problem = fault.unwrap_or_default();
-        let allowed = "http://host:port of a collector that takes OTLP over gRPC, or off";
-        checks.require(fault.is_none(), "otlp", problem, allowed);
+        checks.require(fault.is_none(), "otlp", problem, ALLOWED);
     }
 }
 
 /// What is wrong is said without the text: there may be a password in it.
-fn endpoint(text: &str) -> Result<Option<String>, &'static str> {
+pub(super) fn endpoint(text: &str) -> Result<Option<String>, &'static str> {
     if text.is_empty() || text == OFF {
         return Ok(None);
     }
     let uri: Uri = text.parse().map_err(|_| "is not an address")?;
-    match uri.scheme_str() {
-        Some("http") => {}
-        Some("https") => {
-            return Err(
-                "begins with https, and there is no TLS here: send to a collector on this machine \
-                 or in this network, and let that one send it on",
-            );
-        }
-        _ => return Err("does not begin with http://"),
-    }
+    let (scheme, port) = match uri.scheme_str() {
+        Some("http") => ("http", OTLP_PORT),
+        Some("https") => ("https", TLS_PORT),
+        _ => return Err("does not begin with http:// or https://"),
+    };
     let authority = uri.authority().ok_or("names no host")?;
     if authority.as_str().contains('@') {
         return Err(
@@ -84,8 +84,8 @@ fn endpoint(text: &str) -> Result<Option<String>, &'static str> {
     if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
         return Err("has more than a host and a port");
     }
-    let port = authority.port_u16().unwrap_or(OTLP_PORT);
-    Ok(Some(format!("http://{}:{port}", authority.host())))
+    let port = authority.port_u16().unwrap_or(port);
+    Ok(Some(format!("{scheme}://{}:{port}", authority.host())))
 }
 
 impl fmt::Display for MetricsAddress {
@@ -147,6 +147,8 @@ mod tests {
             ("http://localhost:4317", Some("http://localhost:4317")),
             ("http://collector", Some("http://collector:4317")),
             ("http://[::1]:14317/", Some("http://[::1]:14317")),
+            ("https://collector:4317", Some("https://collector:4317")),
+            ("https://collector", Some("https://collector:443")),
             ("off", None),
             ("", None),
         ] {
@@ -162,7 +164,6 @@ mod tests {
             "http://canary@collector",
             "http://collector:4317/canary",
             "http://collector:4317/?key=canary",
-            "https://canary:4317",
             "grpc://canary:4317",
             "canary:4317",
             "canary",

@@ -2,7 +2,7 @@
 
 mod queue;
 
-use super::TelemetryError;
+use super::{Standard, TelemetryError};
 use cairn_http::ProxyTunnel;
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{SpanId, TraceId, TracerProvider as _};
@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 
 /// Spans that wait; what ends while so many wait is lost.
 const MAX_WAITING: usize = 8192;
@@ -26,7 +26,7 @@ const MAX_WAITING: usize = 8192;
 const MAX_BATCH: usize = 512;
 /// Spans wait no longer than this for more of them.
 const DELAY: Duration = Duration::from_secs(1);
-/// How long a connection may take, and how long a message.
+/// How long a connection may take, and how long a message if no variable says so.
 const CONNECT: Duration = Duration::from_secs(2);
 const SEND: Duration = Duration::from_secs(5);
 
@@ -40,6 +40,7 @@ pub(super) struct Exporting {
 impl Exporting {
     pub(super) fn start(
         endpoint: String,
+        standard: &Standard,
         tunnel: Option<ProxyTunnel>,
         services: &[&str],
     ) -> Result<Self, TelemetryError> {
@@ -52,9 +53,10 @@ impl Exporting {
             .map_err(|error| TelemetryError::Export(error.into()))?;
         let channel = {
             let _inside = runtime.enter();
-            channel(endpoint, tunnel).map_err(|error| TelemetryError::Export(error.into()))
+            channel(endpoint, standard, tunnel)
+                .map_err(|error| TelemetryError::Export(error.into()))
         };
-        let provider = channel.and_then(|channel| provider(channel, services));
+        let provider = channel.and_then(|channel| provider(channel, standard, services));
         match provider {
             Ok(provider) => Ok(Self {
                 provider,
@@ -96,21 +98,31 @@ impl fmt::Debug for Exporting {
 
 fn channel(
     endpoint: String,
+    standard: &Standard,
     tunnel: Option<ProxyTunnel>,
 ) -> Result<Channel, tonic::transport::Error> {
-    let endpoint = Endpoint::from_shared(endpoint)?;
-    let endpoint = endpoint.connect_timeout(CONNECT).timeout(SEND);
+    let has_tls = endpoint.starts_with("https:");
+    let endpoint = Endpoint::from_shared(endpoint)?.connect_timeout(CONNECT);
+    let endpoint = endpoint.timeout(standard.timeout.unwrap_or(SEND));
+    let endpoint = match has_tls {
+        true => endpoint.tls_config(ClientTlsConfig::new().with_native_roots())?,
+        false => endpoint,
+    };
     Ok(match tunnel {
         Some(tunnel) => endpoint.connect_with_connector_lazy(tunnel),
         None => endpoint.connect_lazy(),
     })
 }
 
-fn provider(channel: Channel, services: &[&str]) -> Result<SdkTracerProvider, TelemetryError> {
+fn provider(
+    channel: Channel,
+    standard: &Standard,
+    services: &[&str],
+) -> Result<SdkTracerProvider, TelemetryError> {
     let exporter = opentelemetry_otlp::SpanExporter::builder()
         .with_tonic()
         .with_channel(channel)
-        .with_timeout(SEND)
+        .with_timeout(standard.timeout.unwrap_or(SEND))
         .build()
         .map_err(|error| TelemetryError::Export(error.into()))?;
     let queue = Arc::new(Queue::new(MAX_WAITING));
@@ -126,13 +138,13 @@ fn provider(channel: Channel, services: &[&str]) -> Result<SdkTracerProvider, Te
         .with_span_processor(Bounded::new(processor, queue))
         .with_id_generator(GivenIds::default())
         .with_sampler(Sampler::ParentBased(Box::new(Sampler::AlwaysOn)))
-        .with_resource(resource(services))
+        .with_resource(resource(standard, services))
         .build())
 }
 
 /// Who sends the spans. What somebody sets in `OTEL_RESOURCE_ATTRIBUTES` counts more.
-fn resource(services: &[&str]) -> Resource {
-    Resource::builder_empty()
+fn resource(standard: &Standard, services: &[&str]) -> Resource {
+    let resource = Resource::builder_empty()
         .with_service_name("cairn")
         .with_attributes([
             KeyValue::new("service.namespace", "cairn"),
@@ -144,8 +156,12 @@ fn resource(services: &[&str]) -> Resource {
         .with_detectors(&[
             Box::new(TelemetryResourceDetector),
             Box::new(EnvResourceDetector::new()),
-        ])
-        .build()
+        ]);
+    let resource = match &standard.service_name {
+        Some(name) => resource.with_service_name(name.clone()),
+        None => resource,
+    };
+    resource.build()
 }
 
 /// Random ids, except where somebody gave one.

@@ -90,7 +90,7 @@ fn logs_and_traces_know_nothing_of_each_other() {
 
 /// Ends a span, and the export after it, on a thread with a runtime of its own.
 async fn end(endpoint: String, limit: Duration) -> Duration {
-    let exporting = Exporting::start(endpoint, &[]).unwrap();
+    let exporting = Exporting::start(endpoint, &Standard::default(), &[]).unwrap();
     let mut span = opentelemetry::trace::Tracer::start(&exporting.tracer(), "lost");
     opentelemetry::trace::Span::end(&mut span);
     let start = Instant::now();
@@ -120,7 +120,13 @@ async fn a_collector_that_is_not_there_holds_up_nobody() {
 
 #[tokio::test]
 async fn an_export_may_be_dropped_on_any_thread() {
-    let exporting = Exporting::start("http://127.0.0.1:1".to_owned(), None, &[]).unwrap();
+    let exporting = Exporting::start(
+        "http://127.0.0.1:1".to_owned(),
+        &Standard::default(),
+        None,
+        &[],
+    );
+    let exporting = exporting.unwrap();
     drop(Telemetry {
         exporting: Some(exporting),
     });

@@ -201,7 +201,7 @@ fn what_is_over_is_recorded_with_the_ids_and_times_that_it_had() {
         ..PARENT
     };
     let spans = recorded(|tracer| {
-        install(Box::new(tracer.clone()), true);
+        install(Box::new(tracer.clone()), true, 1.0);
         assert!(is_recording() && is_content_wanted());
         past(root).record();
         past(PARENT).record();
