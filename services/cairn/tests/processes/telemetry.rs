@@ -3,10 +3,13 @@
 //! Metrics are at the address that the first line of output names.
 
 use crate::support::CAIRN;
-use cairn_testkit::Site;
+use cairn_testkit::model_server::reply;
+use cairn_testkit::{ModelServer, Site};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::process::Stdio;
 
 fn get(url: &str) -> String {
     let rest = url.strip_prefix("http://").expect("a URL");
@@ -118,6 +121,61 @@ fn what_a_run_does_is_counted() {
     assert!(value("cairn_model_seconds_count{model=\"offline\"}") >= 4.0);
     assert!(value("cairn_commits_total{result=\"ok\"}") >= 4.0);
     assert!(value("cairn_commit_seconds_count ") >= 4.0);
+}
+
+#[test]
+fn a_model_has_one_label_and_faults_of_callers_are_no_errors() {
+    let site = Site::new(CAIRN);
+    // No plan: planning fails, and its tokens count all the same.
+    let server = ModelServer::start(|_| reply("r", "Yes.", &[]));
+    let variables = [
+        ("OPENAI_BASE_URL", server.url()),
+        ("OPENAI_API_KEY", "sk-none-needed"),
+        ("OPENAI_MODEL", "fake-1"),
+    ];
+    let serve = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--metrics",
+        "127.0.0.1:0",
+        "--json",
+    ];
+    let serving = site.start(&serve, &variables);
+    let line: Value = serde_json::from_str(&serving.first_line).expect("JSON");
+    let url = |name: &str| line[name].as_str().expect("a URL");
+    let failed = site.run(&["run", "Say yes.", "--server", url("listen")]);
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    let planned = tokens(&get(url("metrics")));
+    assert!(planned >= 1_000, "{planned}");
+    let mut chat = site.command(&["chat", "--server", url("listen")]);
+    let chat = chat.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut chat = chat.spawn().expect("the program can be started");
+    let mut stdin = chat.stdin.take().expect("its input");
+    stdin.write_all(b"Yes?\n").expect("a line");
+    drop(stdin);
+    assert!(chat.wait_with_output().expect("its end").status.success());
+    let missing = site.run(&["show", "s-nowhere", "--server", url("listen")]);
+    assert_ne!(missing.code, Some(0), "{missing:?}");
+
+    let metrics = get(url("metrics"));
+    assert_eq!(tokens(&metrics), planned + 1_000);
+    let labels = metrics.lines().filter_map(|line| {
+        let (_, rest) = line.split_once("model=\"")?;
+        rest.split('"').next()
+    });
+    let labels: BTreeSet<&str> = labels.collect();
+    assert_eq!(labels, BTreeSet::from(["fake-1"]), "{metrics}");
+    assert!(!metrics.contains("\ncairn_errors_total{"), "{metrics}");
+}
+
+/// The tokens that went to models.
+fn tokens(metrics: &str) -> u64 {
+    let lines = metrics.lines();
+    let lines = lines.filter(|line| line.starts_with("cairn_tokens_total{"));
+    let lines = lines.filter(|line| line.contains("direction=\"input\""));
+    let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+    values.sum()
 }
 
 const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1");
