@@ -1,11 +1,11 @@
 //! What is told of sessions to those who look after the whole: metrics, and the span of each run.
 //!
 //! Everything here follows from events that are durable, and is told by the owner that committed
-//! them: once, whatever is killed, but for what died with a process before it was exported.
+//! them: once, whatever is killed, but for what died with a process before it was exported. Planners count
+//! the tokens of their own replies, because only they know the model.
 
 use crate::key::SessionKey;
 use cairn_engine::event::{self, Event, EventKind};
-use cairn_engine::message::Usage;
 use cairn_engine::session::{Run, Session, Step, StepStatus};
 use cairn_rpc::TraceParent;
 use cairn_rpc::metrics::{self, counter, gauge};
@@ -60,12 +60,9 @@ pub(crate) fn committed(key: &SessionKey, session: &Session, events: &[Event]) {
             EventKind::ReplyReceived(reply) => {
                 let model = metrics::label(metrics::Kind::Model, &reply.model);
                 counter!(metrics::TOOL_TURNS, "model" => model).increment(1);
-                spend(&reply.model, &reply.usage);
-            }
-            EventKind::PlanApplied(event::PlanApplied { run, usage, .. })
-            | EventKind::PlanProposed(event::PlanProposed { run, usage, .. })
-            | EventKind::RevisionFailed(event::RevisionFailed { run, usage, .. }) => {
-                spend(model_of(session, *run), usage);
+                let used = &reply.usage;
+                let (input, output) = (used.input_tokens, used.output_tokens);
+                metrics::spend(&reply.model, input, output, used.cost_nano_usd);
             }
             EventKind::RunCompleted(event::RunCompleted { run, .. }) => {
                 end(key, session, *run, "completed")
@@ -73,43 +70,14 @@ pub(crate) fn committed(key: &SessionKey, session: &Session, events: &[Event]) {
             EventKind::RunCancelled(event::RunCancelled { run, .. }) => {
                 end(key, session, *run, "cancelled")
             }
-            EventKind::RunFailed(event::RunFailed { run, usage, .. }) => {
-                if let Some(usage) = usage {
-                    spend(model_of(session, *run), usage);
-                }
-                end(key, session, *run, "failed");
-            }
+            EventKind::RunFailed(event::RunFailed { run, .. }) => end(key, session, *run, "failed"),
             _ => {}
         }
     }
 }
 
-/// The model that a run was given; planners do not say which one answered.
-fn model_of(session: &Session, run: u32) -> &str {
-    let model = session.run(run).map_or("", |run| run.model.as_str());
-    if model.is_empty() { "default" } else { model }
-}
-
 fn count(what: &'static str, status: &'static str) {
     counter!(what, "status" => status).increment(1);
-}
-
-fn spend(model: &str, usage: &Usage) {
-    let Usage {
-        input_tokens,
-        output_tokens,
-        cost_nano_usd,
-        ..
-    } = *usage;
-    for (direction, tokens) in [("input", input_tokens), ("output", output_tokens)] {
-        if tokens > 0 {
-            let model = metrics::label(metrics::Kind::Model, model);
-            counter!(metrics::TOKENS, "model" => model, "direction" => direction).increment(tokens);
-        }
-    }
-    if cost_nano_usd > 0 {
-        metrics::add_cost(model, cost_nano_usd);
-    }
 }
 
 fn end(key: &SessionKey, session: &Session, number: u32, status: &'static str) {

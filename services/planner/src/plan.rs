@@ -55,6 +55,9 @@ pub(crate) async fn make_plan(
             Err(error) => break Err(error.into()),
         };
         usage.add(&reply.usage);
+        let used = &reply.usage;
+        let (input, output) = (used.input_tokens, used.output_tokens);
+        metrics::spend(&reply.model, input, output, used.cost_nano_usd);
         let plan = match reply.finish {
             FinishReason::Refusal => break Err(Failure::refused_by_model()),
             FinishReason::Length => Err(PlanParseError::Cut),

@@ -271,11 +271,35 @@ where
     }
 }
 
+/// Whether an operator can act on the error. The others tell callers what they asked for: a session that is
+/// not there, a request that is late or wrong.
+fn is_for_operators(code: Code) -> bool {
+    match code {
+        Code::Unknown
+        | Code::DeadlineExceeded
+        | Code::PermissionDenied
+        | Code::ResourceExhausted
+        | Code::Unimplemented
+        | Code::Internal
+        | Code::Unavailable
+        | Code::DataLoss
+        | Code::Unauthenticated => true,
+        Code::Ok
+        | Code::Cancelled
+        | Code::InvalidArgument
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::FailedPrecondition
+        | Code::Aborted
+        | Code::OutOfRange => false,
+    }
+}
+
 /// An answer that is an error alone says so in its headers.
 fn count_error(headers: &HeaderMap) {
     let code = headers.get(Status::GRPC_STATUS);
     let code = code.map(|code| Code::from_bytes(code.as_bytes()));
-    if let Some(code) = code.filter(|code| *code != Code::Ok) {
+    if let Some(code) = code.filter(|code| is_for_operators(*code)) {
         let kind = metrics::label(metrics::Kind::Error, &format!("{code:?}"));
         counter!(metrics::ERRORS, "kind" => kind).increment(1);
     }

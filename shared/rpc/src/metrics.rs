@@ -68,7 +68,7 @@ pub const WATCHERS: &str = "cairn_watchers";
 /// Connections that this process refused or closed, by `why`: `address_limit` (too many of one
 /// address), `idle` (no open call), `opening` (HTTP/2 did not begin in time).
 pub const CONNECTIONS_CLOSED: &str = "cairn_connections_closed_total";
-/// Errors that callers were answered with, by `kind`.
+/// Errors that callers were answered with and an operator can act on, by `kind`.
 pub const ERRORS: &str = "cairn_errors_total";
 
 /// Names of one kind that labels tell apart; all further ones are [`OTHER`].
@@ -84,7 +84,7 @@ pub enum Kind {
     /// Names of tools. A model may ask for a tool that does not exist, under any name: that is
     /// [`OTHER`] and not for [`label`].
     Tool,
-    /// Names of models.
+    /// Names of models, as they are sent to their providers: those of the settings may be of one process.
     Model,
     /// Names of what went wrong.
     Error,
@@ -114,6 +114,17 @@ pub fn label(kind: Kind, name: &str) -> SharedString {
         Kind::Error => &ERRORS,
     };
     names.admit(name)
+}
+
+/// Adds the tokens of a reply, and what it cost. `model` is the name that is sent to its provider.
+pub fn spend(model: &str, input_tokens: u64, output_tokens: u64, nano_usd: u64) {
+    for (direction, tokens) in [("input", input_tokens), ("output", output_tokens)] {
+        if tokens > 0 {
+            let model = label(Kind::Model, model);
+            counter!(TOKENS, "model" => model, "direction" => direction).increment(tokens);
+        }
+    }
+    add_cost(model, nano_usd);
 }
 
 /// Adds what a model cost.

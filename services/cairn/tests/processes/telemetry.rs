@@ -166,7 +166,7 @@ fn a_model_has_one_label_and_faults_of_callers_are_no_errors() {
     });
     let labels: BTreeSet<&str> = labels.collect();
     assert_eq!(labels, BTreeSet::from(["fake-1"]), "{metrics}");
-    assert!(!metrics.contains("\ncairn_errors_total{"), "{metrics}");
+    assert!(!metrics.contains("kind=\"NotFound\""), "{metrics}");
 }
 
 /// The tokens that went to models.

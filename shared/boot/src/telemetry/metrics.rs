@@ -147,7 +147,7 @@ pub const METRICS: &[Metric] = &[
     counter(
         ERRORS,
         &["kind"],
-        "Errors that callers were answered with, by their kind.",
+        "Errors that callers were answered with and an operator can act on, by their kind.",
     ),
 ];
 
