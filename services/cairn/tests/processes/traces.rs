@@ -3,7 +3,8 @@
 //! Each span is compared with the journal. A run that a kill interrupts is one trace. Contents are
 //! traced only if the settings ask for them.
 
-use crate::support::CAIRN;
+use crate::support::served::{SERVE, SESSION};
+use crate::support::{CAIRN, served, talk};
 use cairn_testkit::cluster::SERVICES;
 use cairn_testkit::{Cluster, Collector, Journal, Site, TraceSpan};
 use serde_json::Value;
@@ -283,4 +284,67 @@ fn the_usual_variables_say_who_sends_what() {
     let root = named(&spans, "invoke_workflow")[0];
     assert_eq!(root.resource["service.name"], "agents");
     assert_eq!(root.resource["deployment.environment.name"], "test");
+}
+
+/// A turn that a caller's span asked for, and one without a caller.
+#[test]
+fn a_turn_is_traced_as_a_run_is() {
+    const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let (site, collector) = (Site::new(CAIRN), Collector::start());
+    let endpoint = collector.endpoint();
+    let traced = ("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint);
+    let _serving = site.start(&SERVE, &[traced]);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let mut client = served::client(&site);
+        talk::create(&mut client, SESSION).await;
+        for (id, caller) in [("one", Some(CALLER)), ("two", None)] {
+            let mut request = tonic::Request::new(talk::request(SESSION, id, "Hello!"));
+            if let Some(caller) = caller {
+                let caller = caller.parse().expect("a value");
+                request.metadata_mut().insert("traceparent", caller);
+            }
+            let answer = client.submit_turn(request).await.expect("a turn");
+            let mut events = answer.into_inner();
+            while events.message().await.expect("an event").is_some() {}
+        }
+    });
+    let spans = collector.wait_for(|spans| {
+        let roots = named(spans, "invoke_workflow");
+        roots.len() == 2
+            && roots.iter().all(|root| {
+                let commits = children(spans, root, "commit").len();
+                commits >= 2 && children(spans, root, "invoke_agent").len() == 1
+            })
+    });
+    let roots = named(&spans, "invoke_workflow");
+    let points = [
+        "OnRunStart",
+        "OnStepStart",
+        "OnPlanStepComplete",
+        "OnRunEnd",
+    ];
+    for (root, run) in roots.iter().zip(["1", "2"]) {
+        has(
+            root,
+            &[
+                ("cairn.run", run),
+                ("cairn.run.status", "completed"),
+                ("gen_ai.conversation.id", SESSION),
+            ],
+        );
+        let names: Vec<&str> = root.events.iter().map(|event| &*event.name).collect();
+        assert_eq!(names, points);
+        assert!(root.start_ns <= root.events[0].at_ns && root.events[3].at_ns <= root.end_ns);
+    }
+    assert_eq!(roots[0].trace_id, "4bf92f3577b34da6a3ce929d0e0e4736");
+    assert_eq!(roots[0].parent_span_id, "00f067aa0ba902b7");
+    assert_ne!(roots[1].trace_id, roots[0].trace_id);
+    assert_eq!(roots[1].parent_span_id, "");
+    let mut orphans = orphans(&spans);
+    orphans.retain(|span| span.span_id != roots[0].span_id);
+    assert!(orphans.is_empty(), "{orphans:?}");
 }
