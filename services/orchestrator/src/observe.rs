@@ -16,42 +16,108 @@ use cairn_rpc::trace::{PastEvent, PastSpan, SpanKind, Value, is_content_wanted, 
 /// Its id follows from the run, so that every process knows it, and whoever commits the end of the
 /// run records it, even if those before were killed.
 pub(crate) fn trace_of(key: &SessionKey, run: &Run) -> Option<TraceParent> {
-    let parent: TraceParent = run.trace_parent.parse().ok()?;
-    let SessionKey { namespace, id } = key;
-    let name = format!("{namespace}/{id}/{}", run.number);
-    Some(TraceParent {
-        span_id: parent.derived_child(&name),
-        ..parent
-    })
+    let parent = run.trace_parent.parse().ok()?;
+    Some(span_of(key, run.number, parent))
 }
 
-/// Whether an owner's session has an active run, as the gauge of active runs knows it.
+fn span_of(key: &SessionKey, run: u32, parent: TraceParent) -> TraceParent {
+    let SessionKey { namespace, id } = key;
+    let name = format!("{namespace}/{id}/{run}");
+    TraceParent {
+        span_id: parent.derived_child(&name),
+        ..parent
+    }
+}
+
+/// The active run of an owner's session, as of its last transition.
 #[derive(Debug, Default)]
-pub(crate) struct ActiveRun(bool);
+pub(crate) struct ActiveRun {
+    /// There is one, as the gauge of active runs knows it.
+    is_active: bool,
+    /// It is a turn, and spans are recorded.
+    turn: Option<TurnTrace>,
+}
+
+/// What the state no longer has of a turn that has ended.
+#[derive(Debug, Clone)]
+struct TurnTrace {
+    run: u32,
+    parent: TraceParent,
+    points: Vec<PastEvent>,
+}
 
 impl ActiveRun {
     pub(crate) fn note(&mut self, session: &Session) {
-        let is_active = session.active_run().is_some();
-        if std::mem::replace(&mut self.0, is_active) != is_active {
+        let active = session.active_run();
+        let is_active = active.is_some();
+        if std::mem::replace(&mut self.is_active, is_active) != is_active {
             let change = if is_active { 1.0 } else { -1.0 };
             gauge!(metrics::RUNS_ACTIVE).increment(change);
         }
+        let turn = active.filter(|run| run.turn.is_some() && is_recording());
+        self.turn = turn.and_then(|run| {
+            Some(TurnTrace {
+                run: run.number,
+                parent: run.trace_parent.parse().ok()?,
+                points: hook_points(run),
+            })
+        });
     }
+
+    /// As [`trace_of`], also for a turn that ends with the transition to come.
+    pub(crate) fn trace_of(&self, key: &SessionKey, run: &Run) -> Option<TraceParent> {
+        let ending = self.turn.as_ref().filter(|turn| turn.run == run.number);
+        let ending = ending.map(|turn| span_of(key, turn.run, turn.parent));
+        trace_of(key, run).or(ending)
+    }
+
+    /// A turn that these events of the session have ended.
+    fn ended(&self, run: u32, events: &[Event]) -> Option<TurnTrace> {
+        let known = self.turn.as_ref().filter(|turn| turn.run == run).cloned();
+        let mut turn = known.or_else(|| begun(run, events))?;
+        for event in events {
+            let (name, attempt) = match &event.kind {
+                EventKind::StepStarted(started) => (STEP_START, started.attempt),
+                EventKind::StepCompleted(completed) => (STEP_END, completed.attempt),
+                _ => continue,
+            };
+            if attempt.run == run {
+                turn.points.push(point(name, event.at, Some(0)));
+            }
+        }
+        Some(turn)
+    }
+}
+
+/// A turn that began with these events.
+fn begun(run: u32, events: &[Event]) -> Option<TurnTrace> {
+    events.iter().find_map(|event| match &event.kind {
+        EventKind::RunStarted(started) if started.run == run && started.turn.is_some() => {
+            Some(TurnTrace {
+                run,
+                parent: started.trace_parent.parse().ok()?,
+                points: vec![point(RUN_START, event.at, None)],
+            })
+        }
+        _ => None,
+    })
 }
 
 impl Drop for ActiveRun {
     fn drop(&mut self) {
-        if self.0 {
+        if self.is_active {
             gauge!(metrics::RUNS_ACTIVE).decrement(1.0);
         }
     }
 }
 
-/// These events of the session have just become durable; its state has them.
-pub(crate) fn committed(key: &SessionKey, session: &Session, events: &[Event]) {
+/// These events of the session have just become durable; its state has them. `before` is the run that was
+/// active before them.
+pub(crate) fn committed(key: &SessionKey, session: &Session, before: &ActiveRun, events: &[Event]) {
     if !metrics::is_recorded() && !is_recording() {
         return;
     }
+    let end = |run, status| end(key, session, run, status, || before.ended(run, events));
     for event in events {
         match &event.kind {
             EventKind::StepCompleted(_) => count(metrics::STEPS, "completed"),
@@ -64,13 +130,9 @@ pub(crate) fn committed(key: &SessionKey, session: &Session, events: &[Event]) {
                 let (input, output) = (used.input_tokens, used.output_tokens);
                 metrics::spend(&reply.model, input, output, used.cost_nano_usd);
             }
-            EventKind::RunCompleted(event::RunCompleted { run, .. }) => {
-                end(key, session, *run, "completed")
-            }
-            EventKind::RunCancelled(event::RunCancelled { run, .. }) => {
-                end(key, session, *run, "cancelled")
-            }
-            EventKind::RunFailed(event::RunFailed { run, .. }) => end(key, session, *run, "failed"),
+            EventKind::RunCompleted(event::RunCompleted { run, .. }) => end(*run, "completed"),
+            EventKind::RunCancelled(event::RunCancelled { run, .. }) => end(*run, "cancelled"),
+            EventKind::RunFailed(event::RunFailed { run, .. }) => end(*run, "failed"),
             _ => {}
         }
     }
@@ -80,17 +142,42 @@ fn count(what: &'static str, status: &'static str) {
     counter!(what, "status" => status).increment(1);
 }
 
-fn end(key: &SessionKey, session: &Session, number: u32, status: &'static str) {
+fn end(
+    key: &SessionKey,
+    session: &Session,
+    number: u32,
+    status: &'static str,
+    turn: impl FnOnce() -> Option<TurnTrace>,
+) {
     count(metrics::RUNS, status);
     if is_recording()
         && let Some(run) = session.run(number)
-        && let Some(span) = run_span(key, run, status)
+        && let Some((parent, points)) = trace(run, turn)
     {
-        span.record();
+        run_span(key, run, status, parent, points).record();
     }
 }
 
-fn run_span(key: &SessionKey, run: &Run, status: &'static str) -> Option<PastSpan> {
+/// Where the span of a run that has ended belongs, and its hook points.
+fn trace(
+    run: &Run,
+    turn: impl FnOnce() -> Option<TurnTrace>,
+) -> Option<(TraceParent, Vec<PastEvent>)> {
+    let (parent, mut points) = match run.turn {
+        Some(_) => turn().map(|turn| (turn.parent, turn.points))?,
+        None => (run.trace_parent.parse().ok()?, hook_points(run)),
+    };
+    points.extend(run.end.at.map(|at| point(RUN_END, at, None)));
+    Some((parent, points))
+}
+
+fn run_span(
+    key: &SessionKey,
+    run: &Run,
+    status: &'static str,
+    parent: TraceParent,
+    events: Vec<PastEvent>,
+) -> PastSpan {
     let text = |text: &str| Value::from(text.to_owned());
     let number = |number: u64| Value::from(i64::try_from(number).unwrap_or(i64::MAX));
     let mut attributes = vec![
@@ -118,39 +205,48 @@ fn run_span(key: &SessionKey, run: &Run, status: &'static str) -> Option<PastSpa
         attributes.push(("cairn.goal", text(&run.goal)));
         attributes.push(("cairn.answer", text(&run.end.answer)));
     }
-    Some(PastSpan {
+    PastSpan {
         name: "invoke_workflow cairn".into(),
-        parent: run.trace_parent.parse().ok()?,
-        span_id: trace_of(key, run)?.span_id,
+        parent,
+        span_id: span_of(key, run.number, parent).span_id,
         kind: SpanKind::Internal,
         start_ms: run.started_at,
         end_ms: run.end.at.unwrap_or(run.started_at),
         attributes,
-        events: hook_points(run),
+        events,
         links: Vec::new(),
         error: run
             .end
             .failure
             .as_ref()
             .map(|failure| failure.reason.clone()),
-    })
+    }
 }
 
 /// Steps whose hook points are told: an exporter takes 128 events of a span, and the end of the run
 /// is to be among them.
 const MOST_STEPS: usize = 60;
 
-/// The hook points of a run that no span of its own tells of, in the order of time.
-fn hook_points(run: &Run) -> Vec<PastEvent> {
-    let point = |name: &'static str, at_ms, step: Option<usize>| PastEvent {
+const RUN_START: &str = "OnRunStart";
+const RUN_END: &str = "OnRunEnd";
+const STEP_START: &str = "OnStepStart";
+const STEP_END: &str = "OnPlanStepComplete";
+
+/// A hook point, with the index of its step.
+fn point(name: &'static str, at_ms: u64, step: Option<usize>) -> PastEvent {
+    PastEvent {
         name: name.into(),
         at_ms,
         attributes: step
             .map(|index| ("cairn.step.index", Value::from(index as i64)))
             .into_iter()
             .collect(),
-    };
-    let mut points = vec![point("OnRunStart", run.started_at, None)];
+    }
+}
+
+/// The hook points of a run that no span of its own tells of, but for its end, in the order of time.
+fn hook_points(run: &Run) -> Vec<PastEvent> {
+    let mut points = vec![point(RUN_START, run.started_at, None)];
     let steps = run
         .plan
         .iter()
@@ -158,13 +254,12 @@ fn hook_points(run: &Run) -> Vec<PastEvent> {
         .take(MOST_STEPS);
     for (index, step) in steps.enumerate() {
         let Step { started, ended, .. } = step;
-        points.extend(started.map(|moment| point("OnStepStart", moment.at, Some(index))));
+        points.extend(started.map(|moment| point(STEP_START, moment.at, Some(index))));
         if matches!(step.status, StepStatus::Completed { .. }) {
-            let ended = ended.map(|moment| point("OnPlanStepComplete", moment.at, Some(index)));
+            let ended = ended.map(|moment| point(STEP_END, moment.at, Some(index)));
             points.extend(ended);
         }
     }
-    points.extend(run.end.at.map(|at| point("OnRunEnd", at, None)));
     points.sort_by_key(|point| point.at_ms);
     points
 }

@@ -2,7 +2,7 @@
 
 use super::work::has_open_intent;
 use super::{End, Outstanding, Owner, stalled};
-use crate::observe::{self, trace_of};
+use crate::observe;
 use crate::store::{Encoded, for_session, header, unreadable, within};
 use bytes::Bytes;
 use cairn_engine::conversation::ConversationRef;
@@ -21,7 +21,7 @@ impl Owner {
             let request = self.request(&events, encoded.events, parks, &outstanding);
             let answer = self.commit(request).await?;
             // A duplicate is the repeat of a try whose answer was lost, and which told nobody.
-            observe::committed(&self.key, &self.session, &events);
+            observe::committed(&self.key, &self.session, &self.active_run, &events);
             self.active_run.note(&self.session);
             self.take_answer(answer, &events, encoded.bytes, &outstanding)
                 .await?;
@@ -91,7 +91,7 @@ impl Owner {
     async fn commit(&mut self, request: pb::CommitRequest) -> Result<pb::CommitResponse, End> {
         let (store, key) = (&self.deps.store, &self.key);
         let run = is_recording().then(|| self.session.runs.last()).flatten();
-        let trace = run.and_then(|run| trace_of(key, run));
+        let trace = run.and_then(|run| self.active_run.trace_of(key, run));
         let commit = |time| {
             let mut request = within(time, for_session(key, request.clone()));
             if let Some(trace) = trace {
