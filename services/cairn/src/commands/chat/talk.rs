@@ -15,7 +15,11 @@ use cairn_proto::orchestrator::{Pending, SubmitTurnRequest, SubmitTurnResponse};
 use cairn_rpc::text::escape;
 use std::future::pending;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
+
+/// How long a person who leaves waits for the services to have the last message.
+const SEND: Duration = Duration::from_secs(5);
 
 /// Converses until the person leaves. An interrupted turn continues first.
 pub(super) async fn talk(
@@ -53,7 +57,7 @@ pub(super) async fn talk(
             input = talk.terminal.input() => {
                 if !Box::pin(talk.take(input?)).await? {
                     tokio::select! {
-                        sent = Box::pin(talk.send_begun()) => sent?,
+                        sent = timeout(SEND, Box::pin(talk.send_begun())) => sent.unwrap_or(Ok(()))?,
                         () = stop.cancelled() => {}
                     }
                     talk.leave()?;
@@ -323,25 +327,23 @@ impl Talk<'_, '_, '_> {
         Ok(())
     }
 
-    /// Waits until the services have the turn that was begun. Not for services out of reach.
+    /// Waits until the services have the turn that was begun.
     async fn send_begun(&mut self) -> Result<(), CliError> {
         while let Some(running) = self.turn.as_mut().filter(|it| it.view.run == 0) {
             let next = running.turn.next(self.chat.client).await;
-            let is_lost = matches!(next, Ok(Next::Lost(_)));
             self.advance(next).await?;
-            if is_lost {
-                return Ok(());
-            }
         }
         Ok(())
     }
 
     fn leave(&mut self) -> Result<(), CliError> {
         let begun = self.turn.as_ref().filter(|it| it.view.run == 0);
-        let begun = begun.map(|it| it.text.clone());
+        let begun = begun.map(|it| format!("perhaps not sent: {}", it.text));
         let is_kept = self.turn.is_some() && begun.is_none();
-        for text in begun.into_iter().chain(self.next_message.take()) {
-            self.say(&format!("not sent: {text}"))?;
+        let next = self.next_message.take();
+        let next = next.map(|text| format!("not sent: {text}"));
+        for text in begun.into_iter().chain(next) {
+            self.say(&text)?;
         }
         let what = match is_kept {
             true => "the turn is kept, and continues when you come back with",
