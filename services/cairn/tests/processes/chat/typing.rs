@@ -182,6 +182,26 @@ proptest! {
 }
 
 #[test]
+fn lines_before_the_first_prompt_are_kept() {
+    let mut conversation = Conversation::begin(Vec::new());
+    conversation.screen.types("one\rtwo\rthree\r");
+    conversation
+        .screen
+        .wait_for("come back with: cairn chat s-");
+    assert_eq!(lines(&conversation.end()), ["one", "two", "three"]);
+}
+
+#[test]
+fn lines_at_the_end_of_a_turn_are_kept() {
+    let (mut conversation, release) = Conversation::streaming();
+    conversation.screen.types("one\rtwo\rth");
+    release.end("end", &[]);
+    conversation.screen.types("ree\rfour\r");
+    let expected = ["Begin.", "one", "two", "three", "four"];
+    assert_eq!(lines(&conversation.end()), expected);
+}
+
+#[test]
 fn each_line_of_a_plain_burst_is_kept() {
     let mut conversation = Conversation::begin(Vec::new());
     conversation.screen.wait_for("› ");
