@@ -132,7 +132,7 @@ impl Part {
 
     fn lines(&self) -> Vec<&str> {
         match self {
-            Self::Line(text, _) => vec![text],
+            Self::Line(text, _) => vec![text.as_str()],
             Self::Paste(lines, _) => lines.iter().map(String::as_str).collect(),
         }
     }
