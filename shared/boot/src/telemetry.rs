@@ -97,7 +97,7 @@ where
         trace::install(Box::new(tracer), config.content, standard.ratio);
     }
     if let Some(error) = failed {
-        let error = &error as &dyn std::error::Error;
+        let error = &error as &(dyn std::error::Error + 'static);
         tracing::warn!(error, "traces are not exported");
     }
     warn_of_ignored(standard, config.otlp.is_some(), exporting.is_some());
