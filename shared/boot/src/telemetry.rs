@@ -22,6 +22,7 @@ pub use scrape::MetricsServer;
 pub use standard::Standard;
 
 use crate::logs::{self, LogConfig, LogError};
+use cairn_http::Proxies;
 use cairn_rpc::trace::{self, TARGET};
 use export::Exporting;
 use opentelemetry_sdk::trace::SdkTracer;

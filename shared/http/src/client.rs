@@ -271,11 +271,15 @@ fn is_here(url: &reqwest::Url) -> bool {
 /// Nothing listens there. Without IPv6, the address `::1` of `localhost` does not exist.
 fn is_refused(error: &(dyn Error + 'static)) -> bool {
     use io::ErrorKind::{AddrNotAvailable, ConnectionRefused};
-    let mut causes = std::iter::successors(Some(error), |error| error.source());
-    causes.any(|error| {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
         let io = error.downcast_ref::<io::Error>();
-        io.is_some_and(|io| matches!(io.kind(), ConnectionRefused | AddrNotAvailable))
-    })
+        if io.is_some_and(|io| matches!(io.kind(), ConnectionRefused | AddrNotAvailable)) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 fn host_of(url: &reqwest::Url) -> String {

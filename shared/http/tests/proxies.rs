@@ -51,7 +51,12 @@ fn the_scheme_and_the_host_of_an_address_decide_which_proxy_it_takes() {
     let secure = "https://models.invalid/x";
     let both = [("HTTPS_PROXY", "s:1"), ("HTTP_PROXY", "p:2")];
     let all = ("ALL_PROXY", "http://a:3");
-    let cases: [(&str, Vec<(&str, &str)>, Option<&str>); 15] = [
+    type Case = (
+        &'static str,
+        Vec<(&'static str, &'static str)>,
+        Option<&'static str>,
+    );
+    let cases: [Case; 15] = [
         (ELSEWHERE, vec![], None),
         (ELSEWHERE, both.to_vec(), Some("p:2")),
         (secure, both.to_vec(), Some("s:1")),

@@ -13,6 +13,7 @@ use crate::source::{AllowError, Listed, Listing, SourceState, ToolSource};
 use crate::tool::{Tool as _, ToolSpec};
 use cairn_boot::Trust;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};

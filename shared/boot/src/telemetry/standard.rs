@@ -202,7 +202,8 @@ mod tests {
     #[test]
     fn the_collector_is_that_of_traces_or_that_of_all() {
         let both = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://there");
-        let table: [(&[(&str, &str)], Option<(&str, &str)>); 7] = [
+        type Variable = (&'static str, &'static str);
+        let table: [(&[Variable], Option<Variable>); 7] = [
             (&[], None),
             (&[HERE], Some(HERE)),
             (&[HERE, both], Some(both)),

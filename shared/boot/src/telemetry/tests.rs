@@ -90,7 +90,7 @@ fn logs_and_traces_know_nothing_of_each_other() {
 
 /// Ends a span, and the export after it, on a thread with a runtime of its own.
 async fn end(endpoint: String, limit: Duration) -> Duration {
-    let exporting = Exporting::start(endpoint, &Standard::default(), &[]).unwrap();
+    let exporting = Exporting::start(endpoint, &Standard::default(), None, &[]).unwrap();
     let mut span = opentelemetry::trace::Tracer::start(&exporting.tracer(), "lost");
     opentelemetry::trace::Span::end(&mut span);
     let start = Instant::now();

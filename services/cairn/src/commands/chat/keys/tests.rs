@@ -34,8 +34,7 @@ proptest! {
             is_holding: Arc::default(),
             has_ended: Arc::default(),
         };
-        let handing = way.clone();
-        let thread = thread::spawn(move || handing.hand_over(&keys, Pieces::new(b"\r".to_vec())));
+        let thread = thread::spawn(move || way.hand_over(&keys, Pieces::new(b"\r".to_vec())));
         let typed: String = lines.iter().map(|line| format!("{line}\r")).collect();
         let (mut rest, mut sizes) = (typed.as_bytes(), sizes.iter().cycle());
         while let (false, Some(size)) = (rest.is_empty(), sizes.next()) {
