@@ -1,8 +1,9 @@
 //! Servers that mean harm, or do not know better: memory and time stay bounded, and errors are clear.
 
 use crate::fixture::{Mcp, config, eventually, folder, request};
+use crate::http::{Process, of};
 use cairn_engine::rules::Answer;
-use cairn_tools::mcp::{MOST_DESCRIPTION_BYTES, Server, ServerConfig};
+use cairn_tools::mcp::{MOST_DESCRIPTION_BYTES, Server, ServerConfig, Setting};
 use cairn_tools::{Effect, SourceState, ToolError, ToolSource as _};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -147,7 +148,7 @@ async fn an_endless_line_ends_the_connection_and_not_the_process() {
         .until(|it| matches!(it.state, SourceState::Unreachable(_)))
         .await;
     assert!(
-        format!("{:?}", listing.state).contains("more than 4 MiB"),
+        format!("{:?}", listing.state).contains("more than 64 MiB"),
         "{:?}",
         listing.state
     );
@@ -192,12 +193,50 @@ async fn changes_without_end_do_not_pile_up() {
 #[tokio::test]
 async fn a_long_result_is_cut() {
     let mcp = Mcp::new("legacy").await;
-    let text = mcp.text("huge", "3000000").await;
+    let text = mcp.text("huge", "10000000").await;
     assert!(text.len() <= 64 * 1024, "{}", text.len());
     assert!(
         text.ends_with("[cut: the result is longer than 65536 bytes]"),
         "{}",
         &text[text.len() - 80..]
+    );
+}
+
+/// Also a pure one: to repeat it would bring the same result.
+#[tokio::test]
+async fn a_result_over_the_limit_ends_its_call_once_and_the_connection_lives() {
+    for effect in [Effect::Effectful, Effect::Pure] {
+        let folder = folder();
+        let config = ServerConfig {
+            effects: [("huge".to_owned(), effect)].into(),
+            ..config(&folder, "legacy")
+        };
+        let mcp = Mcp::with(&folder, Server::of_operator(config), None);
+        mcp.until(|it| it.state == SourceState::Ready).await;
+        is_too_large(&mcp.error("huge", "20000000").await);
+        assert_eq!(mcp.count("call huge"), 1);
+        assert_eq!(mcp.text("echo", "hello").await, "hello");
+        assert_eq!(mcp.count("start"), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_result_over_the_limit_ends_its_call_over_http() {
+    for modes in ["legacy", "legacy,sse"] {
+        let folder = folder();
+        let process = Process::start(&folder, modes, None);
+        let mcp = Mcp::with(&folder, Server::of_operator(of(&process.1)), None);
+        mcp.until(|it| it.state == SourceState::Ready).await;
+        is_too_large(&mcp.error("huge", "20000000").await);
+        assert_eq!(mcp.text("echo", "hello").await, "hello");
+    }
+}
+
+fn is_too_large(error: &ToolError) {
+    assert!(
+        matches!(error, ToolError::ExecutionFailed(text)
+            if text.contains("was carried out") && text.contains("more than 16 MiB")),
+        "{error:?}"
     );
 }
 
@@ -264,6 +303,27 @@ async fn a_server_that_dies_at_each_start_is_tried_ever_more_slowly() {
         assert!(after >= Duration::from_secs(pauses), "{after:?}");
     }
     assert!(mcp.count("start") >= 3);
+}
+
+#[tokio::test]
+async fn a_server_that_dies_is_listed_with_its_last_words_and_without_secrets() {
+    let folder = folder();
+    let dying = ServerConfig {
+        command: "/bin/sh".to_owned(),
+        args: vec![
+            "-c".to_owned(),
+            "echo starting >&2; echo \"API_TOKEN $TOKEN is not valid\" >&2; exit 1".to_owned(),
+        ],
+        env: [("TOKEN".to_owned(), Setting::new("env:SESAME"))].into(),
+        ..config(&folder, "legacy")
+    };
+    let mcp = Mcp::with(&folder, Server::of_operator(dying), None);
+    let listing = mcp
+        .until(|it| matches!(it.state, SourceState::Unreachable(_)))
+        .await;
+    let state = format!("{:?}", listing.state);
+    assert!(state.contains("exit status: 1"), "{state}");
+    assert!(state.contains("API_TOKEN ******** is not valid"), "{state}");
 }
 
 #[tokio::test]

@@ -9,10 +9,10 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 /// A server of this test binary over HTTP, and its address.
-struct Process(Child, String);
+pub(crate) struct Process(Child, pub(crate) String);
 
 impl Process {
-    fn start(folder: &TempDir, modes: &str, address: Option<&str>) -> Self {
+    pub(crate) fn start(folder: &TempDir, modes: &str, address: Option<&str>) -> Self {
         let config = config(folder, modes);
         let mut command = Command::new(&config.command);
         command
@@ -51,7 +51,7 @@ impl Drop for Process {
     }
 }
 
-fn of(url: &str) -> ServerConfig {
+pub(crate) fn of(url: &str) -> ServerConfig {
     ServerConfig {
         url: url.to_owned(),
         headers: [("Authorization".to_owned(), Setting::new("env:SESAME"))].into(),
@@ -69,6 +69,7 @@ async fn both_protocols_are_spoken_over_http_with_headers_that_are_not_shown() {
         mcp.until(|it| it.state == SourceState::Ready).await;
         assert_eq!(mcp.text("echo", "hello").await, "hello");
         assert!(mcp.count("authorization open-sesame") > 0);
+        assert_eq!(mcp.text("echo", "open-sesame").await, "[secret]");
         assert_eq!(mcp.source.place(), process.1);
     }
 }
@@ -152,6 +153,45 @@ async fn a_server_that_lost_its_sessions_gets_a_call_once() {
     assert_eq!(mcp.text("echo", "two").await, "two");
     assert!(mcp.count("unknown session") > 0, "{}", mcp.log());
     assert_eq!(mcp.count("call echo"), 2, "{}", mcp.log());
+}
+
+/// Many servers answer so where the protocol wants 404.
+#[tokio::test]
+async fn a_server_that_lost_its_sessions_and_answers_400_gets_a_call_once() {
+    let folder = folder();
+    let mut process = Process::start(&folder, "legacy,session,refuses", None);
+    let mcp = Mcp::with(&folder, Server::of_operator(of(&process.1)), None);
+    mcp.until(|it| it.state == SourceState::Ready).await;
+    assert_eq!(mcp.text("echo", "one").await, "one");
+    process.kill();
+    let _again = process.again(&folder, "legacy,session,refuses");
+    assert_eq!(mcp.text("echo", "two").await, "two");
+    assert!(mcp.count("unknown session") > 0, "{}", mcp.log());
+    assert_eq!(mcp.count("call echo"), 2, "{}", mcp.log());
+}
+
+/// The server may continue a stream, and would be asked for it again and again.
+#[tokio::test]
+async fn a_stream_that_breaks_ends_its_call_once_the_server_cannot_be_reached() {
+    let folder = folder();
+    let mut process = Process::start(&folder, "legacy,stream", None);
+    let mcp = Mcp::with(&folder, Server::of_operator(of(&process.1)), None);
+    mcp.until(|it| it.state == SourceState::Ready).await;
+    let called = async {
+        mcp.call("slow", json!({"text": "held"}))
+            .await
+            .result
+            .unwrap_err()
+    };
+    let killed = async {
+        eventually("the call", || mcp.count("stream begins") == 1).await;
+        process.kill();
+    };
+    let (error, ()) = tokio::join!(called, killed);
+    let ToolError::Unknown(message) = &error else {
+        panic!("{error:?}");
+    };
+    assert!(message.contains("closed the connection"), "{message}");
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@
 mod allowance;
 mod calls;
 mod fixture;
+mod frames;
 mod hostile;
 mod http;
 mod lifecycle;

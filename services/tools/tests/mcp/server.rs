@@ -4,6 +4,7 @@
 //! It speaks JSON-RPC by hand, so that it can do what a library would not let it do.
 
 mod http;
+mod raw;
 mod tools;
 
 use serde_json::{Value, json};
@@ -89,6 +90,9 @@ impl Server {
             // A call may take long, and others are answered in the meantime.
             let server = self.clone();
             std::thread::spawn(move || {
+                if let Some(frames) = server.raw(&message) {
+                    return server.send_raw(&frames.sent);
+                }
                 if let Some(answer) = server.handle(&message) {
                     server.send(&answer);
                 }

@@ -6,6 +6,9 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
+/// What SDKs answer to a session that they do not know.
+const SESSION_GONE: &str = r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}"#;
+
 /// Serves until the process is killed. The address is the first line of standard output that begins with
 /// `http:`.
 pub(super) fn serve(server: &Arc<Server>) {
@@ -43,6 +46,20 @@ fn answer(server: &Server, mut stream: TcpStream) -> std::io::Result<()> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
+    if let Ok(message) = serde_json::from_slice::<Value>(&body)
+        && let Some(raw) = server.raw(&message)
+    {
+        return stream.write_all(&raw.to_http(server.is("sse")));
+    }
+    if server.is("stream") && String::from_utf8_lossy(&body).contains("tools/call") {
+        // An event with an id, after which the client may ask for the rest.
+        stream.write_all(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nid: 1\ndata:\n\n",
+        )?;
+        stream.flush()?;
+        server.note("stream begins");
+        std::thread::sleep(std::time::Duration::from_secs(1000));
+    }
     let own = std::process::id().to_string();
     let (status, content) = match serde_json::from_slice::<Value>(&body) {
         _ if !first.starts_with("POST") => ("405 Method Not Allowed", String::new()),
@@ -56,7 +73,10 @@ fn answer(server: &Server, mut stream: TcpStream) -> std::io::Result<()> {
             if server.is("session") && message["method"] != "initialize" && session != own =>
         {
             server.note(&format!("unknown session {}", message["method"]));
-            ("404 Not Found", String::new())
+            match server.is("refuses") {
+                true => ("400 Bad Request", SESSION_GONE.to_owned()),
+                false => ("404 Not Found", String::new()),
+            }
         }
         Ok(message) => match server.handle(&message) {
             Some(answer) => ("200 OK", answer.to_string()),
@@ -69,8 +89,13 @@ fn answer(server: &Server, mut stream: TcpStream) -> std::io::Result<()> {
         true => format!("Mcp-Session-Id: {own}\r\n"),
         false => String::new(),
     };
+    let is_stream = server.is("sse") && !content.is_empty();
+    let (kind, content) = match is_stream {
+        true => ("text/event-stream", format!("data: {content}\n\n")),
+        false => ("application/json", content),
+    };
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\n{header}Content-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{header}Content-Length: {}\r\nConnection: close\r\n\r\n",
         content.len()
     );
     stream.write_all(head.as_bytes())?;

@@ -26,6 +26,8 @@ impl Server {
                 "nextCursor": next, "resultType": "complete"});
         } else if self.is("odd") {
             self.odd()
+        } else if self.is("frames") {
+            vec![json!({"name": "frame", "inputSchema": {"type": "object"}})]
         } else {
             self.usual()
         };
@@ -58,6 +60,7 @@ impl Server {
             "weird",
             "hang",
             "put",
+            "tell",
         ];
         let mut tools: Vec<Value> = Vec::new();
         for name in names {
@@ -143,13 +146,24 @@ impl Server {
             "noise" => self.noise(),
             "slow" => self.slow(id, meta, text),
             "die" if self.is("http") => None,
-            "die" => std::process::exit(3),
+            "die" => {
+                eprintln!("out of luck");
+                std::process::exit(3);
+            }
+            "ask" if self.is("expired") && !params["requestState"].is_null() => Some(Err(
+                json!({"code": -32602, "message": "the request state has expired"}),
+            )),
             "ask" => Some(Ok(self.ask(params))),
             "elicit" => self.elicit(),
             "media" => Some(Ok(media())),
             "fail" => Some(Ok(
                 json!({"content": [{"type": "text", "text": "no such page"}], "isError": true}),
             )),
+            "tell" => {
+                let text = format!("no such key: {text}");
+                let content = json!([{"type": "text", "text": text}]);
+                Some(Ok(json!({"content": content, "isError": true})))
+            }
             "huge" => said(&"x".repeat(text.parse().unwrap_or(1_000_000))),
             "endless" => self.endless(),
             "task" => Some(Ok(
