@@ -1,4 +1,5 @@
-//! A server that does not notice the end of its input is killed with the process that started it.
+//! A server that does not notice the end of its input is killed with the process that started it, or with its
+//! source. So are its children, also in a session of their own.
 //!
 //! Its `main` is its own, as supervising processes are this program once more.
 
@@ -11,7 +12,7 @@
 use cairn_tools::mcp::{McpDeps, McpSource, Server, ServerConfig};
 use cairn_tools::{Programs, Supervisor, supervisor::supervise};
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::{Child, Command, ExitCode};
 use std::time::Duration;
 
 const NAME: &str = "a_deaf_server_is_killed_with_the_service";
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
 #[tokio::main(flavor = "current_thread")]
 async fn host(folder: &Path) {
     let script = format!(
-        "sleep 1000 & echo $$ $! > {0}/new; mv {0}/new {0}/ids; wait",
+        "sleep 1000 & a=$!; setsid sleep 1000 & echo $$ $a $! > {0}/new; mv {0}/new {0}/ids; wait",
         folder.display()
     );
     let config = ServerConfig {
@@ -53,11 +54,26 @@ async fn host(folder: &Path) {
         },
         trust: None,
     };
-    let _source = McpSource::start("deaf", Server::of_operator(config), &deps);
+    let source = McpSource::start("deaf", Server::of_operator(config), &deps);
+    for _ in 0..3_000 {
+        if folder.join("drop").exists() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    drop(source);
     tokio::time::sleep(Duration::from_secs(60)).await;
 }
 
 fn test() {
+    ends_with(|host, _| {
+        host.kill().unwrap();
+        host.wait().unwrap();
+    });
+    ends_with(|_, folder| std::fs::write(folder.join("drop"), "").unwrap());
+}
+
+fn ends_with(end: impl Fn(&mut Child, &Path)) {
     let folder = tempfile::TempDir::new().unwrap();
     let this = std::env::current_exe().unwrap();
     let mut host = Command::new(this)
@@ -78,11 +94,13 @@ fn test() {
         !state.is_empty() && !state.starts_with('Z')
     };
     assert!(ids.split_whitespace().all(lives), "{ids}");
-    host.kill().unwrap();
-    host.wait().unwrap();
+    end(&mut host, folder.path());
     until("the server is killed", || {
         !ids.split_whitespace().any(lives)
     });
+    // It has ended in one of the cases.
+    _ = host.kill();
+    host.wait().unwrap();
 }
 
 fn until(what: &str, holds: impl Fn() -> bool) {

@@ -1,7 +1,7 @@
 //! One call: what reaches the server, and what comes back.
 
 use crate::fixture::{Mcp, asked, config, eventually, folder};
-use cairn_tools::mcp::{Server, ServerConfig};
+use cairn_tools::mcp::{Server, ServerConfig, Setting};
 use cairn_tools::{
     Effect, Input, InputRequired, Progress, ProgressStep, Request, SourceState, ToolError,
 };
@@ -122,6 +122,61 @@ async fn a_question_ends_the_call_and_its_answer_continues_it_also_at_another_pr
     });
     let outcome = other.tools.invoker().invoke(answered).await;
     assert_eq!(outcome.result.unwrap().text, "sealed: Ada");
+}
+
+/// Nothing is known of the first part of a call with effects.
+#[tokio::test]
+async fn an_answer_that_came_too_late_is_asked_for_again_unless_the_call_has_effects() {
+    for effect in [Effect::Pure, Effect::Idempotent, Effect::Effectful] {
+        let folder = folder();
+        let config = ServerConfig {
+            effects: [("ask".to_owned(), effect)].into(),
+            ..config(&folder, "new,expired")
+        };
+        let mcp = Mcp::with(&folder, Server::of_operator(config), None);
+        mcp.until(|it| it.state == SourceState::Ready).await;
+        let mut answered = asked("ask", &json!({}));
+        answered.input = Some(Input {
+            responses: json!({"name": {"action": "accept", "content": {"name": "Ada"}}})
+                .to_string(),
+            state: Some("sealed".to_owned()),
+        });
+        let error = mcp.tools.invoker().invoke(answered).await.result;
+        let error = error.unwrap_err();
+        match effect {
+            Effect::Effectful => assert!(matches!(error, ToolError::Unknown(_)), "{error:?}"),
+            _ => assert!(matches!(error, ToolError::InputRequired(_)), "{error:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_secret_of_the_settings_is_masked_in_results_and_errors() {
+    let folder = folder();
+    let mut config = config(&folder, "legacy");
+    let token = ("TOKEN".to_owned(), Setting::new("env:SESAME"));
+    config.env.extend([token]);
+    let mcp = Mcp::with(&folder, Server::of_operator(config), None);
+    mcp.until(|it| it.state == SourceState::Ready).await;
+    let text = mcp.text("echo", "the key is open-sesame.").await;
+    assert_eq!(text, "the key is [secret].");
+    let error = mcp.error("fail", "open-sesame").await;
+    assert_eq!(error.message(), "no such page: [secret]");
+    // A place is no secret, and results name places.
+    let path = mcp.log_path().display().to_string();
+    assert_eq!(mcp.text("echo", &path).await, path);
+}
+
+#[tokio::test]
+async fn the_end_of_a_server_in_a_call_is_told_with_its_last_words() {
+    let mcp = Mcp::new("legacy").await;
+    let error = mcp.error("die", "").await;
+    let ToolError::Unknown(message) = &error else {
+        panic!("{error:?}");
+    };
+    for words in ["exit status: 3", "out of luck"] {
+        assert!(message.contains(words), "{message}");
+    }
 }
 
 #[tokio::test]

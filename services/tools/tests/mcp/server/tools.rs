@@ -60,7 +60,6 @@ impl Server {
             "weird",
             "hang",
             "put",
-            "tell",
         ];
         let mut tools: Vec<Value> = Vec::new();
         for name in names {
@@ -156,11 +155,11 @@ impl Server {
             "ask" => Some(Ok(self.ask(params))),
             "elicit" => self.elicit(),
             "media" => Some(Ok(media())),
-            "fail" => Some(Ok(
-                json!({"content": [{"type": "text", "text": "no such page"}], "isError": true}),
-            )),
-            "tell" => {
-                let text = format!("no such key: {text}");
+            "fail" => {
+                let text = match text {
+                    "" => "no such page".to_owned(),
+                    text => format!("no such page: {text}"),
+                };
                 let content = json!([{"type": "text", "text": text}]);
                 Some(Ok(json!({"content": content, "isError": true})))
             }
