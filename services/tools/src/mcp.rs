@@ -11,6 +11,7 @@
 //! | [`setting`] | [`Setting`]: a value or a reference to a secret |
 //! | [`json`] | [`parse_servers`]: servers of a `.mcp.json` |
 //! | `connect`, `process`, `backlog`, `error` | a connection, over a program or HTTP, by either lifecycle |
+//! | `lines`, `web`, `events`, `frame` | what comes over it: the readable part of each message |
 //! | `handler` | what a server may ask of its client, which is little |
 //! | `list`, `tool` | from the server's list to tools |
 //! | `pins` | whether tools are as they were allowed |
@@ -22,8 +23,11 @@ mod call;
 pub mod config;
 mod connect;
 mod error;
+mod events;
+mod frame;
 mod handler;
 pub mod json;
+mod lines;
 mod list;
 mod pins;
 mod process;
@@ -31,6 +35,7 @@ mod result;
 pub mod setting;
 mod source;
 mod tool;
+mod web;
 
 pub use config::{Origin, Protocol, Server, ServerConfig};
 pub use json::{JsonError, parse_servers};
@@ -47,7 +52,11 @@ const MOST_LIST_BYTES: usize = 1 << 20;
 pub const MOST_SCHEMA_BYTES: usize = 64 * 1024;
 /// Bytes of a description that are used; the rest is cut.
 pub const MOST_DESCRIPTION_BYTES: usize = 8 * 1024;
-/// Most bytes of one message of a server.
-pub const MOST_MESSAGE_BYTES: usize = 4 << 20;
+/// Most bytes of one message of a server. One with more ends its call, and the connection lives.
+pub const MOST_MESSAGE_BYTES: usize = 16 << 20;
+/// Most bytes of a message that is skipped. One with more ends the connection.
+const MOST_SKIPPED_BYTES: usize = 4 * MOST_MESSAGE_BYTES;
+/// Most bytes of an answer with an HTTP error.
+const MOST_ERROR_BYTES: usize = 16 * 1024;
 /// Between the server's name and the tool's.
 pub const SEPARATOR: &str = "__";

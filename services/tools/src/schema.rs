@@ -120,7 +120,7 @@ pub(crate) fn parse(text: &str, limit: usize) -> Result<Value, ToolError> {
 }
 
 /// Deepest level of brackets outside strings; an upper bound also for text that is no JSON.
-fn depth(text: &str) -> usize {
+pub(crate) fn depth(text: &str) -> usize {
     let (mut level, mut deepest) = (0_usize, 0_usize);
     let (mut in_string, mut escaped) = (false, false);
     for byte in text.bytes() {

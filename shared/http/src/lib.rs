@@ -21,4 +21,6 @@ pub use client::{HttpClient, HttpResponse, build_client, install_crypto_provider
 pub use config::HttpConfig;
 pub use error::HttpError;
 pub use proxy::{NamedProxy, Proxies, ProxyEffect, ProxyTunnel};
-pub use reqwest::{Client as RawClient, Error as RawError, RequestBuilder, Url};
+pub use reqwest::{
+    Client as RawClient, Error as RawError, RequestBuilder, Response as RawResponse, Url,
+};

@@ -1,6 +1,7 @@
 //! One call of a server's tool.
 
 use super::error::{Broken, words};
+use super::frame::{REFUSED, UNREADABLE};
 use super::handler::Routes;
 use super::result;
 use crate::error::ToolError;
@@ -171,6 +172,14 @@ fn failed(live: &Live, spec: &ToolSpec, error: &ServiceError) -> ToolError {
     let (tool, server) = (&spec.name, &live.server);
     match error {
         ServiceError::McpError(error) => match error.code {
+            UNREADABLE => ToolError::ExecutionFailed(format!(
+                "tool '{tool}' was carried out, and its result cannot be read: {}",
+                words(error)
+            )),
+            REFUSED => ToolError::Unreachable(format!(
+                "tool '{tool}' was not called: server '{server}' refused it: {}",
+                words(error)
+            )),
             ErrorCode::INVALID_PARAMS => ToolError::InvalidArguments(words(error)),
             _ => ToolError::ExecutionFailed(format!("tool '{tool}' failed: {}", words(error))),
         },

@@ -9,7 +9,9 @@ use super::backlog::{Backlog, Paced};
 use super::config::{Protocol, ServerConfig};
 use super::error::of_start;
 use super::handler::Handler;
+use super::lines::Lines;
 use super::process::{Process, Program, Started};
+use super::web::Web;
 use super::{MOST_MESSAGE_BYTES, config};
 use crate::service::Programs;
 use cairn_http::{HttpClient, HttpConfig, Proxies, build_client};
@@ -17,17 +19,16 @@ use http::{HeaderName, HeaderValue};
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _};
 use rmcp::service::{RoleClient, RunningService};
-use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::common::client_side_sse::FixedInterval;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{IntoTransport, StreamableHttpClientTransport};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest silence of a server over HTTP: a stream of notifications may have nothing to say for long.
 const LONGEST_SILENCE: Duration = Duration::from_secs(3600);
-/// Most bytes of an answer with an HTTP error.
-const MOST_ERROR_BYTES: usize = 16 * 1024;
 
 /// What is connected to.
 pub(crate) struct Target {
@@ -115,10 +116,8 @@ impl Target {
         };
         let (service, process) = if self.config.is_program() {
             let (mut process, output, input) = self.start()?;
-            let transport = AsyncRwTransport::new_client(output, input)
-                // What is read ends before.
-                .with_max_line_length(2 * MOST_MESSAGE_BYTES);
-            let transport = Backlog::new(Paced(transport), process.refused.clone());
+            let lines = Lines::new(output, input, process.refused.clone());
+            let transport = Backlog::new(Paced(lines), process.refused.clone());
             let service = self.handshake(handler, transport, mode).await?;
             match service {
                 Ok(service) => (service, Some(process)),
@@ -205,7 +204,7 @@ impl Target {
         })
     }
 
-    fn http(&self) -> Result<StreamableHttpClientTransport<cairn_http::RawClient>, Failed> {
+    fn http(&self) -> Result<StreamableHttpClientTransport<Web>, Failed> {
         let variables = &self.programs.environment;
         let client: HttpClient = build_client(&HttpConfig {
             proxies: Proxies::read(|name| variables.get(name).map(String::as_str)),
@@ -226,14 +225,16 @@ impl Target {
             let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
             headers.insert(name, value);
         }
-        let config = StreamableHttpClientTransportConfig::with_uri(self.config.url.as_str())
+        let mut config = StreamableHttpClientTransportConfig::with_uri(self.config.url.as_str())
             .custom_headers(headers)
             .max_concurrent_requests(64)
-            .max_sse_event_size(MOST_MESSAGE_BYTES)
-            .max_json_response_size(MOST_MESSAGE_BYTES)
-            .max_error_response_size(MOST_ERROR_BYTES);
+            .max_sse_event_size(MOST_MESSAGE_BYTES);
+        // A stream that broke is asked for again at once, and not for ever: a call waits for it.
+        let mut again = FixedInterval::default();
+        again.max_times = Some(1);
+        config.retry_config = Arc::new(again);
         Ok(StreamableHttpClientTransport::with_client(
-            client.raw().clone(),
+            Web(client.raw().clone()),
             config,
         ))
     }

@@ -1,11 +1,14 @@
 //! What went wrong with a server, in words that show neither an address's query nor a header.
 
+use super::frame::{REFUSED, UNREADABLE};
+use super::web::is_refusal;
 use crate::text;
 use cairn_http::RawError;
+use http::StatusCode;
 use rmcp::model::ErrorData;
 use rmcp::service::{ClientInitializeError, ServiceError};
 use rmcp::transport::DynamicTransportError;
-use rmcp::transport::streamable_http_client::StreamableHttpError;
+use rmcp::transport::streamable_http_client::{HttpStatusError, StreamableHttpError};
 use std::error::Error;
 
 /// Most characters of a server's own words in an error.
@@ -61,6 +64,18 @@ impl Broken {
         Self::maybe_sent("closed the connection")
     }
 
+    fn of_status(error: &HttpStatusError) -> Self {
+        let status = error.status;
+        let after = error.retry_after.as_deref().map(shown);
+        let after = after.map_or_else(String::new, |it| format!(" (Retry-After: {it})"));
+        let why = format!("answered with HTTP status {status}{after}");
+        let status = StatusCode::from_u16(status);
+        match status.is_ok_and(|status| is_refusal(status, false)) {
+            true => Self::unsent(why),
+            false => Self::maybe_sent(&why),
+        }
+    }
+
     fn of_http(error: &StreamableHttpError<RawError>) -> Self {
         match error {
             // The library's own texts show the whole address.
@@ -70,10 +85,10 @@ impl Broken {
             StreamableHttpError::Client(error) if error.is_builder() => {
                 Self::unsent("cannot be sent a request with these headers")
             }
-            StreamableHttpError::Client(error) => match error.status() {
-                Some(status) => Self::maybe_sent(&format!("answered with HTTP status {status}")),
-                None => Self::maybe_sent(&format!("broke the connection{}", deepest(error))),
-            },
+            StreamableHttpError::Client(error) => {
+                Self::maybe_sent(&format!("broke the connection{}", deepest(error)))
+            }
+            StreamableHttpError::HttpStatus(error) => Self::of_status(error),
             StreamableHttpError::AuthRequired(_) => {
                 Self::refused("wants credentials: set them with headers")
             }
@@ -135,10 +150,18 @@ pub(crate) fn of_request(error: &ServiceError) -> String {
 
 /// A server's own words, bounded and in one line.
 pub(crate) fn words(error: &ErrorData) -> String {
-    let line: String = error
-        .message
+    let line = shown(&error.message);
+    match error.code {
+        // Codes of this client, which say nothing to a person.
+        UNREADABLE | REFUSED => line,
+        code => format!("{line} (code {})", code.0),
+    }
+}
+
+fn shown(words: &str) -> String {
+    let line: String = words
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();
-    format!("{} (code {})", text::brief(&line, MOST_WORDS), error.code.0)
+    text::brief(&line, MOST_WORDS)
 }

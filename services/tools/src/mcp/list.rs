@@ -3,12 +3,13 @@
 
 use super::connect::Target;
 use super::error::of_request;
+use super::frame::left_out;
 use super::tool;
 use super::{MOST_LIST_BYTES, MOST_PAGES, MOST_TOOLS};
 use crate::text;
 use crate::tool::ToolSpec;
-use rmcp::model::{self, PaginatedRequestParams};
-use rmcp::service::{Peer, RoleClient};
+use rmcp::model::{self, ListToolsResult, PaginatedRequestParams};
+use rmcp::service::{Peer, RoleClient, ServiceError};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -16,6 +17,10 @@ use std::time::Duration;
 const MOST_LINES: usize = 20;
 /// Most characters of the name of a tool that is left out.
 const MOST_NAME: usize = 128;
+
+fn short(name: &str) -> String {
+    text::brief(name, MOST_NAME)
+}
 
 /// What a server lists.
 #[derive(Default)]
@@ -51,21 +56,40 @@ pub(crate) async fn tools(peer: &Peer<RoleClient>, target: &Target) -> Result<Li
 async fn pages(peer: &Peer<RoleClient>, target: &Target) -> Result<List, String> {
     let mut list = List::default();
     let mut cursor = None;
-    for _ in 0..MOST_PAGES {
+    let mut followed = BTreeSet::new();
+    for number in 1..=MOST_PAGES {
         let mut params = PaginatedRequestParams::default();
         params.cursor = cursor;
-        let page = peer.list_tools(Some(params)).await;
-        let page = page.map_err(|error| of_request(&error))?;
-        let holds = page.ttl_ms.map(Duration::from_millis);
-        list.holds = match (list.holds, holds) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
+        let page = match peer.list_tools(Some(params)).await {
+            Ok(page) => page,
+            // What came before is listed all the same.
+            Err(error @ (ServiceError::McpError(_) | ServiceError::UnexpectedResponse))
+                if number > 1 =>
+            {
+                let why = of_request(&error);
+                list.leave_out(format!(
+                    "page {number} is left out, and those after it: the server {why}"
+                ));
+                return Ok(list);
+            }
+            Err(error) => return Err(of_request(&error)),
         };
-        for tool in page.tools {
-            list.add(target, tool);
+        if number > 1 && list.has_all_of(&page) {
+            // It begins again.
+            return Ok(list);
         }
-        cursor = page.next_cursor;
-        if cursor.is_none() || list.is_cut {
+        cursor = page.next_cursor.clone();
+        list.add_page(target, page);
+        let Some(next) = &cursor else {
+            return Ok(list);
+        };
+        if list.is_cut {
+            return Ok(list);
+        }
+        if !followed.insert(next.clone()) {
+            list.leave_out(format!(
+                "the pages after page {number} are left out: its nextCursor repeats"
+            ));
             return Ok(list);
         }
     }
@@ -74,6 +98,26 @@ async fn pages(peer: &Peer<RoleClient>, target: &Target) -> Result<List, String>
 }
 
 impl List {
+    /// Whether a page has tools, and none that is new.
+    fn has_all_of(&self, page: &ListToolsResult) -> bool {
+        let is_known = |tool: &model::Tool| self.names.contains(&short(&tool.name));
+        !page.tools.is_empty() && page.tools.iter().all(is_known)
+    }
+
+    fn add_page(&mut self, target: &Target, page: ListToolsResult) {
+        let holds = page.ttl_ms.map(Duration::from_millis);
+        self.holds = match (self.holds, holds) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        for line in left_out(&page) {
+            self.leave_out(line.to_owned());
+        }
+        for tool in page.tools {
+            self.add(target, tool);
+        }
+    }
+
     fn add(&mut self, target: &Target, tool: model::Tool) {
         if self.names.len() == MOST_TOOLS {
             self.is_cut = true;
@@ -81,7 +125,7 @@ impl List {
         if self.is_cut {
             return;
         }
-        let remote = text::brief(&tool.name, MOST_NAME);
+        let remote = short(&tool.name);
         if !self.names.insert(remote.clone()) {
             let shown = remote.escape_debug();
             return self.leave_out(format!("a second tool '{shown}' is left out"));

@@ -1,18 +1,15 @@
 //! The program of a server: its own process group, no environment but what is listed, its standard error
 //! in the log.
 
-use super::MOST_MESSAGE_BYTES;
 use crate::supervisor::{NOT_STARTED, Supervisor};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::pin::Pin;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader, ReadBuf};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -59,7 +56,7 @@ pub(crate) struct Process {
 }
 
 /// A program, what it writes and what it reads.
-pub(crate) type Started = (Process, LineLimit<ChildStdout>, ChildStdin);
+pub(crate) type Started = (Process, ChildStdout, ChildStdin);
 
 /// Why the output of a program is refused.
 #[derive(Clone, Default)]
@@ -115,7 +112,6 @@ impl Program<'_> {
             .process_group(0);
         let mut child = command.spawn()?;
         let id = child.id().and_then(|id| i32::try_from(id).ok());
-        let refused = Refused::default();
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let log = child.stderr.take().map(|stderr| {
             let log = Log::new(self.server, self.secrets);
@@ -124,15 +120,11 @@ impl Program<'_> {
         let process = Process {
             child,
             group: id.and_then(Pid::from_raw),
-            refused: refused.clone(),
+            refused: Refused::default(),
             _log: log,
         };
         match (stdin, stdout) {
-            (Some(stdin), Some(stdout)) => Ok((
-                process,
-                LineLimit::new(stdout, MOST_MESSAGE_BYTES, refused),
-                stdin,
-            )),
+            (Some(stdin), Some(stdout)) => Ok((process, stdout, stdin)),
             _ => Err(io::Error::other("it has no standard input or output")),
         }
     }
@@ -177,56 +169,6 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
-    }
-}
-
-/// Reads up to the first line that is too long, and fails there: a server must not fill the memory.
-pub(crate) struct LineLimit<R> {
-    inner: R,
-    most: usize,
-    line: usize,
-    refused: Refused,
-}
-
-impl<R> LineLimit<R> {
-    pub(crate) fn new(inner: R, most: usize, refused: Refused) -> Self {
-        Self {
-            inner,
-            most,
-            line: 0,
-            refused,
-        }
-    }
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for LineLimit<R> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        match Pin::new(&mut self.inner).poll_read(context, buffer) {
-            Poll::Ready(Ok(())) => {}
-            other => return other,
-        }
-        let this = &mut *self;
-        let mut parts = buffer.filled()[before..].split_inclusive(|byte| *byte == b'\n');
-        let is_too_long = parts.any(|part| {
-            this.line += part.len();
-            let is_too_long = this.line > this.most;
-            if part.ends_with(b"\n") {
-                this.line = 0;
-            }
-            is_too_long
-        });
-        if is_too_long {
-            // A reader that fails has read nothing.
-            buffer.set_filled(before);
-            this.refused.set("sent a message of more than 4 MiB");
-            return Poll::Ready(Err(io::Error::other("a line is too long")));
-        }
-        Poll::Ready(Ok(()))
     }
 }
 
@@ -335,7 +277,6 @@ fn escaped(line: &str, secrets: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::AsyncReadExt as _;
 
     #[test]
     fn a_line_shows_neither_secrets_nor_control_characters() {
@@ -347,18 +288,5 @@ mod tests {
         let read = &twice[..MOST_LINE + token.len()];
         let line = escaped(read, std::slice::from_ref(&token));
         assert!(!line.contains("0123456789"), "{line}");
-    }
-
-    #[tokio::test]
-    async fn reading_ends_at_a_line_that_is_too_long() {
-        let refused = Refused::default();
-        let mut short = LineLimit::new(&b"1234\n12345\n1234\n"[..], 6, refused.clone());
-        let mut read = Vec::new();
-        short.read_to_end(&mut read).await.unwrap();
-        assert_eq!(read.len(), 16);
-        assert_eq!(refused.get(), None);
-        let mut long = LineLimit::new(&b"1234\n123456\n"[..], 6, refused.clone());
-        long.read_to_end(&mut read).await.unwrap_err();
-        assert!(refused.get().is_some());
     }
 }
