@@ -14,10 +14,14 @@ use rmcp::model::{
 use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
 use serde_json::Value;
 use std::sync::Arc;
-use tokio::sync::Notify;
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
 
 /// Where a server finds the key of a call: the same for each repeat of it, and for no other.
 pub(crate) const KEY: &str = "dev.cairn/idempotency-key";
+
+/// How long the reason of an end is waited for.
+const KNOWN: Duration = Duration::from_secs(1);
 
 /// The connection of a server.
 #[derive(Clone)]
@@ -27,6 +31,24 @@ pub(crate) struct Live {
     pub(crate) routes: Arc<Routes>,
     /// The server is to be listed again.
     pub(crate) changed: Arc<Notify>,
+    /// Why the program's connection is over, once that is known.
+    pub(crate) over: Option<watch::Receiver<Option<String>>>,
+}
+
+impl Live {
+    /// Why the connection is over, in words that follow the server's name.
+    async fn why_over(&self) -> String {
+        let closed = || "closed the connection".to_owned();
+        let Some(mut over) = self.over.clone() else {
+            return closed();
+        };
+        let known = tokio::time::timeout(KNOWN, over.wait_for(Option::is_some)).await;
+        match known {
+            Ok(Ok(why)) => why.clone().unwrap_or_else(closed),
+            // It is not said, as when the source is closed.
+            Ok(Err(_)) | Err(_) => closed(),
+        }
+    }
 }
 
 /// Sends the call, and waits for its result. If this future is dropped, or the call is stopped, the
@@ -83,6 +105,10 @@ pub(crate) async fn call(
                 words(&error)
             );
             Err(ToolError::ExecutionFailed(message))
+        }
+        Err(ServiceError::TransportClosed) => {
+            let why = live.why_over().await;
+            Err(lost(&spec.name, &live.server, &why))
         }
         Err(error) => Err(failed(live, spec, &error)),
     }
@@ -195,7 +221,6 @@ fn failed(live: &Live, spec: &ToolSpec, error: &ServiceError) -> ToolError {
                 false => lost(tool, server, &why),
             }
         }
-        ServiceError::TransportClosed => lost(tool, server, "closed the connection"),
         _ => ToolError::ExecutionFailed(format!(
             "tool '{tool}' answered what is no result of a tool"
         )),

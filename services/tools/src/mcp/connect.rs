@@ -50,6 +50,21 @@ pub(crate) struct Connection {
     pub(crate) protocol: Protocol,
 }
 
+impl Connection {
+    fn new(service: RunningService<RoleClient, Handler>, process: Option<Process>) -> Self {
+        let info = service.peer_info();
+        let protocol = match info.map(|info| info.protocol_version.clone()) {
+            Some(version) if version.has_initialize() => Protocol::Legacy,
+            _ => Protocol::V20260728,
+        };
+        Self {
+            service,
+            process,
+            protocol,
+        }
+    }
+}
+
 /// Why there is none.
 struct Failed {
     why: String,
@@ -114,43 +129,45 @@ impl Target {
                 legacy_version: Some(ProtocolVersion::V_2025_11_25),
             },
         };
-        let (service, process) = if self.config.is_program() {
-            let (mut process, output, input) = self.start()?;
-            let lines = Lines::new(output, input, process.refused.clone());
-            let transport = Backlog::new(Paced(lines), process.refused.clone());
-            let service = self.handshake(handler, transport, mode).await?;
-            match service {
-                Ok(service) => (service, Some(process)),
-                Err(error) => {
-                    return Err(Failed {
-                        why: of_program(&error, &mut process).await,
-                        is_final: false,
-                    });
-                }
-            }
-        } else {
-            let service = self.handshake(handler, Paced(self.http()?), mode).await?;
-            let failed = |error| {
-                let broken = of_start(&error);
-                Failed {
-                    why: broken.why,
-                    is_final: broken.is_refused || broken.is_unsent,
-                }
-            };
-            (service.map_err(failed)?, None)
+        match self.config.is_program() {
+            true => self.program(handler, mode).await,
+            false => self.address(handler, mode).await,
+        }
+    }
+
+    async fn program(
+        &self,
+        handler: Handler,
+        mode: ClientLifecycleMode,
+    ) -> Result<Connection, Failed> {
+        let (mut process, output, input) = self.start()?;
+        let lines = Lines::new(output, input, process.refused.clone());
+        let transport = Backlog::new(Paced(lines), process.refused.clone());
+        let why = match self.handshake(handler, transport, mode).await {
+            Ok(Ok(service)) => return Ok(Connection::new(service, Some(process))),
+            Ok(Err(error)) => of_program(&error, &mut process).await,
+            Err(late) => late.why + &process.last_words().await,
         };
-        let version = service
-            .peer_info()
-            .map(|info| info.protocol_version.clone());
-        let protocol = match version {
-            Some(version) if version.has_initialize() => Protocol::Legacy,
-            _ => Protocol::V20260728,
-        };
-        Ok(Connection {
-            service,
-            process,
-            protocol,
+        Err(Failed {
+            why,
+            is_final: false,
         })
+    }
+
+    async fn address(
+        &self,
+        handler: Handler,
+        mode: ClientLifecycleMode,
+    ) -> Result<Connection, Failed> {
+        let service = self.handshake(handler, Paced(self.http()?), mode).await?;
+        let failed = |error| {
+            let broken = of_start(&error);
+            Failed {
+                why: broken.why,
+                is_final: broken.is_refused || broken.is_unsent,
+            }
+        };
+        Ok(Connection::new(service.map_err(failed)?, None))
     }
 
     /// The handshake, within its time.
@@ -253,7 +270,7 @@ impl Failed {
 async fn of_program(error: &ClientInitializeError, process: &mut Process) -> String {
     match process.why_over().await {
         Some(why) => why,
-        None => of_start(error).why,
+        None => of_start(error).why + &process.last_words().await,
     }
 }
 

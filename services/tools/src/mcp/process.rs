@@ -2,8 +2,9 @@
 //! in the log.
 
 use crate::supervisor::{NOT_STARTED, Supervisor};
+use crate::text;
 use rustix::process::{Pid, Signal, kill_process_group};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::Path;
 use std::process::Stdio;
@@ -26,6 +27,10 @@ const MOST_LINE: usize = 1024;
 const MOST_LINES: u32 = 100;
 /// See [`MOST_LINES`].
 const LINES_TIME: Duration = Duration::from_secs(10);
+/// Most lines of standard error that the reason of an end shows.
+const MOST_LAST: usize = 3;
+/// Most characters of each of them.
+const MOST_LAST_LINE: usize = 300;
 /// A secret that is shorter is not looked for in lines: it would be found everywhere.
 const SHORTEST_SECRET: usize = 6;
 
@@ -52,11 +57,36 @@ pub(crate) struct Process {
     group: Option<Pid>,
     /// Why its output is no longer read, if it is not.
     pub(crate) refused: Refused,
-    _log: Option<AbortOnDropHandle<()>>,
+    log: Option<AbortOnDropHandle<()>>,
+    last: LastLines,
 }
 
 /// A program, what it writes and what it reads.
 pub(crate) type Started = (Process, ChildStdout, ChildStdin);
+
+/// The last lines of a program's standard error, as the log shows them.
+#[derive(Clone, Default)]
+struct LastLines(Arc<Mutex<VecDeque<String>>>);
+
+impl LastLines {
+    fn add(&self, line: &str) {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == MOST_LAST {
+            lines.pop_front();
+        }
+        lines.push_back(text::brief(line, MOST_LAST_LINE));
+    }
+
+    /// Words that follow what became of the program; nothing if it wrote nothing.
+    fn words(&self) -> String {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.is_empty() {
+            return String::new();
+        }
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        format!("; its standard error ends with: {}", lines.join(" | "))
+    }
+}
 
 /// Why the output of a program is refused.
 #[derive(Clone, Default)]
@@ -113,15 +143,17 @@ impl Program<'_> {
         let mut child = command.spawn()?;
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let last = LastLines::default();
         let log = child.stderr.take().map(|stderr| {
-            let log = Log::new(self.server, self.secrets);
+            let log = Log::new(self.server, self.secrets, last.clone());
             AbortOnDropHandle::new(tokio::spawn(log.follow(stderr)))
         });
         let process = Process {
             child,
             group: id.and_then(Pid::from_raw),
             refused: Refused::default(),
-            _log: log,
+            log,
+            last,
         };
         match (stdin, stdout) {
             (Some(stdin), Some(stdout)) => Ok((process, stdout, stdin)),
@@ -138,15 +170,23 @@ impl Process {
         }
         let status = tokio::time::timeout(EXIT, self.child.wait()).await;
         let status = status.ok()?.ok()?;
-        Some(match status.code() {
+        let why = match status.code() {
             // A supervisor says so, and a shell.
             Some(code) if code == i32::from(NOT_STARTED) => {
-                format!(
-                    "could not be started, which its standard error in the log explains ({status})"
-                )
+                format!("could not be started ({status})")
             }
             _ => format!("ended with {status}"),
-        })
+        };
+        Some(why + &self.last_words().await)
+    }
+
+    /// What it wrote last to its standard error, in words that follow what became of it.
+    pub(crate) async fn last_words(&mut self) -> String {
+        if let Some(log) = self.log.take_if(|_| self.child.id().is_none()) {
+            // The rest is still in the pipe, which a child of it may keep open.
+            _ = tokio::time::timeout(EXIT, log).await;
+        }
+        self.last.words()
     }
 
     /// Ends it once its standard input is closed: in peace, then by SIGTERM, then by SIGKILL.
@@ -176,19 +216,21 @@ impl Drop for Process {
 struct Log {
     server: String,
     secrets: Vec<String>,
+    last: LastLines,
     since: Instant,
     shown: u32,
     left_out: u64,
 }
 
 impl Log {
-    fn new(server: &str, mut secrets: Vec<String>) -> Self {
+    fn new(server: &str, mut secrets: Vec<String>, last: LastLines) -> Self {
         secrets.retain(|secret| secret.len() >= SHORTEST_SECRET);
         // One may be a part of another.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         Self {
             server: server.to_owned(),
             secrets,
+            last,
             since: Instant::now(),
             shown: 0,
             left_out: 0,
@@ -223,6 +265,10 @@ impl Log {
     }
 
     fn show(&mut self, line: &[u8]) {
+        let line = escaped(&String::from_utf8_lossy(line), &self.secrets);
+        if !line.is_empty() {
+            self.last.add(&line);
+        }
         if self.since.elapsed() >= LINES_TIME {
             self.show_left_out();
             (self.since, self.shown) = (Instant::now(), 0);
@@ -232,7 +278,6 @@ impl Log {
             return;
         }
         self.shown += 1;
-        let line = escaped(&String::from_utf8_lossy(line), &self.secrets);
         tracing::info!(server = self.server, line, "standard error of a server");
     }
 

@@ -14,7 +14,7 @@ use rmcp::service::{ClientCacheConfig, Peer, RoleClient, Subscription};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Once};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 /// The wait after the first failure. It doubles with each further one.
@@ -114,16 +114,23 @@ async fn session(shared: &Arc<Shared>) -> Option<String> {
     let peer = connection.service.peer();
     peer.set_response_cache_config(ClientCacheConfig::disabled())
         .await;
+    let (over, follow_over) = watch::channel(None);
     let live = Live {
         server: shared.name.clone(),
         peer: connection.service.peer().clone(),
         routes: handler.routes,
         changed,
+        over: connection.process.is_some().then_some(follow_over),
     };
-    Box::pin(watched(shared, connection, live)).await
+    Box::pin(watched(shared, connection, live, &over)).await
 }
 
-async fn watched(shared: &Arc<Shared>, connection: Connection, live: Live) -> Option<String> {
+async fn watched(
+    shared: &Arc<Shared>,
+    connection: Connection,
+    live: Live,
+    why_over: &watch::Sender<Option<String>>,
+) -> Option<String> {
     let Connection {
         service,
         mut process,
@@ -137,9 +144,14 @@ async fn watched(shared: &Arc<Shared>, connection: Connection, live: Live) -> Op
             is_over = true;
             Some(reason(process.as_mut()).await)
         }
-        why = follow(shared, &live, protocol) => Some(why),
+        why = follow(shared, &live, protocol) => Some(match live.peer.is_transport_closed() {
+            // How a program ended says more.
+            true => reason(process.as_mut()).await,
+            false => why,
+        }),
         () = shared.stop.cancelled() => None,
     };
+    why_over.send_replace(ended.clone());
     shared.now().live = None;
     if !is_over {
         close.cancel();
@@ -157,8 +169,10 @@ async fn reason(process: Option<&mut Process>) -> String {
     let Some(process) = process else {
         return "closed the connection".to_owned();
     };
-    let why = process.why_over().await;
-    why.unwrap_or_else(|| "closed its standard output".to_owned())
+    match process.why_over().await {
+        Some(why) => why,
+        None => format!("closed its standard output{}", process.last_words().await),
+    }
 }
 
 /// Lists the tools, and again whenever they may have changed. Returns why that is no longer possible.
