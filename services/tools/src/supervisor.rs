@@ -9,6 +9,7 @@
 //! group, in which it is not itself. It can do nothing about what leaves that group, or about a SIGKILL
 //! that is meant for it alone.
 
+mod descendants;
 mod server;
 
 use cairn_rpc::{BootClock, Monotonic as _};
@@ -87,8 +88,8 @@ impl Supervisor {
     }
 }
 
-/// Makes a supervising process end its program, and then itself. Before it has started one, it ends at
-/// once.
+/// Makes a supervising process end its program or server, and then itself. Before it has started one, it ends
+/// at once.
 pub(crate) fn end(supervising: Pid) {
     // It may have ended.
     let _ = kill_process(supervising, Signal::USR1);

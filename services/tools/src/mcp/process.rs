@@ -1,7 +1,7 @@
 //! The program of a server: its own process group, no environment but what is listed, its standard error
 //! in the log.
 
-use crate::supervisor::{NOT_STARTED, Supervisor};
+use crate::supervisor::{self, NOT_STARTED, Supervisor};
 use crate::text;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::{BTreeMap, VecDeque};
@@ -51,10 +51,13 @@ pub(crate) struct Program<'a> {
     pub(crate) secrets: Vec<String>,
 }
 
-/// A program that runs. Its process group is killed at the latest when this is dropped.
+/// A program that runs. It is killed at the latest when this is dropped, with its process group, or by its
+/// supervisor with everything below it.
 pub(crate) struct Process {
     child: Child,
     group: Option<Pid>,
+    /// It is a supervisor with the program below it.
+    is_supervised: bool,
     /// Why its output is no longer read, if it is not.
     pub(crate) refused: Refused,
     log: Option<AbortOnDropHandle<()>>,
@@ -151,6 +154,7 @@ impl Program<'_> {
         let process = Process {
             child,
             group: id.and_then(Pid::from_raw),
+            is_supervised: self.supervisor.is_some(),
             refused: Refused::default(),
             log,
             last,
@@ -208,7 +212,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.signal(Signal::KILL);
+        match self.group {
+            // It also finds what has left the group.
+            Some(leader) if self.is_supervised && self.child.id().is_some() => {
+                supervisor::end(leader);
+            }
+            _ => self.signal(Signal::KILL),
+        }
     }
 }
 

@@ -1,15 +1,18 @@
 //! A process above a server that tools come from. It passes nothing on but the end: when the service is
 //! killed, it kills the server, which may not notice that its standard input has ended.
 //!
-//! Both are in one process group, which the service kills as a whole when it ends the server itself.
+//! It ends with the server, or at the service's signal, and kills what is left below it: also processes that
+//! left the process group, where the system lets them be found. Both are in one group, so that the service can
+//! kill the server also without it.
 
-use super::{LOOK, NOT_STARTED, SIGNALLED, deaf, print_error};
+use super::{LOOK, NOT_STARTED, SIGNALLED, deaf, descendants, print_error};
 use rustix::process::{Pid, Signal, getpgrp, getpid, getppid, kill_process_group};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus};
 use tokio::process::Command;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// The first argument of such a process.
 pub(super) const WORD: &str = "supervise-server";
@@ -59,18 +62,30 @@ impl Task {
     async fn follow(&self) -> io::Result<ExitStatus> {
         // What is sent to the group is the server's to answer.
         let _deaf = deaf()?;
+        let mut end = signal(SignalKind::user_defined1())?;
+        descendants::adopt();
         let mut server = Command::new(&self.argv[0]).args(&self.argv[1..]).spawn()?;
-        loop {
+        let ended = loop {
             if getppid() != self.parent {
-                // This process is in it, too.
-                _ = kill_process_group(getpgrp(), Signal::KILL);
+                end_all().await;
             }
             tokio::select! {
-                ended = server.wait() => return ended,
+                ended = server.wait() => break ended,
+                _ = end.recv() => end_all().await,
                 () = tokio::time::sleep(LOOK) => {}
             }
-        }
+        };
+        // What it has left behind.
+        descendants::end().await;
+        ended
     }
+}
+
+/// Does not return.
+async fn end_all() {
+    descendants::end().await;
+    // This process is in it, too.
+    _ = kill_process_group(getpgrp(), Signal::KILL);
 }
 
 fn exit_code(status: ExitStatus) -> ExitCode {
