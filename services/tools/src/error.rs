@@ -72,6 +72,22 @@ impl ToolError {
         }
     }
 
+    /// The same error with another message, where it has one.
+    pub(crate) fn map_message(self, change: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::NotFound(message) => Self::NotFound(change(message)),
+            Self::InvalidArguments(message) => Self::InvalidArguments(change(message)),
+            Self::Denied(message) => Self::Denied(change(message)),
+            Self::NotSent(message) => Self::NotSent(change(message)),
+            Self::Timeout(message) => Self::Timeout(change(message)),
+            Self::ExecutionFailed(message) => Self::ExecutionFailed(change(message)),
+            Self::TooLarge(message) => Self::TooLarge(change(message)),
+            Self::Unreachable(message) => Self::Unreachable(change(message)),
+            Self::Unknown(message) => Self::Unknown(change(message)),
+            Self::Rejudge(_) | Self::InputRequired(_) => self,
+        }
+    }
+
     /// The text that the model is told: reason, colon, message.
     pub fn to_text(&self) -> String {
         format!("{}: {}", self.reason(), self.message())

@@ -15,7 +15,7 @@
 //! | `handler` | what a server may ask of its client, which is little |
 //! | `list`, `tool` | from the server's list to tools |
 //! | `pins` | whether tools are as they were allowed |
-//! | `call`, `result` | one call, and what it gave |
+//! | `call`, `result`, `mask` | one call, and what it gave, without secrets of the settings |
 //! | `source` | [`McpSource`]: all of it together |
 
 mod backlog;
@@ -29,6 +29,7 @@ mod handler;
 pub mod json;
 mod lines;
 mod list;
+mod mask;
 mod pins;
 mod process;
 mod result;

@@ -3,6 +3,7 @@
 use super::error::{Broken, words};
 use super::frame::{REFUSED, UNREADABLE};
 use super::handler::Routes;
+use super::mask::Mask;
 use super::result;
 use crate::error::ToolError;
 use crate::tool::{Call, Effect, Input, Output, ToolSpec};
@@ -29,6 +30,7 @@ pub(crate) struct Live {
     pub(crate) server: Arc<str>,
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) routes: Arc<Routes>,
+    pub(crate) mask: Arc<Mask>,
     /// The server is to be listed again.
     pub(crate) changed: Arc<Notify>,
     /// Why the program's connection is over, once that is known.
@@ -57,6 +59,15 @@ impl Live {
 /// # Errors
 /// Those of [`crate::tool::Tool::call`].
 pub(crate) async fn call(
+    live: &Live,
+    spec: &ToolSpec,
+    remote: &str,
+    call: &Call,
+) -> Result<Output, ToolError> {
+    live.mask.result(sent(live, spec, remote, call).await)
+}
+
+async fn sent(
     live: &Live,
     spec: &ToolSpec,
     remote: &str,

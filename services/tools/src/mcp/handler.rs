@@ -1,5 +1,6 @@
 //! What a server may ask of its client: to take progress, and to list again.
 
+use super::mask::Mask;
 use crate::progress::{Progress, ProgressStep};
 use crate::text;
 use rmcp::ClientHandler;
@@ -29,6 +30,8 @@ pub(crate) struct Handler {
     pub(crate) changed: Arc<Notify>,
     /// That questions are declined was logged.
     pub(crate) declined: Arc<Once>,
+    /// Secrets that progress must not show.
+    pub(crate) mask: Arc<Mask>,
 }
 
 impl ClientHandler for Handler {
@@ -73,7 +76,7 @@ impl ClientHandler for Handler {
             .get(&params.progress_token)
             .cloned();
         if let Some(progress) = progress {
-            let message = params.message.unwrap_or_default();
+            let message = self.mask.text(params.message.unwrap_or_default());
             progress.report(ProgressStep {
                 progress: params.progress,
                 total: params.total.unwrap_or_default(),

@@ -102,9 +102,9 @@ impl Setting {
         let mut resolved = Resolved::default();
         for part in &self.0 {
             match part {
-                Part::Literal(text) => resolved.add_secret(text),
+                Part::Literal(text) => resolved.add(text),
                 Part::Env(name) => match environment.get(name) {
-                    Some(value) => resolved.add_secret(value),
+                    Some(value) => resolved.add_referred(value),
                     None => {
                         return Err(format!(
                             "env:{name} is not set; set it, or change the setting"
@@ -115,7 +115,7 @@ impl Setting {
                     let text = read(path).map_err(|error| {
                         format!("file:{} cannot be read: {error}", path.display())
                     })?;
-                    resolved.add_secret(text.trim_end_matches(['\r', '\n']));
+                    resolved.add_referred(text.trim_end_matches(['\r', '\n']));
                 }
             }
         }
@@ -128,12 +128,19 @@ impl Setting {
 pub(crate) struct Resolved {
     pub(crate) value: String,
     pub(crate) secrets: Vec<String>,
+    /// Those that are not in the settings themselves.
+    pub(crate) referred: Vec<String>,
 }
 
 impl Resolved {
-    fn add_secret(&mut self, secret: &str) {
+    fn add(&mut self, secret: &str) {
         self.value.push_str(secret);
         self.secrets.push(secret.to_owned());
+    }
+
+    fn add_referred(&mut self, secret: &str) {
+        self.add(secret);
+        self.referred.push(secret.to_owned());
     }
 }
 

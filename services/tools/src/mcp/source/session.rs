@@ -5,6 +5,7 @@ use super::super::call::Live;
 use super::super::connect::Connection;
 use super::super::handler::Handler;
 use super::super::list::{self, List};
+use super::super::mask::Mask;
 use super::super::process::Process;
 use super::super::tool::McpTool;
 use super::{Shared, SourceState};
@@ -94,11 +95,14 @@ async fn is_allowed(shared: &Shared) -> bool {
 /// One connection, from start to end. Returns why it ended; nothing if the source is closed.
 async fn session(shared: &Arc<Shared>) -> Option<String> {
     let changed = Arc::new(Notify::new());
+    let target = &shared.target;
+    let mask = Mask::of(&target.config, &target.programs.environment);
     let handler = Handler {
         server: shared.name.clone(),
         routes: Arc::default(),
         changed: changed.clone(),
         declined: Arc::new(Once::new()),
+        mask: Arc::new(mask),
     };
     let connected = Box::pin(shared.target.connect(&handler, shared.remembered()));
     let connection = tokio::select! {
@@ -119,6 +123,7 @@ async fn session(shared: &Arc<Shared>) -> Option<String> {
         server: shared.name.clone(),
         peer: connection.service.peer().clone(),
         routes: handler.routes,
+        mask: handler.mask,
         changed,
         over: connection.process.is_some().then_some(follow_over),
     };
