@@ -64,15 +64,54 @@ pub(crate) async fn call(
     remote: &str,
     call: &Call,
 ) -> Result<Output, ToolError> {
-    live.mask.result(sent(live, spec, remote, call).await)
+    live.mask.result(made(live, spec, remote, call).await)
 }
 
-async fn sent(
+async fn made(
     live: &Live,
     spec: &ToolSpec,
     remote: &str,
     call: &Call,
 ) -> Result<Output, ToolError> {
+    let mut came = answer(live, spec, remote, call).await?;
+    if call.input.is_some()
+        && let Err(ServiceError::McpError(error)) = &came
+        && error.code == ErrorCode::INVALID_PARAMS
+    {
+        // The answer of the person is not taken, as when it came too late.
+        if spec.effect == Effect::Effectful {
+            let (tool, words) = (&spec.name, words(error));
+            return Err(ToolError::Unknown(format!(
+                "tool '{tool}' did not take the answer, and what it had done before is not known: {words}"
+            )));
+        }
+        // Its first part may be made again, and then asks again.
+        let from_start = Call {
+            input: None,
+            ..call.clone()
+        };
+        came = answer(live, spec, remote, &from_start).await?;
+    }
+    match came {
+        Ok(result) => result::read(&spec.name, result),
+        Err(ServiceError::TransportClosed) => {
+            let why = live.why_over().await;
+            Err(lost(&spec.name, &live.server, &why))
+        }
+        Err(error) => Err(failed(live, spec, &error)),
+    }
+}
+
+/// Sends the call once, and waits for what comes back.
+///
+/// # Errors
+/// It was not sent, or was stopped.
+async fn answer(
+    live: &Live,
+    spec: &ToolSpec,
+    remote: &str,
+    call: &Call,
+) -> Result<Result<ServerResult, ServiceError>, ToolError> {
     let params = params(remote, call)?;
     let unreachable = |why: &str| {
         let server = &live.server;
@@ -106,23 +145,7 @@ async fn sent(
         }
     };
     sent.is_answered().await;
-    match answer {
-        Ok(result) => result::read(&spec.name, result),
-        // It may have been the work of a process that is gone, and nothing is known of its first part.
-        Err(ServiceError::McpError(error)) if call.input.is_some() => {
-            let message = format!(
-                "tool '{}' did not take the answer: {}",
-                spec.name,
-                words(&error)
-            );
-            Err(ToolError::ExecutionFailed(message))
-        }
-        Err(ServiceError::TransportClosed) => {
-            let why = live.why_over().await;
-            Err(lost(&spec.name, &live.server, &why))
-        }
-        Err(error) => Err(failed(live, spec, &error)),
-    }
+    Ok(answer)
 }
 
 fn params(remote: &str, call: &Call) -> Result<CallToolRequestParams, ToolError> {
