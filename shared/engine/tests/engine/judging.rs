@@ -5,6 +5,7 @@ mod questions;
 mod table;
 
 use crate::asking::{deny, open};
+use crate::control::{pause, resume};
 use crate::world::{World, chain, kinds, model_step, tool_call};
 use cairn_engine::command::{Command, RevokeApproval, Settlement};
 use cairn_engine::decide::{Fork, Input, ToolFacts, Unfinished};
@@ -328,6 +329,33 @@ fn a_tool_that_changes_all_the_time_is_given_up() {
         CallStatus::Finished { is_error: true, .. }
     ));
     assert!(times < 100);
+}
+
+/// Its server may be starting again. Should another tool have the name by then, tools will say so.
+#[test]
+fn an_approved_call_whose_tool_is_away_is_asked_about_once() {
+    let mut world = world();
+    world.reply(1, "", &[call("docs/a")]);
+    world.command(pause());
+    world.answer("approval-1.1.1.0.0", Settlement::Approve);
+    let edit_tool = world.tools.remove("edit").unwrap();
+    let events = world.command(resume());
+    assert_eq!(kinds(&events), ["RunResumed", "CallIntended"]);
+    let called = world.session.call(world.call(1, 0)).unwrap();
+    assert_eq!(called.tool_digest, "first");
+    // Nor is one that is made once more.
+    let attempt = world.attempt(1);
+    world.decide(Input::AttemptLost { attempt });
+    world.now += 1_000_000;
+    world.command(pause());
+    world.answer("call-1.1.1.0.0", Settlement::Retry);
+    world.command(resume());
+    assert!(is_intended(&world), "{:?}", status(&world));
+    world.tools.insert("edit".to_owned(), edit_tool);
+    assert!(open(&world).is_empty());
+    let called = world.session.call(world.call(1, 0)).unwrap();
+    assert_eq!(called.tool_digest, "first");
+    assert_eq!(world.folded(), world.session);
 }
 
 /// The server of a tool may be starting when its step begins.
