@@ -80,12 +80,14 @@ impl Decision<'_> {
     }
 
     /// The tool of a call is not there. Tools will say so; should it be there by then, the call is judged
-    /// before it is sent.
+    /// before it is sent. An approved call keeps the tool that it was approved for, so that nobody is asked
+    /// twice; tools sends it to no other one.
     fn forget_tool(&mut self, name: CallRef) -> Applied {
         let Some(call) = self.session.call(name) else {
             return Ok(());
         };
-        if call.tool_digest.is_empty() || call.tool_digest == UNKNOWN_TOOL {
+        let is_forgotten = call.tool_digest.is_empty() || call.tool_digest == UNKNOWN_TOOL;
+        if is_forgotten || call.approval.is_some() {
             return Ok(());
         }
         let (resolved, effect) = (call.resolved.clone(), call.effect);
