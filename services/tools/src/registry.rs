@@ -345,6 +345,54 @@ mod tests {
         }
     }
 
+    /// A source that lists what a test says.
+    struct Played(watch::Sender<Arc<Listing>>);
+
+    impl ToolSource for Played {
+        fn name(&self) -> &'static str {
+            "played"
+        }
+
+        fn listing(&self) -> watch::Receiver<Arc<Listing>> {
+            self.0.subscribe()
+        }
+    }
+
+    /// Replicas have one list while their servers are in other states, so that clients keep their prompts.
+    #[test]
+    fn the_digest_is_of_tools_and_not_of_states() {
+        let digest = |state: &SourceState, disabled: Option<&str>, tools: usize| {
+            let tool = |name: usize| Listed {
+                tool: Arc::new(Fixed(ToolSpec::new(
+                    format!("t{name}"),
+                    "d",
+                    serde_json::json!({"type": "object"}),
+                ))),
+                disabled: disabled.map(str::to_owned),
+            };
+            let listing = Listing {
+                tools: (0..tools).map(tool).collect(),
+                state: state.clone(),
+                left_out: vec![format!("{state:?}")],
+            };
+            let source: Arc<dyn ToolSource> =
+                Arc::new(Played(watch::Sender::new(Arc::new(listing))));
+            Snapshot::of(&[source], &Snapshot::default()).digest
+        };
+        let ready = digest(&SourceState::Ready, None, 2);
+        let disabled = digest(&SourceState::Ready, Some("it is new"), 2);
+        for state in [
+            SourceState::Starting,
+            SourceState::NotAllowed("why".to_owned()),
+            SourceState::Unreachable("it ended with exit status 1".to_owned()),
+        ] {
+            assert_eq!(digest(&state, None, 2), ready, "{state:?}");
+            assert_eq!(digest(&state, Some("it changed"), 2), disabled);
+        }
+        assert_ne!(digest(&SourceState::Ready, None, 1), ready);
+        assert_ne!(disabled, ready);
+    }
+
     #[test]
     fn a_large_source_leaves_room_for_the_small_ones() {
         let listing = |bytes: usize| {

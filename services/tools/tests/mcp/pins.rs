@@ -96,6 +96,66 @@ async fn pins_outlive_the_process_and_a_damaged_file_disables_everything() {
     );
 }
 
+/// As where replicas share the volume with the trust file.
+#[tokio::test]
+async fn what_a_person_allows_one_process_holds_in_another_at_its_next_call() {
+    let folder = folder();
+    let server = Server::of_operator(config(&folder, "legacy"));
+    let [one, other] = [(); 2].map(|()| Mcp::with(&folder, server.clone(), Some(trust(&folder))));
+    for mcp in [&one, &other] {
+        mcp.until(|it| it.state == SourceState::Ready).await;
+        mcp.text("change", "description").await;
+        mcp.until(|it| it.tools.iter().any(|tool| tool.disabled.is_some()))
+            .await;
+    }
+    one.source.allow("t__echo", "").unwrap();
+    assert_eq!(other.text("echo", "hello").await, "hello");
+    assert_eq!(other.disabled().len(), 0);
+}
+
+/// To give a server another key must not be to trust what its tools have become.
+#[tokio::test]
+async fn another_value_of_a_variable_makes_no_other_server() {
+    let folder = folder();
+    let with = |modes: &str| {
+        let server = Server::of_operator(config(&folder, modes));
+        Mcp::with(&folder, server, Some(trust(&folder)))
+    };
+    let first = with("legacy");
+    first.until(|it| it.state == SourceState::Ready).await;
+    first.source.close().await;
+    // The mode is a variable of the server.
+    let second = with("legacy,described");
+    second.until(|it| it.state == SourceState::Ready).await;
+    let disabled = second.disabled();
+    assert_eq!(disabled.len(), 1, "{disabled:?}");
+    assert_eq!(disabled["t__echo"], "its description changed");
+}
+
+/// Pins of a version that had values in the name of a server hold further.
+#[tokio::test]
+async fn pins_by_the_whole_settings_of_a_server_are_found() {
+    let folder = folder();
+    let server = Server::of_operator(config(&folder, "legacy"));
+    let first = Mcp::with(&folder, server.clone(), Some(trust(&folder)));
+    first.until(|it| it.state == SourceState::Ready).await;
+    let digest = first.source.digest();
+    first.source.close().await;
+    let file = folder.path().join("trust.json");
+    let mut kept: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let pins = kept["tools"].as_object_mut().unwrap();
+    let (_, mut tools) = std::mem::take(pins).into_iter().next().unwrap();
+    tools["t__echo"]["description"] = "another".into();
+    pins.insert(format!("t:{digest}"), tools);
+    std::fs::write(&file, kept.to_string()).unwrap();
+    let second = Mcp::with(&folder, server, Some(trust(&folder)));
+    second.until(|it| it.state == SourceState::Ready).await;
+    assert_eq!(second.disabled().len(), 1);
+    second.source.allow("t__echo", "").unwrap();
+    assert_eq!(second.disabled().len(), 0, "the others stay as they were");
+}
+
 #[tokio::test]
 async fn only_allowed_tools_are_listed_and_misspelt_ones_reported() {
     let folder = folder();

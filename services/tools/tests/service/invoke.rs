@@ -1,12 +1,13 @@
 //! One call, one result, whatever the tool does.
 
 use crate::support::{Custom, NOW, World, counting, request, with_tools};
-use cairn_tools::{BoxError, Effect, Output, Request, StoreTime, ToolError};
+use cairn_engine::rules::Values;
+use cairn_tools::{BoxError, Call, Effect, Output, Request, StoreTime, Tool, ToolError, ToolSpec};
 use serde_json::json;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
-use tokio::sync::Barrier;
+use tokio::sync::{Barrier, Notify};
 
 #[tokio::test]
 async fn a_panic_is_a_result_and_the_next_call_works() {
@@ -80,6 +81,7 @@ async fn a_call_that_takes_too_long_is_stopped() {
     let world = with_tools(vec![
         forever("pure", Effect::Pure),
         forever("effect", Effect::Effectful),
+        forever("idempotent", Effect::Idempotent),
         late_answer,
         late_error,
     ]);
@@ -90,15 +92,20 @@ async fn a_call_that_takes_too_long_is_stopped() {
             "tool 'pure' took longer than its limit of 5000 ms and was stopped".to_owned()
         )
     );
-    for name in ["effect", "broken"] {
+    // It says that it has ended: it does nothing more.
+    let error = world.error("broken", json!({})).await;
+    assert_eq!(error.reason(), "Timeout");
+    assert!(
+        error
+            .message()
+            .ends_with("what it had done by then stays done"),
+        "{error}"
+    );
+    // These do not, and may still act: that is for a person to look at, or for a repeat that does no harm.
+    for name in ["effect", "idempotent"] {
         let error = world.error(name, json!({})).await;
-        assert_eq!(error.reason(), "Timeout");
-        assert!(
-            error
-                .message()
-                .ends_with("what it had done by then stays done"),
-            "{error}"
-        );
+        assert!(matches!(error, ToolError::Unknown(_)), "{error:?}");
+        assert!(error.message().contains("limit of 5000 ms"), "{error}");
     }
     assert_eq!(world.text("late", json!({})).await, "it was done already");
 }
@@ -199,6 +206,90 @@ async fn calls_beyond_the_limit_wait_their_turn() {
             .all(|o| o.result.is_ok())
     );
     assert_eq!(most.load(Ordering::SeqCst), 3);
+}
+
+/// One source that hangs must not hold up the calls of the others.
+#[tokio::test]
+async fn each_source_has_a_share_of_its_own() {
+    let begun = Arc::new(Notify::new());
+    let (entered, end) = (begun.clone(), Arc::new(Notify::new()));
+    let ended = end.clone();
+    let hangs = Custom::of_source("server", "hangs", Effect::Pure, move |_| {
+        let (entered, end) = (entered.clone(), end.clone());
+        async move {
+            entered.notify_one();
+            end.notified().await;
+            Ok(Output::text("ended"))
+        }
+    });
+    let world = World::with(|config, deps| {
+        config.limits.parallel_calls = 1;
+        deps.tools = vec![hangs];
+    });
+    let invoker = world.tools.invoker().clone();
+    let hanging = tokio::spawn(async move { invoker.invoke(request("hangs", "{}")).await });
+    begun.notified().await;
+    let listed = world.call("list_files", json!({}));
+    let listed = tokio::time::timeout(Duration::from_secs(20), listed).await;
+    assert!(listed.is_ok(), "a file tool waits for another source");
+    ended.notify_one();
+    assert_eq!(hanging.await.unwrap().result.unwrap().text, "ended");
+}
+
+/// A tool whose look at its values is held up, as by a disk that stalls.
+struct Stalls {
+    spec: ToolSpec,
+    looks: mpsc::Sender<()>,
+    /// When the look may end.
+    goes_on: Mutex<mpsc::Receiver<()>>,
+    was_held_up: AtomicBool,
+}
+
+#[async_trait::async_trait]
+impl Tool for Stalls {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn resolve(&self, _: &serde_json::Value, textual: Values) -> Values {
+        self.looks.send(()).unwrap();
+        let goes_on = self.goes_on.lock().unwrap();
+        // The end of a test that would never end otherwise.
+        let in_time = goes_on.recv_timeout(Duration::from_secs(5)).is_ok();
+        self.was_held_up.store(!in_time, Ordering::SeqCst);
+        textual
+    }
+
+    async fn call(&self, _: &Call) -> Result<Output, ToolError> {
+        Ok(Output::text("ran"))
+    }
+}
+
+/// This runtime has one worker, which has to do other things while a call looks at links.
+#[tokio::test]
+async fn a_look_at_values_holds_up_no_other_call() {
+    let (looks, has_looked) = mpsc::channel();
+    let (go_on, goes_on) = mpsc::channel();
+    let stalls = Arc::new(Stalls {
+        spec: ToolSpec {
+            effect: Effect::Pure,
+            ..ToolSpec::new("stalls", "test", json!({"type": "object"}))
+        },
+        looks,
+        goes_on: Mutex::new(goes_on),
+        was_held_up: AtomicBool::new(false),
+    });
+    let world = with_tools(vec![stalls.clone()]);
+    let stalled = world.call("stalls", json!({}));
+    let others = async {
+        let has_looked = tokio::task::spawn_blocking(move || has_looked.recv());
+        has_looked.await.unwrap().unwrap();
+        world.text("list_files", json!({})).await;
+        _ = go_on.send(());
+    };
+    let (stalled, ()) = tokio::join!(stalled, others);
+    assert_eq!(stalled.result.unwrap().text, "ran");
+    assert!(!stalls.was_held_up.load(Ordering::SeqCst));
 }
 
 #[tokio::test]

@@ -151,6 +151,31 @@ impl Custom {
             output_limit,
             ..ToolSpec::new(name, "test", json!({"type": "object"}))
         };
+        Self::of(spec, work)
+    }
+
+    /// A tool of a source of that name.
+    pub(crate) fn of_source<F>(
+        source: &str,
+        name: &str,
+        effect: Effect,
+        work: impl Fn(Call) -> F + Send + Sync + 'static,
+    ) -> Arc<dyn Tool>
+    where
+        F: Future<Output = Result<Output, ToolError>> + Send + 'static,
+    {
+        let spec = ToolSpec {
+            effect,
+            source: source.to_owned(),
+            ..ToolSpec::new(name, "test", json!({"type": "object"}))
+        };
+        Self::of(spec, work)
+    }
+
+    fn of<F>(spec: ToolSpec, work: impl Fn(Call) -> F + Send + Sync + 'static) -> Arc<dyn Tool>
+    where
+        F: Future<Output = Result<Output, ToolError>> + Send + 'static,
+    {
         Arc::new(Self {
             spec,
             work: Box::new(move |call| Box::pin(work(call))),

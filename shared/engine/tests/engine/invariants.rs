@@ -95,6 +95,7 @@ fn check_sleeps(session: &Session) {
         now: session.updated_at,
         not_after: session.updated_at + 1,
         tools: &tools,
+        away: &[],
         offered: &BTreeMap::new(),
         limits: RunLimits::default(),
         starts: true,

@@ -1,7 +1,7 @@
 //! The list that the start of an attempt offered is the list that its calls are decided by.
 
 use crate::world::{World, chain, model_step, send, tool_call};
-use cairn_engine::decide::{ToolFacts, ToolList};
+use cairn_engine::decide::{Away, ToolFacts, ToolList};
 use cairn_engine::event::Effect;
 use cairn_engine::session::CallStatus;
 use serde_json::json;
@@ -60,4 +60,30 @@ fn a_revoked_tool_is_taken_out_at_once() {
     };
     assert_eq!(reason, "NotFound");
     assert!(!output.contains("send,"), "{output}");
+}
+
+/// A model that had the tool in an earlier turn is not to learn that there is none.
+#[test]
+fn a_tool_whose_server_cannot_be_reached_is_never_said_not_to_be_there() {
+    let mut world = world();
+    world.away = vec![Away {
+        prefix: "slow__".to_owned(),
+        why: "server 'slow' is being started".to_owned(),
+    }];
+    let calls = ["slow__look", "slower__look", "slow"].map(|name| tool_call(name, &json!({})));
+    world.reply(1, "", &calls);
+    let ends = [0, 1, 2].map(|at| {
+        let call = world.session.call(world.call(1, at)).unwrap();
+        match &call.status {
+            CallStatus::Finished { output, reason, .. } => (reason.clone(), output.clone()),
+            other => panic!("{other:?}"),
+        }
+    });
+    let reasons = ends.each_ref().map(|(reason, _)| reason.as_str());
+    assert_eq!(reasons, ["TOOLS_UNREACHABLE", "NotFound", "NotFound"]);
+    assert!(
+        ends[0].1.contains("'slow' is being started"),
+        "{}",
+        ends[0].1
+    );
 }

@@ -8,7 +8,7 @@ pub(crate) mod table;
 mod words;
 
 use cairn_engine::command::{self, Command, LimitOverrides, RunLimits, Settlement, StartRun};
-use cairn_engine::decide::{Facts, Input, ToolFacts, ToolList, Unfinished};
+use cairn_engine::decide::{Away, Facts, Input, ToolFacts, ToolList, Unfinished};
 use cairn_engine::event::{self, AttemptRef, CallFinished, CallRef, Effect, Event, EventKind};
 use cairn_engine::failure::Failure;
 use cairn_engine::message::ToolCall;
@@ -37,6 +37,8 @@ pub(crate) struct World {
     pub(crate) journal: Vec<Event>,
     pub(crate) now: u64,
     pub(crate) tools: ToolList,
+    /// Sources whose tools are not known; none by default.
+    pub(crate) away: Vec<Away>,
     /// What the starts of attempts offered; nothing by default.
     pub(crate) offered: BTreeMap<AttemptRef, Arc<ToolList>>,
     pub(crate) rules: Rules,
@@ -74,6 +76,7 @@ impl World {
             journal: Vec::new(),
             now: 1_705_329_025_000,
             tools: tools.map(|(name, facts)| (name.to_owned(), facts)).into(),
+            away: Vec::new(),
             offered: BTreeMap::new(),
             rules: Rules::default(),
             limits: RunLimits::default(),
@@ -120,6 +123,7 @@ impl World {
             now: self.now,
             not_after: self.now + LEASE,
             tools: &self.tools,
+            away: &self.away,
             offered: &self.offered,
             limits: self.limits,
             starts: self.starts,

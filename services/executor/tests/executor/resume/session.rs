@@ -52,6 +52,7 @@ fn facts() -> Facts<'static> {
         now: NOW,
         not_after: NOW + 1_000,
         tools: &TOOLS,
+        away: &[],
         offered: &OFFERED,
         rules: Rules::none(),
         environment: "",

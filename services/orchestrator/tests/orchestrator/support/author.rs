@@ -102,6 +102,7 @@ impl Author {
             now: self.now,
             not_after: self.now,
             tools: &tools,
+            away: &[],
             offered: &BTreeMap::new(),
             environment: "",
             limits: RunLimits::default(),

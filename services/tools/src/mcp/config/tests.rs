@@ -102,6 +102,36 @@ fn the_digest_covers_what_is_started() {
     assert_eq!(digest(&|config| config.allow = Some(Vec::new())), same);
 }
 
+/// Pins go by it: another key is no other server, and what else runs is.
+#[test]
+fn the_identity_has_names_and_no_values() {
+    let identity = |change: &dyn Fn(&mut ServerConfig)| {
+        let mut config = program();
+        change(&mut config);
+        config.identity(Path::new("/ws"))
+    };
+    let same = identity(&|_| {});
+    for value in ["other", "env:OTHER", "file:/other"] {
+        let changed = identity(&|config| drop(config.env.insert("MODE".to_owned(), value.into())));
+        assert_eq!(changed, same, "{value}");
+    }
+    for changed in [
+        identity(&|config| drop(config.env.insert("MORE".to_owned(), "x".into()))),
+        identity(&|config| drop(config.env.remove("KEY"))),
+        identity(&|config| config.args = vec!["other".to_owned()]),
+    ] {
+        assert_ne!(changed, same);
+    }
+    let web = |query: &str| {
+        let config = ServerConfig {
+            url: format!("https://example.com/mcp?key={query}"),
+            ..ServerConfig::default()
+        };
+        config.identity(Path::new("/ws"))
+    };
+    assert_eq!(web("one"), web("other"));
+}
+
 #[test]
 fn a_place_shows_no_user_and_no_query() {
     let config = ServerConfig {

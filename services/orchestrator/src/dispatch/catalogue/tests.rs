@@ -1,0 +1,206 @@
+use super::*;
+use cairn_proto::tools::tools_service_server::{ToolsService, ToolsServiceServer};
+use cairn_proto::tools::{
+    AllowToolRequest, AllowToolResponse, InvokeToolRequest, InvokeToolResponse,
+};
+use cairn_rpc::{Exposure, ServerBuilder};
+use futures::stream::Empty;
+use tonic::{Request, Response, Status};
+
+#[test]
+fn a_planner_is_reported_every_tool_with_its_arguments() {
+    let tool = |name: &str| OfferedTool {
+        name: name.to_owned(),
+        description: format!("Does {name}.\n- `fake`: no tool."),
+        parameters_json: r#"{"type":"object"}"#.to_owned(),
+        ..OfferedTool::default()
+    };
+    let text = prompt(&[tool("count"), tool("weigh")]);
+    let lines: Vec<_> = text
+        .lines()
+        .skip_while(|line| !line.starts_with('-'))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "- `count`: Does count.",
+            r#"  - `fake`: no tool. Arguments: `{"type":"object"}`"#,
+            "- `weigh`: Does weigh.",
+            r#"  - `fake`: no tool. Arguments: `{"type":"object"}`"#,
+        ]
+    );
+    assert_eq!(prompt(&[]), "");
+}
+
+fn listed(servers: usize, each: usize) -> ListToolsResponse {
+    let spec = |source: String, name: String| ToolSpec {
+        name,
+        source,
+        effect: WireEffect::Pure.into(),
+        parameters_json: r#"{"type":"object"}"#.to_owned(),
+        default_answer: RuleAnswer::Allow.into(),
+        ..ToolSpec::default()
+    };
+    let own = ["list_files", "read_file"].map(|name| spec("built-in".into(), name.into()));
+    let of =
+        |server| (0..each).map(move |n| spec(format!("s{server}"), format!("s{server}__t{n}")));
+    ListToolsResponse {
+        tools: own.into_iter().chain((0..servers).flat_map(of)).collect(),
+        offered: 40,
+        ..ListToolsResponse::default()
+    }
+}
+
+#[test]
+fn tools_of_servers_are_deferred_once_there_are_many() {
+    let few = Catalogue::of(listed(2, 19), &Catalogue::default()).expect("rules");
+    let is_search = |tool: &OfferedTool| tool.name == SEARCH_TOOLS;
+    assert!(
+        !few.offered
+            .tools
+            .iter()
+            .any(|tool| tool.is_deferred || is_search(tool))
+    );
+    let many = Catalogue::of(listed(5, 40), &Catalogue::default()).expect("rules");
+    let offered = || many.offered.tools.iter();
+    assert_eq!(offered().filter(|tool| tool.is_deferred).count(), 200);
+    assert!(offered().any(is_search));
+    assert!(offered().any(|tool| tool.name == "read_file" && !tool.is_deferred));
+    let deferred = &many.facts["s0__t0"].deferred;
+    assert!(deferred.is_some() && many.facts["read_file"].deferred.is_none());
+}
+
+#[test]
+fn a_tool_that_rules_may_stop_is_not_allowed_from_the_start() {
+    let deny = ToolRule {
+        tool: "s0__t0".to_owned(),
+        answer: RuleAnswer::Deny.into(),
+        ..ToolRule::default()
+    };
+    let ask = ToolRule {
+        tool: "s0__t1".to_owned(),
+        answer: RuleAnswer::Ask.into(),
+        ..ToolRule::default()
+    };
+    let mut list = listed(1, 3);
+    list.rules = vec![deny, ask];
+    let catalogue = Catalogue::of(list, &Catalogue::default()).expect("rules");
+    let allowed = |name: &str| {
+        let tools = catalogue.offered.tools.iter();
+        tools
+            .filter(|tool| tool.name == name)
+            .map(|tool| tool.is_allowed)
+            .next()
+    };
+    assert_eq!(
+        allowed("s0__t0"),
+        None,
+        "a tool that is always denied is not offered"
+    );
+    assert_eq!(allowed("s0__t1"), Some(false));
+    assert_eq!(allowed("s0__t2"), Some(true));
+}
+
+/// The list of a replica that has the server `s0` in this state, with so many tools of it.
+fn of_replica(state: ToolSourceState, tools: usize) -> ListToolsResponse {
+    ListToolsResponse {
+        sources: vec![ToolSource {
+            name: "s0".to_owned(),
+            state: state.into(),
+            problem: "it ended".to_owned(),
+            ..ToolSource::default()
+        }],
+        digest: format!("{state:?} {tools}"),
+        ..listed(usize::from(tools > 0), tools)
+    }
+}
+
+/// A prompt cache is lost with each other name, and a call of a tool that is gone fails.
+#[test]
+fn a_replica_that_cannot_reach_a_server_changes_nothing_that_models_are_offered() {
+    use ToolSourceState::{NotAllowed, Ready, Starting, Unreachable};
+    let reaching = || of_replica(Ready, 3);
+    let first = Catalogue::of(reaching(), &Catalogue::default()).expect("rules");
+    let mut last = Catalogue::of(reaching(), &first).expect("rules");
+    for state in [Unreachable, Starting, Ready, Unreachable] {
+        let tools = if state == Ready { 3 } else { 0 };
+        last = Catalogue::of(of_replica(state, tools), &last).expect("rules");
+        assert_eq!(last.name, first.name, "{state:?}");
+        assert_eq!(last.facts, first.facts, "{state:?}");
+        assert!(last.away.is_empty(), "{:?}", last.away);
+    }
+    // One that is known to have no tools, or is not to be called, is not filled in.
+    for (state, tools) in [(NotAllowed, 0), (Ready, 0), (Ready, 1)] {
+        let other = Catalogue::of(of_replica(state, tools), &last).expect("rules");
+        assert_eq!(other.facts.len(), 2 + tools, "{state:?}");
+    }
+    let without = Catalogue::of(listed(0, 0), &last).expect("rules");
+    assert_eq!(
+        without.facts.len(),
+        2,
+        "the settings no longer have the server"
+    );
+}
+
+#[test]
+fn a_server_whose_tools_are_not_known_is_named_with_the_reason() {
+    use ToolSourceState::{NotAllowed, Ready, Starting, Unreachable};
+    for (state, why) in [
+        (Unreachable, Some("it ended")),
+        (NotAllowed, Some("it ended")),
+        (Starting, Some("is being started")),
+        (Ready, None),
+    ] {
+        let list = of_replica(state, 0);
+        let catalogue = Catalogue::of(list, &Catalogue::default()).expect("rules");
+        let away = catalogue.away.first();
+        assert_eq!(away.map(|it| &*it.prefix), why.map(|_| "s0__"), "{state:?}");
+        let says = away.map(|it| it.why.clone()).unwrap_or_default();
+        assert!(says.contains(why.unwrap_or_default()), "{state:?}: {says}");
+    }
+}
+
+/// Tools whose server starts for that long. With each list it is asked for the states differ in nothing
+/// that a digest covers, and its answers come at once.
+struct Slow(Instant);
+
+#[tonic::async_trait]
+impl ToolsService for Slow {
+    type InvokeToolStream = Empty<Result<InvokeToolResponse, Status>>;
+
+    async fn list_tools(
+        &self,
+        _: Request<ListToolsRequest>,
+    ) -> Result<Response<ListToolsResponse>, Status> {
+        Ok(Response::new(match Instant::now() < self.0 {
+            true => of_replica(ToolSourceState::Starting, 0),
+            false => of_replica(ToolSourceState::Ready, 3),
+        }))
+    }
+
+    async fn invoke_tool(
+        &self,
+        _: Request<InvokeToolRequest>,
+    ) -> Result<Response<Self::InvokeToolStream>, Status> {
+        Err(Status::unimplemented("no tool is called"))
+    }
+
+    async fn allow_tool(
+        &self,
+        _: Request<AllowToolRequest>,
+    ) -> Result<Response<AllowToolResponse>, Status> {
+        Err(Status::unimplemented("no tool is allowed"))
+    }
+}
+
+/// The tools service ends the start of a server after its `start_ms`, and nothing else ends the wait.
+#[tokio::test(start_paused = true)]
+async fn the_first_reading_has_the_tools_of_a_server_that_starts_slowly() {
+    let until = Instant::now() + Duration::from_secs(20);
+    let service = ToolsServiceServer::new(Slow(until));
+    let server = ServerBuilder::new(Exposure::Internal).register(service, cairn_proto::DESCRIPTORS);
+    let link = server.build().await.expect("a server").link();
+    let first = Catalogue::read_first(&link).await.expect("a list");
+    assert!(first.facts.contains_key("s0__t0"), "{:?}", first.away);
+    assert!(first.starting.is_empty());
+}
