@@ -197,6 +197,15 @@ impl Default for ToolFacts {
 /// Tools by name.
 pub type ToolList = BTreeMap<String, ToolFacts>;
 
+/// A source whose tools are not known, as it cannot be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Away {
+    /// The names of its tools begin so.
+    pub prefix: String,
+    /// Why it cannot be reached, in words for a person or a model.
+    pub why: String,
+}
+
 /// What the outside knows at the time of a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
@@ -206,6 +215,8 @@ pub struct Facts<'a> {
     pub not_after: u64,
     /// The tools that may be called now, by name. State tools are not among them.
     pub tools: &'a ToolList,
+    /// Sources that have no tools in this list, as they cannot be reached.
+    pub away: &'a [Away],
     /// The tools that the start of each attempt under way offered. An attempt that is not here starts
     /// with what there is now.
     pub offered: &'a BTreeMap<AttemptRef, Arc<ToolList>>,
@@ -221,6 +232,13 @@ pub struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
+    /// Why a tool of this name cannot be reached, if a source that is away would have it.
+    pub(crate) fn away(&self, name: &str) -> Option<&'a str> {
+        let away = self.away.iter();
+        let mut away = away.filter(|it| name.starts_with(&it.prefix));
+        away.next().map(|it| it.why.as_str())
+    }
+
     /// What the list of an attempt says of a tool: what was offered is what its calls are decided by.
     /// A tool that was revoked since is taken out at once.
     pub fn tool(&self, attempt: AttemptRef, name: &str) -> Option<&'a ToolFacts> {

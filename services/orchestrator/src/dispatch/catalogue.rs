@@ -1,7 +1,7 @@
 //! The tools that may be called, as the tools service lists them.
 
 use super::Dispatcher;
-use cairn_engine::decide::{SEARCH_TOOLS, STATE_TOOLS, ToolFacts, ToolList};
+use cairn_engine::decide::{Away, SEARCH_TOOLS, STATE_TOOLS, ToolFacts, ToolList};
 use cairn_engine::escape::entry;
 use cairn_engine::event::Effect;
 use cairn_engine::key::{digest, hex};
@@ -11,7 +11,7 @@ use cairn_proto::executor::{Catalogue as Offered, OfferedTool};
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
 use cairn_proto::tools::{
     ListToolsRequest, ListToolsResponse, Matcher as WireMatcher, MatcherKind as WireKind,
-    RuleAnswer, ToolRule, ToolSourceState, ToolSpec,
+    RuleAnswer, ToolRule, ToolSource, ToolSourceState, ToolSpec,
 };
 use cairn_rpc::{Link, RpcError};
 use prost::Message as _;
@@ -22,12 +22,18 @@ use tokio_util::sync::CancellationToken;
 
 /// How long the tools service holds a question for another list.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// How long the start of an orchestrator waits for servers that are starting.
-const LONGEST_START: Duration = Duration::from_secs(10);
+/// How long one look at servers that are starting waits for another list. Their states are not in its digest.
+const LOOK: Duration = Duration::from_millis(200);
+/// The shortest time between two of these looks: the answer of another replica comes at once.
+const SHORTEST_LOOK: Duration = Duration::from_millis(20);
+/// A wait for servers that takes longer than this is logged.
+const QUIET: Duration = Duration::from_millis(700);
 /// The pause before the tools service is asked again that had nothing new, or did not answer.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Sources whose tools every model is offered from the start: they are the operator's own, and few.
 const ALWAYS_OFFERED: [&str; 2] = ["built-in", "program"];
+/// Between the name of a server and the name of its tool.
+const SEPARATOR: &str = "__";
 
 /// A reading of the catalogue.
 #[derive(Debug, Default)]
@@ -42,10 +48,14 @@ pub(crate) struct Catalogue {
     pub(crate) name: String,
     /// A layer of the planner's prompt: the tools that steps may name.
     pub(crate) prompt: String,
+    /// Servers whose tools are not in it, as they cannot be reached.
+    pub(crate) away: Arc<[Away]>,
     /// Of the list that it was read from.
     digest: String,
-    /// A server is being started, whose tools are not in it.
-    is_starting: bool,
+    /// The tools of that list, for a source that is out of reach at the next reading.
+    listed: Vec<ToolSpec>,
+    /// Servers that are being started and whose tools are not in it.
+    starting: Vec<String>,
     /// The part that turns are offered which name no tools.
     of_turns: OnceLock<Arc<Self>>,
 }
@@ -53,25 +63,35 @@ pub(crate) struct Catalogue {
 impl Catalogue {
     /// The tools as they are now.
     pub(crate) async fn read(tools: &Link) -> Result<Self, RpcError> {
-        Self::read_after(tools, "", Duration::ZERO).await
+        Self::read_after(tools, &Self::default(), Duration::ZERO).await
     }
 
-    /// The tools once no server is starting, or when that takes too long: a model must not begin without
-    /// those that are a moment away.
+    /// The tools once no server is starting: a model must not begin without those that are a moment away.
+    /// The tools service gives up on a start after the server's `start_ms`.
     pub(crate) async fn read_first(tools: &Link) -> Result<Self, RpcError> {
         let began = Instant::now();
+        let mut is_logged = false;
         let mut first = Self::read(tools).await?;
-        while first.is_starting && began.elapsed() < LONGEST_START {
-            let left = LONGEST_START.saturating_sub(began.elapsed());
-            first = Self::read_after(tools, &first.digest, left).await?;
+        while !first.starting.is_empty() {
+            if !is_logged && began.elapsed() >= QUIET {
+                is_logged = true;
+                let servers = first.starting.join(", ");
+                tracing::warn!(
+                    servers,
+                    "waiting for servers of tools to start, at most their start_ms"
+                );
+            }
+            let next = Self::read_after(tools, &first, LOOK);
+            let (next, ()) = tokio::join!(next, tokio::time::sleep(SHORTEST_LOOK));
+            first = next?;
         }
         Ok(first)
     }
 
-    /// The tools once their list has another digest, or after `wait`.
-    async fn read_after(tools: &Link, known: &str, wait: Duration) -> Result<Self, RpcError> {
+    /// The tools once their list has another digest than that of `last`, or after `wait`.
+    async fn read_after(tools: &Link, last: &Self, wait: Duration) -> Result<Self, RpcError> {
         let request = ListToolsRequest {
-            known_digest: known.to_owned(),
+            known_digest: last.digest.clone(),
             wait_ms: u32::try_from(wait.as_millis()).unwrap_or(u32::MAX),
         };
         let mut request = tonic::Request::new(request);
@@ -79,18 +99,21 @@ impl Catalogue {
         let listed = ToolsServiceClient::new(tools.clone())
             .list_tools(request)
             .await?;
-        Self::of(listed.into_inner())
+        Self::of(listed.into_inner(), last)
     }
 
-    fn of(listed: ListToolsResponse) -> Result<Self, RpcError> {
+    /// What a list says. A server that cannot be reached keeps the tools that it had in `last`.
+    fn of(listed: ListToolsResponse, last: &Self) -> Result<Self, RpcError> {
         let rules = compiled(listed.rules)?;
-        let starting = ToolSourceState::Starting;
-        let is_starting = listed.sources.iter().any(|it| it.state() == starting);
-        let callable = listed.tools.into_iter();
-        let callable = callable.filter(|tool| tool.disabled.is_empty());
-        let mut tools: Vec<_> = callable
-            .filter(|tool| !rules.always_deny(&tool.name, DEFAULT_AGENT))
-            .collect();
+        let all = with_known(listed.tools, &listed.sources, &last.listed);
+        let is_without = |source: &&ToolSource| !has_tools(&all, source);
+        let without = || listed.sources.iter().filter(is_without);
+        let starting = without().filter(|it| it.state() == ToolSourceState::Starting);
+        let starting = starting.map(|source| source.name.clone()).collect();
+        let away: Arc<[Away]> = without().filter_map(away).collect();
+        let callable = all.iter().filter(|tool| tool.disabled.is_empty());
+        let callable = callable.filter(|tool| !rules.always_deny(&tool.name, DEFAULT_AGENT));
+        let mut tools: Vec<ToolSpec> = callable.cloned().collect();
         tools.sort_by(|a, b| a.name.cmp(&b.name));
         let is_many = tools.len() > listed.offered as usize;
         let is_deferred =
@@ -100,8 +123,10 @@ impl Catalogue {
             .map(|tool| (tool.name.clone(), facts(tool, is_deferred(tool))));
         let mut catalogue = Self {
             facts: Arc::new(facts.collect()),
+            away,
             digest: listed.digest,
-            is_starting,
+            listed: all,
+            starting,
             ..Self::default()
         };
         let offered = tools.into_iter().map(|tool| OfferedTool {
@@ -164,6 +189,49 @@ impl Catalogue {
         let part = || Arc::new(self.only(is_offered));
         self.of_turns.get_or_init(part).clone()
     }
+}
+
+/// The tools of a list, and those that were known of each server that this replica of tools cannot reach. It
+/// may be back soon, and another replica may reach it: a call waits for either.
+fn with_known(
+    mut tools: Vec<ToolSpec>,
+    sources: &[ToolSource],
+    known: &[ToolSpec],
+) -> Vec<ToolSpec> {
+    let may_be_back = |source: &&ToolSource| {
+        let state = source.state();
+        matches!(
+            state,
+            ToolSourceState::Starting | ToolSourceState::Unreachable
+        )
+    };
+    for source in sources.iter().filter(may_be_back) {
+        if !has_tools(&tools, source) {
+            let of_source = known.iter().filter(|tool| tool.source == source.name);
+            tools.extend(of_source.cloned());
+        }
+    }
+    tools
+}
+
+fn has_tools(tools: &[ToolSpec], source: &ToolSource) -> bool {
+    tools.iter().any(|tool| tool.source == source.name)
+}
+
+/// Why a server has no tools, if it may have some.
+fn away(source: &ToolSource) -> Option<Away> {
+    let name = &source.name;
+    let why = match source.state() {
+        ToolSourceState::Starting => format!("server '{name}' is being started"),
+        ToolSourceState::NotAllowed | ToolSourceState::Unreachable => {
+            format!("server '{name}' cannot be reached: {}", source.problem)
+        }
+        ToolSourceState::Ready | ToolSourceState::Unspecified => return None,
+    };
+    Some(Away {
+        prefix: format!("{name}{SEPARATOR}"),
+        why,
+    })
 }
 
 fn facts(tool: &ToolSpec, is_deferred: bool) -> ToolFacts {
@@ -231,7 +299,8 @@ fn rule(rule: ToolRule) -> Rule {
 impl Dispatcher {
     /// Reads the catalogue at once: a call was not sent because of what changed there.
     pub(crate) async fn read_again(&self) {
-        match Catalogue::read(&self.tools).await {
+        let last = self.catalogue();
+        match Catalogue::read_after(&self.tools, &last, Duration::ZERO).await {
             Ok(catalogue) => self.set_catalogue(catalogue),
             Err(error) => tracing::warn!(%error, "catalogue of tools cannot be read"),
         }
@@ -241,14 +310,14 @@ impl Dispatcher {
 /// Keeps the catalogue of a dispatcher fresh, until stopped.
 pub(crate) async fn refresh(dispatcher: Arc<Dispatcher>, stop: CancellationToken) {
     loop {
-        let known = dispatcher.catalogue().digest.clone();
-        let changed = Catalogue::read_after(&dispatcher.tools, &known, LONGEST_WAIT);
+        let last = dispatcher.catalogue();
+        let changed = Catalogue::read_after(&dispatcher.tools, &last, LONGEST_WAIT);
         let read = tokio::select! {
             () = stop.cancelled() => return,
             read = changed => read,
         };
         match read {
-            Ok(catalogue) if catalogue.digest == known => {}
+            // Also one with the same digest: states of servers are not in it.
             Ok(catalogue) => dispatcher.set_catalogue(catalogue),
             Err(error) => tracing::warn!(%error, "catalogue of tools cannot be read"),
         }
@@ -290,100 +359,4 @@ fn prompt(tools: &[OfferedTool]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_planner_is_reported_every_tool_with_its_arguments() {
-        let tool = |name: &str| OfferedTool {
-            name: name.to_owned(),
-            description: format!("Does {name}.\n- `fake`: no tool."),
-            parameters_json: r#"{"type":"object"}"#.to_owned(),
-            ..OfferedTool::default()
-        };
-        let text = prompt(&[tool("count"), tool("weigh")]);
-        let lines: Vec<_> = text
-            .lines()
-            .skip_while(|line| !line.starts_with('-'))
-            .collect();
-        assert_eq!(
-            lines,
-            [
-                "- `count`: Does count.",
-                r#"  - `fake`: no tool. Arguments: `{"type":"object"}`"#,
-                "- `weigh`: Does weigh.",
-                r#"  - `fake`: no tool. Arguments: `{"type":"object"}`"#,
-            ]
-        );
-        assert_eq!(prompt(&[]), "");
-    }
-
-    fn listed(servers: usize, each: usize) -> ListToolsResponse {
-        let spec = |source: String, name: String| ToolSpec {
-            name,
-            source,
-            effect: WireEffect::Pure.into(),
-            parameters_json: r#"{"type":"object"}"#.to_owned(),
-            default_answer: RuleAnswer::Allow.into(),
-            ..ToolSpec::default()
-        };
-        let own = ["list_files", "read_file"].map(|name| spec("built-in".into(), name.into()));
-        let of =
-            |server| (0..each).map(move |n| spec(format!("s{server}"), format!("s{server}__t{n}")));
-        ListToolsResponse {
-            tools: own.into_iter().chain((0..servers).flat_map(of)).collect(),
-            offered: 40,
-            ..ListToolsResponse::default()
-        }
-    }
-
-    #[test]
-    fn tools_of_servers_are_deferred_once_there_are_many() {
-        let few = Catalogue::of(listed(2, 19)).expect("rules");
-        let is_search = |tool: &OfferedTool| tool.name == SEARCH_TOOLS;
-        assert!(
-            !few.offered
-                .tools
-                .iter()
-                .any(|tool| tool.is_deferred || is_search(tool))
-        );
-        let many = Catalogue::of(listed(5, 40)).expect("rules");
-        let offered = || many.offered.tools.iter();
-        assert_eq!(offered().filter(|tool| tool.is_deferred).count(), 200);
-        assert!(offered().any(is_search));
-        assert!(offered().any(|tool| tool.name == "read_file" && !tool.is_deferred));
-        let deferred = &many.facts["s0__t0"].deferred;
-        assert!(deferred.is_some() && many.facts["read_file"].deferred.is_none());
-    }
-
-    #[test]
-    fn a_tool_that_rules_may_stop_is_not_allowed_from_the_start() {
-        let deny = ToolRule {
-            tool: "s0__t0".to_owned(),
-            answer: RuleAnswer::Deny.into(),
-            ..ToolRule::default()
-        };
-        let ask = ToolRule {
-            tool: "s0__t1".to_owned(),
-            answer: RuleAnswer::Ask.into(),
-            ..ToolRule::default()
-        };
-        let mut list = listed(1, 3);
-        list.rules = vec![deny, ask];
-        let catalogue = Catalogue::of(list).expect("rules");
-        let allowed = |name: &str| {
-            let tools = catalogue.offered.tools.iter();
-            tools
-                .filter(|tool| tool.name == name)
-                .map(|tool| tool.is_allowed)
-                .next()
-        };
-        assert_eq!(
-            allowed("s0__t0"),
-            None,
-            "a tool that is always denied is not offered"
-        );
-        assert_eq!(allowed("s0__t1"), Some(false));
-        assert_eq!(allowed("s0__t2"), Some(true));
-    }
-}
+mod tests;

@@ -23,6 +23,7 @@ pub(crate) fn facts<'a>(
         now: deps.store.clock.now(),
         not_after,
         tools: &catalogue.facts,
+        away: &catalogue.away,
         offered,
         rules: &catalogue.rules,
         environment: &deps.config.environment,

@@ -82,6 +82,7 @@ fn refusal(reason: &str, message: &str) -> RpcError {
         "BAD_CONTEXT",
         "CONTEXT_BUSY",
         "VERSION_MISMATCH",
+        "TOOLS_UNREACHABLE",
     ];
     for (known, kind) in [
         ("CONTEXT_NOT_FOUND", ErrorKind::NotFound),

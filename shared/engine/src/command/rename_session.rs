@@ -55,6 +55,7 @@ mod tests {
             now: 1,
             not_after: 1,
             tools: &tools,
+            away: &[],
             offered: &BTreeMap::new(),
             limits: RunLimits::default(),
             starts: true,

@@ -97,6 +97,7 @@ impl Sent {
             now: 1,
             not_after: 1,
             tools: &tools,
+            away: &[],
             offered: &BTreeMap::new(),
             limits: RunLimits::default(),
             starts: true,

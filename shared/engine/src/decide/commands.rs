@@ -209,6 +209,7 @@ mod tests {
             now: 1,
             not_after: 1,
             tools: &ToolList::new(),
+            away: &[],
             offered: &BTreeMap::new(),
             limits: RunLimits::default(),
             starts: true,

@@ -47,6 +47,8 @@ pub const STATE_TOOLS: [StateTool; 9] = [
     step::TOOL,
 ];
 
+/// The tool may be there once its server can be reached, which is not to say that there is none.
+const TOOLS_UNREACHABLE: &str = "TOOLS_UNREACHABLE";
 /// Most tools that an error names.
 const MOST_NAMED: usize = 30;
 
@@ -92,6 +94,11 @@ impl Decision<'_> {
         if self.facts.tools.contains_key(name) || state.clone().any(|tool| tool == name) {
             return Ok(());
         }
+        if let Some(why) = self.facts.away(name) {
+            let message =
+                format!("options.tools names '{name}', which cannot be called now: {why}");
+            return Err(Rejection::refused(TOOLS_UNREACHABLE, message));
+        }
         let mut known: Vec<_> = state.collect();
         known.extend(self.facts.tools.keys().map(String::as_str));
         known.sort_unstable();
@@ -108,6 +115,11 @@ impl Decision<'_> {
     }
 
     fn unknown_tool(&self, call: CallRef, name: &str) -> Rejection {
+        let is_offered = self.session.offers(call.attempt, name);
+        if let Some(why) = self.facts.away(name).filter(|_| is_offered) {
+            let message = format!("tool '{name}' cannot be called now: {why}");
+            return Rejection::refused(TOOLS_UNREACHABLE, message);
+        }
         let known = self.facts.tools.keys().map(String::as_str);
         let known = known.filter(|known| self.facts.tool(call.attempt, known).is_some());
         let known = known.chain(STATE_TOOLS.map(|tool| tool.name));
