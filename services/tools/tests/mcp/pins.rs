@@ -1,9 +1,10 @@
 //! A tool that is not as it was when its server was first listed waits for a person.
 
-use crate::fixture::{Mcp, asked, config, folder, trust};
+use crate::fixture::{Mcp, asked, config, folder, request, trust};
 use cairn_tools::mcp::{Server, ServerConfig};
 use cairn_tools::{AllowError, Listing, SourceState, ToolError, ToolSource as _};
 use serde_json::json;
+use std::time::Duration;
 
 fn digest(listing: &Listing, name: &str) -> String {
     let tool = listing.tools.iter().find(|it| it.tool.spec().name == name);
@@ -154,6 +155,34 @@ async fn pins_by_the_whole_settings_of_a_server_are_found() {
     assert_eq!(second.disabled().len(), 1);
     second.source.allow("t__echo", "").unwrap();
     assert_eq!(second.disabled().len(), 0, "the others stay as they were");
+}
+
+/// The disk of the file stalls: here it is a pipe that stays open and empty. This runtime has one worker.
+#[tokio::test]
+async fn a_trust_file_that_stalls_holds_up_no_call() {
+    let folder = folder();
+    let pipe = folder.path().join("trust.json");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let stall = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&pipe);
+    let stall = stall.unwrap();
+    let (done, is_done) = std::sync::mpsc::channel::<()>();
+    let end = std::thread::spawn(move || {
+        // A test that fails ends, too.
+        let in_time = is_done.recv_timeout(Duration::from_secs(10)).is_ok();
+        std::fs::remove_file(&pipe).unwrap();
+        drop(stall);
+        in_time
+    });
+    let server = Server::of_operator(config(&folder, "legacy"));
+    let mcp = Mcp::with(&folder, server, Some(trust(&folder)));
+    let listed = request("list_files", &json!({}));
+    mcp.tools.invoker().invoke(listed).await.result.unwrap();
+    _ = done.send(());
+    assert!(end.join().unwrap());
 }
 
 #[tokio::test]
