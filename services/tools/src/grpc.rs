@@ -44,6 +44,7 @@ impl ToolsService for Grpc {
         request: Request<proto::ListToolsRequest>,
     ) -> Result<Response<proto::ListToolsResponse>, Status> {
         let request = request.into_inner();
+        self.invoker.refresh().await;
         let wait = Duration::from_millis(request.wait_ms.into()).min(LONGEST_WAIT);
         let changed = self.invoker.tools_after(&request.known_digest);
         let tools = match tokio::time::timeout(wait, changed).await {
@@ -82,7 +83,10 @@ impl ToolsService for Grpc {
         request: Request<proto::AllowToolRequest>,
     ) -> Result<Response<proto::AllowToolResponse>, Status> {
         let proto::AllowToolRequest { name, digest } = request.into_inner();
-        let allowed = self.invoker.allow(&name, &digest);
+        let (invoker, asked) = (self.invoker.clone(), name.clone());
+        // The disk of the trust file may stall.
+        let allowed = tokio::task::spawn_blocking(move || invoker.allow(&asked, &digest)).await;
+        let allowed = allowed.map_err(|_| RpcError::internal("the allowance was given up"))?;
         let allowed = allowed.map_err(|error| match error {
             AllowError::Changed { .. } => {
                 RpcError::conflict(error.to_string()).reason("TOOL_CHANGED")

@@ -17,7 +17,8 @@ use cairn_engine::rules::Condition;
 use cairn_rpc::metrics::{self, counter, histogram};
 use cairn_rpc::trace::{TARGET, is_content_wanted};
 use cairn_rpc::{BootClock, Monotonic as _, TraceParent};
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::JoinError;
@@ -75,12 +76,29 @@ pub struct Invoker {
     registry: ToolRegistry,
     permissions: Permissions,
     gate: Gate,
-    slots: Arc<Semaphore>,
+    slots: Slots,
     running: TaskTracker,
 }
 
+/// Calls that run at one time: so many of each source, so that one that hangs holds up no other.
+#[derive(Debug)]
+struct Slots {
+    of_each: usize,
+    by_source: Mutex<BTreeMap<String, Arc<Semaphore>>>,
+}
+
+impl Slots {
+    fn of(&self, source: &str) -> Arc<Semaphore> {
+        let by_source = self.by_source.lock();
+        let mut by_source = by_source.unwrap_or_else(PoisonError::into_inner);
+        let slots = by_source.entry(source.to_owned());
+        let slots = slots.or_insert_with(|| Arc::new(Semaphore::new(self.of_each)));
+        slots.clone()
+    }
+}
+
 impl Invoker {
-    /// At most `parallel_calls` calls run at a time; further ones wait before the gate.
+    /// At most `parallel_calls` calls of each source run at a time; further ones wait before the gate.
     pub fn new(
         registry: ToolRegistry,
         permissions: Permissions,
@@ -91,7 +109,10 @@ impl Invoker {
             registry,
             permissions,
             gate,
-            slots: Arc::new(Semaphore::new(parallel_calls)),
+            slots: Slots {
+                of_each: parallel_calls,
+                by_source: Mutex::default(),
+            },
             running: TaskTracker::new(),
         }
     }
@@ -106,12 +127,18 @@ impl Invoker {
         self.registry.after(known).await
     }
 
+    /// Has the sources read again what other processes may have changed.
+    pub(crate) async fn refresh(&self) {
+        self.registry.refresh().await;
+    }
+
     /// Which calls may be made.
     pub fn permissions(&self) -> &Permissions {
         &self.permissions
     }
 
     /// A person allows a server or a tool of that name. Returns the digest; `None` for an unknown name.
+    /// Blocks.
     ///
     /// # Errors
     /// It has changed, or the allowance cannot be kept.
@@ -179,16 +206,24 @@ impl Invoker {
             let found = self.registry.found(&request.name);
             _ = tokio::time::timeout(STARTING, found).await;
             checked = self.check(&request);
+        } else if self.registry.is_disabled(&request.name) {
+            // A person may have allowed it in another process.
+            self.refresh().await;
+            checked = self.check(&request);
         }
         let (entry, arguments) = match checked {
             Ok(checked) => checked,
             Err(error) => return not_begun(error),
         };
-        let Ok(slot) = self.slots.clone().acquire_owned().await else {
+        let slots = self.slots.of(&entry.spec().source);
+        let Ok(slot) = slots.acquire_owned().await else {
             return not_begun(ToolError::NotSent(
                 "the tools service is stopping".to_owned(),
             ));
         };
+        if let Err(error) = self.check_scope(&request, &entry).await {
+            return not_begun(error);
+        }
         let slot = Slot::new(slot, self.running.token());
         let started = Instant::now();
         let permit = match entry.spec().effect {
@@ -292,7 +327,14 @@ async fn attempt(tool: Arc<dyn Tool>, call: Call) -> Result<Output, ToolError> {
         Ok(Err(
             error @ (ToolError::NotSent(_) | ToolError::Unreachable(_) | ToolError::Unknown(_)),
         )) => Err(error),
-        Ok(Err(_)) | Err(_) => Err(timed_out(spec)),
+        // It has ended, and a program with its group: it does nothing more.
+        Ok(Err(_)) => Err(timed_out(spec)),
+        Err(_) if spec.effect == Effect::Pure => Err(timed_out(spec)),
+        Err(_) => Err(ToolError::Unknown(format!(
+            "tool '{}' took longer than its limit of {} ms and has not stopped, so its result is not known",
+            spec.name,
+            spec.time_limit.as_millis()
+        ))),
     }
 }
 

@@ -10,12 +10,15 @@ use futures::stream::SelectAll;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio_stream::wrappers::WatchStream;
 use tokio_util::task::AbortOnDropHandle;
 
 /// Most bytes of the descriptions and schemas of all tools: a list has to fit into a message.
 const MOST_BYTES: usize = 2 << 20;
+/// How long sources may take to read again what others may have changed: a disk may stall.
+const REFRESH: Duration = Duration::from_secs(1);
 /// Names of an unknown tool's error message, so that a large catalogue does not fill the context.
 const NAMES_IN_ERROR: usize = 30;
 
@@ -79,7 +82,8 @@ pub(crate) struct SourceReport {
 pub struct Snapshot {
     entries: BTreeMap<String, Entry>,
     pub(crate) sources: Vec<SourceReport>,
-    /// Changes with everything else.
+    /// Covers the tools, and which of them can be called. Not the states of sources: those differ between
+    /// replicas.
     pub(crate) digest: String,
 }
 
@@ -119,8 +123,8 @@ impl Snapshot {
             });
         }
         let tools = snapshot.entries.values();
-        let tools = tools.map(|entry| format!("{} {:?}\n", entry.digest, entry.disabled));
-        let text: String = tools.chain([format!("{:?}", snapshot.sources)]).collect();
+        let tools = tools.map(|entry| format!("{} {}\n", entry.digest, entry.disabled.is_some()));
+        let text: String = tools.collect();
         snapshot.digest = hex(&digest(&[text.as_bytes()]));
         snapshot
     }
@@ -174,6 +178,7 @@ fn shares(listings: &[Arc<Listing>]) -> Vec<usize> {
 /// The tools of all sources. They change while it is read: each [`Self::now`] is one moment.
 pub struct ToolRegistry {
     sources: Arc<[Arc<dyn ToolSource>]>,
+    sender: Arc<watch::Sender<Arc<Snapshot>>>,
     now: watch::Receiver<Arc<Snapshot>>,
     _follow: AbortOnDropHandle<()>,
 }
@@ -196,21 +201,16 @@ impl ToolRegistry {
         let mut changes: SelectAll<WatchStream<Arc<Listing>>> = changes.collect();
         let first = Arc::new(Snapshot::of(&sources, &Snapshot::default()));
         let (sender, now) = watch::channel(first);
-        let followed = sources.clone();
+        let sender = Arc::new(sender);
+        let (followed, updated) = (sources.clone(), sender.clone());
         let follow = tokio::spawn(async move {
             while changes.next().await.is_some() {
-                let next = Snapshot::of(&followed, &sender.borrow());
-                sender.send_if_modified(|last| {
-                    let differs = last.digest != next.digest;
-                    *last = Arc::new(next);
-                    differs
-                });
+                update(&followed, &updated);
             }
-            // The last value stays readable; nobody is to take its end for a change.
-            sender.closed().await;
         });
         Self {
             sources,
+            sender,
             now,
             _follow: AbortOnDropHandle::new(follow),
         }
@@ -221,6 +221,20 @@ impl ToolRegistry {
         self.now.borrow().clone()
     }
 
+    /// Has the sources read again what other processes may have changed, if that takes no longer than
+    /// [`REFRESH`].
+    pub(crate) async fn refresh(&self) {
+        let (sources, sender) = (self.sources.clone(), self.sender.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let changed = sources.iter().filter(|source| source.refresh()).count();
+            if changed > 0 {
+                update(&sources, &sender);
+            }
+        });
+        // What is read later is seen later.
+        _ = tokio::time::timeout(REFRESH, read).await;
+    }
+
     /// The first moment at which the digest is not `known`.
     pub(crate) async fn after(&self, known: &str) -> Arc<Snapshot> {
         let mut now = self.now.clone();
@@ -228,6 +242,12 @@ impl ToolRegistry {
             Ok(snapshot) => snapshot.clone(),
             Err(_) => self.now(),
         }
+    }
+
+    /// Whether there is such a tool, which cannot be called now.
+    pub(crate) fn is_disabled(&self, name: &str) -> bool {
+        let now = self.now();
+        now.find(name).is_some_and(|entry| entry.disabled.is_some())
     }
 
     /// Waits until there is a tool of that name, unless its server waits for a person.
@@ -268,6 +288,17 @@ impl ToolRegistry {
         }
         Ok(None)
     }
+}
+
+/// Takes what the sources list now.
+fn update(sources: &[Arc<dyn ToolSource>], now: &watch::Sender<Arc<Snapshot>>) {
+    // Within its lock, so that an older look never replaces a newer one.
+    now.send_if_modified(|last| {
+        let next = Snapshot::of(sources, last);
+        let differs = last.digest != next.digest;
+        *last = Arc::new(next);
+        differs
+    });
 }
 
 /// Whether these tools can all be had by their names.

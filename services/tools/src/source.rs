@@ -24,6 +24,12 @@ pub trait ToolSource: Send + Sync + 'static {
     /// its tools then refuse calls as unreachable.
     fn listing(&self) -> watch::Receiver<Arc<Listing>>;
 
+    /// Reads again what other processes may have changed, such as a trust file that replicas share. Returns
+    /// whether its list is another one now. May block.
+    fn refresh(&self) -> bool {
+        false
+    }
+
     /// Whether a tool of that name would be its own, also while it lists none.
     fn owns(&self, name: &str) -> bool {
         let _ = name;
@@ -31,7 +37,7 @@ pub trait ToolSource: Send + Sync + 'static {
     }
 
     /// A person allows it, or its tool of that name as it is now. Returns the digest that is allowed;
-    /// `None` if it knows no such name.
+    /// `None` if it knows no such name. May block.
     ///
     /// # Errors
     /// The allowance cannot be kept, or `digest` is not empty and not the current one.
@@ -111,7 +117,7 @@ pub enum SourceState {
     /// Its tools can be called.
     #[default]
     Ready,
-    /// It is being started, or connected to.
+    /// It is being started, or connected to, and is worth a wait: no longer than its limit.
     Starting,
     /// It is not started before a person allows it: why.
     NotAllowed(String),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Calls at one time; further ones wait.
+    /// Calls of one source of tools at one time; further ones wait.
     pub parallel_calls: usize,
     /// Result of a file tool.
     pub output_bytes: usize,

@@ -1,6 +1,6 @@
 //! What is checked of a call before the gate: the tool, the permissions, the arguments, what it touches.
 
-use super::{Invoker, Request};
+use super::{Invoker, Request, crashed};
 use crate::error::ToolError;
 use crate::registry::{Entry, Snapshot, unknown};
 use crate::schema;
@@ -8,7 +8,7 @@ use crate::tool::Rejudge;
 use cairn_engine::rules::{Condition, scope};
 
 impl Invoker {
-    /// The tool and the arguments of a call that may be made.
+    /// The tool and the arguments of a call that may be made, as far as texts show.
     ///
     /// # Errors
     /// Why it may not.
@@ -28,12 +28,28 @@ impl Invoker {
         }
         let arguments = schema::parse(&request.arguments, entry.spec().argument_limit)?;
         entry.schema.check(&arguments)?;
+        Ok((entry.clone(), arguments))
+    }
+
+    /// Refuses a call that really touches something else than what was judged.
+    ///
+    /// # Errors
+    /// Why it may not be made.
+    pub(super) async fn check_scope(
+        &self,
+        request: &Request,
+        entry: &Entry,
+    ) -> Result<(), ToolError> {
         let matchers = &entry.spec().matchers;
-        let links = entry.tool.links(&scope(matchers, &request.arguments, &[]));
+        let textual = scope(matchers, &request.arguments, &[]);
+        let tool = entry.tool.clone();
+        // It looks at links, and the disk may stall.
+        let links = tokio::task::spawn_blocking(move || tool.links(&textual)).await;
+        let links = links.map_err(|error| crashed(&request.name, &error))?;
         let real = scope(matchers, &request.arguments, &links);
         self.permissions.check_scope(&request.name, &real)?;
         match links == request.resolved {
-            true => Ok((entry.clone(), arguments)),
+            true => Ok(()),
             false => Err(rejudge(entry, links)),
         }
     }

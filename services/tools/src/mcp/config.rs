@@ -146,7 +146,24 @@ impl ServerConfig {
     /// Covers everything that decides what is started or connected to, with `folder` as the folder of a
     /// program. Literal values are covered, too: a variable such as `NODE_OPTIONS` can name a program.
     pub fn digest(&self, folder: &Path) -> String {
-        let mut parts = vec![self.protocol.name().to_owned()];
+        let parts = vec![self.protocol.name().to_owned()];
+        self.covered(parts, folder, &self.url, Setting::identity)
+    }
+
+    /// Covers what the server is, with the names of variables and headers and without their values: with
+    /// another key it is the same server. `folder` is that of a program.
+    pub fn identity(&self, folder: &Path) -> String {
+        // The query of an address may hold a key.
+        self.covered(Vec::new(), folder, &self.place(), |_| String::new())
+    }
+
+    fn covered(
+        &self,
+        mut parts: Vec<String>,
+        folder: &Path,
+        url: &str,
+        value_of: impl Fn(&Setting) -> String,
+    ) -> String {
         match self.is_program() {
             true => {
                 parts.extend([
@@ -156,10 +173,10 @@ impl ServerConfig {
                 parts.push(self.args.len().to_string());
                 parts.extend(self.args.iter().cloned());
             }
-            false => parts.push(self.url.clone()),
+            false => parts.push(url.to_owned()),
         }
         for (name, value) in self.settings() {
-            parts.extend([name.clone(), value.identity()]);
+            parts.extend([name.clone(), value_of(value)]);
         }
         let parts: Vec<&[u8]> = parts.iter().map(String::as_bytes).collect();
         hex(&digest(&parts))

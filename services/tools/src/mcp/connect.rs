@@ -24,7 +24,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use rmcp::transport::{IntoTransport, StreamableHttpClientTransport};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Longest silence of a server over HTTP: a stream of notifications may have nothing to say for long.
@@ -40,6 +40,8 @@ pub(crate) struct Target {
     pub(crate) programs: Programs,
     /// Most bytes of the text of a result.
     pub(crate) result_bytes: usize,
+    /// The folder without links on the way, as it was when the server was started last.
+    pub(crate) real_folder: Mutex<Option<PathBuf>>,
 }
 
 /// A connection.
@@ -76,7 +78,16 @@ impl Target {
     /// The folder of a server's program, without links on the way; none for an address.
     pub(crate) fn program_folder(&self) -> Option<PathBuf> {
         let folder = self.config.is_program().then_some(&self.folder)?;
-        Some(folder.canonicalize().unwrap_or_else(|_| folder.clone()))
+        let real = self.real_folder.lock();
+        let real = real.unwrap_or_else(PoisonError::into_inner);
+        Some(real.as_ref().unwrap_or(folder).clone())
+    }
+
+    /// Looks that folder up, once for all tools of a list. Blocks.
+    pub(crate) fn find_folder(&self) {
+        let found = self.folder.canonicalize().ok();
+        let real = self.real_folder.lock();
+        *real.unwrap_or_else(PoisonError::into_inner) = found;
     }
 
     /// Connects, within the server's limit on its start for each lifecycle that is tried.

@@ -12,16 +12,19 @@ const NOT_PINNED: &str = "effect";
 /// The pins of one server: in the trust file, or in memory without one.
 pub(crate) struct Store {
     trust: Option<Trust>,
-    /// The server's name, and the digest of its settings.
+    /// The server's name, and what it is.
     server: String,
+    /// The name of the same pins in files of earlier versions: they count until the next change.
+    before: String,
     memory: Mutex<Option<Pins>>,
 }
 
 impl Store {
-    pub(crate) fn new(trust: Option<Trust>, server: String) -> Self {
+    pub(crate) fn new(trust: Option<Trust>, server: String, before: String) -> Self {
         Self {
             trust,
             server,
+            before,
             memory: Mutex::new(None),
         }
     }
@@ -56,7 +59,14 @@ impl Store {
 
     fn get(&self) -> Result<Option<Pins>, String> {
         match &self.trust {
-            Some(trust) => trust.pins(&self.server).map_err(|error| error.to_string()),
+            Some(trust) => {
+                let pins = trust.pins(&self.server);
+                let pins = pins.and_then(|pins| match pins {
+                    Some(pins) => Ok(Some(pins)),
+                    None => trust.pins(&self.before),
+                });
+                pins.map_err(|error| error.to_string())
+            }
             None => Ok(self
                 .memory
                 .lock()
@@ -67,9 +77,12 @@ impl Store {
 
     fn change(&self, change: impl FnOnce(Option<Pins>) -> Pins) -> Result<Pins, String> {
         match &self.trust {
-            Some(trust) => trust
-                .change_pins(&self.server, change)
-                .map_err(|error| error.to_string()),
+            Some(trust) => {
+                let before = self.get()?;
+                trust
+                    .change_pins(&self.server, |pins| change(pins.or(before)))
+                    .map_err(|error| error.to_string())
+            }
             None => {
                 let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
                 let pins = change(memory.take());

@@ -99,6 +99,7 @@ impl McpSource {
         let Server { config, origin } = server;
         let folder = config.folder(&deps.workspace);
         let digest = config.digest(&deps.workspace);
+        let identity = config.identity(&deps.workspace);
         let (listing, _) = watch::channel(Arc::new(Listing {
             state: SourceState::Starting,
             ..Listing::default()
@@ -111,10 +112,15 @@ impl McpSource {
                 folder,
                 programs: deps.programs.clone(),
                 result_bytes: deps.result_bytes,
+                real_folder: Mutex::default(),
             },
             origin,
             // One of another name has tools of other names.
-            pins: Store::new(deps.trust.clone(), format!("{name}:{digest}")),
+            pins: Store::new(
+                deps.trust.clone(),
+                format!("{name}:{identity}"),
+                format!("{name}:{digest}"),
+            ),
             digest,
             trust: deps.trust.clone(),
             now: Mutex::new(Now {
@@ -187,6 +193,10 @@ impl ToolSource for McpSource {
         self.shared.listing.subscribe()
     }
 
+    fn refresh(&self) -> bool {
+        self.shared.refresh()
+    }
+
     fn owns(&self, name: &str) -> bool {
         let rest = name.strip_prefix(&*self.shared.name);
         rest.is_some_and(|rest| rest.starts_with(SEPARATOR))
@@ -252,10 +262,63 @@ impl Shared {
         self.publish();
     }
 
-    /// Lists what there is now.
+    /// Does what uses the disk in a thread of its own: a disk that stalls must not hold up the calls that
+    /// share this task's worker. `None` if it panicked, or the process is ending.
+    async fn in_thread<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Option<T> {
+        let shared = self.clone();
+        let done = tokio::task::spawn_blocking(move || work(&shared)).await;
+        done.ok()
+    }
+
+    /// Shows a start that has taken its time as one that is not worth a wait.
+    fn end_wait(&self) {
+        let start_ms = self.target.config.start_ms;
+        let late = format!("it has not started within {start_ms} ms, and is still being tried");
+        {
+            let mut now = self.now();
+            if now.state != SourceState::Starting {
+                return;
+            }
+            now.state = SourceState::Unreachable(late);
+        }
+        self.publish();
+    }
+
+    /// Lists what there is now. Reads the trust file.
     fn publish(&self) {
         let publishing = self.publishing.lock();
         let _publishing = publishing.unwrap_or_else(PoisonError::into_inner);
+        let listing = self.list();
+        self.listing.send_replace(Arc::new(listing));
+    }
+
+    /// Lists what there is now if pins differ, unless a list is being made. Says whether they do.
+    fn refresh(&self) -> bool {
+        let Ok(_publishing) = self.publishing.try_lock() else {
+            return false;
+        };
+        if self.now().tools.is_empty() {
+            return false;
+        }
+        let next = Arc::new(self.list());
+        let disabled = |listing: &Listing| -> Vec<Option<String>> {
+            let tools = listing.tools.iter();
+            tools.map(|listed| listed.disabled.clone()).collect()
+        };
+        self.listing.send_if_modified(|last| {
+            let differs = disabled(last) != disabled(&next);
+            if differs {
+                *last = next;
+            }
+            differs
+        })
+    }
+
+    /// What there is now.
+    fn list(&self) -> Listing {
         let (tools, state, left_out) = {
             let now = self.now();
             (now.tools.clone(), now.state.clone(), now.left_out.clone())
@@ -267,7 +330,7 @@ impl Shared {
             Err(why) => Some(why.clone()),
         };
         let listed = tools.iter().filter(|tool| self.is_listed(tool.remote()));
-        let listing = Listing {
+        Listing {
             tools: listed
                 .map(|tool| Listed {
                     disabled: disabled(tool.spec()),
@@ -276,8 +339,7 @@ impl Shared {
                 .collect(),
             state,
             left_out,
-        };
-        self.listing.send_replace(Arc::new(listing));
+        }
     }
 
     fn is_listed(&self, remote: &str) -> bool {

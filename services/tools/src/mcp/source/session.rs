@@ -60,7 +60,8 @@ pub(super) async fn run(shared: Arc<Shared>) {
             tracing::warn!(server = &*shared.name, error = why, retry_in = ?pause, "server unreachable");
         }
         shared.now().live = None;
-        shared.set_state(SourceState::Unreachable(format!("it {why}")));
+        let state = SourceState::Unreachable(format!("it {why}"));
+        shared.in_thread(|shared| shared.set_state(state)).await;
         last_why = Some(why);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -71,14 +72,16 @@ pub(super) async fn run(shared: Arc<Shared>) {
 }
 
 /// Waits for a person, if the server needs one. False if the source is closed before.
-async fn is_allowed(shared: &Shared) -> bool {
+async fn is_allowed(shared: &Arc<Shared>) -> bool {
     let mut shown = None;
     loop {
-        match shared.allowance() {
-            Ok(()) => break,
-            Err(why) if shown.as_ref() == Some(&why) => {}
-            Err(why) => {
-                shared.set_state(SourceState::NotAllowed(why.clone()));
+        match shared.in_thread(Shared::allowance).await {
+            Some(Ok(())) => break,
+            None => return false,
+            Some(Err(why)) if shown.as_ref() == Some(&why) => {}
+            Some(Err(why)) => {
+                let state = SourceState::NotAllowed(why.clone());
+                shared.in_thread(|shared| shared.set_state(state)).await;
                 shown = Some(why);
             }
         }
@@ -88,12 +91,25 @@ async fn is_allowed(shared: &Shared) -> bool {
             () = shared.stop.cancelled() => return false,
         }
     }
-    shared.set_state(SourceState::Starting);
+    let starting = |shared: &Shared| shared.set_state(SourceState::Starting);
+    shared.in_thread(starting).await;
     true
 }
 
-/// One connection, from start to end. Returns why it ended; nothing if the source is closed.
+/// One connection, from start to end. Returns why it ended; nothing if the source is closed. One that takes
+/// longer than the server's limit to start is shown as such, and continues.
 async fn session(shared: &Arc<Shared>) -> Option<String> {
+    let mut whole = Box::pin(connection(shared));
+    let limit = Duration::from_millis(shared.target.config.start_ms);
+    tokio::select! {
+        ended = &mut whole => return ended,
+        () = tokio::time::sleep(limit) => {}
+    }
+    shared.in_thread(Shared::end_wait).await;
+    whole.await
+}
+
+async fn connection(shared: &Arc<Shared>) -> Option<String> {
     let changed = Arc::new(Notify::new());
     let target = &shared.target;
     let mask = Mask::of(&target.config, &target.programs.environment);
@@ -104,7 +120,13 @@ async fn session(shared: &Arc<Shared>) -> Option<String> {
         declined: Arc::new(Once::new()),
         mask: Arc::new(mask),
     };
-    let connected = Box::pin(shared.target.connect(&handler, shared.remembered()));
+    // The folder may have become another one since.
+    let remembered = shared.in_thread(|shared| {
+        shared.target.find_folder();
+        shared.remembered()
+    });
+    let remembered = remembered.await.flatten();
+    let connected = Box::pin(shared.target.connect(&handler, remembered));
     let connection = tokio::select! {
         connection = connected => connection,
         () = shared.stop.cancelled() => return None,
@@ -113,7 +135,9 @@ async fn session(shared: &Arc<Shared>) -> Option<String> {
         Ok(connection) => connection,
         Err(why) => return Some(why),
     };
-    shared.remember(connection.protocol);
+    let protocol = connection.protocol;
+    let remember = move |shared: &Shared| shared.remember(protocol);
+    shared.in_thread(remember).await;
     // Each list is to come from the server: it also shows that the server is there.
     let peer = connection.service.peer();
     peer.set_response_cache_config(ClientCacheConfig::disabled())
@@ -198,6 +222,7 @@ async fn follow(shared: &Arc<Shared>, live: &Live, protocol: Protocol) -> String
         let at = Instant::now();
         let holds = holds(shared, listed.holds);
         take(shared, listed, live);
+        shared.in_thread(Shared::publish).await;
         if is_first {
             is_first = false;
             // Before the log: its fields live until the line is written, and so would two guards.
@@ -261,7 +286,7 @@ async fn next(subscription: &mut Option<Subscription>) {
     std::future::pending().await
 }
 
-/// Makes the tools of a list those of the source.
+/// Makes the tools of a list those of the source, which has to be published then.
 fn take(shared: &Arc<Shared>, mut list: List, live: &Live) {
     let left_out = list.left_out(&shared.target);
     let mut now = shared.now();
@@ -281,6 +306,4 @@ fn take(shared: &Arc<Shared>, mut list: List, live: &Live) {
     now.left_out = left_out;
     now.live = Some(live.clone());
     now.state = SourceState::Ready;
-    drop(now);
-    shared.publish();
 }
