@@ -4,7 +4,7 @@ import re
 import tomllib
 
 from manifests import AFTER_GRACE, SERVICES, container, seconds, volume
-from network import ASK_MODELS, CALLS
+from network import ASK_MODELS, ASK_THE_WORLD, CALLS
 
 
 def interpolated(text, given):
@@ -81,10 +81,12 @@ def same_walls(document, world, _):
     closed = {n for n, made in document["networks"].items() if (made or {}).get("internal")}
     for name, joined in networks.items():
         leaves = joined - closed
-        if bool(leaves) != (name in ASK_MODELS or name == "orchestrator"):
+        if bool(leaves) != (name in ASK_THE_WORLD or name == "orchestrator"):
             yield f"{name} is in {sorted(joined)}"
-        if name == "orchestrator" and leaves & (networks["executor"] | networks["planner"]):
-            yield "the orchestrator is in the network of those who ask models"
+        if name in ("orchestrator", "tools") and leaves & (networks["executor"] | networks["planner"]):
+            yield f"{name} is in the network of those who ask models"
+        if name == "orchestrator" and leaves & networks["tools"]:
+            yield "the orchestrator is in the network of those who ask servers of tools"
         if bool(joined & networks["redis"]) != (name in ("memory", "redis")):
             yield f"{name} {'reaches' if name != 'memory' else 'does not reach'} the store"
     for caller, called in CALLS:
@@ -110,6 +112,21 @@ def same_store(document, world, _):
         yield "Redis has another password"
 
 
+def same_trust(document, world, _):
+    """what people allow is kept in a volume that only tools have, whoever their user is"""
+    for name, one in started(document).items():
+        deployment = world.services()[name]
+        file = tomllib.loads(world.settings(deployment)).get("tools", {}).get("trust", "")
+        folder = file.rpartition("/")[0]
+        mounted = [v for v in one.get("volumes", []) if isinstance(v, dict) and v["target"] == folder]
+        if name != "tools" and mounted:
+            yield f"{name} has what people allow"
+        if name == "tools":
+            kept = [v for v in mounted if v["type"] == "volume" and v.get("source") in document.get("volumes", {})]
+            if not kept or kept[0].get("read_only"):
+                yield f"tools do not keep {file or 'what people allow'}"
+
+
 def same_token(document, *_):
     """every service has the token that the variable names, and clients need it"""
     for name, one in document["services"].items():
@@ -132,7 +149,7 @@ def health(document, *_):
             yield f"{name} is healthy by {test}"
 
 
-CHECKS = [same_settings, same_walls, same_store, same_token, health]
+CHECKS = [same_settings, same_walls, same_store, same_trust, same_token, health]
 VARIABLES = {
     "CAIRN_REDIS_PASSWORD": "a-password",
     "CAIRN_TOKEN": "a-token-for-the-checks",

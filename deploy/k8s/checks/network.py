@@ -15,6 +15,8 @@ CALLS = {
     ("tools", "memory"),
 }
 ASK_MODELS = {"executor", "planner"}
+# Servers of tools are asked, too.
+ASK_THE_WORLD = ASK_MODELS | {"tools"}
 # Addresses of every sort that is not the world: this machine, networks of one's own, services of
 # clouds that hand out rights.
 NOT_THE_WORLD = (
@@ -125,7 +127,7 @@ def calls(world):
 
 
 def outside(world):
-    """names are looked up; models are asked by those who ask models; nothing else leaves"""
+    """names are looked up; models and servers of tools are asked by those who ask them; nothing else leaves"""
     dns = (
         "{'matchLabels': {'kubernetes.io/metadata.name': 'kube-system'}}",
         "{'matchLabels': {'k8s-app': 'kube-dns'}}",
@@ -149,7 +151,7 @@ def outside(world):
             for port in PORTS:
                 if name == "memory" and port in STORE:
                     continue  # The way to its store is looked at below.
-                wanted = address in WORLD and port == 443 and name in ASK_MODELS
+                wanted = address in WORLD and port == 443 and name in ASK_THE_WORLD
                 wanted = wanted or (address == NODE_DNS and port == 53 and is_ours)
                 if reaches(world, one, address, port) != wanted:
                     yield f"{name} may {'not ' if wanted else ''}reach {address}, port {port}"
