@@ -147,7 +147,7 @@ MANIFESTS = [
     ("try", "trust", "a place for each", at("Deployment", "tools", lambda one: volume(one, "trust").update(persistentVolumeClaim=None, emptyDir={}))),
     ("try", "trust", "a place to read", at("Deployment", "tools", lambda one: mount(one, "/trust").update(readOnly=True))),
     ("try", "trust", "a folder of other users", of_pod("tools", "securityContext.fsGroup", None)),
-    ("try", "trust", "a place that others have", at("Deployment", "executor", lambda one: mount(one, "/etc/cairn").update(mountPath="/trust"))),
+    ("try", "trust", "a place that others have", at("Deployment", "executor", lambda one: container(one)["volumeMounts"].append({"name": "token", "mountPath": "/trust"}))),
     ("try", "references", "a claim for it that is not there", remove("PersistentVolumeClaim", "trust")),
     ("filed", "workspace", "a pod with other files", at("Pod", "files", lambda one: mount(one, "/workspace").update(mountPath="/files"))),
     ("filed", "workspace", "a pod of another user", of_files("securityContext.runAsUser", 1000)),
