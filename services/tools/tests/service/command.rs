@@ -93,12 +93,18 @@ async fn the_schema_stands_before_the_program() {
 }
 
 #[tokio::test]
-async fn a_failure_tells_status_and_the_end_of_standard_error() {
+async fn a_failure_has_status_output_and_the_end_of_standard_error() {
     let long = "i=0; while [ $i -lt 2000 ]; do echo line $i >&2; i=$((i+1)); done; exit 7";
     let world = world(vec![
         script("fails", "echo out; echo what went wrong >&2; exit 3"),
         script("silent", "exit 1"),
         script("killed", "kill -9 $$"),
+        script(
+            "finds",
+            "echo 'a.rs:1: warning'; echo 'b.rs:2: error'; exit 1",
+        ),
+        script("dies", "echo half; kill -9 $$"),
+        script("much", "head -c 9000 /dev/zero | tr '\\0' x; exit 2"),
         script("long", long),
         CommandConfig {
             argv: vec!["/nowhere/program".to_owned()],
@@ -108,7 +114,17 @@ async fn a_failure_tells_status_and_the_end_of_standard_error() {
     for (name, expected) in [
         (
             "fails",
-            "tool 'fails' failed with exit status 3; the end of its standard error: what went wrong",
+            "tool 'fails' failed with exit status 3; the end of its standard error: what went wrong\n\
+             its standard output:\nout",
+        ),
+        (
+            "finds",
+            "tool 'finds' failed with exit status 1\nits standard output:\n\
+             a.rs:1: warning\nb.rs:2: error",
+        ),
+        (
+            "dies",
+            "tool 'dies' failed with signal 9\nits standard output:\nhalf",
         ),
         ("silent", "tool 'silent' failed with exit status 1"),
         ("killed", "tool 'killed' failed with signal 9"),
@@ -116,6 +132,9 @@ async fn a_failure_tells_status_and_the_end_of_standard_error() {
         let error = world.error(name, json!({})).await;
         assert_eq!(error, ToolError::ExecutionFailed(expected.to_owned()));
     }
+    let error = world.error("much", json!({})).await;
+    let end = "xx\n[cut: the result is longer than 4096 bytes]";
+    assert!(error.message().ends_with(end), "{error}");
     let error = world.error("absent", json!({})).await;
     assert!(
         error
