@@ -12,6 +12,7 @@ use crate::error::ToolError;
 use crate::matchers;
 use crate::service::Programs;
 use crate::supervisor::{self, Supervisor};
+use crate::text;
 use crate::tool::{Call, Output, PROGRAM, Tool, ToolSpec};
 use async_trait::async_trait;
 use cairn_engine::rules::{Condition, Scope};
@@ -102,7 +103,13 @@ impl CommandTool {
         Ok(Running::new(child, self.supervisor.is_some()))
     }
 
-    fn failed(&self, status: ExitStatus, mut stderr: Vec<u8>) -> ToolError {
+    /// A program may say by its status what it found, as a linter does, so its output counts, too.
+    fn failed(&self, end: End) -> ToolError {
+        let End {
+            status,
+            stdout,
+            mut stderr,
+        } = end;
         let passed_on = match self.supervisor {
             Some(_) => supervisor::signal_of(status.code(), &mut stderr),
             None => None,
@@ -117,6 +124,12 @@ impl CommandTool {
         if !said.trim().is_empty() {
             message.push_str("; the end of its standard error: ");
             message.push_str(said.trim());
+        }
+        let output = String::from_utf8_lossy(&stdout);
+        let output = text::cut(output.trim_end().to_owned(), self.spec.output_limit);
+        if !output.is_empty() {
+            message.push_str("\nits standard output:\n");
+            message.push_str(&output);
         }
         ToolError::ExecutionFailed(message)
     }
@@ -146,7 +159,7 @@ impl Tool for CommandTool {
         if end.status.success() {
             Ok(Output::text(String::from_utf8_lossy(&end.stdout)))
         } else {
-            Err(self.failed(end.status, end.stderr))
+            Err(self.failed(end))
         }
     }
 }
