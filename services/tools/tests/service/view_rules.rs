@@ -140,6 +140,21 @@ async fn rules_that_cannot_be_used_hide_everything() {
         listed.starts_with("b.md\t1\t1\ttext\ntotal: 1 "),
         "{listed}"
     );
+    // Nothing is left out in silence.
+    for (tool, arguments) in [
+        ("list_files", json!({})),
+        ("list_files", json!({"path": "docs"})),
+        ("search_files", json!({"pattern": "x"})),
+        ("search_files", json!({"pattern": "x", "path": "docs"})),
+    ] {
+        let text = world.text(tool, arguments).await;
+        let last = text.lines().last().unwrap_or_default();
+        assert!(
+            last.starts_with("skipped: 1 files and folders, the first in 'docs'"),
+            "{tool}: {text}"
+        );
+        assert!(last.contains("256 KiB"), "{tool}: {text}");
+    }
     // A link that leads outside, or nowhere, is none: git reads none either.
     for target in ["../absent", "/etc/hosts"] {
         std::fs::remove_file(world.path("docs/.gitignore")).unwrap();
