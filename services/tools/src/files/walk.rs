@@ -6,7 +6,7 @@
 
 use super::locate::{Entry as File, Folder, Located, open};
 use super::root::{Area, OUTPUT, Place, Roots, explain, open_folder, shown_path};
-use super::view::{Standing, Trail};
+use super::view::{Standing, Trail, Why};
 use super::{Stop, name};
 use crate::config::Limits;
 use crate::error::ToolError;
@@ -57,6 +57,9 @@ pub(crate) struct Notes {
     too_many: bool,
     too_deep: bool,
     unreadable: usize,
+    without_rules: usize,
+    /// The folder of the first of these, as it is shown.
+    first_without_rules: String,
 }
 
 impl Notes {
@@ -79,6 +82,14 @@ impl Notes {
             lines.push(format!(
                 "skipped: {} folders could not be read",
                 self.unreadable
+            ));
+        }
+        if self.without_rules > 0 {
+            lines.push(format!(
+                "skipped: {} files and folders, the first in '{}': the .gitignore or .git/info/exclude for \
+                 them has more than 256 KiB, or cannot be read; the operator can open them with the setting \
+                 workspace.show",
+                self.without_rules, self.first_without_rules
             ));
         }
         lines
@@ -242,7 +253,7 @@ impl Walk<'_> {
     }
 
     /// The entry, unless it is left out.
-    fn judged(&self, at: &At<'_>, name: OsString, is_dir: bool) -> Option<Entry> {
+    fn judged(&mut self, at: &At<'_>, name: OsString, is_dir: bool) -> Option<Entry> {
         let path = at.path.join(&name);
         // What tools call cairn-out is the output folder, so this one could not be reached.
         if self.area == Area::Workspace && path == Path::new(OUTPUT) {
@@ -250,6 +261,17 @@ impl Walk<'_> {
         }
         let standing = self.trail.judge(at.standing, &path, is_dir);
         let is_passage = is_dir && self.trail.leads_through(&path);
+        if !is_passage && standing.refusal() == Some(Why::Rules) {
+            if self.notes.without_rules == 0 {
+                let folder = shown_path(self.area, at.path);
+                let is_top = folder.as_os_str().is_empty();
+                self.notes.first_without_rules = match is_top {
+                    true => ".".to_owned(),
+                    false => name::show(&folder),
+                };
+            }
+            self.notes.without_rules += 1;
+        }
         (is_passage || standing.refusal().is_none()).then_some(Entry {
             name,
             is_dir,
