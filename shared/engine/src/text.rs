@@ -37,6 +37,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn one_mark_at_the_beginning_is_skipped() {
+        for (text, expected) in [
+            ("\u{feff}{}", "{}"),
+            ("{}", "{}"),
+            ("", ""),
+            ("\u{feff}", ""),
+            ("\u{feff}\u{feff}a", "\u{feff}a"),
+            ("a\u{feff}", "a\u{feff}"),
+        ] {
+            assert_eq!(without_bom(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
     fn the_headline_says_how_much_it_leaves_out() {
         for (output, expected) in [
             ("", "no output"),

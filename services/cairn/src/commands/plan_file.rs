@@ -49,3 +49,18 @@ fn read_text(path: &Path) -> std::io::Result<String> {
     }
     Ok(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_as_windows_writes_it_is_read() {
+        let plan = "{\n\"steps\": [{\"title\": \"Look\", \"description\": \"Look.\"}]}\n";
+        let windows = format!("\u{feff}{}", plan.replace('\n', "\r\n"));
+        let read = |text: &str| parse("plan.json", text).map_err(|error| error.message);
+        let (read, expected) = (read(&windows).unwrap(), read(plan).unwrap());
+        assert_eq!(read, expected);
+        assert_eq!(read.steps.len(), 1);
+    }
+}

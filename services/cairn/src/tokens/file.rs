@@ -108,6 +108,15 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_of_the_byte_order_is_no_part_of_a_token() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        fs::write(&path, "\u{feff}0123456789abcdef\r\n").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(read(&path).unwrap().expose(), "0123456789abcdef");
+    }
+
+    #[test]
     fn a_file_whose_process_was_killed_before_it_wrote_gets_a_token() {
         let folder = tempfile::tempdir().unwrap();
         let path = path(folder.path(), 1);

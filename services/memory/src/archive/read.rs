@@ -278,6 +278,13 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_of_the_byte_order_is_no_part_of_it() {
+        let marked = format!("\u{feff}{}", written());
+        let (_, read) = read(marked.as_bytes()).unwrap();
+        assert_eq!(read, events());
+    }
+
+    #[test]
     fn a_cut_is_noticed_wherever_it_is() {
         let text = written();
         for length in 0..text.len() {

@@ -117,6 +117,18 @@ fn without_layers_there_are_the_defaults() {
     assert_eq!(loaded.origin("memory.lease"), &Origin::Default);
 }
 
+/// As editors on Windows write it.
+#[test]
+fn a_mark_of_the_byte_order_is_skipped() {
+    let text = "\u{feff}[memory]\r\nlease = '10s'\r\nmax_sessions = 0\r\n";
+    let faults = faults(Layers::new().text("a.toml", text));
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(faults[0].contains("memory.max_sessions"), "{faults:?}");
+    let fine = Layers::new().text("a.toml", "\u{feff}memory.lease = '10s'");
+    let loaded = fine.load::<All>().unwrap();
+    assert_eq!(loaded.config.memory.lease, Duration::from_secs(10));
+}
+
 #[test]
 fn a_later_layer_counts_more_whatever_the_order_of_calls() {
     let environment = env(&[("CAIRN_MEMORY__LEASE", "20s"), ("CAIRN_MEMORY__RATIO", "2")]);

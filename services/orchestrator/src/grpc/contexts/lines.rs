@@ -169,6 +169,14 @@ mod tests {
     }
 
     #[test]
+    fn text_as_windows_writes_it_is_imported() {
+        let lines = [user(), user()].concat();
+        let windows = format!("\u{feff}{}", lines.replace('\n', "\r\n"));
+        let messages = |lines: &str| read(lines, false).unwrap().messages;
+        assert_eq!(messages(&windows), messages(&lines));
+    }
+
+    #[test]
     fn the_first_bad_line_is_named_and_blank_lines_count() {
         let cases = [
             format!("{}\n  \nno\n", user()),
