@@ -295,3 +295,8 @@ fn a_recording_is_read_from_a_file_and_named_after_it() {
     let model = Recorded::from_file(&path).expect("a recording");
     assert_eq!(model.describe().name, "greeting");
 }
+
+#[test]
+fn a_mark_of_the_byte_order_is_no_part_of_a_recording() {
+    Recorded::parse("file", &format!("\u{feff}{RECORDING}")).expect("a recording");
+}
