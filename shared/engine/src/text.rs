@@ -1,6 +1,14 @@
-//! Small pieces of text for people.
+//! Small pieces of text.
 
 use crate::escape::breaks_line;
+
+/// The mark of the byte order, with which editors on Windows begin a text in UTF-8.
+pub const BOM: &str = "\u{feff}";
+
+/// The text of a file without [`BOM`], which parsers of JSON refuse.
+pub fn without_bom(text: &str) -> &str {
+    text.strip_prefix(BOM).unwrap_or(text)
+}
 
 /// What an output is about, on one line: the first line that says something, cut to `limit`
 /// characters, and how many more lines say something.

@@ -2,6 +2,7 @@
 
 use crate::error::CliError;
 use cairn_engine::plan::PlanDraft;
+use cairn_engine::text::without_bom;
 use cairn_planner::{JsonPlanParser, read_plan};
 use std::io::{Read as _, stdin};
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ pub(super) fn parse(name: &str, text: &str) -> Result<PlanDraft, CliError> {
             "the plan {name} has more than {MOST_BYTES} bytes"
         )));
     }
-    let plan = read_plan(&JsonPlanParser::strict(), text);
+    let plan = read_plan(&JsonPlanParser::strict(), without_bom(text));
     plan.map_err(|error| {
         let error = CliError::chain(&error).message;
         CliError::usage(format!("the plan {name} is wrong: {error}")).hint(FORMAT)

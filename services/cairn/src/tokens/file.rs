@@ -1,5 +1,6 @@
 //! Files with a token, one for each port.
 
+use cairn_engine::text::without_bom;
 use cairn_rpc::Token;
 use rustix::fs::OFlags;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -80,7 +81,7 @@ fn check(file: &File) -> io::Result<()> {
 fn read_text(file: &File) -> io::Result<String> {
     let mut text = String::new();
     file.take(MOST_BYTES).read_to_string(&mut text)?;
-    Ok(text)
+    Ok(without_bom(&text).to_owned())
 }
 
 #[cfg(test)]

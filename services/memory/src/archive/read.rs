@@ -6,6 +6,7 @@ use crate::port::TranscriptEvent;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use cairn_engine::text::BOM;
 use serde::de::DeserializeOwned;
 use std::io::{self, BufRead, Read as _};
 
@@ -71,7 +72,12 @@ impl<R: BufRead> Reader<R> {
     ///
     /// # Errors
     /// A file that cannot be read, is no archive, is newer, or is damaged in the first line.
-    pub fn new(input: R) -> Result<Self, ReadError> {
+    pub fn new(mut input: R) -> Result<Self, ReadError> {
+        let start = input.fill_buf();
+        let start = start.map_err(|source| ReadError::Io { line: 1, source })?;
+        if start.starts_with(BOM.as_bytes()) {
+            input.consume(BOM.len());
+        }
         let header = Header::new("", "", None);
         let mut reader = Self {
             input,

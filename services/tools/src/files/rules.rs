@@ -6,6 +6,7 @@
 //! matches is ignored although git tracks it.
 
 use super::root::open_file;
+use cairn_engine::text::without_bom;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt};
 use ignore::Match;
@@ -52,7 +53,7 @@ pub(super) enum Rules {
 impl Rules {
     fn compile(text: &[u8], ignore_case: bool) -> Self {
         let text = String::from_utf8_lossy(text);
-        let lines: Vec<&str> = text.trim_start_matches('\u{feff}').lines().collect();
+        let lines: Vec<&str> = without_bom(&text).lines().collect();
         let compiled = lines.chunks(TOGETHER).map(|lines| {
             let mut builder = GitignoreBuilder::new("");
             _ = builder.case_insensitive(ignore_case);

@@ -1,5 +1,6 @@
 //! Values of environment variables and headers, which may be secrets.
 
+use cairn_engine::text::without_bom;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -149,7 +150,7 @@ fn read(path: &PathBuf) -> std::io::Result<String> {
     let mut text = String::new();
     let file = std::fs::File::open(path)?;
     file.take(MOST_BYTES).read_to_string(&mut text)?;
-    Ok(text)
+    Ok(without_bom(&text).to_owned())
 }
 
 pub(crate) fn is_variable(name: &str) -> bool {

@@ -1,6 +1,7 @@
 //! The file of a recording.
 
 use crate::{FinishReason, ModelError};
+use cairn_engine::text::without_bom;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -179,7 +180,7 @@ struct AboutLine {
 /// Reads a recording; an error names the line, from 1.
 pub(super) fn parse(text: &str) -> Result<Recording, String> {
     let mut recording = Recording::default();
-    for (at, line) in text.lines().enumerate() {
+    for (at, line) in without_bom(text).lines().enumerate() {
         if line.trim().is_empty() {
             continue;
         }

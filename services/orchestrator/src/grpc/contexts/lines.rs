@@ -3,6 +3,7 @@
 use super::super::messages::check;
 use cairn_engine::limits::MAX_EXTENSION;
 use cairn_engine::message::{Message, Part, Role};
+use cairn_engine::text::without_bom;
 use cairn_proto::event as wire;
 use cairn_proto::json;
 use cairn_rpc::RpcError;
@@ -43,7 +44,7 @@ pub(super) fn read(jsonl: &str, preserve_reasoning: bool) -> Result<Imported, Rp
         return Err(RpcError::precondition(message).reason("LIMIT"));
     }
     let mut numbered = Vec::new();
-    for (i, line) in jsonl.lines().enumerate() {
+    for (i, line) in without_bom(jsonl).lines().enumerate() {
         if !line.trim().is_empty() {
             numbered.push((i + 1, message(i + 1, line)?));
         }
