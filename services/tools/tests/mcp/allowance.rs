@@ -4,6 +4,7 @@ use crate::fixture::{Mcp, asked, config, eventually, folder, has_tool, service, 
 use cairn_tools::mcp::{Server, ServerConfig, parse_servers};
 use cairn_tools::{AllowError, SourceState, ToolError, ToolSource as _};
 use serde_json::json;
+use std::collections::BTreeMap;
 
 /// Fails if the server was started. Its program is not there, so that a start shows in the listing as soon
 /// as the source's task has had a turn.
@@ -26,9 +27,8 @@ async fn nothing_is_started_before_it_is_allowed_and_then_it_stays_allowed() {
     let text = json!({"mcpServers": {"t": {"type": "stdio", "command": plain.command, "args": plain.args,
         "env": {"MCP_MODE": "legacy", "MCP_LOG": log, "TOKEN": "${SESAME}"}, "disabled": false}}});
     std::fs::write(&file, text.to_string()).unwrap();
-    let (mut servers, problems) = parse_servers(&text.to_string()).unwrap();
-    assert_eq!(problems, [""; 0]);
-    let server = Server::of_file(servers.remove("t").unwrap(), &file);
+    let mut servers = parse_servers(&text.to_string(), &BTreeMap::new()).unwrap();
+    let server = Server::of_file(servers.remove(0).config.unwrap(), &file);
     let mcp = Mcp::with(&folder, server.clone(), Some(trust(&folder)));
     let SourceState::NotAllowed(why) = mcp.listing().state.clone() else {
         panic!("{:?}", mcp.listing());

@@ -1,6 +1,6 @@
 //! A tool that is not as it was when its server was first listed waits for a person.
 
-use crate::fixture::{Mcp, asked, config, folder, request, trust};
+use crate::fixture::{Mcp, asked, config, folder, has_tool, request, trust};
 use cairn_tools::mcp::{Server, ServerConfig};
 use cairn_tools::{AllowError, Listing, SourceState, ToolError, ToolSource as _};
 use serde_json::json;
@@ -201,4 +201,13 @@ async fn only_allowed_tools_are_listed_and_misspelt_ones_reported() {
     );
     let error = mcp.error("put", "x").await;
     assert!(matches!(error, ToolError::NotFound(_)), "{error:?}");
+    mcp.source.close().await;
+    let config = ServerConfig {
+        disabled_tools: vec!["put".to_owned(), "another".to_owned()],
+        ..crate::fixture::config(&folder, "legacy")
+    };
+    let mcp = Mcp::with(&folder, Server::of_operator(config), None);
+    let listing = mcp.until(|it| it.state == SourceState::Ready).await;
+    assert_eq!(listing.tools.len(), 16);
+    assert!(!has_tool(&mcp.tools, "t__put"));
 }
