@@ -42,7 +42,7 @@ pub use models::ProviderSettings;
 pub use parts::parts;
 pub use run::RunSettings;
 pub(crate) use run::{millis, nano_usd};
-pub use servers::{LeftOut, McpSettings, OfWorkspace, Why};
+pub use servers::{LeftOut, McpSettings, OfWorkspace};
 pub use store::{RedisSettings, StoreSettings};
 pub use tools::ToolSettings;
 pub use trust::Source;

@@ -39,7 +39,7 @@ mod tool;
 mod web;
 
 pub use config::{Origin, Protocol, Server, ServerConfig};
-pub use json::{JsonError, parse_servers};
+pub use json::{JsonError, JsonServer, Unused, parse_servers};
 pub use setting::Setting;
 pub use source::{McpDeps, McpSource};
 

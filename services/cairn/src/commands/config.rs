@@ -87,7 +87,7 @@ fn check(context: &Context) -> Result<ExitCode, CliError> {
         let whole = source.check_whole(&context.environment)?;
         check_config::check(&whole.config)?;
     }
-    let servers = OfWorkspace::read(&context.config().workspace.path);
+    let servers = OfWorkspace::read(&context.config().workspace.path, &context.environment);
     let left_out: Vec<String> = servers.problems().collect();
     if context.json {
         out::json(&json!({

@@ -6,7 +6,7 @@ use super::trust::trust_file;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::node::{Authenticators, Parts};
-use cairn_boot::Trust;
+use cairn_boot::{Environment, Trust};
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
 use cairn_tools::{Programs, Supervisor};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             private: private(context, workspace),
             #[cfg(debug_assertions)]
             leaves_gate_open: crate::fail::sabotage(&context.environment)?.gate,
-            ..tools(settings, &of_workspace(workspace))
+            ..tools(settings, &of_workspace(workspace, &context.environment))
         },
         programs: Programs {
             environment: environment.map(|(n, v)| (n.into(), v.into())).collect(),
@@ -67,8 +67,8 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
     })
 }
 
-fn of_workspace(workspace: &Path) -> OfWorkspace {
-    let found = OfWorkspace::read(workspace);
+fn of_workspace(workspace: &Path, environment: &Environment) -> OfWorkspace {
+    let found = OfWorkspace::read(workspace, environment);
     found.log();
     found
 }

@@ -1,8 +1,9 @@
 //! `[mcp]`: servers of the Model Context Protocol, and those of a workspace's `.mcp.json`.
 
-use cairn_tools::mcp::{Server, ServerConfig, parse_servers};
+use cairn_boot::Environment;
+use cairn_tools::mcp::{JsonServer, Server, ServerConfig, Unused, parse_servers};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -12,8 +13,6 @@ use std::path::{Path, PathBuf};
 const FILE: &str = ".mcp.json";
 /// Most bytes of it.
 const MOST_BYTES: u64 = 1 << 20;
-/// Most servers of it.
-const MOST_SERVERS: usize = 64;
 
 /// Servers that bring tools.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -43,30 +42,21 @@ pub struct OfWorkspace {
     pub left_out: Vec<LeftOut>,
     /// The file, if it is there.
     pub file: PathBuf,
-    entries: Map<String, Value>,
+    entries: BTreeMap<String, Value>,
 }
 
 /// A server of a `.mcp.json` that there is no source for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
-    /// The server; none for the whole file.
+    /// The server, as the file names it; none for the whole file.
     pub name: Option<String>,
     /// Why.
-    pub why: Why,
-}
-
-/// Why a server is left out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Why {
-    /// Its entry says so.
-    Disabled,
-    /// It cannot be used; in words.
-    Unusable(String),
+    pub why: Unused,
 }
 
 impl OfWorkspace {
-    /// Reads the file. One that cannot be used brings no server.
-    pub fn read(workspace: &Path) -> Self {
+    /// Reads the file. One that cannot be used brings no server. `environment` has the values of variables.
+    pub fn read(workspace: &Path, environment: &Environment) -> Self {
         // The services say what is wrong with the folder.
         let Ok(workspace) = workspace.canonicalize() else {
             return Self::default();
@@ -77,23 +67,31 @@ impl OfWorkspace {
             Ok(None) => return Self::default(),
             Err(error) => return Self::unusable(file, &format!("it cannot be read: {error}")),
         };
-        // Each entry alone, so that it is known which one a problem is of.
-        let document: Value = match parse_servers(&text).and(Ok(serde_json::from_str(&text))) {
-            Ok(Ok(document)) => document,
-            Ok(Err(error)) => return Self::unusable(file, &error.to_string()),
+        let environment = environment.iter();
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let parsed = match parse_servers(&text, &environment.collect()) {
+            Ok(parsed) => parsed,
             Err(error) => return Self::unusable(file, &error.to_string()),
         };
-        let entries = document["mcpServers"].as_object();
         let mut found = Self {
-            entries: entries.cloned().unwrap_or_default(),
             file,
             ..Self::default()
         };
-        for (name, entry) in found.entries.clone() {
-            match found.usable(&name, &entry) {
-                Ok(server) => _ = found.servers.insert(name, server),
+        for JsonServer {
+            written,
+            name,
+            entry,
+            config,
+        } in parsed
+        {
+            match config {
+                Ok(config) => {
+                    let server = Server::of_file(config, &found.file);
+                    found.servers.insert(name.clone(), server);
+                    found.entries.insert(name, entry);
+                }
                 Err(why) => found.left_out.push(LeftOut {
-                    name: Some(name),
+                    name: Some(written),
                     why,
                 }),
             }
@@ -105,40 +103,14 @@ impl OfWorkspace {
         Self {
             left_out: vec![LeftOut {
                 name: None,
-                why: Why::Unusable(problem.to_owned()),
+                why: Unused::Unusable(problem.to_owned()),
             }],
             file,
             ..Self::default()
         }
     }
 
-    fn usable(&self, name: &str, entry: &Value) -> Result<Server, Why> {
-        if entry["disabled"] == Value::Bool(true) {
-            return Err(Why::Disabled);
-        }
-        if self.servers.len() == MOST_SERVERS {
-            let problem = format!("there are more than {MOST_SERVERS} servers");
-            return Err(Why::Unusable(problem));
-        }
-        if entry.is_object() && entry.get("command").is_none() && entry.get("url").is_none() {
-            return Err(Why::Unusable("it has neither command nor url".to_owned()));
-        }
-        let alone = json!({"mcpServers": {name: entry}}).to_string();
-        let parsed = parse_servers(&alone).map_err(|error| Why::Unusable(error.to_string()));
-        let (mut servers, problems) = parsed?;
-        match servers.remove(name) {
-            Some(config) => Ok(Server::of_file(config, &self.file)),
-            None => {
-                // The server is named with the reason.
-                let name = format!("server '{}' is not used: ", name.escape_debug());
-                let problems = problems.iter();
-                let problems = problems.map(|it| it.strip_prefix(&name).unwrap_or(it));
-                Err(Why::Unusable(problems.collect::<Vec<_>>().join(", ")))
-            }
-        }
-    }
-
-    /// The settings of a server as the file has them.
+    /// The settings of a server as the file has them, with variables put in where they decide what runs.
     pub fn entry(&self, name: &str) -> Option<&Value> {
         self.entries.get(name)
     }
@@ -159,9 +131,9 @@ impl OfWorkspace {
         self.left_out
             .iter()
             .filter_map(|it| match (&it.name, &it.why) {
-                (_, Why::Disabled) => None,
-                (None, Why::Unusable(problem)) => Some(format!("{FILE} is left out: {problem}")),
-                (Some(name), Why::Unusable(problem)) => Some(format!(
+                (_, Unused::Disabled) => None,
+                (None, Unused::Unusable(problem)) => Some(format!("{FILE} is left out: {problem}")),
+                (Some(name), Unused::Unusable(problem)) => Some(format!(
                     "the server '{name}' of {FILE} is left out: {problem}"
                 )),
             })
@@ -207,7 +179,8 @@ mod tests {
     fn of(text: &str) -> OfWorkspace {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(FILE), text).unwrap();
-        OfWorkspace::read(folder.path())
+        let environment = Environment::of([("DIR", "docs"), ("HOST", "example.com")]);
+        OfWorkspace::read(folder.path(), &environment)
     }
 
     #[test]
@@ -215,9 +188,9 @@ mod tests {
         let found = of(r#"{"mcpServers": {
             "ok": {"command": "x"},
             "off": {"command": "x", "disabled": true},
+            "not on": {"command": "x", "enabled": false},
             "args": {"command": "x", "args": "y"},
-            "url": {"url": "https://${HOST}/"},
-            "word": {"command": "x", "env": {"A": "${B:-d}"}},
+            "url": {"url": "https://${NONE}/"},
             "none": {}
         }}"#);
         let names: Vec<_> = found.servers.keys().collect();
@@ -227,19 +200,36 @@ mod tests {
             let left_out = left_out.find(|it| it.name.as_deref() == Some(name));
             left_out.unwrap().why.clone()
         };
-        assert_eq!(why("off"), Why::Disabled);
+        assert_eq!(why("off"), Unused::Disabled);
+        assert_eq!(why("not on"), Unused::Disabled);
         for (name, says) in [
             ("args", "args is no list"),
-            ("url", "url has a variable"),
-            ("word", "no plain name of a variable"),
+            ("url", "refers to the variable NONE, which is not set"),
             ("none", "neither command nor url"),
         ] {
-            let Why::Unusable(problem) = why(name) else {
+            let Unused::Unusable(problem) = why(name) else {
                 panic!("{name}");
             };
             assert!(problem.contains(says), "{name}: {problem}");
         }
         assert!(found.has_left_out());
+    }
+
+    #[test]
+    fn servers_are_found_by_their_names_here_with_what_runs() {
+        let found = of("\u{feff}{\"mcpServers\": {
+            \"a\": {\"command\": \"x\", \"args\": [\"${DIR:-.}\"]},
+            \"My Server\": {\"url\": \"https://${HOST}/mcp\"}
+        }}");
+        assert!(found.left_out.is_empty(), "{:?}", found.left_out);
+        let names: Vec<_> = found.servers.keys().collect();
+        assert_eq!(names, ["My_Server", "a"]);
+        assert_eq!(found.entry("a").unwrap()["args"][0], "docs");
+        assert_eq!(
+            found.entry("My_Server").unwrap()["url"],
+            "https://example.com/mcp"
+        );
+        assert!(found.digest("My_Server").is_some() && found.digest("My Server").is_none());
     }
 
     #[test]
@@ -249,6 +239,7 @@ mod tests {
             assert_eq!(found.left_out.len(), 1, "{text}");
             assert_eq!(found.left_out[0].name, None, "{text}");
         }
-        assert!(OfWorkspace::read(Path::new("/nowhere")).left_out.is_empty());
+        let nowhere = OfWorkspace::read(Path::new("/nowhere"), &Environment::default());
+        assert!(nowhere.left_out.is_empty());
     }
 }

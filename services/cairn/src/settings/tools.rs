@@ -2,7 +2,7 @@
 
 use super::servers::OfWorkspace;
 use super::{Settings, parts};
-use cairn_boot::Checks;
+use cairn_boot::{Checks, Environment};
 use cairn_engine::rules::Rule;
 use cairn_tools::{CommandConfig, Limits};
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,9 @@ pub(super) fn check(settings: &Settings, checks: &mut Checks) {
     let is_path = |path: &PathBuf| !path.as_os_str().is_empty();
     let has_path = settings.tools.trust.as_ref().is_none_or(is_path);
     checks.require(has_path, "tools.trust", "is empty", "a file");
-    let tools = parts::tools(settings, &OfWorkspace::read(&settings.workspace.path));
+    // Without values of variables: a server that needs one may be there all the same, and lists may name it.
+    let found = OfWorkspace::read(&settings.workspace.path, &Environment::default());
+    let tools = parts::tools(settings, &found);
     let mut faults = tools.validate().err().unwrap_or_default();
     faults.extend(tools.check_names());
     for fault in faults {

@@ -51,6 +51,15 @@ pub struct ServerConfig {
     /// It keeps state between calls. Such a server is refused where several tools replicas run, as each
     /// of them would have one of its own.
     pub stateful: bool,
+    /// Tools that are not listed, by the server's names.
+    #[serde(skip)]
+    pub disabled_tools: Vec<String>,
+    /// The program with its arguments, or the address, as a file has it that has variables in it.
+    #[serde(skip)]
+    pub written: Option<String>,
+    /// The values of these variables, which logs must not show.
+    #[serde(skip)]
+    pub values: Vec<String>,
 }
 
 /// The protocol that a server speaks.
@@ -133,6 +142,9 @@ impl Default for ServerConfig {
             time_limit_ms: 60_000,
             start_ms: 30_000,
             stateful: false,
+            disabled_tools: Vec::new(),
+            written: None,
+            values: Vec::new(),
         }
     }
 }
@@ -146,35 +158,32 @@ impl ServerConfig {
     /// Covers everything that decides what is started or connected to, with `folder` as the folder of a
     /// program. Literal values are covered, too: a variable such as `NODE_OPTIONS` can name a program.
     pub fn digest(&self, folder: &Path) -> String {
-        let parts = vec![self.protocol.name().to_owned()];
-        self.covered(parts, folder, &self.url, Setting::identity)
+        let mut parts = vec![self.protocol.name().to_owned()];
+        match self.is_program() {
+            true => parts.extend(self.program(folder)),
+            false => parts.push(self.url.clone()),
+        }
+        self.covered(parts, Setting::identity)
     }
 
     /// Covers what the server is, with the names of variables and headers and without their values: with
     /// another key it is the same server. `folder` is that of a program.
     pub fn identity(&self, folder: &Path) -> String {
-        // The query of an address may hold a key.
-        self.covered(Vec::new(), folder, &self.place(), |_| String::new())
+        let parts = match self.is_program() && self.written.is_none() {
+            true => self.program(folder),
+            // The query of an address may hold a key, and so may a variable.
+            false => vec![self.place(), self.folder(folder).display().to_string()],
+        };
+        self.covered(parts, |_| String::new())
     }
 
-    fn covered(
-        &self,
-        mut parts: Vec<String>,
-        folder: &Path,
-        url: &str,
-        value_of: impl Fn(&Setting) -> String,
-    ) -> String {
-        match self.is_program() {
-            true => {
-                parts.extend([
-                    self.command.clone(),
-                    self.folder(folder).display().to_string(),
-                ]);
-                parts.push(self.args.len().to_string());
-                parts.extend(self.args.iter().cloned());
-            }
-            false => parts.push(url.to_owned()),
-        }
+    fn program(&self, folder: &Path) -> Vec<String> {
+        let folder = self.folder(folder).display().to_string();
+        let first = [self.command.clone(), folder, self.args.len().to_string()];
+        first.into_iter().chain(self.args.iter().cloned()).collect()
+    }
+
+    fn covered(&self, mut parts: Vec<String>, value_of: impl Fn(&Setting) -> String) -> String {
         for (name, value) in self.settings() {
             parts.extend([name.clone(), value_of(value)]);
         }
@@ -182,8 +191,12 @@ impl ServerConfig {
         hex(&digest(&parts))
     }
 
-    /// The program with its arguments, or the address without user, query and fragment.
+    /// The program with its arguments, or the address without user, query and fragment. Variables of a file
+    /// are not put in.
     pub fn place(&self) -> String {
+        if let Some(written) = &self.written {
+            return written.clone();
+        }
         if self.is_program() {
             let words = std::iter::once(&self.command).chain(&self.args);
             return words.map(String::as_str).collect::<Vec<_>>().join(" ");

@@ -205,7 +205,7 @@ impl Target {
     }
 
     fn start(&self) -> Result<Started, Failed> {
-        let mut secrets = Vec::new();
+        let mut secrets = self.config.values.clone();
         let mut variables = BTreeMap::new();
         for (name, setting) in &self.config.env {
             let resolved = setting.resolve(&self.programs.environment);

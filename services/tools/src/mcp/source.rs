@@ -343,8 +343,10 @@ impl Shared {
     }
 
     fn is_listed(&self, remote: &str) -> bool {
-        let allow = self.target.config.allow.as_ref();
-        allow.is_none_or(|allow| allow.iter().any(|name| name == remote))
+        let config = &self.target.config;
+        let is_allowed = |allow: &Vec<String>| allow.iter().any(|name| name == remote);
+        config.allow.as_ref().is_none_or(is_allowed)
+            && !config.disabled_tools.iter().any(|name| name == remote)
     }
 
     /// Whether the server may start.

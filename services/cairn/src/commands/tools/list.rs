@@ -60,6 +60,7 @@ pub(super) fn of_workspace(client: &Client<'_>, context: &Context) -> Option<OfW
     let folder = folder.filter(|_| attached.is_remote());
     Some(OfWorkspace::read(
         folder.unwrap_or(&context.config().workspace.path),
+        &context.environment,
     ))
 }
 

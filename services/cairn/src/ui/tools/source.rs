@@ -1,9 +1,10 @@
 //! Where tools come from, as text and as JSON.
 
 use super::{ListToolsResponse, MOST_TEXT, ToolSource, ToolSourceState};
-use crate::settings::{LeftOut, Why};
+use crate::settings::LeftOut;
 use crate::ui::table::{Column, Table};
 use cairn_rpc::text::{clip, escape};
+use cairn_tools::mcp::Unused;
 use serde_json::{Value, json};
 
 /// Reasons of tools that are left out, for each source.
@@ -49,14 +50,14 @@ fn left_out_name(left_out: &LeftOut) -> &str {
 
 fn left_out_state(left_out: &LeftOut) -> &'static str {
     match left_out.why {
-        Why::Disabled => "disabled",
-        Why::Unusable(_) => "left out",
+        Unused::Disabled => "disabled",
+        Unused::Unusable(_) => "left out",
     }
 }
 
 /// Why a server of the workspace cannot be used; nothing if it is not to be used.
 pub(super) fn left_out_note(left_out: &LeftOut) -> Option<(String, Vec<String>)> {
-    let Why::Unusable(problem) = &left_out.why else {
+    let Unused::Unusable(problem) = &left_out.why else {
         return None;
     };
     let name = clip(left_out_name(left_out), MOST_TEXT);
@@ -66,8 +67,8 @@ pub(super) fn left_out_note(left_out: &LeftOut) -> Option<(String, Vec<String>)>
 
 pub(super) fn left_out_json(left_out: &LeftOut) -> Value {
     let problem = match &left_out.why {
-        Why::Disabled => "",
-        Why::Unusable(problem) => problem,
+        Unused::Disabled => "",
+        Unused::Unusable(problem) => problem,
     };
     json!({
         "kind": "source",

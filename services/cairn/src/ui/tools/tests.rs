@@ -1,5 +1,5 @@
 use super::*;
-use crate::settings::Why;
+use cairn_tools::mcp::Unused;
 
 fn tool(name: &str, source: &str, effect: Effect) -> ToolSpec {
     ToolSpec {
@@ -64,7 +64,10 @@ fn left_out() -> [LeftOut; 2] {
         why,
     };
     let problem = "its args is no list".to_owned();
-    [of("off", Why::Disabled), of("bad", Why::Unusable(problem))]
+    [
+        of("off", Unused::Disabled),
+        of("bad", Unused::Unusable(problem)),
+    ]
 }
 
 fn shown(width: Option<usize>) -> Vec<String> {

@@ -74,11 +74,18 @@ fn files_of_other_programs_are_read() {
     assert_eq!(found[4], ("on", "on", used.clone()));
     assert_eq!(
         found[5],
-        ("io.github.some/server", "io_github_some_server", used.clone())
+        (
+            "io.github.some/server",
+            "io_github_some_server",
+            used.clone()
+        )
     );
     assert_eq!(found[6], ("My Server", "My_Server", used));
     for (at, says) in [
-        (7, "its name here would be 'My_Server', which another server has"),
+        (
+            7,
+            "its name here would be 'My_Server', which another server has",
+        ),
         (8, "has the name '__'"),
         (9, "has the name of another source"),
     ] {
@@ -126,13 +133,17 @@ fn variables_are_put_in_where_the_digest_covers_them() {
     // Values of variables and headers are taken when the server starts.
     let env = config(r#"{"command": "a", "env": {"A": "${NONE:-d}", "B": "${HOME}"}}"#);
     let value = |name: &str| env.env[name].resolve(&environment()).ok().unwrap().value;
-    assert_eq!((value("A"), value("B")), ("d".to_owned(), "/home/me".to_owned()));
+    assert_eq!(
+        (value("A"), value("B")),
+        ("d".to_owned(), "/home/me".to_owned())
+    );
     assert_eq!(env.references(), ["env:HOME", "env:NONE"]);
 }
 
 #[test]
 fn a_person_sees_what_is_run_and_no_secret() {
-    let server = one(r#"{"command": "${HOME}/a", "args": ["--key", "${API_KEY}"], "cwd": "${NONE:-b}"}"#);
+    let server =
+        one(r#"{"command": "${HOME}/a", "args": ["--key", "${API_KEY}"], "cwd": "${NONE:-b}"}"#);
     let shown = |field: &str| server.entry[field].to_string();
     assert_eq!(shown("command"), r#""/home/me/a""#);
     assert_eq!(shown("args"), r#"["--key","${API_KEY}"]"#);
@@ -145,11 +156,26 @@ fn a_person_sees_what_is_run_and_no_secret() {
 #[test]
 fn what_cannot_be_used_is_said_for_each() {
     for (entry, says) in [
-        (r#"{"type": "sse", "url": "https://example.com/sse"}"#, "its type is sse"),
-        (r#"{"command": "a", "args": ["${NONE}"]}"#, "its args need the variable NONE, which is not set"),
-        (r#"{"url": "${NONE}/mcp"}"#, "its url needs the variable NONE, which is not set"),
-        (r#"{"command": "${input:path}"}"#, "its command has a ${…} that is no name of a variable"),
-        (r#"{"command": "a", "env": {"B": "${C D}"}}"#, "its env.B has a ${…} that is no name of a variable"),
+        (
+            r#"{"type": "sse", "url": "https://example.com/sse"}"#,
+            "its type is sse",
+        ),
+        (
+            r#"{"command": "a", "args": ["${NONE}"]}"#,
+            "its args refers to the variable NONE, which is not set",
+        ),
+        (
+            r#"{"url": "${NONE}/mcp"}"#,
+            "its url refers to the variable NONE, which is not set",
+        ),
+        (
+            r#"{"command": "${input:path}"}"#,
+            "its command has a ${…} that is no name of a variable",
+        ),
+        (
+            r#"{"command": "a", "env": {"B": "${C D}"}}"#,
+            "its env.B has a ${…} that is no name of a variable",
+        ),
         (r#"{"command": "a", "args": "y"}"#, "its args is no list"),
         (r#"{"url": "${HOME}"}"#, "its url is no address"),
         ("{}", "it has neither command nor url"),
