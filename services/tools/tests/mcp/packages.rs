@@ -1,8 +1,8 @@
-//! Servers that others wrote. It needs `CAIRN_MCP_PACKAGES`, a folder with `py` (mcp, fastmcp), `pytime`
-//! (mcp-server-time) and `js` (server-everything, server-filesystem). `deploy/test-mcp` installs them.
+//! Servers that others wrote. It needs `CAIRN_MCP_PACKAGES`, a folder with `py` (mcp, fastmcp), `pyservers`
+//! (servers in Python) and `js` (servers in JavaScript). `deploy/test-mcp` installs them.
 
-use crate::fixture::{Mcp, asked, folder, trust};
-use cairn_tools::mcp::{Protocol, Server, ServerConfig};
+use crate::fixture::{Mcp, asked, folder, has_tool, trust};
+use cairn_tools::mcp::{Protocol, Server, ServerConfig, Setting};
 use cairn_tools::{
     Input, InputRequired, Progress, ProgressStep, SourceState, ToolError, ToolSource as _,
 };
@@ -72,6 +72,98 @@ async fn show(mcp: &Mcp, tool: &str, arguments: Value) -> String {
         brief.escape_debug()
     );
     text
+}
+
+/// Published servers: name, program, arguments, and one of its tools. `{}` stands for a repository.
+const PUBLISHED: [(&str, &str, &[&str], &str); 9] = [
+    (
+        "filesystem",
+        "js/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js",
+        &["{}"],
+        "read_text_file",
+    ),
+    (
+        "everything",
+        "js/node_modules/@modelcontextprotocol/server-everything/dist/index.js",
+        &[],
+        "echo",
+    ),
+    (
+        "memory",
+        "js/node_modules/@modelcontextprotocol/server-memory/dist/index.js",
+        &[],
+        "create_entities",
+    ),
+    (
+        "sequential-thinking",
+        "js/node_modules/@modelcontextprotocol/server-sequential-thinking/dist/index.js",
+        &[],
+        "sequentialthinking",
+    ),
+    (
+        "time",
+        "pyservers/bin/mcp-server-time",
+        &[],
+        "get_current_time",
+    ),
+    (
+        "git",
+        "pyservers/bin/mcp-server-git",
+        &["--repository", "{}"],
+        "git_status",
+    ),
+    ("fetch", "pyservers/bin/mcp-server-fetch", &[], "fetch"),
+    (
+        "notion",
+        "js/node_modules/@notionhq/notion-mcp-server/bin/cli.mjs",
+        &[],
+        "API-post-search",
+    ),
+    (
+        "playwright",
+        "js/node_modules/@playwright/mcp/cli.js",
+        &["--headless"],
+        "browser_navigate",
+    ),
+];
+
+/// All of their tools can be called.
+#[tokio::test]
+async fn published_servers_list_their_tools() {
+    let Some(packages) = packages() else { return };
+    let repository = folder();
+    let made = Command::new("git")
+        .args(["init", "--quiet"])
+        .current_dir(repository.path())
+        .status();
+    assert!(made.unwrap().success());
+    let place = repository.path().canonicalize().unwrap();
+    for (name, path, arguments, tool) in PUBLISHED {
+        let path = packages.join(path);
+        let is_script = path.extension().is_some();
+        let node = is_script.then_some(Path::new("/usr/bin/node"));
+        let words: Vec<&Path> = node.into_iter().chain([path.as_path()]).collect();
+        let mut config = program(&words);
+        let place = place.display().to_string();
+        let arguments = arguments.iter().map(|it| it.replace("{}", &place));
+        config.args.extend(arguments);
+        let memory = format!("{place}/memory.json");
+        for (variable, value) in [("NOTION_TOKEN", "ntn_none"), ("MEMORY_FILE_PATH", &*memory)] {
+            config.env.insert(variable.to_owned(), Setting::new(value));
+        }
+        let (mcp, _folder) = connected(name, config).await;
+        let listing = mcp.listing();
+        assert!(listing.left_out.is_empty(), "{name}: {listing:?}");
+        assert!(
+            has_tool(&mcp.tools, &format!("t__{tool}")),
+            "{name}: {listing:?}"
+        );
+        for listed in &listing.tools {
+            let tool = &listed.tool.spec().name;
+            assert!(has_tool(&mcp.tools, tool), "{name}: {tool}");
+        }
+        mcp.source.close().await;
+    }
 }
 
 #[tokio::test]
@@ -147,7 +239,7 @@ async fn the_server_of_files() {
 #[tokio::test]
 async fn the_time_server() {
     let Some(packages) = packages() else { return };
-    let time = packages.join("pytime/bin/mcp-server-time");
+    let time = packages.join("pyservers/bin/mcp-server-time");
     let (mcp, _folder) = connected("mcp-server-time", program(&[&time])).await;
     let text = show(
         &mcp,
