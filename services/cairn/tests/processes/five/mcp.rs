@@ -59,6 +59,28 @@ fn a_kill_in_the_middle_of_a_call_leaves_one_effect() {
     }
 }
 
+/// Both processes share what they were given; the first to come reaches the server, and the other never does.
+const REACHED_BY_ONE: &str =
+    "mkdir reached 2>/dev/null || { echo 'no way there' >&2; exit 1; }\nexec sh real.sh\n";
+
+#[test]
+fn a_server_that_one_of_two_processes_reaches_is_called_there() {
+    let call = r#"{"tool": "ops__restart", "arguments": {}}"#;
+    let plan = format!(r#"{{"steps": [{}]}}"#, [call; 6].join(","));
+    let site = site(&plan);
+    site.write("server.sh", REACHED_BY_ONE);
+    site.write("real.sh", SERVER);
+    let cluster = Cluster::several(&site, &[], [1, 2, 1, 1, 1]);
+    let url = cluster.url();
+    let server = ["--server", url.as_str()];
+    let run = site.run(&[&RUN[..], &server].concat());
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let journal = ended(&site, &server).expect("a run that ended");
+    journal.check();
+    assert_eq!(effects(&site).len(), 6);
+    assert!(journal.of_kind("call_in_doubt").is_empty());
+}
+
 #[test]
 fn a_kill_while_a_tool_asks_leaves_its_question() {
     for victim in VICTIMS {

@@ -5,6 +5,7 @@ use cairn_proto::tools::{
 };
 use cairn_rpc::{Exposure, ServerBuilder};
 use futures::stream::Empty;
+use std::sync::atomic::{AtomicU32, Ordering};
 use tonic::{Request, Response, Status};
 
 #[test]
@@ -160,22 +161,18 @@ fn a_server_whose_tools_are_not_known_is_named_with_the_reason() {
     }
 }
 
-/// Tools whose server starts for that long. With each list it is asked for the states differ in nothing
-/// that a digest covers, and its answers come at once.
-struct Slow(Instant);
+/// A tools service of which each list is made by the test.
+struct Listing(Box<dyn Fn() -> ListToolsResponse + Send + Sync>);
 
 #[tonic::async_trait]
-impl ToolsService for Slow {
+impl ToolsService for Listing {
     type InvokeToolStream = Empty<Result<InvokeToolResponse, Status>>;
 
     async fn list_tools(
         &self,
         _: Request<ListToolsRequest>,
     ) -> Result<Response<ListToolsResponse>, Status> {
-        Ok(Response::new(match Instant::now() < self.0 {
-            true => of_replica(ToolSourceState::Starting, 0),
-            false => of_replica(ToolSourceState::Ready, 3),
-        }))
+        Ok(Response::new((self.0)()))
     }
 
     async fn invoke_tool(
@@ -193,14 +190,38 @@ impl ToolsService for Slow {
     }
 }
 
+async fn first_of(list: impl Fn() -> ListToolsResponse + Send + Sync + 'static) -> Catalogue {
+    let service = ToolsServiceServer::new(Listing(Box::new(list)));
+    let server = ServerBuilder::new(Exposure::Internal).register(service, cairn_proto::DESCRIPTORS);
+    let server = server.build().await.expect("a server");
+    let read = Catalogue::read_first(&server.link()).await;
+    read.expect("a list")
+}
+
 /// The tools service ends the start of a server after its `start_ms`, and nothing else ends the wait.
 #[tokio::test(start_paused = true)]
 async fn the_first_reading_has_the_tools_of_a_server_that_starts_slowly() {
     let until = Instant::now() + Duration::from_secs(20);
-    let service = ToolsServiceServer::new(Slow(until));
-    let server = ServerBuilder::new(Exposure::Internal).register(service, cairn_proto::DESCRIPTORS);
-    let link = server.build().await.expect("a server").link();
-    let first = Catalogue::read_first(&link).await.expect("a list");
+    let first = first_of(move || match Instant::now() < until {
+        true => of_replica(ToolSourceState::Starting, 0),
+        false => of_replica(ToolSourceState::Ready, 3),
+    });
+    let first = first.await;
     assert!(first.facts.contains_key("s0__t0"), "{:?}", first.away);
-    assert!(first.starting.is_empty());
+}
+
+/// The server is reached by one of two replicas, which answer in turn, and one that nobody reaches ends the
+/// wait.
+#[tokio::test(start_paused = true)]
+async fn the_first_reading_asks_the_other_replicas_for_a_server_that_one_cannot_reach() {
+    let asked = AtomicU32::new(0);
+    let first = first_of(move || match asked.fetch_add(1, Ordering::SeqCst) {
+        0 | 2 => of_replica(ToolSourceState::Unreachable, 0),
+        1 => of_replica(ToolSourceState::Starting, 0),
+        _ => of_replica(ToolSourceState::Ready, 3),
+    });
+    let first = first.await;
+    assert!(first.facts.contains_key("s0__t0"), "{:?}", first.away);
+    let none = first_of(|| of_replica(ToolSourceState::Unreachable, 0)).await;
+    assert_eq!(none.away.len(), 1);
 }
