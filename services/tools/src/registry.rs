@@ -250,11 +250,12 @@ impl ToolRegistry {
         now.find(name).is_some_and(|entry| entry.disabled.is_some())
     }
 
-    /// Waits until there is a tool of that name, unless its server waits for a person.
+    /// Waits until there is a tool of that name, if its server is being started. One that cannot be reached
+    /// from here may be reached from another replica.
     pub(crate) async fn found(&self, name: &str) {
         let owner = self.sources.iter().find(|source| source.owns(name));
         let state = owner.map(|owner| owner.listing().borrow().state.clone());
-        if matches!(state, Some(SourceState::NotAllowed(_))) {
+        if state != Some(SourceState::Starting) {
             return;
         }
         let mut now = self.now.clone();

@@ -26,6 +26,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(200);
 /// The shortest time between two of these looks: the answer of another replica comes at once.
 const SHORTEST_LOOK: Duration = Duration::from_millis(20);
+/// Readings in a row without a server that is starting which end the wait: replicas answer in turn, and
+/// another one may reach the server.
+const SETTLED: u32 = 4;
 /// A wait for servers that takes longer than this is logged.
 const QUIET: Duration = Duration::from_millis(700);
 /// The pause before the tools service is asked again that had nothing new, or did not answer.
@@ -56,6 +59,8 @@ pub(crate) struct Catalogue {
     listed: Vec<ToolSpec>,
     /// Servers that are being started and whose tools are not in it.
     starting: Vec<String>,
+    /// There are such servers, or others that may be reached later or by another replica.
+    may_grow: bool,
     /// The part that turns are offered which name no tools.
     of_turns: OnceLock<Arc<Self>>,
 }
@@ -72,20 +77,28 @@ impl Catalogue {
         let began = Instant::now();
         let mut is_logged = false;
         let mut first = Self::read(tools).await?;
-        while !first.starting.is_empty() {
-            if !is_logged && began.elapsed() >= QUIET {
+        let mut settled = 0;
+        loop {
+            settled = match first.starting.is_empty() {
+                true => settled + 1,
+                false => 0,
+            };
+            if !first.may_grow || settled == SETTLED {
+                return Ok(first);
+            }
+            let servers = first.starting.join(", ");
+            if !is_logged && !servers.is_empty() && began.elapsed() >= QUIET {
                 is_logged = true;
-                let servers = first.starting.join(", ");
                 tracing::warn!(
                     servers,
                     "waiting for servers of tools to start, at most their start_ms"
                 );
             }
-            let next = Self::read_after(tools, &first, LOOK);
+            let wait = if settled > 0 { Duration::ZERO } else { LOOK };
+            let next = Self::read_after(tools, &first, wait);
             let (next, ()) = tokio::join!(next, tokio::time::sleep(SHORTEST_LOOK));
             first = next?;
         }
-        Ok(first)
     }
 
     /// The tools once their list has another digest than that of `last`, or after `wait`.
@@ -110,6 +123,7 @@ impl Catalogue {
         let without = || listed.sources.iter().filter(is_without);
         let starting = without().filter(|it| it.state() == ToolSourceState::Starting);
         let starting = starting.map(|source| source.name.clone()).collect();
+        let may_grow = without().any(may_be_reached);
         let away: Arc<[Away]> = without().filter_map(away).collect();
         let callable = all.iter().filter(|tool| tool.disabled.is_empty());
         let callable = callable.filter(|tool| !rules.always_deny(&tool.name, DEFAULT_AGENT));
@@ -127,6 +141,7 @@ impl Catalogue {
             digest: listed.digest,
             listed: all,
             starting,
+            may_grow,
             ..Self::default()
         };
         let offered = tools.into_iter().map(|tool| OfferedTool {
@@ -198,20 +213,22 @@ fn with_known(
     sources: &[ToolSource],
     known: &[ToolSpec],
 ) -> Vec<ToolSpec> {
-    let may_be_back = |source: &&ToolSource| {
-        let state = source.state();
-        matches!(
-            state,
-            ToolSourceState::Starting | ToolSourceState::Unreachable
-        )
-    };
-    for source in sources.iter().filter(may_be_back) {
+    for source in sources.iter().filter(|source| may_be_reached(source)) {
         if !has_tools(&tools, source) {
             let of_source = known.iter().filter(|tool| tool.source == source.name);
             tools.extend(of_source.cloned());
         }
     }
     tools
+}
+
+/// Whether a server has no connection, and may have one soon, or with another replica.
+fn may_be_reached(source: &ToolSource) -> bool {
+    let state = source.state();
+    matches!(
+        state,
+        ToolSourceState::Starting | ToolSourceState::Unreachable
+    )
 }
 
 fn has_tools(tools: &[ToolSpec], source: &ToolSource) -> bool {
