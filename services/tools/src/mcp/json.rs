@@ -108,7 +108,7 @@ fn usable(written: &str) -> String {
         return written.to_owned();
     }
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    let parts = written.split(|c| !is_part(c));
+    let parts = written.split(|c: char| !is_part(c));
     let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
     match parts.join("_") {
         name if name.is_empty() => written.to_owned(),
