@@ -11,6 +11,7 @@ mod damage;
 mod databases;
 mod durability;
 mod failover;
+mod identity;
 mod lost;
 mod lost_writes;
 mod opening;
