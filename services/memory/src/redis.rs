@@ -18,6 +18,7 @@
 //! | `survey`, `lookout`, `outage` | settings of all servers and replicas, and whether they take writes, also while the store is open |
 //! | `hints` | what processes tell each other, and may be lost |
 //! | `witness`, `vouch` | what was answered, held against servers that take over |
+//! | `identity` | whether the servers hold the store that was opened |
 //! | `queue`, `time` | where there may be work; the time that is told |
 
 mod address;
@@ -34,6 +35,7 @@ mod durability;
 mod failure;
 mod fill;
 mod hints;
+mod identity;
 mod idle;
 mod inner;
 mod journal;
@@ -79,6 +81,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use cairn_rpc::Principal;
 use hints::Hints;
+use identity::Identity;
 use inner::Inner;
 use lookout::Lookout;
 use open::Opened;
@@ -161,7 +164,8 @@ impl RedisStore {
         let (hub, queue) = (Arc::new(Hub::new()), Arc::new(Queue::new(options.seed)));
         let names = opened.names;
         let quarantine = Scripts::new(time.clock()).quarantine;
-        let witness = Witness::new(names.clone(), opened.id.clone(), quarantine, hub.clone());
+        let witness = Witness::new(names.clone(), quarantine, hub.clone());
+        let identity = Identity::new(names.clone(), opened.id.clone());
         let servers = Arc::new_cyclic(|servers| {
             let lookout = Lookout::new(
                 servers.clone(),
@@ -171,7 +175,7 @@ impl RedisStore {
                 config.require_durable,
                 opened.picture,
             );
-            Servers::new(opened.plan, opened.layout, time, witness, lookout)
+            Servers::new(opened.plan, opened.layout, time, identity, witness, lookout)
         });
         let process = format!("{:016x}", options.seed);
         let hints = Hints::new(

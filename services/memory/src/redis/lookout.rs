@@ -136,7 +136,8 @@ impl Lookout {
             InPart
         })?;
         let survey = survey(&self.plan, &layout, &self.names).await;
-        let outages = survey.outages(servers.time.allowed_ms());
+        let mut outages = survey.outages(servers.time.allowed_ms());
+        outages.extend(servers.identity.refusal().map(|it| it.to_string()));
         let is_well = outages.is_empty();
         self.note(&outages);
         let mut picture = self.picture.lock().await;

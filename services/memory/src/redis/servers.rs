@@ -1,6 +1,7 @@
 //! All servers of a store: which one has a partition, and how it is asked.
 
 use super::failure::{Effect, failed, is_elsewhere, is_misplaced, odd};
+use super::identity::Identity;
 use super::layout::{Layout, Plan};
 use super::lookout::Lookout;
 use super::node::{Node, Trouble};
@@ -45,6 +46,7 @@ pub(super) struct Servers {
     calls: Semaphore,
     pub(super) vouched_times: AtomicU64,
     pub(super) time: Time,
+    pub(super) identity: Identity,
     pub(super) witness: Witness,
     pub(super) lookout: Arc<Lookout>,
 }
@@ -54,6 +56,7 @@ impl Servers {
         plan: Plan,
         layout: Layout,
         time: Time,
+        identity: Identity,
         witness: Witness,
         lookout: Arc<Lookout>,
     ) -> Self {
@@ -66,6 +69,7 @@ impl Servers {
             calls: Semaphore::new(CALLS as usize),
             vouched_times: AtomicU64::new(0),
             time,
+            identity,
             witness,
             lookout,
         }

@@ -1,11 +1,13 @@
 //! Before a server is asked anything, it is held against what is known: a connection over which that
 //! was done is vouched for, for a while.
 
+use super::identity::Answer;
 use super::node::{Live, Node};
 use super::servers::Servers;
 use super::witness::{Checked, Standing};
 use crate::port::StoreResult;
 use cairn_rpc::{BootClock, Monotonic as _};
+use futures::future::join;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -40,6 +42,7 @@ pub(super) struct History {
 impl Servers {
     /// A connection to a server, over which it was found to have what is known.
     pub(super) async fn vouched(self: &Arc<Self>, node: &Arc<Node>) -> StoreResult<Vouched> {
+        self.identity.check()?;
         let vouch = || {
             let (servers, its) = (self.clone(), node.clone());
             async move { servers.vouch(&its).await }
@@ -68,7 +71,9 @@ impl Servers {
         let live = node.connection().await?;
         loop {
             let asked = BootClock.now();
-            let standing = Standing::of(node, &live).await?;
+            let (standing, answer) =
+                join(Standing::of(node, &live), self.ask_identity(node, &live)).await;
+            let standing = standing?;
             let is_doubted = node.take_doubt();
             let before = node.history().take();
             if !standing.is_master {
@@ -80,13 +85,18 @@ impl Servers {
                 let checked = None;
                 return Ok(Vouched { live, checked });
             }
+            let answer = answer?;
+            if self.identity.refuse(node, &answer) {
+                self.witness.count(1);
+            }
+            self.identity.check()?;
             let is_same =
                 |it: &History| standing.lineage.is_some() && it.lineage == standing.lineage;
             let same = before.filter(is_same);
             let is_known = same.is_some();
             let (checked, is_new) = match same {
                 Some(same) if !is_doubted => (same.checked, false),
-                _ => (self.check(node, &live).await?, true),
+                _ => (self.check(node, &live, &answer).await?, true),
             };
             if is_new {
                 self.vouched_times.fetch_add(1, Ordering::AcqRel);
@@ -109,13 +119,30 @@ impl Servers {
         }
     }
 
-    async fn check(&self, node: &Arc<Node>, live: &Live) -> StoreResult<Arc<Checked>> {
+    /// Asked each time, because a server can be emptied while it runs.
+    async fn ask_identity(&self, node: &Arc<Node>, live: &Live) -> StoreResult<Answer> {
+        match Arc::ptr_eq(self.known().node(0), node) {
+            true => self.identity.ask(node, live).await,
+            // The server of partition 0 has it.
+            false => Ok(Answer::Elsewhere),
+        }
+    }
+
+    async fn check(
+        &self,
+        node: &Arc<Node>,
+        live: &Live,
+        identity: &Answer,
+    ) -> StoreResult<Arc<Checked>> {
         // What was vouched for was another.
         live.distrust();
         let layout = self.known();
         let has = |partition| Arc::ptr_eq(layout.node(partition), node);
         let given = self.time.given();
-        let checked = self.witness.check(node, live, has, given).await?;
+        // Partition 0 may be on its way to another server.
+        let away = matches!(identity, Answer::Elsewhere) && has(0);
+        let away = away.then_some(0);
+        let checked = self.witness.check(node, live, has, away, given).await?;
         if !checked.is_whole() {
             self.doubt_later(node);
         }

@@ -67,8 +67,6 @@ pub(super) struct Mark {
 /// The last answers.
 pub(super) struct Witness {
     names: Names,
-    /// Names the data.
-    id: String,
     quarantine: Script,
     hub: Arc<Hub>,
     partitions: Vec<Mutex<Marks>>,
@@ -88,10 +86,9 @@ struct Marks {
 }
 
 impl Witness {
-    pub(super) fn new(names: Names, id: String, quarantine: Script, hub: Arc<Hub>) -> Self {
+    pub(super) fn new(names: Names, quarantine: Script, hub: Arc<Hub>) -> Self {
         Self {
             names,
-            id,
             quarantine,
             hub,
             partitions: (0..PARTITIONS).map(|_| Mutex::default()).collect(),
@@ -200,9 +197,7 @@ impl Mark {
 
 impl fmt::Debug for Witness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LossDetector")
-            .field("id", &self.id)
-            .finish_non_exhaustive()
+        f.debug_struct("LossDetector").finish_non_exhaustive()
     }
 }
 

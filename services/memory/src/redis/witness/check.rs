@@ -1,7 +1,7 @@
 //! Whether a server has what was answered.
 
 use super::loss::{Lost, loss};
-use super::stored::{Stored, answer, text};
+use super::stored::{Stored, answer};
 use super::{Mark, Witness};
 use crate::fingerprint::Fingerprint;
 use crate::hub::Followed;
@@ -65,19 +65,18 @@ type Found = (Stored, Option<Fingerprint>);
 
 impl Witness {
     /// Holds what a server has against what was answered of its partitions, and quarantines what has
-    /// lost something. `given` is the time that scripts are given, if they are given one. What is on
-    /// its way to another server, or cannot be quarantined, keeps no other partition waiting.
+    /// lost something. `given` is the time that scripts are given, if they are given one. `away` is
+    /// a partition that is on its way to another server. What is, or cannot be quarantined, keeps no
+    /// other partition waiting.
     pub(in crate::redis) async fn check(
         &self,
         node: &Node,
         live: &Live,
         has: impl Fn(u16) -> bool,
+        away: Option<u16>,
         given: Option<i64>,
     ) -> StoreResult<Checked> {
-        let mut away = BTreeSet::new();
-        if has(0) && !self.check_identity(node, live).await? {
-            away.insert(0);
-        }
+        let mut away: BTreeSet<_> = away.into_iter().collect();
         let mut lost = Vec::new();
         for part in self.known(&has).chunks(AT_ONCE) {
             let looks = self.look(node, live, part).await?;
@@ -172,30 +171,5 @@ impl Witness {
         let told = told.iter().filter(|(key, _)| has(keys::partition(key)));
         known.extend(told.map(|(key, mark)| (key.clone(), *mark)));
         known.into_iter().collect()
-    }
-
-    /// Whether it could be asked whose store it holds.
-    async fn check_identity(&self, node: &Node, live: &Live) -> StoreResult<bool> {
-        let mut question = redis::cmd("HGET");
-        question.arg(self.names.meta()).arg("id");
-        let found = match node.send_over(live.clone(), &question).await {
-            Ok(id) => text(id),
-            Err(Trouble::Failed(error)) if is_elsewhere(&error) => return Ok(false),
-            Err(trouble) => return Err(trouble.told(node)),
-        };
-        if found.as_deref() == Some(&self.id) {
-            return Ok(true);
-        }
-        let (server, opened) = (node.name(), &self.id);
-        let found = found.unwrap_or_else(|| "none".to_owned());
-        tracing::error!(
-            server,
-            opened,
-            found,
-            "the server does not hold the store that was opened: its sessions are lost, or it is \
-             another server"
-        );
-        self.count(1);
-        Ok(true)
     }
 }

@@ -216,7 +216,7 @@ impl Witness {
         }
     }
 
-    pub(super) fn count(&self, losses: u64) {
+    pub(in crate::redis) fn count(&self, losses: u64) {
         counter!(metrics::LOST_WRITES, "seen_by" => "store").increment(losses);
         self.losses.send_modify(|known| *known += losses);
     }

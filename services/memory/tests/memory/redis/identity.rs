@@ -44,12 +44,16 @@ async fn nothing_is_done(store: &RedisStore, sessions: &[String]) {
     for session in sessions {
         let read = store.read(&key(session), 0, 10).await;
         assert!(is_other_store(&read.unwrap_err()), "{session}");
-        let created = store.create(creation(&format!("new-{session}"), None)).await;
+        let created = store
+            .create(creation(&format!("new-{session}"), None))
+            .await;
         assert!(is_other_store(&created.unwrap_err()), "{session}");
         let committed = store.commit(transition(session, "one", 0)).await;
         assert!(is_other_store(&committed.unwrap_err()), "{session}");
     }
-    assert!(is_other_store(&store.claim(claim("one")).await.unwrap_err()));
+    assert!(is_other_store(
+        &store.claim(claim("one")).await.unwrap_err()
+    ));
     let listed = store.list("space", &ListQuery::newest(10)).await;
     assert!(is_other_store(&listed.unwrap_err()));
     let mut outages = store.outages();

@@ -215,23 +215,3 @@ async fn a_server_that_comes_back_with_all_is_nothing_to_tell_of() {
     }
     assert_eq!(quarantine(&store).await, [""; 0]);
 }
-
-#[tokio::test]
-async fn a_server_that_comes_back_empty_is_told_of() {
-    let mut server = RedisServer::start();
-    let store = open(&RedisConfig::standalone(server.url())).await;
-    store.create(creation("a", Some("one"))).await.unwrap();
-    let mut follower = caught_up(&store, "a").await;
-    server.ask(&["FLUSHALL"]);
-    server.start_again();
-    let next = answered(|| store.commit(transition("a", "one", 0))).await;
-    assert_eq!(next, Err(StoreError::NotFound));
-    // The session, and the store itself.
-    assert_eq!(*store.losses().borrow(), 2);
-    let told = tokio::time::timeout(Duration::from_secs(120), follower.next()).await;
-    let behind = StoreError::WentBack {
-        known: 1,
-        stored: 0,
-    };
-    assert_eq!(told.expect("to be told in time"), Some(Err(behind)));
-}
