@@ -21,5 +21,6 @@ mod reads;
 mod refusals;
 mod rights;
 mod sabotage;
+mod subscriptions;
 mod tls;
 mod unchanged;

@@ -1,6 +1,7 @@
 //! A cluster: hints between processes, slots that move, and a server that is gone for a while, or for
 //! good.
 
+mod away;
 mod failover;
 mod moving;
 
