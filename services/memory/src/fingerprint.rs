@@ -3,11 +3,11 @@
 
 use sha2::{Digest as _, Sha256};
 
-/// An event's number, and a digest of its bytes: the same in all processes, which tell each other.
+/// An event's number, and a digest of its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     pub(crate) seq: u64,
-    pub(crate) digest: u64,
+    digest: u64,
 }
 
 impl Fingerprint {
@@ -37,8 +37,6 @@ mod tests {
         assert_ne!(of(3, "a"), of(3, "b"));
         assert_ne!(of(3, "a"), of(4, "a"));
         assert_ne!(of(3, ""), of(3, "\0"));
-        // Processes of other versions have to find the same: printf a | sha256sum
-        assert_eq!(of(3, "a").digest, 0xca97_8112_ca1b_bdca);
     }
 
     #[test]

@@ -16,7 +16,7 @@
 //! | `script`, `answer`, `failure` | scripts, their answers, what went wrong |
 //! | `open`, `options`, `address`, `settings`, `rights`, `durability` | opening a store, and what its servers promise |
 //! | `survey`, `lookout`, `outage` | settings of all servers and replicas, and whether they take writes, also while the store is open |
-//! | `hints` | what processes tell each other, and may be lost |
+//! | `hints` | what processes report to each other, and may be lost |
 //! | `witness`, `vouch` | what was answered, held against servers that take over |
 //! | `identity` | whether the servers hold the store that was opened |
 //! | `queue`, `time` | where there may be work; the time that is told |
@@ -253,7 +253,7 @@ impl fmt::Debug for RedisStore {
 impl Store for RedisStore {
     async fn close(&self) {
         self.inner.hub.closed();
-        self.inner.hints.end().await;
+        self.inner.hints.close();
         self.inner.servers.close().await;
     }
 

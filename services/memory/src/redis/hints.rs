@@ -1,12 +1,10 @@
-//! Hints between processes: what was appended, what can be claimed, what is shown, how far sessions
-//! have come.
+//! Hints between processes: what was appended, what can be claimed, what is shown.
 //!
 //! Scripts publish them. They may be lost: claimers look again each second, and so does this for
-//! all sessions that are followed here. Subscriptions have connections of their own. What this
-//! process published itself comes back, too, and is known by its name.
+//! all sessions that are followed here. Subscriptions have connections of their own, and follow from
+//! what is wanted. What this process published itself comes back, too, and is known by its name.
 
-mod ear;
-mod teller;
+mod subscriber;
 
 use super::keys::{Names, PARTITIONS};
 use super::queue::Queue;
@@ -14,14 +12,13 @@ use super::servers::Servers;
 use crate::hub::Hub;
 use crate::port::SessionKey;
 use bytes::Bytes;
-use ear::Ear;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -39,8 +36,6 @@ const SHOWING: Duration = Duration::from_secs(1);
 enum Topic {
     /// Work in a partition, and commands for owners there.
     Work,
-    /// How far sessions have come, in any partition of the same server.
-    Marks,
     /// New events of a session, and its end.
     Events(SessionKey),
     /// What is shown of a session.
@@ -54,12 +49,8 @@ struct Wanted {
     topic: Topic,
     /// How many want to.
     count: usize,
-}
-
-/// To be done by the ear.
-enum Order {
-    Subscribe(String, Option<oneshot::Sender<()>>),
-    Unsubscribe(String),
+    /// The server sends what is published.
+    is_subscribed: bool,
 }
 
 /// The hints of one store.
@@ -70,18 +61,21 @@ pub(super) struct Hints {
     names: Names,
     process: String,
     wanted: Mutex<HashMap<String, Wanted>>,
+    /// Counts the changes of what is wanted.
+    changes: watch::Sender<u64>,
+    /// Counts how often channels were subscribed.
+    subscribed: watch::Sender<u64>,
+    /// A server is subscribed to anew: hints were missed.
+    reconnected: Notify,
     owners: Mutex<HashMap<String, Instant>>,
     /// Those of who asks for work; taken once, and given up at the end.
     work: Mutex<Vec<Interest>>,
-    orders: mpsc::UnboundedSender<Order>,
-    ear: Mutex<State>,
-    /// The task that tells other processes how far sessions have come.
-    teller: Mutex<Option<AbortHandle>>,
+    task: Mutex<State>,
 }
 
-/// The task that listens begins when there is something to hear.
+/// The task that listens begins when something is wanted.
 enum State {
-    Idle(mpsc::UnboundedReceiver<Order>),
+    Idle,
     Listening(AbortHandle),
     Closed,
 }
@@ -94,7 +88,6 @@ impl Hints {
         names: Names,
         process: String,
     ) -> Arc<Self> {
-        let (orders, received) = mpsc::unbounded_channel();
         Arc::new(Self {
             servers,
             hub,
@@ -102,11 +95,12 @@ impl Hints {
             names,
             process,
             wanted: Mutex::default(),
+            changes: watch::Sender::default(),
+            subscribed: watch::Sender::default(),
+            reconnected: Notify::new(),
             owners: Mutex::default(),
             work: Mutex::default(),
-            orders,
-            ear: Mutex::new(State::Idle(received)),
-            teller: Mutex::default(),
+            task: Mutex::new(State::Idle),
         })
     }
 
@@ -120,16 +114,12 @@ impl Hints {
             owners.insert(owner.to_owned(), Instant::now());
         }
         let mut work = locked(&self.work);
-        let is_closed = matches!(*locked(&self.ear), State::Closed);
+        let is_closed = matches!(*locked(&self.task), State::Closed);
         if work.is_empty() && !is_closed {
             for number in 0..PARTITIONS {
                 let names = self.names.partition(number);
-                work.push(self.want(names.work(), number, Topic::Work, None));
-                work.push(self.want(names.marks(), number, Topic::Marks, None));
+                work.push(self.want(names.work(), number, Topic::Work));
             }
-            self.servers.witness.begin_telling();
-            let teller = tokio::spawn(self.clone().tell_marks()).abort_handle();
-            *locked(&self.teller) = Some(teller);
         }
     }
 
@@ -137,18 +127,24 @@ impl Hints {
     pub(super) fn events(self: &Arc<Self>, key: &SessionKey) -> Interest {
         let names = self.names.session(key);
         let topic = Topic::Events(key.clone());
-        self.want(names.followers(), names.partition.number, topic, None)
+        self.want(names.followers(), names.partition.number, topic)
     }
 
-    /// Hears what is shown of a session as long as the value lives; comes back when it is heard,
-    /// or if that takes too long.
+    /// Hears what is shown of a session as long as the value lives. Returns once its channel is
+    /// subscribed, or if that takes too long.
     pub(super) async fn deltas(self: &Arc<Self>, key: &SessionKey) -> Interest {
         let names = self.names.session(key);
         let topic = Topic::Deltas(key.clone());
-        let (told, heard) = oneshot::channel();
-        let interest = self.want(names.deltas(), names.partition.number, topic, Some(told));
+        let channel = names.deltas();
+        let interest = self.want(channel.clone(), names.partition.number, topic);
+        let mut subscribed = self.subscribed.subscribe();
+        let is_subscribed = |_: &u64| {
+            let wanted = locked(&self.wanted);
+            wanted.get(&channel).is_some_and(|it| it.is_subscribed)
+        };
+        let waiting = subscribed.wait_for(is_subscribed);
         // Without it the first are missed, as they may be.
-        let _ = tokio::time::timeout(SHOWING, heard).await;
+        let _ = tokio::time::timeout(SHOWING, waiting).await;
         interest
     }
 
@@ -170,10 +166,7 @@ impl Hints {
 
     /// Hears nothing more.
     pub(super) fn close(&self) {
-        if let Some(teller) = locked(&self.teller).take() {
-            teller.abort();
-        }
-        let state = std::mem::replace(&mut *locked(&self.ear), State::Closed);
+        let state = std::mem::replace(&mut *locked(&self.task), State::Closed);
         if let State::Listening(task) = state {
             task.abort();
         }
@@ -181,26 +174,20 @@ impl Hints {
         drop(work);
     }
 
-    fn want(
-        self: &Arc<Self>,
-        channel: String,
-        partition: u16,
-        topic: Topic,
-        told: Option<oneshot::Sender<()>>,
-    ) -> Interest {
+    fn want(self: &Arc<Self>, channel: String, partition: u16, topic: Topic) -> Interest {
         let is_new = {
             let mut wanted = locked(&self.wanted);
             let entry = wanted.entry(channel.clone()).or_insert(Wanted {
                 partition,
                 topic,
                 count: 0,
+                is_subscribed: false,
             });
             entry.count += 1;
             entry.count == 1
         };
-        if is_new || told.is_some() {
-            // The ear is gone only if the store is closed.
-            let _ = self.orders.send(Order::Subscribe(channel.clone(), told));
+        if is_new {
+            self.changed();
         }
         self.start();
         Interest {
@@ -209,19 +196,21 @@ impl Hints {
         }
     }
 
+    /// What is wanted has changed.
+    fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
     fn start(self: &Arc<Self>) {
-        let mut state = locked(&self.ear);
-        *state = match std::mem::replace(&mut *state, State::Closed) {
-            State::Idle(orders) => {
-                let ear = Ear::new(self.clone(), orders);
-                State::Listening(tokio::spawn(ear.listen()).abort_handle())
-            }
-            state => state,
-        };
+        let mut state = locked(&self.task);
+        if matches!(*state, State::Idle) {
+            let task = tokio::spawn(subscriber::listen(self.clone()));
+            *state = State::Listening(task.abort_handle());
+        }
     }
 
     /// Takes in a message of a channel.
-    fn heard(&self, channel: &str, message: &[u8]) {
+    fn received(&self, channel: &str, message: &[u8]) {
         let Some(Wanted {
             topic, partition, ..
         }) = locked(&self.wanted).get(channel).cloned()
@@ -235,10 +224,9 @@ impl Hints {
         let rest = parts.next();
         match topic {
             Topic::Work => match rest.and_then(|rest| std::str::from_utf8(rest).ok()) {
-                Some(rest) => self.heard_command(rest),
+                Some(rest) => self.received_command(rest),
                 None => self.queue.mark(&self.hub, partition),
             },
-            Topic::Marks => self.heard_marks(partition, rest.unwrap_or_default()),
             Topic::Events(key) => match rest {
                 Some(b"end") => self.hub.deleted(&key),
                 Some(rest) => {
@@ -257,7 +245,7 @@ impl Hints {
     }
 
     /// A session of an owner got a command: `namespace/session owner`.
-    fn heard_command(&self, text: &str) {
+    fn received_command(&self, text: &str) {
         let Some((member, owner)) = text.split_once(' ') else {
             return;
         };
@@ -272,7 +260,7 @@ impl Hints {
         let wanted = locked(&self.wanted);
         let followed = wanted.values().filter_map(|wanted| match &wanted.topic {
             Topic::Events(key) => Some(key.clone()),
-            Topic::Work | Topic::Marks | Topic::Deltas(_) => None,
+            Topic::Work | Topic::Deltas(_) => None,
         });
         followed.collect()
     }
@@ -307,8 +295,8 @@ impl Drop for Interest {
         entry.count -= 1;
         if entry.count == 0 {
             wanted.remove(&self.channel);
-            let channel = std::mem::take(&mut self.channel);
-            let _ = self.hints.orders.send(Order::Unsubscribe(channel));
+            drop(wanted);
+            self.hints.changed();
         }
     }
 }

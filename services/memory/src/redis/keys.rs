@@ -165,11 +165,6 @@ impl Partition {
         format!("{}:w:{}", self.base, self.store)
     }
 
-    /// The channel that tells processes of memory how far sessions have come.
-    pub(super) fn marks(&self) -> String {
-        format!("{}:k:{}", self.base, self.store)
-    }
-
     /// A channel without subscribers, by which the right to publish is tested.
     pub(super) fn probe(&self) -> String {
         format!("{}:probe:{}", self.base, self.store)
@@ -286,7 +281,7 @@ mod tests {
             let names = Names::new("cairn", store).session(&SessionKey::new("space", "a"));
             let partition = &names.partition;
             let own = [names.followers(), names.deltas()];
-            let shared = [partition.work(), partition.marks(), partition.probe()];
+            let shared = [partition.work(), partition.probe()];
             [&own[..], &shared[..]].concat()
         };
         for (one, other) in channels("1").iter().zip(channels("2")) {

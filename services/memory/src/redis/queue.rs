@@ -45,9 +45,9 @@ impl Queue {
         hub.work();
     }
 
-    /// There may be something to claim anywhere.
-    pub(super) fn mark_all(&self, hub: &Hub) {
-        self.marked().extend(0..PARTITIONS);
+    /// The same of several partitions.
+    pub(super) fn mark_those(&self, hub: &Hub, partitions: impl IntoIterator<Item = u16>) {
+        self.marked().extend(partitions);
         hub.work();
     }
 

@@ -13,7 +13,8 @@
 //! and what is known by the answer to a repeat alone, which has no event but its number. The path of
 //! a transition pays for one entry in a map and the digest of an event.
 //!
-//! What a process was answered it tells the others: it may end together with the server (see `news`).
+//! What only a process knew that ends together with the server is found by nobody here. Owners and
+//! followers find it when they next touch the session, because they name how far it had come.
 //!
 //! A person may accept that writes are lost. The store counts that, and each answer is remembered with
 //! the count of its moment: whoever has not looked for long finds by it that what is missing was
@@ -21,13 +22,11 @@
 
 mod check;
 mod loss;
-mod news;
 mod settle;
 mod standing;
 mod stored;
 
 pub(super) use check::{Checked, Look};
-pub(super) use news::Told;
 pub(super) use standing::Standing;
 
 use super::keys::{Names, PARTITIONS};
@@ -35,7 +34,6 @@ use super::script::Script;
 use crate::fingerprint::Fingerprint;
 use crate::hub::Hub;
 use crate::port::SessionKey;
-use news::News;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt;
@@ -71,7 +69,6 @@ pub(super) struct Witness {
     hub: Arc<Hub>,
     partitions: Vec<Mutex<Marks>>,
     losses: watch::Sender<u64>,
-    news: News,
     /// Sessions whose losses were told, and which could not be quarantined yet; with what was known of
     /// them. Whatever is seen of them since says nothing of what is lost.
     told: Mutex<HashMap<SessionKey, Mark>>,
@@ -93,7 +90,6 @@ impl Witness {
             hub,
             partitions: (0..PARTITIONS).map(|_| Mutex::default()).collect(),
             losses: watch::Sender::new(0),
-            news: News::default(),
             told: Mutex::default(),
         }
     }
@@ -101,11 +97,10 @@ impl Witness {
     /// The session has come so far, by an answer of the store.
     pub(super) fn saw(&self, partition: u16, member: &str, mark: Mark) {
         self.marks(partition).raise(member, mark);
-        self.news.add(partition, member);
     }
 
-    /// The same of one that has just been made: what was known before was of another, unless others
-    /// were faster to tell of this one.
+    /// The same of one that has just been made: what was known before was of another, unless a later
+    /// answer about this one came first.
     pub(super) fn saw_new(&self, partition: u16, member: &str, mark: Mark) {
         let mut marks = self.marks(partition);
         let known = marks.get(member);
@@ -113,8 +108,6 @@ impl Witness {
             marks.forget(member);
         }
         marks.raise(member, mark);
-        drop(marks);
-        self.news.add(partition, member);
     }
 
     /// What was known of a session does not count any more.

@@ -2,7 +2,6 @@
 
 mod accepted;
 mod in_place;
-mod news;
 mod past;
 mod refused;
 
