@@ -203,7 +203,12 @@ impl<'a> Cluster<'a> {
 
     /// The id of the first process of a service.
     pub fn process_id(&self, service: &'static str) -> Option<u32> {
-        self.processes.get(&first(service)).map(Starting::id)
+        self.process_id_of(first(service))
+    }
+
+    /// The id of a process.
+    pub fn process_id_of(&self, member: Member) -> Option<u32> {
+        self.processes.get(&member).map(Starting::id)
     }
 
     /// Where the first process of a service listens.

@@ -10,6 +10,7 @@ pub(crate) mod commands;
 pub(crate) mod contexts;
 pub(crate) mod conversation;
 pub(crate) mod crash;
+pub(crate) mod dead_server;
 pub(crate) mod dispatch;
 pub(crate) mod drain;
 pub(crate) mod executor_stream;
@@ -43,6 +44,9 @@ pub(crate) enum Proof {
     /// them, change plans and approve calls. Nothing that was acknowledged may be lost, and nothing
     /// may happen twice without a decision
     Crash(crash::Options),
+    /// Kills a server of a Redis Cluster that has no replica, under five memory processes that remember
+    /// 20,000 sessions. No process grows by more than 10 % while it is dead
+    DeadServer(dead_server::Options),
     /// Sends replies of a model, streamed and whole, larger than any may be. The executor stays below
     /// 128 MiB, and a run whose reply is too large fails with the name of the limit
     Replies(replies::Options),
@@ -97,6 +101,7 @@ impl Proof {
             Self::Conversation(options) => conversation::prove(options),
             Self::Contexts(options) => contexts::prove(options),
             Self::Crash(options) => crash::prove(options),
+            Self::DeadServer(options) => dead_server::prove(options),
             Self::Dispatch(options) => dispatch::prove(options),
             Self::Replies(options) => replies::prove(options),
             Self::Replicas(options) => replicas::prove(options),
