@@ -254,6 +254,35 @@ async fn leases_do_not_follow_a_clock_that_is_set() {
     assert_eq!(store.now().await, Ok(now), "nobody held one");
 }
 
+/// As after a wrong clock was corrected, or while a machine slept.
+#[tokio::test]
+async fn a_claim_follows_the_time_of_day_while_nobody_holds_a_lease() {
+    let start: u64 = 1_800_000_000_000;
+    let hour = 3_600_000;
+    for only in [None, Some(key("a"))] {
+        let clock = Arc::new(ManualClock::at(start));
+        let options = SqliteOptions {
+            clock: clock.clone(),
+            ..SqliteOptions::default()
+        };
+        let store = SqliteStore::in_memory(options).unwrap();
+        store.create(creation("a", None)).await.unwrap();
+        for shown in [start + hour, start + 2 * hour, start + 1000] {
+            clock.set_unix_ms(shown);
+            let request = ClaimRequest {
+                only: only.clone(),
+                ..claim("one")
+            };
+            assert_eq!(store.claim(request).await.unwrap().claims, []);
+            assert_eq!(store.now().await, Ok(shown.cast_signed()), "{only:?}");
+        }
+        // A clock that is slowed down to be right does not make time run backwards.
+        clock.set_unix_ms(start + 500);
+        assert_eq!(store.claim(claim("one")).await.unwrap().claims, []);
+        assert_eq!(store.now().await, Ok(start.cast_signed() + 1000));
+    }
+}
+
 #[tokio::test]
 async fn a_reader_sees_what_the_holder_writes_and_changes_nothing() {
     let (_folder, path) = in_folder();
