@@ -50,8 +50,8 @@
 //! state could repeat what had side effects. The session itself counts the losses that somebody has
 //! accepted: what was learned under an older count is no reason any more.
 //!
-//! **Time** is the store's, in milliseconds since 1970, and never runs backwards while the store
-//! is open. Callers' clocks play no part.
+//! **Time** is the store's, in milliseconds since 1970. It follows the clock of the store's servers, also
+//! where that is corrected: one wrong reading lasts until the next. Callers' clocks play no part.
 //!
 //! **Hints** (long polls, [`follow`](Store::follow)) may be lost without harm: who waits looks at
 //! the store again, and each renewal tells of unhandled commands.

@@ -2,16 +2,13 @@
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Where the time comes from.
-pub trait Clock: Send + Sync + 'static {
+pub trait Clock: Monotonic {
     /// Milliseconds since 1970-01-01 UTC. It may jump, in both directions: it is for people and
     /// for records, never for measuring.
     fn unix_ms(&self) -> u64;
-
-    /// A point on a scale that never goes back: for measuring and for deadlines.
-    fn instant(&self) -> Instant;
 }
 
 /// The time of this machine.
@@ -29,9 +26,11 @@ impl Clock for SystemClock {
             .unwrap_or_default();
         u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
     }
+}
 
-    fn instant(&self) -> Instant {
-        Instant::now()
+impl Monotonic for SystemClock {
+    fn now(&self) -> Duration {
+        BootClock.now()
     }
 }
 
@@ -63,7 +62,6 @@ impl Monotonic for BootClock {
 /// A clock that stands still until it is moved: for tests.
 #[derive(Debug)]
 pub struct ManualClock {
-    base: Instant,
     now: Mutex<Now>,
 }
 
@@ -77,7 +75,6 @@ impl ManualClock {
     /// A clock that shows `unix_ms`.
     pub fn at(unix_ms: u64) -> Self {
         Self {
-            base: Instant::now(),
             now: Mutex::new(Now {
                 unix_ms,
                 elapsed: Duration::ZERO,
@@ -101,18 +98,20 @@ impl ManualClock {
             .unix_ms = unix_ms;
     }
 
-    fn now(&self) -> Now {
+    fn shown(&self) -> Now {
         *self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Clock for ManualClock {
     fn unix_ms(&self) -> u64 {
-        self.now().unix_ms
+        self.shown().unix_ms
     }
+}
 
-    fn instant(&self) -> Instant {
-        self.base + self.now().elapsed
+impl Monotonic for ManualClock {
+    fn now(&self) -> Duration {
+        self.shown().elapsed
     }
 }
 
@@ -123,14 +122,22 @@ mod tests {
     #[test]
     fn a_manual_clock_moves_only_when_reported() {
         let clock = ManualClock::at(1_000);
-        let start = clock.instant();
-        assert_eq!((clock.unix_ms(), clock.instant()), (1_000, start));
+        let start = clock.now();
+        assert_eq!((clock.unix_ms(), clock.now()), (1_000, start));
         clock.advance(Duration::from_millis(250));
         assert_eq!(clock.unix_ms(), 1_250);
-        assert_eq!(clock.instant() - start, Duration::from_millis(250));
+        assert_eq!(clock.now() - start, Duration::from_millis(250));
         clock.set_unix_ms(5);
         assert_eq!(clock.unix_ms(), 5);
-        assert_eq!(clock.instant() - start, Duration::from_millis(250));
+        assert_eq!(clock.now() - start, Duration::from_millis(250));
+    }
+
+    /// A lease must not last longer because a laptop slept.
+    #[test]
+    fn the_system_clock_measures_by_the_clock_that_continues_while_the_machine_sleeps() {
+        let before = BootClock.now();
+        let measured = SystemClock.now();
+        assert!((before..=BootClock.now()).contains(&measured));
     }
 
     #[test]

@@ -67,8 +67,7 @@ impl Inner {
         ];
         // A session that is known to lack something is not to be worked on.
         let known_loss = self.servers.witness.known_loss(&command.key);
-        let may_take = known_loss.is_none() && !self.servers.time.is_behind();
-        let lease = command.lease.as_ref().filter(|_| may_take);
+        let lease = command.lease.as_ref().filter(|_| known_loss.is_none());
         let (most_events, most_bytes) = self.limits.journal_room(Room::Command);
         (self.scripts.append.call(&keys))
             .arg(&names.member)
@@ -102,7 +101,7 @@ impl Inner {
             seq,
             quarantined,
             taken: taken(reply)?,
-            now_unix_ms: self.servers.time.tell(now),
+            now_unix_ms: self.servers.time.take(now),
         };
         let wake = match duplicate {
             true => None,
@@ -154,7 +153,7 @@ impl Inner {
                 Ok((reply.number()?, reply.number()?, reply.int()?))
             })
             .await?;
-        self.servers.time.tell(now);
+        self.servers.time.take(now);
         let mark = mark_at(accepted_losses, seq, Some(&event));
         let partition = names.partition.number;
         self.servers.witness.saw(partition, &names.member, mark);

@@ -89,7 +89,7 @@ impl Inner {
             let claims = Claims {
                 claims,
                 woken: self.woken(&request.owner, hinted).await,
-                now_unix_ms: self.servers.time.tell(now),
+                now_unix_ms: self.servers.time.take(now),
             };
             let nothing = claims.claims.is_empty() && claims.woken.is_empty();
             if !nothing || Instant::now() >= deadline {
@@ -138,13 +138,10 @@ impl Inner {
         let ((now, apart), firsts) = try_join(self.now_there(), firsts).await?;
         // Who wants only news gets them.
         if request.max_sessions > 0 {
-            let checked = self
-                .servers
-                .time
-                .check(now, apart.as_ref(), request.lease_ms);
+            let checked = self.servers.time.check(apart.as_ref(), request.lease_ms);
             checked.inspect_err(|_| self.servers.lookout.call_failed())?;
         }
-        let now = self.servers.time.tell(now);
+        let now = self.servers.time.take(now);
         let mut ready = [Vec::new(), Vec::new()];
         let mut next = None;
         for (number, firsts) in partitions.into_iter().zip(pairs_of(firsts)) {

@@ -65,6 +65,14 @@ pub(super) fn apart(readings: &[Reading]) -> Option<Apart> {
     })
 }
 
+/// Of several times the one in the middle, the earlier of two: one wrong clock among three or more
+/// changes nothing.
+pub(super) fn middle(times: impl IntoIterator<Item = i64>) -> Option<i64> {
+    let mut times: Vec<_> = times.into_iter().collect();
+    times.sort_unstable();
+    times.get(times.len().saturating_sub(1) / 2).copied()
+}
+
 fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
@@ -90,6 +98,20 @@ mod tests {
     use super::*;
     use crate::redis::RedisUrl;
     use crate::redis::address::{Endpoint, TlsFiles};
+
+    #[test]
+    fn one_wrong_clock_does_not_decide() {
+        for (times, want) in [
+            (&[][..], None),
+            (&[5][..], Some(5)),
+            (&[3_600_005, 5][..], Some(5)),
+            (&[6, 3_600_000, 5][..], Some(6)),
+            (&[6, -3_600_000, 5][..], Some(5)),
+            (&[6, 7, 3_600_000, 5][..], Some(6)),
+        ] {
+            assert_eq!(middle(times.iter().copied()), want, "{times:?}");
+        }
+    }
 
     fn reading(port: u16, unix_ms: i64, asked: u64, answered: u64) -> Reading {
         let url = RedisUrl::from(format!("redis://127.0.0.1:{port}"));

@@ -148,7 +148,7 @@ impl Inner {
             first_seq,
             others,
             lease_until_unix_ms: (ends >= 0).then_some(ends),
-            now_unix_ms: self.servers.time.tell(now),
+            now_unix_ms: self.servers.time.take(now),
         };
         Ok((committed, accepted_losses, fields))
     }

@@ -267,7 +267,7 @@ impl Inner {
                 cut_seq,
                 copied_through: through,
                 is_complete: status == Status::Duplicate,
-                now_unix_ms: self.servers.time.tell(now),
+                now_unix_ms: self.servers.time.take(now),
             };
             Ok(u64::try_from(cut).ok().map(|cut| (copied(cut), now)))
         })

@@ -71,7 +71,7 @@ impl Inner {
                 let created = Created {
                     duplicate: status == Status::Duplicate,
                     lease,
-                    now_unix_ms: self.servers.time.tell(now),
+                    now_unix_ms: self.servers.time.take(now),
                 };
                 let queued = status == Status::Ok && reply.int()? == 1;
                 Ok((created, queued, now))

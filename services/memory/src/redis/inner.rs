@@ -1,7 +1,7 @@
 //! What all operations of a store share.
 
 use super::answer::{Status, status};
-use super::clocks::{Apart, Reading, apart};
+use super::clocks::{Apart, Reading, apart, middle};
 use super::failure::{Effect, odd};
 use super::hints::Hints;
 use super::keys::Names;
@@ -59,12 +59,12 @@ impl Inner {
         Ok(done)
     }
 
-    /// See [`Store::now`](crate::port::Store::now). Of several servers the clock that is ahead.
+    /// See [`Store::now`](crate::port::Store::now). Of several servers the time of most.
     pub(super) async fn now(&self) -> StoreResult<i64> {
-        Ok(self.servers.time.tell(self.now_there().await?.0))
+        Ok(self.servers.time.take(self.now_there().await?.0))
     }
 
-    /// The same as the servers say it, even if that is before what was told; and which of them differ.
+    /// The same, and which servers differ.
     pub(super) async fn now_there(&self) -> StoreResult<(i64, Option<Apart>)> {
         if let Some(now) = self.servers.time.given() {
             return Ok((now, None));
@@ -72,7 +72,7 @@ impl Inner {
         let times = self.servers.ask_servers(&redis::cmd("TIME")).await?;
         let readings: Result<Vec<_>, _> = times.into_iter().map(Reading::of).collect();
         let readings = readings.map_err(|error| odd(Effect::Reads, error))?;
-        let now = readings.iter().map(|it| it.unix_ms).max();
+        let now = middle(readings.iter().map(|it| it.unix_ms));
         Ok((now.unwrap_or_default(), apart(&readings)))
     }
 }

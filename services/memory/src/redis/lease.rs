@@ -1,5 +1,6 @@
 //! Leases that go on, end cleanly, or are taken up again after quarantine.
 
+use super::clocks::middle;
 use super::failure::Effect;
 use super::inner::Inner;
 use super::keys;
@@ -58,12 +59,14 @@ impl Inner {
         }
         unanswered.sort_unstable();
         let unanswered = unanswered.into_iter();
+        let now = middle(batches.iter().map(|batch| batch.now)).unwrap_or_default();
         let ends = batches.iter().map(|batch| batch.ends);
-        let now = batches.iter().map(|batch| batch.now).max();
+        // Servers' clocks may differ a little: nobody works beyond the first end. One that has passed
+        // is of a clock that is wrong.
+        let ends = ends.filter(|end| *end > now).min();
         let mut renewed = Renewed {
-            // Servers' clocks may differ a little: nobody works beyond the first end.
-            lease_until_unix_ms: ends.min().unwrap_or_default(),
-            now_unix_ms: self.servers.time.tell(now.unwrap_or_default()),
+            lease_until_unix_ms: ends.unwrap_or(now),
+            now_unix_ms: self.servers.time.take(now),
             unanswered: unanswered
                 .map(|place| request.sessions[place].key.clone())
                 .collect(),

@@ -126,16 +126,14 @@ impl Operation for ClaimOp {
         let mut claims = Vec::new();
         self.quarantine.clear();
         if let Some(key) = self.only.clone() {
-            return self.claim_only(&key, tx);
+            let attempt = self.claim_only(&key, tx)?;
+            follow_time_of_day(tx)?;
+            return Ok(attempt);
         }
         if tx.lease_floor.get() <= tx.now {
             self.claim_from(EXPIRED, 0, tx, &mut claims)?;
-            tx.lease_floor
-                .set(earliest_end(tx.conn)?.unwrap_or(i64::MAX));
         }
-        if tx.lease_floor.get() == i64::MAX {
-            tx.shared.time.set();
-        }
+        follow_time_of_day(tx)?;
         self.claim_from(DUE, WINDOW, tx, &mut claims)?;
         let due: Option<i64> = tx
             .conn
@@ -264,6 +262,18 @@ impl ClaimOp {
         }
         Ok(woken)
     }
+}
+
+/// While nobody holds a lease, time follows the time of day.
+fn follow_time_of_day(tx: &Tx<'_>) -> rusqlite::Result<()> {
+    if tx.lease_floor.get() <= tx.now {
+        tx.lease_floor
+            .set(earliest_end(tx.conn)?.unwrap_or(i64::MAX));
+    }
+    if tx.lease_floor.get() == i64::MAX {
+        tx.shared.time.set();
+    }
+    Ok(())
 }
 
 fn earliest_end(conn: &Connection) -> rusqlite::Result<Option<i64>> {

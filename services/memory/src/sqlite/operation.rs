@@ -10,24 +10,28 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Instant;
+use std::time::Duration;
 use tokio::sync::oneshot;
+
+/// A time of day that is so far behind was corrected.
+const STEP_MS: i64 = 1000;
 
 /// The store's time: the time of day when it was opened, and what has been measured since.
 ///
 /// The time of day itself may jump. A lease must not end because somebody set a clock, nor last an
-/// hour longer: so it is looked at again only while nobody holds one.
+/// hour longer: so it is looked at again only while nobody holds one. What is measured includes the time
+/// for which the machine slept.
 pub(super) struct Time {
     clock: Arc<dyn Clock>,
-    opened: Instant,
-    /// The time of day at `opened`, in milliseconds since 1970. Only grows.
+    opened: Duration,
+    /// The time of day at `opened`, in milliseconds since 1970.
     base: AtomicI64,
 }
 
 impl Time {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         let time = Self {
-            opened: clock.instant(),
+            opened: clock.now(),
             base: AtomicI64::new(i64::MIN),
             clock,
         };
@@ -35,22 +39,25 @@ impl Time {
         time
     }
 
-    /// Milliseconds since 1970; never runs backwards.
+    /// Milliseconds since 1970. Runs backwards only where [`set`](Self::set) corrects it.
     pub(super) fn now(&self) -> i64 {
         self.base
             .load(Ordering::Relaxed)
             .saturating_add(self.elapsed())
     }
 
-    /// Catches up with the time of day, if that is ahead.
+    /// Follows the time of day. A clock that is behind by less than a second is let catch up.
     pub(super) fn set(&self) {
         let now = i64::try_from(self.clock.unix_ms()).unwrap_or(i64::MAX);
         let base = now.saturating_sub(self.elapsed());
-        self.base.fetch_max(base, Ordering::Relaxed);
+        let known = self.base.load(Ordering::Relaxed);
+        if base > known || base < known.saturating_sub(STEP_MS) {
+            self.base.store(base, Ordering::Relaxed);
+        }
     }
 
     fn elapsed(&self) -> i64 {
-        let elapsed = self.clock.instant().saturating_duration_since(self.opened);
+        let elapsed = self.clock.now().saturating_sub(self.opened);
         i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
     }
 }

@@ -203,7 +203,7 @@ async fn a_deleted_session_is_remembered_for_thirty_days() {
 }
 
 #[tokio::test]
-async fn the_stores_time_never_runs_backwards() {
+async fn no_operation_follows_a_clock_that_is_set() {
     let clock = Arc::new(ManualClock::at(1_800_000_000_000));
     let options = SqliteOptions {
         clock: clock.clone(),

@@ -56,7 +56,7 @@ impl Inner {
                 return Err(error);
             }
             self.tell_strange(&outcome.strange);
-            claims.now_unix_ms = self.servers.time.tell(outcome.now.max(found.now));
+            claims.now_unix_ms = self.servers.time.take(outcome.now.max(found.now));
             claims.claims = outcome.claims;
         }
         Ok(claims)

@@ -3,11 +3,11 @@
 use crate::support::work::{claim, creation, key, transition};
 use cairn_memory::port::*;
 use cairn_memory::redis::{Durability, RedisConfig, RedisMode, RedisOptions, RedisStore};
-use cairn_rpc::Clock;
+use cairn_rpc::{BootClock, Clock, Monotonic};
 use cairn_testkit::{RedisCluster, RedisServer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const START: u64 = 1_800_000_000_000;
 
@@ -18,9 +18,11 @@ impl Clock for Settable {
     fn unix_ms(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
+}
 
-    fn instant(&self) -> Instant {
-        Instant::now()
+impl Monotonic for Settable {
+    fn now(&self) -> Duration {
+        BootClock.now()
     }
 }
 
