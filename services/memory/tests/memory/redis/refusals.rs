@@ -71,6 +71,38 @@ async fn what_may_go_is_found_on_a_server_without_memory() {
     assert_eq!(store.idle(None, 10).await.unwrap(), []);
 }
 
+/// What a server has that was made a replica, may lack what its master had acknowledged.
+#[tokio::test]
+async fn a_replica_is_not_read_from() {
+    let (server, store) = start().await;
+    let a = key("a");
+    store.create(creation("a", Some("one"))).await.unwrap();
+    let blob = store.put_blob(&a, "blob".into()).await.unwrap();
+    server.ask(&["REPLICAOF", "127.0.0.1", "1"]);
+    let start = Instant::now();
+    while store.read(&a, 0, 10).await.is_ok() {
+        assert!(start.elapsed() < Duration::from_secs(30), "it is read");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let page = ListQuery::newest(10);
+    for told in [
+        reason(store.read(&a, 0, 10).await),
+        reason(store.list("space", &page).await),
+        reason(store.checkpoint(&a, 10).await),
+        reason(store.get_blob(&a, &blob).await),
+        reason(store.get_memory(&a, "key").await),
+        reason(store.list_memory(&a).await),
+        reason(store.transcript(&a, 0).await),
+        reason(store.follow(&a, 0).await.map(|_| ())),
+        reason(store.idle(None, 10).await),
+        reason(store.claim(claim("two")).await),
+    ] {
+        assert!(told.contains("is a replica"), "{told}");
+    }
+    server.ask(&["REPLICAOF", "NO", "ONE"]);
+    assert_eq!(store.read(&a, 0, 10).await.unwrap().last_seq, 1);
+}
+
 /// It may be one for long, and whoever asks again is not to wait for it.
 #[tokio::test]
 async fn a_replica_is_told_as_one_each_time() {
