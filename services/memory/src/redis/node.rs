@@ -36,8 +36,8 @@ pub(super) enum Trouble {
     Failed(RedisError),
     /// It was not sent, for what came of holding what the server has against what is known.
     Unchecked(Look),
-    /// It was not sent, as it writes: the server was a replica when it was looked at. It may be a master
-    /// since, which nobody has held against anything.
+    /// It was not sent: the server was a replica when it was looked at. It may be a master since, which
+    /// nobody has held against anything.
     Replica,
 }
 

@@ -259,11 +259,9 @@ impl Servers {
         partition: u16,
         effect: Effect,
     ) -> Result<(), Trouble> {
+        // A master that became a replica may lack what was acknowledged, for readers too.
         let Some(checked) = &vouched.checked else {
-            return match effect {
-                Effect::Reads => Ok(()),
-                Effect::Writes => Err(Trouble::Replica),
-            };
+            return Err(Trouble::Replica);
         };
         let look = checked.of(partition);
         match look {

@@ -27,8 +27,8 @@ const AGED: Duration = Duration::from_millis(250);
 #[derive(Clone)]
 pub(super) struct Vouched {
     pub(super) live: Live,
-    /// What of it that was; `None` if it is a replica, which is not held against anything, and takes no
-    /// writes.
+    /// What of it that was; `None` if it is a replica, which is not held against anything, and is asked
+    /// for no session.
     pub(super) checked: Option<Arc<Checked>>,
 }
 
