@@ -2,7 +2,7 @@
 
 use crate::support::work::{claim, creation, key, transition};
 use cairn_memory::port::*;
-use cairn_memory::redis::{RedisConfig, RedisOptions, RedisStore};
+use cairn_memory::redis::{Formats, RedisConfig, RedisOptions, RedisStore};
 use cairn_rpc::Principal;
 use cairn_testkit::RedisServer;
 use std::time::{Duration, Instant};
@@ -154,4 +154,65 @@ async fn a_session_of_another_format_is_left_alone() {
     assert_eq!(store.queued().await, Ok(1));
     server.ask(&["HSET", "cairn:{p061}:s:space/a", "f", "1"]);
     assert_eq!(store.claim(claim("two")).await.unwrap().claims[0].key, a);
+}
+
+/// Programs of two versions work on one store while one replaces the other.
+#[tokio::test]
+async fn a_program_works_on_every_format_of_its_range() {
+    let server = RedisServer::start();
+    let config = RedisConfig::standalone(server.url());
+    let open = async |oldest, newest| {
+        let options = RedisOptions {
+            formats: Formats { oldest, newest },
+            ..RedisOptions::default()
+        };
+        RedisStore::open(&config, options).await
+    };
+    let (old, new) = (open(1, 1).await.unwrap(), open(1, 2).await.unwrap());
+    for (session, writer) in [("a", &old), ("b", &new)] {
+        writer.create(creation(session, Some("one"))).await.unwrap();
+    }
+    let found = |format: &str| StoreError::Newer {
+        found: format.to_owned(),
+    };
+    // A session keeps its format, whoever works on it.
+    for version in 0..2 {
+        new.commit(transition("a", "one", version)).await.unwrap();
+        old.commit(transition("a", "one", version + 2))
+            .await
+            .unwrap_err();
+    }
+    old.commit(transition("a", "one", 2)).await.unwrap();
+    assert_eq!(new.read(&key("a"), 0, 9).await.unwrap().last_seq, 4);
+    assert_eq!(new.get_memory(&key("a"), "key").await, Ok(None));
+    new.commit(transition("b", "one", 0)).await.unwrap();
+    // The old program leaves alone what it does not know.
+    let b = key("b");
+    assert_eq!(old.read(&b, 0, 9).await, Err(found("2")));
+    assert_eq!(old.get_memory(&b, "key").await, Err(found("2")));
+    let committed = old.commit(transition("b", "one", 1)).await;
+    assert_eq!(committed, Err(found("2")));
+    assert_eq!(old.delete(&b).await, Err(found("2")));
+    for session in ["a", "b"] {
+        let release = ReleaseRequest {
+            key: key(session),
+            owner: "one".to_owned(),
+            epoch: 1,
+            delay_ms: 0,
+        };
+        new.release(release).await.unwrap();
+    }
+    let claims = old.claim(claim("two")).await.unwrap().claims;
+    assert_eq!(claims.len(), 1);
+    assert_eq!(claims[0].key, key("a"));
+    let claims = new.claim(claim("two")).await.unwrap().claims;
+    assert_eq!(claims.len(), 1);
+    assert_eq!(claims[0].key, b);
+    assert!(new.delete(&key("a")).await.unwrap());
+    // A range may end before what there is, or begin after it.
+    for (oldest, newest, knows) in [(2, 3, "2 to 3"), (2, 2, "2 to 2")] {
+        let refused = open(oldest, newest).await.unwrap_err().to_string();
+        assert!(refused.contains("format \"1\""), "{refused}");
+        assert!(refused.contains(knows), "{refused}");
+    }
 }
