@@ -14,6 +14,7 @@
 //! | `unchanged` | session memory that need not be read again |
 //! | `servers`, `ask`, `layout`, `node` | which server is asked, and the connection to it |
 //! | `script`, `answer`, `failure` | scripts, their answers, what went wrong |
+//! | `format` | which formats of stores and sessions are known |
 //! | `open`, `options`, `address`, `settings`, `rights`, `durability` | opening a store, and what its servers promise |
 //! | `survey`, `lookout`, `outage` | settings of all servers and replicas, and whether they take writes, also while the store is open |
 //! | `hints` | what processes report to each other, and may be lost |
@@ -34,6 +35,7 @@ mod create;
 mod durability;
 mod failure;
 mod fill;
+mod format;
 mod hints;
 mod identity;
 mod idle;
@@ -65,6 +67,7 @@ mod witness;
 
 pub use address::{ClientCertificate, RedisUrl};
 pub use durability::Durability;
+pub use format::Formats;
 pub use open::OpenError;
 pub use options::{RedisConfig, RedisMode, RedisOptions};
 #[cfg(any(test, feature = "conformance"))]
@@ -158,12 +161,13 @@ impl RedisStore {
 
     fn start(opened: Opened, config: &RedisConfig, options: RedisOptions) -> Self {
         let time = Time::new(&options);
-        let scripts = Scripts::new(time.clock());
+        let formats = options.formats();
+        let scripts = Scripts::new(time.clock(), formats);
         #[cfg(debug_assertions)]
         let scripts = scripts.sabotaged(options.sabotage);
         let (hub, queue) = (Arc::new(Hub::new()), Arc::new(Queue::new(options.seed)));
         let names = opened.names;
-        let quarantine = Scripts::new(time.clock()).quarantine;
+        let quarantine = Scripts::new(time.clock(), formats).quarantine;
         let witness = Witness::new(names.clone(), quarantine, hub.clone());
         let identity = Identity::new(names.clone(), opened.id.clone());
         let servers = Arc::new_cyclic(|servers| {
@@ -191,6 +195,7 @@ impl RedisStore {
             servers,
             scripts,
             names,
+            formats,
             limits: options.limits,
             unchanged: Unchanged::default(),
             hub,

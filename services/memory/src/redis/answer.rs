@@ -1,6 +1,7 @@
 //! The first word of every script's answer.
 
 use super::failure::{Effect, odd};
+use super::format::Formats;
 use super::script::{Odd, Reply};
 use crate::port::{End, Limit, StoreError, StoreResult};
 use bytes::Bytes;
@@ -41,21 +42,20 @@ pub(super) fn status(reply: &mut Reply, effect: Effect) -> StoreResult<Status> {
     Err(refusal)
 }
 
-/// The format of a session's hash that the scripts know, too.
-const FORMAT: &str = "1";
-
 /// What scripts say of a session by its fields `f` (format) and `del` (when it was deleted, and how
 /// it ended), for bare commands.
 ///
 /// # Errors
 /// Why the session cannot be worked on.
-pub(super) fn not_refused(format: Option<Bytes>, deleted: Option<Bytes>) -> StoreResult<()> {
+pub(super) fn not_refused(
+    formats: Formats,
+    format: Option<Bytes>,
+    deleted: Option<Bytes>,
+) -> StoreResult<()> {
     let text = |bytes: Bytes| String::from_utf8_lossy(&bytes).into_owned();
-    match (format, deleted) {
+    match (format.map(text), deleted) {
         (None, _) => Err(StoreError::NotFound),
-        (Some(format), _) if format != FORMAT => Err(StoreError::Newer {
-            found: text(format),
-        }),
+        (Some(format), _) if !formats.know(&format) => Err(StoreError::Newer { found: format }),
         (Some(_), Some(mark)) => Err(StoreError::Terminal(end(&text(mark)))),
         (Some(_), None) => Ok(()),
     }
@@ -97,19 +97,17 @@ mod tests {
         let some = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
         let found = "9".to_owned();
         for (format, deleted, want) in [
-            (some(FORMAT), None, Ok(())),
+            (some("1"), None, Ok(())),
             (None, None, Err(StoreError::NotFound)),
             (some("9"), some("1"), Err(StoreError::Newer { found })),
             (
-                some(FORMAT),
+                some("1"),
                 some("1800000000000 archived"),
                 Err(StoreError::Terminal(End::Archived)),
             ),
         ] {
-            assert_eq!(not_refused(format, deleted), want);
+            assert_eq!(not_refused(Formats::KNOWN, format, deleted), want);
         }
-        let prelude = include_str!("scripts/prelude.lua");
-        assert!(prelude.contains(&format!("local FORMAT = '{FORMAT}'")));
     }
 
     #[test]

@@ -147,7 +147,7 @@ impl Inner {
             Ok((format, deleted, texts(answers.array()?)?))
         };
         let (format, deleted, names) = all().map_err(|error| odd(Effect::Reads, error))?;
-        not_refused(format, deleted)?;
+        not_refused(self.formats, format, deleted)?;
         Ok(names.into_iter().next())
     }
 

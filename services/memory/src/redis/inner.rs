@@ -3,6 +3,7 @@
 use super::answer::{Status, status};
 use super::clocks::{Apart, Reading, apart, middle};
 use super::failure::{Effect, odd};
+use super::format::Formats;
 use super::hints::Hints;
 use super::keys::Names;
 use super::queue::Queue;
@@ -19,6 +20,7 @@ pub(super) struct Inner {
     pub(super) servers: Arc<Servers>,
     pub(super) scripts: Scripts,
     pub(super) names: Names,
+    pub(super) formats: Formats,
     pub(super) limits: Limits,
     pub(super) unchanged: Unchanged,
     pub(super) hub: Arc<Hub>,

@@ -4,6 +4,7 @@ use super::address::{Endpoint, RedisUrl, TlsFiles};
 use super::clocks::STEP_MS;
 use super::durability::Durability;
 use super::failure::{Effect, odd};
+use super::format::Formats;
 use super::keys::{Names, PARTITIONS};
 use super::layout::{Layout, Plan};
 use super::node::{Node, Trouble};
@@ -16,9 +17,6 @@ use crate::port::StoreError;
 use redis::Pipeline;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// The format that this program writes, and the only one that it reads.
-pub(super) const FORMAT: u64 = 1;
 
 /// Why a store cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -74,10 +72,12 @@ pub enum OpenError {
         key: String,
     },
     /// The store was made by another version of this program.
-    #[error("the store has format {found:?}, and this program knows format {FORMAT}")]
+    #[error("the store has format {found:?}, and this program knows {known}")]
     Format {
         /// The store's format.
         found: String,
+        /// The formats that this program knows.
+        known: Formats,
     },
     /// A thread to open the store in cannot be started.
     #[error("cannot start a thread")]
@@ -244,18 +244,19 @@ async fn identify(
     options: &RedisOptions,
 ) -> Result<String, OpenError> {
     let key = names.meta();
-    if let Some(id) = identity(node, &key, Pipeline::new()).await? {
+    let formats = options.formats();
+    if let Some(id) = identity(node, &key, Pipeline::new(), formats).await? {
         return Ok(id);
     }
     let mut make = Pipeline::new();
     for (field, value) in [
         ("partitions", PARTITIONS.to_string()),
         ("id", format!("{:016x}", options.seed)),
-        ("format", FORMAT.to_string()),
+        ("format", formats.newest.to_string()),
     ] {
         make.cmd("HSETNX").arg(&key).arg(field).arg(value).ignore();
     }
-    let id = identity(node, &key, make).await?;
+    let id = identity(node, &key, make, formats).await?;
     id.ok_or(OpenError::Foreign { key })
 }
 
@@ -264,6 +265,7 @@ async fn identity(
     node: &Arc<Node>,
     key: &str,
     mut commands: Pipeline,
+    known: Formats,
 ) -> Result<Option<String>, OpenError> {
     let fields = commands.cmd("HMGET").arg(key);
     fields.arg(&["format", "partitions", "id"]);
@@ -281,12 +283,12 @@ async fn identity(
         return Ok(None);
     };
     let found = String::from_utf8_lossy(&format).into_owned();
-    let is_known = found == FORMAT.to_string()
+    let is_known = known.know(&found)
         && fields
             .int()
             .is_ok_and(|number| number == i64::from(PARTITIONS));
     match is_known {
         true => Ok(Some(fields.text().map_err(lost)?)),
-        false => Err(OpenError::Format { found }),
+        false => Err(OpenError::Format { found, known }),
     }
 }

@@ -1,6 +1,7 @@
 //! How a store on Redis is opened.
 
 use super::address::{ClientCertificate, RedisUrl};
+use super::format::Formats;
 use crate::port::Limits;
 #[cfg(any(test, feature = "conformance"))]
 use cairn_rpc::Clock;
@@ -99,6 +100,22 @@ pub struct RedisOptions {
     /// Takes the place of the server's time.
     #[cfg(any(test, feature = "conformance"))]
     pub clock: Option<Arc<dyn Clock>>,
+    /// Takes the place of the formats that this program knows.
+    #[cfg(any(test, feature = "conformance"))]
+    pub formats: Formats,
+}
+
+impl RedisOptions {
+    #[cfg_attr(
+        not(any(test, feature = "conformance")),
+        allow(clippy::unused_self, reason = "only tests have other formats")
+    )]
+    pub(super) fn formats(&self) -> Formats {
+        #[cfg(any(test, feature = "conformance"))]
+        return self.formats;
+        #[cfg(not(any(test, feature = "conformance")))]
+        Formats::KNOWN
+    }
 }
 
 impl Default for RedisOptions {
@@ -114,6 +131,8 @@ impl Default for RedisOptions {
             sabotage: crate::sabotage::Sabotage::default(),
             #[cfg(any(test, feature = "conformance"))]
             clock: None,
+            #[cfg(any(test, feature = "conformance"))]
+            formats: Formats::KNOWN,
         }
     }
 }

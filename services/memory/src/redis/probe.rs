@@ -1,6 +1,7 @@
 //! The bare script: the common transition's, with the same values, over a bare connection.
 
 use super::address::{Endpoint, TlsFiles};
+use super::format::Formats;
 use super::keys::Names;
 use super::notes::notes;
 use super::open::OpenError;
@@ -56,7 +57,7 @@ impl RedisProbe {
         let names = Names::unopened(&config.prefix).session(key);
         ProbedSession {
             probe: self.clone(),
-            scripts: Scripts::new(Clock::Server),
+            scripts: Scripts::new(Clock::Server, Formats::KNOWN),
             keys: vec![
                 names.hash(),
                 names.journal(),

@@ -2,6 +2,7 @@
 
 use super::answer::not_refused;
 use super::failure::{Effect, odd};
+use super::format::Formats;
 use super::inner::Inner;
 use super::journal;
 use super::keys::Session;
@@ -109,7 +110,7 @@ impl Inner {
         };
         let lost = |error| odd(Effect::Reads, error);
         let (has, format, deleted, mut rest) = all().map_err(lost)?;
-        not_refused(format, deleted)?;
+        not_refused(self.formats, format, deleted)?;
         let bytes = rest.number().map_err(lost)?;
         Ok((!has).then_some(bytes))
     }
@@ -170,7 +171,7 @@ impl Inner {
         let question = (names.partition.number, standing(&names));
         let mut answers = Reply::of(self.servers.ask_all([question]).await?);
         // Whichever server answered was vouched for before it did.
-        moment(&mut answers, self.servers.vouched_times())
+        moment(self.formats, &mut answers, self.servers.vouched_times())
     }
 
     /// All of session memory by bare commands, which take half as long as a script that hands
@@ -186,7 +187,7 @@ impl Inner {
         // Whichever server answers may have been vouched for after this, but not before.
         let vouched = self.servers.vouched_times();
         let mut answers = Reply::of(self.servers.ask_all(questions).await?);
-        let moment = moment(&mut answers, vouched)?;
+        let moment = moment(self.formats, &mut answers, vouched)?;
         let list = || {
             let entries = entries(answers.array()?)?;
             let after = answers.optional()?;
@@ -241,7 +242,7 @@ impl Inner {
             Ok((value, session.optional()?, session.optional()?))
         };
         let (value, format, deleted) = all().map_err(|error| odd(Effect::Reads, error))?;
-        not_refused(format, deleted)?;
+        not_refused(self.formats, format, deleted)?;
         Ok(value)
     }
 }
@@ -254,12 +255,12 @@ fn standing(names: &Session) -> redis::Cmd {
 }
 
 /// How far a session was, if it is one that can be read.
-fn moment(answers: &mut Reply, vouched: u64) -> StoreResult<Moment> {
+fn moment(formats: Formats, answers: &mut Reply, vouched: u64) -> StoreResult<Moment> {
     let lost = |error| odd(Effect::Reads, error);
     let mut fields = answers.array().map_err(lost)?;
     let mut standing = || Ok((fields.optional()?, fields.optional()?));
     let (format, deleted) = standing().map_err(lost)?;
-    not_refused(format, deleted)?;
+    not_refused(formats, format, deleted)?;
     let mut numbers = || {
         Ok(Moment {
             vouched,

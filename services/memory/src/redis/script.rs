@@ -1,5 +1,6 @@
 //! The scripts: what the store asks of Redis in one step, and how it is asked.
 
+use super::format::Formats;
 use bytes::Bytes;
 use redis::{Cmd, RedisError, Script as Source, Value};
 
@@ -30,13 +31,13 @@ pub(super) struct Script {
 }
 
 impl Script {
-    fn new(clock: Clock, parts: &str) -> Self {
+    fn new(clock: Clock, formats: Formats, parts: &str) -> Self {
         let clock = match clock {
             Clock::Server => include_str!("scripts/clock_server.lua"),
             #[cfg(any(test, feature = "conformance"))]
             Clock::Given => include_str!("scripts/clock_given.lua"),
         };
-        Self::of(format!("{clock}{parts}"))
+        Self::of(format!("{}{clock}{parts}", formats.lua()))
     }
 
     fn of(source: String) -> Self {
@@ -111,8 +112,8 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    pub(super) fn new(clock: Clock) -> Self {
-        let script = |parts| Script::new(clock, parts);
+    pub(super) fn new(clock: Clock, formats: Formats) -> Self {
+        let script = |parts| Script::new(clock, formats, parts);
         Self {
             create: script(source!("create")),
             delete: script(source!("delete")),

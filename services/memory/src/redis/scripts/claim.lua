@@ -10,7 +10,7 @@ for i = 1, tonumber(ARGV[4]) do
   local epoch = 0
   if score and tonumber(score) <= now then
     local s = redis.call('HMGET', key, 'f', 'ep', 'cl', 'seq')
-    if s[1] and s[1] ~= FORMAT then
+    if s[1] and not readable(s[1]) then
       epoch = -2
     elseif not s[4] then
       redis.call('ZREM', KEYS[1], member)

@@ -3,7 +3,7 @@
 
 -- Whether a session that ended so may be made again: from a transcript, if it is in the archive.
 local function revives(format, deleted)
-  return ARGV[4] == '' and format == FORMAT and deleted and string.sub(deleted, -9) == ' archived'
+  return ARGV[4] == '' and readable(format) and deleted and string.sub(deleted, -9) == ' archived'
 end
 
 -- What is answered if the child is there already; nil if it is not.
@@ -25,7 +25,7 @@ end
 local function begun(copy)
   local c = redis.call('HMGET', copy, 'f', 'req', 'dig', 'src', 'cut', 'seq', 'jb', 'bb')
   if not c[1] then return end
-  if c[1] ~= FORMAT then return nil, {'format', c[1]} end
+  if not readable(c[1]) then return nil, {'format', c[1]} end
   if c[2] ~= ARGV[2] or c[3] ~= ARGV[3] or c[4] ~= ARGV[4] then return nil, {'mismatch'} end
   return {cut = tonumber(c[5]), seq = tonumber(c[6]), bytes = tonumber(c[7]), blobs = tonumber(c[8])}
 end

@@ -3,7 +3,7 @@
 local last = redis.call('ZSCORE', KEYS[4], ARGV[1])
 if not last or tonumber(last) > tonumber(ARGV[2]) then return {'ok', 0} end
 local format = redis.call('HGET', KEYS[1], 'f')
-if format and format ~= FORMAT then return {'ok', 0} end
+if format and not readable(format) then return {'ok', 0} end
 redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])
 redis.call('ZREM', KEYS[4], ARGV[1])
 return {'ok', 1}

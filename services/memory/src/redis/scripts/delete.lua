@@ -6,7 +6,7 @@
 local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'ep', 'seq', 'st', 'ow', 'q', 'cmd', 'hnd',
   'al', 'ver')
 local losses = accepted(s[10])
-if s[2] and s[1] == FORMAT then return {'ok', 0, losses} end
+if s[2] and readable(s[1]) then return {'ok', 0, losses} end
 local bad = refused(s[1], s[2])
 if bad then return bad end
 if ARGV[5] ~= '' then

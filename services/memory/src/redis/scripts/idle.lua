@@ -19,7 +19,7 @@ for i = 1, tonumber(ARGV[2]) do
   local last, changed = -1, -1
   if not s[1] or s[2] then
     redis.call('ZREM', KEYS[set], member)
-  elseif s[1] ~= FORMAT then
+  elseif not readable(s[1]) then
     -- A newer program knows what to do with it.
     look_at(KEYS[set], now, member)
   else

@@ -1,11 +1,15 @@
--- The format of a session's hash that these scripts know.
-local FORMAT = '1'
+-- Before this stand OLDEST and FORMAT: the first and the last format of a session's hash that these
+-- scripts know. They write the last.
+local function readable(format)
+  local number = tonumber(format)
+  return number and number >= OLDEST and number <= tonumber(FORMAT)
+end
 
 -- Why a session cannot be worked on, or nil: by its fields `f` (format) and `del` (when it was
 -- deleted, and how it ended).
 local function refused(format, deleted)
   if not format then return {'notfound'} end
-  if format ~= FORMAT then return {'format', format} end
+  if not readable(format) then return {'format', format} end
   if deleted then return {'terminal', deleted} end
 end
 

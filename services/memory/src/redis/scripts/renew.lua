@@ -7,7 +7,7 @@ local answer = {'ok', now, ends}
 for i = 1, tonumber(ARGV[3]) do
   local s = redis.call('HMGET', KEYS[1 + i], 'f', 'ep', 'ow', 'cmd', 'hnd', 'cl')
   local state = 0
-  if s[1] == FORMAT and s[2] == ARGV[3 + 2 * i] and s[3] == ARGV[1] and s[3] ~= '' then
+  if readable(s[1]) and s[2] == ARGV[3 + 2 * i] and s[3] == ARGV[1] and s[3] ~= '' then
     redis.call('ZADD', KEYS[1], ends, ARGV[2 + 2 * i])
     redis.call('HSET', KEYS[1 + i], 'le', ends, 'cl', math.abs(s[6]))
     state = 1
