@@ -26,6 +26,7 @@ mod model;
 mod opening;
 #[cfg(target_os = "linux")]
 mod redis;
+mod removal;
 mod support;
 mod validation;
 mod validation_lists;
