@@ -31,6 +31,7 @@ mod pack;
 mod raw_probe;
 mod read;
 mod readers;
+mod removal;
 mod row;
 mod schema;
 #[cfg(test)]
@@ -63,6 +64,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Instant;
 use tokio::sync::mpsc;
 use writer::Writer;
 
@@ -145,6 +147,8 @@ impl SqliteStore {
             shared: shared.clone(),
             max_pages,
             lease_floor: Cell::new(i64::MIN),
+            removing: Cell::new(true),
+            removed: Instant::now(),
             #[cfg(debug_assertions)]
             fail_point,
         };

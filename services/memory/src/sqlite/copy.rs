@@ -11,12 +11,11 @@ mod transcript;
 pub(super) use transcript::read as read_transcript;
 
 use super::commit::announce_events;
-use super::create::remove_rows;
 use super::operation::{Operation, Stop, Tx};
 use super::pack::Packed;
 use super::row::{Session, find_request, keep_request};
 use super::schema::to_i64;
-use super::{idle, journal};
+use super::{idle, journal, removal};
 use crate::hub::Hub;
 use crate::port::{
     Completion, Copied, CopyEvents, Room, SessionKey, Source, StoreError, TranscriptPage,
@@ -184,9 +183,7 @@ impl CopyOp {
             Origin::Page(page) => page.transcript.time_to_live_ms,
         };
         if let Some(mark) = mark {
-            tx.conn
-                .prepare_cached("DELETE FROM session WHERE sid = ?1")?
-                .execute([mark.sid])?;
+            removal::hide(tx, mark.sid)?;
         }
         journal::append(tx.conn, sid, staged.cut + 1, &mut packed)?;
         let mut insert = tx
@@ -302,10 +299,7 @@ impl Operation for DropOp {
             .query_map(params![before, max], |row| row.get(0))?
             .collect::<Result<_, _>>()?;
         for &sid in &sids {
-            remove_rows(tx.conn, sid)?;
-            tx.conn
-                .prepare_cached("DELETE FROM session WHERE sid = ?1")?
-                .execute([sid])?;
+            removal::hide(tx, sid)?;
         }
         Ok(sids.len())
     }

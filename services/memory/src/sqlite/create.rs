@@ -5,8 +5,9 @@ use super::idle;
 use super::journal;
 use super::operation::{Operation, Stop, Tx};
 use super::pack::Packed;
+use super::removal;
 use super::row::{Session, find_request, keep_request};
-use super::schema::{position, to_i64};
+use super::schema::to_i64;
 use crate::hub::Hub;
 use crate::port::{Create, Created, End, Lease, Room, SessionKey, StoreError, pending_text, tenth};
 use rusqlite::{Connection, params};
@@ -19,7 +20,8 @@ const INSERT: &str = "INSERT INTO session (namespace, id, created_ms, updated_ms
     ?16, ?17, ?18, ?19, ?20)";
 
 pub(super) const FORGET: &str = "DELETE FROM session WHERE sid IN \
-    (SELECT sid FROM session WHERE deleted_ms IS NOT NULL AND deleted_ms < ?1 LIMIT 64)";
+    (SELECT sid FROM session WHERE deleted_ms IS NOT NULL AND deleted_ms < ?1 \
+    AND sid NOT IN (SELECT sid FROM removal) LIMIT 64)";
 
 /// How long a deleted session is remembered.
 const TOMBSTONE_MS: i64 = 30 * 24 * 60 * 60 * 1000;
@@ -178,7 +180,7 @@ impl Operation for DeleteOp {
             return Ok(false);
         }
         let sid = session.sid;
-        remove_rows(tx.conn, sid)?;
+        removal::begin(tx, sid)?;
         tx.conn
             .prepare_cached(
                 "UPDATE session SET deleted_ms = ?2, updated_ms = ?2, epoch = epoch + 1, \
@@ -198,19 +200,6 @@ impl Operation for DeleteOp {
             hub.deleted(&self.key);
         }
     }
-}
-
-/// Removes all that belongs to a session, but for its own row.
-pub(super) fn remove_rows(conn: &Connection, sid: i64) -> rusqlite::Result<()> {
-    for table in ["journal", "checkpoint"] {
-        conn.prepare_cached(&format!("DELETE FROM {table} WHERE pos BETWEEN ?1 AND ?2"))?
-            .execute((position(sid, 0), position(sid, u64::MAX)))?;
-    }
-    for table in ["request", "memory", "blob"] {
-        conn.prepare_cached(&format!("DELETE FROM {table} WHERE sid = ?1"))?
-            .execute([sid])?;
-    }
-    Ok(())
 }
 
 /// Removes the marks of sessions that were deleted long ago; a few at a time, so that nobody

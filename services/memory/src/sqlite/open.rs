@@ -7,6 +7,7 @@ use super::log;
 use super::mark;
 use super::options::SqliteOptions;
 use super::readers::Target;
+use super::removal;
 use super::schema::{APPLICATION_ID, FORMAT, OPEN, create, set_up_writer};
 use rusqlite::{Connection, ErrorCode, params};
 use std::fs;
@@ -195,6 +196,7 @@ fn open_locked(
         create(&conn).map_err(sql)?;
     }
     idle::prepare(&conn).map_err(sql)?;
+    removal::prepare(&conn).map_err(sql)?;
     let holder = begin(&conn, now).map_err(sql)?;
     mark::set(&conn).map_err(sql)?;
     Ok((conn, holder))
@@ -210,6 +212,7 @@ pub(super) fn open_memory(now: i64, max_pages: Option<u32>) -> Result<Opened, Op
         limit_pages(&conn, max_pages)?;
         create(&conn)?;
         idle::prepare(&conn)?;
+        removal::prepare(&conn)?;
         let holder = begin(&conn, now)?;
         Ok((conn, holder))
     };

@@ -100,6 +100,8 @@ pub(super) struct Tx<'a> {
     pub(super) now: i64,
     pub(super) shared: &'a Shared,
     pub(super) lease_floor: &'a Cell<i64>,
+    /// Rows of ended sessions are left to be removed.
+    pub(super) removing: &'a Cell<bool>,
     pub(super) steps: Cell<u32>,
 }
 

@@ -269,6 +269,7 @@ fn explained(what: &str, sql: &str) -> Vec<String> {
     let conn = rusqlite::Connection::open_in_memory().unwrap();
     super::schema::create(&conn).unwrap();
     super::idle::prepare(&conn).unwrap();
+    super::removal::prepare(&conn).unwrap();
     let mut explain = conn.prepare(&format!("{what} {sql}")).unwrap();
     let parameters = explain.parameter_count();
     let nulls = rusqlite::params_from_iter(vec![rusqlite::types::Null; parameters]);

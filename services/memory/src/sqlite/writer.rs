@@ -10,16 +10,21 @@ use super::gather::{AWAKE, LOOK_EVERY, MOMENT, MOST_MOMENTS, QUIET, Recent};
 use super::holder::Lock;
 use super::mark;
 use super::operation::{Job, Shared, Task, Tx};
+use super::removal;
 use crate::port::{Limit, StoreError};
 use rusqlite::{Connection, ErrorCode};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
 /// Most operations that share a transaction.
 const GROUP: usize = 64;
+
+/// How often some of what ended sessions had is removed while there is always a task.
+const REMOVE_EVERY: Duration = Duration::from_millis(100);
 
 /// What the thread works with. The connection goes before the lock: nobody else may open the store
 /// while this one still writes.
@@ -31,6 +36,10 @@ pub(super) struct Writer {
     pub(super) max_pages: Option<u32>,
     /// No lease ends before this: saves looking for one that has.
     pub(super) lease_floor: Cell<i64>,
+    /// Rows of ended sessions may be left to be removed.
+    pub(super) removing: Cell<bool>,
+    /// When some were removed last.
+    pub(super) removed: Instant,
     #[cfg(debug_assertions)]
     pub(super) fail_point: crate::fail_point::FailPoint,
 }
@@ -44,7 +53,7 @@ impl Writer {
         let mut recent = Recent::default();
         let mut done = Instant::now();
         while closing.is_empty()
-            && let Some(first) = next(&mut queue)
+            && let Some(first) = self.next(&mut queue)
         {
             if done.elapsed() > QUIET {
                 recent.forget();
@@ -65,6 +74,47 @@ impl Writer {
         for told in closing {
             let _ = told.send(());
         }
+    }
+
+    /// The next task. Meanwhile what ended sessions had is removed, and some of it now and then also
+    /// where there is always a task.
+    fn next(&mut self, queue: &mut mpsc::Receiver<Task>) -> Option<Task> {
+        if self.removing.get() && self.removed.elapsed() > REMOVE_EVERY {
+            self.remove_some();
+        }
+        while self.removing.get() {
+            match queue.try_recv() {
+                Ok(task) => return Some(task),
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) => self.remove_some(),
+            }
+        }
+        next(queue)
+    }
+
+    /// Removes a slice of what ended sessions had, in a transaction of its own. What cannot be removed now
+    /// is, when another session ends or the store is opened again.
+    fn remove_some(&mut self) {
+        let removed = caught(|| {
+            self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+            let is_left = removal::slice(&self.conn)?;
+            self.conn.prepare_cached("COMMIT")?.execute([])?;
+            Ok::<_, rusqlite::Error>(is_left)
+        });
+        let is_left = match removed {
+            Ok(Ok(is_left)) => is_left,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "rows of ended sessions not removed");
+                self.roll_back();
+                false
+            }
+            Err(_) => {
+                self.roll_back();
+                false
+            }
+        };
+        self.removing.set(is_left);
+        self.removed = Instant::now();
     }
 
     /// Gives up the file, with everything in it and no log beside it.
@@ -102,7 +152,7 @@ impl Writer {
     }
 
     fn write(&mut self, mut group: Vec<Box<dyn Job>>) {
-        let Err(together) = self.attempt(&mut group) else {
+        let Err(together) = self.attempt_with_room(&mut group) else {
             group.into_iter().for_each(|job| self.answer(job));
             return;
         };
@@ -121,6 +171,18 @@ impl Writer {
     /// It is durable by now: a panic here leaves its caller without an answer, and no more.
     fn answer(&self, job: Box<dyn Job>) {
         let _ = caught(|| job.answer(&self.shared.hub));
+    }
+
+    /// The same again while the file is full and what ended sessions had can still make room.
+    fn attempt_with_room(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
+        loop {
+            let outcome = self.attempt(jobs);
+            let is_full = matches!(outcome, Err(StoreError::Limit { .. }));
+            if !is_full || !self.removing.get() {
+                return outcome;
+            }
+            self.remove_some();
+        }
     }
 
     /// One SQL transaction. Nothing of it is left if this fails, unless the error is `Unknown`.
@@ -152,6 +214,7 @@ impl Writer {
             now: self.shared.now(),
             shared: &self.shared,
             lease_floor: &self.lease_floor,
+            removing: &self.removing,
             steps: Cell::new(0),
         };
         for job in jobs {
