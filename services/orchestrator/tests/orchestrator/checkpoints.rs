@@ -1,6 +1,6 @@
 //! Checkpoints as an owner makes them.
 
-use crate::support::{World, chain, for_tenant, model_step, reply};
+use crate::support::{Fault, World, chain, for_tenant, model_step, reply};
 use cairn_engine::command::RunLimits;
 use cairn_orchestrator::Config;
 use cairn_proto::convert::encode_event;
@@ -19,6 +19,41 @@ async fn newest(world: &World, session: &str) -> Option<memory_pb::Checkpoint> {
     let mut journal = world.journal.0.clone();
     let found = journal.get_checkpoint(for_tenant(request)).await;
     found.expect("an answer").into_inner().checkpoint
+}
+
+/// A large state may be what the way to the store does not carry in time.
+#[tokio::test(start_paused = true)]
+async fn a_transition_that_is_sent_again_goes_without_its_checkpoint() {
+    let limits = RunLimits {
+        max_tool_turns: TURNS + 1,
+        ..RunLimits::default()
+    };
+    let world = World::with_config(Config {
+        limits,
+        ..Config::default()
+    })
+    .await;
+    let session = world.start(chain(vec![model_step("one")])).await;
+    let mut attempt = world.attempt().await;
+    let (mut found, mut turns) = (Vec::new(), 0);
+    while turns < TURNS && found.last() != Some(&true) {
+        // The first reply is so large that the next transition is to carry a checkpoint.
+        if turns == 1 {
+            world.faults.next("Commit", Fault::Refuse, 1);
+        }
+        let last = turns.checked_sub(1);
+        let results = last.map(|last| attempt.result(last, 0, "found"));
+        let text = "t".repeat(REPLY_BYTES);
+        let next = reply(turns, &text, &[("pure", "{}")]);
+        attempt.reply_with(results.into_iter().collect(), next);
+        attempt.settled().await;
+        found.push(newest(&world, &session).await.is_some());
+        turns += 1;
+    }
+    assert!(world.faults.are_used_up("Commit"));
+    assert_eq!(found[..2], [false, false]);
+    // A later one is kept.
+    assert_eq!(found.last(), Some(&true), "{found:?}");
 }
 
 /// Without a checkpoint, the next owner would have to read each of the replies.

@@ -5,6 +5,9 @@ use cairn_memory::port::{Checkpoint, Commit, ReleaseRequest, Store as _, StoreEr
 use cairn_memory::redis::{RedisConfig, RedisOptions, RedisStore};
 use cairn_testkit::RedisServer;
 use redis::{FromRedisValue, cmd};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 const STATES: &str = "cairn:{p061}:s:space/a:c";
 const INDEX: &str = "cairn:{p061}:s:space/a:ci";
@@ -173,4 +176,75 @@ async fn no_script_is_given_a_state_or_a_blob() {
     assert!(commands.contains(&"HSET"), "{commands:?}");
     let is_bare = |command: &&str| matches!(*command, "HSET" | "SCRIPT");
     assert!(commands.iter().all(is_bare), "{commands:?}");
+}
+
+/// Stands between a store and its server. What follows the first 512 KiB of a connection waits until it is
+/// let pass.
+struct Narrow {
+    url: String,
+    is_open: watch::Sender<bool>,
+    /// How many connections wait.
+    waiting: watch::Receiver<usize>,
+}
+
+const PASSES: usize = 512 * 1024;
+
+impl Narrow {
+    async fn before(server: &RedisServer) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        let (is_open, opened) = watch::channel(false);
+        let (waits, waiting) = watch::channel(0);
+        let port = server.port();
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+                let (mut asked, mut answered) = client.into_split();
+                let (mut answers, mut questions) = server.into_split();
+                tokio::spawn(async move { tokio::io::copy(&mut answers, &mut answered).await });
+                let (mut opened, waits) = (opened.clone(), waits.clone());
+                tokio::spawn(async move {
+                    let (mut buffer, mut passed) = (vec![0; 65536], 0);
+                    while let Ok(length @ 1..) = asked.read(&mut buffer).await {
+                        if passed > PASSES && !*opened.borrow() {
+                            waits.send_modify(|count| *count += 1);
+                            let _ = opened.wait_for(|is_open| *is_open).await;
+                        }
+                        passed += length;
+                        if questions.write_all(&buffer[..length]).await.is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        Self {
+            url,
+            is_open,
+            waiting,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_waits_behind_a_large_checkpoint() {
+    let server = RedisServer::start();
+    let mut narrow = Narrow::before(&server).await;
+    let config = RedisConfig::standalone(narrow.url.clone());
+    let store = RedisStore::open(&config, RedisOptions::default()).await;
+    let store = std::sync::Arc::new(store.unwrap());
+    for session in ["a", "b"] {
+        store.create(creation(session, Some("one"))).await.unwrap();
+    }
+    let state = "s".repeat(2 << 20);
+    let large = with_checkpoint("one", 0, &state);
+    let there = store.clone();
+    let committing = tokio::spawn(async move { there.commit(large).await });
+    narrow.waiting.wait_for(|count| *count > 0).await.unwrap();
+    let other = store.commit(transition("b", "one", 0)).await;
+    assert_eq!(other.unwrap().first_seq, 2);
+    narrow.is_open.send_replace(true);
+    assert_eq!(committing.await.unwrap().unwrap().first_seq, 2);
+    let found = store.checkpoint(&key("a"), u64::MAX).await.unwrap();
+    assert_eq!(found.unwrap().state, state);
 }
