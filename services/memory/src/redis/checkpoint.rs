@@ -72,7 +72,10 @@ impl Inner {
         let _ = value.write_all(&of_checkpoint(checkpoint).to_le_bytes());
         let _ = value.write_all(&checkpoint.state);
         drop(value);
-        self.servers.write(names.partition.number, set).await?;
+        let (partition, bytes) = (names.partition.number, checkpoint.state.len());
+        self.servers
+            .send_value(partition, set, bytes, Effect::Writes)
+            .await?;
         let stays = |it: &&String| {
             let seq = seq_of(it).filter(|_| stored.indexed.contains(it));
             **it == name || seq.is_some_and(|seq| seq != through && !superseded.contains(&seq))
@@ -152,13 +155,23 @@ impl Inner {
     }
 
     async fn state(&self, names: &Session, name: &str) -> StoreResult<Option<Bytes>> {
-        let mut get = redis::cmd("HGET");
-        get.arg(names.checkpoints()).arg(name);
-        let question = (names.partition.number, get);
-        let mut answers = Reply::of(self.servers.ask_all([question]).await?);
-        answers
-            .optional()
-            .map_err(|error| odd(Effect::Reads, error))
+        let about = |command: &str| {
+            let mut cmd = redis::cmd(command);
+            cmd.arg(names.checkpoints()).arg(name);
+            cmd
+        };
+        let lost = |error| odd(Effect::Reads, error);
+        let partition = names.partition.number;
+        let size = self
+            .servers
+            .ask_all([(partition, about("HSTRLEN"))])
+            .await?;
+        let size = Reply::of(size).number().map_err(lost)?;
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        let state = (self.servers)
+            .send_value(partition, about("HGET"), size, Effect::Reads)
+            .await?;
+        Reply::of(vec![state]).optional().map_err(lost)
     }
 }
 

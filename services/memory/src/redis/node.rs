@@ -20,6 +20,12 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// The longest wait for a connection.
 const CONNECT: Duration = Duration::from_secs(2);
 
+/// A value of more bytes has a connection of its own.
+pub(super) const LARGE: usize = 256 * 1024;
+
+/// Bytes of such a value for which a second more is waited.
+const BYTES_PER_SECOND: usize = 4 << 20;
+
 /// Commands that may wait to be sent before callers have to wait themselves.
 const QUEUE: usize = 1024;
 
@@ -182,6 +188,18 @@ impl Node {
     pub(super) async fn send_over(&self, mut live: Live, cmd: &Cmd) -> Result<Value, Trouble> {
         let answer = cmd.query_async(&mut live.connection).await;
         answer.map_err(|error| self.broken(&live, error))
+    }
+
+    /// Sends a command with a large value, or one that is answered so, over a connection of its own, so that
+    /// no other command waits behind it.
+    pub(super) async fn send_large(&self, cmd: &Cmd, bytes: usize) -> Result<Value, Trouble> {
+        self.backoff().check().map_err(Trouble::NotSent)?;
+        let made = self.connect().await;
+        let made = made.map_err(|error| Trouble::NotSent(unreachable(&self.endpoint, &error)));
+        let mut connection = made?.connection;
+        connection.set_response_timeout(time_for(bytes));
+        let answer = cmd.query_async(&mut connection).await;
+        answer.map_err(Trouble::Failed)
     }
 
     /// Sends several commands at once; one error stands for all.
@@ -358,6 +376,12 @@ impl Node {
     }
 }
 
+/// How long an answer is waited for where a value of so many bytes goes over the network.
+fn time_for(bytes: usize) -> Duration {
+    let seconds = u64::try_from(bytes / BYTES_PER_SECOND).unwrap_or(u64::MAX);
+    ANSWER.saturating_add(Duration::from_secs(seconds))
+}
+
 /// The first error that the server answered to several commands.
 fn single(error: RedisError) -> RedisError {
     let errors = error.clone().into_server_errors();
@@ -389,5 +413,17 @@ impl Backoff {
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Node").field(&self.endpoint).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_value_has_more_time() {
+        for (mib, seconds) in [(0, 5), (3, 5), (4, 6), (60, 20)] {
+            assert_eq!(time_for(mib << 20), Duration::from_secs(seconds), "{mib}");
+        }
     }
 }

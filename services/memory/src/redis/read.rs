@@ -85,7 +85,10 @@ impl Inner {
         }
         let mut set = redis::cmd("HSET");
         set.arg(names.blobs()).arg(&digest).arg(&data[..]);
-        let added = self.servers.write(names.partition.number, set).await?;
+        let partition = names.partition.number;
+        let added = (self.servers)
+            .send_value(partition, set, data.len(), Effect::Writes)
+            .await?;
         let keys = [names.hash(), names.blobs()];
         // Of several that store it at the same time, the first counts it.
         let counted = if int(&added) == Some(0) { 0 } else { size };

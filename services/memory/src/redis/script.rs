@@ -49,8 +49,11 @@ impl Script {
     pub(super) fn call(&self, keys: &[String]) -> Call<'_> {
         let mut cmd = redis::cmd("EVALSHA");
         cmd.arg(&self.digest).arg(keys.len()).arg(keys);
-        let script = Some(self);
-        Call { script, cmd }
+        Call {
+            script: Some(self),
+            cmd,
+            bytes: 0,
+        }
     }
 
     /// The command that makes the script known to a server.
@@ -65,12 +68,18 @@ impl Script {
 pub(super) struct Call<'a> {
     pub(super) script: Option<&'a Script>,
     pub(super) cmd: Cmd,
+    /// Bytes of the value that a bare command writes or reads.
+    pub(super) bytes: usize,
 }
 
 impl Call<'_> {
-    /// A command that needs no script.
-    pub(super) fn bare(cmd: Cmd) -> Self {
-        Self { script: None, cmd }
+    /// A command that needs no script, and writes or reads a value of so many bytes.
+    pub(super) fn bare(cmd: Cmd, bytes: usize) -> Self {
+        Self {
+            script: None,
+            cmd,
+            bytes,
+        }
     }
 
     pub(super) fn arg(mut self, value: impl redis::ToRedisArgs) -> Self {

@@ -4,7 +4,7 @@ use super::failure::{Effect, failed, is_elsewhere, is_misplaced, odd};
 use super::identity::Identity;
 use super::layout::{Layout, Plan};
 use super::lookout::Lookout;
-use super::node::{Node, Trouble};
+use super::node::{LARGE, Node, Trouble};
 use super::script::{Call, Clock, Reply, is_unknown};
 use super::time::Time;
 use super::vouch::Vouched;
@@ -91,12 +91,18 @@ impl Servers {
         Reply::new(value).map_err(|error| odd(effect, error))
     }
 
-    /// Sends a bare command that writes to where the partition is. Large values go this way: a script
-    /// would copy them twice more, while nobody else is served.
-    pub(super) async fn write(self: &Arc<Self>, partition: u16, cmd: Cmd) -> StoreResult<Value> {
+    /// Sends a bare command to where the partition is, which writes or reads a value of so many bytes.
+    /// Large values go this way: a script would copy them twice more, while nobody else is served.
+    pub(super) async fn send_value(
+        self: &Arc<Self>,
+        partition: u16,
+        cmd: Cmd,
+        bytes: usize,
+        effect: Effect,
+    ) -> StoreResult<Value> {
         let _permit = self.permit().await?;
-        let call = Call::bare(cmd);
-        let value = self.routed(partition, &call, Effect::Writes).await;
+        let call = Call::bare(cmd, bytes);
+        let value = self.routed(partition, &call, effect).await;
         value.inspect_err(|_| self.lookout.call_failed())
     }
 
@@ -221,7 +227,7 @@ impl Servers {
         let mut attempt = 1;
         loop {
             let node = self.layout().await?.node(partition).clone();
-            let error = match self.send(&node, partition, &call.cmd, effect).await {
+            let error = match self.send(&node, partition, call, effect).await {
                 Ok(value) => return Ok(value),
                 Err(Trouble::Failed(error)) => error,
                 Err(trouble) if attempt < ATTEMPTS && trouble.is_passing() => {
@@ -242,12 +248,15 @@ impl Servers {
         self: &Arc<Self>,
         node: &Arc<Node>,
         partition: u16,
-        cmd: &Cmd,
+        call: &Call<'_>,
         effect: Effect,
     ) -> Result<Value, Trouble> {
         let vouched = self.vouched(node).await.map_err(Trouble::NotSent)?;
         self.admits(node, &vouched, partition, effect)?;
-        node.send_over(vouched.live, cmd).await
+        match call.bytes > LARGE {
+            true => node.send_large(&call.cmd, call.bytes).await,
+            false => node.send_over(vouched.live, &call.cmd).await,
+        }
     }
 
     /// Whether a server may be asked for a partition: what it has of that was looked at. Else who asks

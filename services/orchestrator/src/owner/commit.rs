@@ -9,6 +9,10 @@ use cairn_engine::conversation::ConversationRef;
 use cairn_engine::event::{self, ContextChanged, Event, EventKind};
 use cairn_proto::memory as pb;
 use cairn_rpc::trace::is_recording;
+use std::time::Duration;
+
+/// Bytes of a checkpoint for which a transition may take a second more.
+const BYTES_PER_SECOND: usize = 4 << 20;
 
 impl Owner {
     /// Commits the events, folds what others appended before them, and lets the session sleep if
@@ -88,17 +92,20 @@ impl Owner {
 
     /// Sends the transition until its outcome is known: a repeat of one that was made answers as
     /// the first would have.
-    async fn commit(&mut self, request: pb::CommitRequest) -> Result<pb::CommitResponse, End> {
+    async fn commit(&mut self, mut request: pb::CommitRequest) -> Result<pb::CommitResponse, End> {
         let (store, key) = (&self.deps.store, &self.key);
         let run = is_recording().then(|| self.session.runs.last()).flatten();
         let trace = run.and_then(|run| self.active_run.trace_of(key, run));
-        let commit = |time| {
-            let mut request = within(time, for_session(key, request.clone()));
+        let commit = |time: Duration| {
+            let time = time + time_for(request.checkpoint.as_ref());
+            let mut sent = within(time, for_session(key, request.clone()));
+            // It only saves time, and may be what the way to the store does not carry.
+            request.checkpoint = None;
             if let Some(trace) = trace {
-                trace.set_on(&mut request);
+                trace.set_on(&mut sent);
             }
             let mut journal = store.journal();
-            async move { Ok(journal.commit(request).await?.into_inner()) }
+            async move { Ok(journal.commit(sent).await?.into_inner()) }
         };
         let asked = store.clock.now();
         let answer = self.inbox.retry_until_lease_ends(commit).await?;
@@ -195,6 +202,12 @@ impl Owner {
         }
         Err(End::Released)
     }
+}
+
+/// How much longer a transition may take that carries a checkpoint.
+fn time_for(checkpoint: Option<&pb::Checkpoint>) -> Duration {
+    let bytes = checkpoint.map_or(0, |it| it.state.len());
+    Duration::from_secs(u64::try_from(bytes / BYTES_PER_SECOND).unwrap_or(0))
 }
 
 /// A journal at its limits still takes events that settle, pause, cancel or end.
