@@ -138,6 +138,7 @@ macro_rules! conformance {
             what_can_be_claimed_is_counted
             one_session_can_be_claimed_and_no_other
             one_session_is_waited_for
+            a_claim_of_a_session_that_ended_says_so
             concurrent_claimers_never_get_the_same_session
             a_waiting_claimer_gets_a_new_command
             a_waiting_claimer_gets_a_released_session

@@ -1,7 +1,7 @@
 //! Claiming sessions, and being told of commands.
 
 use super::support::*;
-use crate::port::{ClaimRequest, Claims, Commit, Create, Header, ReleaseRequest};
+use crate::port::{ClaimRequest, Claims, Commit, Create, End, Header, ReleaseRequest, StoreError};
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -234,6 +234,25 @@ pub async fn one_session_is_waited_for(subject: &Subject) {
         .map(|it| it.key)
         .collect();
     assert_eq!(keys, [key("b")]);
+}
+
+pub async fn a_claim_of_a_session_that_ended_says_so(subject: &Subject) {
+    let only = |session: &str| ClaimRequest {
+        only: Some(key(session)),
+        ..waiting("one")
+    };
+    subject.parked("deleted").await;
+    assert_eq!(subject.store.delete(&key("deleted")).await, Ok(true));
+    let ended = Err(StoreError::Terminal(End::Deleted));
+    assert_eq!(subject.store.claim(only("deleted")).await, ended);
+    // Also if it ends while it is waited for.
+    subject.owned("waited", "two").await;
+    let deletion = async {
+        subject.claims("somebody").await;
+        subject.store.delete(&key("waited")).await
+    };
+    let (claimed, deleted) = tokio::join!(subject.store.claim(only("waited")), deletion);
+    assert_eq!((claimed, deleted), (ended, Ok(true)));
 }
 
 pub async fn concurrent_claimers_never_get_the_same_session(subject: &Subject) {

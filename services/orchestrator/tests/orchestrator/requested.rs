@@ -158,3 +158,21 @@ async fn a_session_is_not_claimed_where_there_is_no_room_for_it() {
     attempt.complete(0);
     assert_eq!(world.attempt().await.start.session, "theirs");
 }
+
+/// Whoever lets a process run for long does not pay for what it worked on before.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_was_deleted_is_not_asked_for_any_more() {
+    let world = world().await;
+    let own = world.start(run()).await;
+    world.attempt().await.complete(0);
+    world.ended(&own).await;
+    let deletion = pb::DeleteSessionRequest {
+        session: own.clone(),
+    };
+    world.client.clone().delete_session(deletion).await.unwrap();
+    world.pass(LONG).await;
+    let before = world.faults.calls("ClaimSessions");
+    assert!(before > 0);
+    world.pass(LONG).await;
+    assert_eq!(world.faults.calls("ClaimSessions"), before);
+}
