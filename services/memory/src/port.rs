@@ -281,6 +281,9 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// Also returns sessions that the caller owns and that got commands since the last answer; a lost
     /// answer loses that hint. With `max_sessions` of 0 the answer has only those.
+    ///
+    /// # Errors
+    /// `Terminal` if one session is named that was deleted, also while it is waited for.
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claims>;
 
     /// How many sessions have work that nobody has claimed, for those who look after the whole. Those

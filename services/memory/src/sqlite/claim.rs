@@ -7,7 +7,9 @@ use super::row::Session;
 use super::schema::{to_i64, to_u64};
 use crate::aside;
 use crate::hub::{Hub, Listener};
-use crate::port::{Claim, ClaimRequest, Claims, Lease, Quarantine, SessionKey, StoreResult};
+use crate::port::{
+    Claim, ClaimRequest, Claims, Lease, Quarantine, SessionKey, StoreError, StoreResult,
+};
 use crate::turns::WINDOW;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::time::Duration;
@@ -166,6 +168,8 @@ impl ClaimOp {
         let mut claims = Vec::new();
         if let Some(candidate) = candidate.filter(|_| self.max_sessions > 0) {
             claims.extend(self.take_or_set_aside(tx, candidate)?);
+        } else if let Some(end) = Session::find(tx.conn, key)?.and_then(|it| it.end) {
+            return Err(StoreError::Terminal(end).into());
         }
         Ok(Attempt {
             next_unix_ms: None,

@@ -6,7 +6,7 @@ use super::claim::{CLAIM_PAUSE, CLAIM_TIME, take_answer, wait_ms};
 use crate::key::SessionKey;
 use crate::store::within;
 use cairn_proto::memory as pb;
-use cairn_rpc::RpcError;
+use cairn_rpc::{ErrorKind, RpcError};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -65,8 +65,8 @@ pub(super) async fn claim(sessions: Arc<Sessions>, stop: CancellationToken) {
 
 /// Asks for the session until it has been claimed, or is owned here and needs no claim; where steps are
 /// carried out, again and again, because the session may park until a time. One that cannot be claimed,
-/// because it is quarantined for example, is asked for as long as this process lives: a person may
-/// release it.
+/// because it is quarantined for example, is asked for as long as it is there and this process lives: a
+/// person may release it.
 async fn claim_one(sessions: Arc<Sessions>, key: SessionKey) -> SessionKey {
     let (mut waits_ms, mut is_logged) = (0, false);
     loop {
@@ -82,6 +82,8 @@ async fn claim_one(sessions: Arc<Sessions>, key: SessionKey) -> SessionKey {
                 }
                 waits_ms = wait_ms(&sessions);
             }
+            // It was deleted.
+            Err(error) if error.kind() == ErrorKind::NotFound => return key,
             Err(error) => {
                 if !std::mem::replace(&mut is_logged, true) {
                     tracing::warn!(%error, session = %key, "the session cannot be claimed");

@@ -2,10 +2,13 @@
 
 use super::{Candidate, Kind};
 use crate::hub::Listener;
-use crate::port::{ClaimRequest, Claims, SessionKey, StoreResult};
+use crate::port::{ClaimRequest, Claims, SessionKey, StoreError, StoreResult};
+use crate::redis::answer::not_refused;
+use crate::redis::failure::{Effect, odd};
 use crate::redis::inner::Inner;
 use crate::redis::keys;
 use crate::redis::queue::LOOK_AGAIN;
+use crate::redis::script::Reply;
 use tokio::time::Instant;
 
 impl Inner {
@@ -59,6 +62,27 @@ impl Inner {
             claims.now_unix_ms = self.servers.time.take(outcome.now.max(found.now));
             claims.claims = outcome.claims;
         }
+        if claims.claims.is_empty() {
+            self.check_not_ended(key).await?;
+        }
         Ok(claims)
+    }
+
+    /// One that is not there may be made yet, and a newer program may know what this one does not.
+    async fn check_not_ended(&self, key: &SessionKey) -> StoreResult<()> {
+        let names = self.names.session(key);
+        let mut session = redis::cmd("HMGET");
+        session.arg(names.hash()).arg(&["f", "del"]);
+        let question = (names.partition.number, session);
+        let mut answers = Reply::of(self.servers.ask_all([question]).await?);
+        let mut all = || {
+            let mut session = answers.array()?;
+            Ok((session.optional()?, session.optional()?))
+        };
+        let (format, deleted) = all().map_err(|error| odd(Effect::Reads, error))?;
+        match not_refused(self.formats, format, deleted) {
+            Err(error @ StoreError::Terminal(_)) => Err(error),
+            _ => Ok(()),
+        }
     }
 }
