@@ -1,7 +1,6 @@
 //! What can be set.
 
 use cairn_engine::command::RunLimits;
-use cairn_engine::key::{digest, hex};
 use std::time::Duration;
 
 /// The orchestrator's settings, checked.
@@ -84,31 +83,5 @@ impl Config {
 
     pub(crate) fn lease_ms(&self) -> u32 {
         u32::try_from(self.lease.as_millis()).unwrap_or(u32::MAX)
-    }
-
-    /// Tells this process's transitions from others', in few bytes whatever its name is.
-    pub(crate) fn owner_mark(&self) -> String {
-        const LENGTH: usize = 8;
-        hex(&digest(&[self.owner.as_bytes()])[..LENGTH])
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn owners_have_marks_of_their_own() {
-        let mark = |owner: &str| {
-            let owner = owner.to_owned();
-            Config {
-                owner,
-                ..Config::default()
-            }
-            .owner_mark()
-        };
-        let [one, other] = ["pod-0.cairn.svc.local", "pod-1.cairn.svc.local"].map(mark);
-        assert_ne!(one, other);
-        assert_eq!((one.len(), mark("").len()), (16, 16));
     }
 }

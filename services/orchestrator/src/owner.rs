@@ -102,6 +102,8 @@ struct Owner {
     deps: Arc<Deps>,
     key: SessionKey,
     epoch: u64,
+    /// Names this owner's transitions: another owner may have the same epoch, in this process too.
+    mark: String,
     /// How far the store has come by its answers. A loss that is accepted ends the ownership first.
     acknowledged: Acknowledged,
     session: Session,
@@ -216,6 +218,7 @@ impl Owner {
             deps,
             key,
             epoch: ownership.epoch,
+            mark: commit::new_mark(),
             acknowledged: loaded.acknowledged,
             session: loaded.session,
             inbox,

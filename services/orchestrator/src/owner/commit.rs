@@ -69,13 +69,7 @@ impl Owner {
             owner: self.deps.config.owner.clone(),
             epoch: self.epoch,
             version: self.acknowledged.version,
-            // An epoch is given twice if the store has lost the first claim.
-            operation_id: format!(
-                "{}.{}.{}",
-                self.deps.config.owner_mark(),
-                self.epoch,
-                self.acknowledged.version
-            ),
+            operation_id: format!("{}.{}.{}", self.mark, self.epoch, self.acknowledged.version),
             // The state holds the new events already.
             seen_seq: self.session.seq - events.len() as u64,
             memory_writes: memory_writes(events),
@@ -204,6 +198,16 @@ impl Owner {
     }
 }
 
+/// Tells an owner's transitions from those of all others, in few bytes.
+///
+/// A store that has lost a claim gives its epoch again, perhaps to the same process, while the earlier owner's
+/// transition is still on its way: that one must not be taken for the later owner's.
+pub(super) fn new_mark() -> String {
+    // The random half.
+    let (_, random) = uuid::Uuid::now_v7().as_u64_pair();
+    format!("{random:016x}")
+}
+
 /// How much longer a transition may take that carries a checkpoint.
 fn time_for(checkpoint: Option<&pb::Checkpoint>) -> Duration {
     let bytes = checkpoint.map_or(0, |it| it.state.len());
@@ -275,4 +279,17 @@ fn memory_writes(events: &[Event]) -> Vec<pb::MemoryWrite> {
             change: Some(change),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn no_two_owners_name_their_transitions_alike() {
+        let marks: Vec<_> = (0..1000).map(|_| new_mark()).collect();
+        assert!(marks.iter().all(|mark| mark.len() == 16));
+        assert_eq!(marks.iter().collect::<HashSet<_>>().len(), 1000);
+    }
 }
