@@ -280,3 +280,27 @@ fn end_of(error: RpcError) -> End {
         End::Stalled(error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_by_a_wrong_clock_lasts_until_the_next_renewal() {
+        let clock = Arc::new(StoreClock::new(1_000_000));
+        let (_sender, notices) = mpsc::unbounded_channel();
+        let lease = Duration::from_secs(15);
+        let mut inbox = Inbox::new(clock.clone(), lease, 1_015_000, notices);
+        // An hour ahead for a moment.
+        clock.take(clock.now(), 4_600_000);
+        inbox.renewed(4_615_000);
+        assert_eq!(inbox.remaining(), Duration::from_millis(13_500));
+        clock.take(clock.now(), 1_000_100);
+        inbox.renewed(1_015_100);
+        assert_eq!(inbox.remaining(), Duration::from_millis(13_500));
+        assert_eq!(inbox.not_after(), 1_012_100);
+        // Of answers that overtake each other the later end counts.
+        inbox.renewed(1_014_000);
+        assert_eq!(inbox.not_after(), 1_012_100);
+    }
+}
