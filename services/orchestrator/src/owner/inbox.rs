@@ -86,7 +86,11 @@ impl Inbox {
     }
 
     pub(super) fn renewed(&mut self, until: i64) {
-        self.until = self.until.max(until);
+        // A lease that seems to end later than this was given by a clock that was wrong.
+        let lease = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
+        let latest = self.clock.now().saturating_add(lease);
+        let latest = i64::try_from(latest).unwrap_or(i64::MAX);
+        self.until = self.until.min(latest).max(until);
     }
 
     /// No call with side effects may begin after this, by the store's clock: the lease's end, less
