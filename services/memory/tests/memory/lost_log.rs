@@ -187,6 +187,52 @@ async fn a_log_that_ends_anywhere_is_taken_up() {
     assert_eq!(most, Some(TRANSITIONS - 1));
 }
 
+/// With the file of its lock a store knows how far its log was written.
+#[tokio::test]
+async fn a_log_that_is_cut_off_is_refused_where_it_was_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cairn.db");
+    let store = open(&path).unwrap();
+    store.create(creation("a", Some("one"))).await.unwrap();
+    for version in 0..TRANSITIONS {
+        store.commit(transition("a", "one", version)).await.unwrap();
+    }
+    let lock_of = |path: &Path| path.with_file_name("cairn.db.lock");
+    let (killed, lock) = (Files::read(&path), fs::read(lock_of(&path)).unwrap());
+    drop(store);
+    let (mut refused, mut whole) = (0, 0);
+    // Each end of a frame, and places between.
+    let frame = 24 + 4096;
+    let ends = (0..).map(|number| 32 + number * frame);
+    let ends = ends.take_while(|end| *end <= killed.log.len());
+    for length in ends.flat_map(|end| [end, end + 100]) {
+        let mut cut = killed.clone();
+        cut.log.truncate(length);
+        let (_folder, path) = cut.put();
+        fs::write(lock_of(&path), &lock).unwrap();
+        match read_only(&path) {
+            Ok(store) => {
+                assert_eq!(transitions(&store).await, Some(TRANSITIONS), "{length}");
+                whole += 1;
+            }
+            Err(error) => {
+                assert!(matches!(error, OpenError::LogDamaged { .. }), "{error}");
+                let error = open(&path).unwrap_err();
+                assert!(matches!(error, OpenError::LogDamaged { .. }), "{error}");
+                assert_eq!(Files::read(&path).log, cut.log, "it was changed");
+                let left = transitions(&accept(&path)).await;
+                assert!(left < Some(TRANSITIONS), "{length}: {left:?}");
+                assert_eq!(transitions(&open(&path).unwrap()).await, left);
+                refused += 1;
+            }
+        }
+    }
+    assert!(
+        refused > 20 && whole > 0,
+        "{refused} refused, {whole} whole"
+    );
+}
+
 #[tokio::test]
 async fn every_flipped_byte_of_a_log_is_reported_but_in_its_last_commit() {
     let [killed, _] = killed_and_closed().await;
