@@ -2,7 +2,8 @@
 //!
 //! One thread writes (`writer`), in groups that share an fsync; reads have connections of their own
 //! (`readers`). The log is synced at each commit (WAL, synchronous FULL), so what was answered
-//! survives. One process holds a file (`holder`). A store without its log is refused (`log`, `mark`).
+//! survives. One process holds a file (`holder`). A store without its log, or without the end of it, is
+//! refused (`log`, `mark`, `extent`).
 
 mod append;
 mod awake;
@@ -14,6 +15,7 @@ mod claim_count;
 mod commit;
 mod copy;
 mod create;
+mod extent;
 mod gather;
 mod holder;
 mod idle;
@@ -56,6 +58,7 @@ use async_trait::async_trait;
 use awake::Awake;
 use bytes::Bytes;
 use cairn_rpc::Principal;
+use extent::Follower;
 use open::{Opened, open_file, open_memory, open_target};
 use operation::{Operation, Shared, Task, Time};
 use readers::{Pool, Readers};
@@ -139,11 +142,17 @@ impl SqliteStore {
         let readers = readers(&sender);
         #[cfg(debug_assertions)]
         let fail_point = crate::fail_point::FailPoint::new(options.commit_hook.clone());
+        let follower = opened.lock.as_ref().map(|_| Follower::new(&opened.path));
+        let follower = follower.transpose().map_err(|source| OpenError::Io {
+            path: log::path_of(&opened.path),
+            source,
+        })?;
         let max_pages = options.max_pages;
         let shared = Arc::new(shared(options, opened.holder));
         let writer = Writer {
             conn: opened.conn,
             lock: opened.lock,
+            follower,
             shared: shared.clone(),
             max_pages,
             lease_floor: Cell::new(i64::MIN),

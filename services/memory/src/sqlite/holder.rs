@@ -3,7 +3,7 @@
 use super::open::OpenError;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// The lock on a store; ends with this value, and with the process at the latest.
@@ -43,6 +43,18 @@ impl Lock {
                 return Ok(Self { path, file, is_new });
             }
         }
+    }
+
+    /// Writes into the lock's file, which is no part of the lock.
+    pub(super) fn write(&self, content: &[u8]) -> io::Result<()> {
+        let mut file = &self.file;
+        file.rewind()?;
+        file.write_all(content)
+    }
+
+    /// What a holder of the store has written there.
+    pub(super) fn content(store: &Path) -> io::Result<Vec<u8>> {
+        fs::read(lock_path(store))
     }
 
     /// Ends the lock and leaves no file that was not there before.

@@ -3,13 +3,15 @@
 //! SQLite takes up the log as far as its checksums are right, and reports nothing of the rest. A kill in
 //! the middle of a commit needs that, but it hides damage: what was committed after the first bad byte
 //! is lost in silence. Each commit is synced before the next one begins, so only the last one can be
-//! incomplete. A bad frame with a later commit behind it is damage.
+//! incomplete. A bad frame with a later commit behind it is damage, and so is a log that ends before what
+//! was noted of it (see [`Extent`]).
 //!
 //! The format is <https://sqlite.org/fileformat.html#the_write_ahead_log>.
 
+use super::extent::Extent;
 use super::open::OpenError;
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// Bytes of the log's header.
@@ -26,8 +28,8 @@ const MAGIC: u32 = 0x377f_0682;
 pub(super) enum Log {
     /// No file, an empty one, or one whose header SQLite does not accept.
     Missing,
-    /// SQLite takes it up.
-    Usable,
+    /// SQLite takes it up as far as that.
+    Usable(Extent),
     /// What was committed from this byte on would be lost.
     Damaged(u64),
 }
@@ -55,7 +57,7 @@ pub(super) fn check_file(store: &Path) -> Result<(), OpenError> {
 pub(super) fn check(store: &Path, log: Log, is_open: bool) -> Result<(), OpenError> {
     let is_lost = |log| match log {
         Log::Missing => is_open,
-        Log::Usable => false,
+        Log::Usable(_) => false,
         Log::Damaged(_) => true,
     };
     // To a reader it may only look so, while another process opens or closes the store.
@@ -71,9 +73,19 @@ pub(super) fn check(store: &Path, log: Log, is_open: bool) -> Result<(), OpenErr
 
 /// Reads the log. Takes as long as a read of the file.
 pub(super) fn examine(store: &Path) -> Result<Log, OpenError> {
-    read(&path_of(store)).map_err(|source| OpenError::Io {
+    // While another process writes the store, the log is never behind what was noted before it is read.
+    let noted = Extent::noted(store);
+    let log = read(&path_of(store)).map_err(|source| OpenError::Io {
         path: path_of(store),
         source,
+    })?;
+    Ok(match (log, noted) {
+        (Log::Usable(there), Some(noted))
+            if there.salts == noted.salts && there.end < noted.end =>
+        {
+            Log::Damaged(there.end)
+        }
+        (log, _) => log,
     })
 }
 
@@ -88,32 +100,87 @@ fn read(log: &Path) -> io::Result<Log> {
     if !fill(&mut file, &mut header)? {
         return Ok(Log::Missing);
     }
-    let mut sums = Sums {
-        is_big: number(&header, 0) & 1 == 1,
-        pair: (0, 0),
-    };
-    sums.add(&header[..24]);
-    if number(&header, 0) & !1 != MAGIC || sums.pair != pair(&header, 24) {
+    let Some(mut written) = Written::begun(&header) else {
         return Ok(Log::Missing);
-    }
-    let salts = pair(&header, 16);
-    let mut page = vec![0; usize::try_from(number(&header, 8)).unwrap_or_default()];
-    let (mut frame, mut place) = ([0; FRAME], HEADER as u64);
-    while fill(&mut file, &mut frame)? && fill(&mut file, &mut page)? {
-        sums.add(&frame[..8]);
-        sums.add(&page);
-        if pair(&frame, 8) != salts || pair(&frame, 16) != sums.pair {
-            file.seek(SeekFrom::Start(place))?;
-            let is_last = is_last_commit(&mut file, salts, page.len())?;
-            return Ok(if is_last {
-                Log::Usable
-            } else {
-                Log::Damaged(place)
-            });
+    };
+    if let Some(place) = written.go_on(&mut file)? {
+        file.seek(SeekFrom::Start(place))?;
+        if !is_last_commit(&mut file, written.salts, written.page_bytes)? {
+            return Ok(Log::Damaged(place));
         }
-        place += (FRAME + page.len()) as u64;
     }
-    Ok(Log::Usable)
+    Ok(Log::Usable(written.extent()))
+}
+
+/// A log up to its last commit, with what it takes to read on from there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Written {
+    salts: (u32, u32),
+    page_bytes: usize,
+    sums: Sums,
+    end: u64,
+}
+
+impl Written {
+    /// A log with this header; nothing if SQLite does not accept it.
+    fn begun(header: &[u8; HEADER]) -> Option<Self> {
+        let mut sums = Sums {
+            is_big: number(header, 0) & 1 == 1,
+            pair: (0, 0),
+        };
+        sums.add(&header[..24]);
+        let is_accepted = number(header, 0) & !1 == MAGIC && sums.pair == pair(header, 24);
+        is_accepted.then(|| Self {
+            salts: pair(header, 16),
+            page_bytes: usize::try_from(number(header, 8)).unwrap_or_default(),
+            sums,
+            end: HEADER as u64,
+        })
+    }
+
+    /// Reads what was committed since that was known; from the beginning if SQLite has begun the log anew.
+    pub(super) fn follow(log: &File, known: Option<Self>) -> io::Result<Option<Self>> {
+        let mut log = BufReader::with_capacity(1 << 14, log);
+        log.rewind()?;
+        let mut header = [0; HEADER];
+        if !fill(&mut log, &mut header)? {
+            return Ok(None);
+        }
+        let salts = pair(&header, 16);
+        let same = known.filter(|known| known.salts == salts);
+        let Some(mut written) = same.or_else(|| Self::begun(&header)) else {
+            return Ok(None);
+        };
+        written.go_on(&mut log)?;
+        Ok(Some(written))
+    }
+
+    pub(super) fn extent(&self) -> Extent {
+        Extent {
+            salts: self.salts,
+            end: self.end,
+        }
+    }
+
+    /// Reads on to the last commit. Answers where a bad frame lies, if one follows.
+    fn go_on(&mut self, log: &mut (impl Read + Seek)) -> io::Result<Option<u64>> {
+        let (mut sums, mut place) = (self.sums, self.end);
+        log.seek(SeekFrom::Start(place))?;
+        let (mut frame, mut page) = ([0; FRAME], vec![0; self.page_bytes]);
+        while fill(log, &mut frame)? && fill(log, &mut page)? {
+            sums.add(&frame[..8]);
+            sums.add(&page);
+            if pair(&frame, 8) != self.salts || pair(&frame, 16) != sums.pair {
+                return Ok(Some(place));
+            }
+            place += (FRAME + page.len()) as u64;
+            // The last frame of a commit says how many pages the database has.
+            if number(&frame, 4) != 0 {
+                (self.end, self.sums) = (place, sums);
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// Whether no later commit of the same log follows the one that the next frame belongs to. Frames with
@@ -139,6 +206,7 @@ fn is_last_commit(
 }
 
 /// The checksum of the log up to a frame.
+#[derive(Debug, Clone, Copy)]
 struct Sums {
     is_big: bool,
     pair: (u32, u32),

@@ -6,6 +6,7 @@
 //! operation is tried by itself, so that one that cannot be done does not take others with it. A
 //! panic in an operation is such a failure, and not the end of the thread.
 
+use super::extent::Follower;
 use super::gather::{AWAKE, LOOK_EVERY, MOMENT, MOST_MOMENTS, QUIET, Recent};
 use super::holder::Lock;
 use super::mark;
@@ -31,6 +32,8 @@ const REMOVE_EVERY: Duration = Duration::from_millis(100);
 pub(super) struct Writer {
     pub(super) conn: Connection,
     pub(super) lock: Option<Lock>,
+    /// Notes in the lock's file how far the log was written.
+    pub(super) follower: Option<Follower>,
     pub(super) shared: Arc<Shared>,
     /// Most pages that the file may have, if that is limited.
     pub(super) max_pages: Option<u32>,
@@ -52,6 +55,7 @@ impl Writer {
         let mut closing = Vec::new();
         let mut recent = Recent::default();
         let mut done = Instant::now();
+        self.note_log();
         while closing.is_empty()
             && let Some(first) = self.next(&mut queue)
         {
@@ -113,6 +117,9 @@ impl Writer {
                 false
             }
         };
+        if is_left {
+            self.note_log();
+        }
         self.removing.set(is_left);
         self.removed = Instant::now();
     }
@@ -239,11 +246,25 @@ impl Writer {
         self.commit_sql()
     }
 
-    fn commit_sql(&self) -> Result<(), StoreError> {
+    fn commit_sql(&mut self) -> Result<(), StoreError> {
         let commit = || self.conn.prepare_cached("COMMIT")?.execute([]);
         match commit() {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                self.note_log();
+                Ok(())
+            }
             Err(error) => Err(perhaps_written(&error)),
+        }
+    }
+
+    /// Before what was committed is answered: so what was answered is never beyond what was noted.
+    fn note_log(&mut self) {
+        let (Some(follower), Some(lock)) = (&mut self.follower, &self.lock) else {
+            return;
+        };
+        if let Err(error) = follower.note(lock) {
+            tracing::warn!(%error, "end of the log not noted: its loss would not be noticed");
+            self.follower = None;
         }
     }
 
