@@ -59,7 +59,12 @@ pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
     let fixed = |durability| watch::Sender::new(durability).subscribe();
     let (mut durability, mut losses, mut outages) = (fixed(Durability::Durable), None, None);
     let store: Arc<dyn Store> = match store {
-        StoreConfig::Sqlite { path } => Arc::new(SqliteStore::open(path, embedded())?),
+        StoreConfig::Sqlite { path } => {
+            let store = SqliteStore::open(path, embedded())?;
+            let outage = store.outage().map(|why| vec![why.to_owned()]);
+            outages = outage.map(|outage| watch::Sender::new(outage).subscribe());
+            Arc::new(store)
+        }
         StoreConfig::Memory => {
             let reasons = vec!["the store is in memory: it ends with the process".to_owned()];
             durability = fixed(Durability::Degraded { reasons });

@@ -59,7 +59,8 @@ use awake::Awake;
 use bytes::Bytes;
 use cairn_rpc::Principal;
 use extent::Follower;
-use open::{Opened, open_file, open_memory, open_target};
+use holder::Lock;
+use open::{FULL, Full, Opened, Opening, open_file, open_memory, open_target};
 use operation::{Operation, Shared, Task, Time};
 use readers::{Pool, Readers};
 use std::cell::Cell;
@@ -83,6 +84,10 @@ const FOLLOW_EVENTS: usize = 1000;
 pub struct SqliteStore {
     /// `None` if the store is open for reading only.
     tasks: Option<mpsc::Sender<Task>>,
+    /// Why it is open for reading only.
+    refusal: &'static str,
+    /// Held while the store is open for reading only because its disk was full.
+    lock: Option<Lock>,
     thread: Option<JoinHandle<()>>,
     awake: Awake,
     readers: Readers,
@@ -93,13 +98,17 @@ impl SqliteStore {
     /// Opens a file as its holder, and makes it (and its folder) if there is none.
     ///
     /// Ends the leases of owners that died with an earlier holder. Blocks for as long as SQLite
-    /// needs to take up what a crash left.
+    /// needs to take up what a crash left. On a disk without room for that, the store is opened for reading,
+    /// see [`outage`](Self::outage).
     ///
     /// # Errors
     /// See [`OpenError`]; nothing has been changed then.
     pub fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self, OpenError> {
         let now = unix_ms(&options);
-        let opened = open_file(path.as_ref(), now, &options)?;
+        let opened = match open_file(path.as_ref(), now, &options)? {
+            Opening::Whole(opened) => *opened,
+            Opening::Full(full) => return Ok(Self::full(full, options)),
+        };
         let target = readers::Target::File(opened.path.clone());
         let pool = Pool::new(target, options.readers);
         Self::start(opened, options, |_| Readers::Pool(Arc::new(pool)))
@@ -123,14 +132,39 @@ impl SqliteStore {
         path: impl AsRef<Path>,
         options: SqliteOptions,
     ) -> Result<Self, OpenError> {
-        let pool = Pool::new(open_target(path.as_ref())?, options.readers);
-        Ok(Self {
+        let target = open_target(path.as_ref())?;
+        let refusal = "the store is open for reading only";
+        Ok(Self::reading(target, refusal, None, options))
+    }
+
+    /// A store on a full disk.
+    fn full(full: Full, options: SqliteOptions) -> Self {
+        let Full { lock, target } = full;
+        Self::reading(target, FULL, Some(lock), options)
+    }
+
+    fn reading(
+        target: readers::Target,
+        refusal: &'static str,
+        lock: Option<Lock>,
+        options: SqliteOptions,
+    ) -> Self {
+        let pool = Pool::new(target, options.readers);
+        Self {
             tasks: None,
+            refusal,
+            lock,
             thread: None,
             awake: Awake::default(),
             readers: Readers::Pool(Arc::new(pool)),
             shared: Arc::new(shared(options, Vec::new())),
-        })
+        }
+    }
+
+    /// Why the store takes no writes although it was opened as its holder, and until it is opened again: its
+    /// disk was full.
+    pub fn outage(&self) -> Option<&'static str> {
+        self.lock.as_ref().map(|_| self.refusal)
     }
 
     fn start(
@@ -167,6 +201,8 @@ impl SqliteStore {
             .map_err(|source| OpenError::Thread { source })?;
         Ok(Self {
             tasks: Some(sender),
+            refusal: "",
+            lock: None,
             thread: Some(thread),
             awake: Awake::default(),
             readers,
@@ -176,9 +212,7 @@ impl SqliteStore {
 
     async fn write<O: Operation>(&self, operation: O) -> StoreResult<O::Answer> {
         let Some(tasks) = &self.tasks else {
-            return Err(StoreError::unavailable(
-                "the store is open for reading only",
-            ));
+            return Err(StoreError::unavailable(self.refusal));
         };
         let (job, answer) = operation::pending(operation);
         if tasks.send(Task::Write(job)).await.is_err() {

@@ -31,9 +31,15 @@ pub(super) fn write(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update(None, "user_version", FORMAT | OPEN)
 }
 
+/// Keeps the log of an open store where the connection is closed before the mark is cleared.
+pub(super) fn keep_log(conn: &Connection) -> rusqlite::Result<()> {
+    conn.set_db_config(SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    Ok(())
+}
+
 /// Makes the mark durable in the file, once it is committed.
 pub(super) fn set(conn: &Connection) -> rusqlite::Result<()> {
-    conn.set_db_config(SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    keep_log(conn)?;
     // Waits for reads of other processes that need the file as it was.
     if !checkpoint(conn, "FULL")? {
         tracing::warn!("another process reads the store: a loss of its log is not noticed for now");

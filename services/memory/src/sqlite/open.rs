@@ -9,6 +9,7 @@ use super::options::SqliteOptions;
 use super::readers::Target;
 use super::removal;
 use super::schema::{APPLICATION_ID, FORMAT, OPEN, create, set_up_writer};
+use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use rusqlite::{Connection, ErrorCode, params};
 use std::fs;
 use std::io;
@@ -142,27 +143,76 @@ pub(super) struct Opened {
     pub(super) holder: Vec<u8>,
 }
 
+/// What comes of opening a file as its holder.
+pub(super) enum Opening {
+    Whole(Box<Opened>),
+    Full(Full),
+}
+
+/// A file whose disk has no room for what every opening writes. It can be read.
+pub(super) struct Full {
+    /// Nobody else writes the file meanwhile: a file without a log could not be read then.
+    pub(super) lock: Lock,
+    pub(super) target: Target,
+}
+
 /// Opens a file, and makes it if there is none.
 pub(super) fn open_file(
     path: &Path,
     now: i64,
     options: &SqliteOptions,
-) -> Result<Opened, OpenError> {
+) -> Result<Opening, OpenError> {
     check_sqlite()?;
     let path = prepare(path)?;
     let lock = Lock::take(&path)?;
     match open_locked(&path, now, options) {
-        Ok((conn, holder)) => Ok(Opened {
+        Ok((conn, holder)) => Ok(Opening::Whole(Box::new(Opened {
             conn,
             lock: Some(lock),
             path,
             holder,
-        }),
+        }))),
         Err(error) => {
+            if is_full(&error)
+                && let Ok(target) = readable(&path)
+            {
+                tracing::error!(%error, path = %path.display(), "{FULL}");
+                return Ok(Opening::Full(Full { lock, target }));
+            }
             lock.undo();
             Err(error)
         }
     }
+}
+
+/// Why a store that was opened on a full disk takes no writes.
+pub(super) const FULL: &str = "the store is open for reading only, because its disk was full when it \
+     was opened: make room there and restart this process";
+
+/// Whether there was no room on the disk, for the log or for what stands beside it.
+fn is_full(error: &OpenError) -> bool {
+    match error {
+        OpenError::Sqlite { source, .. } => {
+            source.sqlite_error_code() == Some(ErrorCode::DiskFull)
+                || source.sqlite_extended_error_code() == Some(SQLITE_IOERR_SHMSIZE)
+        }
+        OpenError::Io { source, .. } => matches!(
+            source.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        ),
+        _ => false,
+    }
+}
+
+/// How a file that this process has locked can be read without room on its disk. SQLite leaves an empty log
+/// where it could not begin one.
+pub(super) fn readable(path: &Path) -> Result<Target, OpenError> {
+    let log = fs::metadata(log::path_of(path));
+    let target = match log.is_ok_and(|log| log.len() > 0) {
+        true => Target::File(path.into()),
+        false => Target::Frozen(path.into()),
+    };
+    try_target(&target, path).map(|()| target)
 }
 
 fn open_locked(
@@ -183,6 +233,10 @@ fn open_locked(
         return Err(OpenError::ReadOnly { path: path.into() });
     }
     let state = check_format(&conn, path)?;
+    if state == State::Open {
+        // Also where the disk is full.
+        mark::keep_log(&conn).map_err(sql)?;
+    }
     if !options.accept_loss {
         log::check(path, log, state == State::Open)?;
     }
@@ -396,5 +450,34 @@ fn sql_error(path: &Path, source: rusqlite::Error) -> OpenError {
     match source.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => OpenError::Foreign { path },
         _ => OpenError::Sqlite { path, source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::ffi::{SQLITE_BUSY, SQLITE_FULL, SQLITE_IOERR_READ};
+
+    #[test]
+    fn a_full_disk_is_told_from_other_failures() {
+        let sqlite = |code| OpenError::Sqlite {
+            path: PathBuf::new(),
+            source: rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None),
+        };
+        let io = |kind: io::ErrorKind| OpenError::Io {
+            path: PathBuf::new(),
+            source: kind.into(),
+        };
+        for (error, want) in [
+            (sqlite(SQLITE_FULL), true),
+            (sqlite(SQLITE_IOERR_SHMSIZE), true),
+            (sqlite(SQLITE_IOERR_READ), false),
+            (sqlite(SQLITE_BUSY), false),
+            (io(io::ErrorKind::StorageFull), true),
+            (io(io::ErrorKind::QuotaExceeded), true),
+            (io(io::ErrorKind::PermissionDenied), false),
+        ] {
+            assert_eq!(is_full(&error), want, "{error:?}");
+        }
     }
 }

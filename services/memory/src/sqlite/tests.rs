@@ -381,3 +381,45 @@ async fn sessions_of_a_file_from_before_may_go_too() {
     }
     assert_eq!(store.idle(Some(0), 10).await.unwrap().len(), 1);
 }
+
+/// Where there is no room for what every opening writes.
+#[tokio::test]
+async fn a_store_on_a_full_disk_is_read_and_says_so() {
+    use super::holder::Lock;
+    use super::open::{FULL, Full, readable};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cairn.db");
+    let store = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+    store.create(creation("a")).await.unwrap();
+    // As a kill leaves it, and as a process leaves it that ends.
+    let killed = folder.path().join("killed.db");
+    for end in ["", "-wal"] {
+        let from = format!("{}{end}", path.display());
+        std::fs::copy(from, format!("{}{end}", killed.display())).unwrap();
+    }
+    drop(store);
+    // SQLite begins a log before it finds out.
+    std::fs::write(format!("{}-wal", path.display()), "").unwrap();
+    for path in [killed, path] {
+        let full = Full {
+            lock: Lock::take(&path).unwrap(),
+            target: readable(&path).unwrap(),
+        };
+        let store = SqliteStore::full(full, SqliteOptions::default());
+        assert_eq!(store.outage(), Some(FULL));
+        let a = SessionKey::new("space", "a");
+        assert_eq!(store.read(&a, 0, 10).await.unwrap().last_seq, 1);
+        let refused = store.create(creation("b")).await;
+        assert_eq!(refused, Err(StoreError::unavailable(FULL)));
+        let held = SqliteStore::open(&path, SqliteOptions::default());
+        assert!(
+            matches!(held, Err(super::OpenError::Held { .. })),
+            "{held:?}"
+        );
+        drop(store);
+        // With room it is what it was.
+        let store = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+        assert_eq!(store.outage(), None);
+        store.create(creation("b")).await.unwrap();
+    }
+}
