@@ -77,6 +77,36 @@ async fn becomes(store: &RedisStore, what: impl Fn(&str) -> bool) {
     known.unwrap().unwrap();
 }
 
+/// The time is that of most servers, also where leases are renewed at all of them.
+async fn most_servers_decide(cluster: &RedisCluster, store: &RedisStore) {
+    let time = cluster.servers[0].ask(&["TIME"]);
+    let seconds = time.lines().find_map(|line| line.parse::<i64>().ok());
+    let soon = (seconds.unwrap() + 10) * 1000;
+    assert!(store.now().await.unwrap() < soon);
+    let owned = |number: u32| {
+        let created = creation(&format!("owned-{number}"), Some("one"));
+        let key = created.key.clone();
+        async move {
+            let lease = store.create(created).await.unwrap().lease.unwrap();
+            OwnedSession {
+                key,
+                epoch: lease.epoch,
+            }
+        }
+    };
+    let request = RenewRequest {
+        owner: "one".to_owned(),
+        lease_ms: 15_000,
+        sessions: futures::future::join_all((0..32).map(owned)).await,
+    };
+    let renewed = store.renew(request).await.unwrap();
+    let is_whole = renewed.lost.is_empty() && renewed.unanswered.is_empty();
+    assert!(is_whole, "{renewed:?}");
+    assert!(renewed.now_unix_ms < soon);
+    let lasts = renewed.lease_until_unix_ms - renewed.now_unix_ms;
+    assert!((10_000..=15_000).contains(&lasts), "{lasts}");
+}
+
 /// Leases by the clocks of the others would be over for their owners before they began.
 #[tokio::test]
 async fn nothing_is_claimed_as_long_as_the_clocks_of_a_cluster_differ() {
@@ -111,33 +141,7 @@ async fn nothing_is_claimed_as_long_as_the_clocks_of_a_cluster_differ() {
         assert!(reason.contains(&ahead), "{reason}");
     }
     becomes(&store, |why| why.contains(&ahead)).await;
-    // The time is that of most servers, also where leases are renewed at all of them.
-    let time = cluster.servers[0].ask(&["TIME"]);
-    let seconds = time.lines().find_map(|line| line.parse::<i64>().ok());
-    let soon = (seconds.unwrap() + 10) * 1000;
-    assert!(store.now().await.unwrap() < soon);
-    let owned = |number: u32| {
-        let created = creation(&format!("owned-{number}"), Some("one"));
-        let (store, key) = (&store, created.key.clone());
-        async move {
-            let lease = store.create(created).await.unwrap().lease.unwrap();
-            OwnedSession {
-                key,
-                epoch: lease.epoch,
-            }
-        }
-    };
-    let request = RenewRequest {
-        owner: "one".to_owned(),
-        lease_ms: 15_000,
-        sessions: futures::future::join_all((0..32).map(owned)).await,
-    };
-    let renewed = store.renew(request).await.unwrap();
-    let is_whole = renewed.lost.is_empty() && renewed.unanswered.is_empty();
-    assert!(is_whole, "{renewed:?}");
-    assert!(renewed.now_unix_ms < soon);
-    let lasts = renewed.lease_until_unix_ms - renewed.now_unix_ms;
-    assert!((10_000..=15_000).contains(&lasts), "{lasts}");
+    most_servers_decide(&cluster, &store).await;
     let Ok(Durability::Degraded { reasons }) = RedisStore::examine(&config).await else {
         panic!("nothing is found");
     };
