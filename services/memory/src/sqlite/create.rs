@@ -23,6 +23,11 @@ pub(super) const FORGET: &str = "DELETE FROM session WHERE sid IN \
     (SELECT sid FROM session WHERE deleted_ms IS NOT NULL AND deleted_ms < ?1 \
     AND sid NOT IN (SELECT sid FROM removal) LIMIT 64)";
 
+/// The same where rows of the session are left: its name is free, and its row goes with them.
+pub(super) const FREE: &str = "UPDATE session SET namespace = '', id = '/' || sid WHERE sid IN \
+    (SELECT sid FROM session WHERE deleted_ms IS NOT NULL AND deleted_ms < ?1 AND namespace <> '' \
+    AND sid IN (SELECT sid FROM removal) LIMIT 64)";
+
 /// How long a deleted session is remembered.
 const TOMBSTONE_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 
@@ -205,6 +210,8 @@ impl Operation for DeleteOp {
 /// Removes the marks of sessions that were deleted long ago; a few at a time, so that nobody
 /// waits for it.
 pub(super) fn forget_tombstones(conn: &Connection, now: i64) -> rusqlite::Result<()> {
-    conn.prepare_cached(FORGET)?.execute([now - TOMBSTONE_MS])?;
+    for sql in [FREE, FORGET] {
+        conn.prepare_cached(sql)?.execute([now - TOMBSTONE_MS])?;
+    }
     Ok(())
 }

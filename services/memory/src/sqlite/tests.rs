@@ -304,6 +304,7 @@ fn nothing_looks_at_all_sessions() {
         list::LAST_CHANGED,
         list::FIRST_CHANGED,
         create::FORGET,
+        create::FREE,
         copy::UNFINISHED,
     ] {
         let plan = explained("EXPLAIN QUERY PLAN", sql);

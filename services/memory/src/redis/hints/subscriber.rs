@@ -135,6 +135,8 @@ impl Subscriber {
                 Err(error) => error,
             };
             tracing::debug!(reason = %lost, "hints of other processes are lost for now");
+            // Another server may have its part.
+            self.hints.servers.stale();
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(LONGEST_PAUSE);
         }
