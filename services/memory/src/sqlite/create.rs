@@ -24,7 +24,8 @@ pub(super) const FORGET: &str = "DELETE FROM session WHERE sid IN \
     AND sid NOT IN (SELECT sid FROM removal) LIMIT 64)";
 
 /// The same where rows of the session are left: its name is free, and its row goes with them.
-pub(super) const FREE: &str = "UPDATE session SET namespace = '', id = '/' || sid WHERE sid IN \
+pub(super) const FREE: &str = "UPDATE session SET namespace = '', id = '/' || sid, \
+    updated_ms = 9223372036854775807 WHERE sid IN \
     (SELECT sid FROM session WHERE deleted_ms IS NOT NULL AND deleted_ms < ?1 AND namespace <> '' \
     AND sid IN (SELECT sid FROM removal) LIMIT 64)";
 
