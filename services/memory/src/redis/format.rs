@@ -24,8 +24,8 @@ impl Formats {
 
     /// Whether a format is one of them.
     pub(super) fn know(self, format: &str) -> bool {
-        let number = format.parse();
-        number.is_ok_and(|number: u64| (self.oldest..=self.newest).contains(&number))
+        let number = format.parse::<u64>();
+        number.is_ok_and(|number| (self.oldest..=self.newest).contains(&number))
     }
 
     /// The same for scripts, which stands before them.
