@@ -86,18 +86,8 @@ pub(crate) fn spec(target: &Target, tool: model::Tool) -> Result<ToolSpec, Strin
     let output_schema = tool
         .output_schema
         .map(|it| Value::Object(it.as_ref().clone()));
-    for (schema, what) in [
-        (Some(&parameters), "arguments"),
-        (output_schema.as_ref(), "results"),
-    ] {
-        let bytes = schema.map_or(0, |schema| schema.to_string().len());
-        if bytes > MOST_SCHEMA_BYTES {
-            return Err(format!(
-                "tool '{shown}' is left out: its schema of {what} has {bytes} bytes, and at most \
-                 {MOST_SCHEMA_BYTES} are taken"
-            ));
-        }
-    }
+    check_size(&shown, "arguments", Some(&parameters))?;
+    check_size(&shown, "results", output_schema.as_ref())?;
     let hints = tool.annotations.as_ref();
     let title = tool
         .title
@@ -129,6 +119,17 @@ pub(crate) fn spec(target: &Target, tool: model::Tool) -> Result<ToolSpec, Strin
         is_trusted: false,
         ..ToolSpec::new(name, description, parameters)
     })
+}
+
+fn check_size(tool: &str, what: &str, schema: Option<&Value>) -> Result<(), String> {
+    let bytes = schema.map_or(0, |schema| schema.to_string().len());
+    match bytes > MOST_SCHEMA_BYTES {
+        true => Err(format!(
+            "tool '{tool}' is left out: its schema of {what} has {bytes} bytes, and at most \
+             {MOST_SCHEMA_BYTES} are taken"
+        )),
+        false => Ok(()),
+    }
 }
 
 /// A description within its limit; what is cut is not judged by anyone.

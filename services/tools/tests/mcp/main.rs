@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::print_stdout,
+    clippy::print_stderr,
     reason = "clippy knows tests by their attribute, and not the helpers around them; figures are printed"
 )]
 

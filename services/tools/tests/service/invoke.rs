@@ -1,7 +1,7 @@
 //! One call, one result, whatever the tool does.
 
 use crate::support::{Custom, NOW, World, counting, request, with_tools};
-use cairn_engine::rules::Values;
+use cairn_engine::rules::{Condition, Scope};
 use cairn_tools::{BoxError, Call, Effect, Output, Request, StoreTime, Tool, ToolError, ToolSpec};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -251,13 +251,13 @@ impl Tool for Stalls {
         &self.spec
     }
 
-    fn resolve(&self, _: &serde_json::Value, textual: Values) -> Values {
+    fn links(&self, _: &Scope) -> Vec<Condition> {
         self.looks.send(()).unwrap();
         let goes_on = self.goes_on.lock().unwrap();
         // The end of a test that would never end otherwise.
         let in_time = goes_on.recv_timeout(Duration::from_secs(5)).is_ok();
         self.was_held_up.store(!in_time, Ordering::SeqCst);
-        textual
+        Vec::new()
     }
 
     async fn call(&self, _: &Call) -> Result<Output, ToolError> {

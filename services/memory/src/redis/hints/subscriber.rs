@@ -255,7 +255,7 @@ impl Subscriber {
         let added = added.map(|(channel, _)| channel.clone()).take(AT_ONCE);
         let removed = self.channels.iter();
         let removed = removed.filter(|channel| !wanted.contains_key(*channel));
-        let removed = removed.cloned().take(AT_ONCE);
+        let removed = removed.take(AT_ONCE).cloned();
         (added.collect(), removed.collect())
     }
 

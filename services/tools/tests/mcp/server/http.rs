@@ -25,12 +25,19 @@ pub(super) fn serve(server: &Arc<Server>) {
     }
 }
 
-fn answer(server: &Server, mut stream: TcpStream) -> std::io::Result<()> {
-    let mut reader = BufReader::new(stream.try_clone()?);
-    let mut first = String::new();
-    reader.read_line(&mut first)?;
+/// What a client sent.
+#[derive(Default)]
+struct Request {
+    first: String,
+    session: String,
+    body: Vec<u8>,
+}
+
+fn read(server: &Server, stream: &TcpStream) -> std::io::Result<Request> {
+    let mut reader = BufReader::new(stream);
+    let mut request = Request::default();
+    reader.read_line(&mut request.first)?;
     let mut length = 0;
-    let mut session = String::new();
     loop {
         let mut line = String::new();
         reader.read_line(&mut line)?;
@@ -39,13 +46,22 @@ fn answer(server: &Server, mut stream: TcpStream) -> std::io::Result<()> {
         };
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.trim().parse().unwrap(),
-            "mcp-session-id" => session = value.trim().to_owned(),
+            "mcp-session-id" => request.session = value.trim().to_owned(),
             "authorization" => server.note(&format!("authorization {}", value.trim())),
             _ => {}
         }
     }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body)?;
+    request.body = vec![0; length];
+    reader.read_exact(&mut request.body)?;
+    Ok(request)
+}
+
+fn answer(server: &Server, mut stream: TcpStream) -> std::io::Result<()> {
+    let Request {
+        first,
+        session,
+        body,
+    } = read(server, &stream)?;
     if let Ok(message) = serde_json::from_slice::<Value>(&body)
         && let Some(raw) = server.raw(&message)
     {

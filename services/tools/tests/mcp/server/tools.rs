@@ -155,14 +155,7 @@ impl Server {
             "ask" => Some(Ok(self.ask(params))),
             "elicit" => self.elicit(),
             "media" => Some(Ok(media())),
-            "fail" => {
-                let text = match text {
-                    "" => "no such page".to_owned(),
-                    text => format!("no such page: {text}"),
-                };
-                let content = json!([{"type": "text", "text": text}]);
-                Some(Ok(json!({"content": content, "isError": true})))
-            }
+            "fail" => Some(Ok(failure(text))),
             "huge" => said(&"x".repeat(text.parse().unwrap_or(1_000_000))),
             "endless" => self.endless(),
             "task" => Some(Ok(
@@ -174,13 +167,10 @@ impl Server {
             )),
             "structured" => Some(Ok(structured(text))),
             "weird" => Some(Ok(json!({"tools": 7}))),
-            "invalid" => Some(Err(
+            name if name == "invalid" || text == "invalid" => Some(Err(
                 json!({"code": -32602, "message": "text must be short"}),
             )),
             "liar" | "writer" | "bomb" | "patterns" => said("done"),
-            _ if text == "invalid" => Some(Err(
-                json!({"code": -32602, "message": "text must be short"}),
-            )),
             _ if text == "broken" => Some(Err(json!({"code": -32603, "message": "out of\ndisk"}))),
             _ => said(text),
         }
@@ -299,6 +289,14 @@ fn media() -> Value {
         {"type": "resource_link", "uri": "https://example.com/c", "name": "c"},
         {"type": "text", "text": "last"},
     ]})
+}
+
+fn failure(text: &str) -> Value {
+    let text = match text {
+        "" => "no such page".to_owned(),
+        text => format!("no such page: {text}"),
+    };
+    json!({"content": [{"type": "text", "text": text}], "isError": true})
 }
 
 fn structured(text: &str) -> Value {
