@@ -6,6 +6,7 @@ use cairn_engine::conversation::{Layer, LayerKind, Op};
 use cairn_engine::message::{FinishReason, Message, Opaque, Part};
 use cairn_proto::event;
 use cairn_proto::executor::AttemptStart;
+use cairn_proto::executor::run_step_request::Message as ToExecutor;
 
 /// The owner says how it continues, in its acknowledgement.
 #[tokio::test(start_paused = true)]
@@ -103,4 +104,39 @@ async fn a_catalogue_is_asked_for_once() {
         assert_eq!(bench.asked().await.request.tools.len(), tools);
         drop(owner);
     }
+}
+
+/// The owner sends changes of the conversation whenever they are durable.
+#[tokio::test(start_paused = true)]
+async fn changes_that_come_before_the_catalogue_are_in_the_first_request() {
+    let mut bench = Bench::new().await;
+    let other = AttemptStart {
+        catalogue: "another".to_owned(),
+        ..model_step()
+    };
+    let mut owner = bench.start(other).await;
+    assert!(owner.report().await.lacks_catalogue);
+    let messages = [Message::user("Look in spring."), Message::user("Be brief.")];
+    for message in messages.clone() {
+        owner.changes(0, vec![Op::Append(message)]);
+    }
+    owner.send(ToExecutor::Catalogue(catalogue()));
+    let asked = bench.asked().await;
+    assert_eq!(asked.said(), messages);
+    asked.reply("Hm.", &[]);
+    let sent = owner.report().await.reply.expect("a reply");
+    assert_eq!(sent.ops_through, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_may_end_before_its_catalogue_comes() {
+    let mut bench = Bench::new().await;
+    let other = AttemptStart {
+        catalogue: "another".to_owned(),
+        ..model_step()
+    };
+    let mut owner = bench.start(other).await;
+    assert!(owner.report().await.lacks_catalogue);
+    owner.end(0).await;
+    bench.is_quiet().await;
 }

@@ -1,10 +1,13 @@
 //! Calls that are not to be made now.
 
 use crate::bench::Bench;
-use crate::owner::{Owner, call_ref, conversation, model_step, outputs, owners_result, permit};
+use crate::owner::{
+    Owner, call_ref, catalogue, conversation, model_step, outputs, owners_result, permit,
+};
 use cairn_engine::conversation::Conversation;
 use cairn_engine::message::{Message, ToolCall};
 use cairn_proto::event::Effect;
+use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{AttemptStart, PermittedCall};
 use cairn_rpc::RpcError;
 
@@ -74,8 +77,8 @@ async fn a_call_that_was_sent_cannot_be_held() {
     bench.asked().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_attempt_may_begin_with_held_calls() {
+/// A start after a reply with two calls.
+fn after_two_calls() -> AttemptStart {
     let call = |index: u32| ToolCall {
         id: format!("id-{index}"),
         name: "send".to_owned(),
@@ -85,12 +88,19 @@ async fn an_attempt_may_begin_with_held_calls() {
         incremental: vec![Message::assistant("", vec![call(0), call(1)])],
         ..conversation()
     };
-    let start = AttemptStart {
+    AttemptStart {
         conversation: Some(said.into()),
         tool_turns: 1,
+        ..model_step()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_may_begin_with_held_calls() {
+    let start = AttemptStart {
         open_calls: vec![send(0)],
         held_calls: vec![call_ref(0, 1)],
-        ..model_step()
+        ..after_two_calls()
     };
     let mut bench = Bench::new().await;
     let mut owner = bench.start(start).await;
@@ -103,4 +113,28 @@ async fn an_attempt_may_begin_with_held_calls() {
     assert_eq!(outputs(&owner.report().await), [(1, "sent too")]);
     owner.ack(2);
     bench.asked().await;
+}
+
+/// A person may decide before the executor has the catalogue that it lacks.
+#[tokio::test(start_paused = true)]
+async fn held_calls_may_be_decided_before_the_catalogue_comes() {
+    let start = AttemptStart {
+        catalogue: "another".to_owned(),
+        held_calls: vec![call_ref(0, 0), call_ref(0, 1)],
+        ..after_two_calls()
+    };
+    let mut bench = Bench::new().await;
+    let mut owner = bench.start(start).await;
+    assert!(owner.report().await.lacks_catalogue);
+    owner.ack_with(0, vec![send(0)], Vec::new());
+    owner.ack_with(0, Vec::new(), vec![owners_result(call_ref(0, 1), "denied")]);
+    owner.send(ToExecutor::Catalogue(catalogue()));
+    bench.called().await.output("sent");
+    assert_eq!(outputs(&owner.report().await), [(0, "sent")]);
+    owner.ack(1);
+    let results = [
+        Message::tool("id-0", "sent", false),
+        Message::tool("id-1", "denied", false),
+    ];
+    assert_eq!(bench.asked().await.said()[1..], results);
 }
