@@ -12,6 +12,7 @@ use cairn_proto::executor::{
 };
 use cairn_rpc::{MAX_MESSAGE_BYTES, RpcError};
 use futures::future;
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -47,6 +48,8 @@ pub(crate) struct Owner {
     ops: Vec<wire::Op>,
     /// Tools that the model has found, and nobody has taken yet.
     found: Vec<String>,
+    /// Acknowledgements that came before the catalogue, for [`acknowledgement`](Self::acknowledgement).
+    early: VecDeque<Acknowledgement>,
 }
 
 impl Owner {
@@ -64,6 +67,7 @@ impl Owner {
             held_until: None,
             ops: Vec::new(),
             found: Vec::new(),
+            early: VecDeque::new(),
         };
         (owner, receiver)
     }
@@ -78,16 +82,21 @@ impl Owner {
         }
     }
 
-    /// Says that the catalogue which the start names is not here, and waits for it.
+    /// Says that the catalogue which the start names is not here, and waits for it. The owner's session
+    /// moves on meanwhile, so changes of the conversation and decisions on calls may come before it.
     pub(crate) async fn catalogue(&mut self) -> Result<Catalogue, Stop> {
         self.reports.report(RunStepResponse {
             lacks_catalogue: true,
             ..RunStepResponse::default()
         });
-        match self.message().await? {
-            Message::Catalogue(catalogue) => Ok(catalogue),
-            Message::Start(_) | Message::Acknowledgement(_) => {
-                Err(RpcError::missing("catalogue").into())
+        loop {
+            match self.message().await? {
+                Message::Catalogue(catalogue) => return Ok(catalogue),
+                Message::Acknowledgement(acknowledgement) => {
+                    let early = self.take(acknowledgement)?;
+                    self.early.push_back(early);
+                }
+                Message::Start(_) => return Err(RpcError::missing("catalogue").into()),
             }
         }
     }
@@ -95,6 +104,9 @@ impl Owner {
     /// Waits for the next acknowledgement, and meanwhile reports results that were held long
     /// enough. Loses nothing when it is dropped.
     pub(crate) async fn acknowledgement(&mut self) -> Result<Acknowledgement, Stop> {
+        if let Some(early) = self.early.pop_front() {
+            return Ok(early);
+        }
         loop {
             let held_until = self.held_until;
             let held_long_enough = async {
@@ -106,12 +118,7 @@ impl Owner {
             tokio::select! {
                 biased;
                 message = self.message() => match message? {
-                    Message::Acknowledgement(mut acknowledgement) => {
-                        self.ops.append(&mut acknowledgement.ops);
-                        self.found.append(&mut acknowledgement.found_tools);
-                        self.acknowledge(&acknowledgement)?;
-                        return Ok(acknowledgement);
-                    }
+                    Message::Acknowledgement(acknowledgement) => return self.take(acknowledgement),
                     Message::Start(_) => return Err(out_of_place("start")),
                     Message::Catalogue(_) => return Err(out_of_place("catalogue")),
                 },
@@ -243,7 +250,10 @@ impl Owner {
         self.reports.report(report);
     }
 
-    fn acknowledge(&mut self, acknowledgement: &Acknowledgement) -> Result<(), Stop> {
+    /// Keeps the changes of an acknowledgement for the next request, and returns what it says of calls.
+    fn take(&mut self, mut acknowledgement: Acknowledgement) -> Result<Acknowledgement, Stop> {
+        self.ops.append(&mut acknowledgement.ops);
+        self.found.append(&mut acknowledgement.found_tools);
         if acknowledgement.through_number > self.sent {
             let field = "acknowledgement.through_number";
             let error = RpcError::invalid(field, "names a report that was not sent");
@@ -253,7 +263,7 @@ impl Owner {
         if acknowledgement.ended {
             return Err(Stop::Ended);
         }
-        Ok(())
+        Ok(acknowledgement)
     }
 
     async fn message(&mut self) -> Result<Message, Stop> {
