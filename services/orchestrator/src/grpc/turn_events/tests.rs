@@ -1,6 +1,8 @@
 use super::*;
 use cairn_proto::event::{self as wire, AttemptRef, RequestedCall};
 
+mod cuts;
+
 const RUN: u32 = 3;
 
 fn attempt() -> Option<AttemptRef> {
@@ -248,6 +250,30 @@ fn a_stream_that_is_continued_has_no_event_twice_and_text_after_a_reset() {
         seen(TurnEvents::new(5, 6), messages),
         ["1: reset", "1@0: Two.", "complete: Two."]
     );
+}
+
+/// Parts of the reply that is being written come while the client is not yet where it was.
+#[test]
+fn parts_that_overtake_what_the_client_has_follow_a_reset() {
+    let messages = vec![
+        started(5, 0),
+        part(1, 0, "Two"),
+        reply(6, 0, "I look", 1),
+        part(1, 3, " or"),
+        reply(7, 1, "Two or three.", 0),
+    ];
+    assert_eq!(
+        seen(TurnEvents::new(5, 6), messages),
+        ["1: reset", "1@0: Two", "1@3:  or", "1@6:  three."]
+    );
+    // A part of a reply that the client has whole is late.
+    let messages = vec![
+        started(5, 0),
+        part(0, 0, "I"),
+        reply(6, 0, "I look", 0),
+        completed(7),
+    ];
+    assert_eq!(seen(TurnEvents::new(5, 6), messages), ["complete: I look"]);
 }
 
 #[test]
