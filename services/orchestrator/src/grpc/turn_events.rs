@@ -20,6 +20,8 @@ pub(super) struct TurnEvents {
     first_seq: u64,
     /// Events up to this one were sent to the client before.
     after_seq: u64,
+    /// The last event that was taken.
+    seq: u64,
     /// The number of the turn, if it was queued.
     queued: Option<u64>,
     /// Its run, once it has begun.
@@ -30,8 +32,8 @@ pub(super) struct TurnEvents {
     writing: (u32, String),
     /// The try that the text is of.
     retry: u32,
-    /// Parts of replies that came before the events that precede them: parts and events come by different
-    /// ways.
+    /// Parts of replies that came before the events that precede them, or before those that the client has:
+    /// parts and events come by different ways.
     ahead: Vec<TextDelta>,
     /// The client may have parts of the reply that is being written, from a stream that broke.
     is_resumed: bool,
@@ -48,6 +50,7 @@ impl TurnEvents {
         Self {
             first_seq,
             after_seq,
+            seq: first_seq.saturating_sub(1),
             is_resumed: after_seq > 0,
             ..Self::default()
         }
@@ -58,10 +61,12 @@ impl TurnEvents {
         &mut self,
         message: pb::WatchSessionResponse,
     ) -> (Option<pb::SubmitTurnResponse>, bool) {
-        let (seq, mut events) = (message.seq, Vec::new());
+        let (mut seq, mut events) = (message.seq, Vec::new());
         if seq > 0 && seq < self.first_seq {
             return (None, false);
         }
+        self.seq = self.seq.max(seq);
+        let is_event = message.event.is_some();
         match message.delta {
             Some(TextDelta {
                 progress: Some(progress),
@@ -76,12 +81,16 @@ impl TurnEvents {
             self.take_event(kind, &mut events);
         }
         let is_over = events.iter().any(is_end);
-        let is_known = seq > 0 && seq <= self.after_seq;
-        // The client may have parts of the reply after this one.
-        self.is_resumed |= is_known;
-        if is_known {
+        if seq > 0 && self.client_has_last() {
             // The stream ends with the end of the turn, also for a client that may know it.
             events.retain(|event| is_over && is_end(event));
+            if !is_over {
+                // What follows is text.
+                seq = 0;
+            }
+        }
+        if is_event && !is_over {
+            self.take_ahead(&mut events);
         }
         if events.is_empty() {
             return (None, is_over);
@@ -94,6 +103,11 @@ impl TurnEvents {
             events: events.collect(),
         };
         (Some(response), is_over)
+    }
+
+    /// The client has the event that was taken last.
+    fn client_has_last(&self) -> bool {
+        self.seq <= self.after_seq
     }
 
     /// Of a call that the client knows; progress of others is lost.
@@ -113,7 +127,9 @@ impl TurnEvents {
     }
 
     fn take_text(&mut self, delta: TextDelta, events: &mut Vec<Event>) {
-        let is_ahead = self.run == 0 || delta.tool_turn > self.writing.0;
+        // Before the last event that the client has, it is not known which reply the client lacks.
+        let is_behind = self.seq < self.after_seq;
+        let is_ahead = is_behind || self.run == 0 || delta.tool_turn > self.writing.0;
         if is_ahead && self.ahead.len() < MOST_AHEAD {
             self.ahead.push(delta);
         } else if !is_ahead {
@@ -235,7 +251,6 @@ impl TurnEvents {
             run: started.run,
             context: turn.context,
         }));
-        self.take_ahead(events);
     }
 
     /// A reply is durable: the client is sent what it lacks of the text, and the calls.
@@ -279,8 +294,8 @@ impl TurnEvents {
             }));
         }
         self.writing = (tool_turn + 1, String::new());
-        self.is_resumed = false;
-        self.take_ahead(events);
+        // A client may have parts of the reply after the last event that it has.
+        self.is_resumed = self.client_has_last();
     }
 
     /// A person has said what came of a call in doubt. One that is made again has its result later.
