@@ -184,3 +184,58 @@ async fn usage(world: &World, session: &str) -> wire::Usage {
     let session = answer.expect("a session").into_inner().session;
     session.and_then(|session| session.usage).expect("usage")
 }
+
+/// Events that are stored apart are large: a client that reads one of them makes the server hold one.
+#[tokio::test(start_paused = true)]
+async fn large_events_are_read_when_it_is_their_turn() {
+    const EVENTS: usize = 8;
+    let mut world = World::new().await;
+    let create = pb::CreateSessionRequest {
+        request_id: world.request_id(),
+        ..pb::CreateSessionRequest::default()
+    };
+    let created = world.client.create_session(create).await;
+    let session = created.expect("a session").into_inner().session;
+    for number in 0..EVENTS {
+        let text = format!("{number} {}", "x".repeat(100 * 1024));
+        let part = wire::part::Part::Text(text);
+        let message = wire::Message {
+            role: wire::Role::User.into(),
+            parts: vec![wire::Part { part: Some(part) }],
+        };
+        let append = pb::AppendMessageRequest {
+            session: session.clone(),
+            request_id: world.request_id(),
+            message: Some(message),
+            ..pb::AppendMessageRequest::default()
+        };
+        let mut contexts = world.contexts.clone();
+        let appended = world.until(contexts.append_message(append)).await;
+        appended.expect("it is appended");
+    }
+    let before = world.faults.calls("GetBlob");
+    let mut watched = watch(&world, &session, false).await;
+    for read in 1..=EVENTS {
+        loop {
+            let message = watched.message().await.expect("no error").expect("more");
+            let kind = message.event.and_then(|event| event.kind);
+            if matches!(kind, Some(Kind::CommandReceived(_))) {
+                break;
+            }
+        }
+        assert_eq!(world.faults.calls("GetBlob") - before, read);
+    }
+    let before = world.faults.calls("GetBlob");
+    let request = pb::ExportSessionRequest { session };
+    let exported = world.client.export_session(request).await;
+    let mut exported = exported.expect("an export").into_inner();
+    let mut events = 0;
+    while let Some(message) = exported.message().await.expect("no error") {
+        let kind = message.event.and_then(|event| event.kind);
+        if matches!(kind, Some(Kind::CommandReceived(_))) {
+            events += 1;
+            assert_eq!(world.faults.calls("GetBlob") - before, events);
+        }
+    }
+    assert_eq!(events, EVENTS);
+}

@@ -2,10 +2,11 @@
 
 use super::{append, appended, create, next, session, user, watch};
 use crate::support::{World, chain, reply, tool_step};
+use cairn_orchestrator::Config;
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{ErrorKind, RpcError};
-use tonic::Status;
+use tonic::{Status, Streaming};
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_continues_from_its_cursor_and_ends_with_the_context() {
@@ -170,4 +171,112 @@ async fn a_cursor_beyond_the_end_is_refused() {
         (refused.kind(), refused.reason_name()),
         (ErrorKind::OutOfRange, "WENT_BACK")
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn watchers_of_a_session_share_one_fold() {
+    // Nothing is kept beside what is watched.
+    let config = Config {
+        cache_bytes: 0,
+        ..Config::default()
+    };
+    let world = World::with_config(config).await;
+    let session = session(&world).await;
+    let side = wire::CreateContext {
+        name: "side".to_owned(),
+        ..wire::CreateContext::default()
+    };
+    create(&world, &session, side).await;
+    let last = append(&world, &session, "main", user("one")).await;
+    let mut watched = vec![watch(&world, &session, "main", last).await];
+    assert!(
+        next(&world, &mut watched[0]).await.notices.is_empty(),
+        "it has all"
+    );
+    let before = world.faults.calls("GetCheckpoint");
+    for number in 0..20 {
+        let context = ["main", "side", ""][number % 3];
+        let mut another = watch(&world, &session, context, last).await;
+        assert!(next(&world, &mut another).await.notices.is_empty());
+        watched.push(another);
+    }
+    assert_eq!(world.faults.calls("GetCheckpoint"), before);
+    // One that begins earlier folds for itself, and goes on with the others.
+    let mut late = watch(&world, &session, "main", 0).await;
+    assert_eq!(appended(&next(&world, &mut late).await), ["one"]);
+    assert!(next(&world, &mut late).await.notices.is_empty());
+    watched.push(late);
+    for text in ["two", "three"] {
+        for context in ["main", "side"] {
+            append(&world, &session, context, user(text)).await;
+        }
+    }
+    for (number, another) in watched.iter_mut().enumerate() {
+        let versions = match number.checked_sub(1).map(|number| number % 3) {
+            Some(1) => [1, 2],
+            _ => [2, 3],
+        };
+        for (text, version) in ["two", "three"].into_iter().zip(versions) {
+            let message = next(&world, another).await;
+            let seen = (appended(&message), message.version);
+            assert_eq!(seen, (vec![text], version), "{number}");
+        }
+    }
+}
+
+/// The texts of further messages, until there are so many or the stream fails.
+async fn texts(
+    world: &World,
+    watched: &mut Streaming<pb::WatchContextResponse>,
+    seen: &mut Vec<String>,
+    most: usize,
+) -> Result<(), Status> {
+    while seen.len() < most {
+        let message = world.until(watched.message()).await?.expect("more");
+        seen.extend(appended(&message).into_iter().map(|it| it[..1].to_owned()));
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watcher_that_does_not_read_makes_room_and_continues_from_its_cursor() {
+    let config = Config {
+        stream_bytes: 768 * 1024,
+        ..Config::default()
+    };
+    let world = World::with_config(config).await;
+    let session = session(&world).await;
+    let letters: Vec<_> = ('a'..='l').map(String::from).collect();
+    for letter in &letters {
+        append(&world, &session, "main", user(&letter.repeat(40 * 1024))).await;
+    }
+    let watch = async |after_seq: u64| {
+        let request = pb::WatchContextRequest {
+            session: session.clone(),
+            context: "main".to_owned(),
+            after_seq,
+        };
+        let mut contexts = world.contexts.clone();
+        let watched = world.until(contexts.watch_context(request)).await;
+        watched.expect("a watch").into_inner()
+    };
+    let (mut slow, mut seen) = (watch(0).await, Vec::new());
+    texts(&world, &mut slow, &mut seen, 2)
+        .await
+        .expect("no error");
+    let (mut other, mut all) = (watch(0).await, Vec::new());
+    texts(&world, &mut other, &mut all, letters.len())
+        .await
+        .expect("no error");
+    assert_eq!(all, letters);
+    let ended = texts(&world, &mut slow, &mut seen, letters.len()).await;
+    let error = RpcError::from_status(&ended.expect_err("it was ended"));
+    assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
+    assert_eq!(error.reason_name(), RpcError::READS_TOO_SLOWLY);
+    let after = error.metadata("after_seq").expect("a cursor");
+    let mut again = watch(after.parse().expect("a number")).await;
+    texts(&world, &mut again, &mut seen, letters.len())
+        .await
+        .expect("no error");
+    assert_eq!(seen, letters);
 }
