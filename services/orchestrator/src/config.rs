@@ -20,6 +20,9 @@ pub struct Config {
     /// Most bytes of state of the sessions that were read or owned lately, kept for those who read them
     /// next; 0 for none. They share `state_bytes` with the owned sessions, and make room for those.
     pub cache_bytes: usize,
+    /// Most bytes that streams hold for clients which have not read them: events, states of sessions that
+    /// watchers of contexts fold, and messages. A stream that is alone may hold more.
+    pub stream_bytes: usize,
     /// Most sessions of the store that may wait for an owner: then new runs are refused.
     pub max_queued: u64,
     /// Which of the sessions that need an owner are taken up.
@@ -56,6 +59,7 @@ impl Default for Config {
             max_sessions: 4096,
             state_bytes: 512 * 1024 * 1024,
             cache_bytes: 64 * 1024 * 1024,
+            stream_bytes: 128 * 1024 * 1024,
             max_queued: 10_000,
             mode: Mode::ClaimAny,
             waits_for_tools: true,

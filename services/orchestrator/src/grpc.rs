@@ -1,5 +1,6 @@
 //! The public service: convert, call, convert.
 
+mod bounded;
 mod commands;
 mod contexts;
 mod fork;
@@ -18,7 +19,9 @@ mod turn_events;
 mod turns;
 mod views;
 
+use self::bounded::bounded;
 use self::commands::{decide, reason, requests, skip_step};
+use self::contexts::Feeds;
 use self::present::{ms, run_message, run_of, session_message};
 use crate::key::SessionKey;
 use crate::requests::Requests;
@@ -38,13 +41,17 @@ use tonic::{Request, Response, Status, Streaming};
 #[derive(Debug, Clone)]
 pub struct Orchestrator {
     requests: Arc<Requests>,
+    feeds: Arc<Feeds>,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
 
 impl Orchestrator {
     pub(crate) fn new(requests: Arc<Requests>) -> Self {
-        Self { requests }
+        Self {
+            requests,
+            feeds: Arc::default(),
+        }
     }
 
     async fn session(&self, key: &SessionKey) -> Result<Arc<Session>, RpcError> {
@@ -166,9 +173,10 @@ impl OrchestratorService for Orchestrator {
         request: Request<pb::ExportSessionRequest>,
     ) -> Answer<Self::ExportSessionStream> {
         let key = key_of(&request, &request.get_ref().session)?;
-        Ok(Response::new(
-            streams::export(self.requests.clone(), key).await?,
-        ))
+        let share = self.requests.readers.share();
+        let exported = streams::export(self.requests.clone(), key, share.clone()).await?;
+        let exported = bounded(share, exported, 0, |_| 0);
+        Ok(Response::new(exported))
     }
 
     async fn start_run(
@@ -278,13 +286,16 @@ impl OrchestratorService for Orchestrator {
     ) -> Answer<Self::WatchSessionStream> {
         let key = key_of(&request, &request.get_ref().session)?;
         let asked = request.into_inner();
+        let share = self.requests.readers.share();
         let watched = streams::watch(
             self.requests.clone(),
             key,
             asked.after_seq,
             asked.with_deltas,
+            share.clone(),
         );
-        Ok(Response::new(watched.await?))
+        let watched = bounded(share, watched.await?, asked.after_seq, |it| it.seq);
+        Ok(Response::new(watched))
     }
 
     async fn list_pending(

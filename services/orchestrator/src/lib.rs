@@ -13,6 +13,7 @@
 //! | `deps` | what owners, claims and requests use alike |
 //! | `dispatch` | which executor carries out a step, and the tools on offer |
 //! | `store` | the memory service in the words of the engine |
+//! | `readers` | how many bytes streams hold for clients |
 //! | `state_bytes` | how many bytes of state the owned sessions have |
 //! | `observe` | metrics, and the span of each run |
 //! | `config`, `key` | settings, and names of sessions |
@@ -24,6 +25,7 @@ mod grpc;
 mod key;
 mod observe;
 mod owner;
+mod readers;
 mod requests;
 mod service;
 mod sessions;

@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::deps::Deps;
 use crate::key::{SessionKey, derived_session_id, in_journal};
 use crate::owner::{Beginning, Ownership};
+use crate::readers::Readers;
 use crate::sessions::{Reservation, Sessions, begin_claimed};
 use crate::store::{LARGEST_INLINE_EVENT, Store, for_session, within};
 use admission::{Backlog, admit, is_there};
@@ -45,13 +46,16 @@ const STORED: &str = "this request is stored, and answered";
 #[derive(Debug)]
 pub(crate) struct Requests {
     pub(crate) sessions: Arc<Sessions>,
+    pub(crate) readers: Readers,
     backlog: Backlog,
 }
 
 impl Requests {
     pub(crate) fn new(sessions: Arc<Sessions>) -> Self {
+        let readers = Readers::new(sessions.deps.config.stream_bytes);
         Self {
             sessions,
+            readers,
             backlog: Backlog::default(),
         }
     }

@@ -27,6 +27,7 @@ use cairn_proto::memory as pb;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_proto::memory::ownership_service_client::OwnershipServiceClient;
 use cairn_rpc::{ErrorKind, Link, Namespace, Principal, RpcError, with_principal};
+use load::Turns;
 use prost::Message as _;
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -57,6 +58,7 @@ pub(crate) struct Store {
     ownership: OwnershipServiceClient<Link>,
     pub(crate) clock: Arc<StoreClock>,
     cache: Arc<Cache>,
+    turns: Arc<Turns>,
 }
 
 impl Store {
@@ -79,6 +81,7 @@ impl Store {
             ownership: OwnershipServiceClient::new(memory.clone()),
             clock: Arc::new(StoreClock::new(time.store_time_unix_ms)),
             cache: Arc::new(Cache::new(config, owned)),
+            turns: Arc::default(),
         })
     }
 

@@ -31,7 +31,7 @@ pub use decisions::PastDecision;
 pub use fork::Origin;
 pub use grant::{ApprovalGranted, Grant};
 pub use memory::Memory;
-pub use notices::Notice;
+pub use notices::{Noted, Notice};
 pub use numbers::{Place, Slot, StepNo};
 pub use plan::PlanState;
 pub use revisions::{Proposal, RevisionRequest, Revisions};

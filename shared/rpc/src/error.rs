@@ -126,6 +126,10 @@ impl RpcError {
     /// The reason of [`overloaded`](Self::overloaded).
     pub const OVERLOADED: &'static str = "OVERLOADED";
 
+    /// The reason for a stream that was ended because its client reads too slowly. The client can continue
+    /// after the event that `after_seq` in the metadata names.
+    pub const READS_TOO_SLOWLY: &'static str = "READS_TOO_SLOWLY";
+
     /// There is as much work as there may be, so that new work is refused and what was accepted goes
     /// on. Nothing was done or stored, and the same request may be made again after `delay`.
     pub fn overloaded(message: impl AsRef<str>, delay: Duration) -> Self {

@@ -237,7 +237,8 @@ impl<'w, 'a> Watch<'w, 'a> {
     /// Makes the way anew after a break; passes on every other error.
     async fn again(&mut self, status: &Status) -> Result<(), CliError> {
         let error = RpcError::from_status(status);
-        let broken = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Cancelled);
+        let broken = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Cancelled)
+            || error.reason_name() == RpcError::READS_TOO_SLOWLY;
         self.tries += 1;
         if !broken || self.tries > MOST_TRIES {
             let context = self.client.context();

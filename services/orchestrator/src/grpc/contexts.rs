@@ -1,10 +1,12 @@
 //! The contexts of a session: changed by commands, read from the fold, watched from the journal.
 
 mod changes;
+mod feed;
 mod lines;
 mod reads;
 mod watch;
 
+pub(super) use self::feed::Feeds;
 use self::reads::Viewed;
 use super::commands::answered;
 use super::{Answer, Orchestrator, key_of};
@@ -171,7 +173,8 @@ impl ContextService for Orchestrator {
         request: Request<pb::ExportContextRequest>,
     ) -> Answer<Self::ExportContextStream> {
         let viewed = self.viewed(&request).await?;
-        Ok(Response::new(reads::export(viewed)))
+        let share = self.requests.readers.share();
+        Ok(Response::new(reads::export(viewed, share).await?))
     }
 
     type WatchContextStream = watch::Notices;
@@ -181,7 +184,12 @@ impl ContextService for Orchestrator {
         request: Request<pb::WatchContextRequest>,
     ) -> Answer<Self::WatchContextStream> {
         let key = key_of(&request, &request.get_ref().session)?;
-        let watched = watch::watch(self.requests.clone(), key, request.get_ref());
+        let watched = watch::watch(
+            self.requests.clone(),
+            self.feeds.clone(),
+            key,
+            request.get_ref(),
+        );
         Ok(Response::new(watched.await?))
     }
 }

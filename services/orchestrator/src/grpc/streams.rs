@@ -1,10 +1,11 @@
 //! Streams of events.
 
 use crate::key::SessionKey;
+use crate::readers::{Part, Share};
 use crate::requests::Requests;
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::{Event, TextDelta};
-use cairn_proto::memory::FollowEventsResponse;
+use cairn_proto::memory::{FollowEventsResponse, StoredEvent};
 use cairn_proto::orchestrator::{ExportSessionResponse, WatchSessionResponse};
 use cairn_rpc::RpcError;
 use cairn_rpc::metrics::{self, gauge};
@@ -13,10 +14,11 @@ use prost::Message as _;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+use std::vec::IntoIter;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
-use tonic::Status;
+use tonic::{Status, Streaming};
 
 /// How often it is looked whether a session that is watched was quarantined.
 const LOOKS: Duration = Duration::from_secs(10);
@@ -26,12 +28,14 @@ type Stalled = Receiver<(SessionKey, RpcError)>;
 pub(super) type Watched = BoxStream<'static, Result<WatchSessionResponse, Status>>;
 pub(super) type Exported = BoxStream<'static, Result<ExportSessionResponse, Status>>;
 
-/// Follows a journal from a cursor. Ends with the owner's error if the session cannot go on.
+/// Follows a journal from a cursor. Ends with the owner's error if the session cannot go on. What it has read
+/// and not sent counts in the share.
 pub(super) async fn watch(
     requests: Arc<Requests>,
     key: SessionKey,
     after_seq: u64,
     with_deltas: bool,
+    share: Share,
 ) -> Result<Watched, RpcError> {
     let stalled = requests.sessions.stalled.subscribe();
     let pages = requests
@@ -48,31 +52,38 @@ pub(super) async fn watch(
             }
         }
     };
-    let mut caught_up = Some(caught_up);
-    let pages = stream::unfold((pages, Replies::new()), move |(mut pages, mut replies)| {
-        let (requests, key) = (requests.clone(), key.clone());
-        async move {
-            let watched = match pages.next().await? {
-                Ok(page) => watched_page(&requests, &key, page, &mut replies).await,
-                Err(status) => Err(status),
-            };
-            Some((watched, (pages, replies)))
-        }
+    let followed = Followed {
+        page: Page::new(requests, key, share),
+        pages,
+        replies: Replies::new(),
+    };
+    let messages = stream::unfold(followed, |mut followed| async move {
+        let message = followed.next().await?;
+        Some((message, followed))
     });
-    let messages = pages.flat_map(move |page| match page {
-        Ok(messages) => {
-            let is_end = |message: &WatchSessionResponse| *message == Default::default();
-            if messages.iter().any(is_end)
-                && let Some(caught_up) = caught_up.take()
-            {
-                // Whoever watches no more is not told anything.
-                let _ = caught_up.send(());
-            }
-            stream::iter(messages.into_iter().map(Ok)).left_stream()
+    let mut caught_up = Some(caught_up);
+    let messages = messages.inspect(move |message| {
+        let is_end = |message: &WatchSessionResponse| {
+            message.seq == 0 && message.event.is_none() && message.delta.is_none()
+        };
+        if message.as_ref().is_ok_and(is_end)
+            && let Some(caught_up) = caught_up.take()
+        {
+            // Whoever watches no more is not told anything.
+            let _ = caught_up.send(());
         }
-        Err(status) => stream::iter([Err(status)]).right_stream(),
     });
     Ok(until_error(messages, stall).boxed())
+}
+
+/// Fails if a cursor is beyond the end of the journal, unless events have come in the meantime.
+pub(super) async fn check_cursor(
+    requests: &Requests,
+    key: &SessionKey,
+    after_seq: u64,
+) -> Result<(), RpcError> {
+    drop(requests.store().follow(key, after_seq, false).await?);
+    Ok(())
 }
 
 /// The error of an owner that cannot go on with the session.
@@ -128,32 +139,86 @@ fn until_error<T: Send + 'static>(
         .filter_map(futures::future::ready)
 }
 
-async fn watched_page(
-    requests: &Requests,
-    key: &SessionKey,
-    page: FollowEventsResponse,
-    replies: &mut Replies,
-) -> Result<Vec<WatchSessionResponse>, Status> {
-    if !page.delta.is_empty() {
-        let delta = TextDelta::decode(page.delta).map_err(RpcError::internal)?;
-        let delta = Some(delta).filter(|delta| replies.awaits(delta));
-        return Ok(delta.map(delta_message).into_iter().collect());
+/// Events that were read and not sent. Each is read whole when it is its turn, because those that are stored
+/// apart may be large.
+struct Page {
+    requests: Arc<Requests>,
+    key: SessionKey,
+    share: Share,
+    rest: IntoIter<StoredEvent>,
+}
+
+impl Page {
+    fn new(requests: Arc<Requests>, key: SessionKey, share: Share) -> Self {
+        Self {
+            requests,
+            key,
+            share,
+            rest: Vec::new().into_iter(),
+        }
     }
-    if page.events.is_empty() {
-        return Ok(vec![WatchSessionResponse::default()]);
+
+    fn fill(&mut self, events: Vec<StoredEvent>) {
+        // All of them, because they may be slices of one message.
+        let bytes = events.iter().map(|stored| stored.event.len()).sum();
+        self.share.set(Part::Page, bytes);
+        self.rest = events.into_iter();
     }
-    let mut messages = Vec::with_capacity(page.events.len());
-    for stored in page.events {
+
+    /// The next event, and its number; none at the end of the page.
+    async fn next(&mut self) -> Option<Result<(u64, Event), Status>> {
+        let Some(stored) = self.rest.next() else {
+            self.fill(Vec::new());
+            return None;
+        };
         let seq = stored.seq;
-        let event = requests.store().public_event(key, stored).await?;
-        replies.note(&event);
-        messages.push(WatchSessionResponse {
-            seq,
-            event: Some(event),
-            delta: None,
-        });
+        let event = self.requests.store().public_event(&self.key, stored).await;
+        Some(event.map(|event| (seq, event)).map_err(Status::from))
     }
-    Ok(messages)
+}
+
+/// A journal that is followed.
+struct Followed {
+    page: Page,
+    pages: Streaming<FollowEventsResponse>,
+    replies: Replies,
+}
+
+impl Followed {
+    /// The next event or part of a reply; an empty message after all events so far.
+    async fn next(&mut self) -> Option<Result<WatchSessionResponse, Status>> {
+        loop {
+            match self.page.next().await {
+                Some(Ok((seq, event))) => {
+                    self.replies.note(&event);
+                    return Some(Ok(WatchSessionResponse {
+                        seq,
+                        event: Some(event),
+                        delta: None,
+                    }));
+                }
+                Some(Err(status)) => return Some(Err(status)),
+                None => {}
+            }
+            let page = match self.pages.next().await? {
+                Ok(page) => page,
+                Err(status) => return Some(Err(status)),
+            };
+            if !page.delta.is_empty() {
+                match TextDelta::decode(page.delta) {
+                    Ok(delta) if self.replies.awaits(&delta) => {
+                        return Some(Ok(delta_message(delta)));
+                    }
+                    Ok(_) => continue,
+                    Err(error) => return Some(Err(RpcError::internal(error).into())),
+                }
+            }
+            if page.events.is_empty() {
+                return Some(Ok(WatchSessionResponse::default()));
+            }
+            self.page.fill(page.events);
+        }
+    }
 }
 
 fn delta_message(delta: TextDelta) -> WatchSessionResponse {
@@ -201,35 +266,30 @@ impl Replies {
 }
 
 /// The journal as it is now, page by page.
-pub(super) async fn export(requests: Arc<Requests>, key: SessionKey) -> Result<Exported, RpcError> {
+pub(super) async fn export(
+    requests: Arc<Requests>,
+    key: SessionKey,
+    share: Share,
+) -> Result<Exported, RpcError> {
     let last_seq = requests.store().last_seq(&key).await?;
-    let pages = stream::try_unfold(0, move |after| {
-        let (requests, key) = (requests.clone(), key.clone());
-        async move {
-            if after >= last_seq {
-                return Ok::<_, Status>(None);
-            }
-            let page = requests.store().read(&key, after).await?;
-            let Some(last) = page.events.last().map(|stored| stored.seq) else {
-                return Ok(None);
-            };
-            let mut messages = Vec::with_capacity(page.events.len());
-            for stored in page
-                .events
-                .into_iter()
-                .filter(|stored| stored.seq <= last_seq)
-            {
-                messages.push(Ok(ExportSessionResponse {
-                    seq: stored.seq,
-                    event: Some(requests.store().public_event(&key, stored).await?),
-                }));
-            }
-            Ok(Some((stream::iter(messages), last)))
+    let page = Page::new(requests, key, share);
+    let messages = stream::try_unfold((page, 0), move |(mut page, after)| async move {
+        if after >= last_seq {
+            return Ok::<_, Status>(None);
         }
-    });
-    let messages = pages.flat_map(|page| match page {
-        Ok(messages) => messages.left_stream(),
-        Err(status) => stream::iter([Err(status)]).right_stream(),
+        let next = match page.next().await {
+            Some(next) => Some(next),
+            None => {
+                let read = page.requests.store().read(&page.key, after).await?;
+                page.fill(read.events);
+                page.next().await
+            }
+        };
+        let Some((seq, event)) = next.transpose()? else {
+            return Ok(None);
+        };
+        let event = Some(event);
+        Ok(Some((ExportSessionResponse { seq, event }, (page, seq))))
     });
     Ok(messages.boxed())
 }

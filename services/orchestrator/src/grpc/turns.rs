@@ -1,5 +1,6 @@
 //! Turns of conversations: submitted, streamed, steered.
 
+use super::bounded::bounded;
 use super::commands::{command_request, invalid, submitted};
 use super::start_run::{MAX_MODEL_NAME, named_trace};
 use super::turn_events::TurnEvents;
@@ -45,31 +46,21 @@ pub(super) async fn submit(
     // Watched from before its start, because the first part of a reply is stored nowhere.
     let head = requests.store().last_seq(&key).await?;
     if asked.after_seq > head {
-        // The store refuses a cursor after its end, unless events have come in the meantime.
-        drop(streams::watch(requests.clone(), key.clone(), asked.after_seq, false).await?);
+        streams::check_cursor(requests, &key, asked.after_seq).await?;
     }
-    let watched = streams::watch(requests.clone(), key.clone(), head, true).await?;
+    let share = requests.readers.share();
+    let watch = |after| streams::watch(requests.clone(), key.clone(), after, true, share.clone());
+    let watched = watch(head).await?;
     let answer = start_in(requests, &principal, &key, &asked.request_id, turn.into()).await?;
     let is_repeat = answer.seq <= head;
     let watched = match is_repeat {
-        true => {
-            streams::watch(
-                requests.clone(),
-                key.clone(),
-                answer.seq.saturating_sub(1),
-                true,
-            )
-            .await?
-        }
+        true => watch(answer.seq.saturating_sub(1)).await?,
         false => watched,
     };
     let events = TurnEvents::new(answer.seq, asked.after_seq);
-    Ok(Response::new(turn_stream(
-        requests.clone(),
-        key,
-        watched,
-        events,
-    )))
+    let turn = turn_stream(requests.clone(), key, watched, events);
+    let turn = bounded(share, turn, asked.after_seq, |response| response.seq);
+    Ok(Response::new(turn))
 }
 
 /// What a turn is to its client, until its end.

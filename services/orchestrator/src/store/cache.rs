@@ -72,6 +72,14 @@ impl Cache {
         self.lock().remove(key)
     }
 
+    /// A fold that stays here for others.
+    pub(super) fn get(&self, key: &SessionKey) -> Option<Fold> {
+        let mut folds = self.lock();
+        let fold = folds.remove(key)?;
+        folds.insert(key, fold.clone());
+        Some(fold)
+    }
+
     /// Gives up what there is no room for beside the states of owned sessions.
     pub(super) fn shrink(&self) {
         self.lock().shrink(self.room());
@@ -91,11 +99,7 @@ impl Cache {
         }
         let mut folds = self.lock();
         folds.remove(key);
-        let now = folds.next_use;
-        folds.next_use += 1;
-        folds.bytes += fold.bytes();
-        folds.by_use.insert(now, key.clone());
-        folds.by_key.insert(key.clone(), (now, fold));
+        folds.insert(key, fold);
         folds.shrink(room);
     }
 
@@ -105,6 +109,14 @@ impl Cache {
 }
 
 impl Folds {
+    fn insert(&mut self, key: &SessionKey, fold: Fold) {
+        let now = self.next_use;
+        self.next_use += 1;
+        self.bytes += fold.bytes();
+        self.by_use.insert(now, key.clone());
+        self.by_key.insert(key.clone(), (now, fold));
+    }
+
     fn remove(&mut self, key: &SessionKey) -> Option<Fold> {
         let (used, fold) = self.by_key.remove(key)?;
         self.by_use.remove(&used);

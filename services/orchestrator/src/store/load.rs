@@ -8,7 +8,9 @@ use crate::key::SessionKey;
 use cairn_engine::session::Session;
 use cairn_proto::memory as pb;
 use cairn_rpc::RpcError;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use tokio::sync::Mutex as AsyncMutex;
 
 /// A session read from the store.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub(crate) struct Loaded {
 #[derive(Debug)]
 pub(crate) struct Viewed {
     pub(crate) session: Arc<Session>,
+    /// About how many bytes it has.
+    pub(crate) bytes: usize,
     /// Why the session has no owner before it is released, if that is so.
     pub(crate) quarantine: Option<Quarantine>,
 }
@@ -54,15 +58,21 @@ impl Store {
         self.cache.shrink();
     }
 
-    /// Reads a session to look at it.
+    /// Reads a session to look at it. Who looks at the same time shares one fold.
     pub(crate) async fn view(&self, key: &SessionKey) -> Result<Viewed, RpcError> {
+        if let Some(kept) = self.cache.get(key) {
+            let page = self.read(key, kept.session.seq).await?;
+            if acknowledged(&page) == kept.acknowledged && page.last_seq == kept.session.seq {
+                let quarantine = Quarantine::read(page.quarantined, page.quarantine_reason());
+                return Ok(Viewed::new(&kept, quarantine));
+            }
+        }
+        let turn = self.turns.of(key);
+        let _turn = turn.lock().await;
         let (fold, quarantine) = self.newest(key).await?;
-        let session = fold.session.clone();
+        let viewed = Viewed::new(&fold, quarantine);
         self.cache.put(key, fold);
-        Ok(Viewed {
-            session,
-            quarantine,
-        })
+        Ok(viewed)
     }
 
     /// The session as it was after that event.
@@ -184,6 +194,33 @@ impl Store {
             let session = Session::from_checkpoint(&checkpoint.state)?;
             Some((session, checkpoint.state.len()))
         }))
+    }
+}
+
+impl Viewed {
+    fn new(fold: &Fold, quarantine: Option<Quarantine>) -> Self {
+        Self {
+            session: fold.session.clone(),
+            bytes: fold.checkpoints.state_bytes(),
+            quarantine,
+        }
+    }
+}
+
+/// Folds of one session are made one after the other: the next one has that of the one before.
+#[derive(Debug, Default)]
+pub(super) struct Turns(Mutex<HashMap<SessionKey, Weak<AsyncMutex<()>>>>);
+
+impl Turns {
+    fn of(&self, key: &SessionKey) -> Arc<AsyncMutex<()>> {
+        let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = turns.get(key).and_then(Weak::upgrade) {
+            return turn;
+        }
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        let turn = Arc::default();
+        turns.insert(key.clone(), Arc::downgrade(&turn));
+        turn
     }
 }
 

@@ -2,9 +2,10 @@
 
 use super::Session;
 use crate::conversation::{ConversationRef, Op};
-use crate::event::{ContextChanged, Event, EventKind};
+use crate::event::{Event, EventKind};
 use crate::message::{Message, Role};
 use crate::transitions::IllegalTransition;
+use std::collections::BTreeMap;
 
 /// A change of the messages of a context. Indices count the incremental messages, from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,8 +39,19 @@ pub enum Notice {
     Cleared,
 }
 
+/// What an event changes of a context that is there after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Noted {
+    /// Its name.
+    pub context: String,
+    /// The version that it has then.
+    pub version: u64,
+    /// The changes of its messages, in order.
+    pub notices: Vec<Notice>,
+}
+
 impl Session {
-    /// Folds the event numbered `seq`, and returns the changes of the messages of one context.
+    /// Folds the event numbered `seq`, and returns the contexts that it changes or creates.
     ///
     /// An operation gives one notice. Each message that is added at the end gives one of its own: also
     /// those of a turn that completes, and the goal and the answer of a run with a plan.
@@ -50,32 +62,50 @@ impl Session {
         &mut self,
         seq: u64,
         event: &Event,
-        context: &str,
-    ) -> Result<Vec<Notice>, IllegalTransition> {
-        let noted = self.contexts.get(context).and_then(|known| {
-            let is_it = |changed: &&ContextChanged| {
-                matches!(&changed.conversation, ConversationRef::Context(name) if name == context)
-            };
-            let EventKind::ContextChanged(changed) = &event.kind else {
-                return None;
-            };
-            let changed = Some(changed).filter(is_it)?;
-            let ops = self.ops_of(changed, event.answers);
-            Some(notices(&known.conversation.incremental, &ops))
+    ) -> Result<Vec<Noted>, IllegalTransition> {
+        let mut noted = self.noted(event);
+        let before = self.contexts.iter().map(|(name, context)| {
+            let length = context.conversation.incremental.len();
+            (name.clone(), (context.version, length))
         });
-        let length = |session: &Self| {
-            let known = session.contexts.get(context);
-            known.map_or(0, |known| known.conversation.incremental.len())
-        };
-        let before = length(self);
+        let before: BTreeMap<_, _> = before.collect();
         self.apply(seq, event)?;
-        if let Some(noted) = noted {
-            return Ok(noted);
+        let mut changed = Vec::new();
+        for (name, context) in &self.contexts {
+            let known = before.get(name);
+            let length = context.conversation.incremental.len();
+            if known == Some(&(context.version, length)) {
+                continue;
+            }
+            let notices = match noted.take_if(|(changed, _)| *changed == *name) {
+                Some((_, notices)) => notices,
+                None => {
+                    let length = known.map_or(0, |(_, length)| *length);
+                    let added = context.conversation.incremental.iter().skip(length);
+                    added.cloned().map(Notice::Appended).collect()
+                }
+            };
+            changed.push(Noted {
+                context: name.clone(),
+                version: context.version,
+                notices,
+            });
         }
-        let known = self.contexts.get(context);
-        let messages = known.map_or(&[][..], |known| &known.conversation.incremental);
-        let added = messages.iter().skip(before).cloned();
-        Ok(added.map(Notice::Appended).collect())
+        Ok(changed)
+    }
+
+    /// The context that the event changes by operations, and the notices of these.
+    fn noted(&self, event: &Event) -> Option<(String, Vec<Notice>)> {
+        let EventKind::ContextChanged(changed) = &event.kind else {
+            return None;
+        };
+        let ConversationRef::Context(name) = &changed.conversation else {
+            return None;
+        };
+        let known = self.contexts.get(name)?;
+        let ops = self.ops_of(changed, event.answers);
+        let notices = notices(&known.conversation.incremental, &ops);
+        Some((name.clone(), notices))
     }
 }
 

@@ -298,8 +298,13 @@ impl Test {
             let known = followed.seq as usize;
             let mut seen = Vec::new();
             for (event, seq) in self.world.journal[known..].iter().zip(known as u64 + 1..) {
-                let notices = followed.apply_noting(seq, event, name).unwrap();
-                seen.extend(notices.iter().map(Seen::of));
+                for noted in followed.apply_noting(seq, event).unwrap() {
+                    let context = followed.context(&noted.context).unwrap();
+                    assert_eq!(noted.version, context.version);
+                    if noted.context == *name {
+                        seen.extend(noted.notices.iter().map(Seen::of));
+                    }
+                }
             }
             let wanted = noticed.iter().find(|(noticed, _)| noticed == name);
             assert_eq!(seen, wanted.map_or(Vec::new(), |it| it.1.clone()), "{name}");

@@ -112,7 +112,9 @@ impl Turn {
         self.stream = None;
         let error = RpcError::from_status(status);
         let may_be_later = match error.reason_name() {
-            RpcError::OVERLOADED | NOT_WRITTEN | OUTCOME_UNKNOWN => true,
+            RpcError::OVERLOADED | RpcError::READS_TOO_SLOWLY | NOT_WRITTEN | OUTCOME_UNKNOWN => {
+                true
+            }
             _ => matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Cancelled),
         };
         if !may_be_later {

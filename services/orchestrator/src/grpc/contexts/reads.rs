@@ -1,8 +1,10 @@
 //! What contexts hold: pages of messages, counts, and lines.
 
+use super::super::bounded::bounded;
 use super::super::{Answer, key_of};
 use super::{ContextRequest, check_name, lines};
 use crate::key::SessionKey;
+use crate::readers::{Part, Share};
 use crate::requests::Requests;
 use cairn_engine::key::{digest, hex};
 use cairn_engine::message::{Message, Role};
@@ -28,6 +30,8 @@ pub(super) type Exported = BoxStream<'static, Result<pb::ExportContextResponse, 
 pub(super) struct Viewed {
     key: SessionKey,
     session: Arc<Session>,
+    /// About how many bytes the session has.
+    bytes: usize,
     /// The name of a context that is there.
     name: String,
 }
@@ -40,10 +44,16 @@ impl Viewed {
         let key = key_of(request, request.get_ref().session())?;
         let context = request.get_ref().context();
         check_name("context", context)?;
-        let session = requests.store().view(&key).await?.session;
+        let viewed = requests.store().view(&key).await?;
+        let (session, bytes) = (viewed.session, viewed.bytes);
         let name = session.context_name(context).to_owned();
         session.known_context(&name).map_err(unknown)?;
-        Ok(Self { key, session, name })
+        Ok(Self {
+            key,
+            session,
+            bytes,
+            name,
+        })
     }
 
     pub(super) fn context(&self) -> Result<&Context, RpcError> {
@@ -264,20 +274,26 @@ pub(super) fn tokens(viewed: &Viewed) -> Result<pb::EstimateTokensResponse, RpcE
     })
 }
 
-/// The lines of all messages, as they are now, in parts that fit into a message.
-pub(super) fn export(viewed: Viewed) -> Exported {
-    let lines = stream::unfold((viewed, 0), |(viewed, next)| async move {
-        let line = match viewed.context() {
-            Ok(context) => lines::line(context.messages().nth(next)?),
-            Err(error) => Err(error),
-        };
-        Some((line, (viewed, next + 1)))
-    });
+/// The lines of all messages, as they are now, in parts that fit into a message. Waits for room for the
+/// session, which the stream holds to its end.
+pub(super) async fn export(viewed: Viewed, share: Share) -> Result<Exported, RpcError> {
+    share.fit(Part::Fold, viewed.bytes).await?;
+    let lines = stream::unfold(
+        (viewed, share.clone(), 0),
+        |(viewed, share, next)| async move {
+            let line = match viewed.context() {
+                Ok(context) => lines::line(context.messages().nth(next)?),
+                Err(error) => Err(error),
+            };
+            share.set(Part::Page, line.as_ref().map_or(0, String::len));
+            Some((line, (viewed, share, next + 1)))
+        },
+    );
     let parts = lines.flat_map(|line| match line {
         Ok(line) => stream::iter(parts(&line)).left_stream(),
         Err(error) => stream::iter([Err(error.into())]).right_stream(),
     });
-    parts.boxed()
+    Ok(bounded(share, parts.boxed(), 0, |_| 0))
 }
 
 fn parts(line: &str) -> Vec<Result<pb::ExportContextResponse, Status>> {

@@ -1,15 +1,15 @@
 //! The notices of a context.
 
+use super::super::bounded::bounded;
 use super::super::streams::{self, Watched};
 use super::check_name;
+use super::feed::{Feed, Feeds, Step, context_bytes};
 use super::reads::unknown;
 use crate::key::SessionKey;
+use crate::readers::{Part, Share};
 use crate::requests::Requests;
-use crate::store::{newer_version, unreadable};
-use cairn_engine::event::EventKind;
 use cairn_engine::message::Role;
 use cairn_engine::session::{Notice, Session};
-use cairn_proto::convert::Decoded;
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::RpcError;
@@ -23,30 +23,36 @@ pub(super) type Notices = BoxStream<'static, Result<pb::WatchContextResponse, St
 /// is created later, from its creation.
 pub(super) async fn watch(
     requests: Arc<Requests>,
+    feeds: Arc<Feeds>,
     key: SessionKey,
     asked: &pb::WatchContextRequest,
 ) -> Result<Notices, RpcError> {
     check_name("context", &asked.context)?;
-    let newest = requests.store().view(&key).await?.session;
-    if asked.after_seq > newest.seq {
-        // The store refuses a cursor after its end, unless events have come in the meantime.
-        drop(streams::watch(requests.clone(), key.clone(), asked.after_seq, false).await?);
-    }
-    let context = newest.context_name(&asked.context).to_owned();
-    let session = match asked.after_seq {
-        0 => Session::default(),
-        after if after == newest.seq => Session::clone(&newest),
-        after => requests.store().view_at(&key, after).await?,
+    let (share, after_seq) = (requests.readers.share(), asked.after_seq);
+    let shared = feeds.shared(&key).and_then(|feed| {
+        let (context, version) = feed.context(&asked.context, after_seq)?;
+        Some(Begun {
+            context,
+            version,
+            seq: after_seq,
+            feed,
+            is_own: false,
+        })
+    });
+    let begun = match shared {
+        Some(begun) => begun,
+        None => Begun::read(&requests, &key, asked, &share).await?,
     };
-    if session.context(&context).is_none() {
-        newest.known_context(&context).map_err(unknown)?;
-    }
-    let events = streams::watch(requests, key.clone(), session.seq, false).await?;
+    let seq = begun.seq;
+    let watched = streams::watch(requests.clone(), key.clone(), seq, false, share.clone());
+    let events = watched.await?;
     let follower = Follower {
+        requests,
+        feeds,
         key,
-        context,
-        session,
-        after_seq: asked.after_seq,
+        share: share.clone(),
+        begun,
+        after_seq,
         is_destroyed: false,
     };
     let state = Some((events, follower));
@@ -57,14 +63,64 @@ pub(super) async fn watch(
             Err(status) => Some((Err(status), None)),
         }
     });
-    Ok(messages.boxed())
+    let notices = bounded(share, messages.boxed(), after_seq, |message| message.seq);
+    Ok(notices)
 }
 
-/// Folds events, so that it knows the context before each.
-struct Follower {
-    key: SessionKey,
+/// Where a watcher is.
+struct Begun {
+    /// The name of its context.
     context: String,
-    session: Session,
+    /// The version of the context; 0 if there is none.
+    version: u64,
+    /// The last event that it has taken.
+    seq: u64,
+    feed: Arc<Feed>,
+    /// No other watcher shares the fold, so that it counts among what the stream holds.
+    is_own: bool,
+}
+
+impl Begun {
+    /// With a fold of its own, which waits for room.
+    async fn read(
+        requests: &Requests,
+        key: &SessionKey,
+        asked: &pb::WatchContextRequest,
+        share: &Share,
+    ) -> Result<Self, RpcError> {
+        let viewed = requests.store().view(key).await?;
+        let newest = viewed.session;
+        if asked.after_seq > newest.seq {
+            streams::check_cursor(requests, key, asked.after_seq).await?;
+        }
+        let context = newest.context_name(&asked.context).to_owned();
+        let other_bytes = viewed.bytes.saturating_sub(context_bytes(&newest));
+        share.fit(Part::Fold, viewed.bytes).await?;
+        let session = match asked.after_seq {
+            0 => Session::default(),
+            after if after == newest.seq => Session::clone(&newest),
+            after => requests.store().view_at(key, after).await?,
+        };
+        if session.context(&context).is_none() {
+            newest.known_context(&context).map_err(unknown)?;
+        }
+        Ok(Self {
+            version: session.context(&context).map_or(0, |it| it.version),
+            seq: session.seq,
+            context,
+            feed: Feed::own(key, session, other_bytes),
+            is_own: true,
+        })
+    }
+}
+
+/// Takes what events mean for a context.
+struct Follower {
+    requests: Arc<Requests>,
+    feeds: Arc<Feeds>,
+    key: SessionKey,
+    share: Share,
+    begun: Begun,
     /// Changes up to here are not sent.
     after_seq: u64,
     is_destroyed: bool,
@@ -81,44 +137,70 @@ impl Follower {
                 Ok(message) => message,
                 Err(status) => return Some(Err(status)),
             };
+            self.join(message.event.is_none());
             let Some(event) = message.event else {
                 // All events up to now were sent.
                 return Some(Ok(self.message(Vec::new())));
             };
-            match self.fold(message.seq, event) {
-                Ok(notices) if notices.is_empty() || message.seq <= self.after_seq => {}
-                Ok(notices) => return Some(Ok(self.message(notices))),
+            let notices = match self.step(message.seq, event).await {
+                Ok(step) => self.take(&step),
                 Err(error) => return Some(Err(error.into())),
+            };
+            if !notices.is_empty() && message.seq > self.after_seq {
+                return Some(Ok(self.message(notices)));
             }
         }
         None
     }
 
-    fn fold(&mut self, seq: u64, event: wire::Event) -> Result<Vec<Notice>, RpcError> {
-        let decoded = Decoded::try_from(event);
-        let event = match decoded.map_err(|error| unreadable(&self.key, seq, error))? {
-            Decoded::Event(event) => event,
-            Decoded::Unknown | Decoded::StoredApart { .. } => {
-                return Err(newer_version(&self.key, seq));
-            }
-        };
-        let folded = self.session.apply_noting(seq, &event, &self.context);
-        let notices = folded.map_err(|error| unreadable(&self.key, seq, error))?;
-        self.is_destroyed = match &event.kind {
-            EventKind::ContextDestroyed(gone) => {
-                gone.context == self.context && seq > self.after_seq
-            }
-            _ => false,
-        };
-        Ok(notices)
+    /// Goes on with the fold of others, if that is where this one is.
+    fn join(&mut self, has_all: bool) {
+        if !self.begun.is_own {
+            return;
+        }
+        let (own, seq, readers) = (&self.begun.feed, self.begun.seq, &self.requests.readers);
+        if let Some(shared) = self.feeds.join(own, seq, has_all, readers) {
+            self.begun.feed = shared;
+            self.begun.is_own = false;
+            self.share.set(Part::Fold, 0);
+        }
+    }
+
+    async fn step(&mut self, seq: u64, event: wire::Event) -> Result<Arc<Step>, RpcError> {
+        let mut event = Some(event);
+        if let Some(step) = self.begun.feed.step(seq, &mut event)? {
+            return Ok(step);
+        }
+        // The others have gone on, so this watcher goes on alone.
+        let (bytes, other_bytes) = self.begun.feed.bytes();
+        self.share.fit(Part::Fold, bytes).await?;
+        let store = self.requests.store();
+        let session = store.view_at(&self.key, seq.saturating_sub(1)).await?;
+        self.begun.feed = Feed::own(&self.key, session, other_bytes);
+        self.begun.is_own = true;
+        let step = self.begun.feed.step(seq, &mut event)?;
+        step.ok_or_else(|| RpcError::internal("a watcher has lost its place"))
+    }
+
+    fn take(&mut self, step: &Step) -> Vec<Notice> {
+        self.begun.seq = step.seq;
+        if step.destroyed.as_ref() == Some(&self.begun.context) {
+            self.begun.version = 0;
+            self.is_destroyed = step.seq > self.after_seq;
+        }
+        let mut noted = step.noted.iter();
+        let noted = noted.find(|noted| noted.context == self.begun.context);
+        noted.map_or_else(Vec::new, |noted| {
+            self.begun.version = noted.version;
+            noted.notices.clone()
+        })
     }
 
     fn message(&self, notices: Vec<Notice>) -> pb::WatchContextResponse {
-        let context = self.session.context(&self.context);
         pb::WatchContextResponse {
-            seq: self.session.seq.max(self.after_seq),
+            seq: self.begun.seq.max(self.after_seq),
             notices: notices.into_iter().map(notice).collect(),
-            version: context.map_or(0, |context| context.version),
+            version: self.begun.version,
         }
     }
 }

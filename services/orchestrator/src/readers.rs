@@ -1,0 +1,327 @@
+//! What streams hold for clients that have not read it yet, bounded in bytes for the whole process.
+
+use cairn_rpc::RpcError;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+/// A stream whose client has not read for this long can be ended to make room.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A stream waits no longer than this for room.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// When a client that found no room may come again.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// So much always finds room: streams with small messages never wait.
+const SMALL: usize = 64 * 1024;
+
+/// All streams of this process. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Readers(Arc<All>);
+
+struct All {
+    most: usize,
+    open: Mutex<Open>,
+    freed: Notify,
+}
+
+#[derive(Default)]
+struct Open {
+    bytes: usize,
+    next: u64,
+    shares: BTreeMap<u64, Held>,
+}
+
+/// What one stream holds.
+#[derive(Default)]
+struct Held {
+    parts: [usize; 3],
+    /// Since when it waits for its client; none while the client waits for it.
+    unread: Option<Instant>,
+    cut: Option<Arc<dyn Cut>>,
+}
+
+/// What a stream holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Part {
+    /// Events that were read and not sent.
+    Page,
+    /// The state of the session.
+    Fold,
+    /// The message that the transport has. It stays when the stream is cut.
+    Message,
+}
+
+/// Drops what a stream holds.
+pub(crate) trait Cut: Send + Sync {
+    /// Does nothing if the stream is being read.
+    fn cut(&self);
+}
+
+/// The bytes of one stream, counted until the last clone is dropped.
+#[derive(Debug, Clone)]
+pub(crate) struct Share(Arc<Own>);
+
+#[derive(Debug)]
+struct Own {
+    readers: Readers,
+    id: u64,
+}
+
+/// What to do for room.
+enum Turn {
+    Fits,
+    /// End this one, whose client has not read for longest.
+    Cut(u64),
+    /// Wait until then, if nothing is freed before.
+    Wait(Option<Instant>),
+}
+
+impl Readers {
+    /// Streams that together hold at most so many bytes.
+    pub(crate) fn new(most: usize) -> Self {
+        Self(Arc::new(All {
+            most,
+            open: Mutex::default(),
+            freed: Notify::new(),
+        }))
+    }
+
+    /// The share of a new stream, which holds nothing.
+    pub(crate) fn share(&self) -> Share {
+        let mut open = self.lock();
+        let id = open.next;
+        open.next += 1;
+        open.shares.insert(id, Held::default());
+        drop(open);
+        Share(Arc::new(Own {
+            readers: self.clone(),
+            id,
+        }))
+    }
+
+    /// Bytes that are held now.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.lock().bytes
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, id: u64, part: Part, bytes: usize) {
+        let is_less = self.lock().put(id, part, bytes);
+        if is_less {
+            self.0.freed.notify_waiters();
+        }
+    }
+
+    fn try_fit(&self, id: u64, part: Part, bytes: usize) -> Turn {
+        let mut open = self.lock();
+        let Some(own) = open.shares.get(&id) else {
+            return Turn::Fits;
+        };
+        let is_alone = open.bytes == own.bytes();
+        let rest = open.bytes - own.parts[part as usize];
+        if bytes <= SMALL || is_alone || rest + bytes <= self.0.most {
+            open.put(id, part, bytes);
+            return Turn::Fits;
+        }
+        let others = open.shares.iter().filter(|(other, _)| **other != id);
+        let unread = others.filter_map(|(other, held)| Some((held.unread_and_cut()?, *other)));
+        match unread.min() {
+            Some((since, other)) if since + PATIENCE <= Instant::now() => Turn::Cut(other),
+            slowest => Turn::Wait(slowest.map(|(since, _)| since + PATIENCE)),
+        }
+    }
+
+    /// Drops what a stream holds. Its client is told when it reads again.
+    fn cut(&self, id: u64) {
+        let cut = self.lock().shares.get_mut(&id).and_then(|held| {
+            held.unread = None;
+            held.cut.take()
+        });
+        // Without the lock: what is dropped may have shares of its own.
+        if let Some(cut) = cut {
+            cut.cut();
+        }
+        self.set(id, Part::Page, 0);
+        self.set(id, Part::Fold, 0);
+    }
+}
+
+impl Open {
+    /// Returns whether that is less than before.
+    fn put(&mut self, id: u64, part: Part, bytes: usize) -> bool {
+        let Some(held) = self.shares.get_mut(&id) else {
+            return false;
+        };
+        let before = std::mem::replace(&mut held.parts[part as usize], bytes);
+        self.bytes = self.bytes - before + bytes;
+        bytes < before
+    }
+}
+
+impl Held {
+    fn bytes(&self) -> usize {
+        self.parts.iter().sum()
+    }
+
+    /// Since when its client has not read, if to cut it frees anything.
+    fn unread_and_cut(&self) -> Option<Instant> {
+        let freed = self.parts[Part::Page as usize] + self.parts[Part::Fold as usize];
+        self.unread.filter(|_| self.cut.is_some() && freed > 0)
+    }
+}
+
+impl Share {
+    /// Holds so many bytes, also if there is no room for them.
+    pub(crate) fn set(&self, part: Part, bytes: usize) {
+        self.0.readers.set(self.0.id, part, bytes);
+    }
+
+    /// Waits until there is room for so many bytes, and holds them. A stream that is alone always has room.
+    ///
+    /// # Errors
+    /// There is no room, although streams whose clients do not read were ended.
+    pub(crate) async fn fit(&self, part: Part, bytes: usize) -> Result<(), RpcError> {
+        let end = Instant::now() + LONGEST_WAIT;
+        let readers = &self.0.readers;
+        loop {
+            // Made before the look, so that nothing that is freed is missed.
+            let freed = readers.0.freed.notified();
+            let until = match readers.try_fit(self.0.id, part, bytes) {
+                Turn::Fits => return Ok(()),
+                Turn::Cut(slowest) => {
+                    readers.cut(slowest);
+                    continue;
+                }
+                Turn::Wait(until) => until.map_or(end, |until| until.min(end)),
+            };
+            if Instant::now() >= end {
+                let message = "the streams of this server hold as much as they may";
+                return Err(RpcError::overloaded(message, RETRY_AFTER));
+            }
+            // Either may have made room.
+            let _ = timeout_at(until, freed).await;
+        }
+    }
+
+    /// The client reads: what it was sent is not held any more.
+    pub(crate) fn reads(&self) {
+        self.set(Part::Message, 0);
+        if let Some(held) = self.0.readers.lock().shares.get_mut(&self.0.id) {
+            held.unread = None;
+        }
+    }
+
+    /// The client was sent a message, and has not read on yet.
+    pub(crate) fn waits(&self) {
+        if let Some(held) = self.0.readers.lock().shares.get_mut(&self.0.id) {
+            held.unread = Some(Instant::now());
+        }
+    }
+
+    /// What the stream holds can be dropped so.
+    pub(crate) fn cut_by(&self, cut: Arc<dyn Cut>) {
+        if let Some(held) = self.0.readers.lock().shares.get_mut(&self.0.id) {
+            held.cut = Some(cut);
+        }
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let gone = {
+            let mut open = self.readers.lock();
+            let gone = open.shares.remove(&self.id);
+            open.bytes -= gone.as_ref().map_or(0, Held::bytes);
+            gone
+        };
+        // Without the lock, as in `cut`.
+        drop(gone);
+        self.readers.0.freed.notify_waiters();
+    }
+}
+
+impl fmt::Debug for Readers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = self.0.most;
+        f.debug_struct("Readers")
+            .field("most", &most)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    const MIB: usize = 1024 * 1024;
+
+    #[derive(Default)]
+    struct Flag(AtomicBool);
+
+    impl Cut for Flag {
+        fn cut(&self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// A stream that holds so many bytes, and whose client does not read.
+    async fn unread(readers: &Readers, bytes: usize) -> (Share, Arc<Flag>) {
+        let (share, flag) = (readers.share(), Arc::new(Flag::default()));
+        share.cut_by(flag.clone());
+        share.fit(Part::Fold, bytes).await.expect("room");
+        share.waits();
+        (share, flag)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_stream_that_was_read_longest_ago_makes_room() {
+        let readers = Readers::new(4 * MIB);
+        let (first, one) = unread(&readers, 2 * MIB).await;
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let (_second, other) = unread(&readers, 2 * MIB).await;
+        let begun = Instant::now();
+        let third = readers.share();
+        third.fit(Part::Fold, MIB).await.expect("room");
+        assert!(begun.elapsed() >= PATIENCE - Duration::from_millis(1));
+        let cut = [&one, &other].map(|it| it.0.load(Ordering::Relaxed));
+        assert_eq!((cut, readers.bytes()), ([true, false], 3 * MIB));
+        drop((first, third));
+        assert_eq!(readers.bytes(), 2 * MIB);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn streams_that_are_read_are_not_ended_and_a_new_one_waits() {
+        let readers = Readers::new(MIB);
+        let (read, flag) = unread(&readers, MIB).await;
+        read.reads();
+        let late = readers.share();
+        let error = late.fit(Part::Page, MIB).await.expect_err("no room");
+        assert_eq!(error.reason_name(), RpcError::OVERLOADED);
+        assert!(!flag.0.load(Ordering::Relaxed));
+        late.fit(Part::Message, SMALL).await.expect("small");
+        let waiting = tokio::spawn(async move { late.fit(Part::Page, MIB).await });
+        tokio::task::yield_now().await;
+        drop(read);
+        waiting.await.expect("no panic").expect("room");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_alone_may_hold_more() {
+        let readers = Readers::new(MIB);
+        let share = readers.share();
+        share.fit(Part::Fold, 5 * MIB).await.expect("alone");
+        share.fit(Part::Message, MIB).await.expect("alone");
+        // What its client was sent is the transport's, and is counted until it reads on.
+        assert_eq!(readers.bytes(), 6 * MIB);
+        share.reads();
+        assert_eq!(readers.bytes(), 5 * MIB);
+    }
+}
