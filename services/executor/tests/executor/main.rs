@@ -13,6 +13,7 @@ mod bench;
 mod conversation;
 mod deltas;
 mod held;
+mod memory;
 mod owner;
 mod refusals;
 mod results;

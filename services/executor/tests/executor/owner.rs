@@ -3,6 +3,7 @@
 use crate::bench::within;
 use cairn_engine::conversation::{Conversation, Layer, LayerKind, Op};
 use cairn_engine::message::Message;
+use cairn_proto::START_BYTES;
 use cairn_proto::event::{self, AttemptRef, CallRef, Effect};
 use cairn_proto::executor::executor_service_client::ExecutorServiceClient;
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
@@ -27,9 +28,20 @@ impl Owner {
         client: &ExecutorServiceClient<Link>,
         start: AttemptStart,
     ) -> Result<Self, Status> {
+        Self::open_large(client, start, 0).await
+    }
+
+    /// Names the bytes of the start before it is sent.
+    pub(crate) async fn open_large(
+        client: &ExecutorServiceClient<Link>,
+        start: AttemptStart,
+        bytes: usize,
+    ) -> Result<Self, Status> {
         let (to_executor, requests) = mpsc::unbounded_channel();
         let request = Request::new(UnboundedReceiverStream::new(requests));
-        let request = with_principal(request, &principal());
+        let mut request = with_principal(request, &principal());
+        let metadata = request.metadata_mut();
+        metadata.insert(START_BYTES, (bytes as u64).into());
         let reports = client.clone().run_step(request).await?.into_inner();
         let owner = Self {
             to_executor,

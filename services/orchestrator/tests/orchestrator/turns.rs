@@ -247,3 +247,59 @@ async fn a_turn_that_names_an_unknown_tool_is_refused() {
     );
     assert!(error.message().contains("there are: "), "{error}");
 }
+
+/// Says so much that the start of the turn is large.
+fn long_turn(world: &World, session: &str) -> pb::SubmitTurnRequest {
+    pb::SubmitTurnRequest {
+        turn: Some(wire::SubmitTurn {
+            message: Some(text(&"x".repeat(3 * 512 * 1024))),
+            ..wire::SubmitTurn::default()
+        }),
+        ..turn(world, session)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_conversation_is_named_to_the_executor_before_it_is_sent() {
+    let world = World::new().await;
+    let session = session(&world).await;
+    let mut stream = submit(&world, turn(&world, &session)).await.expect("short");
+    let mut attempt = world.attempt().await;
+    assert_eq!(attempt.named_bytes, None);
+    attempt.reply(reply(0, "hm", &[]));
+    rest(&world, &mut stream).await.expect("no error");
+    let _stream = submit(&world, long_turn(&world, &session))
+        .await
+        .expect("long");
+    let attempt = world.attempt().await;
+    let named = attempt.named_bytes.expect("it is large");
+    assert!(
+        (3 * 512 * 1024..2 * 1024 * 1024).contains(&named),
+        "{named}"
+    );
+}
+
+/// A process that was killed for its memory would be killed again.
+#[tokio::test(start_paused = true)]
+async fn a_long_conversation_that_loses_three_executors_fails_in_words() {
+    let world = World::new().await;
+    let session = session(&world).await;
+    let mut stream = submit(&world, long_turn(&world, &session))
+        .await
+        .expect("long");
+    // A call that has no answer says nothing of memory.
+    let lost = RpcError::unavailable("no answer").reason("CALL_LOST");
+    world.attempt().await.break_with(lost.into());
+    for _ in 0..2 {
+        drop(world.attempt().await);
+    }
+    let (events, _) = rest(&world, &mut stream).await.expect("no error");
+    let Some(Event::Error(error)) = events.last() else {
+        panic!("{events:?}");
+    };
+    let failure = error.failure.as_ref().expect("a failure");
+    assert_eq!(failure.reason, "ExecutorLost");
+    for part in ["3 times in a row", "1 MiB", "memory", "window"] {
+        assert!(failure.message.contains(part), "{}", failure.message);
+    }
+}

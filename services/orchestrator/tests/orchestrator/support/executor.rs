@@ -1,5 +1,6 @@
 //! An executor whose attempts are carried out by the test.
 
+use cairn_proto::START_BYTES;
 use cairn_proto::event as wire;
 use cairn_proto::executor::executor_service_server::{ExecutorService, ExecutorServiceServer};
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
@@ -21,6 +22,8 @@ type Report = Result<RunStepResponse, Status>;
 /// An attempt that the orchestrator has begun. Dropping it breaks its stream.
 pub(crate) struct Attempt {
     pub(crate) start: AttemptStart,
+    /// Bytes of the start, if the owner named them before it sent it.
+    pub(crate) named_bytes: Option<usize>,
     from_owner: Streaming<RunStepRequest>,
     reports: mpsc::UnboundedSender<Report>,
     number: u64,
@@ -289,19 +292,31 @@ impl ExecutorService for Played {
         request: Request<Streaming<RunStepRequest>>,
     ) -> Result<Response<Self::RunStepStream>, Status> {
         self.slots.take()?;
+        let named = request.metadata().get(START_BYTES);
+        let named_bytes = named.map(|it| it.to_str().unwrap().parse().unwrap());
         let mut from_owner = request.into_inner();
-        let first = from_owner.message().await?.and_then(|first| first.message);
-        let Some(ToExecutor::Start(start)) = first else {
-            panic!("the first message is no start: {first:?}");
-        };
         let (reports, to_owner) = mpsc::unbounded_channel();
-        // The test may be over.
-        let _ = self.to_test.send(Attempt {
-            start: *start,
-            from_owner,
-            reports,
-            number: 0,
-        });
+        let to_test = self.to_test.clone();
+        let begin = async move {
+            let first = from_owner.message().await?.and_then(|first| first.message);
+            let Some(ToExecutor::Start(start)) = first else {
+                panic!("the first message is no start: {first:?}");
+            };
+            // The test may be over.
+            let _ = to_test.send(Attempt {
+                start: *start,
+                named_bytes,
+                from_owner,
+                reports,
+                number: 0,
+            });
+            Ok::<_, Status>(())
+        };
+        match named_bytes {
+            // It comes once the owner has the answer.
+            Some(_) => drop(tokio::spawn(begin)),
+            None => begin.await?,
+        }
         let reports = UnboundedReceiverStream::new(to_owner);
         Ok(Response::new(Box::pin(reports.map(|report| report))))
     }
