@@ -8,6 +8,9 @@ use std::time::Duration;
 pub struct Config {
     /// Attempts that may be under way at the same time; one more is refused.
     pub max_attempts: usize,
+    /// Bytes of memory that conversations take together, about: an attempt whose conversation is long waits
+    /// until there is room for it, and one that can never have it fails.
+    pub bytes: usize,
     /// A tool call that has no answer after this is given up. The tools service has a limit of
     /// its own for each tool, which is shorter; this one is for a tools service that hangs.
     pub call_limit: Duration,
@@ -19,6 +22,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             max_attempts: 256,
+            bytes: 256 * 1024 * 1024,
             call_limit: Duration::from_secs(60 * 60),
             retry: RetryPolicy::default(),
         }

@@ -1,6 +1,7 @@
 //! The service as the contract has it.
 
 use crate::attempt::{self, Shared};
+use crate::memory::{Memory, start_bytes};
 use crate::owner::Owner;
 use crate::queue;
 use crate::slots::Slots;
@@ -23,6 +24,7 @@ use tonic::{Request, Response, Status, Streaming};
 pub struct Executor {
     shared: Arc<Shared>,
     slots: Slots,
+    memory: Memory,
 }
 
 impl Executor {
@@ -30,6 +32,7 @@ impl Executor {
         let slots = Slots::new(shared.config.max_attempts);
         let executor = Self {
             slots: slots.clone(),
+            memory: Memory::new(shared.config.bytes),
             shared: Arc::new(shared),
         };
         (executor, Running { slots })
@@ -72,6 +75,15 @@ impl ExecutorService for Executor {
             let message = format!("all {most} slots of this executor are taken");
             return Err(RpcError::exhausted(message).reason("NO_FREE_SLOT").into());
         };
+        // Before the start is read.
+        let memory = tokio::select! {
+            biased;
+            memory = self.memory.take(start_bytes(request.metadata())) => memory?,
+            () = self.slots.draining() => {
+                let message = "this executor stops, and has no memory for the attempt";
+                return Err(RpcError::exhausted(message).reason("NO_FREE_SLOT").into());
+            }
+        };
         let version = slot.version;
         let shared = Arc::clone(&self.shared);
         let caller = TraceParent::of(&request);
@@ -79,7 +91,7 @@ impl ExecutorService for Executor {
         // Boxed, so that the task's cell is small: it is made and thrown away with each step.
         let attempt = tokio::spawn(Box::pin(async move {
             let outcome = attempt::run(&shared, namespace, caller, owner).await;
-            drop(slot);
+            drop((slot, memory));
             outcome
         }));
         let mut answer = Response::new(Reports {

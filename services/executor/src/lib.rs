@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `grpc` | the service: one task for each stream |
 //! | `slots` | how many attempts run, and what owners see of that |
+//! | `memory` | the memory that conversations take |
 //! | `attempt` | the loop: ask, report, call, wait |
 //! | `owner` | reports and acknowledgements, and which of them to wait for |
 //! | `queue` | messages to the owner that wait, within their room |
@@ -25,6 +26,7 @@ mod config;
 mod deltas;
 mod error;
 mod grpc;
+mod memory;
 mod owner;
 mod queue;
 mod replica;

@@ -88,6 +88,11 @@ impl Slots {
         self.until(|usage| usage.taken == 0).await;
     }
 
+    /// Waits until no further slots are given.
+    pub(crate) async fn draining(&self) {
+        self.until(|usage| usage.is_draining).await;
+    }
+
     /// What is free now, and then after changes. Only a drain ends it: a stream that stays open would hold
     /// up a process that stops.
     pub(crate) fn reports(&self) -> impl Stream<Item = WatchStatusResponse> + Send + use<> {

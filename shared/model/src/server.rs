@@ -374,11 +374,31 @@ pub(crate) fn schema_of(schema: &str) -> serde_json::Value {
     serde_json::from_str(schema).unwrap_or_else(|_| serde_json::json!({}))
 }
 
-/// The body of a request as JSON.
+/// The body of a request as JSON. It is written twice, because a body that grows takes three times its bytes
+/// for a moment.
 pub(crate) fn to_body(request: &impl serde::Serialize) -> Result<Vec<u8>, ModelError> {
-    serde_json::to_vec(request).map_err(|error| ModelError::BadRequest {
+    let refused = |error: serde_json::Error| ModelError::BadRequest {
         message: error.to_string(),
-    })
+    };
+    let mut length = Length(0);
+    serde_json::to_writer(&mut length, request).map_err(refused)?;
+    let mut body = Vec::with_capacity(length.0);
+    serde_json::to_writer(&mut body, request).map_err(refused)?;
+    Ok(body)
+}
+
+/// Counts what is written.
+struct Length(usize);
+
+impl std::io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Reads JSON of the server.

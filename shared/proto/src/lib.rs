@@ -69,5 +69,12 @@ pub use generated::tools::v1 as tools;
 /// Metadata of the answer to RunStep; see ExecutorService.WatchStatus.
 pub const SLOTS_VERSION: &str = "cairn-slots-version";
 
+/// Metadata of a call of RunStep: the bytes of its start, if that has [`LARGE_START`] or more. The start is
+/// sent once the call is answered.
+pub const START_BYTES: &str = "cairn-start-bytes";
+
+/// An executor has room for a smaller start at any time.
+pub const LARGE_START: usize = 64 * 1024;
+
 /// All contracts as an encoded `FileDescriptorSet`, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

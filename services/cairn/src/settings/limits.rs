@@ -31,6 +31,8 @@ pub struct SessionSettings {
 pub struct ExecutorSettings {
     /// Most attempts at steps in an executor at a time: further ones go to another, or wait.
     pub max_attempts: usize,
+    /// Bytes of memory that the conversations of these attempts take, about: long ones wait for room.
+    pub bytes: usize,
 }
 
 impl Default for SessionSettings {
@@ -48,8 +50,10 @@ impl Default for SessionSettings {
 
 impl Default for ExecutorSettings {
     fn default() -> Self {
+        let config = cairn_executor::Config::default();
         Self {
-            max_attempts: cairn_executor::Config::default().max_attempts,
+            max_attempts: config.max_attempts,
+            bytes: config.bytes,
         }
     }
 }
@@ -69,5 +73,6 @@ impl ExecutorSettings {
     pub(super) fn check(&self, checks: &mut Checks) {
         let most = self.max_attempts;
         checks.range("executor.max_attempts", most, 1..=100_000);
+        checks.range("executor.bytes", self.bytes, MIB..=MIB * MIB);
     }
 }

@@ -44,6 +44,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
         models: Arc::new(settings.registry()),
         executor: cairn_executor::Config {
             max_attempts: settings.executor.max_attempts,
+            bytes: settings.executor.bytes,
             retry: settings.model.retry(),
             ..cairn_executor::Config::default()
         },

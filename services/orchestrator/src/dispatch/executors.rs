@@ -1,17 +1,19 @@
 //! The executors behind a link, and the slots that they report.
 
 use super::queue::{MemberId, Queue, Ticket};
-use cairn_proto::SLOTS_VERSION;
 use cairn_proto::executor::executor_service_client::ExecutorServiceClient;
 use cairn_proto::executor::{
     ExecutorState, RunStepRequest, RunStepResponse, WatchStatusRequest, WatchStatusResponse,
 };
+use cairn_proto::{SLOTS_VERSION, START_BYTES};
 use cairn_rpc::metrics::{self, gauge};
 use cairn_rpc::{Link, Member, Namespace, RpcError};
 use futures::channel::mpsc::UnboundedReceiver;
 use futures::{Stream, StreamExt as _};
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
@@ -78,7 +80,11 @@ impl Slot {
         requests: Request<UnboundedReceiver<RunStepRequest>>,
     ) -> Result<(Streaming<RunStepResponse>, Used), Status> {
         let mut executor = ExecutorServiceClient::new(self.link.clone());
+        let (open, gate) = oneshot::channel::<()>();
+        let gate = Some(gate).filter(|_| requests.metadata().contains_key(START_BYTES));
+        let requests = requests.map(|messages| Gated { gate, messages });
         let begun = executor.run_step(requests).await;
+        drop(open);
         if let Some(executors) = self.executors.upgrade() {
             let mut state = executors.lock();
             match &begun {
@@ -92,6 +98,25 @@ impl Slot {
             id: self.id.clone(),
         };
         Ok((begun?.into_inner(), used))
+    }
+}
+
+/// The messages of an owner. A large start waits until the executor has memory for it.
+struct Gated {
+    /// Ends when its sender is dropped.
+    gate: Option<oneshot::Receiver<()>>,
+    messages: UnboundedReceiver<RunStepRequest>,
+}
+
+impl Stream for Gated {
+    type Item = RunStepRequest;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(gate) = &mut self.gate {
+            let _ = ready!(Pin::new(gate).poll(context));
+            self.gate = None;
+        }
+        self.messages.poll_next_unpin(context)
     }
 }
 

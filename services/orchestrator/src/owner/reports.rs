@@ -32,6 +32,14 @@ const MOST_PLANNING_TRIES: u32 = 6;
 /// An attempt whose executor is lost this often in a row fails.
 const MOST_BREAKS: u32 = 8;
 
+/// The same for one with a long conversation, whose executors may be killed for their memory.
+const MOST_LONG_BREAKS: u32 = 3;
+
+/// A conversation is long if its start has so many bytes.
+const LONG: usize = MIB;
+
+const MIB: usize = 1024 * 1024;
+
 /// How often a piece of work could not be done, in a row.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Failures {
@@ -135,7 +143,7 @@ impl Owner {
             return None;
         }
         let Some(error) = status.map(RpcError::from_status) else {
-            return Some(self.lost(attempt, &"it ended early"));
+            return Some(self.lost_process(attempt, &"it ended early"));
         };
         // What was permitted may have been sent before the tools went: that is not to be sent again.
         let is_doubtful =
@@ -154,12 +162,34 @@ impl Owner {
             self.active.remove(&work);
             return Some(refused(attempt, &error));
         }
-        Some(self.lost(attempt, &error))
+        match error.reason_name() {
+            // The executor is there, and its tools are not.
+            "CALL_LOST" | "TOOLS_UNREACHABLE" => Some(self.lost(attempt, &error)),
+            _ => Some(self.lost_process(attempt, &error)),
+        }
     }
 
     /// An executor is lost or of no use. Another one continues the attempt, unless that has happened
     /// too often. A process that stops fails no step: the next owner counts anew.
     pub(super) fn lost(&mut self, attempt: AttemptRef, cause: &dyn Display) -> Input {
+        self.count_loss(attempt, cause, 0)
+    }
+
+    /// The same for an executor whose process may have been killed for its memory.
+    fn lost_process(&mut self, attempt: AttemptRef, cause: &dyn Display) -> Input {
+        let active = self.active.get(&Work::RunStep(attempt));
+        let executor = active.and_then(|active| active.executor.as_ref());
+        let start_bytes = executor.map_or(0, |executor| executor.start_bytes);
+        self.count_loss(attempt, cause, start_bytes)
+    }
+
+    /// The start had so many bytes; 0 if that is no reason.
+    fn count_loss(
+        &mut self,
+        attempt: AttemptRef,
+        cause: &dyn Display,
+        start_bytes: usize,
+    ) -> Input {
         let work = Work::RunStep(attempt);
         let executor = self
             .active
@@ -173,11 +203,21 @@ impl Owner {
         let failures = self.failures.entry(work).or_default();
         failures.lost += 1;
         tracing::warn!(session = %self.key, ?attempt, %cause, "attempt lost its executor");
-        if failures.lost < MOST_BREAKS || self.inbox.is_stopping() {
+        let most = match start_bytes {
+            LONG.. => MOST_LONG_BREAKS,
+            _ => MOST_BREAKS,
+        };
+        if failures.lost < most || self.inbox.is_stopping() {
             return Input::AttemptLost { attempt };
         }
         let times = failures.lost;
-        let message = format!("the executor was lost {times} times in a row: {cause}");
+        let mut message = format!("the executor was lost {times} times in a row: {cause}");
+        if start_bytes >= LONG {
+            message += &format!(
+                "; the conversation has {} MiB: give executors more memory, or the context a window",
+                start_bytes / MIB
+            );
+        }
         failed(attempt, FailureKind::Other, "ExecutorLost", message)
     }
 

@@ -14,15 +14,17 @@ use cairn_engine::outstanding::Work;
 use cairn_engine::session::{CallStatus, Session};
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{Acknowledgement, RunStepRequest};
+use cairn_proto::{LARGE_START, START_BYTES};
 use cairn_rpc::trace::is_passed_on;
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use futures::future::{AbortHandle, FutureExt as _};
 use futures::stream::{self, StreamExt as _};
+use prost::Message as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use tonic::Response;
+use tonic::{Request, Response};
 
 /// Work that is being done.
 #[derive(Debug)]
@@ -38,6 +40,8 @@ pub(super) struct Active {
 pub(super) struct Executor {
     /// Its name among all executors.
     pub(super) id: Arc<str>,
+    /// Bytes of the start that it was sent.
+    pub(super) start_bytes: usize,
     to_executor: UnboundedSender<RunStepRequest>,
     /// What it has been sent.
     pub(super) view: ExecutorView,
@@ -245,18 +249,21 @@ impl Owner {
         // A channel for a few messages: one that makes room for many at once costs a tool step more
         // than its messages do.
         let (to_executor, from_owner) = unbounded();
+        let start_bytes = start.encoded_len();
         let first = RunStepRequest {
             message: Some(ToExecutor::Start(Box::new(start))),
         };
         // The receiver is right here.
         let _ = to_executor.unbounded_send(first);
         let mut requests = for_session(&self.key, from_owner);
+        name_bytes(&mut requests, start_bytes);
         let run = self.session.run(attempt.run).filter(|_| is_passed_on());
         if let Some(trace) = run.and_then(|run| trace_of(&self.key, run)) {
             trace.set_on(&mut requests);
         }
         let executor = Executor {
             id: slot.executor().clone(),
+            start_bytes,
             to_executor: to_executor.clone(),
             view,
         };
@@ -379,6 +386,14 @@ impl Owner {
                 self.active.remove(&work);
             }
         }
+    }
+}
+
+/// Lets the executor know what comes, before it comes.
+fn name_bytes<T>(request: &mut Request<T>, start_bytes: usize) {
+    if start_bytes >= LARGE_START {
+        let metadata = request.metadata_mut();
+        metadata.insert(START_BYTES, (start_bytes as u64).into());
     }
 }
 
