@@ -1,13 +1,14 @@
 use super::*;
 use crate::address::Address;
-use crate::link::Link;
+use crate::link::{Link, RemoteOptions};
 use crate::server::listener::serve_with;
 use crate::server::{Exposure, ServerBuilder};
+use crate::token::{RequireToken, Token};
 use futures::StreamExt;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::time::{advance, pause, resume};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -162,5 +163,40 @@ async fn a_stream_keeps_its_connection() {
 
     server.health().set("part", false).await;
     let reported = watch.message().await.unwrap().unwrap();
+    assert_eq!(reported.status(), ServingStatus::NotServing);
+}
+
+/// Health asks for no token. Who watches it without one has no place for long.
+#[tokio::test]
+async fn a_connection_of_a_stranger_ends_whatever_it_watches() {
+    let token = Token::random().unwrap();
+    let exposure = Exposure::Services(Arc::new(RequireToken::new(&token, "")));
+    let server = ServerBuilder::new(exposure).build().await.unwrap();
+    let listener = Listener::from(TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let address = listener.address().unwrap();
+    let limits = Limits {
+        stranger: Duration::from_millis(100),
+        ..Limits::default()
+    };
+    let routes = server.routes.clone();
+    let never = std::future::pending();
+    let serving = serve_with(listener, limits, routes, 8, never, Duration::ZERO);
+    let _serving = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(serving));
+    let watch = async |options: RemoteOptions| {
+        let mut health = HealthClient::new(Link::remote_with(&address, &options));
+        let watch = health.watch(HealthCheckRequest::default()).await;
+        let mut watch = watch.unwrap().into_inner();
+        watch.message().await.unwrap().unwrap();
+        (health, watch)
+    };
+    let (_known, mut watched) = watch(RemoteOptions {
+        tokens: Some(Arc::new(token)),
+        ..RemoteOptions::default()
+    })
+    .await;
+    let (_stranger, mut ended) = watch(RemoteOptions::default()).await;
+    assert!(ended.message().await.is_err());
+    server.health().set("part", false).await;
+    let reported = watched.message().await.unwrap().unwrap();
     assert_eq!(reported.status(), ServingStatus::NotServing);
 }
