@@ -37,22 +37,30 @@ use tower::Service;
 #[derive(Debug, Clone)]
 pub(crate) struct Guarded<S> {
     inner: S,
-    exposure: Option<Exposure>,
+    exposure: Exposure,
+    asks: bool,
 }
 
 impl<S> Guarded<S> {
     pub(crate) fn new(inner: S, exposure: Exposure) -> Self {
         Self {
             inner,
-            exposure: Some(exposure),
+            exposure,
+            asks: true,
         }
     }
 
-    pub(crate) fn without_principal(inner: S) -> Self {
+    pub(crate) fn without_principal(inner: S, exposure: Exposure) -> Self {
         Self {
             inner,
-            exposure: None,
+            exposure,
+            asks: false,
         }
+    }
+
+    /// The exposure that decides calls, if the service asks for a principal.
+    fn deciding(&self) -> Option<&Exposure> {
+        Some(&self.exposure).filter(|_| self.asks)
     }
 }
 
@@ -78,7 +86,7 @@ where
         caller: Option<Caller>,
         exposure: Option<&Exposure>,
     ) -> LocalCall {
-        let own = self.exposure.as_ref();
+        let own = self.deciding();
         let exposure = own.map(|own| exposure.unwrap_or(own));
         if matches!(exposure, Some(Exposure::Public(_) | Exposure::Services(_))) {
             request.extensions_mut().insert(Peer::Local);
@@ -102,7 +110,12 @@ where
         let decided = transport::check_request(&request, over_socket)
             .and_then(|()| decide(exposure, caller, with_deadline(request, timeout)));
         let state = match decided {
-            Ok(Decision::Admitted(request)) => State::of_call(self.inner.clone(), request, &path),
+            Ok(Decision::Admitted(request)) => {
+                if let (Some(open), Some(_)) = (&open, exposure) {
+                    open.admit();
+                }
+                State::of_call(self.inner.clone(), request, &path)
+            }
             Ok(Decision::Later(decision)) => State::Deciding {
                 decision,
                 service: self.inner.clone(),
@@ -139,7 +152,10 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let open = ConnectionInfo::enter(request.extensions_mut());
-        self.begin(request, None, self.exposure.as_ref(), open)
+        if let Some(open) = open.as_ref().filter(|_| !self.asks) {
+            request = admission::note_token(&self.exposure, request, open);
+        }
+        self.begin(request, None, self.deciding(), open)
     }
 }
 
@@ -214,6 +230,9 @@ where
             let status = match polled {
                 Err(panic) => panicked(this.path, &*panic),
                 Ok(Poll::Ready(Step::Call(service, request))) => {
+                    if let Some(open) = this.open.as_ref() {
+                        open.admit();
+                    }
                     let call = State::of_call(service, request, this.path);
                     this.state.set(call);
                     continue;

@@ -177,10 +177,11 @@ impl ServerBuilder {
             v1.map_err(BuildError::Descriptors)?,
             v1alpha.map_err(BuildError::Descriptors)?,
         );
-        let built = self
-            .add(Guarded::without_principal(health_service))
-            .add(Guarded::without_principal(v1))
-            .add(Guarded::without_principal(v1alpha));
+        let exposure = || self.exposure.clone();
+        let health_service = Guarded::without_principal(health_service, exposure());
+        let v1 = Guarded::without_principal(v1, exposure());
+        let v1alpha = Guarded::without_principal(v1alpha, exposure());
+        let built = self.add(health_service).add(v1).add(v1alpha);
         Ok(Server {
             max_streams: match built.exposure {
                 Exposure::Public(_) => MAX_PUBLIC_STREAMS,

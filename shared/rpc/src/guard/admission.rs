@@ -1,8 +1,9 @@
 //! Who is admitted, and with which principal.
 
 use crate::error::{ErrorKind, RpcError};
-use crate::principal::{Authenticate, Caller, Principal, from_headers, remove_headers};
-use crate::server::{Exposure, Peer};
+use crate::principal::{Authenticate, Authentication, Caller, Principal};
+use crate::principal::{from_headers, remove_headers};
+use crate::server::{Exposure, OpenCall, Peer};
 use futures::future::{BoxFuture, FutureExt as _};
 use http::Request;
 use http::header::AUTHORIZATION;
@@ -18,6 +19,29 @@ pub(crate) async fn admit(
         Decision::Admitted(request) => Ok(request),
         Decision::Later(decision) => decision.await,
     }
+}
+
+/// A call that needs no token may carry one, as those of links do. Its connection is then no stranger's. An
+/// authenticator that has to wait is not waited for.
+pub(super) fn note_token(
+    exposure: &Exposure,
+    request: Request<Body>,
+    open: &OpenCall,
+) -> Request<Body> {
+    let (Exposure::Public(Some(authenticator)) | Exposure::Services(authenticator)) = exposure
+    else {
+        return request;
+    };
+    if !request.headers().contains_key(AUTHORIZATION) {
+        return request;
+    }
+    let (parts, body) = request.into_parts();
+    if let Some(Ok(principal)) = authenticator.authenticate(&parts).now_or_never()
+        && principal.authentication() != Authentication::Anonymous
+    {
+        open.admit();
+    }
+    Request::from_parts(parts, body)
 }
 
 /// Whether a call is admitted, with the caller's principal as an extension of the request.

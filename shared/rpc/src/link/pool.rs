@@ -21,7 +21,6 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 use tonic::body::Body;
-use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -275,10 +274,10 @@ async fn watch_member(pool: Weak<Shared>, member: Weak<Member>) {
     let mut pause = FIRST_PAUSE;
     let mut spoke = None;
     loop {
-        let Some(channel) = member.upgrade().map(|member| member.remote.channel()) else {
+        let Some(remote) = member.upgrade().map(|member| member.remote.clone()) else {
             return;
         };
-        let (served, why) = follow_health(&pool, &member, channel).await;
+        let (served, why) = follow_health(&pool, &member, remote).await;
         let (Some(pool), Some(member)) = (pool.upgrade(), member.upgrade()) else {
             return;
         };
@@ -304,13 +303,14 @@ async fn watch_member(pool: Weak<Shared>, member: Weak<Member>) {
 async fn follow_health(
     pool: &Weak<Shared>,
     member: &Weak<Member>,
-    channel: Channel,
+    remote: Remote,
 ) -> (bool, String) {
     let mut served = false;
     let why = |status: Status| RpcError::from_status(&status).message().into_owned();
-    let watch = HealthClient::new(channel)
-        .watch(HealthCheckRequest::default())
-        .await;
+    let mut request = tonic::Request::new(HealthCheckRequest::default());
+    // Health needs none, and a connection without an admitted call ends soon.
+    remote.put_token(request.metadata_mut().as_mut());
+    let watch = HealthClient::new(remote.channel()).watch(request).await;
     let mut statuses = match watch.map_err(|status| remote_status(&status)) {
         Ok(answer) => answer.into_inner(),
         Err(status) => return (served, why(status)),

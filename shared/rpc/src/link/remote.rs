@@ -119,6 +119,13 @@ impl Remote {
         }
     }
 
+    /// Puts the token into a call over the bare connection.
+    pub(super) fn put_token(&self, headers: &mut HeaderMap) {
+        if let Some(bearer) = &self.bearer {
+            bearer.put(headers);
+        }
+    }
+
     /// The bare connection, for what needs no token.
     pub(super) fn channel(&self) -> Channel {
         self.channel.clone()
@@ -129,9 +136,7 @@ impl Remote {
     }
 
     pub(super) fn call(&mut self, mut request: Request<Body>) -> RemoteFuture {
-        if let Some(bearer) = &self.bearer {
-            bearer.put(request.headers_mut());
-        }
+        self.put_token(request.headers_mut());
         RemoteFuture {
             answer: self.channel.call(request),
             bearer: self.bearer.clone(),

@@ -1,11 +1,13 @@
 //! Connections of each peer address: limited in number.
 
+use super::calls::OpenCalls;
 use crate::metrics::{self, counter};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// An event that repeats is logged this often.
 const LOG_EVERY: Duration = Duration::from_secs(60);
@@ -19,14 +21,26 @@ pub(super) struct Addresses {
 
 #[derive(Debug, Default)]
 struct Shared {
-    open: HashMap<IpAddr, usize>,
+    /// The connections of each address, the oldest first.
+    open: HashMap<IpAddr, BTreeMap<u64, Seat>>,
+    next: u64,
     refused: Repeated,
+    closed: Repeated,
+}
+
+/// What is known of a connection.
+#[derive(Debug, Clone)]
+pub(super) struct Seat {
+    pub(super) calls: OpenCalls,
+    /// Ends the connection.
+    pub(super) cut: CancellationToken,
 }
 
 /// A connection's place among those of its address, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     address: IpAddr,
+    number: u64,
     addresses: Addresses,
 }
 
@@ -39,26 +53,48 @@ impl Addresses {
         }
     }
 
-    /// A place for a connection from this address. None if the address has too many; the log and a
-    /// metric say so.
-    pub(super) fn admit(&self, address: IpAddr) -> Option<Place> {
+    /// A place for a connection from this address. If the address has too many, its oldest one without an
+    /// admitted call ends. None if there is no such one; the log and a metric say so.
+    pub(super) fn admit(&self, address: IpAddr, seat: Seat) -> Option<Place> {
         let address = address.to_canonical();
         let mut shared = self.lock();
-        let open = shared.open.entry(address).or_default();
-        if *open >= self.most {
-            counter!(metrics::CONNECTIONS_CLOSED, "why" => "address_limit").increment(1);
-            if let Some(refused) = shared.refused.is_logged() {
-                let limit = self.most;
+        let Shared {
+            open,
+            next,
+            refused,
+            closed,
+        } = &mut *shared;
+        let limit = self.most;
+        let seats = open.entry(address).or_default();
+        if seats.len() >= limit {
+            let mut strangers = seats.iter().filter(|(_, seat)| !seat.calls.is_admitted());
+            let Some(oldest) = strangers.next().map(|(number, _)| *number) else {
+                counter!(metrics::CONNECTIONS_CLOSED, "why" => "address_limit").increment(1);
+                if let Some(refused) = refused.is_logged() {
+                    tracing::warn!(
+                        peer = %address, limit, refused,
+                        "connections refused: the peer's address has too many open"
+                    );
+                }
+                return None;
+            };
+            if let Some(stranger) = seats.remove(&oldest) {
+                stranger.cut.cancel();
+            }
+            counter!(metrics::CONNECTIONS_CLOSED, "why" => "stranger").increment(1);
+            if let Some(closed) = closed.is_logged() {
                 tracing::warn!(
-                    peer = %address, limit, refused,
-                    "connections refused: the peer's address has too many open"
+                    peer = %address, limit, closed,
+                    "connections without an admitted call closed: the peer's address has too many open"
                 );
             }
-            return None;
         }
-        *open += 1;
+        let number = *next;
+        *next += 1;
+        seats.insert(number, seat);
         Some(Place {
             address,
+            number,
             addresses: self.clone(),
         })
     }
@@ -71,9 +107,10 @@ impl Addresses {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut shared = self.addresses.lock();
-        if let Some(open) = shared.open.get_mut(&self.address) {
-            *open -= 1;
-            if *open == 0 {
+        if let Some(seats) = shared.open.get_mut(&self.address) {
+            // It is gone already if the connection made room for another.
+            seats.remove(&self.number);
+            if seats.is_empty() {
                 shared.open.remove(&self.address);
             }
         }
@@ -106,21 +143,43 @@ impl Repeated {
 mod tests {
     use super::*;
 
-    fn ip(text: &str) -> IpAddr {
-        text.parse().unwrap()
+    /// A connection from this address, with an admitted call or without.
+    fn admit(addresses: &Addresses, ip: &str, is_admitted: bool) -> Option<(Place, Seat)> {
+        let seat = Seat {
+            calls: OpenCalls::new(is_admitted),
+            cut: CancellationToken::new(),
+        };
+        let place = addresses.admit(ip.parse().unwrap(), seat.clone())?;
+        Some((place, seat))
     }
 
     #[tokio::test(start_paused = true)]
     async fn each_address_has_its_own_places() {
         let addresses = Addresses::new(2);
-        let first = addresses.admit(ip("127.0.0.1")).unwrap();
-        let _second = addresses.admit(ip("::ffff:127.0.0.1")).unwrap();
-        assert!(addresses.admit(ip("127.0.0.1")).is_none());
-        let other = addresses.admit(ip("127.0.0.2")).unwrap();
+        let first = admit(&addresses, "127.0.0.1", true).unwrap();
+        let _second = admit(&addresses, "::ffff:127.0.0.1", true).unwrap();
+        assert!(admit(&addresses, "127.0.0.1", true).is_none());
+        let other = admit(&addresses, "127.0.0.2", true).unwrap();
         drop(first);
-        let _again = addresses.admit(ip("127.0.0.1")).unwrap();
+        let _again = admit(&addresses, "127.0.0.1", true).unwrap();
         drop(other);
         assert_eq!(addresses.lock().open.len(), 1, "a closed address is kept");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_connection_of_a_stranger_makes_room() {
+        let addresses = Addresses::new(3);
+        let (_known, known) = admit(&addresses, "127.0.0.1", true).unwrap();
+        let (oldest_place, oldest) = admit(&addresses, "127.0.0.1", false).unwrap();
+        let (_later, later) = admit(&addresses, "127.0.0.1", false).unwrap();
+        let (_new, new) = admit(&addresses, "127.0.0.1", false).unwrap();
+        let cut = [&known, &oldest, &later, &new].map(|seat| seat.cut.is_cancelled());
+        assert_eq!(cut, [false, true, false, false]);
+        // Its end frees no further place.
+        drop(oldest_place);
+        later.calls.open().admit();
+        new.calls.open().admit();
+        assert!(admit(&addresses, "127.0.0.1", false).is_none());
     }
 
     #[tokio::test(start_paused = true)]

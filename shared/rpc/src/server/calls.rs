@@ -10,6 +10,8 @@ pub(crate) struct OpenCalls(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     open: usize,
+    /// A call was admitted. Until then, the connection is that of a stranger.
+    is_admitted: bool,
     /// When the last call ended, or when the connection began.
     idle_since: Instant,
 }
@@ -19,11 +21,12 @@ struct State {
 pub(crate) struct OpenCall(OpenCalls);
 
 impl OpenCalls {
-    /// None yet: the connection begins now.
-    pub(super) fn new() -> Self {
+    /// None yet: the connection begins now. The system may name who connects.
+    pub(super) fn new(is_admitted: bool) -> Self {
         let idle_since = Instant::now();
         Self(Arc::new(Mutex::new(State {
             open: 0,
+            is_admitted,
             idle_since,
         })))
     }
@@ -34,6 +37,11 @@ impl OpenCalls {
         OpenCall(self.clone())
     }
 
+    /// Whether a call was admitted.
+    pub(super) fn is_admitted(&self) -> bool {
+        self.lock().is_admitted
+    }
+
     /// Since when no call has been open. None while one is.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let state = self.lock();
@@ -42,6 +50,13 @@ impl OpenCalls {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl OpenCall {
+    /// Its caller is admitted, and so the connection is no stranger's.
+    pub(crate) fn admit(&self) {
+        self.0.lock().is_admitted = true;
     }
 }
 

@@ -1,7 +1,7 @@
 //! Accepted connections: limited in number, in all and for each peer address; ended when they do not
-//! begin or have no call for long; and cut when the server stops.
+//! begin, have no admitted call soon or no call for long; and cut when the server stops.
 
-use super::addresses::{Addresses, Place, Repeated};
+use super::addresses::{Addresses, Place, Repeated, Seat};
 use super::calls::{OpenCall, OpenCalls};
 use super::listener::Listener;
 use crate::metrics::{self, counter};
@@ -37,6 +37,9 @@ pub(super) struct Limits {
     pub(super) of_address: usize,
     /// The opening of HTTP/2 must be there within this time.
     pub(super) opening: Duration,
+    /// A TCP connection without an admitted call ends after this time, also if it has open calls that need
+    /// no token.
+    pub(super) stranger: Duration,
     /// A connection without an open call ends after this time. Pings do not count: they would keep
     /// a place for a client that asks nothing.
     pub(super) idle: Duration,
@@ -48,6 +51,7 @@ impl Default for Limits {
             connections: 1024,
             of_address: 256,
             opening: Duration::from_secs(10),
+            stranger: Duration::from_secs(10),
             idle: Duration::from_secs(5 * 60),
         }
     }
@@ -127,28 +131,35 @@ struct Accepting {
 impl Accepting {
     async fn next(&mut self) -> Option<Connection> {
         let slot = self.slot().await?;
-        let (io, peer, place) = loop {
+        let (io, peer, seat, place) = loop {
             let (io, peer) = accept(&self.listener).await;
+            let seat = Seat {
+                calls: OpenCalls::new(peer.principal().is_some()),
+                cut: self.cut.child_token(),
+            };
             let place = match &peer {
-                Peer::Tcp(address) => self.addresses.admit(address.ip()).map(Some),
+                Peer::Tcp(address) => self.addresses.admit(address.ip(), seat.clone()).map(Some),
                 Peer::Local | Peer::Unix { .. } => Some(None),
             };
             // A connection without a place is closed here.
             if let Some(place) = place {
-                break (io, peer, place);
+                break (io, peer, seat, place);
             }
         };
+        let is_stranger = !seat.calls.is_admitted();
+        let stranger_end = is_stranger.then(|| Box::pin(tokio::time::sleep(self.limits.stranger)));
         Some(Connection {
             io,
             info: ConnectionInfo {
                 peer,
-                calls: OpenCalls::new(),
+                calls: seat.calls,
             },
-            cut: Box::pin(self.cut.clone().cancelled_owned()),
+            cut: Box::pin(seat.cut.cancelled_owned()),
             opening: Some(Opening {
                 missing: OPENING_BYTES,
                 end: Box::pin(tokio::time::sleep(self.limits.opening)),
             }),
+            stranger_end,
             idle: self.limits.idle,
             idle_end: Box::pin(tokio::time::sleep(self.limits.idle)),
             _slot: slot,
@@ -211,6 +222,8 @@ pub(super) struct Connection {
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
     /// Until the client has sent the opening of HTTP/2.
     opening: Option<Opening>,
+    /// Until then a call has to be admitted; none once that has been looked at.
+    stranger_end: Option<Pin<Box<Sleep>>>,
     idle: Duration,
     /// Not before then has the connection been idle for too long.
     idle_end: Pin<Box<Sleep>>,
@@ -240,6 +253,15 @@ impl Connection {
             }
             Some(Poll::Pending) => return Poll::Pending,
             None => {}
+        }
+        let stranger_end = self.stranger_end.as_mut();
+        if stranger_end.is_some_and(|end| end.as_mut().poll(cx).is_ready()) {
+            self.stranger_end = None;
+            if !self.info.calls.is_admitted() {
+                counter!(metrics::CONNECTIONS_CLOSED, "why" => "stranger").increment(1);
+                tracing::debug!(?peer, "connection closed: no call was admitted in time");
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
         }
         while self.idle_end.as_mut().poll(cx).is_ready() {
             let now = Instant::now();

@@ -6,7 +6,7 @@ use crate::guard;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use http::StatusCode;
@@ -18,28 +18,38 @@ pub(super) fn health(health: Health) -> Router {
         true => (StatusCode::OK, "ok\n"),
         false => (StatusCode::SERVICE_UNAVAILABLE, "not serving\n"),
     };
-    counted(Router::new().route("/healthz", get(page)))
+    counted(Router::new().route("/healthz", get(page)), None)
 }
 
 /// The pages, for callers that the exposure admits.
 pub(super) fn guarded(pages: Router, exposure: Exposure) -> Router {
-    counted(pages.route_layer(from_fn_with_state(exposure, admit)))
+    counted(pages, Some(exposure))
 }
 
 /// A page counts as an open call of its connection, so an idle connection ends and a busy one stays.
-fn counted(pages: Router) -> Router {
-    pages.route_layer(from_fn(async |mut request: Request, next: Next| {
-        let _open = ConnectionInfo::enter(request.extensions_mut());
-        next.run(request).await
-    }))
+fn counted(pages: Router, exposure: Option<Exposure>) -> Router {
+    pages.route_layer(from_fn_with_state(exposure, enter))
 }
 
-async fn admit(State(exposure): State<Exposure>, request: Request, next: Next) -> Response {
-    let request = request.map(tonic::body::Body::new);
-    match guard::admit(&exposure, request).await {
-        Ok(request) => next.run(request.map(Body::new)).await,
-        Err(error) => refused(&error),
+async fn enter(
+    State(exposure): State<Option<Exposure>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let open = ConnectionInfo::enter(request.extensions_mut());
+    if let Some(exposure) = exposure {
+        let asked = request.map(tonic::body::Body::new);
+        request = match guard::admit(&exposure, asked).await {
+            Ok(request) => request.map(Body::new),
+            Err(error) => return refused(&error),
+        };
+        if let Some(open) = &open {
+            open.admit();
+        }
     }
+    let answer = next.run(request).await;
+    drop(open);
+    answer
 }
 
 fn refused(error: &RpcError) -> Response {
