@@ -16,12 +16,14 @@ pub(crate) mod drain;
 pub(crate) mod executor_stream;
 pub(crate) mod handover;
 pub(crate) mod lists;
+pub(crate) mod load;
 pub(crate) mod mcp;
 pub(crate) mod replicas;
 pub(crate) mod replies;
 pub(crate) mod searches;
 pub(crate) mod starts;
 pub(crate) mod state;
+pub(crate) mod steered;
 pub(crate) mod turns;
 
 /// The proofs by name.
@@ -76,6 +78,13 @@ pub(crate) enum Proof {
     /// Starts runs in sessions with much state. One process owns as much state as it may, refuses further
     /// runs until there is room, leaves due sessions in the queue, and stays as small as that
     State(state::Options),
+    /// Has 2,000 turns that are steered at random moments, and breaks their streams at random moments. No
+    /// turn fails, and what a client assembles is what the model said
+    Steered(steered::Options),
+    /// Opens 400 watchers of a context of 13 MB and 200 other streams that nobody reads, and begins 14
+    /// turns in contexts of 15 MB. What the services take is printed and bounded, and nothing fails without
+    /// a reason
+    Load(load::Options),
     /// Runs one step of 200 tool turns, and prints the bytes and the time of each. A late turn costs as
     /// much as an early one
     Turns(turns::Options),
@@ -112,6 +121,8 @@ impl Proof {
             Self::Stale(options) => crash::redis_stale::prove(options),
             Self::Drain(options) => drain::prove(options),
             Self::State(options) => state::prove(options),
+            Self::Steered(options) => steered::prove(options),
+            Self::Load(options) => load::prove(options),
             Self::Turns(options) => turns::prove(options),
             Self::Starts(options) => starts::prove(options),
         }
