@@ -315,9 +315,10 @@ async fn services_on_several_machines_share_a_token() {
     );
 }
 
-/// A process that comes back takes the token that is there, unless others may know it.
+/// A process that comes back has a new token, and the file goes at its end. A file that others may know is
+/// refused.
 #[test]
-fn a_token_outlives_its_process() {
+fn a_token_ends_with_its_process() {
     let site = Site::new(CAIRN);
     let place = format!("127.0.0.1:{}", free_port());
     let serve = ["serve", "--listen", &place, "--json"];
@@ -330,9 +331,20 @@ fn a_token_outlives_its_process() {
     let mut running = site.start(&serve, &[NONE]);
     let (file, token) = read(&running);
     running.kill();
+    assert!(file.exists(), "a killed process leaves its file");
     let mut running = site.start(&serve, &[NONE]);
-    assert_eq!(read(&running), (file.clone(), token));
-    running.kill();
+    let (again, next) = read(&running);
+    assert_eq!(again, file);
+    assert_ne!(next, token);
+    let done = site.run_with(
+        &["sessions", "--server", &format!("http://{place}")],
+        &[NONE],
+    );
+    assert_eq!(done.code, Some(0), "{done:?}");
+    running.terminate();
+    assert_eq!(running.wait_for_code(), Some(0));
+    assert!(!file.exists(), "the file outlives its process");
+    fs::write(&file, next).expect("a file");
     fs::set_permissions(&file, Permissions::from_mode(0o640)).expect("a mode");
     let refused = site.run_with(&serve, &[NONE]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
