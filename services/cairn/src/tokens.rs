@@ -8,10 +8,12 @@
 //! | `PORT.token` in `$XDG_RUNTIME_DIR/cairn`, or without that folder beside the store | the listener at a port of this machine |
 //!
 //! The first two are for services on several machines, which share one token. Without them a server
-//! makes a random token for each port, in a file that only its user can read, and commands and links
-//! of the same user find it by the port.
+//! makes a random token for each port when it starts, in a file that only its user can read. Commands and
+//! links of the same user find it while the server serves: the server holds the file's lock.
 
 mod file;
+
+pub(crate) use file::Kept;
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -73,24 +75,26 @@ impl Tokens {
     }
 
     /// The authenticator for a listener at this port, and where its token comes from. Without a
-    /// token in the settings, makes one for the port, or takes the one that an earlier process of
-    /// the same user made.
+    /// token in the settings, makes one for the port, which counts until the third value is dropped.
     ///
     /// # Errors
     /// No file can be made, or the one that is there can be read or written by others.
-    pub fn require(&self, port: u16) -> Result<(RequireToken, Source), CliError> {
-        let (token, source) = match &self.0.given {
-            Some((token, source)) => (token.clone(), source.clone()),
+    pub(crate) fn require(
+        &self,
+        port: u16,
+    ) -> Result<(RequireToken, Source, Option<Kept>), CliError> {
+        let (token, source, kept) = match &self.0.given {
+            Some((token, source)) => (token.clone(), source.clone(), None),
             None => self.of_port(port)?,
         };
         let required = RequireToken::new(&token, source.to_string());
-        Ok((required, source))
+        Ok((required, source, kept))
     }
 
-    fn of_port(&self, port: u16) -> Result<(Token, Source), CliError> {
+    fn of_port(&self, port: u16) -> Result<(Token, Source, Option<Kept>), CliError> {
         let folder = self.0.folders.first().cloned().unwrap_or_default();
         let path = file::path(&folder, port);
-        let token = file::make(&path).map_err(|error| {
+        let (token, kept) = file::make(&path).map_err(|error| {
             CliError::new(format!(
                 "the token for port {port} cannot be kept in {}: {error}",
                 path.display()
@@ -100,7 +104,7 @@ impl Tokens {
                  or give a token in CAIRN_TOKEN or serve.token_file",
             )
         })?;
-        Ok((token, Source::Port(path)))
+        Ok((token, Source::Port(path), Some(kept)))
     }
 }
 

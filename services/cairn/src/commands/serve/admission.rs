@@ -4,11 +4,9 @@ use super::listeners::Listeners;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::node::Authenticators;
-use crate::tokens::{Source, Tokens};
+use crate::tokens::{Kept, Source, Tokens};
 use crate::ui::out;
 use cairn_rpc::{AllowAnonymous, Authenticate};
-use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
@@ -20,12 +18,12 @@ pub(super) struct Admission {
     pub(super) tokens: Tokens,
     /// The callers of each listener with the token that they need, if they need one.
     listeners: Vec<(&'static str, Option<Source>)>,
-    /// Files of ports that the system chose: no later process has a use for them.
-    passing: Vec<PathBuf>,
+    /// The tokens of its ports, which count as long as this is there.
+    kept: Vec<Kept>,
 }
 
 impl Admission {
-    /// Makes the tokens of these listeners, or takes those that are there. `anonymous` opens the
+    /// Makes the tokens of these listeners, or takes that of the settings. `anonymous` opens the
     /// public listener to every client.
     ///
     /// # Errors
@@ -39,21 +37,18 @@ impl Admission {
             authenticators: Authenticators::default(),
             tokens: Tokens::of(context)?,
             listeners: Vec::new(),
-            passing: Vec::new(),
+            kept: Vec::new(),
         };
-        let settings = &context.config().serve;
         if let Some(listener) = &listeners.public {
-            let is_chosen = settings.listen.port() == 0;
             admission.authenticators.public = Some(if anonymous {
                 admission.listeners.push(("clients", None));
                 Arc::new(AllowAnonymous)
             } else {
-                admission.require("clients", listener, is_chosen)?
+                admission.require("clients", listener)?
             });
         }
         if let Some(listener) = &listeners.internal {
-            let is_chosen = settings.internal.is_some_and(|address| address.port() == 0);
-            let required = admission.require("Cairn's services", listener, is_chosen)?;
+            let required = admission.require("Cairn's services", listener)?;
             admission.authenticators.internal = Some(required);
         }
         Ok(admission)
@@ -63,14 +58,9 @@ impl Admission {
         &mut self,
         callers: &'static str,
         listener: &TcpListener,
-        is_chosen: bool,
     ) -> Result<Arc<dyn Authenticate>, CliError> {
-        let (required, source) = self.tokens.require(listener.local_addr()?.port())?;
-        if let Source::Port(path) = &source
-            && is_chosen
-        {
-            self.passing.push(path.clone());
-        }
+        let (required, source, kept) = self.tokens.require(listener.local_addr()?.port())?;
+        self.kept.extend(kept);
         self.listeners.push((callers, Some(source)));
         Ok(Arc::new(required))
     }
@@ -94,15 +84,5 @@ impl Admission {
             out::line(&cairn_rpc::text::escape(&line))?;
         }
         Ok(())
-    }
-}
-
-impl Drop for Admission {
-    fn drop(&mut self) {
-        for path in &self.passing {
-            if let Err(error) = fs::remove_file(path) {
-                tracing::warn!(%error, path = %path.display(), "cannot remove the token file");
-            }
-        }
     }
 }
