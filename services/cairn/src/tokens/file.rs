@@ -57,7 +57,9 @@ pub(super) fn make(path: &Path) -> io::Result<(Token, Kept)> {
     let mut file = open(options.mode(0o600), path)?;
     check(&file)?;
     let token = match is_served(&file)? {
-        true => read_text(&file)?.parse::<Token>().map_err(io::Error::other)?,
+        true => read_text(&file)?
+            .parse::<Token>()
+            .map_err(io::Error::other)?,
         false => {
             let token = Token::random()?;
             file.set_len(0)?;

@@ -201,7 +201,7 @@ async fn unread(url: &str, options: &Options) -> Vec<String> {
 /// Watches the context from its beginning until it has all messages, over as many streams as it takes.
 async fn read_all(url: &str, messages: usize) -> Result<(), String> {
     let mut contexts = ContextServiceClient::new(link(url));
-    let (mut seen, mut after_seq, end) = (0, 0, Instant::now() + PATIENCE);
+    let (mut seen, mut after_seq, end) = (0, 0, Instant::now() + 2 * PATIENCE);
     while Instant::now() < end {
         let request = pb::WatchContextRequest {
             session: SESSION.to_owned(),

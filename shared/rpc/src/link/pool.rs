@@ -277,7 +277,7 @@ async fn watch_member(pool: Weak<Shared>, member: Weak<Member>) {
         let Some(remote) = member.upgrade().map(|member| member.remote.clone()) else {
             return;
         };
-        let (served, why) = follow_health(&pool, &member, remote).await;
+        let (served, why) = follow_health(&pool, &member, &remote).await;
         let (Some(pool), Some(member)) = (pool.upgrade(), member.upgrade()) else {
             return;
         };
@@ -303,7 +303,7 @@ async fn watch_member(pool: Weak<Shared>, member: Weak<Member>) {
 async fn follow_health(
     pool: &Weak<Shared>,
     member: &Weak<Member>,
-    remote: Remote,
+    remote: &Remote,
 ) -> (bool, String) {
     let mut served = false;
     let why = |status: Status| RpcError::from_status(&status).message().into_owned();
