@@ -276,6 +276,21 @@ fn parts_that_overtake_what_the_client_has_follow_a_reset() {
     assert_eq!(seen(TurnEvents::new(5, 6), messages), ["complete: I look"]);
 }
 
+/// Parts of the next reply may follow, and a client that has them has this one.
+#[test]
+fn a_reply_that_was_sent_in_parts_moves_the_cursor() {
+    let mut events = TurnEvents::new(5, 0);
+    for message in [started(5, 0), part(0, 0, "One")] {
+        assert!(events.take(message).0.is_some());
+    }
+    let (response, is_over) = events.take(reply(6, 0, "One", 0));
+    let response = response.expect("its number");
+    assert_eq!(
+        (response.seq, response.events.len(), is_over),
+        (6, 0, false)
+    );
+}
+
 #[test]
 fn a_queued_turn_begins_under_its_number_or_is_dropped() {
     let queued = |seq| event(seq, Kind::TurnQueued(wire::TurnQueued { number: 4 }));
