@@ -66,7 +66,7 @@ impl TurnEvents {
             return (None, false);
         }
         self.seq = self.seq.max(seq);
-        let is_event = message.event.is_some();
+        let (is_event, reply) = (message.event.is_some(), self.writing.0);
         match message.delta {
             Some(TextDelta {
                 progress: Some(progress),
@@ -92,7 +92,10 @@ impl TurnEvents {
         if is_event && !is_over {
             self.take_ahead(&mut events);
         }
-        if events.is_empty() {
+        // A reply moves the cursor also if its text was sent in parts: parts of the next one may follow, and
+        // a stream that is continued before this reply would not reset them.
+        let is_reply = self.writing.0 != reply;
+        if events.is_empty() && (seq == 0 || !is_reply) {
             return (None, is_over);
         }
         let events = events
