@@ -108,9 +108,10 @@ fn is_served(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Follows no link.
+/// Follows no link, and waits for nothing that is no file.
 fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = flags.bits().cast_signed();
     options.custom_flags(flags).open(path)
 }
 

@@ -50,6 +50,11 @@ impl Bearer {
         };
     }
 
+    /// The next call looks for the token again.
+    pub(super) fn forget(&self) {
+        *self.found.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     fn known(&self) -> Option<HeaderValue> {
         let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
         found.clone()
@@ -66,7 +71,7 @@ impl Bearer {
         let code = headers.get(Status::GRPC_STATUS);
         let code = code.map(|code| Code::from_bytes(code.as_bytes()));
         if code == Some(Code::Unauthenticated) {
-            *self.found.write().unwrap_or_else(PoisonError::into_inner) = None;
+            self.forget();
         }
     }
 }

@@ -278,6 +278,7 @@ async fn watch_member(pool: Weak<Shared>, member: Weak<Member>) {
             return;
         };
         let (served, why) = follow_health(&pool, &member, &remote).await;
+        remote.forget_token();
         let (Some(pool), Some(member)) = (pool.upgrade(), member.upgrade()) else {
             return;
         };

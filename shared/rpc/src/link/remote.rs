@@ -126,6 +126,13 @@ impl Remote {
         }
     }
 
+    /// The process at the address may be another one now, with another token.
+    pub(super) fn forget_token(&self) {
+        if let Some(bearer) = &self.bearer {
+            bearer.forget();
+        }
+    }
+
     /// The bare connection, for what needs no token.
     pub(super) fn channel(&self) -> Channel {
         self.channel.clone()
