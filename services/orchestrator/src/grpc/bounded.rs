@@ -172,6 +172,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_client_that_never_reads_makes_room_as_well() {
+        let readers = Readers::new(MIB);
+        let mut slow = stream(&readers, 1..9, MIB);
+        let other = readers.share();
+        other.fit(Part::Fold, MIB).await.expect("room");
+        let status = slow.next().await.expect("an end").expect_err("an error");
+        assert!(status.message().contains("ask again"), "{status:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_gets_all() {
         let readers = Readers::new(MIB);
         let read = stream(&readers, 1..9, MIB);
