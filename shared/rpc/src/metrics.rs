@@ -66,7 +66,7 @@ pub const SESSIONS_ENDED: &str = "cairn_sessions_ended_total";
 /// Clients that watch a session; a gauge.
 pub const WATCHERS: &str = "cairn_watchers";
 /// Connections that this process refused or closed, by `why`: `address_limit` (too many of one
-/// address), `idle` (no open call), `opening` (HTTP/2 did not begin in time), `stranger` (no admitted call
+/// address), `idle` (no open call), `opening` (HTTP/2 did not begin in time), `unauthenticated` (no admitted call
 /// in time, or while others of the address needed the place).
 pub const CONNECTIONS_CLOSED: &str = "cairn_connections_closed_total";
 /// Errors that callers were answered with and an operator can act on, by `kind`.

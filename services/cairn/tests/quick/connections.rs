@@ -19,7 +19,7 @@ fn get(place: &str) -> String {
 }
 
 #[test]
-fn connections_of_strangers_make_room_and_are_counted_and_logged() {
+fn unauthenticated_connections_make_room_and_are_counted_and_logged() {
     let site = Site::new(CAIRN);
     let ports = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
     let serving = site.start(&[&["serve"][..], &ports, &["--json"]].concat(), &[]);
@@ -53,7 +53,7 @@ fn connections_of_strangers_make_room_and_are_counted_and_logged() {
         .map(|_| TcpStream::connect(place("metrics")).expect("a connection"))
         .collect();
     let metrics = get(&place("metrics"));
-    let closed = "cairn_connections_closed_total{why=\"stranger\"} ";
+    let closed = "cairn_connections_closed_total{why=\"unauthenticated\"} ";
     let closed = metrics.lines().find_map(|line| line.strip_prefix(closed));
     let closed: u32 = closed.expect("a metric").parse().expect("a number");
     assert!(closed >= 4, "{metrics}");

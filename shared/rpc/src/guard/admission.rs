@@ -21,7 +21,7 @@ pub(crate) async fn admit(
     }
 }
 
-/// A call that needs no token may carry one, as those of links do. Its connection is then no stranger's. An
+/// A call that needs no token may carry one, as those of links do. Its connection is then authenticated. An
 /// authenticator that has to wait is not waited for.
 pub(super) fn note_token(
     exposure: &Exposure,

@@ -67,8 +67,8 @@ impl Addresses {
         let limit = self.most;
         let seats = open.entry(address).or_default();
         if seats.len() >= limit {
-            let mut strangers = seats.iter().filter(|(_, seat)| !seat.calls.is_admitted());
-            let Some(oldest) = strangers.next().map(|(number, _)| *number) else {
+            let mut unauthenticated = seats.iter().filter(|(_, seat)| !seat.calls.is_admitted());
+            let Some(oldest) = unauthenticated.next().map(|(number, _)| *number) else {
                 counter!(metrics::CONNECTIONS_CLOSED, "why" => "address_limit").increment(1);
                 if let Some(refused) = refused.is_logged() {
                     tracing::warn!(
@@ -78,10 +78,10 @@ impl Addresses {
                 }
                 return None;
             };
-            if let Some(stranger) = seats.remove(&oldest) {
-                stranger.cut.cancel();
+            if let Some(oldest) = seats.remove(&oldest) {
+                oldest.cut.cancel();
             }
-            counter!(metrics::CONNECTIONS_CLOSED, "why" => "stranger").increment(1);
+            counter!(metrics::CONNECTIONS_CLOSED, "why" => "unauthenticated").increment(1);
             if let Some(closed) = closed.is_logged() {
                 tracing::warn!(
                     peer = %address, limit, closed,
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_oldest_connection_of_a_stranger_makes_room() {
+    async fn the_oldest_unauthenticated_connection_makes_room() {
         let addresses = Addresses::new(3);
         let (_known, known) = admit(&addresses, "127.0.0.1", true).unwrap();
         let (oldest_place, oldest) = admit(&addresses, "127.0.0.1", false).unwrap();

@@ -10,7 +10,7 @@ pub(crate) struct OpenCalls(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     open: usize,
-    /// A call was admitted. Until then, the connection is that of a stranger.
+    /// A call was admitted. Until then, the connection is unauthenticated.
     is_admitted: bool,
     /// When the last call ended, or when the connection began.
     idle_since: Instant,
@@ -54,7 +54,7 @@ impl OpenCalls {
 }
 
 impl OpenCall {
-    /// Its caller is admitted, and so the connection is no stranger's.
+    /// Its caller is admitted, and so the connection is authenticated.
     pub(crate) fn admit(&self) {
         self.0.lock().is_admitted = true;
     }

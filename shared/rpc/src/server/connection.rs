@@ -39,7 +39,7 @@ pub(super) struct Limits {
     pub(super) opening: Duration,
     /// A TCP connection without an admitted call ends after this time, also if it has open calls that need
     /// no token.
-    pub(super) stranger: Duration,
+    pub(super) unauthenticated: Duration,
     /// A connection without an open call ends after this time. Pings do not count: they would keep
     /// a place for a client that asks nothing.
     pub(super) idle: Duration,
@@ -51,7 +51,7 @@ impl Default for Limits {
             connections: 1024,
             of_address: 256,
             opening: Duration::from_secs(10),
-            stranger: Duration::from_secs(10),
+            unauthenticated: Duration::from_secs(10),
             idle: Duration::from_secs(5 * 60),
         }
     }
@@ -146,8 +146,9 @@ impl Accepting {
                 break (io, peer, seat, place);
             }
         };
-        let is_stranger = !seat.calls.is_admitted();
-        let stranger_end = is_stranger.then(|| Box::pin(tokio::time::sleep(self.limits.stranger)));
+        let needs_admission = !seat.calls.is_admitted();
+        let admission_end =
+            needs_admission.then(|| Box::pin(tokio::time::sleep(self.limits.unauthenticated)));
         Some(Connection {
             io,
             info: ConnectionInfo {
@@ -159,7 +160,7 @@ impl Accepting {
                 missing: OPENING_BYTES,
                 end: Box::pin(tokio::time::sleep(self.limits.opening)),
             }),
-            stranger_end,
+            admission_end,
             idle: self.limits.idle,
             idle_end: Box::pin(tokio::time::sleep(self.limits.idle)),
             _slot: slot,
@@ -223,7 +224,7 @@ pub(super) struct Connection {
     /// Until the client has sent the opening of HTTP/2.
     opening: Option<Opening>,
     /// Until then a call has to be admitted; none once that has been looked at.
-    stranger_end: Option<Pin<Box<Sleep>>>,
+    admission_end: Option<Pin<Box<Sleep>>>,
     idle: Duration,
     /// Not before then has the connection been idle for too long.
     idle_end: Pin<Box<Sleep>>,
@@ -254,11 +255,11 @@ impl Connection {
             Some(Poll::Pending) => return Poll::Pending,
             None => {}
         }
-        let stranger_end = self.stranger_end.as_mut();
-        if stranger_end.is_some_and(|end| end.as_mut().poll(cx).is_ready()) {
-            self.stranger_end = None;
+        let admission_end = self.admission_end.as_mut();
+        if admission_end.is_some_and(|end| end.as_mut().poll(cx).is_ready()) {
+            self.admission_end = None;
             if !self.info.calls.is_admitted() {
-                counter!(metrics::CONNECTIONS_CLOSED, "why" => "stranger").increment(1);
+                counter!(metrics::CONNECTIONS_CLOSED, "why" => "unauthenticated").increment(1);
                 tracing::debug!(?peer, "connection closed: no call was admitted in time");
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }

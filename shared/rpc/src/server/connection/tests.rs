@@ -168,14 +168,14 @@ async fn a_stream_keeps_its_connection() {
 
 /// Health asks for no token. Who watches it without one has no place for long.
 #[tokio::test]
-async fn a_connection_of_a_stranger_ends_whatever_it_watches() {
+async fn an_unauthenticated_connection_ends_whatever_it_watches() {
     let token = Token::random().unwrap();
     let exposure = Exposure::Services(Arc::new(RequireToken::new(&token, "")));
     let server = ServerBuilder::new(exposure).build().await.unwrap();
     let listener = Listener::from(TcpListener::bind("127.0.0.1:0").await.unwrap());
     let address = listener.address().unwrap();
     let limits = Limits {
-        stranger: Duration::from_millis(100),
+        unauthenticated: Duration::from_millis(100),
         ..Limits::default()
     };
     let routes = server.routes.clone();
@@ -194,7 +194,7 @@ async fn a_connection_of_a_stranger_ends_whatever_it_watches() {
         ..RemoteOptions::default()
     })
     .await;
-    let (_stranger, mut ended) = watch(RemoteOptions::default()).await;
+    let (_other, mut ended) = watch(RemoteOptions::default()).await;
     assert!(ended.message().await.is_err());
     server.health().set("part", false).await;
     let reported = watched.message().await.unwrap().unwrap();
