@@ -329,21 +329,27 @@ async fn sessions_are_listed_with_their_goals() {
     assert_eq!(titles, expected);
 }
 
-/// A session is listed as it was called, until it has a goal.
+/// A session is listed under the title that it was given, else under the goal of its first run. The
+/// prefix of a filter is one of what is listed.
 #[tokio::test(start_paused = true)]
-async fn the_goal_of_the_first_run_becomes_the_title() {
+async fn a_run_does_not_take_the_place_of_the_title() {
     let long = "🚀".repeat(201);
     let cut = "🚀".repeat(199) + "…";
-    for (goal, title) in [("", "given"), ("first", "first"), (&long, &cut)] {
+    for (given, goal, title) in [
+        ("given", "", "given"),
+        ("given", "first", "given"),
+        ("", "first", "first"),
+        ("", &long, &cut),
+    ] {
         let world = World::new().await;
         let request = pb::CreateSessionRequest {
             request_id: world.request_id(),
-            title: "given".to_owned(),
+            title: given.to_owned(),
             ..pb::CreateSessionRequest::default()
         };
         let made = world.client.clone().create_session(request).await;
         let session = made.unwrap().into_inner().session;
-        assert_eq!(world.listed(0).await[0].title, "given");
+        assert_eq!(world.listed(0).await[0].title, given);
         for goal in [goal, "second"] {
             let mut run = crate::support::chain(vec![crate::support::tool_step("pure")]);
             run.goal = goal.to_owned();
@@ -359,8 +365,24 @@ async fn the_goal_of_the_first_run_becomes_the_title() {
             attempt.report_result(0, 0, "made");
             assert!(attempt.settled().await);
             assert_eq!(world.listed(0).await[0].title, title);
+            assert_eq!(with_prefix(&world, title).await, 1);
+            assert_eq!(with_prefix(&world, "second").await, 0);
         }
     }
+}
+
+/// How many sessions are listed whose id or title begins with the text.
+async fn with_prefix(world: &World, prefix: &str) -> usize {
+    let filter = pb::SessionFilter {
+        prefix: prefix.to_owned(),
+        ..pb::SessionFilter::default()
+    };
+    let request = pb::ListSessionsRequest {
+        filter: Some(filter),
+        ..pb::ListSessionsRequest::default()
+    };
+    let page = world.client.clone().list_sessions(request).await;
+    page.expect("a page").into_inner().sessions.len()
 }
 
 /// Who asks for one session is told the title that it was given, or else its goal.

@@ -186,7 +186,10 @@ pub(crate) async fn check_sessions(scene: &mut Scene) {
         (1, "")
     );
     let listed = &page.sessions[0];
-    assert_eq!((listed.id.as_str(), listed.title.as_str()), ("both", GOAL));
+    assert_eq!(
+        (listed.id.as_str(), listed.title.as_str()),
+        ("both", "Stores")
+    );
     assert_eq!(listed.status(), pb::SessionStatus::Idle);
     assert_eq!(listed.last_seq, scene.events.len() as u64);
 }
