@@ -64,8 +64,6 @@ pub struct Session {
     pub worked_at: u64,
     /// For people.
     pub title: String,
-    /// Somebody chose the title for what the session is, so that no goal takes its place in lists.
-    pub keeps_title: bool,
     /// Commands without an answer, by the seq that they were received under. Boxed, because a node of the
     /// map has room for eleven.
     pub commands: BTreeMap<u64, Box<Received>>,

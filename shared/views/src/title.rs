@@ -3,7 +3,7 @@
 use cairn_engine::session::Session;
 use cairn_engine::text::cut;
 
-/// Longest title that is made of a goal, in characters.
+/// Longest title of a list, in characters.
 const MOST: usize = 200;
 
 /// The title that the session was given, else the goal of its first run.
@@ -14,11 +14,13 @@ pub fn of_session(session: &Session) -> String {
     }
 }
 
-/// What the session is listed under: the title that a fork or a renamed session was given, the goal of
-/// its first run, or the title that it began with.
+/// The same for lists, cut.
 pub fn listed(session: &Session) -> String {
-    let goal = session.runs.first().map(|run| run.goal.as_str());
-    let goal = goal.filter(|goal| !goal.is_empty() && !session.keeps_title);
+    let goal = session.runs.first().map_or("", |run| &run.goal);
+    let title = match session.title.as_str() {
+        "" => goal,
+        title => title,
+    };
     // With the mark for what is left out they are 200 characters, and so at most 800 bytes.
-    cut(goal.unwrap_or(&session.title), MOST - 1)
+    cut(title, MOST - 1)
 }

@@ -35,7 +35,6 @@ impl Handle for RenameSession {
 impl Apply for SessionRenamed {
     fn apply(&self, session: &mut Session, _envelope: Envelope<'_>) -> Applied {
         session.title.clone_from(&self.title);
-        session.keeps_title = !self.title.is_empty();
         Ok(())
     }
 }
@@ -78,7 +77,6 @@ mod tests {
     fn the_session_has_the_new_title() {
         let (session, events) = renamed("second");
         assert_eq!(session.title, "second");
-        assert!(session.keeps_title);
         let answer = events.last().expect("it is answered");
         assert!(matches!(&answer.kind, EventKind::SessionRenamed(it) if it.title == "second"));
         assert_ne!(answer.answers, 0);

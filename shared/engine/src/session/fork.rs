@@ -25,7 +25,6 @@ impl Apply for ForkedFrom {
         session.handled_through = session.handled_through.max(self.at_seq);
         if !self.title.is_empty() {
             session.title.clone_from(&self.title);
-            session.keeps_title = true;
         }
         session.forked_from = Some(Origin {
             session: self.session.clone(),

@@ -297,7 +297,6 @@ fn a_title_of_its_own_is_kept() {
         continues: false,
     }));
     assert_eq!(child.session.title, "another course");
-    assert!(child.session.keeps_title);
     child.play(&Op::Remember {
         key: 1,
         clear: false,
