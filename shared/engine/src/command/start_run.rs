@@ -81,7 +81,11 @@ impl Handle for StartRun {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::ChangeContext;
     use crate::command::testing::{Sent, plan};
+    use crate::conversation::Op;
+    use crate::limits::{MAX_CONTEXT, MAX_EXTENSION};
+    use crate::message::Message;
     use crate::session::RunStatus;
 
     fn goal(goal: &str) -> StartRun {
@@ -122,6 +126,26 @@ mod tests {
         sent.fail();
         sent.send(goal("another"));
         assert_eq!(sent.run().number, 2);
+    }
+
+    /// Its goal and its answer will be messages of the active context.
+    #[test]
+    fn a_full_context_takes_no_run_more() {
+        let mut sent = Sent::new();
+        // With what a message and its part count beside their bytes.
+        let most = Message::user("x".repeat(MAX_EXTENSION as usize - 32));
+        for _ in 0..MAX_CONTEXT / MAX_EXTENSION {
+            sent.send(ChangeContext {
+                ops: vec![Op::Append(most.clone())],
+                ..ChangeContext::default()
+            });
+        }
+        assert_eq!(sent.refused(goal("count the files")), "LIMIT");
+        sent.send(StartRun {
+            plan: Some(plan(&["one"])),
+            ..StartRun::default()
+        });
+        assert_eq!(sent.run().status, RunStatus::Running, "it has no goal");
     }
 
     #[test]

@@ -9,8 +9,8 @@ mod model;
 use self::model::{Change, Contexts, Line, Seen, Zones, line, message};
 use crate::world::{World, chain, fold, look, tool_step};
 use cairn_engine::command::{
-    BridgeContext, CancelRun, ChangeContext, Command, CreateContext, DestroyContext, SubmitTurn,
-    SwitchContext,
+    BridgeContext, CancelRun, ChangeContext, Command, CreateContext, DestroyContext, StartRun,
+    SubmitTurn, SwitchContext,
 };
 use cairn_engine::conversation::Op;
 use cairn_engine::event::{Event, EventKind};
@@ -63,7 +63,7 @@ impl Test {
             10 => self.destroy(name),
             11 => self.switch(name),
             12 => self.bridge(name),
-            13 => self.run(),
+            13 => self.run(["the goal", "", " \n"][index as usize % 3]),
             _ => self.turn(name, index, many),
         }
     }
@@ -214,16 +214,18 @@ impl Test {
         }
     }
 
-    /// A run with a plan: the active context gets goal and answer.
-    fn run(&mut self) {
-        self.world.start(chain(vec![tool_step("one", "look")]));
+    /// A run with a plan: the active context gets its goal, if it has one, and its answer.
+    fn run(&mut self, goal: &str) {
+        self.world.command(Command::StartRun(StartRun {
+            goal: goal.to_owned(),
+            plan: Some(chain(vec![tool_step("one", "look")])),
+            ..StartRun::default()
+        }));
         self.check(&[]);
         self.world.result(1, 0, "seen");
         let answer = self.world.run().end.answer.clone();
-        let lines = [
-            (Role::User, "the goal".to_owned()),
-            (Role::Assistant, answer),
-        ];
+        let mut lines = vec![(Role::User, goal.to_owned()), (Role::Assistant, answer)];
+        lines.retain(|(_, text)| !text.trim().is_empty());
         let active = self.model.active.clone();
         self.append(&active, &lines);
     }

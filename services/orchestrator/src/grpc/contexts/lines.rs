@@ -135,7 +135,9 @@ fn without_old_reasoning(numbered: Vec<(usize, Message)>) -> Imported {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_engine::message::Opaque;
+    use cairn_engine::message::{Media, Opaque, ToolCall, ToolResult};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     fn reply(text: &str, models: &[&str]) -> String {
         let mut message = Message::assistant(text, Vec::new());
@@ -167,6 +169,83 @@ mod tests {
             assert_eq!(again.concat(), lines);
             assert_eq!(imported.dropped_parts, 0);
         }
+    }
+
+    fn said() -> impl Strategy<Value = String> {
+        any::<String>().prop_filter("it says something", |text| !text.is_empty())
+    }
+
+    /// A message as a context has it, with reasoning of one model.
+    fn of_a_context() -> impl Strategy<Value = Message> {
+        let shown = || {
+            let media = ("[a-z]{1,9}/[a-z]{1,9}", vec(any::<u8>(), 0..40));
+            let media = media.prop_map(|(mime, data)| Part::Media(Media { mime, data }));
+            prop_oneof![said().prop_map(Part::Text), media]
+        };
+        let call = (any::<String>(), any::<String>(), any::<String>());
+        let call = call.prop_map(|(id, name, arguments)| {
+            Part::Call(ToolCall {
+                id,
+                name,
+                arguments,
+            })
+        });
+        let thought = said().prop_map(|text| {
+            Part::Opaque(Opaque {
+                provider: "maker".to_owned(),
+                model: "m".to_owned(),
+                kind: "thinking".to_owned(),
+                json: serde_json::json!({"thinking": text}).to_string(),
+            })
+        });
+        let result = (any::<String>(), any::<String>(), any::<bool>());
+        let result = result.prop_map(|(call_id, text, is_error)| {
+            Part::Result(ToolResult {
+                call_id,
+                text,
+                is_error,
+            })
+        });
+        prop_oneof![
+            (Just(Role::User), vec(shown(), 1..4)),
+            (
+                Just(Role::Assistant),
+                vec(prop_oneof![shown(), call, thought], 0..4)
+            ),
+            (Just(Role::Tool), vec(prop_oneof![shown(), result], 1..4)),
+        ]
+        .prop_map(|(role, parts)| Message { role, parts })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn the_lines_of_a_context_are_its_messages(messages in vec(of_a_context(), 0..8)) {
+            let lines = messages.iter().map(|it| line(it).unwrap());
+            let imported = read(&lines.collect::<String>(), false).unwrap();
+            prop_assert_eq!(imported.messages, messages);
+            prop_assert_eq!(imported.dropped_parts, 0);
+        }
+    }
+
+    /// What a request may add counts as the context counts it, not as its line is written.
+    #[test]
+    fn the_line_of_every_message_that_may_be_added_is_read() {
+        let media = |bytes: usize| Message {
+            role: Role::User,
+            parts: vec![Part::Media(Media {
+                mime: "image/png".to_owned(),
+                data: vec![7; bytes],
+            })],
+        };
+        let most = media(MAX_EXTENSION as usize - 41);
+        assert_eq!(most.bytes(), MAX_EXTENSION);
+        let imported = read(&line(&most).unwrap(), false).unwrap();
+        assert_eq!(imported.messages, [most]);
+        let more = line(&media(MAX_EXTENSION as usize - 40)).unwrap();
+        let error = read(&more, false).unwrap_err();
+        assert_eq!(error.reason_name(), "LIMIT", "{error}");
     }
 
     #[test]
