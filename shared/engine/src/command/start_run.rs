@@ -1,9 +1,11 @@
 //! Starts a run.
 
+use super::submit_turn::full;
 use super::{Handle, LimitOverrides};
 use crate::decide::{Change, Decision, Rejection};
 use crate::event::RunStarted;
-use crate::limits::MAX_GOAL;
+use crate::limits::{MAX_CONTEXT, MAX_GOAL};
+use crate::message::Message;
 use crate::plan::{Plan, PlanDraft};
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +44,21 @@ impl StartRun {
         }
         if let Some(Err(error)) = self.plan.as_ref().map(Plan::accept) {
             return Err(Rejection::refused("BAD_PLAN", error.to_string()));
+        }
+        self.check_context(decision)
+    }
+
+    /// Goal and answer will be messages of the active context. As the answer is not known, a context can
+    /// grow beyond its limit by one.
+    fn check_context(&self, decision: &Decision<'_>) -> Result<(), Rejection> {
+        let bytes = decision.known_context("")?.bytes;
+        let bytes = match self.goal.trim() {
+            "" => bytes,
+            _ => bytes + Message::user(&*self.goal).bytes(),
+        };
+        if bytes > MAX_CONTEXT {
+            let name = decision.session.context_name("");
+            return Err(Rejection::refused("LIMIT", full(name, bytes)));
         }
         Ok(())
     }

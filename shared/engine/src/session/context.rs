@@ -143,9 +143,10 @@ impl Context {
         self.lost_calls.drain(..before);
     }
 
-    /// A run with a plan has reached its goal.
+    /// A run with a plan has reached its goal. A goal or an answer that says nothing is no message.
     pub(super) fn take_in_run(&mut self, goal: &str, answer: &str) {
-        let said = [Message::user(goal), Message::assistant(answer, Vec::new())];
+        let mut said = vec![Message::user(goal), Message::assistant(answer, Vec::new())];
+        said.retain(|message| !message.text().trim().is_empty());
         self.bytes += said.iter().map(Message::bytes).sum::<u64>();
         self.conversation.incremental.extend(said);
         self.version += 1;

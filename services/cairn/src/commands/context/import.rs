@@ -5,6 +5,7 @@ use crate::client::Client;
 use crate::error::{CliError, USAGE};
 use crate::ui::out;
 use cairn_proto::orchestrator::ImportContextRequest;
+use cairn_rpc::MAX_MESSAGE_BYTES;
 use cairn_rpc::text::escape;
 use clap::builder::NonEmptyStringValueParser;
 use serde_json::json;
@@ -12,14 +13,17 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, stdin};
 use std::path::{Path, PathBuf};
 
-/// Most bytes of the lines of one request.
+/// Most bytes of the lines of one request, unless it has one line.
 const MOST_BYTES: usize = 2 << 20;
+/// Most bytes of one line: what a message to the server holds beside the names. A message takes more bytes
+/// as a line than it counts: those of a picture by a third.
+const MOST_OF_LINE: usize = MAX_MESSAGE_BYTES - (64 << 10);
 
 /// The arguments of `cairn context import`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Each line is the protobuf JSON of a cairn.event.v1.Message, as cairn context export writes it; blank
-lines are skipped. The lines are sent in requests of at most 2 MiB, each of which is added as a whole
+lines are skipped. The lines are sent in requests of about 2 MiB, each of which is added as a whole
 or not at all. If one is refused, the error says how many messages were added before it.
 
 With --json one object: session, context, messages, dropped_parts.")]
@@ -162,7 +166,7 @@ impl<R: BufRead> Chunks<R> {
         }
     }
 
-    /// The next lines, with at most [`MOST_BYTES`]; `None` at the end.
+    /// The next lines, with at most [`MOST_BYTES`] or one line; `None` at the end.
     fn next_chunk(&mut self) -> Result<Option<Chunk>, CliError> {
         let mut lines = String::new();
         let mut first_line = 0;
@@ -170,12 +174,12 @@ impl<R: BufRead> Chunks<R> {
             if self.next.is_empty() && !self.read_line()? {
                 break;
             }
-            if self.next.len() > MOST_BYTES {
+            if self.next.len() > MOST_OF_LINE {
                 let number = self.number;
-                let message = format!("line {number} has more than {MOST_BYTES} bytes");
+                let message = format!("line {number} has more than {MOST_OF_LINE} bytes");
                 return Err(CliError::usage(message));
             }
-            if lines.len() + self.next.len() > MOST_BYTES {
+            if !lines.is_empty() && lines.len() + self.next.len() > MOST_BYTES {
                 break;
             }
             if lines.is_empty() {
@@ -186,10 +190,10 @@ impl<R: BufRead> Chunks<R> {
         Ok((!lines.is_empty()).then_some(Chunk { lines, first_line }))
     }
 
-    /// Reads a line, up to one byte more than a chunk has. False at the end.
+    /// Reads a line, up to one byte more than one may have. False at the end.
     fn read_line(&mut self) -> Result<bool, CliError> {
         let mut bytes = Vec::new();
-        let most = MOST_BYTES as u64 + 1;
+        let most = MOST_OF_LINE as u64 + 1;
         let mut from = std::io::Read::take(&mut self.from, most);
         let read = from.read_until(b'\n', &mut bytes);
         let read =

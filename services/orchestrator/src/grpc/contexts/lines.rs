@@ -1,7 +1,7 @@
 //! Messages as JSON lines.
 
 use super::super::messages::check;
-use cairn_engine::limits::MAX_EXTENSION;
+use cairn_engine::limits::check_extension;
 use cairn_engine::message::{Message, Part, Role};
 use cairn_engine::text::without_bom;
 use cairn_proto::event as wire;
@@ -34,21 +34,19 @@ pub(super) fn line(message: &Message) -> Result<String, RpcError> {
 /// reasoning, which is the one that may continue; what an older one thought is left out.
 ///
 /// # Errors
-/// The first line that is no message, or that lacks its reasoning.
+/// The first line that is no message, or that lacks its reasoning; more than one request may add.
 pub(super) fn read(jsonl: &str, preserve_reasoning: bool) -> Result<Imported, RpcError> {
-    if jsonl.len() as u64 > MAX_EXTENSION {
-        let message = format!(
-            "the lines have {} bytes; at most {MAX_EXTENSION} are allowed at once: import them in parts",
-            jsonl.len()
-        );
-        return Err(RpcError::precondition(message).reason("LIMIT"));
-    }
-    let mut numbered = Vec::new();
+    let (mut numbered, mut bytes) = (Vec::new(), 0);
     for (i, line) in without_bom(jsonl).lines().enumerate() {
         if !line.trim().is_empty() {
-            numbered.push((i + 1, message(i + 1, line)?));
+            let message = message(i + 1, line)?;
+            bytes += message.bytes();
+            numbered.push((i + 1, message));
         }
     }
+    check_extension(bytes).map_err(|problem| {
+        RpcError::precondition(format!("{problem}; import them in parts")).reason("LIMIT")
+    })?;
     match preserve_reasoning {
         true => {
             check_reasoning(&numbered)?;
@@ -135,6 +133,7 @@ fn without_old_reasoning(numbered: Vec<(usize, Message)>) -> Imported {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cairn_engine::limits::MAX_EXTENSION;
     use cairn_engine::message::{Media, Opaque, ToolCall, ToolResult};
     use proptest::collection::vec;
     use proptest::prelude::*;
