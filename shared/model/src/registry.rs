@@ -74,7 +74,7 @@ impl ModelRegistry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Recorded;
+    use crate::{OpenAi, OpenAiConfig, Recorded, ServerConfig};
 
     fn model(name: &str) -> Arc<dyn Model> {
         Arc::new(Recorded::parse(name, r#"{"reply":{"text":"hi"}}"#).expect("a model"))
@@ -104,6 +104,36 @@ mod tests {
         );
         assert!(registry.set_default("faster").is_err());
         assert_eq!(registry.default_name(), Some("slow"));
+    }
+
+    #[test]
+    fn a_budget_of_money_wants_a_model_with_a_known_price() {
+        let mut registry = ModelRegistry::new();
+        registry.insert("priced", model("priced"));
+        let config = OpenAiConfig::from(ServerConfig::new("http://127.0.0.1:9/v1", "mine"));
+        let unpriced = OpenAi::new(config).expect("a model");
+        registry.insert("local", Arc::new(unpriced));
+        for (name, has_budget, is_taken) in [
+            ("local", false, true),
+            ("local", true, false),
+            ("priced", true, true),
+            ("", true, true),
+        ] {
+            let found = registry.get_within(name, has_budget);
+            assert_eq!(found.is_ok(), is_taken, "{name}");
+        }
+        registry.set_default("local").expect("known");
+        let failure = registry.get_within("", true).expect_err("no price");
+        assert_eq!(failure.kind, FailureKind::Config);
+        assert_eq!(failure.reason, "no_price");
+        assert_eq!(
+            failure.message,
+            "no price of the model local is known, so max_cost would never stop the run; set \
+             models.local.input_usd_per_million and models.local.output_usd_per_million, or leave \
+             max_cost out"
+        );
+        let unknown = registry.get_within("none", true).expect_err("unknown");
+        assert_eq!(unknown.reason, "unknown_model");
     }
 
     #[test]

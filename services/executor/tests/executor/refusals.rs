@@ -210,6 +210,34 @@ async fn without_a_model_the_step_fails_and_a_tool_step_works() {
     owner.end(1).await;
 }
 
+/// A tool step costs nothing.
+#[tokio::test(start_paused = true)]
+async fn with_a_budget_of_money_a_model_without_a_price_is_not_asked() {
+    let mut bench = Bench::new().await;
+    let start = AttemptStart {
+        limits_cost: true,
+        ..model_step()
+    };
+    let mut owner = bench.start(start).await;
+    let failure = owner.report().await.failure.expect("a failure");
+    assert_eq!(failure.kind(), FailureKind::Config);
+    assert_eq!(failure.reason, "no_price");
+    owner.end(1).await;
+    bench.is_quiet().await;
+    let start = AttemptStart {
+        session: "s-1".to_owned(),
+        attempt: Some(attempt()),
+        tool_step: Some(permit(call_ref(0, 0), "look", "{}", Effect::Pure)),
+        limits_cost: true,
+        ..AttemptStart::default()
+    };
+    let mut owner = bench.start(start).await;
+    bench.called().await.output("seen");
+    let report = owner.report().await;
+    assert_eq!(report.results[0].output, "seen");
+    owner.end(1).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_for_nobody_is_refused() {
     let mut bench = Bench::new().await;

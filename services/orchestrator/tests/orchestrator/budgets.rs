@@ -1,6 +1,6 @@
 //! Budgets, as executors see them.
 
-use crate::support::{World, count, graph, model_step, reply};
+use crate::support::{World, count, goal, graph, model_step, reply};
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 
@@ -12,6 +12,32 @@ fn with_tokens(max_tokens: u64, steps: &[&str]) -> wire::StartRun {
     wire::StartRun {
         limits: Some(limits),
         ..graph(steps.iter().map(|title| model_step(title)).collect())
+    }
+}
+
+/// Executors and planners know the prices of models.
+#[tokio::test(start_paused = true)]
+async fn who_asks_a_model_is_told_of_a_budget_of_money() {
+    for max_cost_nano_usd in [0, 1] {
+        let limits = wire::LimitOverrides {
+            max_cost_nano_usd,
+            ..wire::LimitOverrides::default()
+        };
+        let planned = wire::StartRun {
+            limits: Some(limits),
+            ..graph(vec![model_step("a")])
+        };
+        let to_plan = wire::StartRun {
+            limits: Some(limits),
+            ..goal("Look.")
+        };
+        let world = World::new().await;
+        world.start(planned).await;
+        let attempt = world.attempt().await;
+        assert_eq!(attempt.start.limits_cost, max_cost_nano_usd > 0);
+        world.start(to_plan).await;
+        let asked = world.asked().await;
+        assert_eq!(asked.request.limits_cost, max_cost_nano_usd > 0);
     }
 }
 

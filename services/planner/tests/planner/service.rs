@@ -95,7 +95,7 @@ fn request() -> MakePlanRequest {
         ],
         model: String::new(),
         tools: ["s", "t"].map(str::to_owned).to_vec(),
-        earlier: None,
+        ..MakePlanRequest::default()
     }
 }
 
@@ -276,6 +276,16 @@ async fn without_a_model_planning_fails() {
         .expect("a failure");
     assert_eq!(failure.kind(), FailureKind::Config);
     assert_eq!(failure.message, "missing model provider");
+}
+
+/// The model is not asked: what it would cost is not known.
+#[tokio::test(start_paused = true)]
+async fn with_a_budget_of_money_a_model_without_a_price_makes_no_plan() {
+    let change = |_: &mut Deps, request: &mut MakePlanRequest| request.limits_cost = true;
+    let (response, _) = plan_as(&[], change).await;
+    let failure = response.failure.expect("a failure");
+    assert_eq!(failure.kind(), FailureKind::Config);
+    assert_eq!(failure.reason, "no_price");
 }
 
 #[tokio::test]
