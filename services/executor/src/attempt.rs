@@ -96,7 +96,7 @@ async fn carry_out(
     if let Some(call) = start.tool_step {
         return tool_step(&tools, owner, attempt, call).await;
     }
-    let model = match shared.models.get(&start.model) {
+    let model = match shared.models.get_within(&start.model, start.limits_cost) {
         Ok(model) => model,
         Err(failure) => return owner.fail(failure.into()).await,
     };

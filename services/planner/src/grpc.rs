@@ -51,7 +51,7 @@ impl Planner {
         let started = Instant::now();
         let span = span(caller, request);
         let asked = async {
-            match self.models.get(&request.model) {
+            match self.models.get_within(&request.model, request.limits_cost) {
                 Ok(model) => {
                     let (parser, retry) = (&*self.parser, &self.config.retry);
                     make_plan(&*model, parser, retry, messages, &request.tools).await

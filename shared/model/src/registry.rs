@@ -69,6 +69,25 @@ impl ModelRegistry {
             )
         })
     }
+
+    /// The model of this name for a run, which may have a budget of money.
+    ///
+    /// # Errors
+    /// As [`ModelRegistry::get`]. With such a budget, a failure of kind Config with the reason
+    /// `no_price` for a model without a known price: it would never use up the budget.
+    pub fn get_within(&self, name: &str, limits_cost: bool) -> Result<Arc<dyn Model>, Failure> {
+        let model = self.get(name)?;
+        if !limits_cost || model.describe().prices.is_some() {
+            return Ok(model);
+        }
+        let name = if name.is_empty() { &self.default } else { name };
+        let message = format!(
+            "no price of the model {name} is known, so max_cost would never stop the run; set \
+             models.{name}.input_usd_per_million and models.{name}.output_usd_per_million, or leave \
+             max_cost out"
+        );
+        Err(Failure::new(FailureKind::Config, "no_price", message))
+    }
 }
 
 #[cfg(test)]

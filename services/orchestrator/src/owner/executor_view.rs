@@ -48,6 +48,7 @@ pub(super) fn attempt_start(
         model: run.model.clone(),
         // The owner ends a turn that uses up its tool turns: a final reply may follow the last of them.
         max_tool_turns: turn.map_or(run.limits.max_tool_turns, |_| u32::MAX),
+        limits_cost: run.spent.allowed[Budget::Cost].is_some(),
         ..AttemptStart::default()
     };
     if step.plan.tool.is_some() {

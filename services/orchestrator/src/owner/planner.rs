@@ -3,6 +3,7 @@
 use crate::key::SessionKey;
 use cairn_engine::context;
 use cairn_engine::decide::Input;
+use cairn_engine::event::Budget;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::Usage;
 use cairn_engine::outstanding::Work;
@@ -44,6 +45,7 @@ pub(super) fn question(
         model: run.model.clone(),
         tools,
         earlier,
+        limits_cost: run.spent.allowed[Budget::Cost].is_some(),
     }
 }
 

@@ -75,6 +75,7 @@ fn reasons(kind: FailureKind) -> &'static [(&'static str, bool)] {
             ("invalid", false),
             ("unreadable", false),
             ("unknown_model", false),
+            ("no_price", false),
             ("http_client", false),
         ],
         Other => &[("ExecutorLost", false), ("BadAnswer", false)],

@@ -249,6 +249,7 @@ fn workers(method: &str, session: String) -> Vec<Vec<u8>> {
                 results: "1: done".to_owned(),
                 feedback: "Look twice.".to_owned(),
             }),
+            limits_cost: false,
         }),
         "RunStep" => vec![attempt(session)],
         "WatchStatus" => one(&executor_pb::WatchStatusRequest {}),
