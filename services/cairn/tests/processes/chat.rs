@@ -117,6 +117,28 @@ fn each_line_is_a_turn_and_the_conversation_continues_in_another_process() {
     );
 }
 
+/// A session begins with the first message, and a new one has no context but main.
+#[test]
+fn a_conversation_in_which_nothing_is_said_leaves_no_session() {
+    let (server, asked) = server(vec![reply("r", "Yes.", &[])]);
+    let site = Site::new(CAIRN);
+    let silent = chat(&site, &server, &["--context", "main"], "\n \n");
+    assert_eq!((silent.code, &*silent.out), (Some(0), ""), "{silent:?}");
+    let unknown = chat(&site, &server, &["--context", "nope"], "One?");
+    assert_eq!((unknown.code, &*unknown.out), (Some(2), ""), "{unknown:?}");
+    assert!(
+        unknown.err.contains("a new session has no context nope"),
+        "{unknown:?}"
+    );
+    assert_eq!(asked.lock().expect("requests").len(), 0);
+    assert_eq!(site.run(&["sessions", "--json"]).out, "");
+    let said = chat(&site, &server, &["--context", "main"], "One?");
+    assert_eq!((said.code, &*said.out), (Some(0), "Yes.\n"), "{said:?}");
+    let sessions = site.run(&["sessions", "--json"]).out;
+    assert_eq!(sessions.lines().count(), 1, "{sessions}");
+    assert!(sessions.contains(&session(&said)), "{sessions}");
+}
+
 #[test]
 fn a_turn_is_a_stream_of_json_lines() {
     let call = [("look", json!({"what": "there"}))];
@@ -248,15 +270,19 @@ fn a_turn_continues_after_its_server_was_killed() {
 
 #[test]
 fn contexts_are_exported_imported_and_destroyed() {
-    let (server, asked) = server(vec![reply("r", "First.", &[]), reply("r", "Second.", &[])]);
+    let answers = ["Begun.", "First.", "Second."];
+    let (server, asked) = server(answers.map(|text| reply("r", text, &[])).to_vec());
     let site = Site::new(CAIRN);
-    let done = chat(&site, &server, &["--context", "draft"], "One?");
-    let session = session(&done);
+    let session = session(&chat(&site, &server, &[], "Zero?"));
     let run = |arguments: &[&str]| {
         let done = site.run(arguments);
         assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
         done.out
     };
+    run(&["context", "new", &session, "draft"]);
+    let draft = [session.as_str(), "--context", "draft"];
+    let done = chat(&site, &server, &draft, "One?");
+    assert_eq!(done.code, Some(0), "{done:?}");
     let export = ["context", "export", &session, "--context", "draft"];
     let exported = run(&[&export[..], &["--output", "draft.jsonl"]].concat());
     assert_eq!(site.read("draft.jsonl"), Some(run(&export)));
@@ -277,7 +303,7 @@ fn contexts_are_exported_imported_and_destroyed() {
         "{again:?}"
     );
     assert_eq!(
-        texts(&asked.lock().expect("requests")[1]),
+        texts(&asked.lock().expect("requests")[2]),
         ["One?", "First.", "Two?"]
     );
     let messages = run(&["context", "show", &session, "--context", "copy"]);

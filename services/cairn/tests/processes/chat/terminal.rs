@@ -64,6 +64,21 @@ fn keys_steer_and_cancel_a_turn_and_leave_the_conversation() {
 }
 
 #[test]
+fn a_conversation_that_is_left_at_once_leaves_no_session() {
+    let (server, _) = server(Vec::new());
+    let site = Site::new(CAIRN);
+    let mut screen = Screen::of(site.command(&["chat"]).envs(model(&server)));
+    screen.wait_for("› ");
+    screen.types("/context\r");
+    screen.wait_for("the session begins with your first message");
+    screen.wait_for("› ");
+    screen.types("\u{4}");
+    screen.wait_for("nothing was said, so there is no session");
+    assert_eq!(screen.child.wait().expect("its end").code(), Some(0));
+    assert_eq!(site.run(&["sessions", "--json"]).out, "");
+}
+
+#[test]
 fn a_settings_file_that_is_found_is_asked_about_once() {
     let site = Site::new(CAIRN).of_others();
     let mut screen = Screen::of(&mut site.command(&["sessions"]));
