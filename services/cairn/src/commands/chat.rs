@@ -24,7 +24,8 @@ use crate::workspace::command_in_folder;
 use cairn_proto::event::part::Part as PartKind;
 use cairn_proto::event::{Message, Part, Role, SubmitTurn};
 use cairn_proto::orchestrator::{
-    CancelRunRequest, ListPendingRequest, Pending, SendMessageRequest, SubmitTurnRequest,
+    CancelRunRequest, CreateSessionRequest, ListPendingRequest, Pending, SendMessageRequest,
+    SubmitTurnRequest,
 };
 use clap::builder::NonEmptyStringValueParser;
 use std::io::{IsTerminal as _, stdin};
@@ -34,8 +35,8 @@ use std::process::ExitCode;
 /// The arguments of `cairn chat`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without a session, a new one is created. Leave with Ctrl-D and come back with the id that is shown
-first. While a turn runs, a line that you enter is read by the model before the turn ends, and Ctrl-C
+Without a session, your first message begins a new one. Leave with Ctrl-D and come back with the id that
+is shown first. While a turn runs, a line that you enter is read by the model before the turn ends, and Ctrl-C
 cancels the turn. /help lists the commands of a conversation.
 
 If standard input is not a terminal, each line is a turn, and standard output has the replies alone.
@@ -55,7 +56,7 @@ pub struct Args {
     /// The session: its id or a unique beginning of it [default: a new one]
     #[arg(value_name = "SESSION")]
     session: Option<String>,
-    /// The context to continue [default: the active one of the session]
+    /// The context to continue, which must be there [default: the active one of the session]
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     context: Option<String>,
     /// The model, by its name in the settings [default: as the settings say]
@@ -83,7 +84,10 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
 async fn converse(client: &mut Client<'_>, args: Args) -> Result<ExitCode, CliError> {
     let is_interactive = client.context().live && stdin().is_terminal();
     let mut chat = start::conversation(client, args).await?;
-    let active = free::until_free(&mut chat).await?;
+    let active = match chat.is_new {
+        true => None,
+        false => free::until_free(&mut chat).await?,
+    };
     match is_interactive {
         true => talk::talk(&mut chat, active).await,
         false => piped::converse(&mut chat, active).await,
@@ -94,6 +98,8 @@ async fn converse(client: &mut Client<'_>, args: Args) -> Result<ExitCode, CliEr
 struct Chat<'c, 'a> {
     client: &'c mut Client<'a>,
     session: String,
+    /// The session is not there before something is said.
+    is_new: bool,
     /// Name of the context; empty for the active one.
     context: String,
     /// Name of the model; empty for the default of services elsewhere.
@@ -101,6 +107,27 @@ struct Chat<'c, 'a> {
 }
 
 impl Chat<'_, '_> {
+    /// Creates the session of a conversation that begins.
+    async fn create_session(&mut self) -> Result<(), CliError> {
+        if !self.is_new {
+            return Ok(());
+        }
+        let request = CreateSessionRequest {
+            session: self.session.clone(),
+            // The same each time, also after an error, so that it is created once.
+            request_id: self.session.clone(),
+            ..CreateSessionRequest::default()
+        };
+        let created = self.client.persist(|mut orchestrator| {
+            let request = request.clone();
+            async move { orchestrator.create_session(request).await }
+        });
+        created.await?;
+        self.client.work_on(&self.session);
+        self.is_new = false;
+        Ok(())
+    }
+
     /// The request of a turn that says this.
     fn turn(&self, text: &str) -> SubmitTurnRequest {
         SubmitTurnRequest {

@@ -16,6 +16,11 @@ use cairn_proto::orchestrator::Session;
 /// The service's.
 pub(super) async fn run(chat: &mut Chat<'_, '_>, command: &Slash) -> Result<Vec<String>, CliError> {
     match command {
+        Slash::Contexts | Slash::Switch(_) | Slash::Memory | Slash::Cost if chat.is_new => {
+            Ok(vec![
+                "the session begins with your first message".to_owned(),
+            ])
+        }
         Slash::Contexts => {
             let mut contexts = rpc::list(chat.client, &chat.session).await?;
             // This conversation may continue another one than the active.
@@ -33,6 +38,7 @@ pub(super) async fn run(chat: &mut Chat<'_, '_>, command: &Slash) -> Result<Vec<
             )])
         }
         Slash::NewContext(name) => {
+            chat.create_session().await?;
             let context = CreateContext {
                 name: name.clone(),
                 ..CreateContext::default()

@@ -30,7 +30,9 @@ pub(super) async fn converse(
     chat: &mut Chat<'_, '_>,
     active: Option<SubmitTurnRequest>,
 ) -> Result<ExitCode, CliError> {
-    screen::tell(&format!("session {}", chat.session));
+    if !chat.is_new {
+        screen::tell(&format!("session {}", chat.session));
+    }
     let mut code = 0;
     if let Some(request) = active {
         screen::tell(&under_way(&request));
@@ -47,6 +49,10 @@ pub(super) async fn converse(
             break;
         };
         if !line.trim().is_empty() {
+            if chat.is_new {
+                chat.create_session().await?;
+                screen::tell(&format!("session {}", chat.session));
+            }
             let request = chat.turn(&line);
             code = code.max(Box::pin(turn(chat, request)).await?);
         }

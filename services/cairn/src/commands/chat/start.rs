@@ -1,48 +1,43 @@
 //! The beginning of a conversation: its session, its context, and a turn that was interrupted.
 
-use super::{Args, Chat, new_id};
+use super::{Args, Chat};
 use crate::client::Client;
 use crate::commands::context::rpc;
 use crate::commands::follow;
 use crate::error::CliError;
 use crate::ui::text::command;
+use cairn_engine::session::MAIN;
+use cairn_proto::event::SubmitTurn;
 use cairn_proto::event::command::Kind as CommandKind;
 use cairn_proto::event::event::Kind;
-use cairn_proto::event::{CreateContext, SubmitTurn};
 use cairn_proto::orchestrator::{
-    CreateSessionRequest, ExportSessionRequest, GetSessionRequest, Session, SubmitTurnRequest,
+    ExportSessionRequest, GetSessionRequest, Session, SubmitTurnRequest,
 };
 use cairn_rpc::text::escape;
 use std::collections::BTreeMap;
 
-/// Finds or creates the session and the context.
+/// Finds the session and the context, or names a session that is to be created.
 pub(super) async fn conversation<'c, 'a>(
     client: &'c mut Client<'a>,
     args: Args,
 ) -> Result<Chat<'c, 'a>, CliError> {
+    let is_new = args.session.is_none();
     let session = match &args.session {
         Some(given) => client.resolve(Some(given)).await?,
-        None => create(client).await?,
+        None => new_session(),
     };
-    client.work_on(&session);
-    if let Some(name) = &args.context {
-        let contexts = rpc::list(client, &session).await?;
-        let is_there = contexts.iter().any(|context| context.name == *name);
-        match (is_there, &args.session) {
-            (true, _) => {}
-            (false, None) => {
-                let context = CreateContext {
-                    name: name.clone(),
-                    ..CreateContext::default()
-                };
-                rpc::create(client, &session, context).await?;
-            }
-            (false, Some(_)) => {
-                let make = command(client.context(), &format!("context new {session} {name}"));
-                let message = format!("session {session} has no context {name}");
-                return Err(CliError::usage(message).hint(format!("create it with: {make}")));
-            }
+    if !is_new {
+        client.work_on(&session);
+    }
+    match &args.context {
+        Some(name) if is_new && name != MAIN => {
+            let message = format!("a new session has no context {name}");
+            let create = format!("/context new {name}");
+            let hint = format!("begin without --context, and enter: {create}");
+            return Err(CliError::usage(message).hint(hint));
         }
+        Some(name) if !is_new => check_context(client, &session, name).await?,
+        _ => {}
     }
     let context = client.context();
     let model = match context.config().client.server {
@@ -52,22 +47,27 @@ pub(super) async fn conversation<'c, 'a>(
     Ok(Chat {
         client,
         session,
+        is_new,
         context: args.context.unwrap_or_default(),
         model,
     })
 }
 
-async fn create(client: &Client<'_>) -> Result<String, CliError> {
-    let request = CreateSessionRequest {
-        request_id: new_id("chat"),
-        ..CreateSessionRequest::default()
-    };
-    // The same request_id each time, so that it is created once.
-    let created = client.patiently(|mut orchestrator| {
-        let request = request.clone();
-        async move { orchestrator.create_session(request).await }
-    });
-    Ok(created.await?.session)
+/// An id for a session that is not there, so that it can be shown before anything is said.
+fn new_session() -> String {
+    let random = uuid::Uuid::now_v7().simple().to_string();
+    // The last digits of a UUID of this version are random; the first are the time.
+    format!("s-{}", &random[22..])
+}
+
+async fn check_context(client: &mut Client<'_>, session: &str, name: &str) -> Result<(), CliError> {
+    let contexts = rpc::list(client, session).await?;
+    if contexts.iter().any(|context| context.name == name) {
+        return Ok(());
+    }
+    let make = command(client.context(), &format!("context new {session} {name}"));
+    let message = format!("session {session} has no context {name}");
+    Err(CliError::usage(message).hint(format!("create it with: {make}")))
 }
 
 /// The lines above a conversation.

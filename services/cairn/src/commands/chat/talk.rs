@@ -28,7 +28,10 @@ pub(super) async fn talk(
 ) -> Result<ExitCode, CliError> {
     let context = chat.client.context();
     let (style, stop) = (Style::new(context.color), context.stop.clone());
-    let earlier = rpc::messages_of_user(chat.client, &chat.session, &chat.context).await;
+    let earlier = match chat.is_new {
+        true => Vec::new(),
+        false => rpc::messages_of_user(chat.client, &chat.session, &chat.context).await,
+    };
     let mut terminal = Terminal::take(style, earlier)?;
     for line in start::header(chat) {
         terminal.line(&style.dim(&line))?;
@@ -148,10 +151,13 @@ impl Talk<'_, '_, '_> {
         }
         match &self.turn {
             Some(_) => self.steer(line).await?,
-            None => {
-                let request = self.chat.turn(line);
-                self.begin(request);
-            }
+            None => match self.chat.create_session().await {
+                Ok(()) => {
+                    let request = self.chat.turn(line);
+                    self.begin(request);
+                }
+                Err(error) => self.complain(&error)?,
+            },
         }
         Ok(true)
     }
@@ -344,6 +350,9 @@ impl Talk<'_, '_, '_> {
         let next = next.map(|text| format!("not sent: {text}"));
         for text in begun.into_iter().chain(next) {
             self.say(&text)?;
+        }
+        if self.chat.is_new {
+            return self.say("nothing was said, so there is no session");
         }
         let what = match is_kept {
             true => "the turn is kept, and continues when you come back with",
