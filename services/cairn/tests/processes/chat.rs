@@ -7,6 +7,10 @@ mod typing;
 use crate::support::{CAIRN, shown};
 use cairn_testkit::model_server::{Answer, Release, parts, reply};
 
+use cairn_proto::event::FinishReason;
+use cairn_proto::json::from_line;
+use cairn_proto::orchestrator::SubmitTurnResponse;
+use cairn_proto::orchestrator::turn_event::Event;
 use cairn_testkit::{ModelServer, Output, Site, free_port};
 use serde_json::{Value, json};
 use std::io::{BufReader, Read as _, Write as _};
@@ -94,7 +98,8 @@ fn texts(asked: &Value) -> Vec<&str> {
 
 #[test]
 fn each_line_is_a_turn_and_the_conversation_continues_in_another_process() {
-    let answers = ["First.", "Second.", "Third."];
+    let third = "Third:\n\t\u{1b}[1mbold\u{1b}[0m \n";
+    let answers = ["First.", "Second.", third];
     let (server, asked) = server(answers.map(|text| reply("r", text, &[])).to_vec());
     let site = Site::new(CAIRN);
     let done = chat(&site, &server, &[], "One?\n\nTwo?\n");
@@ -105,9 +110,10 @@ fn each_line_is_a_turn_and_the_conversation_continues_in_another_process() {
     );
     assert!(done.err.contains("1,000 tokens in, 100 out"), "{done:?}");
     let again = chat(&site, &server, &[&session(&done)], "Three?");
+    // A program reads it, and no terminal.
     assert_eq!(
         (again.code, again.out.as_str()),
-        (Some(0), "Third.\n"),
+        (Some(0), "Third:\n\t\u{1b}[1mbold\u{1b}[0m \n"),
         "{again:?}"
     );
     let asked = asked.lock().expect("requests");
@@ -147,25 +153,30 @@ fn a_turn_is_a_stream_of_json_lines() {
     let site = Site::new(CAIRN);
     let done = chat(&site, &server, &["--json"], "Look!");
     assert_eq!(done.code, Some(0), "{done:?}");
-    let lines = done.out.lines();
-    let lines: Vec<Value> = lines
-        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
-        .collect();
-    let events = lines.iter().flat_map(|line| line["events"].as_array());
-    let events: Vec<&Value> = events.flatten().collect();
-    let of = |name: &str| {
-        events
-            .iter()
-            .filter_map(|event| event.get(name))
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(of("started")[0]["context"], "main", "{events:?}");
-    assert_eq!(of("tool_call")[0]["call"]["name"], "look");
-    assert_eq!(of("tool_result")[0]["result"]["is_error"], false);
-    let text = of("text").into_iter();
-    let text: String = text.filter_map(|it| it["text"].as_str()).collect();
+    let responses = done.out.lines().map(|line| {
+        let name = "cairn.orchestrator.v1.SubmitTurnResponse";
+        from_line::<SubmitTurnResponse>(name, line).expect("protobuf JSON")
+    });
+    let events = responses.flat_map(|response| response.events);
+    let events: Vec<Event> = events.filter_map(|event| event.event).collect();
+    let (mut text, mut others) = (String::new(), Vec::new());
+    for event in events {
+        match event {
+            Event::Text(delta) => text += &delta.text,
+            Event::Started(started) => others.push(format!("{} begins", started.context)),
+            Event::ToolCall(called) => others.push(called.call.expect("a call").name),
+            Event::ToolResult(result) => {
+                assert!(!result.result.expect("a result").is_error);
+            }
+            Event::Complete(complete) => {
+                assert_eq!(complete.reason(), FinishReason::Stop);
+                others.push(complete.response);
+            }
+            _ => {}
+        }
+    }
     assert_eq!(text, "I look.Seen.");
-    assert_eq!(of("complete")[0]["response"], "Seen.");
+    assert_eq!(others, ["main begins", "look", "Seen."]);
     assert_eq!(site.looks().times(r#"{"what":"there"}"#), 1);
 }
 
@@ -251,7 +262,7 @@ fn a_turn_continues_after_its_server_was_killed() {
     let mut child = begin(&site, &model_server, &arguments, "Tell!");
     let mut out = BufReader::new(child.stdout.take().expect("its output"));
     let mut err = BufReader::new(child.stderr.take().expect("its errors"));
-    wait_for(&mut out, "tool_call");
+    wait_for(&mut out, "toolCall");
     send(&first, "Void", &mut out);
     serving.kill();
     wait_for(&mut err, "connection lost");
