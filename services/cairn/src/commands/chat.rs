@@ -39,8 +39,9 @@ Without a session, your first message begins a new one. Leave with Ctrl-D and co
 is shown first. While a turn runs, a line that you enter is read by the model before the turn ends, and Ctrl-C
 cancels the turn. /help lists the commands of a conversation.
 
-If standard input is not a terminal, each line is a turn, and standard output has the replies alone.
-With --json it has each cairn.orchestrator.v1.SubmitTurnResponse as a line.
+If standard input is not a terminal, each line is a turn, and standard output has the replies alone. A
+program that reads them gets them as the model wrote them.
+With --json it has each cairn.orchestrator.v1.SubmitTurnResponse as a line of protobuf JSON.
 
 While another context of the session works, or a run with a plan, the conversation waits for its end.
 

@@ -6,7 +6,6 @@ use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::ui::text::block;
 use crate::ui::{out, table};
 use cairn_proto::memory as pb;
 use clap::Subcommand;
@@ -146,7 +145,7 @@ async fn get(
     let Some(value) = value else {
         return Err(CliError::new(format!("{key} has no value")));
     };
-    out::line(&block(&value))?;
+    out::text(&value)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -204,7 +203,7 @@ async fn snapshot(
     if context.json {
         out::json(&json!({"text": text}))?;
     } else if !text.is_empty() {
-        out::line(&block(&text))?;
+        out::text(&text)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,7 +2,7 @@
 
 use crate::error::CliError;
 use serde_json::Value;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 
 /// What a shell makes of a program that nobody listens to any more.
 const NOBODY_LISTENS: u8 = 141;
@@ -19,6 +19,18 @@ pub fn line(text: &str) -> Result<(), CliError> {
         ErrorKind::BrokenPipe => CliError::new("").code(NOBODY_LISTENS),
         _ => CliError::new(format!("cannot write to standard output: {error}")),
     })
+}
+
+/// Writes a text of others: as it is for a program that reads it, and harmless for a terminal. It ends
+/// with a line end.
+///
+/// # Errors
+/// As [`line()`].
+pub fn text(text: &str) -> Result<(), CliError> {
+    match io::stdout().is_terminal() {
+        true => line(&super::text::block(text)),
+        false => line(text.strip_suffix('\n').unwrap_or(text)),
+    }
 }
 
 /// Writes a JSON document as one line.

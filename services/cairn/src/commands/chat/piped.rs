@@ -8,7 +8,7 @@ use crate::ui::out;
 use crate::ui::questions::pending_lines;
 use crate::ui::screen::{self, Beside};
 use crate::ui::style::Style;
-use crate::ui::text::block;
+use crate::ui::text::json_escaped;
 use cairn_proto::json;
 use cairn_proto::orchestrator::turn_event::Event;
 use cairn_proto::orchestrator::{SubmitTurnRequest, SubmitTurnResponse};
@@ -113,10 +113,9 @@ async fn turn(chat: &mut Chat<'_, '_>, request: SubmitTurnRequest) -> Result<u8,
             }
         };
         if is_json {
-            out::json(&json::value(
-                "cairn.orchestrator.v1.SubmitTurnResponse",
-                Some(&*response),
-            ))?;
+            let line = json::line("cairn.orchestrator.v1.SubmitTurnResponse", &*response);
+            let line = line.ok_or_else(|| CliError::new("the response is no JSON"))?;
+            out::line(&json_escaped(&line))?;
         }
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         for shown in view.take(&response, ms) {
@@ -127,7 +126,7 @@ async fn turn(chat: &mut Chat<'_, '_>, request: SubmitTurnRequest) -> Result<u8,
         }
         match &view.state {
             State::Completed(_) if is_json => return Ok(0),
-            State::Completed(text) => return out::line(&block(text)).map(|()| 0),
+            State::Completed(text) => return out::text(text).map(|()| 0),
             State::Failed => return Ok(FAILURE),
             State::Waiting if is_paused(&response) => {
                 screen::tell(&free::paused(chat, view.run).hint);
