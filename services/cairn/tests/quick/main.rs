@@ -23,6 +23,7 @@ mod proxies;
 mod recount;
 mod reflection;
 mod repository;
+mod serve;
 mod servers;
 mod tokens;
 mod trust;
