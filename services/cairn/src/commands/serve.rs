@@ -159,6 +159,7 @@ Ctrl-C stops gracefully, a second one at once.";
 /// An address that is not allowed or not free; a store that another process holds; a listener that
 /// fails.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    check_server(&args, context)?;
     // Before any work: a port in use is known at once.
     let listeners = Listeners::bind(&args, context).await?;
     let metrics = metrics::serve(&args, context).await?;
@@ -180,6 +181,22 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
             "a listener could not go on; the log says why",
         )),
         false => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// A command that is told of a server talks to that one, and a process that serves all services would
+/// talk to itself.
+fn check_server(args: &Args, context: &Context) -> Result<(), CliError> {
+    match &context.config().client.server {
+        Some(server) if args.holds_a_store(context) => {
+            let origin = context.settings.origin("client.server");
+            let message = format!(
+                "{origin}: client.server names {server}, and cairn serve uses no other server"
+            );
+            let hint = "leave it out here: set it for the commands that talk to the server";
+            Err(CliError::usage(message).hint(hint))
+        }
+        _ => Ok(()),
     }
 }
 

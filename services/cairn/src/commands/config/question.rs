@@ -19,7 +19,7 @@ const MOST_BYTES: usize = 8 * 1024;
 /// effect. Returns the file as it counts now.
 ///
 /// # Errors
-/// The answer cannot be kept.
+/// The answer cannot be kept; the file of a server has faults.
 pub(in crate::commands) fn settled(
     source: Source,
     command: &Command,
@@ -35,6 +35,14 @@ pub(in crate::commands) fn settled(
     let Some(unconfirmed) = source.unconfirmed().filter(|_| !needs_none) else {
         return Ok(source);
     };
+    // A server without them would listen, and store, elsewhere than its operator thinks.
+    if matches!(command, Command::Serve(_)) && !unconfirmed.is_refused {
+        let shown = escape(&source.path().display().to_string()).into_owned();
+        let hint = format!("mend {shown}, or name another settings file with --config");
+        source
+            .check_whole(environment)
+            .map_err(|error| error.hint(hint))?;
+    }
     // An answer that cannot be kept is not asked for.
     let may_ask = !is_json && trust_file(environment).is_some();
     let is_terminal = may_ask && stdin().is_terminal() && stderr().is_terminal();
