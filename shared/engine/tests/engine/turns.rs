@@ -201,6 +201,23 @@ fn a_turn_has_so_many_tool_turns_and_then_an_answer() {
 }
 
 #[test]
+fn a_turn_that_names_no_limit_has_that_of_the_settings() {
+    for most in [1, 11] {
+        let mut world = World::new();
+        world.limits.max_tool_turns = most;
+        world.command(turn("look").into());
+        for _ in 0..most {
+            assert_eq!(world.run().status, RunStatus::Running);
+            world.reply(1, "", &[look()]);
+            world.result(1, 0, "seen");
+        }
+        world.reply(1, "", &[look()]);
+        let failure = world.run().end.failure.clone().unwrap();
+        assert_eq!(failure.reason, "max_tool_turns");
+    }
+}
+
+#[test]
 fn only_named_tools_are_there() {
     let mut world = World::new();
     let options = TurnOptions {
