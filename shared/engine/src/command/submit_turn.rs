@@ -10,9 +10,6 @@ use crate::session::{Apply, Envelope, QueuedTurn, Session};
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
 
-/// Tool turns of a turn that names no other number.
-const TOOL_TURNS: u32 = 10;
-
 /// Continue a context by one turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubmitTurn {
@@ -41,7 +38,8 @@ pub struct TurnOptions {
     pub format: ResponseFormat,
     /// Names of the tools that may be called; none for all.
     pub tools: Option<Vec<String>>,
-    /// Replies with tool calls. With 0 the model is asked once, and the calls of its reply are not made.
+    /// Replies with tool calls; none for as many as the run's limits say. With 0 the model is asked once,
+    /// and the calls of its reply are not made.
     pub max_tool_turns: Option<u32>,
 }
 
@@ -92,11 +90,6 @@ impl SubmitTurn {
             },
             ..Self::default()
         }
-    }
-
-    /// Most replies with tool calls.
-    pub(crate) fn tool_turns(&self) -> u32 {
-        self.options.max_tool_turns.unwrap_or(TOOL_TURNS)
     }
 
     fn check(&self, decision: &Decision<'_>) -> Result<(), Rejection> {
@@ -178,7 +171,7 @@ impl Decision<'_> {
         let run = self.session.runs.len() as u32 + 1;
         self.drop_requests(run - 1, "another run has begun since")?;
         let mut limits = self.facts.limits;
-        limits.max_tool_turns = turn.tool_turns();
+        limits.max_tool_turns = turn.options.max_tool_turns.unwrap_or(limits.max_tool_turns);
         limits.on_failure = super::OnFailure::Stop;
         limits.review_plan = false;
         let context = self.known_context(&turn.context)?;
@@ -278,7 +271,7 @@ mod tests {
         sent.send(say("hello", WhenBusy::Refuse));
         let run = sent.run();
         assert_eq!(run.status, RunStatus::Running);
-        assert_eq!((run.goal.as_str(), run.limits.max_tool_turns), ("hello", TOOL_TURNS));
+        assert_eq!(run.goal, "hello");
         assert_eq!(run.running_attempts().count(), 1);
     }
 
