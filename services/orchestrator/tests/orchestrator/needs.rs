@@ -1,6 +1,6 @@
 //! What steps need: capabilities that there are, and tools that a planner knows.
 
-use crate::support::{World, chain, goal, model_step};
+use crate::support::{World, chain, goal, model_step, tool_step};
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{ErrorKind, RpcError};
@@ -21,7 +21,8 @@ fn check_refused<T>(answer: Result<T, Status>) {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     assert_eq!(error.reason_name(), "BAD_PLAN", "{error}");
     let text = error.message().into_owned();
-    let expected = "step 0 needs the capability 'gpu', which is not available; available: file_ops";
+    let expected = "plan.steps[1].capabilities step 2 needs the capability 'gpu', which is not \
+                    available; available: file_ops";
     assert!(text.contains(expected), "{text}");
 }
 
@@ -31,13 +32,13 @@ async fn a_step_with_a_capability_that_there_is_runs_and_any_other_is_refused() 
     let mut client = world.client.clone();
     let start = pb::StartRunRequest {
         request_id: world.request_id(),
-        run: Some(chain(vec![needs("gpu")])),
+        run: Some(chain(vec![model_step("think"), needs("gpu")])),
         ..pb::StartRunRequest::default()
     };
     check_refused(client.start_run(start).await);
     let session = world.start(chain(vec![needs("file_ops")])).await;
     let _attempt = world.attempt().await;
-    let plan = chain(vec![needs("gpu")]).plan.unwrap();
+    let plan = chain(vec![model_step("think"), needs("gpu")]).plan.unwrap();
     let propose = pb::ProposePlanRequest {
         session: session.clone(),
         request_id: world.request_id(),
@@ -52,6 +53,47 @@ async fn a_step_with_a_capability_that_there_is_runs_and_any_other_is_refused() 
         ..pb::ApplyPlanRequest::default()
     };
     check_refused(client.apply_plan(apply).await);
+}
+
+/// The tools of the catalogue are named, but for one that rules deny. A server may bring its tools later.
+#[tokio::test(start_paused = true)]
+async fn a_given_plan_names_tools_that_there_are() {
+    let world = World::new().await;
+    let mut client = world.client.clone();
+    let unknown = || vec![tool_step("pure"), tool_step("web_search")];
+    let expected = "plan.steps[1].tool.name step 2 names the tool 'web_search', which does not exist; \
+                    available: approved, effectful, idempotent, pure";
+    let check = |answer: Result<(), Status>| {
+        let error = RpcError::from_status(&answer.expect_err("refused"));
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert_eq!(error.reason_name(), "BAD_PLAN", "{error}");
+        assert!(error.message().contains(expected), "{error}");
+    };
+    let start = pb::StartRunRequest {
+        request_id: world.request_id(),
+        run: Some(chain(unknown())),
+        ..pb::StartRunRequest::default()
+    };
+    check(client.start_run(start).await.map(drop));
+    assert!(world.listed(0).await.is_empty(), "nothing was stored");
+    let of_server = vec![tool_step("pure"), tool_step("web__search")];
+    let session = world.start(chain(of_server)).await;
+    let _attempt = world.attempt().await;
+    let plan = chain(unknown()).plan.unwrap();
+    let propose = pb::ProposePlanRequest {
+        session: session.clone(),
+        request_id: world.request_id(),
+        change: Some(pb::propose_plan_request::Change::Plan(plan.clone())),
+        ..pb::ProposePlanRequest::default()
+    };
+    check(client.propose_plan(propose).await.map(drop));
+    let apply = pb::ApplyPlanRequest {
+        session,
+        request_id: world.request_id(),
+        change: Some(pb::apply_plan_request::Change::Plan(plan)),
+        ..pb::ApplyPlanRequest::default()
+    };
+    check(client.apply_plan(apply).await.map(drop));
 }
 
 /// A planner returns such a plan to its model; what one lets through is no plan.

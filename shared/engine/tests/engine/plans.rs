@@ -103,6 +103,55 @@ fn every_fault_is_named() {
         fault(&with_arguments("{"))
             .starts_with("the arguments of step 0 are not a JSON object: EOF")
     );
+    let second = |step: StepDraft| chain(vec![model_step("a"), step]);
+    let needs_gpu = StepDraft {
+        capabilities: vec!["gpu".to_owned()],
+        ..model_step("b")
+    };
+    for (draft, path, problem) in [
+        (chain(vec![]), "steps", "a plan needs at least one step"),
+        (
+            second(StepDraft::default()),
+            "steps[1].description",
+            "step 2 lacks 'description'",
+        ),
+        (
+            chain(vec![
+                named(model_step("a"), "x"),
+                named(model_step("b"), "x"),
+            ]),
+            "steps[1].id",
+            "steps 1 and 2 have the same id 'x'; ids must be unique",
+        ),
+        (
+            graph(vec![model_step("a"), after(model_step("b"), &["z"])]),
+            "steps[1].depends_on",
+            "step 2 depends on 'z', which is not a step of this plan",
+        ),
+        (
+            graph(vec![after(model_step("a"), &["1"])]),
+            "steps",
+            "steps depend on each other in a circle: 1 → 1",
+        ),
+        (
+            second(after(model_step("b"), &["1"])),
+            "steps[1].depends_on",
+            "step 2 has 'depends_on' in a plan of order 'chain'; use order 'graph'",
+        ),
+        (
+            with_arguments("[1]"),
+            "steps[0].arguments",
+            "the arguments of step 1 are not a JSON object: it is another kind of value",
+        ),
+        (
+            second(needs_gpu),
+            "steps[1].capabilities",
+            "step 2 needs the capability 'gpu', which is not available; available: file_ops",
+        ),
+    ] {
+        let located = Plan::accept(&draft).unwrap_err().located();
+        assert_eq!((&*located.path(), &*located.problem), (path, problem));
+    }
     let many = chain(vec![model_step("a"); MAX_STEPS + 1]);
     assert_eq!(
         fault(&many),
