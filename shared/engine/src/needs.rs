@@ -26,7 +26,8 @@ pub(crate) fn check_capabilities(plan: &PlanDraft) -> Result<(), PlanError> {
 /// Checks that every tool that a model's plan names is among `tools`, so that the model can be asked
 /// for another plan.
 ///
-/// [`Plan::accept`](crate::plan::Plan::accept) does not: a person may name a tool that comes later.
+/// [`Plan::accept`](crate::plan::Plan::accept) does not: a person may name a tool of a server that comes
+/// later.
 ///
 /// # Errors
 /// The first tool that is not there, in the order of the steps.

@@ -1,5 +1,9 @@
 //! Plans: what a person or a planner proposes ([`PlanDraft`]) and what can be carried out ([`Plan`]).
 
+mod error;
+
+pub use error::{Located, PlanError};
+
 use crate::needs::check_capabilities;
 use crate::session::{Place, Slot, StepNo};
 use crate::text::first_line;
@@ -125,87 +129,6 @@ pub struct Plan {
     pub order: Order,
     /// The steps, by [`Place`].
     pub steps: Vec<PlanStep>,
-}
-
-/// Why a draft is no plan. Steps are counted from 0, as in the text that they were read from.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PlanError {
-    /// Nothing to do.
-    #[error("a plan needs at least one step")]
-    NoSteps,
-    /// Too much to do.
-    #[error("the plan has {steps} steps; at most {MAX_STEPS} are allowed")]
-    TooManySteps {
-        /// How many it has.
-        steps: usize,
-    },
-    /// Neither a description nor a tool.
-    #[error("step {step} lacks 'description'")]
-    NoDescription {
-        /// Position of the step.
-        step: usize,
-    },
-    /// Two steps of one name.
-    #[error("steps {first} and {second} have the same id '{id}'; ids must be unique")]
-    DuplicateId {
-        /// The name.
-        id: String,
-        /// Position of the first.
-        first: usize,
-        /// Position of the second.
-        second: usize,
-    },
-    /// A dependency on something that is not in the plan.
-    #[error("step {step} depends on '{dependency}', which is not a step of this plan")]
-    UnknownDependency {
-        /// Position of the step.
-        step: usize,
-        /// The name that is not there.
-        dependency: String,
-    },
-    /// Steps that wait for each other.
-    #[error("steps depend on each other in a circle: {}", circle.join(" → "))]
-    Circle {
-        /// Ids along the circle; the first comes again at the end.
-        circle: Vec<String>,
-    },
-    /// Dependencies where the order is given already.
-    #[error("step {step} has 'depends_on' in a plan of order 'chain'; use order 'graph'")]
-    DependsOnInChain {
-        /// Position of the step.
-        step: usize,
-    },
-    /// A capability that no executor has.
-    #[error(
-        "step {step} needs the capability '{capability}', which is not available; available: {available}"
-    )]
-    UnknownCapability {
-        /// Position of the step.
-        step: usize,
-        /// The capability.
-        capability: String,
-        /// Those that are available.
-        available: String,
-    },
-    /// A tool that no source provides.
-    #[error("step {step} names the tool '{tool}', which does not exist; available: {available}")]
-    UnknownTool {
-        /// Position of the step.
-        step: usize,
-        /// The tool.
-        tool: String,
-        /// Those that are available, or "none".
-        available: String,
-    },
-    /// A tool's arguments are no JSON object.
-    #[error("the arguments of step {step} are not a JSON object: {problem}")]
-    BadArguments {
-        /// Position of the step.
-        step: usize,
-        /// What is wrong.
-        problem: String,
-    },
 }
 
 impl Plan {

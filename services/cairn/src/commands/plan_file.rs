@@ -35,8 +35,8 @@ pub(super) fn parse(name: &str, text: &str) -> Result<PlanDraft, CliError> {
     }
     let plan = read_plan(&JsonPlanParser::strict(), without_bom(text));
     plan.map_err(|error| {
-        let error = CliError::chain(&error).message;
-        CliError::usage(format!("the plan {name} is wrong: {error}")).hint(FORMAT)
+        let problem = error.for_people();
+        CliError::usage(format!("the plan {name} is wrong: {problem}")).hint(FORMAT)
     })
 }
 

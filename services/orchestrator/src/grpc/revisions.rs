@@ -3,7 +3,7 @@
 use super::Answer;
 use super::commands::{command_request, contradiction, invalid, submitted};
 use super::plan_diff::diff_by;
-use super::start_run::check_steps;
+use super::start_run::{bad_plan, check_steps, check_tools};
 use crate::requests::Requests;
 use cairn_engine::command::{ApplyProposal, Command, RedoStep, RevisePlan};
 use cairn_engine::event::EventKind;
@@ -73,6 +73,9 @@ pub(super) async fn propose(
     requests: &Arc<Requests>,
     request: Request<pb::ProposePlanRequest>,
 ) -> Answer<pb::ProposePlanResponse> {
+    if let Some(pb::propose_plan_request::Change::Plan(plan)) = &request.get_ref().change {
+        check_tools(requests, "plan", tools_of(plan))?;
+    }
     let (key, answer) = submitted(requests, request).await?;
     let EventKind::PlanProposed(proposed) = answer.event else {
         return Err(contradiction().into());
@@ -88,6 +91,9 @@ pub(super) async fn apply(
     requests: &Arc<Requests>,
     request: Request<pb::ApplyPlanRequest>,
 ) -> Answer<pb::ApplyPlanResponse> {
+    if let Some(pb::apply_plan_request::Change::Plan(plan)) = &request.get_ref().change {
+        check_tools(requests, "plan", tools_of(plan))?;
+    }
     let (key, answer) = submitted(requests, request).await?;
     let EventKind::PlanApplied(applied) = answer.event else {
         return Err(contradiction().into());
@@ -121,10 +127,14 @@ pub(super) async fn send_feedback(
     }))
 }
 
+fn tools_of(plan: &wire::Plan) -> impl Iterator<Item = Option<&str>> {
+    let tools = plan.steps.iter().map(|step| step.tool.as_ref());
+    tools.map(|tool| tool.map(|tool| tool.name.as_str()))
+}
+
 fn checked_plan(plan: wire::Plan) -> Result<PlanDraft, RpcError> {
     let plan = PlanDraft::try_from(plan).map_err(|error| invalid("plan", &error))?;
-    let checked = Plan::accept(&plan);
-    checked.map_err(|e| RpcError::invalid("plan", e.to_string()).reason("BAD_PLAN"))?;
+    Plan::accept(&plan).map_err(|fault| bad_plan("plan", &fault))?;
     check_steps("plan", &plan)?;
     Ok(plan)
 }

@@ -8,7 +8,8 @@ use crate::requests::{start_in, start_in_new_session};
 use cairn_engine::command::StartRun;
 use cairn_engine::event::{Budget, EventKind};
 use cairn_engine::limits::{MAX_GOAL, MAX_PARALLEL_STEPS};
-use cairn_engine::plan::{Plan, PlanDraft};
+use cairn_engine::plan::{Plan, PlanDraft, PlanError};
+use cairn_engine::rules::DEFAULT_AGENT;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{
     RpcError, TraceParent, check_request_id, check_required_text, check_text, principal,
@@ -17,6 +18,8 @@ use std::sync::Arc;
 use tonic::{Request, Response};
 
 pub(super) const MAX_MODEL_NAME: usize = 128;
+/// Stands between the names of a server and of its tool.
+const OF_SERVER: &str = "__";
 
 pub(super) async fn start_run(
     requests: &Arc<Requests>,
@@ -33,6 +36,11 @@ pub(super) async fn start_run(
     let run = asked.run.ok_or_else(|| RpcError::missing("run"))?;
     let mut run = StartRun::try_from(run).map_err(|error| invalid("run", &error))?;
     check_run(&run)?;
+    if let Some(plan) = &run.plan {
+        let tools = plan.steps.iter().map(|step| step.tool.as_ref());
+        let names = tools.map(|tool| tool.map(|tool| tool.name.as_str()));
+        check_tools(requests, "run.plan", names)?;
+    }
     check_time_to_live("time_to_live_ms", asked.time_to_live_ms)?;
     if named && asked.time_to_live_ms > 0 {
         let problem = "is set, and session names one that is there";
@@ -84,8 +92,7 @@ fn check_run(run: &StartRun) -> Result<(), RpcError> {
     match &run.plan {
         Some(plan) => {
             check_text("run.goal", &run.goal, MAX_GOAL)?;
-            let checked = Plan::accept(plan);
-            checked.map_err(|e| RpcError::invalid("run.plan", e.to_string()).reason("BAD_PLAN"))?;
+            Plan::accept(plan).map_err(|fault| bad_plan("run.plan", &fault))?;
             check_steps("run.plan", plan)?;
         }
         None => check_required_text("run.goal", &run.goal, MAX_GOAL)?,
@@ -116,6 +123,47 @@ fn check_run(run: &StartRun) -> Result<(), RpcError> {
         at_most(&format!("run.limits.{name}"), limits.budgets[budget], limit)?;
     }
     Ok(())
+}
+
+/// The error for a plan that cannot be carried out; `at` is its path in the request.
+pub(super) fn bad_plan(at: &str, fault: &PlanError) -> RpcError {
+    let located = fault.located();
+    let field = match (located.step, located.field) {
+        (None, _) => at.to_owned(),
+        (Some(step), "tool") => format!("{at}.steps[{step}].tool.name"),
+        (Some(step), "arguments") => format!("{at}.steps[{step}].tool.arguments_json"),
+        (Some(_), _) => format!("{at}.{}", located.path()),
+    };
+    RpcError::invalid(field, located.problem).reason("BAD_PLAN")
+}
+
+/// The tools that a given plan names have to be there. A server may bring its tools later, and a tool that
+/// rules deny is refused by them. `at` is the path of the plan in its request.
+pub(super) fn check_tools<'a>(
+    requests: &Requests,
+    at: &str,
+    tools: impl Iterator<Item = Option<&'a str>>,
+) -> Result<(), RpcError> {
+    let catalogue = requests.deps().dispatch.catalogue();
+    let is_there = |name: &str| {
+        catalogue.facts.contains_key(name)
+            || name.contains(OF_SERVER)
+            || catalogue.rules.always_deny(name, DEFAULT_AGENT)
+    };
+    let mut named = tools.enumerate();
+    // Without a catalogue nothing is known.
+    let unknown = named.find(|(_, tool)| tool.is_some_and(|name| !is_there(name)));
+    let unknown = unknown.filter(|_| !catalogue.facts.is_empty());
+    let Some((step, Some(tool))) = unknown else {
+        return Ok(());
+    };
+    let available = catalogue.facts.keys().map(String::as_str);
+    let fault = PlanError::UnknownTool {
+        step,
+        tool: tool.to_owned(),
+        available: available.collect::<Vec<_>>().join(", "),
+    };
+    Err(bad_plan(at, &fault))
 }
 
 /// `at` is the path of the plan in its request.

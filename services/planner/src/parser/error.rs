@@ -1,9 +1,9 @@
 //! What can be wrong with the text of a plan.
 
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::plan::PlanError;
+use cairn_engine::plan::{Located, PlanError};
 
-/// Why a text is no plan. Steps are counted from 0, as in the JSON array.
+/// Why a text is no plan. Steps are counted from 0, as in the JSON array; see [`Self::for_people`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanParseError {
@@ -77,6 +77,28 @@ pub enum PlanParseError {
 }
 
 impl PlanParseError {
+    /// The same for people, who count steps from 1, with the path of the field.
+    pub fn for_people(&self) -> String {
+        let located = match self {
+            Self::Invalid(error) => error.located(),
+            Self::MissingArguments { step } => Located {
+                step: Some(*step),
+                field: "arguments",
+                problem: Self::MissingArguments { step: step + 1 }.to_string(),
+            },
+            Self::ArgumentsWithoutTool { step } => Located {
+                step: Some(*step),
+                field: "arguments",
+                problem: Self::ArgumentsWithoutTool { step: step + 1 }.to_string(),
+            },
+            other => return other.to_string(),
+        };
+        match located.step {
+            Some(_) => format!("{} ({})", located.problem, located.path()),
+            None => located.problem,
+        }
+    }
+
     /// Stable name, for programs.
     pub fn reason(&self) -> &'static str {
         match self {

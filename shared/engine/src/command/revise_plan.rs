@@ -37,7 +37,7 @@ impl Handle for RevisePlan {
         let (number, requests) = (run.number, run.revisions.requests.len());
         if let Some(plan) = self.plan {
             if let Err(fault) = Plan::accept(&plan) {
-                return Err(Rejection::refused("BAD_PLAN", fault.to_string()));
+                return Err(Rejection::refused("BAD_PLAN", fault.located().problem));
             }
             let change = decision.change_asked_for(plan);
             let changed = match self.apply {

@@ -43,7 +43,7 @@ impl StartRun {
             return Err(Rejection::refused("BAD_GOAL", message));
         }
         if let Some(Err(error)) = self.plan.as_ref().map(Plan::accept) {
-            return Err(Rejection::refused("BAD_PLAN", error.to_string()));
+            return Err(Rejection::refused("BAD_PLAN", error.located().problem));
         }
         self.check_context(decision)
     }

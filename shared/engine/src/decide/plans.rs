@@ -273,7 +273,7 @@ fn accepted(plan: PlanDraft) -> Result<PlanDraft, Failure> {
     match Plan::accept(&plan) {
         Ok(_) => Ok(plan),
         Err(fault) => {
-            let message = fault.to_string();
+            let message = fault.located().problem;
             Err(Failure::new(FailureKind::PlanParse, "BadPlan", message))
         }
     }

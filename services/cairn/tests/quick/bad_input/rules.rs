@@ -143,7 +143,7 @@ fn of_run(field: &FieldDescriptor) -> Rule {
         ("PlanStep", "depends_on" | "capabilities") => KNOWN,
         // However often it was done again.
         ("PlanStep", "redo") => ANY,
-        ("ToolInvocation", "name") => required(text(64)),
+        ("ToolInvocation", "name") => required(KNOWN),
         ("ToolInvocation", "arguments_json") => JSON,
         ("LimitOverrides", "max_tool_turns") => number(1_000),
         ("LimitOverrides", "max_turns") => number(100_000),

@@ -1,0 +1,137 @@
+//! What can be wrong with a plan.
+
+use super::MAX_STEPS;
+
+/// Why a draft is no plan. Steps are counted from 0, as in the text that they were read from; see
+/// [`Self::located`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// Nothing to do.
+    #[error("a plan needs at least one step")]
+    NoSteps,
+    /// Too much to do.
+    #[error("the plan has {steps} steps; at most {MAX_STEPS} are allowed")]
+    TooManySteps {
+        /// How many it has.
+        steps: usize,
+    },
+    /// Neither a description nor a tool.
+    #[error("step {step} lacks 'description'")]
+    NoDescription {
+        /// Position of the step.
+        step: usize,
+    },
+    /// Two steps of one name.
+    #[error("steps {first} and {second} have the same id '{id}'; ids must be unique")]
+    DuplicateId {
+        /// The name.
+        id: String,
+        /// Position of the first.
+        first: usize,
+        /// Position of the second.
+        second: usize,
+    },
+    /// A dependency on something that is not in the plan.
+    #[error("step {step} depends on '{dependency}', which is not a step of this plan")]
+    UnknownDependency {
+        /// Position of the step.
+        step: usize,
+        /// The name that is not there.
+        dependency: String,
+    },
+    /// Steps that wait for each other.
+    #[error("steps depend on each other in a circle: {}", circle.join(" → "))]
+    Circle {
+        /// Ids along the circle; the first comes again at the end.
+        circle: Vec<String>,
+    },
+    /// Dependencies where the order is given already.
+    #[error("step {step} has 'depends_on' in a plan of order 'chain'; use order 'graph'")]
+    DependsOnInChain {
+        /// Position of the step.
+        step: usize,
+    },
+    /// A capability that no executor has.
+    #[error(
+        "step {step} needs the capability '{capability}', which is not available; available: {available}"
+    )]
+    UnknownCapability {
+        /// Position of the step.
+        step: usize,
+        /// The capability.
+        capability: String,
+        /// Those that are available.
+        available: String,
+    },
+    /// A tool that no source provides.
+    #[error("step {step} names the tool '{tool}', which does not exist; available: {available}")]
+    UnknownTool {
+        /// Position of the step.
+        step: usize,
+        /// The tool.
+        tool: String,
+        /// Those that are available, or "none".
+        available: String,
+    },
+    /// A tool's arguments are no JSON object.
+    #[error("the arguments of step {step} are not a JSON object: {problem}")]
+    BadArguments {
+        /// Position of the step.
+        step: usize,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// Where a plan has a fault, for people, who count steps from 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located {
+    /// Position of the step, from 0; none for the plan as a whole.
+    pub step: Option<usize>,
+    /// The field, as plans in files name it.
+    pub field: &'static str,
+    /// What is wrong there.
+    pub problem: String,
+}
+
+impl Located {
+    /// The path of the field: `steps[2].depends_on`.
+    pub fn path(&self) -> String {
+        match self.step {
+            Some(step) => format!("steps[{step}].{}", self.field),
+            None => self.field.to_owned(),
+        }
+    }
+}
+
+impl PlanError {
+    /// The same for people.
+    pub fn located(&self) -> Located {
+        let mut counted = self.clone();
+        let (step, field) = match &mut counted {
+            Self::NoSteps | Self::TooManySteps { .. } | Self::Circle { .. } => (None, "steps"),
+            Self::NoDescription { step } => (Some(step), "description"),
+            Self::DuplicateId { first, second, .. } => {
+                *first += 1;
+                (Some(second), "id")
+            }
+            Self::UnknownDependency { step, .. } | Self::DependsOnInChain { step } => {
+                (Some(step), "depends_on")
+            }
+            Self::UnknownCapability { step, .. } => (Some(step), "capabilities"),
+            Self::UnknownTool { step, .. } => (Some(step), "tool"),
+            Self::BadArguments { step, .. } => (Some(step), "arguments"),
+        };
+        let step = step.map(|step| {
+            let position = *step;
+            *step += 1;
+            position
+        });
+        Located {
+            step,
+            field,
+            problem: counted.to_string(),
+        }
+    }
+}
