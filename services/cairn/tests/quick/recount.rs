@@ -47,7 +47,15 @@ fn cited(files: &[File], goal: &str) -> BTreeSet<String> {
     }
     let done = site.run(&["run", "--in", "folder", goal]);
     assert_eq!(done.code, Some(0), "{goal}: {done:?}");
-    let report = site.read("cairn-out/report.md").expect("a report");
+    let reports = fs::read_dir(site.path().join("cairn-out")).expect("a folder");
+    let reports: Vec<_> = reports.map(|it| it.expect("a file").path()).collect();
+    assert_eq!(reports.len(), 1, "{reports:?}");
+    let report = fs::read_to_string(&reports[0]).expect("a report");
+    let named = format!("report  {}", reports[0].file_name().unwrap().display());
+    assert!(
+        done.out.replace("cairn-out/", "").contains(&named),
+        "{named}: {done:?}"
+    );
     assert!(report.contains(&format!("Goal: {goal}")), "{report}");
     let quoted = report.lines().filter_map(|line| line.strip_prefix("    "));
     let quoted = quoted.filter(|line| !line.ends_with(" bytes"));

@@ -67,6 +67,24 @@ fn a_question_is_answered_from_files_with_places() {
 }
 
 #[test]
+fn an_answer_that_is_cut_says_how_much_is_left_out() {
+    let (dir, mut messages) = (docs(), begin());
+    let lines = "needle\n\n".repeat(5);
+    for name in ["a.md", "b.md", "c.md"] {
+        std::fs::write(dir.path().join(name), &lines).unwrap();
+    }
+    let text = turn(dir.path(), &mut messages, "Which files mention needle?");
+    assert!(text.ends_with("\n    and 7 more lines"), "{text}");
+    let entries: Vec<_> = (0..10)
+        .map(|n| (format!("key-{n}"), "x".to_owned()))
+        .collect();
+    let memory = snapshot(entries.iter().map(|(key, value)| (key, value)));
+    messages.push(Message::system(format!("# Conversation\n\n{memory}")));
+    let text = turn(dir.path(), &mut messages, "What do you remember?");
+    assert!(text.ends_with("\n    and 2 more"), "{text}");
+}
+
+#[test]
 fn a_question_is_answered_from_session_memory() {
     let (dir, mut messages) = (docs(), begin());
     let text = turn(dir.path(), &mut messages, "What is our tone?");

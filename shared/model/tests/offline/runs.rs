@@ -31,8 +31,14 @@ pub(crate) fn docs() -> tempfile::TempDir {
     dir
 }
 
+/// The only report of a folder.
 fn report(root: &Path) -> String {
-    std::fs::read_to_string(root.join("cairn-out/report.md")).unwrap()
+    let files = std::fs::read_dir(root.join("cairn-out")).unwrap();
+    let files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    let [file] = &files[..] else {
+        panic!("one report: {files:?}");
+    };
+    std::fs::read_to_string(file).unwrap()
 }
 
 /// The places that a report cites, after checking that each quoted line is the line of the file.
@@ -92,8 +98,9 @@ fn a_run_lists_searches_reads_and_writes_a_report_with_places() {
     );
     let answer = &steps[2].summary;
     assert!(answer.starts_with("Lines with \"Redis\""), "{answer}");
-    let found = "2 in 2 of 3 files, docs/one.md:2, docs/two.md:4.";
-    for part in [found, "Report: cairn-out/report.md"] {
+    let found = "2 in 2 of 3 files: docs/one.md:2 (1 line): Redis is a store; docs/two.md:4 (1 line): \
+                 REDIS is another.";
+    for part in [found, "Report: cairn-out/report-docs-redis.md"] {
         assert!(answer.contains(part), "{part}: {answer}");
     }
     assert_eq!(
@@ -101,6 +108,61 @@ fn a_run_lists_searches_reads_and_writes_a_report_with_places() {
         steps,
         "the same folder gives the same run"
     );
+}
+
+/// Each file with a count of its lines, the one with most of them first, and the line that says most.
+#[test]
+fn an_answer_names_every_file_and_what_it_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = [
+        (
+            "a.proto",
+            "lease\n// A lease ends after its time.\nlease = 1;\n",
+        ),
+        ("b.proto", "// Of one lease;\n"),
+        ("c.proto", "lease\nlease\n"),
+        ("d.proto", "nothing\n"),
+    ];
+    for (name, text) in files {
+        write(dir.path(), name, text);
+    }
+    let goal = "Which files mention \"lease\", and what do they say about it?";
+    let answer = run(dir.path(), goal).pop().unwrap().summary;
+    let found = "Lines with \"lease\" in the workspace: 6 in 3 of 4 files: \
+                 a.proto:2 (3 lines): // A lease ends after its time; \
+                 c.proto:1 (2 lines): lease; b.proto:1 (1 line): // Of one lease.";
+    assert!(answer.starts_with(found), "{answer}");
+    for number in 0..9 {
+        write(dir.path(), &format!("more/{number}.proto"), "a lease\n");
+    }
+    let answer = run(dir.path(), goal).pop().unwrap().summary;
+    assert!(answer.contains("15 in 12 of 13 files"), "{answer}");
+    assert_eq!(answer.matches(" line").count(), 8, "{answer}");
+    assert!(answer.contains("; and 4 more files."), "{answer}");
+}
+
+/// Runs beside each other over one folder write files of their own.
+#[test]
+fn what_is_looked_for_names_the_report() {
+    let dir = docs();
+    for (goal, name) in [
+        ("Survey this folder", "report.md"),
+        ("Find \"Redis\"", "report-redis.md"),
+        (
+            "Find \"is a store\" under docs",
+            "report-docs-is-a-store.md",
+        ),
+        ("Find \"../曹操\"", "report-曹操.md"),
+        (
+            &format!("Find \"{}\"", "曹".repeat(190)),
+            &format!("report-{}.md", "曹".repeat(53)),
+        ),
+    ] {
+        let steps = run(dir.path(), goal);
+        let file = dir.path().join("cairn-out").join(name);
+        assert!(file.exists(), "{name}: {}", steps[2].summary);
+        std::fs::remove_file(file).unwrap();
+    }
 }
 
 #[test]
