@@ -12,9 +12,6 @@ use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where runs put their report.
-pub const REPORT: &str = "cairn-out/report.md";
-
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum End {
@@ -57,8 +54,8 @@ pub struct Progress {
     pub started_ms: i64,
     /// Store time of its latest event.
     pub latest_ms: i64,
-    /// It wrote [`REPORT`] itself.
-    pub wrote_report: bool,
+    /// The name of the report that it wrote itself into the output folder.
+    pub report: Option<String>,
     /// What the models of its steps are writing.
     pub writing: Writing,
     /// Steps of earlier plans that are not in the one in force: a later one may have them again.
@@ -213,7 +210,9 @@ impl Progress {
         match kind {
             Kind::StepStarted(_) => step.start(at),
             Kind::ReplyReceived(e) => step.reply(e),
-            Kind::CallFinished(e) => self.wrote_report |= step.has_written_report(e),
+            Kind::CallFinished(e) => {
+                self.report = step.written_report(e).or(self.report.take());
+            }
             Kind::SubGoalAdded(_) => step.parts.1 += 1,
             Kind::SubGoalCompleted(_) => step.parts.0 += 1,
             Kind::SubGoalDropped(_) => step.parts.1 = step.parts.1.saturating_sub(1),

@@ -8,6 +8,8 @@ const MAX_TERMS: usize = 4;
 const MAX_TERM_CHARS: usize = 200;
 /// A text may be as long as a book, and what it asks for stands at its beginning.
 const MAX_BYTES: usize = 4096;
+/// Most characters of the name of a report. With four bytes each they fit into the name of a file.
+const MAX_NAME_CHARS: usize = 60;
 /// The folder that tools write to.
 const OUTPUT: &str = "cairn-out/";
 
@@ -79,6 +81,19 @@ impl Ask {
     pub(super) fn has_term(&self, term: &str) -> bool {
         let mut terms = self.terms.iter();
         terms.any(|known| known.to_lowercase() == term.to_lowercase())
+    }
+
+    /// The file to write: the one that is asked for, or one that is named after what is looked for, so that
+    /// runs beside each other write files of their own.
+    pub(super) fn report(&self) -> String {
+        let looked_for = [&self.path].into_iter().chain(&self.terms);
+        let words = looked_for.flat_map(|text| text.split(|c: char| !c.is_alphanumeric()));
+        let words = words.filter(|word| !word.is_empty()).map(str::to_lowercase);
+        let name = ["report".to_owned()].into_iter().chain(words);
+        let name = name.collect::<Vec<_>>().join("-");
+        let name: String = name.chars().take(MAX_NAME_CHARS).collect();
+        let own = || format!("{OUTPUT}{name}.md");
+        self.output.clone().unwrap_or_else(own)
     }
 
     /// The folder or file to look in, for a tool.

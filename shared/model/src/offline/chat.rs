@@ -50,9 +50,11 @@ pub(super) fn answer(desk: &Desk<'_>, messages: &[Message], at: usize) -> Result
     if is_about_files && !is_personal && desk.offers("search_files") {
         let found = look::look(desk, &ask)?;
         let lines = found.notes.lines().filter(|line| line.starts_with("    "));
-        let lines: Vec<&str> = lines.take(MAX_LINES).collect();
+        let mut lines: Vec<&str> = lines.collect();
         let begin = ["", "I found nothing. "][usize::from(lines.is_empty())];
-        let text = format!("{begin}{}\n\n{}", found.summary, lines.join("\n"));
+        let more = left_out(lines.len(), " lines");
+        lines.truncate(MAX_LINES);
+        let text = format!("{begin}{}\n\n{}{more}", found.summary, lines.join("\n"));
         if !lines.is_empty() || parts.is_empty() {
             parts.push(text.trim_end().to_owned());
         }
@@ -63,6 +65,14 @@ pub(super) fn answer(desk: &Desk<'_>, messages: &[Message], at: usize) -> Result
         parts.push(HELP.to_owned());
     }
     Ok(parts.join("\n\n"))
+}
+
+/// What follows the lines of a list that is cut.
+fn left_out(all: usize, what: &str) -> String {
+    match all.saturating_sub(MAX_LINES) {
+        0 => String::new(),
+        more => format!("\n    and {more} more{what}"),
+    }
 }
 
 /// The entries of session memory with most of the words, or all if a person asks for them.
@@ -76,9 +86,11 @@ fn remembered(messages: &[Message], ask: &Ask, asks_for_all: bool) -> Option<Str
         .collect();
     let best = texts.iter().map(|text| count(ask, text)).max().unwrap_or(0);
     let fits = |text: &&String| count(ask, text) == best && (best > 0 || asks_for_all);
-    let lines = texts.iter().filter(fits).take(MAX_LINES);
+    let fitting: Vec<&String> = texts.iter().filter(fits).collect();
+    let lines = fitting.iter().take(MAX_LINES);
     let lines: String = lines.map(|text| format!("\n    {}", brief(text))).collect();
-    (!lines.is_empty()).then(|| format!("In session memory:\n{lines}"))
+    let more = left_out(fitting.len(), "");
+    (!lines.is_empty()).then(|| format!("In session memory:\n{lines}{more}"))
 }
 
 /// The newest earlier sentence of a speaker with most of the words. A question answers nothing, unless

@@ -2,11 +2,11 @@
 
 use super::ask::{Ask, quote};
 use super::desk::{Answer, Desk, Found, Reply};
-use cairn_engine::file_results::{Excerpt, FileKind, FileList, ListedFile, Matches};
+use cairn_engine::file_results::{Excerpt, FileKind, FileList, ListedFile, MatchedLine, Matches};
 use cairn_engine::text::{cut, first_line};
 use serde_json::json;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Most bytes of notes; the scratchpad of a step takes 16 KiB.
 const MAX_NOTES: usize = 15_000;
@@ -14,8 +14,10 @@ const MAX_LISTED: usize = 30;
 const MAX_READ: usize = 8;
 /// Most matching lines of one file that are quoted.
 const MAX_QUOTED: usize = 5;
-/// Most places that a summary names.
-const MAX_NAMED: usize = 3;
+/// Most files that a summary names.
+const MAX_NAMED: usize = 8;
+/// Most characters of a line in a summary.
+const MAX_TELLING: usize = 80;
 /// Most characters of a line that are quoted.
 const MAX_CHARS: usize = 200;
 
@@ -37,8 +39,11 @@ pub(super) fn list(desk: &Desk<'_>, ask: &Ask) -> Result<(Found, Vec<ListedFile>
     };
     let shown = list.entries.iter().take(MAX_LISTED);
     let items = shown.map(|file| format!("    {}: {} bytes", file.path, file.bytes));
-    let is_cut = list.entries.len() > MAX_LISTED || list.is_partial();
-    let notes = notes("## Files\n", items, is_cut);
+    let all = list.totals.map_or(0, |all| all.files);
+    let more = all.saturating_sub(list.entries.len().min(MAX_LISTED) as u64);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    let is_cut = more.is_none() && list.is_partial();
+    let notes = notes("## Files\n", items.chain(more), is_cut);
     Ok((Found { summary, notes }, list.entries))
 }
 
@@ -98,11 +103,8 @@ fn search(desk: &Desk<'_>, ask: &Ask) -> Result<Hits, Reply> {
         let text = answer.unwrap_or_else(|error| error);
         let matches = Matches::read(&text);
         is_cut |= matches.is_partial();
-        let (mut places, mut named) = (String::new(), BTreeSet::new());
+        let named = named_files(&matches);
         for hit in matches.entries {
-            if named.len() < MAX_NAMED && named.insert(hit.path.clone()) {
-                places = format!("{places}, {}:{}", hit.path, hit.line);
-            }
             let quoted = lines.entry(hit.path).or_default();
             is_cut |= quoted.len() == MAX_QUOTED;
             if quoted.len() < MAX_QUOTED {
@@ -111,7 +113,7 @@ fn search(desk: &Desk<'_>, ask: &Ask) -> Result<Hits, Reply> {
         }
         let result = match matches.totals {
             Some(all) => format!(
-                "{} in {} of {} files{places}",
+                "{} in {} of {} files{named}",
                 all.lines, all.files, all.searched
             ),
             None => brief(&text),
@@ -119,6 +121,55 @@ fn search(desk: &Desk<'_>, ask: &Ask) -> Result<Hits, Reply> {
         summary += &format!("Lines with {} {place}: {result}. ", quote(term));
     }
     Ok((summary.trim_end().to_owned(), lines, is_cut))
+}
+
+/// The files with a count of their lines, and of each the line that says most:
+/// `: a.md:2 (3 lines): Redis is a store; and 2 more files`.
+fn named_files(matches: &Matches) -> String {
+    let mut files: BTreeMap<&str, Vec<&MatchedLine>> = BTreeMap::new();
+    for hit in &matches.entries {
+        files.entry(&hit.path).or_default().push(hit);
+    }
+    let mut files: Vec<Vec<&MatchedLine>> = files.into_values().collect();
+    files.sort_by_key(|lines| Reverse(lines.len()));
+    files.truncate(MAX_NAMED);
+    // Of the file in which the tool stopped there may be more.
+    let least = ["", "at least "][usize::from(matches.is_partial())];
+    let of_file = |lines: &Vec<&MatchedLine>| {
+        // The first of those with most words.
+        let best = lines.iter().rev().max_by_key(|hit| words(&hit.text))?;
+        let text = cut(&brief(&best.text), MAX_TELLING);
+        let text = text.trim_end_matches(['.', ';', ':', ',']);
+        let count = count(lines.len() as u64, "line");
+        Some(format!(
+            "{}:{} ({least}{count}): {text}",
+            best.path, best.line
+        ))
+    };
+    let mut named: Vec<String> = files.iter().filter_map(of_file).collect();
+    let all = matches.totals.map_or(0, |all| all.files);
+    let more = all.saturating_sub(named.len() as u64);
+    if named.is_empty() {
+        return String::new();
+    }
+    if more > 0 {
+        named.push(format!("and {}", count(more, "more file")));
+    }
+    format!(": {}", named.join("; "))
+}
+
+fn words(text: &str) -> usize {
+    let words = text.split_whitespace();
+    words
+        .filter(|word| word.contains(char::is_alphabetic))
+        .count()
+}
+
+fn count(number: u64, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        _ => format!("{number} {noun}s"),
+    }
 }
 
 /// Reads around lines of files, under a sub-goal if a step is under way.

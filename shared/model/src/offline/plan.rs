@@ -1,7 +1,6 @@
 //! From a goal, an earlier plan and feedback to a plan.
 
 use super::ask::{Ask, quote};
-use super::step::REPORT;
 use super::words::has;
 use crate::prompt::PLAN_REPAIR;
 use cairn_engine::message::{Message, Role};
@@ -30,7 +29,7 @@ pub(super) fn plan(messages: &[Message]) -> String {
 
 /// Each description has all that its step needs, because a step sees nothing else of the plan.
 fn steps(ask: &Ask) -> Vec<Value> {
-    let (place, output) = (ask.place(), ask.output.as_deref().unwrap_or(REPORT));
+    let (place, output) = (ask.place(), ask.report());
     let step = |title: &str, text: String| json!({"title": title, "description": text});
     let survey = match ask.path.as_str() {
         "" => "Survey the workspace".to_owned(),

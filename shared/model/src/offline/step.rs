@@ -8,9 +8,6 @@ use super::words::has;
 use cairn_engine::file_results::Written;
 use serde_json::json;
 
-/// The file of a report for which the goal names none.
-pub(super) const REPORT: &str = "cairn-out/report.md";
-
 const BEGIN: &str = "> Written by Cairn's offline model, which follows fixed rules. For a \
                           language model, set OPENAI_API_KEY or --model.";
 
@@ -33,7 +30,8 @@ pub(super) fn carry_out(desk: &Desk<'_>, context: &StepContext) -> Result<Found,
 
 /// Writes what earlier steps found. If there is nothing of it, looks for it first.
 fn report(desk: &Desk<'_>, context: &StepContext, mut ask: Ask) -> Result<Found, Reply> {
-    let path = ask.output.take().unwrap_or_else(|| REPORT.to_owned());
+    let of_goal = || Ask::parse(&context.goal).report();
+    let path = ask.output.take().unwrap_or_else(of_goal);
     let (mut summary, mut notes) = (answer(&context.summaries), context.notes.clone());
     if notes.is_empty() {
         ask.add(Ask::parse(&context.goal));

@@ -133,8 +133,8 @@ async fn report_file(
     if client.attached().is_remote() {
         return Ok(None);
     }
-    if progress.wrote_report {
-        return Ok(Some(own));
+    if let Some(name) = &progress.report {
+        return Ok(Some(output.join(name)));
     }
     let request = GetReportRequest {
         session: what.session.clone(),

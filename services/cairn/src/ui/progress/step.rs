@@ -1,6 +1,5 @@
 //! One step of a run, as far as it has got.
 
-use super::REPORT;
 use crate::ui::event_line::step_name;
 use cairn_proto::event as wire;
 use cairn_rpc::text::clip;
@@ -47,8 +46,8 @@ pub struct StepView {
     /// It ended before this process began to look, or under an earlier plan.
     pub kept: bool,
     pub(in crate::ui) tool: Option<(String, String)>,
-    /// Calls of the latest reply that would write the report.
-    pub(in crate::ui) reports: Vec<(u32, u32)>,
+    /// Calls of the latest reply that would write a report, with its name.
+    pub(in crate::ui) reports: Vec<(u32, u32, String)>,
 }
 
 impl StepView {
@@ -73,9 +72,8 @@ impl StepView {
         self.parts = (0, 0);
         if let Some((tool, arguments)) = &self.tool {
             self.call = call_text(tool, arguments);
-            if writes_report(tool, arguments) {
-                self.reports = vec![(0, 0)];
-            }
+            let report = report_of(tool, arguments);
+            self.reports = report.map(|name| (0, 0, name)).into_iter().collect();
         }
     }
 
@@ -88,15 +86,19 @@ impl StepView {
             if requested.effect() != wire::Effect::State {
                 self.call = call_text(&call.name, &call.arguments_json);
             }
-            if writes_report(&call.name, &call.arguments_json) {
-                self.reports.push((reply.tool_turn, index));
-            }
+            let report = report_of(&call.name, &call.arguments_json);
+            self.reports
+                .extend(report.map(|name| (reply.tool_turn, index, name)));
         }
     }
 
-    pub(super) fn has_written_report(&self, finished: &wire::CallFinished) -> bool {
+    /// The name of the report that a call has written.
+    pub(super) fn written_report(&self, finished: &wire::CallFinished) -> Option<String> {
         let call = finished.call.unwrap_or_default();
-        !finished.is_error && self.reports.contains(&(call.tool_turn, call.index))
+        let mut reports = self.reports.iter().filter(|_| !finished.is_error);
+        let written =
+            reports.find(|(turn, index, _)| (call.tool_turn, call.index) == (*turn, *index));
+        written.map(|(_, _, name)| name.clone())
     }
 
     pub(super) fn end(&mut self, state: StepState, at: i64, kept: bool, result: &str) {
@@ -108,10 +110,13 @@ impl StepView {
     }
 }
 
-fn writes_report(tool: &str, arguments: &str) -> bool {
+/// The name of the report that a call would write into the output folder.
+fn report_of(tool: &str, arguments: &str) -> Option<String> {
     let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
     let path = arguments["path"].as_str().unwrap_or_default();
-    tool == "write_file" && path.trim_start_matches("./") == REPORT
+    let name = path.trim_start_matches("./").strip_prefix("cairn-out/")?;
+    let is_report = tool == "write_file" && name.starts_with("report") && name.ends_with(".md");
+    (is_report && !name.contains('/')).then(|| name.to_owned())
 }
 
 /// A call in a few words: the tool and the argument that says most, which models put first.
