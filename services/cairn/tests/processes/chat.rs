@@ -330,10 +330,17 @@ fn contexts_are_exported_imported_and_destroyed() {
         run(&["memory", "get", "tone", "--session", &session]),
         "dry\n"
     );
+    let set = run(&["context", "set", &session, "copy", "--window", "2"]);
+    let removed = run(&["context", "remove", &session, "copy", "0-1"]);
     let listed = run(&["context", "list", &session]);
-    let texts = [exported, made, added, messages, destroyed, listed];
+    let texts = [
+        exported, made, added, messages, destroyed, set, removed, listed,
+    ];
     let texts = texts.map(|text| format!("---\n{text}"));
     shown::settings(&site).bind(|| insta::assert_snapshot!("contexts", texts.concat()));
+    let refused = site.run(&["context", "remove", &session, "copy", "1-2"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.err.contains("has 2 messages"), "{refused:?}");
     let missing = chat(&site, &server, &[&session, "--context", "draft"], "Three?");
     assert_eq!(missing.code, Some(2), "{missing:?}");
 }

@@ -130,6 +130,7 @@ async fn refused_changes_of_contexts(world: &World) -> Vec<(&'static str, Result
         pop_message: PopMessageRequest { request_id: world.request_id() },
         retain_messages: RetainMessagesRequest { request_id: world.request_id(), role: role },
         clear_messages: ClearMessagesRequest { request_id: world.request_id() },
+        set_window: SetWindowRequest { request_id: world.request_id() },
         import_context: ImportContextRequest { request_id: world.request_id() },
     );
     found

@@ -172,6 +172,19 @@ mod tests {
     }
 
     #[test]
+    fn a_window_is_set_and_taken_away() {
+        let mut sent = Sent::new();
+        sent.send(change(vec![append("a"), append("b"), append("c")]));
+        for (window, seen) in [(Some(1), 1), (Some(2), 2), (None, 3)] {
+            sent.send(change(vec![Op::SetWindow(window)]));
+            let context = sent.session.context("").expect("main");
+            assert_eq!((context.window, context.in_window().len()), (window, seen));
+        }
+        assert_eq!(texts(&sent), ["a", "b", "c"]);
+        assert_eq!(sent.session.context("").expect("main").version, 4);
+    }
+
+    #[test]
     fn a_pop_returns_the_message_or_none() {
         let mut sent = Sent::new();
         sent.send(change(vec![append("last")]));

@@ -296,7 +296,7 @@ fn expected(compressed: &mut Vec<Message>, list: &mut Vec<Message>, op: &Op) -> 
             list.drain(..messages as usize);
             compressed.push(summary);
         }
-        Op::SetLayer(_) | Op::Remind(_) | Op::Notice(_) => {}
+        Op::SetLayer(_) | Op::Remind(_) | Op::Notice(_) | Op::SetWindow(_) => {}
     }
     Some(())
 }

@@ -192,6 +192,7 @@ fn of_context(field: &FieldDescriptor) -> Rule {
         ("CreateContext", "name") => required(name),
         ("CreateContext", "system_prompt" | "immutable" | "window") => ANY,
         ("Window", "messages") => required(ANY),
+        ("SetWindowRequest", "window") => ANY,
         (_, "message" | "role" | "parts") => required(ANY),
         ("ExtendMessagesRequest", "messages") => ANY,
         // A message of a person has none of these but text.

@@ -101,6 +101,9 @@ fn change(method: &str, session: String, request_id: String) -> Option<Vec<u8>> 
             role: wire::Role::User.into()
         }),
         "ClearMessages" => change!(ClearMessagesRequest {}),
+        "SetWindow" => change!(SetWindowRequest {
+            window: Some(wire::Window { messages: 2 })
+        }),
         "ImportContext" => change!(ImportContextRequest {
             jsonl: r#"{"role":"ROLE_USER","parts":[{"text":"hello"}]}"#.to_owned(),
             preserve_reasoning: true

@@ -88,6 +88,45 @@ async fn zones_are_read_in_their_order_page_by_page() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_window_is_changed_between_turns() {
+    let world = World::new().await;
+    let session = with_side(&world).await;
+    let set = |window: Option<u32>, expected_version| pb::SetWindowRequest {
+        session: session.clone(),
+        request_id: world.request_id(),
+        context: "side".to_owned(),
+        expected_version,
+        window: window.map(|messages| wire::Window { messages }),
+    };
+    let in_window = pb::ListMessagesRequest {
+        session: session.clone(),
+        context: "side".to_owned(),
+        in_window: true,
+        ..pb::ListMessagesRequest::default()
+    };
+    let mut contexts = world.contexts.clone();
+    for (window, expected_version, seen) in [
+        (Some(1), Some(5), 1),
+        (Some(9), None, 5),
+        (None, Some(7), 5),
+    ] {
+        let answer = world
+            .until(contexts.set_window(set(window, expected_version)))
+            .await;
+        answer.expect("an answer");
+        assert_eq!(list(&world, in_window.clone()).await.len(), seen);
+    }
+    let nothing = world.until(contexts.set_window(set(Some(0), None))).await;
+    let error = RpcError::from_status(&nothing.expect_err("refused"));
+    assert_eq!(error.violations()[0].field, "window.messages", "{error}");
+    let late = world
+        .until(contexts.set_window(set(Some(2), Some(5))))
+        .await;
+    let error = RpcError::from_status(&late.expect_err("refused"));
+    assert_eq!(error.reason_name(), "VERSION_MISMATCH", "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn messages_are_found_and_counted_over_all_zones() {
     let world = World::new().await;
     let session = with_side(&world).await;

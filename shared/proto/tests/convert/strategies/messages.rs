@@ -173,6 +173,7 @@ pub(super) fn op() -> impl Strategy<Value = Op> {
         Just(Op::Pop),
         role().prop_map(Op::Retain),
         Just(Op::Clear),
+        option::of(any::<u32>()).prop_map(Op::SetWindow),
         placed().prop_map(|(messages, summary)| Op::Compact { messages, summary }),
         layer().prop_map(Op::SetLayer),
         layer().prop_map(Op::Remind),
