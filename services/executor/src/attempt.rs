@@ -286,7 +286,8 @@ impl ModelStep<'_> {
         }
         let what = match self.is_turn {
             true => {
-                "remove messages of the context, give it a window, or take a model with a larger window"
+                "remove messages of the context (cairn context remove), give it a window (cairn context \
+                 set --window), or take a model with a larger window"
             }
             false => {
                 "split the step, have it read less at a time, or take a model with a larger window"

@@ -102,6 +102,8 @@ pub enum Op {
     /// Tells the model something beside what the person says: a text that is added to the last message
     /// if that is the user's, else as a message of the user.
     Notice(String),
+    /// Sends so many of the latest messages; none for all. It is the context's, and changes no message.
+    SetWindow(Option<u32>),
 }
 
 impl Conversation {
@@ -141,6 +143,7 @@ impl Conversation {
                 set(&mut self.changed, layer);
             }
             Op::Notice(text) => self.remind(Part::Text(text)),
+            Op::SetWindow(_) => {}
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ mod destroy;
 mod export;
 mod import;
 pub(super) mod list;
+mod remove;
 pub(super) mod rpc;
 mod show;
 
@@ -30,6 +31,8 @@ Examples:
   cairn context list
   cairn context new s-7f3k draft --system \"You write drafts.\"
   cairn context switch s-7f3k draft
+  cairn context set s-7f3k draft --window 20
+  cairn context remove s-7f3k draft 0-19
   cairn context export s-7f3k --context draft > draft.jsonl
   cairn context import s-9a2c draft.jsonl
   cairn context destroy s-7f3k draft --conclude \"tone=dry\"")]
@@ -37,6 +40,19 @@ pub struct Args {
     /// What to do
     #[command(subcommand)]
     action: Action,
+}
+
+/// The size of a window; none for all messages.
+#[derive(Debug, Clone, Copy)]
+struct WindowSize(Option<u32>);
+
+fn window(text: &str) -> Result<WindowSize, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    match (text, number) {
+        ("all", _) => Ok(WindowSize(None)),
+        (_, Some(number)) => Ok(WindowSize(Some(number))),
+        (_, None) => Err("a number from 1, or all".to_owned()),
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -89,6 +105,30 @@ enum Action {
         #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
         window: Option<u32>,
     },
+    /// Change how much of a context the model is sent
+    Set {
+        /// The session: its id or a unique beginning of it
+        #[arg(value_name = "SESSION")]
+        session: String,
+        /// The context
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Send the model only this many of the latest messages, and those of the turn itself; or all
+        #[arg(long, value_name = "N", value_parser = window)]
+        window: WindowSize,
+    },
+    /// Remove messages from a context
+    Remove {
+        /// The session: its id or a unique beginning of it
+        #[arg(value_name = "SESSION")]
+        session: String,
+        /// The context
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// A message by its number in cairn context show, or several such as 0-19
+        #[arg(value_name = "NUMBERS", value_parser = remove::Numbers::parse)]
+        numbers: remove::Numbers,
+    },
     /// Make a context the active one
     Switch {
         /// The session: its id or a unique beginning of it
@@ -106,7 +146,8 @@ impl Action {
     fn access(&self) -> Access {
         match self {
             Self::List { .. } | Self::Show { .. } | Self::Export { .. } => Access::Read,
-            Self::Import(_) | Self::New { .. } | Self::Switch { .. } => Access::Change,
+            Self::Import(_) | Self::New { .. } | Self::Set { .. } => Access::Change,
+            Self::Remove { .. } | Self::Switch { .. } => Access::Change,
             Self::Destroy(args) => args.access(),
         }
     }
@@ -117,6 +158,7 @@ impl Action {
                 session.as_deref()
             }
             Self::New { session, .. } | Self::Switch { session, .. } => Some(session),
+            Self::Set { session, .. } | Self::Remove { session, .. } => Some(session),
             Self::Import(args) => Some(&args.session),
             Self::Destroy(args) => Some(&args.session),
         }
@@ -167,6 +209,18 @@ async fn act(client: &mut Client<'_>, action: Action) -> Result<ExitCode, CliErr
             };
             let seq = rpc::create(client, &session, context).await?;
             changed(client, &session, &name, "was created", seq)?;
+        }
+        Action::Set { name, window, .. } => {
+            let seq = rpc::set_window(client, &session, &name, window.0).await?;
+            let what = match window.0 {
+                Some(1) => "has a window of 1 message".to_owned(),
+                Some(messages) => format!("has a window of {messages} messages"),
+                None => "has no window".to_owned(),
+            };
+            changed(client, &session, &name, &what, seq)?;
+        }
+        Action::Remove { name, numbers, .. } => {
+            remove::run(client, &session, &name, numbers).await?;
         }
         Action::Switch { name, .. } => {
             let seq = rpc::switch(client, &session, &name).await?;

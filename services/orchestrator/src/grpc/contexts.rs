@@ -107,6 +107,13 @@ impl ContextService for Orchestrator {
         answered(&self.requests, request).await
     }
 
+    async fn set_window(
+        &self,
+        request: Request<pb::SetWindowRequest>,
+    ) -> Answer<pb::SetWindowResponse> {
+        answered(&self.requests, request).await
+    }
+
     async fn import_context(
         &self,
         request: Request<pb::ImportContextRequest>,

@@ -10,14 +10,14 @@ use crate::message::{Message, Role};
 use crate::session::Context;
 use serde::{Deserialize, Serialize};
 
-/// Change the incremental messages of a context, all at once or not at all.
+/// Change the incremental messages of a context and its window, all at once or not at all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeContext {
     /// Its name; empty for the active one.
     pub context: String,
     /// The version that the context must have; none for any.
     pub expected_version: Option<u64>,
-    /// The changes, in order: of messages, not of layers.
+    /// The changes, in order: of messages and the window, not of layers.
     pub ops: Vec<Op>,
 }
 
@@ -92,8 +92,9 @@ fn check_op(op: &Op, name: &str, length: &mut usize) -> Result<(), Rejection> {
         Op::Pop => *length = length.saturating_sub(1),
         // How many stay is not known before; no index follows these in one request.
         Op::Clear | Op::Retain(_) => *length = 0,
+        Op::SetWindow(_) => {}
         Op::Compact { .. } | Op::SetLayer(_) | Op::Remind(_) | Op::Notice(_) => {
-            let message = "only messages can be changed";
+            let message = "only messages and the window can be changed";
             return Err(Rejection::refused("BAD_MESSAGE", message));
         }
     }

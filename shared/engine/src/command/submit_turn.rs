@@ -119,8 +119,8 @@ impl SubmitTurn {
 pub(crate) fn full(name: &str, bytes: u64) -> String {
     format!(
         "context '{name}' would have {bytes} bytes of messages; at most {MAX_CONTEXT} are allowed: \
-         remove messages, or export it and import a part into a new session with `cairn context \
-         export` and `cairn context import`"
+         remove messages with `cairn context remove`, or export it and import a part into a new session \
+         with `cairn context export` and `cairn context import`"
     )
 }
 

@@ -111,6 +111,10 @@ impl Context {
         for op in ops {
             let added = match &op {
                 Op::Append(message) => Some(message.bytes()),
+                Op::SetWindow(window) => {
+                    self.window = *window;
+                    Some(0)
+                }
                 _ => None,
             };
             self.conversation.apply(op)?;

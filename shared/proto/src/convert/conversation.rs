@@ -102,6 +102,9 @@ impl From<Op> for proto::Op {
             Op::SetLayer(layer) => Wire::SetLayer(layer.into()),
             Op::Remind(layer) => Wire::Remind(layer.into()),
             Op::Notice(text) => Wire::Notice(text),
+            Op::SetWindow(messages) => Wire::SetWindow(proto::WindowChange {
+                window: messages.map(|messages| proto::Window { messages }),
+            }),
         };
         Self { op: Some(op) }
     }
@@ -134,6 +137,7 @@ impl TryFrom<proto::Op> for Op {
             Wire::SetLayer(layer) => Self::SetLayer(required("set_layer", Some(layer))?),
             Wire::Remind(layer) => Self::Remind(required("remind", Some(layer))?),
             Wire::Notice(text) => Self::Notice(text),
+            Wire::SetWindow(change) => Self::SetWindow(change.window.map(|window| window.messages)),
         })
     }
 }

@@ -3,10 +3,11 @@
 use crate::client::Client;
 use crate::error::CliError;
 use cairn_proto::event::part::Part;
-use cairn_proto::event::{CreateContext, DestroyContext, Message, Role};
+use cairn_proto::event::{CreateContext, DestroyContext, Message, Role, Window};
 use cairn_proto::orchestrator::{
-    ContextSummary, CreateContextRequest, DestroyContextRequest, DestroyContextResponse,
-    FindMessagesRequest, ImportContextRequest, ImportContextResponse, ListContextsRequest,
+    ContextSummary, CountMessagesRequest, CountMessagesResponse, CreateContextRequest,
+    DestroyContextRequest, DestroyContextResponse, FindMessagesRequest, ImportContextRequest,
+    ImportContextResponse, ListContextsRequest, RemoveMessageRequest, SetWindowRequest,
     SwitchContextRequest,
 };
 
@@ -65,6 +66,68 @@ pub(in crate::commands) async fn switch(
         .await
         .map(|answer| answer.seq)
         .map_err(|error| not_found(client, session, error))
+}
+
+/// Sets the window of a context, none for all messages, and returns the number of the event.
+pub(super) async fn set_window(
+    client: &mut Client<'_>,
+    session: &str,
+    name: &str,
+    window: Option<u32>,
+) -> Result<u64, CliError> {
+    let request = SetWindowRequest {
+        session: session.to_owned(),
+        request_id: request_id(),
+        context: name.to_owned(),
+        expected_version: None,
+        window: window.map(|messages| Window { messages }),
+    };
+    let set = client.persist_contexts(|mut contexts| {
+        let request = request.clone();
+        async move { contexts.set_window(request).await }
+    });
+    let set = set.await.map(|answer| answer.seq);
+    set.map_err(|error| not_found(client, session, error))
+}
+
+/// How many messages a context has.
+pub(super) async fn count(
+    client: &mut Client<'_>,
+    session: &str,
+    name: &str,
+) -> Result<CountMessagesResponse, CliError> {
+    let request = CountMessagesRequest {
+        session: session.to_owned(),
+        context: name.to_owned(),
+    };
+    let counted = client.persist_contexts(|mut contexts| {
+        let request = request.clone();
+        async move { contexts.count_messages(request).await }
+    });
+    let counted = counted.await;
+    counted.map_err(|error| not_found(client, session, error))
+}
+
+/// Removes a message from a context of this version, and returns the version after it.
+pub(super) async fn remove(
+    client: &mut Client<'_>,
+    session: &str,
+    name: &str,
+    index: u32,
+    version: u64,
+) -> Result<u64, CliError> {
+    let request = RemoveMessageRequest {
+        session: session.to_owned(),
+        request_id: request_id(),
+        context: name.to_owned(),
+        expected_version: Some(version),
+        index,
+    };
+    let removed = client.persist_contexts(|mut contexts| {
+        let request = request.clone();
+        async move { contexts.remove_message(request).await }
+    });
+    removed.await.map(|answer| answer.version)
 }
 
 /// Destroys a context.

@@ -57,6 +57,10 @@ fn said(op: &Op) -> Option<String> {
             ))
         }
         Op::Notice(text) => Some(format!("the model is told: {}", clip(text, PIECE))),
+        Op::SetWindow(change) => Some(match &change.window {
+            Some(window) => format!("requests have its latest {} messages", window.messages),
+            None => "requests have all of its messages".to_owned(),
+        }),
         Op::Compact(compaction) => Some(format!("{} messages became one", compaction.messages)),
         Op::Update(_)
         | Op::Insert(_)

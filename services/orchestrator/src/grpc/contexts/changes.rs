@@ -63,6 +63,11 @@ changes! {
         vec![Op::Retain(role("role", asked.role)?)];
     ClearMessagesRequest(asked) -> ClearMessagesResponse
         vec![Op::Clear];
+    SetWindowRequest(asked) -> SetWindowResponse {
+        let window = asked.window.map(|window| window.messages);
+        check_window("window.messages", window)?;
+        vec![Op::SetWindow(window)]
+    };
 }
 
 command_request!(PopMessageRequest(asked) {
@@ -239,15 +244,19 @@ fn check_creation(create: &CreateContext) -> Result<(), RpcError> {
     }
     let longest = usize::try_from(MAX_EXTENSION).unwrap_or(usize::MAX);
     check_text("context.system_prompt", &create.prompt, longest)?;
-    if create.window == Some(0) {
-        let error = RpcError::invalid("context.window.messages", "is 0");
-        return Err(error.allowed("1 and more, or no window"));
-    }
+    check_window("context.window.messages", create.window)?;
     let immutable = create.immutable.iter();
     for (i, message) in immutable.clone().enumerate() {
         messages::check(&format!("context.immutable[{i}]"), message)?;
     }
     check_size(create.prompt.len() as u64 + immutable.map(Message::bytes).sum::<u64>())
+}
+
+fn check_window(field: &str, window: Option<u32>) -> Result<(), RpcError> {
+    match window {
+        Some(0) => Err(RpcError::invalid(field, "is 0").allowed("1 and more, or no window")),
+        _ => Ok(()),
+    }
 }
 
 fn check_pairs(field: &str, pairs: &BTreeMap<String, String>) -> Result<(), RpcError> {
