@@ -279,17 +279,20 @@ fn a_turn_continues_after_its_server_was_killed() {
     assert_eq!(complete.expect("the end")["response"], "Whole", "{rest}");
 }
 
+/// What a command prints that succeeds.
+fn run(site: &Site, arguments: &[&str]) -> String {
+    let done = site.run(arguments);
+    assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
+    done.out
+}
+
 #[test]
 fn contexts_are_exported_imported_and_destroyed() {
     let answers = ["Begun.", "First.", "Second."];
     let (server, asked) = server(answers.map(|text| reply("r", text, &[])).to_vec());
     let site = Site::new(CAIRN);
     let session = session(&chat(&site, &server, &[], "Zero?"));
-    let run = |arguments: &[&str]| {
-        let done = site.run(arguments);
-        assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
-        done.out
-    };
+    let run = |arguments: &[&str]| run(&site, arguments);
     run(&["context", "new", &session, "draft"]);
     let draft = [session.as_str(), "--context", "draft"];
     let done = chat(&site, &server, &draft, "One?");

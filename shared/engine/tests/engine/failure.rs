@@ -14,6 +14,15 @@ const KINDS: [FailureKind; 8] = [
     Other,
 ];
 
+const CONFIG: [(&str, bool); 6] = [
+    ("missing", false),
+    ("invalid", false),
+    ("unreadable", false),
+    ("unknown_model", false),
+    ("no_price", false),
+    ("http_client", false),
+];
+
 /// The reasons that failures of a kind have, each with whether it is recoverable. A new kind has
 /// no line here, and this no longer compiles.
 #[allow(clippy::too_many_lines, reason = "one table")]
@@ -70,14 +79,7 @@ fn reasons(kind: FailureKind) -> &'static [(&'static str, bool)] {
             ("max_turns", false),
             ("reply_too_large", false),
         ],
-        Config => &[
-            ("missing", false),
-            ("invalid", false),
-            ("unreadable", false),
-            ("unknown_model", false),
-            ("no_price", false),
-            ("http_client", false),
-        ],
+        Config => &CONFIG,
         Other => &[("ExecutorLost", false), ("BadAnswer", false)],
     }
 }

@@ -103,7 +103,23 @@ fn every_fault_is_named() {
         fault(&with_arguments("{"))
             .starts_with("the arguments of step 0 are not a JSON object: EOF")
     );
+    let many = chain(vec![model_step("a"); MAX_STEPS + 1]);
+    assert_eq!(
+        fault(&many),
+        "the plan has 10001 steps; at most 10000 are allowed"
+    );
+}
+
+/// People count steps from 1, and are told which field it is.
+#[test]
+fn every_fault_has_a_place() {
+    let named = |step: StepDraft, id: &str| StepDraft {
+        id: id.to_owned(),
+        ..step
+    };
     let second = |step: StepDraft| chain(vec![model_step("a"), step]);
+    let mut no_object = tool_step("t", "look");
+    no_object.tool.as_mut().unwrap().arguments = "[1]".to_owned();
     let needs_gpu = StepDraft {
         capabilities: vec!["gpu".to_owned()],
         ..model_step("b")
@@ -139,9 +155,9 @@ fn every_fault_is_named() {
             "step 2 has 'depends_on' in a plan of order 'chain'; use order 'graph'",
         ),
         (
-            with_arguments("[1]"),
-            "steps[0].arguments",
-            "the arguments of step 1 are not a JSON object: it is another kind of value",
+            second(no_object),
+            "steps[1].arguments",
+            "the arguments of step 2 are not a JSON object: it is another kind of value",
         ),
         (
             second(needs_gpu),
@@ -152,11 +168,6 @@ fn every_fault_is_named() {
         let located = Plan::accept(&draft).unwrap_err().located();
         assert_eq!((&*located.path(), &*located.problem), (path, problem));
     }
-    let many = chain(vec![model_step("a"); MAX_STEPS + 1]);
-    assert_eq!(
-        fault(&many),
-        "the plan has 10001 steps; at most 10000 are allowed"
-    );
 }
 
 #[test]
