@@ -15,6 +15,7 @@ mod approvals;
 mod bad_flags;
 mod bad_input;
 mod bad_settings;
+mod changes;
 mod connections;
 mod grants;
 mod keyless;

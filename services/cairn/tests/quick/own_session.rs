@@ -44,11 +44,11 @@ fn a_run_leaves_other_unfinished_sessions_alone_and_names_them() {
     let json = site.run(&[&run("json")[..], &["--json"]].concat());
     assert!(!json.out.contains("unfinished"), "{}", json.out);
 
-    // The next command that is named continues both.
     let resumed = site.run(&["resume", "two"]);
     assert_eq!(resumed.code, Some(0), "{resumed:?}");
     let ended = |session| site.journal(session).of_kind("run_completed").len();
     assert_eq!(ended("two"), 1);
+    assert_eq!(site.journal("one"), before[0], "it was not named");
     let resumed = site.run(&["resume"]);
     assert_eq!(resumed.code, Some(0), "{resumed:?}");
     assert_eq!(ended("one"), 1);
