@@ -142,9 +142,9 @@ async fn attach_with(
         if link.is_none()
             && let Some(changes) = answering(&change_path).await
         {
-            match access {
-                Access::Own | Access::Hold => alone_since = Instant::now(),
-                Access::Read | Access::Change => link = Some(changes),
+            match access.works() {
+                true => alone_since = Instant::now(),
+                false => link = Some(changes),
             }
         }
         if let Some(link) = link {
@@ -159,14 +159,16 @@ async fn attach_with(
                 way: Way::Remote,
             });
         }
-        if access == Access::Read {
-            return read(store, authenticators).await;
+        match access {
+            Access::Read => return read(store, authenticators).await,
+            Access::Change if !is_there(&store) => return Err(missing(&store)),
+            _ => {}
         }
         let workspace = workspace_for(context, access, &store, authenticators).await?;
         let parts = parts(context, access, servers, &workspace, authenticators)?;
         match Box::pin(Node::start(parts)).await {
             Ok(node) => {
-                let path = [&path, &change_path][usize::from(access == Access::Change)];
+                let path = [&path, &change_path][usize::from(access.changes())];
                 return serve(node, store, path, access, &workspace);
             }
             Err(error) if is_held(&error) => {}
@@ -199,7 +201,7 @@ fn parts(
     parts.orchestrator.waits_for_tools = *servers != Servers::Present;
     parts.authenticators = authenticators.clone();
     parts.orchestrator.mode = match access {
-        Access::Read | Access::Change => Mode::AnswerOnly,
+        Access::Read | Access::Change | Access::Make => Mode::AnswerOnly,
         Access::Own => Mode::ClaimRequested,
         Access::Hold => Mode::ClaimAny,
     };
@@ -371,14 +373,23 @@ fn held(store: &Path) -> CliError {
     ))
 }
 
+/// Whether a store is there, whole or not: one that has lost its file is no new one.
+fn is_there(store: &Path) -> bool {
+    let mut log = store.as_os_str().to_owned();
+    log.push("-wal");
+    store.exists() || Path::new(&log).exists()
+}
+
+fn missing(store: &Path) -> CliError {
+    let message = format!("there is no store at {}", store.display());
+    CliError::new(message)
+        .hint("begin with: cairn run \"<goal>\"\nor name the store with --store or CAIRN_STORE")
+}
+
 /// What is said of a node that does not start.
 pub fn start_error(error: &StartError, store: &Path) -> CliError {
     match open_error(error) {
-        Some(OpenError::Missing { .. }) => {
-            CliError::new(format!("there is no store at {}", store.display())).hint(
-                "begin with: cairn run \"<goal>\"\nor name the store with --store or CAIRN_STORE",
-            )
-        }
+        Some(OpenError::Missing { .. }) => missing(store),
         Some(error) => CliError::chain(error),
         None => CliError::chain(error),
     }

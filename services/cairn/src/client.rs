@@ -37,10 +37,10 @@ impl<'a> Client<'a> {
     /// # Errors
     /// See [`attach`].
     pub async fn attach(context: &'a Context, access: Access) -> Result<Self, CliError> {
-        Self::attach_with(context, access, Servers::All).await
+        Self::attach_with(context, access, Servers::of_access(access)).await
     }
 
-    /// The same for a command that needs only these servers of tools.
+    /// The same for a command that needs these servers of tools.
     ///
     /// # Errors
     /// See [`attach`].
@@ -135,6 +135,17 @@ impl<'a> Client<'a> {
         self.list(unfinished, most).await
     }
 
+    /// The session that was created last.
+    ///
+    /// # Errors
+    /// There is none yet; the service's.
+    pub async fn latest(&self) -> Result<SessionSummary, CliError> {
+        let latest = self.list(ListSessionsRequest::default(), 1).await?.pop();
+        latest.ok_or_else(|| {
+            CliError::new("there is no session yet").hint("begin with: cairn run \"<goal>\"")
+        })
+    }
+
     /// The id of the session that is meant: a whole id, a beginning that only one has, or without
     /// any the latest session.
     ///
@@ -142,10 +153,7 @@ impl<'a> Client<'a> {
     /// No session fits, or several do.
     pub async fn resolve(&self, given: Option<&str>) -> Result<String, CliError> {
         let Some(given) = given else {
-            let latest = self.list(ListSessionsRequest::default(), 1).await?.pop();
-            return latest.map(|session| session.id).ok_or_else(|| {
-                CliError::new("there is no session yet").hint("begin with: cairn run \"<goal>\"")
-            });
+            return self.latest().await.map(|session| session.id);
         };
         if given.is_empty() {
             // All ids begin so; most likely a variable of a script is not set.

@@ -8,8 +8,11 @@ use cairn_tools::mcp::{Origin, SEPARATOR};
 pub enum Access {
     /// Look only; never takes the lock.
     Read,
-    /// Change something of a session and leave. Nothing is carried out meanwhile, of no session.
+    /// Change something of a session that is there, and leave. Nothing is carried out meanwhile, of no
+    /// session.
     Change,
+    /// The same in a store that is made if there is none.
+    Make,
     /// Work on the sessions that are started, resumed or changed through this process, for as long as
     /// it takes.
     Own,
@@ -18,6 +21,11 @@ pub enum Access {
 }
 
 impl Access {
+    /// Whether it holds the store for one change at most.
+    pub(super) fn changes(self) -> bool {
+        matches!(self, Self::Change | Self::Make)
+    }
+
     /// Whether steps are carried out.
     pub(super) fn works(self) -> bool {
         matches!(self, Self::Own | Self::Hold)
@@ -39,6 +47,14 @@ pub enum Servers {
 }
 
 impl Servers {
+    /// Those that most commands of this access need: a change of a session calls no tool.
+    pub fn of_access(access: Access) -> Self {
+        match access {
+            Access::Change => Self::None,
+            Access::Read | Access::Make | Access::Own | Access::Hold => Self::All,
+        }
+    }
+
     /// The server of this name, or that of the tool of this name.
     pub fn of(name: &str) -> Self {
         let server = name.split_once(SEPARATOR);

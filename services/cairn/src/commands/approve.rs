@@ -3,7 +3,7 @@
 use super::confirm::{is_at_terminal, is_wanted};
 use super::decide::answer;
 use super::hint;
-use crate::attach::Access;
+use crate::attach::{Access, Servers};
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
@@ -85,7 +85,7 @@ pub(super) fn approval(always: bool, when: Vec<Condition>) -> Outcome {
 /// No such session; nothing waits for approval, or several do and none is named; without a terminal, no
 /// question is named or `--yes` is missing.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
-    let mut client = Client::attach(context, Access::Change).await?;
+    let mut client = Client::attach_with(context, Access::Change, Servers::All).await?;
     let reported = approve(&mut client, args, context).await;
     client.finish().await;
     reported.map(|()| ExitCode::SUCCESS)

@@ -1,5 +1,6 @@
 //! `cairn cancel`: ends a run.
 
+use super::confirm::{agreed_session, check_named};
 use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
@@ -15,10 +16,10 @@ use std::process::ExitCode;
 No call begins any more once this command ends; what was done stays done.
 
 Examples:
-  cairn cancel
+  cairn cancel s-7f3k
   cairn cancel s-7f3k --reason \"no longer needed\"")]
 pub struct Args {
-    /// The session: its id or a unique beginning of it [default: the latest]
+    /// The session: its id or a unique beginning of it [default: the latest, if you agree]
     #[arg(value_name = "SESSION")]
     session: Option<String>,
     /// Number of the run; 0 for the latest
@@ -39,6 +40,7 @@ pub struct Args {
 /// # Errors
 /// No such session or run, or the run has ended already.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    check_named(context, args.session.as_deref())?;
     let mut client = Client::attach(context, Access::Change).await?;
     let reported = cancel(&mut client, args, context).await;
     client.finish().await;
@@ -46,7 +48,8 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
 }
 
 async fn cancel(client: &mut Client<'_>, args: Args, context: &Context) -> Result<(), CliError> {
-    let session = client.resolve(args.session.as_deref()).await?;
+    let given = args.session.as_deref();
+    let session = agreed_session(client, given, "Cancel the run of").await?;
     let request = CancelRunRequest {
         session: session.clone(),
         run: args.run,

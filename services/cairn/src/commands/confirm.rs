@@ -1,12 +1,63 @@
 //! Questions to whoever sits at the terminal.
 
+use crate::client::Client;
 use crate::context::Context;
 use crate::error::{CliError, INTERRUPTED};
+use cairn_rpc::text::{clip, escape};
 use std::io::{IsTerminal as _, Write as _, stdin, stdout};
 
 /// Somebody reads what is printed, and can answer.
 pub(super) fn is_at_terminal(context: &Context) -> bool {
     !context.json && stdin().is_terminal() && stdout().is_terminal()
+}
+
+/// Refuses a command that ends something or takes it away, where no session is named and nobody can be
+/// asked whether the latest is meant.
+pub(super) fn check_named(context: &Context, given: Option<&str>) -> Result<(), CliError> {
+    match given.is_some() || is_at_terminal(context) {
+        true => Ok(()),
+        false => Err(CliError::usage(
+            "name the session: without a terminal, the latest is not taken for it",
+        )
+        .hint("see them all with: cairn sessions")),
+    }
+}
+
+/// The session of such a command: the one that is named, or the latest, if the person agrees.
+///
+/// # Errors
+/// No such session; the person does not agree.
+pub(super) async fn agreed_session(
+    client: &Client<'_>,
+    given: Option<&str>,
+    what: &str,
+) -> Result<String, CliError> {
+    if given.is_some() {
+        return client.resolve(given).await;
+    }
+    let latest = client.latest().await?;
+    let title = match latest.title.as_str() {
+        "" => String::new(),
+        title => format!(" ({})", clip(title, 200)),
+    };
+    let id = escape(&latest.id);
+    agree(
+        client.context(),
+        &format!("{what} the latest session, {id}{title}?"),
+    )
+    .await?;
+    Ok(latest.id)
+}
+
+/// Asks, and fails unless the person agrees.
+///
+/// # Errors
+/// The person does not agree; an interruption.
+pub(super) async fn agree(context: &Context, question: &str) -> Result<(), CliError> {
+    match is_wanted(context, question).await? {
+        true => Ok(()),
+        false => Err(CliError::new("nothing was changed")),
+    }
 }
 
 /// Asks for yes or no; anything else is a no.

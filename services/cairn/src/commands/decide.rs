@@ -2,7 +2,7 @@
 
 use super::approve::{approval, condition};
 use super::hint;
-use crate::attach::Access;
+use crate::attach::{Access, Servers};
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
@@ -106,7 +106,7 @@ enum Word {
 /// # Errors
 /// No such session or question, or somebody else was faster.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
-    let mut client = Client::attach(context, Access::Change).await?;
+    let mut client = Client::attach_with(context, Access::Change, Servers::All).await?;
     let reported = decide(&mut client, args, context).await;
     client.finish().await;
     reported.map(|()| ExitCode::SUCCESS)

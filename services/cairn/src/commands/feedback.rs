@@ -1,7 +1,7 @@
 //! `cairn feedback`: says what is to be different about a run.
 
 use super::revise;
-use crate::attach::Access;
+use crate::attach::{Access, Servers};
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
@@ -44,7 +44,7 @@ pub struct Args {
 /// # Errors
 /// No such session, no other plan, an interruption.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
-    let mut client = Client::attach(context, Access::Change).await?;
+    let mut client = Client::attach_with(context, Access::Change, Servers::All).await?;
     let reported = feedback(&mut client, args, context).await;
     client.finish().await;
     reported

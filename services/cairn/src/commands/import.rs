@@ -1,6 +1,6 @@
 //! `cairn import`: a session out of the file that retention wrote.
 
-use crate::attach::Access;
+use crate::attach::{Access, Servers};
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
@@ -66,7 +66,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         check_session_id("new_session", &args.new_session)?;
     }
     let whole = read(&args.file)?;
-    let mut client = Client::attach(context, Access::Change).await?;
+    let mut client = Client::attach_with(context, Access::Make, Servers::None).await?;
     let imported = import(&mut client, &args, &whole).await;
     client.finish().await;
     let imported = imported.map_err(|error| refused(context, error, &args, &whole))?;

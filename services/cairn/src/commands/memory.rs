@@ -2,6 +2,7 @@
 
 mod watch;
 
+use super::confirm::{agreed_session, check_named};
 use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
@@ -66,6 +67,15 @@ enum Action {
 }
 
 impl Action {
+    /// What it takes from a session; none if it takes nothing.
+    const fn takes(&self) -> Option<&'static str> {
+        match self {
+            Self::Remove { .. } => Some("Remove a key of"),
+            Self::Clear => Some("Remove all that is remembered in"),
+            _ => None,
+        }
+    }
+
     const fn access(&self) -> Access {
         match self {
             Self::Set { .. } | Self::Remove { .. } | Self::Clear => Access::Change,
@@ -79,6 +89,9 @@ impl Action {
 /// # Errors
 /// No such session, a key or a value that is not allowed.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    if args.action.takes().is_some() {
+        check_named(context, args.session.as_deref())?;
+    }
     let mut client = Client::attach(context, args.action.access()).await?;
     if let Action::Watch { after } = args.action {
         return watch::run(&mut client, args.session.as_deref(), after).await;
@@ -89,7 +102,11 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
 }
 
 async fn act(client: &Client<'_>, args: Args, context: &Context) -> Result<ExitCode, CliError> {
-    let session = client.resolve(args.session.as_deref()).await?;
+    let given = args.session.as_deref();
+    let session = match args.action.takes() {
+        Some(what) => agreed_session(client, given, what).await?,
+        None => client.resolve(given).await?,
+    };
     let mut memory = client.memory();
     let seq = match args.action {
         Action::Set { key, value } => {

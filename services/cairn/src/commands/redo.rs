@@ -1,5 +1,6 @@
 //! `cairn redo`: does a step again.
 
+use super::confirm::{agreed_session, check_named};
 use super::{hint, revise};
 use crate::attach::Access;
 use crate::client::Client;
@@ -18,11 +19,10 @@ steps that are done again get new numbers. A run that has ended continues.
 
 With --json one object: session, run, revision, seq, diff.
 
-Examples:
-  cairn redo 3
+Example:
   cairn redo s-7f3k 3")]
 pub struct Args {
-    /// The session: its id or a unique beginning of it [default: the latest]
+    /// The session: its id or a unique beginning of it [default: the latest, if you agree]
     #[arg(value_name = "SESSION")]
     session: Option<String>,
     /// Number of the step, as cairn plan show has it
@@ -35,6 +35,7 @@ pub struct Args {
 /// # Errors
 /// No such session or step, or the step has not ended.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    check_named(context, args.session.as_deref())?;
     let mut client = Client::attach(context, Access::Change).await?;
     let reported = redo(&mut client, args, context).await;
     client.finish().await;
@@ -42,7 +43,8 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
 }
 
 async fn redo(client: &mut Client<'_>, args: Args, context: &Context) -> Result<(), CliError> {
-    let session = client.resolve(args.session.as_deref()).await?;
+    let what = format!("Do step {} again in", args.step);
+    let session = agreed_session(client, args.session.as_deref(), &what).await?;
     let request = ApplyPlanRequest {
         session: session.clone(),
         change: Some(Change::RedoStep(args.step)),

@@ -57,9 +57,9 @@ Examples:
   cairn resume s-7f3k        go on with this one
 
 A run that is paused continues, and a session that was quarantined is worked on again: only with
---accept-loss if the store has lost acknowledged writes of it. Every other unfinished session of the
-store continues too, for as long as this command runs, unless it is paused. A cairn run that holds the
-store continues this session alone. Finished steps are kept and not done again.";
+--accept-loss if the store has lost acknowledged writes of it. Finished steps are kept and not done again.
+Without a session, every other unfinished session of the store continues too, for as long as this command
+runs, unless it is paused.";
 
 /// Continues with a session and follows its latest run.
 ///
@@ -98,17 +98,16 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         verbose: args.verbose,
         deltas: args.deltas,
     };
-    let mut client = Client::attach(context, Access::Hold).await?;
-    // Somebody asks for it, so it is not to stay aside.
-    let release = ReleaseQuarantineRequest {
-        session: what.session.clone(),
-        accept_loss: args.accept_loss,
+    // Whoever names a session means no other.
+    let access = match args.session {
+        Some(_) => Access::Own,
+        None => Access::Hold,
     };
-    let released = client.patiently(|mut orchestrator| {
-        let release = release.clone();
-        async move { orchestrator.release_quarantine(release).await }
-    });
-    released.await?;
+    let mut client = Client::attach(context, access).await?;
+    release(&client, &what.session, args.accept_loss).await?;
+    if access == Access::Own {
+        client.work_on(&what.session);
+    }
     if !is_unfinished {
         client.finish().await;
         if !context.json {
@@ -125,6 +124,19 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     };
     client.finish().await;
     followed
+}
+
+/// Somebody asks for the session, so it is not to stay quarantined.
+async fn release(client: &Client<'_>, session: &str, accept_loss: bool) -> Result<(), CliError> {
+    let release = ReleaseQuarantineRequest {
+        session: session.to_owned(),
+        accept_loss,
+    };
+    let released = client.patiently(|mut orchestrator| {
+        let release = release.clone();
+        async move { orchestrator.release_quarantine(release).await }
+    });
+    released.await.map(drop)
 }
 
 /// The store may have forgotten calls that were made, and only a person can know what that means.

@@ -1,5 +1,6 @@
 //! `cairn skip`: continues without a step.
 
+use super::confirm::{agreed_session, check_named};
 use super::hint;
 use crate::attach::Access;
 use crate::client::Client;
@@ -21,10 +22,10 @@ lists the numbers of the steps.
 With --json one object: session, run, step.
 
 Examples:
-  cairn skip 3
+  cairn skip s-7f3k 3
   cairn skip s-7f3k 3 --reason \"the mail was sent by hand\"")]
 pub struct Args {
-    /// The session: its id or a unique beginning of it [default: the latest]
+    /// The session: its id or a unique beginning of it [default: the latest, if you agree]
     #[arg(value_name = "SESSION")]
     session: Option<String>,
     /// Number of the step
@@ -45,6 +46,7 @@ pub struct Args {
 /// # Errors
 /// No such session or step, or the step or the run has ended.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    check_named(context, args.session.as_deref())?;
     let mut client = Client::attach(context, Access::Change).await?;
     let reported = skip(&mut client, args, context).await;
     client.finish().await;
@@ -52,7 +54,8 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
 }
 
 async fn skip(client: &mut Client<'_>, args: Args, context: &Context) -> Result<(), CliError> {
-    let session = client.resolve(args.session.as_deref()).await?;
+    let what = format!("Skip step {} of", args.step);
+    let session = agreed_session(client, args.session.as_deref(), &what).await?;
     let request = SkipStepRequest {
         session: session.clone(),
         run: 0,

@@ -93,7 +93,8 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let action = args.action.unwrap_or(Action::List);
     let access = match action {
         Action::Approvals { .. } => Access::Read,
-        _ => Access::Change,
+        Action::Revoke { .. } => Access::Change,
+        _ => Access::Make,
     };
     let servers = match &action {
         Action::List => Servers::Present,

@@ -92,6 +92,6 @@ fn a_change_makes_no_store_and_starts_no_server() {
     }
     assert!(!site.path().join("other.db").exists());
     // The settings do start it for others.
-    assert_eq!(site.run(&["tools"]).code, Some(0));
+    site.run(&["tools"]);
     assert!(site.path().join("started").exists());
 }

@@ -1,5 +1,6 @@
 //! `cairn context destroy`: a context goes, and what it concluded stays.
 
+use super::super::confirm::{agree, is_at_terminal};
 use super::rpc;
 use crate::attach::Access;
 use crate::client::{Client, Watched};
@@ -17,7 +18,8 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 What the context concluded is stored in session memory: the pairs of --conclude, or with --ask-model
-what the model stores in one last turn. With neither, nothing is stored. The context main stays.
+what the model stores in one last turn. With neither, nothing is stored. The context main stays. At a
+terminal you are asked first.
 
 With --json one object: session, context, seq, run (0 unless the model is asked).")]
 pub(super) struct Args {
@@ -30,6 +32,9 @@ pub(super) struct Args {
     /// Store this pair in session memory; may be repeated
     #[arg(long = "conclude", value_name = "KEY=VALUE", value_parser = pair)]
     conclusions: Vec<(String, String)>,
+    /// Destroy it without asking
+    #[arg(long, short)]
+    yes: bool,
     /// Let the model store what is to stay, in one last turn
     #[arg(long)]
     ask_model: bool,
@@ -57,6 +62,14 @@ pub(super) async fn run(
     session: &str,
     args: Args,
 ) -> Result<ExitCode, CliError> {
+    if !args.yes && is_at_terminal(client.context()) {
+        let messages = rpc::count(client, session, &args.name).await?.messages;
+        let question = format!(
+            "Destroy the context {} of {session} with its {messages} messages?",
+            args.name
+        );
+        agree(client.context(), &escape(&question)).await?;
+    }
     let request = DestroyContext {
         context: args.name.clone(),
         conclusions: args.conclusions.into_iter().collect(),
