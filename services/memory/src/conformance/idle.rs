@@ -80,6 +80,7 @@ pub async fn a_session_at_work_does_not_go(subject: &Subject) {
     for (id, status) in [
         ("waits", SessionStatus::Waiting),
         ("runs", SessionStatus::Running),
+        ("is-paused", SessionStatus::Paused),
     ] {
         let mut owner = subject.owned(id, "one").await;
         owner.make(parks_as(&owner, status)).await.unwrap();
@@ -92,7 +93,14 @@ pub async fn a_session_at_work_does_not_go(subject: &Subject) {
     subject.append(&commanded, "c").await;
     subject.pass(2 * AFTER).await;
     assert_eq!(subject.idle(Some(AFTER)).await, [""; 0]);
-    let ids = ["waits", "runs", "is-queued", "is-owned", "has-a-command"];
+    let ids = [
+        "waits",
+        "runs",
+        "is-paused",
+        "is-queued",
+        "is-owned",
+        "has-a-command",
+    ];
     for id in ids {
         let last = subject.store.read(&key(id), 0, 1).await.unwrap().last_seq;
         assert!(!subject.end(&key(id), last).await, "{id} was deleted");

@@ -10,6 +10,7 @@
 )]
 
 mod admission;
+mod agreement;
 mod budgets;
 mod checkpoints;
 mod claims;

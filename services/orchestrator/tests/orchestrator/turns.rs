@@ -16,7 +16,7 @@ fn text(text: &str) -> wire::Message {
     }
 }
 
-async fn session(world: &World) -> String {
+pub(crate) async fn session(world: &World) -> String {
     let create = pb::CreateSessionRequest {
         request_id: world.request_id(),
         ..pb::CreateSessionRequest::default()
@@ -25,7 +25,7 @@ async fn session(world: &World) -> String {
     created.expect("a session").into_inner().session
 }
 
-fn turn(world: &World, session: &str) -> pb::SubmitTurnRequest {
+pub(crate) fn turn(world: &World, session: &str) -> pb::SubmitTurnRequest {
     pb::SubmitTurnRequest {
         session: session.to_owned(),
         request_id: world.request_id(),
@@ -37,7 +37,7 @@ fn turn(world: &World, session: &str) -> pb::SubmitTurnRequest {
     }
 }
 
-async fn submit(
+pub(crate) async fn submit(
     world: &World,
     request: pb::SubmitTurnRequest,
 ) -> Result<Streaming<pb::SubmitTurnResponse>, RpcError> {
@@ -48,7 +48,7 @@ async fn submit(
 }
 
 /// The events of a stream to its end, with the seq of the last one.
-async fn rest(
+pub(crate) async fn rest(
     world: &World,
     stream: &mut Streaming<pb::SubmitTurnResponse>,
 ) -> Result<(Vec<Event>, u64), Status> {
