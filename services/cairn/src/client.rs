@@ -130,6 +130,7 @@ impl<'a> Client<'a> {
         let unfinished = with_status(&[
             SessionStatus::Running,
             SessionStatus::Waiting,
+            SessionStatus::Paused,
             SessionStatus::Quarantined,
         ]);
         self.list(unfinished, most).await
@@ -249,7 +250,11 @@ pub async fn an_active(link: &Link) -> Result<Option<SessionSummary>, CliError> 
         let page = orchestrator(link).list_sessions(request).await?;
         Ok(page.into_inner())
     };
-    let active = [SessionStatus::Running, SessionStatus::Waiting];
+    let active = [
+        SessionStatus::Running,
+        SessionStatus::Waiting,
+        SessionStatus::Paused,
+    ];
     Ok(pages(ask, with_status(&active), 1).await?.pop())
 }
 

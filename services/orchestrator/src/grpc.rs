@@ -1,5 +1,6 @@
 //! The public service: convert, call, convert.
 
+mod answers;
 mod bounded;
 mod commands;
 mod contexts;
@@ -126,8 +127,12 @@ impl OrchestratorService for Orchestrator {
     ) -> Answer<pb::GetSessionResponse> {
         let key = key_of(&request, &request.get_ref().session)?;
         let viewed = self.requests.store().view(&key).await?;
+        let mut session = session_message(&key.id, &viewed.session, viewed.quarantine);
+        if let Some(run) = &mut session.latest_run {
+            answers::add(&self.requests, &key, run).await?;
+        }
         Ok(Response::new(pb::GetSessionResponse {
-            session: Some(session_message(&key.id, &viewed.session, viewed.quarantine)),
+            session: Some(session),
         }))
     }
 
@@ -212,10 +217,9 @@ impl OrchestratorService for Orchestrator {
     async fn get_run(&self, request: Request<pb::GetRunRequest>) -> Answer<pb::GetRunResponse> {
         let key = key_of(&request, &request.get_ref().session)?;
         let session = self.session(&key).await?;
-        let run = run_of(&session, request.get_ref().run)?;
-        Ok(Response::new(pb::GetRunResponse {
-            run: Some(run_message(run)),
-        }))
+        let mut run = run_message(run_of(&session, request.get_ref().run)?);
+        answers::add(&self.requests, &key, &mut run).await?;
+        Ok(Response::new(pb::GetRunResponse { run: Some(run) }))
     }
 
     async fn list_runs(
@@ -224,9 +228,11 @@ impl OrchestratorService for Orchestrator {
     ) -> Answer<pb::ListRunsResponse> {
         let key = key_of(&request, &request.get_ref().session)?;
         let session = self.session(&key).await?;
-        Ok(Response::new(pb::ListRunsResponse {
-            runs: session.runs.iter().map(run_message).collect(),
-        }))
+        let mut runs: Vec<_> = session.runs.iter().map(run_message).collect();
+        for run in &mut runs {
+            answers::add(&self.requests, &key, run).await?;
+        }
+        Ok(Response::new(pb::ListRunsResponse { runs }))
     }
 
     async fn cancel_run(

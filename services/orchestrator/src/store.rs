@@ -105,10 +105,20 @@ impl Store {
         key: &SessionKey,
         after_seq: u64,
     ) -> Result<pb::ReadEventsResponse, RpcError> {
+        self.read_some(key, after_seq, 0).await
+    }
+
+    /// The same, with no more events than that; 0 for as many as the store gives.
+    pub(crate) async fn read_some(
+        &self,
+        key: &SessionKey,
+        after_seq: u64,
+        max_events: u32,
+    ) -> Result<pb::ReadEventsResponse, RpcError> {
         let request = pb::ReadEventsRequest {
             session: key.id.to_string(),
             after_seq,
-            max_events: 0,
+            max_events,
         };
         Ok(self
             .journal()

@@ -88,6 +88,8 @@ enum Status {
     Running,
     /// A run waits for a person
     Waiting,
+    /// A run is paused
+    Paused,
     /// No process works on it before it is released
     Quarantined,
 }
@@ -130,6 +132,7 @@ impl Args {
             Status::Idle => SessionStatus::Idle,
             Status::Running => SessionStatus::Running,
             Status::Waiting => SessionStatus::Waiting,
+            Status::Paused => SessionStatus::Paused,
             Status::Quarantined => SessionStatus::Quarantined,
         });
         let pending = self.pending.iter().filter_map(|kind| match kind {

@@ -1,7 +1,7 @@
 //! `cairn show`: one session at a glance.
 
 use crate::attach::Access;
-use crate::client::{Client, Watched};
+use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::describe::{
@@ -10,13 +10,11 @@ use crate::ui::describe::{
 use crate::ui::event_json::order;
 use crate::ui::event_line::failure_text;
 use crate::ui::out;
-use crate::ui::progress::LastReply;
 use crate::ui::questions::{pending_json, pending_lines};
 use crate::ui::style::Style;
 use crate::ui::text::{block, command};
 use crate::ui::time::{clock, span, utc};
 use crate::workspace::resume_command;
-use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::text::{clip, escape};
 use serde_json::{Value, json};
@@ -96,10 +94,7 @@ async fn read(client: &mut Client<'_>, id: String) -> Result<Shown, CliError> {
         session: id.clone(),
     };
     let answer = orchestrator.get_session(request).await?;
-    let mut session = answer.into_inner().session.unwrap_or_default();
-    if let Some(run) = &mut session.latest_run {
-        answer_turn(client, &id, run).await?;
-    }
+    let session = answer.into_inner().session.unwrap_or_default();
     let request = pb::ListPendingRequest {
         session: id.clone(),
         ..pb::ListPendingRequest::default()
@@ -125,33 +120,6 @@ async fn read(client: &mut Client<'_>, id: String) -> Result<Shown, CliError> {
         plan,
         pending,
     })
-}
-
-/// The answer of a turn that completed is its last reply, which only the journal has.
-async fn answer_turn(
-    client: &mut Client<'_>,
-    session: &str,
-    run: &mut pb::Run,
-) -> Result<(), CliError> {
-    let is_completed = run.status() == pb::RunStatus::Completed;
-    if !is_completed || run.context.is_empty() || !run.answer.is_empty() {
-        return Ok(());
-    }
-    let (mut reply, last) = (LastReply::default(), run.last_seq);
-    let mut events = client.watch(session, run.first_seq.saturating_sub(1));
-    while let Some(watched) = events.next().await? {
-        let Watched::Event { seq, event, .. } = watched else {
-            continue;
-        };
-        if let Some(Kind::ReplyReceived(received)) = &event.kind {
-            reply.take(received);
-        }
-        if seq >= last {
-            break;
-        }
-    }
-    run.answer = reply.text;
-    Ok(())
 }
 
 /// `1 run`, `2 runs`.

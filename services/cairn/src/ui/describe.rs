@@ -11,7 +11,7 @@ use cairn_rpc::text::clip;
 use cairn_views::figures::{dollars, input_tokens, output_tokens};
 use serde_json::{Value, json};
 
-/// What a session is doing: `idle`, `running`, `waiting`, `quarantined`.
+/// What a session is doing: `idle`, `running`, `waiting`, `paused`, `quarantined`.
 pub fn session_status(number: i32) -> String {
     let status = pb::SessionStatus::try_from(number).unwrap_or_default();
     short(status.as_str_name(), "SESSION_STATUS_")
@@ -184,6 +184,7 @@ mod tests {
     #[test]
     fn states_have_short_names() {
         assert_eq!(session_status(3), "waiting");
+        assert_eq!(session_status(5), "paused");
         assert_eq!(run_status(4), "completed");
         assert_eq!(step_status(5), "skipped");
         assert_eq!(run_status(99), "unspecified");

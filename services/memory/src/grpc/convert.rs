@@ -94,7 +94,8 @@ pub(super) fn status(field: &str, status: i32) -> Result<SessionStatus, RpcError
         Ok(pb::SessionStatus::Unspecified | pb::SessionStatus::Idle) => Ok(SessionStatus::Idle),
         Ok(pb::SessionStatus::Running) => Ok(SessionStatus::Running),
         Ok(pb::SessionStatus::Waiting) => Ok(SessionStatus::Waiting),
-        Err(_) => Err(RpcError::invalid(field, format!("is {status}")).allowed("0 to 3")),
+        Ok(pb::SessionStatus::Paused) => Ok(SessionStatus::Paused),
+        Err(_) => Err(RpcError::invalid(field, format!("is {status}")).allowed("0 to 4")),
     }
 }
 
@@ -184,6 +185,7 @@ pub(super) fn status_number(status: SessionStatus) -> i32 {
         SessionStatus::Idle => pb::SessionStatus::Idle,
         SessionStatus::Running => pb::SessionStatus::Running,
         SessionStatus::Waiting => pb::SessionStatus::Waiting,
+        SessionStatus::Paused => pb::SessionStatus::Paused,
     };
     status.into()
 }

@@ -49,6 +49,8 @@ pub enum SessionStatus {
     Running,
     /// A run waits for somebody.
     Waiting,
+    /// A run is paused.
+    Paused,
 }
 
 impl SessionStatus {
@@ -58,6 +60,7 @@ impl SessionStatus {
             Self::Idle => 0,
             Self::Running => 1,
             Self::Waiting => 2,
+            Self::Paused => 3,
         }
     }
 
@@ -66,6 +69,7 @@ impl SessionStatus {
         match number {
             1 => Self::Running,
             2 => Self::Waiting,
+            3 => Self::Paused,
             _ => Self::Idle,
         }
     }

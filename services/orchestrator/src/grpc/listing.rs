@@ -151,10 +151,11 @@ fn filter(asked: &pb::SessionFilter) -> Result<memory_pb::SessionFilter, RpcErro
             Ok(pb::SessionStatus::Idle) => statuses.push(Noted::Idle.into()),
             Ok(pb::SessionStatus::Running) => statuses.push(Noted::Running.into()),
             Ok(pb::SessionStatus::Waiting) => statuses.push(Noted::Waiting.into()),
+            Ok(pb::SessionStatus::Paused) => statuses.push(Noted::Paused.into()),
             Ok(pb::SessionStatus::Quarantined) => quarantined = true,
             Ok(pb::SessionStatus::Unspecified) | Err(_) => {
                 let field = format!("filter.statuses[{index}]");
-                return Err(RpcError::invalid(field, format!("is {status}")).allowed("1 to 4"));
+                return Err(RpcError::invalid(field, format!("is {status}")).allowed("1 to 5"));
             }
         }
     }

@@ -291,6 +291,7 @@ pub(crate) fn public_status(
         _ if quarantine.is_some() => pb::SessionStatus::Quarantined,
         memory::SessionStatus::Running => pb::SessionStatus::Running,
         memory::SessionStatus::Waiting => pb::SessionStatus::Waiting,
+        memory::SessionStatus::Paused => pb::SessionStatus::Paused,
         memory::SessionStatus::Idle | memory::SessionStatus::Unspecified => pb::SessionStatus::Idle,
     }
 }

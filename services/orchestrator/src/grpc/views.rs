@@ -1,7 +1,7 @@
 //! Views of a journal, folded when they are asked for.
 
-use super::present::{ms, no_such_run, plan_message, run_of};
-use super::{Answer, key_of};
+use super::present::{ms, no_such_run, plan_message, run_message, run_of};
+use super::{Answer, answers, key_of};
 use crate::key::SessionKey;
 use crate::requests::Requests;
 use cairn_engine::event::{Event, EventKind};
@@ -20,8 +20,16 @@ pub(super) async fn state(
 ) -> Answer<pb::GetStateResponse> {
     let key = key_of(&request, &request.get_ref().session)?;
     let session = session_at(requests, &key, request.get_ref().at_seq).await?;
+    let mut state = agent_state::of_session(&session);
+    if let Some(run) = session.runs.last() {
+        let mut run = run_message(run);
+        answers::add(requests, &key, &mut run).await?;
+        if run.status() == pb::RunStatus::Completed {
+            state["answer"] = run.answer.into();
+        }
+    }
     Ok(Response::new(pb::GetStateResponse {
-        json: agent_state::of_session(&session).to_string(),
+        json: state.to_string(),
         seq: session.seq,
     }))
 }

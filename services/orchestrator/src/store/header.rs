@@ -34,6 +34,7 @@ pub(crate) fn status_of(session: &Session) -> SessionStatus {
         Some(RunStatus::Paused) if session.active_run().is_some_and(Run::asks_person) => {
             SessionStatus::Waiting
         }
+        Some(RunStatus::Paused) => SessionStatus::Paused,
         Some(_) => SessionStatus::Running,
     }
 }
