@@ -13,6 +13,8 @@ use crate::ui::out;
 use crate::ui::plan_document::document;
 use crate::ui::plans::size_text;
 use crate::ui::style::Style;
+use cairn_proto::orchestrator::{GetPlanResponse, PlannedStep};
+use std::collections::HashMap;
 use std::process::ExitCode;
 
 /// What can be said to `cairn plan show`.
@@ -58,8 +60,9 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, CliEr
         plan.run, plan.revision
     );
     out::line(&style.strong(&title))?;
+    let numbers = numbers(&plan);
     let lines = plan.steps.iter().flat_map(|step| {
-        let facts = step.step.iter().flat_map(step_facts);
+        let facts = facts(step, &numbers).into_iter();
         let facts = facts.map(|fact| format!("       {}", style.dim(&fact)));
         let lines = step_lines(step, style);
         // What it is, before what came of it.
@@ -70,6 +73,28 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, CliEr
     Ok(ExitCode::SUCCESS)
 }
 
+/// The number of each step by its id.
+fn numbers(plan: &GetPlanResponse) -> HashMap<&str, u32> {
+    let steps = plan.steps.iter();
+    let named =
+        steps.filter_map(|planned| Some((planned.step.as_ref()?.id.as_str(), planned.number)));
+    named.collect()
+}
+
+/// What a step is. The steps that it comes after are named as they are numbered here: an id may look like
+/// the number of another step, once the plan has changed.
+fn facts(planned: &PlannedStep, numbers: &HashMap<&str, u32>) -> Vec<String> {
+    let Some(mut step) = planned.step.clone() else {
+        return Vec::new();
+    };
+    for id in &mut step.depends_on {
+        if let Some(number) = numbers.get(id.as_str()) {
+            *id = number.to_string();
+        }
+    }
+    step_facts(&step)
+}
+
 /// The latest run with a plan, which turns of a conversation do not have; 0 if there is none, or for an
 /// earlier state, which may have fewer runs.
 async fn newest_plan(client: &Client<'_>, session: &str, at: u64) -> Result<u32, CliError> {
@@ -78,4 +103,36 @@ async fn newest_plan(client: &Client<'_>, session: &str, at: u64) -> Result<u32,
     }
     let planned = hint::latest_planned(client, session).await?;
     Ok(planned.map_or(0, |run| run.number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cairn_proto::event::PlanStep;
+
+    #[test]
+    fn a_step_comes_after_the_numbers_that_are_shown() {
+        let planned = |number, id: &str, after: &[&str]| PlannedStep {
+            number,
+            step: Some(PlanStep {
+                id: id.to_owned(),
+                title: "look".to_owned(),
+                depends_on: after.iter().map(|&id| id.to_owned()).collect(),
+                ..PlanStep::default()
+            }),
+            ..PlannedStep::default()
+        };
+        // As after a revision: the third step is new, and the first of the plan.
+        let plan = GetPlanResponse {
+            steps: vec![
+                planned(3, "1", &[]),
+                planned(1, "2", &["1"]),
+                planned(4, "end", &["1", "2"]),
+            ],
+            ..GetPlanResponse::default()
+        };
+        let numbers = numbers(&plan);
+        let facts = plan.steps.iter().flat_map(|step| facts(step, &numbers));
+        assert_eq!(facts.collect::<Vec<_>>(), ["after 3", "after 3, 1"]);
+    }
 }
