@@ -158,6 +158,26 @@ fn a_skipped_step_that_is_done_after_all_changes_what_comes_after_it() {
     assert!(world.context(5).ends_with(end));
 }
 
+/// A person left it out; only a person takes it in again.
+#[test]
+fn a_skipped_step_does_not_come_back_when_one_before_it_is_redone() {
+    for row in ["a b c d", "g: a b<a c<b d<c"] {
+        let mut world = World::with_plan(plan(row));
+        world.skip(2);
+        world.complete(1, "a is done");
+        world.complete(3, "c is done");
+        world.command(Command::RedoStep(command::RedoStep {
+            run: 1,
+            step: 1.into(),
+        }));
+        assert_eq!(world.fates(4), "5n 6n 7n | 1d 2w 3d 4s", "{row}");
+        assert_eq!(world.running(), [5], "{row}");
+        world.complete(5, "a is done again");
+        assert_eq!(world.running(), [6], "{row}");
+        assert!(world.context(6).ends_with("- Step 1: a is done again"));
+    }
+}
+
 /// The first of them is skipped and the second is completed; they have the same key.
 #[test]
 fn equal_steps_keep_their_parts() {
