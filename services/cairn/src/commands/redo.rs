@@ -14,8 +14,9 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(allow_missing_positional = true)]
 #[command(after_help = "\
-The step must have ended; whatever depends on it is done again too, and everything else is kept. The
-steps that are done again get new numbers. A run that has ended continues.
+The step must have ended; whatever depends on it is done again too, and everything else is kept. What
+you skipped after it is left out of the plan. The steps that are done again get new numbers. A run
+that has ended continues.
 
 With --json one object: session, run, revision, seq, diff.
 

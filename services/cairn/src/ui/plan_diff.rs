@@ -94,7 +94,7 @@ fn new_line(step: &pb::NewStep, style: Style) -> String {
         StepFate::Skipped => (style.dim("-"), "skipped, and stays so".to_owned()),
         StepFate::Repeated => (
             style.asks("↻"),
-            format!("again: what step {} gave does not hold now", step.repeats),
+            format!("again, in place of step {}", step.repeats),
         ),
         StepFate::Added => (style.good("+"), "new".to_owned()),
     };

@@ -2,11 +2,13 @@
 
 use super::Handle;
 use crate::decide::{Decision, Rejection};
-use crate::revise::draft_of;
-use crate::session::StepNo;
+use crate::plan::{Plan, PlanDraft};
+use crate::revise::{draft_of, numbers};
+use crate::session::{PlanState, StepNo};
 use serde::{Deserialize, Serialize};
+use std::collections::{HashMap, HashSet};
 
-/// Do a step again that has ended, and all that depends on it.
+/// Do a step again that has ended, and all that depends on it but what a person skipped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RedoStep {
     /// Number of the run; 0 for the newest.
@@ -30,15 +32,68 @@ impl Handle for RedoStep {
             let message = format!("step {step} has not ended; only a step that ended is redone");
             return Err(Rejection::refused("STEP_NOT_ENDED", message));
         }
-        let mut plan = run.plan.as_ref().map(draft_of).unwrap_or_default();
+        let old = run.plan.as_ref();
+        let mut plan = old.map(draft_of).unwrap_or_default();
         if let Some(place) = found.place
             && let Some(again) = plan.steps.get_mut(place.index())
         {
             again.redo = again.redo.saturating_add(1);
         }
+        if let Some(old) = old {
+            plan = without_lost_skips(old, plan, step);
+        }
         let change = decision.change_asked_for(plan);
         Ok(decision.put_into_force(self.run, change)?)
     }
+}
+
+/// Leaves out what a person skipped and this plan would take in again: what it depends on is another step
+/// now, so its skip would not count. What comes after it depends on what it depends on, as before.
+fn without_lost_skips(old: &PlanState, plan: PlanDraft, redone: StepNo) -> PlanDraft {
+    let Ok(checked) = Plan::new(&plan) else {
+        return plan;
+    };
+    let kept: HashSet<StepNo> = numbers(Some(old), &checked).into_iter().collect();
+    let is_lost = old.current().map(|(number, step)| {
+        step.is_handing_on() && number != redone && !kept.contains(&number)
+    });
+    let mut left = PlanDraft {
+        order: plan.order,
+        steps: Vec::with_capacity(plan.steps.len()),
+    };
+    let mut lost: HashMap<&str, &[String]> = HashMap::new();
+    for (step, is_lost) in plan.steps.iter().zip(is_lost) {
+        if is_lost {
+            lost.insert(&step.id, &step.depends_on);
+        } else {
+            left.steps.push(step.clone());
+        }
+    }
+    for step in &mut left.steps {
+        step.depends_on = handed_on(&step.depends_on, &lost);
+    }
+    match Plan::new(&left) {
+        Ok(_) => left,
+        // Such as one whose step would depend on too many.
+        Err(_) => plan,
+    }
+}
+
+/// The steps to wait for, with those that steps left out waited for in their place.
+fn handed_on(depends_on: &[String], lost: &HashMap<&str, &[String]>) -> Vec<String> {
+    let mut seen: HashSet<&str> = HashSet::new();
+    let mut found = Vec::new();
+    let mut open: Vec<&String> = depends_on.iter().rev().collect();
+    while let Some(id) = open.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        match lost.get(id.as_str()) {
+            Some(before) => open.extend(before.iter().rev()),
+            None => found.push(id.clone()),
+        }
+    }
+    found
 }
 
 #[cfg(test)]
