@@ -1,6 +1,6 @@
 //! The whole tree of a run for debugging, as text and as JSON.
 
-use super::figures::{clock, date_time, dollars, rfc3339, run_status};
+use super::figures::{clock, date_time, dollars, known_cost, rfc3339, run_status};
 use super::safe::one_line;
 use super::tree::{Node, NodeIndex, NodeKind, RunRoot, Tree};
 use cairn_engine::text::cut;
@@ -60,13 +60,17 @@ fn header(root: &RunRoot, generated_at: u64) -> String {
         ("status", run_status(root.status).to_owned()),
         ("total_steps", root.nodes.to_string()),
         ("total_tokens", tokens.to_string()),
-        ("total_cost", dollars(root.usage.cost_nano_usd)),
+        ("total_cost", total_cost(root)),
     ];
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
         let _ = writeln!(out, "{name}: {value}");
     }
     out.push_str("\n## Steps\n");
     out
+}
+
+fn total_cost(root: &RunRoot) -> String {
+    known_cost(&root.usage).map_or_else(|| "not known".to_owned(), dollars)
 }
 
 fn total_tokens(root: &RunRoot) -> u64 {
@@ -80,10 +84,7 @@ fn details(node: &Node) -> Vec<String> {
     let mut lines = vec![format!("id: {short_id}...")];
     lines.extend(node.duration_ms.map(|ms| format!("duration: {ms}ms")));
     lines.extend(node.tokens.map(|tokens| format!("tokens: {tokens}")));
-    lines.extend(
-        node.cost_nano_usd
-            .map(|cost| format!("cost: ${}", dollars(cost))),
-    );
+    lines.extend(known_node_cost(node).map(|cost| format!("cost: ${}", dollars(cost))));
     let summary = node.summary.as_deref().map(one_line);
     lines.extend(summary.map(|summary| format!("summary: {}", cut(&summary, MOST))));
     if !node.data.is_empty() {
@@ -94,6 +95,12 @@ fn details(node: &Node) -> Vec<String> {
     }
     lines.push(format!("time: {}", clock(node.created_at)));
     lines
+}
+
+/// A node with tokens and without a cost is of a model without a price.
+fn known_node_cost(node: &Node) -> Option<u64> {
+    node.cost_nano_usd
+        .filter(|&cost| cost > 0 || node.tokens.unwrap_or_default() == 0)
 }
 
 /// The tree of a run as JSON: `generated`, `trace` and `steps`, each with its `children`. None for
@@ -110,7 +117,7 @@ pub fn json(tree: &Tree, run: u32, generated_at: u64) -> Option<Value> {
             "status": run_status(root.status),
             "total_steps": root.nodes,
             "total_tokens": total_tokens(root),
-            "total_cost": usd(root.usage.cost_nano_usd),
+            "total_cost": known_cost(&root.usage).map(usd),
             "started_at": rfc3339(root.started_at),
             "ended_at": root.ended_at.map(rfc3339),
         },
@@ -135,7 +142,7 @@ fn node_value(tree: &Tree, root: &RunRoot, index: NodeIndex) -> Value {
         "data": data,
         "duration_ms": node.duration_ms,
         "tokens": node.tokens,
-        "cost": node.cost_nano_usd.map(usd),
+        "cost": known_node_cost(node).map(usd),
         "created_at": rfc3339(node.created_at),
         "children": children.map(|&child| node_value(tree, root, child)).collect::<Vec<_>>(),
     });

@@ -60,6 +60,19 @@ pub fn dollars(nano_usd: u64) -> String {
     )
 }
 
+/// What model calls cost: `$0.0056`, or `not known` if they have used tokens and have no price.
+pub fn cost(usage: &Usage) -> String {
+    match known_cost(usage) {
+        Some(cost) => format!("${}", dollars(cost)),
+        None => "not known".to_owned(),
+    }
+}
+
+/// The same in 10⁻⁹ dollars; none if it is not known.
+pub(crate) fn known_cost(usage: &Usage) -> Option<u64> {
+    (usage.cost_nano_usd > 0 || usage.tokens() == 0).then_some(usage.cost_nano_usd)
+}
+
 /// A duration as people say it: `12 ms`, `1.5 s`, `2 min 5 s`, `3 h 4 min`.
 pub fn duration(ms: u64) -> String {
     let seconds = ms / 1000;

@@ -242,6 +242,14 @@ fn session_json(session: &SessionSummary, is_held: bool) -> Value {
     })
 }
 
+/// None if it is not known, or nothing was used.
+fn cost(session: &SessionSummary) -> String {
+    match session.cost_nano_usd {
+        0 => String::new(),
+        cost => format!("${}", dollars(cost)),
+    }
+}
+
 /// Columns that would be empty are left out; on a narrow terminal also some that people need least.
 fn table(sessions: &[SessionSummary], is_held: bool, now: i64, width: Option<usize>) -> Table {
     let any = |has: fn(&SessionSummary) -> bool| sessions.iter().any(has);
@@ -274,7 +282,7 @@ fn table(sessions: &[SessionSummary], is_held: bool, now: i64, width: Option<usi
             session.agent.clone(),
             session.last_seq.to_string(),
             session.tokens.to_string(),
-            format!("${}", dollars(session.cost_nano_usd)),
+            cost(session),
             age(session.updated_unix_ms, now),
             asked(&session.pending, now),
             session.title.clone(),

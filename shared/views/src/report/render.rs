@@ -1,9 +1,7 @@
 //! The facts of a report as Markdown.
 
 use super::gather::{CallFacts, Doubt, Facts, StepFacts};
-use crate::figures::{
-    clock, date_time, dollars, duration, input_tokens, output_tokens, run_status,
-};
+use crate::figures::{clock, cost, date_time, duration, input_tokens, output_tokens, run_status};
 use crate::safe::{code, inline, paragraph};
 use cairn_engine::command::Settlement;
 use cairn_engine::event::Budget;
@@ -67,10 +65,10 @@ fn overview(facts: &Facts<'_>) -> String {
         format!("- Steps: {done} of {} completed", facts.plan.len()),
         format!("- Tool turns: {tool_turns}, tool calls: {calls}"),
         format!(
-            "- Tokens: {} in, {} out; cost: ${}",
+            "- Tokens: {} in, {} out; cost: {}",
             total.input_tokens,
             total.output_tokens,
-            dollars(total.cost_nano_usd)
+            cost(&total)
         ),
         format!("- Time: {from} to {to} UTC, {took}"),
     ];
@@ -182,8 +180,8 @@ fn step_section(step: &StepFacts<'_>, number: StepNo) -> String {
 
 fn used(usage: &Usage, tool_turns: u32) -> String {
     let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
-    let cost = dollars(usage.cost_nano_usd);
-    format!("Tool turns: {tool_turns}, tokens: {tokens}, cost: ${cost}")
+    let cost = cost(usage);
+    format!("Tool turns: {tool_turns}, tokens: {tokens}, cost: {cost}")
 }
 
 fn call_line(call: &CallFacts<'_>) -> String {
@@ -307,11 +305,11 @@ fn usage_table(facts: &Facts<'_>) -> String {
     let mut row = |name: &str, usage: &Usage| {
         let _ = writeln!(
             table,
-            "| {name} | {} | {} | {} | ${} |",
+            "| {name} | {} | {} | {} | {} |",
             usage.model_calls,
             input_tokens(usage),
             output_tokens(usage),
-            dollars(usage.cost_nano_usd)
+            cost(usage)
         );
     };
     if facts.planning != Usage::default() {

@@ -110,7 +110,10 @@ fn planning_that_failed_is_in_the_usage() {
     world.planned(Err(failure));
     let text = report(&world);
     assert!(text.contains("## Failure\n\nno JSON\n"), "{text}");
-    assert!(text.contains("- Tokens: 50 in, 0 out; cost: not known\n"), "{text}");
+    assert!(
+        text.contains("- Tokens: 50 in, 0 out; cost: not known\n"),
+        "{text}"
+    );
     let row = "| Planning (0.9 s) | 0 | 50 | 0 | not known |\n| Total | 0 | 50 | 0 | not known |\n";
     assert!(text.ends_with(row), "{text}");
 }

@@ -17,7 +17,7 @@ use cairn_proto::event::{Failure, FailureKind, WaitReason};
 use cairn_proto::orchestrator::{GetReportRequest, ListPendingRequest, Pending, RunStatus};
 use cairn_rpc::text::{clip, escape};
 use cairn_tools::write_output;
-use cairn_views::figures::dollars;
+use cairn_views::figures::cost;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -112,12 +112,16 @@ fn figures(progress: &Progress) -> String {
         1 => format!("1 {noun}"),
         _ => format!("{number} {noun}s"),
     };
+    let cost = match cost(&usage.into()) {
+        cost if cost.starts_with('$') => cost,
+        cost => format!("cost {cost}"),
+    };
     format!(
-        "{}, {}, {}, ${}, {time}",
+        "{}, {}, {}, {}, {time}",
         count(steps as u64, "step"),
         count(progress.tool_turns.into(), "tool turn"),
         count(tokens, "token"),
-        dollars(usage.cost_nano_usd),
+        cost,
     )
 }
 
