@@ -80,6 +80,7 @@ pub(crate) fn header(header: Header) -> Option<pb::Header> {
         SessionStatus::Idle => pb::SessionStatus::Idle,
         SessionStatus::Running => pb::SessionStatus::Running,
         SessionStatus::Waiting => pb::SessionStatus::Waiting,
+        SessionStatus::Paused => pb::SessionStatus::Paused,
     };
     Some(pb::Header {
         status: status.into(),
@@ -125,6 +126,7 @@ pub(crate) fn status(number: i32) -> SessionStatus {
     match pb::SessionStatus::try_from(number).unwrap() {
         pb::SessionStatus::Running => SessionStatus::Running,
         pb::SessionStatus::Waiting => SessionStatus::Waiting,
+        pb::SessionStatus::Paused => SessionStatus::Paused,
         _ => SessionStatus::Idle,
     }
 }

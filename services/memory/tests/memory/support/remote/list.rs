@@ -51,6 +51,7 @@ fn request(query: &ListQuery) -> pb::ListSessionsRequest {
         SessionStatus::Idle => pb::SessionStatus::Idle,
         SessionStatus::Running => pb::SessionStatus::Running,
         SessionStatus::Waiting => pb::SessionStatus::Waiting,
+        SessionStatus::Paused => pb::SessionStatus::Paused,
     });
     let order = match query.order {
         ListOrder::Created => pb::SessionOrder::Created,
