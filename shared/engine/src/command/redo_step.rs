@@ -72,6 +72,7 @@ fn without_lost_skips(old: &PlanState, plan: PlanDraft, redone: StepNo) -> PlanD
     for step in &mut left.steps {
         step.depends_on = handed_on(&step.depends_on, &lost);
     }
+    drop(lost);
     match Plan::new(&left) {
         Ok(_) => left,
         // Such as one whose step would depend on too many.
