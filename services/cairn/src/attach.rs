@@ -148,16 +148,7 @@ async fn attach_with(
             }
         }
         if let Some(link) = link {
-            let workspace = workspace::noted(&store);
-            if access.works() {
-                workspace::check_holder(context, workspace.as_deref())?;
-            }
-            return Ok(Attached {
-                link,
-                store,
-                workspace,
-                way: Way::Remote,
-            });
+            return to_holder(context, access, link, store);
         }
         match access {
             Access::Read => return read(store, authenticators).await,
@@ -186,6 +177,25 @@ async fn attach_with(
             () = context.stop.cancelled() => return Err(held(&store)),
         }
     }
+}
+
+/// Attached to the process that holds the store.
+fn to_holder(
+    context: &Context,
+    access: Access,
+    link: Link,
+    store: PathBuf,
+) -> Result<Attached, CliError> {
+    let workspace = workspace::noted(&store);
+    if access.works() {
+        workspace::check_holder(context, workspace.as_deref())?;
+    }
+    Ok(Attached {
+        link,
+        store,
+        workspace,
+        way: Way::Remote,
+    })
 }
 
 /// What a holder is made of. One that comes for a change carries out nothing.
