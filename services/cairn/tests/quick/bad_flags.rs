@@ -59,7 +59,7 @@ const CASES: [Case; 88] = [
         ("context import s docs/one.md --context c", 2, "line 1")]),
     ("context new --system", &[("context new s c --system=", 2, "--system")]),
     ("context new --window", &[("context new s c --window 0", 2, "--window"), ("context new s c --window many", 2, "--window")]),
-    ("context set --window", &[("context set s c --window 0", 2, "--window"), ("context set s c", 2, "--window")]),
+    ("context set --window", &[("context set s c --window 0", 2, "--window"), ("context set s c --window=", 2, "--window")]),
     ("context destroy --conclude", &[("context destroy s c --conclude tone", 2, "--conclude"), ("context destroy s c --conclude =dry", 2, "--conclude")]),
     ("resume --in", &[("resume --in= s", 2, "--in"), ("resume --in nowhere s", 1, "nowhere")]),
     ("resume --pace", &[("resume --pace slow s", 2, "--pace")]),

@@ -122,7 +122,10 @@ async fn compare(world: &World, id: &str) {
     let is_completed = run.status == RunStatus::Completed;
     let stated = state["answer"].as_str();
     assert_eq!(stated, is_completed.then_some(answer.as_str()), "{state}");
-    assert_eq!(seen_steps(world, id).await, steps(run));
+    // The tree of a turn has the turn itself in place of a plan.
+    if run.plan.is_some() {
+        assert_eq!(seen_steps(world, id).await, steps(run));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! Journals that this version cannot read.
 
 use crate::support::{Fault, World, chain, model_step, panic_at_error, put_damaged};
+use cairn_orchestrator::Config;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{ErrorKind, RpcError};
 use tonic::Status;
@@ -70,7 +71,12 @@ async fn an_owner_that_cannot_read_its_session_logs_the_event_and_the_cause() {
 
 #[tokio::test(start_paused = true)]
 async fn damage_that_the_store_reports_reaches_clients_and_a_checkpoint_is_done_without() {
-    let world = World::new().await;
+    // What is kept would need no checkpoint.
+    let config = Config {
+        cache_bytes: 0,
+        ..Config::default()
+    };
+    let world = World::with_config(config).await;
     let session = world.start(chain(vec![model_step("one")])).await;
     let _attempt = world.attempt().await;
     let get = async || {

@@ -107,6 +107,7 @@ fn the_table_of_recoverable_failures_holds_for_every_kind_with_every_reason() {
         (Llm, "Timeout"),
         (Llm, "Stream"),
         (Llm, "Server"),
+        (Llm, "ConnectionRefused"),
         (Tool, "ExecutionFailed"),
         (Memory, "NotFound"),
     ];

@@ -71,7 +71,16 @@ pub(crate) fn of(request: &MessageDescriptor, whole: &[u8], is_public: bool) -> 
             let run = parent(&mut valid.clone(), outer).clone();
             rule.is_required = !run.has_field_by_name("plan");
         }
+        let before = faults.len();
         of_field(place, rule, &mut faults);
+        if is_in_made_up_element(&valid, outer) {
+            // Of two faults of an element, the answer names one.
+            for fault in &mut faults[before..] {
+                if matches!(fault.must, Must::Name(_)) {
+                    fault.must = Must::Fail;
+                }
+            }
+        }
     }
     of_bytes(whole, &mut faults);
     faults
@@ -97,6 +106,23 @@ fn walk(message: &MessageDescriptor, outer: &[FieldDescriptor], places: &mut Vec
 fn path(place: &[FieldDescriptor]) -> String {
     let names: Vec<_> = place.iter().map(|field| field.name().to_owned()).collect();
     names.join(".")
+}
+
+/// Whether the valid request lacks the list element that the last field of a place belongs to.
+fn is_in_made_up_element(valid: &DynamicMessage, outer: &[FieldDescriptor]) -> bool {
+    let mut message = valid.clone();
+    outer.iter().any(|field| {
+        let value = message.get_field(field).into_owned();
+        match value {
+            Value::Message(inner) => message = inner,
+            Value::List(list) => match list.into_iter().next() {
+                Some(Value::Message(inner)) => message = inner,
+                _ => return true,
+            },
+            _ => {}
+        }
+        false
+    })
 }
 
 /// The message that the last field of a place belongs to; of lists the first element.

@@ -13,7 +13,9 @@ fn subscribers(server: &RedisServer) -> Vec<String> {
         .lines()
         .filter(|line| line.contains(" ssub=") && !line.contains(" ssub=0 "));
     let ids = subscribed.filter_map(|line| line.split("id=").nth(1)?.split(' ').next());
-    ids.map(str::to_owned).collect()
+    let mut ids: Vec<_> = ids.map(str::to_owned).collect();
+    ids.sort();
+    ids
 }
 
 async fn until(what: &str, is_so: impl Fn() -> bool) {
