@@ -307,4 +307,23 @@ mod tests {
         inbox.renewed(1_014_000);
         assert_eq!(inbox.not_after(), 1_012_100);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_is_set_neither_ends_a_lease_nor_makes_it_longer() {
+        let (start, hour) = (10_000_000_i64, 3_600_000);
+        for wrong in [start + hour, start - hour] {
+            let clock = Arc::new(StoreClock::new(start));
+            let (_sender, notices) = mpsc::unbounded_channel();
+            let lease = Duration::from_secs(15);
+            let inbox = Inbox::new(clock.clone(), lease, start + 15_000, notices);
+            // By the answer to another owner of this process.
+            clock.take(clock.now(), wrong);
+            for seconds in [0, 10, 5] {
+                tokio::time::advance(Duration::from_secs(seconds)).await;
+                let elapsed = clock.now() - wrong.cast_unsigned();
+                let left = Duration::from_millis(13_500_u64.saturating_sub(elapsed));
+                assert_eq!(inbox.remaining(), left, "{wrong}");
+            }
+        }
+    }
 }
