@@ -47,6 +47,8 @@ pub(super) struct Inbox {
     lease: Duration,
     /// Its end, by the store's clock.
     until: i64,
+    /// Its end by this machine's clock, which stays the same when the store's clock is set.
+    ends: Instant,
     /// One timer for all waits. It may fire early, as renewals do not move it; then it is set again.
     look: Pin<Box<Sleep>>,
     notices: mpsc::UnboundedReceiver<Notice>,
@@ -66,6 +68,7 @@ impl Inbox {
         notices: mpsc::UnboundedReceiver<Notice>,
     ) -> Self {
         Self {
+            ends: Instant::now() + lasts(&clock, lease, until),
             clock,
             lease,
             until,
@@ -91,6 +94,8 @@ impl Inbox {
         let latest = self.clock.now().saturating_add(lease);
         let latest = i64::try_from(latest).unwrap_or(i64::MAX);
         self.until = self.until.min(latest).max(until);
+        let ends = Instant::now() + lasts(&self.clock, self.lease, until);
+        self.ends = self.ends.max(ends);
     }
 
     /// No call with side effects may begin after this, by the store's clock: the lease's end, less
@@ -105,8 +110,7 @@ impl Inbox {
         if self.is_trusted {
             return self.lease;
         }
-        let until = u64::try_from(self.until).unwrap_or(0);
-        let remaining = Duration::from_millis(until.saturating_sub(self.clock.now()));
+        let remaining = self.ends.saturating_duration_since(Instant::now());
         remaining.saturating_sub(self.lease / 10)
     }
 
@@ -262,6 +266,12 @@ impl Inbox {
         }
         Ok(())
     }
+}
+
+/// How long a lease lasts from now on that ends then by the store's clock.
+fn lasts(clock: &StoreClock, lease: Duration, until: i64) -> Duration {
+    let until = u64::try_from(until).unwrap_or(0);
+    Duration::from_millis(until.saturating_sub(clock.now())).min(lease)
 }
 
 /// The same call may succeed a little later.
