@@ -130,6 +130,10 @@ mod tests {
         clock.set_unix_ms(5);
         assert_eq!(clock.unix_ms(), 5);
         assert_eq!(clock.now() - start, Duration::from_millis(250));
+        let awake = clock.awake();
+        clock.sleep(Duration::from_secs(1));
+        assert_eq!((clock.unix_ms(), clock.awake()), (1_005, awake));
+        assert_eq!(clock.now() - start, Duration::from_millis(1_250));
     }
 
     /// A lease must not last longer because a laptop slept.

@@ -290,7 +290,7 @@ fn the_common_transition_changes_no_index() {
 
 #[test]
 fn nothing_looks_at_all_sessions() {
-    use super::{claim, copy, create, list, row};
+    use super::{claim, copy, create, lease, list, row};
     for sql in [
         row::LOAD,
         claim::EXPIRED,
@@ -306,6 +306,7 @@ fn nothing_looks_at_all_sessions() {
         create::FORGET,
         create::FREE,
         copy::UNFINISHED,
+        lease::EXTEND,
     ] {
         let plan = explained("EXPLAIN QUERY PLAN", sql);
         let all = |step: &&String| step.contains("SCAN session") && !step.contains("USING");

@@ -254,6 +254,29 @@ async fn leases_do_not_follow_a_clock_that_is_set() {
     assert_eq!(store.now().await, Ok(now), "nobody held one");
 }
 
+/// An owner in the same process could not renew its lease meanwhile.
+#[tokio::test]
+async fn a_lease_lasts_longer_by_the_time_for_which_the_machine_slept() {
+    let clock = Arc::new(ManualClock::at(1_800_000_000_000));
+    let options = SqliteOptions {
+        clock: clock.clone(),
+        ..SqliteOptions::default()
+    };
+    let store = SqliteStore::in_memory(options).unwrap();
+    let create = creation("a", Some("one"));
+    let lease = u64::from(create.lease.as_ref().unwrap().lease_ms);
+    let begin = store.create(create).await.unwrap().now_unix_ms;
+    clock.sleep(Duration::from_secs(3600));
+    let claimed = store.claim(claim("two")).await.unwrap();
+    assert_eq!(claimed.claims, []);
+    assert_eq!(claimed.now_unix_ms, begin + 3_600_000, "the time is right");
+    for (passes, claims) in [(lease - 1, 0), (1, 1)] {
+        clock.advance(Duration::from_millis(passes));
+        let claimed = store.claim(claim("two")).await.unwrap();
+        assert_eq!(claimed.claims.len(), claims);
+    }
+}
+
 /// As after a wrong clock was corrected, or while a machine slept.
 #[tokio::test]
 async fn a_claim_follows_the_time_of_day_while_nobody_holds_a_lease() {
