@@ -190,6 +190,7 @@ impl SqliteStore {
             shared: shared.clone(),
             max_pages,
             lease_floor: Cell::new(i64::MIN),
+            slept: 0,
             removing: Cell::new(true),
             removed: Instant::now(),
             #[cfg(debug_assertions)]

@@ -1,14 +1,18 @@
 //! Time as a parameter, so that what depends on it can be tested and replayed.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Where the time comes from.
 pub trait Clock: Monotonic {
     /// Milliseconds since 1970-01-01 UTC. It may jump, in both directions: it is for people and
     /// for records, never for measuring.
     fn unix_ms(&self) -> u64;
+
+    /// Time since some fixed moment, without that for which the machine slept.
+    fn awake(&self) -> Duration {
+        self.now()
+    }
 }
 
 /// The time of this machine.
@@ -25,6 +29,11 @@ impl Clock for SystemClock {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn awake(&self) -> Duration {
+        static FIRST: OnceLock<Instant> = OnceLock::new();
+        FIRST.get_or_init(Instant::now).elapsed()
     }
 }
 
@@ -69,6 +78,7 @@ pub struct ManualClock {
 struct Now {
     unix_ms: u64,
     elapsed: Duration,
+    slept: Duration,
 }
 
 impl ManualClock {
@@ -78,6 +88,7 @@ impl ManualClock {
             now: Mutex::new(Now {
                 unix_ms,
                 elapsed: Duration::ZERO,
+                slept: Duration::ZERO,
             }),
         }
     }
@@ -88,6 +99,15 @@ impl ManualClock {
         now.elapsed += by;
         let ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
         now.unix_ms = now.unix_ms.saturating_add(ms);
+    }
+
+    /// The same while the machine sleeps.
+    pub fn sleep(&self, by: Duration) {
+        self.advance(by);
+        self.now
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .slept += by;
     }
 
     /// Sets the time of day alone, as when somebody corrects a machine's clock.
@@ -106,6 +126,11 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn unix_ms(&self) -> u64 {
         self.shown().unix_ms
+    }
+
+    fn awake(&self) -> Duration {
+        let shown = self.shown();
+        shown.elapsed - shown.slept
     }
 }
 

@@ -7,6 +7,10 @@ use crate::hub::Hub;
 use crate::port::{Quarantine, ReleaseRequest, RenewRequest, Renewed, SessionKey, StoreError};
 use rusqlite::params;
 
+/// Lets all leases last longer.
+pub(super) const EXTEND: &str =
+    "UPDATE session SET lease_until_ms = lease_until_ms + ?1 WHERE owner IS NOT NULL";
+
 /// See [`Store::renew`](crate::port::Store::renew).
 pub(super) struct RenewOp(pub(super) RenewRequest);
 

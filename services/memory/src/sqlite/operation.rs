@@ -13,17 +13,19 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// A time of day that is so far behind was corrected.
-const STEP_MS: i64 = 1000;
+/// A time of day that is so far behind was corrected, and a machine slept that was away for so long.
+pub(super) const STEP_MS: i64 = 1000;
 
 /// The store's time: the time of day when it was opened, and what has been measured since.
 ///
 /// The time of day itself may jump. A lease must not end because somebody set a clock, nor last an
 /// hour longer: so it is looked at again only while nobody holds one. What is measured includes the time
-/// for which the machine slept.
+/// for which the machine slept; leases last longer by that.
 pub(super) struct Time {
     clock: Arc<dyn Clock>,
     opened: Duration,
+    /// The same without the time for which the machine slept.
+    opened_awake: Duration,
     /// The time of day at `opened`, in milliseconds since 1970.
     base: AtomicI64,
 }
@@ -32,6 +34,7 @@ impl Time {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         let time = Self {
             opened: clock.now(),
+            opened_awake: clock.awake(),
             base: AtomicI64::new(i64::MIN),
             clock,
         };
@@ -56,10 +59,19 @@ impl Time {
         }
     }
 
-    fn elapsed(&self) -> i64 {
-        let elapsed = self.clock.now().saturating_sub(self.opened);
-        i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
+    /// For how many milliseconds the machine has slept since the store was opened.
+    pub(super) fn slept(&self) -> i64 {
+        let awake = self.clock.awake().saturating_sub(self.opened_awake);
+        self.elapsed().saturating_sub(millis(awake))
     }
+
+    fn elapsed(&self) -> i64 {
+        millis(self.clock.now().saturating_sub(self.opened))
+    }
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// What all operations of a store share.

@@ -9,8 +9,9 @@
 use super::extent::Follower;
 use super::gather::{AWAKE, LOOK_EVERY, MOMENT, MOST_MOMENTS, QUIET, Recent};
 use super::holder::Lock;
+use super::lease;
 use super::mark;
-use super::operation::{Job, Shared, Task, Tx};
+use super::operation::{Job, STEP_MS, Shared, Task, Tx};
 use super::removal;
 use crate::port::{Limit, StoreError};
 use rusqlite::{Connection, ErrorCode};
@@ -39,6 +40,8 @@ pub(super) struct Writer {
     pub(super) max_pages: Option<u32>,
     /// No lease ends before this: saves looking for one that has.
     pub(super) lease_floor: Cell<i64>,
+    /// The milliseconds of the machine's sleep by which leases were extended.
+    pub(super) slept: i64,
     /// Rows of ended sessions may be left to be removed.
     pub(super) removing: Cell<bool>,
     /// When some were removed last.
@@ -197,6 +200,7 @@ impl Writer {
         if jobs.is_empty() {
             return Ok(());
         }
+        self.extend_leases();
         let outcome = match caught(|| self.apply(jobs)) {
             Ok(Ok(steps)) => caught(|| self.commit(steps))
                 .unwrap_or_else(|panicked| Err(StoreError::unknown(panicked))),
@@ -211,6 +215,20 @@ impl Writer {
             }
         }
         outcome
+    }
+
+    /// While the machine slept, owners could not renew their leases: those of this process would lose their
+    /// sessions to claims of the same process, and calls under way would be in doubt.
+    fn extend_leases(&mut self) {
+        let slept = self.shared.time.slept();
+        let since = slept - self.slept;
+        if since < STEP_MS {
+            return;
+        }
+        match self.conn.execute(lease::EXTEND, [since]) {
+            Ok(_) => self.slept = slept,
+            Err(error) => tracing::warn!(%error, "leases not extended by the time of a sleep"),
+        }
     }
 
     /// Answers how many owners' transitions, creations and commands there are among the jobs.
