@@ -425,3 +425,29 @@ async fn a_store_on_a_full_disk_is_read_and_says_so() {
         store.create(creation("b")).await.unwrap();
     }
 }
+
+/// A file from before, whose new table has no room.
+#[tokio::test]
+async fn an_opening_without_room_is_one_for_reading() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cairn.db");
+    let store = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+    store.create(creation("a")).await.unwrap();
+    drop(store);
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    conn.execute_batch("DROP TABLE removal; VACUUM;").unwrap();
+    let pages = conn.query_row("PRAGMA page_count", [], |row| row.get(0));
+    let options = SqliteOptions {
+        max_pages: Some(pages.unwrap()),
+        ..SqliteOptions::default()
+    };
+    drop(conn);
+    let store = SqliteStore::open(&path, options).unwrap();
+    assert!(store.outage().is_some());
+    let a = SessionKey::new("space", "a");
+    assert_eq!(store.read(&a, 0, 10).await.unwrap().last_seq, 1);
+    drop(store);
+    let store = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+    assert_eq!(store.outage(), None);
+    store.create(creation("b")).await.unwrap();
+}
