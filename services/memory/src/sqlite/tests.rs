@@ -426,6 +426,40 @@ async fn a_store_on_a_full_disk_is_read_and_says_so() {
     }
 }
 
+/// Rows of a session that could not be removed when it ended, as where the disk was full.
+struct Leftover;
+
+impl Operation for Leftover {
+    type Answer = ();
+
+    fn apply(&mut self, tx: &Tx<'_>) -> Result<(), Stop> {
+        let note = "INSERT INTO removal (sid) SELECT sid FROM session";
+        tx.conn.execute(note, [])?;
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn what_could_not_be_removed_makes_room_when_the_file_is_full() {
+    let options = SqliteOptions {
+        // 2.4 MiB: there is room for one session, and not for two.
+        max_pages: Some(600),
+        ..SqliteOptions::default()
+    };
+    let store = SqliteStore::in_memory(options).unwrap();
+    for id in ["a", "b"] {
+        store.create(creation(id)).await.unwrap();
+        for number in 0..6 {
+            let blob = Bytes::from(vec![number; 256 * 1024]);
+            let key = SessionKey::new("space", id);
+            store.put_blob(&key, blob).await.unwrap();
+        }
+        if id == "a" {
+            send(&store, Leftover).await.await.unwrap().unwrap();
+        }
+    }
+}
+
 /// A file from before, whose new table has no room.
 #[tokio::test]
 async fn an_opening_without_room_is_one_for_reading() {
