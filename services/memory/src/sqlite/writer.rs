@@ -93,15 +93,18 @@ impl Writer {
             match queue.try_recv() {
                 Ok(task) => return Some(task),
                 Err(TryRecvError::Disconnected) => return None,
-                Err(TryRecvError::Empty) => self.remove_some(),
+                Err(TryRecvError::Empty) => {
+                    self.remove_some();
+                }
             }
         }
         next(queue)
     }
 
-    /// Removes a slice of what ended sessions had, in a transaction of its own. What cannot be removed now
-    /// is, when another session ends or the store is opened again.
-    fn remove_some(&mut self) {
+    /// Removes a slice of what ended sessions had, in a transaction of its own, and answers whether there was
+    /// one. What cannot be removed now is, when another session ends, the file is full or the store is opened
+    /// again.
+    fn remove_some(&mut self) -> bool {
         let removed = caught(|| {
             self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
             let is_left = removal::slice(&self.conn)?;
@@ -125,6 +128,7 @@ impl Writer {
         }
         self.removing.set(is_left);
         self.removed = Instant::now();
+        is_left
     }
 
     /// Gives up the file, with everything in it and no log beside it.
@@ -188,10 +192,9 @@ impl Writer {
         loop {
             let outcome = self.attempt(jobs);
             let is_full = matches!(outcome, Err(StoreError::Limit { .. }));
-            if !is_full || !self.removing.get() {
+            if !is_full || !self.remove_some() {
                 return outcome;
             }
-            self.remove_some();
         }
     }
 
