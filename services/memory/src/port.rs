@@ -51,7 +51,8 @@
 //! accepted: what was learned under an older count is no reason any more.
 //!
 //! **Time** is the store's, in milliseconds since 1970. It follows the clock of the store's servers, also
-//! where that is corrected: one wrong reading lasts until the next. Callers' clocks play no part.
+//! where that is corrected: one wrong reading lasts until the next. Callers' clocks play no part. Where the
+//! store and its owners are on one machine, a lease lasts longer by the time for which that slept.
 //!
 //! **Hints** (long polls, [`follow`](Store::follow)) may be lost without harm: who waits looks at
 //! the store again, and each renewal tells of unhandled commands.
