@@ -1,5 +1,5 @@
 //! A server that does not notice the end of its input is killed with the process that started it, or with its
-//! source. So are its children, also in a session of their own.
+//! source. So are its children, also in a session of their own. Those that end before it leave nothing behind.
 //!
 //! Its `main` is its own, as supervising processes are this program once more.
 
@@ -37,7 +37,8 @@ fn main() -> ExitCode {
 #[tokio::main(flavor = "current_thread")]
 async fn host(folder: &Path) {
     let script = format!(
-        "sleep 1000 & a=$!; setsid sleep 1000 & echo $$ $a $! > {0}/new; mv {0}/new {0}/ids; wait",
+        "(sh -c 'echo $$ > {0}/new; mv {0}/new {0}/over' &); sleep 1000 & a=$!; setsid sleep 1000 & \
+         echo $$ $a $! > {0}/newer; mv {0}/newer {0}/ids; wait",
         folder.display()
     );
     let config = ServerConfig {
@@ -84,16 +85,14 @@ fn ends_with(end: impl Fn(&mut Child, &Path)) {
     let ids = folder.path().join("ids");
     until("the server is started", || ids.exists());
     let ids = std::fs::read_to_string(ids).unwrap();
-    let lives = |id: &str| {
-        let shown = Command::new("ps")
-            .args(["-o", "stat=", "-p", id])
-            .output()
-            .unwrap();
-        let state = String::from_utf8_lossy(&shown.stdout).trim().to_owned();
-        // One that nobody has waited for yet has ended.
-        !state.is_empty() && !state.starts_with('Z')
-    };
+    // One that nobody has waited for yet has ended.
+    let lives = |id: &str| !matches!(state(id).chars().next(), None | Some('Z'));
     assert!(ids.split_whitespace().all(lives), "{ids}");
+    // A server may start and leave any number of them, and each would keep its number.
+    until("a child whose parent has ended is waited for", || {
+        let over = std::fs::read_to_string(folder.path().join("over"));
+        over.is_ok_and(|id| state(id.trim()).is_empty())
+    });
     end(&mut host, folder.path());
     until("the server is killed", || {
         !ids.split_whitespace().any(lives)
@@ -101,6 +100,15 @@ fn ends_with(end: impl Fn(&mut Child, &Path)) {
     // It has ended in one of the cases.
     _ = host.kill();
     host.wait().unwrap();
+}
+
+/// As `ps` shows it; empty for a process that is not there.
+fn state(id: &str) -> String {
+    let shown = Command::new("ps")
+        .args(["-o", "stat=", "-p", id])
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&shown.stdout).trim().to_owned()
 }
 
 fn until(what: &str, holds: impl Fn() -> bool) {
