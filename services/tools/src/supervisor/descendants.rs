@@ -1,6 +1,6 @@
 //! Everything below this process, also what has left its process group.
 
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -20,7 +20,7 @@ pub(super) fn adopt() {
 /// Kills all of them. Those below a process become children of this one when it ends.
 pub(super) async fn end() {
     for _ in 0..MOST_LOOKS {
-        let children = children();
+        let children = children(State::Runs);
         if children.is_empty() {
             return;
         }
@@ -32,8 +32,24 @@ pub(super) async fn end() {
     }
 }
 
-/// The children that run; none where the system does not list processes as files.
-fn children() -> Vec<Pid> {
+/// Waits for children that have ended, which keep their numbers until then. The server is waited for elsewhere.
+pub(super) fn reap(server: Option<Pid>) {
+    let ended = children(State::Ended).into_iter();
+    for child in ended.filter(|child| Some(*child) != server) {
+        let _ = waitpid(Some(child), WaitOptions::NOHANG);
+    }
+}
+
+/// A process as its parent sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Runs,
+    /// It was not waited for yet.
+    Ended,
+}
+
+/// The children in a state; none where the system does not list processes as files.
+fn children(state: State) -> Vec<Pid> {
     let own = getpid().as_raw_nonzero().get();
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();
@@ -41,20 +57,22 @@ fn children() -> Vec<Pid> {
     let child = |entry: std::fs::DirEntry| {
         let id = entry.file_name().to_str()?.parse().ok()?;
         let stat = std::fs::read(entry.path().join("stat")).ok()?;
-        let parent = running_below(&String::from_utf8_lossy(&stat))?;
-        Pid::from_raw(id).filter(|_| parent == own)
+        let found = parsed(&String::from_utf8_lossy(&stat))?;
+        Pid::from_raw(id).filter(|_| found == (own, state))
     };
     entries.flatten().filter_map(child).collect()
 }
 
-/// The parent in the text of a `stat` file; none if the process has ended and was not waited for yet.
-fn running_below(stat: &str) -> Option<i32> {
+/// The parent and the state in the text of a `stat` file.
+fn parsed(stat: &str) -> Option<(i32, State)> {
     // The name before it may hold anything.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut words = rest.split_whitespace();
-    let state = words.next()?;
-    let parent = words.next()?.parse().ok()?;
-    (!matches!(state, "Z" | "X")).then_some(parent)
+    let state = match words.next()? {
+        "Z" | "X" => State::Ended,
+        _ => State::Runs,
+    };
+    Some((words.next()?.parse().ok()?, state))
 }
 
 #[cfg(test)]
@@ -63,9 +81,9 @@ mod tests {
 
     #[test]
     fn a_parent_is_found_behind_any_name() {
-        assert_eq!(running_below("7 (sh) S 3 7 7 0"), Some(3));
-        assert_eq!(running_below("7 (a) S 9 (b) R 3 7"), Some(3));
-        assert_eq!(running_below("7 (sh) Z 3 7 7 0"), None);
-        assert_eq!(running_below(""), None);
+        assert_eq!(parsed("7 (sh) S 3 7 7 0"), Some((3, State::Runs)));
+        assert_eq!(parsed("7 (a) S 9 (b) R 3 7"), Some((3, State::Runs)));
+        assert_eq!(parsed("7 (sh) Z 3 7 7 0"), Some((3, State::Ended)));
+        assert_eq!(parsed(""), None);
     }
 }

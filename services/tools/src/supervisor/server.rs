@@ -63,8 +63,11 @@ impl Task {
         // What is sent to the group is the server's to answer.
         let _deaf = deaf()?;
         let mut end = signal(SignalKind::user_defined1())?;
+        let mut child_ended = signal(SignalKind::child())?;
         descendants::adopt();
         let mut server = Command::new(&self.argv[0]).args(&self.argv[1..]).spawn()?;
+        let id = server.id().and_then(|id| i32::try_from(id).ok());
+        let id = id.and_then(Pid::from_raw);
         let ended = loop {
             if getppid() != self.parent {
                 end_all().await;
@@ -72,6 +75,7 @@ impl Task {
             tokio::select! {
                 ended = server.wait() => break ended,
                 _ = end.recv() => end_all().await,
+                _ = child_ended.recv() => descendants::reap(id),
                 () = tokio::time::sleep(LOOK) => {}
             }
         };
