@@ -43,30 +43,35 @@ def main():
         worlds[name] = manifests.World([o for o in objects if o])
     text = compose.interpolated(given.compose.read_text(), compose.VARIABLES)
     document, folder = yaml.safe_load(text), given.compose.parent
+    servers = yaml.safe_load(compose.interpolated((folder / "servers.yaml").read_text(), compose.VARIABLES))
+    documents = {"compose": document, "compose with servers": compose.with_servers(document, servers)}
     tally = Tally()
     checks = CHECKS + ([program.accepts(given.program)] if given.program else [])
     if given.self_test:
-        self_test(tally, checks, worlds, document, folder)
+        self_test(tally, checks, worlds, documents, folder)
     else:
         for name, world in worlds.items():
             for check in checks:
                 tally.add(f"{name}: {check.__doc__}", faults(check, world))
-        for check in COMPOSE_CHECKS if "try" in worlds else COMPOSE_CHECKS[:1]:
-            tally.add(f"compose: {check.__doc__}", faults(check, document, worlds.get("try"), folder))
+        for name, document in documents.items():
+            for check in COMPOSE_CHECKS if "try" in worlds else COMPOSE_CHECKS[:1]:
+                tally.add(f"{name}: {check.__doc__}", faults(check, document, worlds.get("try"), folder))
     return tally.end()
 
 
-def self_test(tally, checks, worlds, document, folder):
+def self_test(tally, checks, worlds, documents, folder):
     """Everything is broken in its turn."""
     by_name = {check.__name__: check for check in checks + COMPOSE_CHECKS}
     for overlay, check, what, change in breaks.MANIFESTS + breaks.PROGRAM:
         if overlay in worlds and check in by_name:
             world = breaks.broken(worlds[overlay], change)
             tally.add(f"{overlay}, {what}: {check} sees it", unseen(faults(by_name[check], world)))
-    for check, what, change in breaks.COMPOSE if "try" in worlds else []:
-        seen = faults(by_name[check], breaks.broken(document, change), worlds["try"], folder)
-        tally.add(f"compose, {what}: {check} sees it", unseen(seen))
-    tried = {check for _, check, *_ in breaks.MANIFESTS + breaks.PROGRAM} | {check for check, *_ in breaks.COMPOSE}
+    of_compose = [("compose", *one) for one in breaks.COMPOSE]
+    of_compose += [("compose with servers", *one) for one in breaks.COMPOSE_WITH_SERVERS]
+    for name, check, what, change in of_compose if "try" in worlds else []:
+        seen = faults(by_name[check], breaks.broken(documents[name], change), worlds["try"], folder)
+        tally.add(f"{name}, {what}: {check} sees it", unseen(seen))
+    tried = {check for _, check, *_ in breaks.MANIFESTS + breaks.PROGRAM + of_compose}
     tally.add("every check is tried", sorted(by_name.keys() - tried))
 
 

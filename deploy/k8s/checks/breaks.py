@@ -195,7 +195,9 @@ MANIFESTS = [
     ("try", "outside", "models in networks of one's own", at("NetworkPolicy", "models", lambda one: one["spec"]["egress"][0]["to"][0]["ipBlock"]["except"].remove("169.254.0.0/16"))),
     ("try", "outside", "models on every port", at("NetworkPolicy", "models", lambda one: one["spec"]["egress"][0].pop("ports"))),
     ("try", "outside", "nobody asks models", remove("NetworkPolicy", "models")),
-    ("try", "outside", "tools reach no server", at("NetworkPolicy", "models", lambda one: one["spec"]["podSelector"]["matchExpressions"][1]["values"].remove("tools"))),
+    ("try", "outside", "tools reach the world", at("NetworkPolicy", "models", lambda one: one["spec"]["podSelector"]["matchExpressions"][1]["values"].append("tools"))),
+    ("served", "outside", "tools reach no server", at("NetworkPolicy", "models", lambda one: one["spec"]["podSelector"]["matchExpressions"][1]["values"].remove("tools"))),
+    ("served", "outside", "tools reach servers on every port", at("NetworkPolicy", "models", lambda one: one["spec"]["egress"][0].pop("ports"))),
     ("try", "outside", "clients from everywhere", at("NetworkPolicy", "orchestrator", put("spec.ingress.0.from.1", {"namespaceSelector": {}}))),
     ("external", "outside", "no way to the store", policy("memory", "egress", [])),
     ("external", "outside", "no way to the sentinels", at("NetworkPolicy", "memory", put("spec.egress.0.ports", [{"protocol": "TCP", "port": 6379}]))),
@@ -233,9 +235,7 @@ COMPOSE = [
     ("same_walls", "a privileged one", in_compose("tools.privileged", True)),
     ("same_walls", "a port for everybody", in_compose("orchestrator.ports", ["7878:7878"])),
     ("same_walls", "a port of memory", in_compose("memory.ports", ["127.0.0.1:7881:7881"])),
-    ("same_walls", "tools reach no server", in_compose("tools.networks", ["internal"])),
-    ("same_walls", "tools reach those who ask models", in_compose("tools.networks", ["internal", "models"])),
-    ("same_walls", "the orchestrator beside tools", in_compose("orchestrator.networks", ["internal", "servers"])),
+    ("same_walls", "tools reach the world", in_compose("tools.networks", ["internal", "models"])),
     ("same_walls", "planner reaches the store", in_compose("planner.networks", ["internal", "models", "store"])),
     ("same_walls", "executor reaches nobody", in_compose("executor.networks", ["models"])),
     ("same_walls", "an open network", put("networks.internal", {})),
@@ -254,6 +254,12 @@ COMPOSE = [
     ("health", "a health check that lists all sessions", in_compose("orchestrator.healthcheck.test.2", "sessions")),
     ("health", "a health check of another service", in_compose("planner.healthcheck.test.3", "--server=http://127.0.0.1:7878")),
     ("same_store", "keys of models for tools", in_compose("tools.environment", {"OPENAI_API_KEY": "x"})),
+]
+# The same with the file that lets tools reach servers.
+COMPOSE_WITH_SERVERS = [
+    ("same_walls", "tools reach no server", in_compose("tools.networks", ["internal"])),
+    ("same_walls", "tools reach those who ask models", in_compose("tools.networks", ["internal", "models"])),
+    ("same_walls", "the orchestrator beside tools", in_compose("orchestrator.networks", ["internal", "servers"])),
 ]
 
 

@@ -4,7 +4,7 @@ import re
 import tomllib
 
 from manifests import AFTER_GRACE, SERVICES, container, seconds, volume
-from network import ASK_MODELS, ASK_THE_WORLD, CALLS
+from network import ASK_MODELS, CALLS, ask_the_world
 
 
 def interpolated(text, given):
@@ -58,6 +58,17 @@ def configured(document, folder, service, target):
     return (folder / file).read_text() if file else None
 
 
+def with_servers(document, more):
+    """Both files together, as compose merges them."""
+    tools = document["services"]["tools"]
+    added = more["services"]["tools"]
+    tools = tools | added | {"networks": tools["networks"] + added["networks"]}
+    return document | {
+        "services": document["services"] | more["services"] | {"tools": tools},
+        "networks": document["networks"] | more["networks"],
+    }
+
+
 def same_walls(document, world, _):
     """no rights, nothing to write to, and no network between those who do not talk"""
     for name, one in document["services"].items():
@@ -79,9 +90,10 @@ def same_walls(document, world, _):
             yield f"{name} sees the workspace"
     networks = {name: set(one.get("networks", ["default"])) for name, one in document["services"].items()}
     closed = {n for n, made in document["networks"].items() if (made or {}).get("internal")}
+    asking = ask_the_world(document["services"]["tools"].get("env_file"))
     for name, joined in networks.items():
         leaves = joined - closed
-        if bool(leaves) != (name in ASK_THE_WORLD or name == "orchestrator"):
+        if bool(leaves) != (name in asking or name == "orchestrator"):
             yield f"{name} is in {sorted(joined)}"
         if name in ("orchestrator", "tools") and leaves & (networks["executor"] | networks["planner"]):
             yield f"{name} is in the network of those who ask models"

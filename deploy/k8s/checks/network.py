@@ -15,8 +15,6 @@ CALLS = {
     ("tools", "memory"),
 }
 ASK_MODELS = {"executor", "planner"}
-# Servers of tools are asked, too.
-ASK_THE_WORLD = ASK_MODELS | {"tools"}
 # Addresses of every sort that is not the world: this machine, networks of one's own, services of
 # clouds that hand out rights.
 NOT_THE_WORLD = (
@@ -126,8 +124,14 @@ def calls(world):
                     yield f"{call} is not needed; it may be {'sent' if sent else 'taken'}"
 
 
+def ask_the_world(keys_of_tools):
+    """Tools only with the component `servers`, which brings their keys, too."""
+    return ASK_MODELS | ({"tools"} if keys_of_tools else set())
+
+
 def outside(world):
     """names are looked up; models and servers of tools are asked by those who ask them; nothing else leaves"""
+    asking = ask_the_world(container(world.services()["tools"]).get("envFrom"))
     dns = (
         "{'matchLabels': {'kubernetes.io/metadata.name': 'kube-system'}}",
         "{'matchLabels': {'k8s-app': 'kube-dns'}}",
@@ -151,7 +155,7 @@ def outside(world):
             for port in PORTS:
                 if name == "memory" and port in STORE:
                     continue  # The way to its store is looked at below.
-                wanted = address in WORLD and port == 443 and name in ASK_THE_WORLD
+                wanted = address in WORLD and port == 443 and name in asking
                 wanted = wanted or (address == NODE_DNS and port == 53 and is_ours)
                 if reaches(world, one, address, port) != wanted:
                     yield f"{name} may {'not ' if wanted else ''}reach {address}, port {port}"
