@@ -66,11 +66,12 @@ impl Broken {
 
     fn of_status(error: &HttpStatusError) -> Self {
         let status = error.status;
+        let is_put_off = error.retry_after.is_some();
         let after = error.retry_after.as_deref().map(shown);
         let after = after.map_or_else(String::new, |it| format!(" (Retry-After: {it})"));
         let why = format!("answered with HTTP status {status}{after}");
         let status = StatusCode::from_u16(status);
-        match status.is_ok_and(|status| is_refusal(status, false)) {
+        match status.is_ok_and(|status| is_refusal(status, false, is_put_off)) {
             true => Self::unsent(why),
             false => Self::maybe_sent(&why),
         }

@@ -298,7 +298,7 @@ impl Asked {
             Some(_) if self.has_session && status == StatusCode::BAD_REQUEST => {
                 Err(Failure::SessionExpired)
             }
-            Some(error) if self.is_call && is_refusal(status, true) => {
+            Some(error) if self.is_call && is_refusal(status, true, false) => {
                 let error = ErrorData::new(REFUSED, error.message, None);
                 Ok(answer(error, id))
             }
@@ -309,10 +309,12 @@ impl Asked {
 }
 
 /// Whether a server that answers so has certainly not acted on the request. `is_error`: the answer has an
-/// error of the protocol, which names no request.
-pub(crate) fn is_refusal(status: StatusCode, is_error: bool) -> bool {
+/// error of the protocol, which names no request. `is_put_off`: it says when to come again.
+pub(crate) fn is_refusal(status: StatusCode, is_error: bool, is_put_off: bool) -> bool {
     match status {
         StatusCode::BAD_REQUEST => is_error,
+        // Proxies also answer so when the server broke the connection, and had the request.
+        StatusCode::SERVICE_UNAVAILABLE => is_error || is_put_off,
         StatusCode::UNAUTHORIZED
         | StatusCode::FORBIDDEN
         | StatusCode::NOT_FOUND
@@ -320,8 +322,7 @@ pub(crate) fn is_refusal(status: StatusCode, is_error: bool) -> bool {
         | StatusCode::NOT_ACCEPTABLE
         | StatusCode::PAYLOAD_TOO_LARGE
         | StatusCode::UNSUPPORTED_MEDIA_TYPE
-        | StatusCode::TOO_MANY_REQUESTS
-        | StatusCode::SERVICE_UNAVAILABLE => true,
+        | StatusCode::TOO_MANY_REQUESTS => true,
         _ => false,
     }
 }
