@@ -55,6 +55,10 @@ pub const MOST_SCHEMA_BYTES: usize = 64 * 1024;
 pub const MOST_DESCRIPTION_BYTES: usize = 8 * 1024;
 /// Most bytes of one message of a server. One with more ends its call, and the connection lives.
 pub const MOST_MESSAGE_BYTES: usize = 16 << 20;
+/// Most bytes of all messages that one server sends at one time. One beyond that ends its call.
+const MOST_MESSAGES_BYTES: usize = 4 * MOST_MESSAGE_BYTES;
+/// Most values of one message: in memory each may need a hundred times its text.
+const MOST_VALUES: usize = 1 << 19;
 /// Most bytes of a message that is skipped. One with more ends the connection.
 const MOST_SKIPPED_BYTES: usize = 4 * MOST_MESSAGE_BYTES;
 /// Most bytes of an answer with an HTTP error.

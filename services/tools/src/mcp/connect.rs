@@ -262,7 +262,7 @@ impl Target {
         again.max_times = Some(1);
         config.retry_config = Arc::new(again);
         Ok(StreamableHttpClientTransport::with_client(
-            Web(client.raw().clone()),
+            Web::new(client.raw().clone()),
             config,
         ))
     }

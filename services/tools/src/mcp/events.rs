@@ -3,7 +3,7 @@
 //! The library's reader gives up a stream at bytes that are no UTF-8, and leaves out data that it cannot
 //! read. What this one gives it is readable.
 
-use super::frame::{Endless, Gathered};
+use super::frame::{Endless, Gathered, Room};
 use rmcp::model::{RequestId, ServerJsonRpcMessage};
 use sse_stream::Sse;
 
@@ -33,14 +33,14 @@ enum State {
 
 impl Events {
     /// The events of a stream; `asked` is the request that it answers.
-    pub(crate) fn new(asked: Option<RequestId>) -> Self {
+    pub(crate) fn new(asked: Option<RequestId>, room: Room) -> Self {
         Self {
             line: Vec::new(),
             state: State::Line,
             after_cr: false,
             has_data: false,
             event: Sse::default(),
-            frame: Gathered::new(asked),
+            frame: Gathered::new(asked, room),
         }
     }
 
@@ -191,7 +191,7 @@ mod tests {
             ("\n\n: only a comment\n\ndata\n\n".to_owned(), vec![]),
         ] {
             for size in [1, 2, 7, 1_000] {
-                let mut events = Events::new(None);
+                let mut events = Events::new(None, Room::default());
                 let mut found = Vec::new();
                 for piece in stream.as_bytes().chunks(size) {
                     found.extend(events.add(piece).unwrap());

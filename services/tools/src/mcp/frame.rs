@@ -10,9 +10,10 @@ mod repair;
 mod scan;
 mod tools;
 
-pub(crate) use gather::{Endless, Gathered};
+pub(crate) use gather::{Endless, Gathered, Room};
 pub(crate) use tools::left_out;
 
+use super::MOST_VALUES;
 use crate::schema::depth;
 use repair::repaired;
 use rmcp::model::{
@@ -43,6 +44,15 @@ pub(crate) fn read(frame: &[u8], asked: Option<&RequestId>) -> Vec<ServerJsonRpc
     let text = String::from_utf8_lossy(frame);
     let around = |c: char| c.is_whitespace() || matches!(c, '\0' | '\u{feff}');
     let text = repaired(text.trim_matches(around));
+    // A shorter one has fewer.
+    if text.len() > MOST_VALUES {
+        let mut scan = Scan::default();
+        scan.add(text.as_bytes());
+        if scan.values() > MOST_VALUES {
+            let too_many = |id| unreadable(id, format!("it has more than {MOST_VALUES} values"));
+            return scan.answers(asked).map(too_many).into_iter().collect();
+        }
+    }
     match serde_json::from_str::<Vec<&RawValue>>(&text) {
         Ok(batch) => {
             let messages = batch.iter().map(|item| message(item.get(), asked));

@@ -13,6 +13,8 @@ use serde_json::Value;
 
 /// Most bytes of the state of a question: it is stored with it.
 const MOST_STATE: usize = 64 * 1024;
+/// Most bytes of a text that is compared with structured content: its values may need many times as much.
+const MOST_COMPARED: usize = 1 << 20;
 /// Most characters of a name or an address in a line about content.
 const MOST_NAME: usize = 300;
 
@@ -69,6 +71,9 @@ fn is_same(line: &str, structured: &Value) -> bool {
     let only = only.and_then(|it| it.values().next());
     if only.and_then(Value::as_str) == Some(line) {
         return true;
+    }
+    if line.len() > MOST_COMPARED {
+        return false;
     }
     let Ok(value) = serde_json::from_str::<Value>(line) else {
         return false;

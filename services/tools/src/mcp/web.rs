@@ -5,7 +5,7 @@
 //! the end of what it says of its request.
 
 use super::events::{Events, of_messages};
-use super::frame::{Gathered, REFUSED, read};
+use super::frame::{Gathered, REFUSED, Room, read};
 use super::{MOST_ERROR_BYTES, MOST_MESSAGE_BYTES};
 use cairn_http::{RawClient, RawError, RawResponse};
 use futures::stream::{self, BoxStream, StreamExt as _};
@@ -33,7 +33,19 @@ type Stream = BoxStream<'static, Result<Sse, SseError>>;
 
 /// The client of one server.
 #[derive(Debug, Clone)]
-pub(crate) struct Web(pub(crate) RawClient);
+pub(crate) struct Web {
+    client: RawClient,
+    room: Room,
+}
+
+impl Web {
+    pub(crate) fn new(client: RawClient) -> Self {
+        Self {
+            client,
+            room: Room::default(),
+        }
+    }
+}
 
 /// A request that was sent.
 struct Asked {
@@ -78,7 +90,7 @@ impl StreamableHttpClient for Web {
         _limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, Failure> {
         let accepted = format!("{EVENT_STREAM_MIME_TYPE}, {JSON_MIME_TYPE}");
-        let mut request = self.0.post(uri.as_ref()).header(ACCEPT, accepted);
+        let mut request = self.client.post(uri.as_ref()).header(ACCEPT, accepted);
         for (name, value) in custom_headers {
             let is_reserved = [ACCEPT.as_str(), HEADER_SESSION_ID, HEADER_LAST_EVENT_ID]
                 .iter()
@@ -93,7 +105,7 @@ impl StreamableHttpClient for Web {
             request = request.header(HEADER_SESSION_ID, session.as_ref());
         }
         let response = request.json(&message).send().await?;
-        asked.answered(response).await
+        asked.answered(response, &self.room).await
     }
 
     async fn delete_session(
@@ -103,8 +115,7 @@ impl StreamableHttpClient for Web {
         auth_header: Option<String>,
         custom_headers: Headers,
     ) -> Result<(), Failure> {
-        let client = &self.0;
-        client
+        self.client
             .delete_session(uri, session_id, auth_header, custom_headers)
             .await
     }
@@ -137,8 +148,8 @@ impl StreamableHttpClient for Web {
         custom_headers: Headers,
         max_sse_event_size: usize,
     ) -> Result<Stream, Failure> {
-        let client = &self.0;
-        let events = client
+        let events = self
+            .client
             .get_stream_with_max_sse_event_size(
                 uri,
                 session_id,
@@ -189,7 +200,11 @@ impl Asked {
     }
 
     /// What an answer says of the request.
-    async fn answered(&self, response: RawResponse) -> Result<StreamableHttpPostResponse, Failure> {
+    async fn answered(
+        &self,
+        response: RawResponse,
+        room: &Room,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
         let (status, headers) = (response.status(), response.headers().clone());
         let session = headers.get(HEADER_SESSION_ID);
         let session = session.and_then(|it| it.to_str().ok()).map(str::to_owned);
@@ -212,10 +227,10 @@ impl Asked {
             };
         }
         if is_type(&headers, EVENT_STREAM_MIME_TYPE) {
-            let events = events(response, id);
+            let events = events(response, id, room.clone());
             return Ok(StreamableHttpPostResponse::Sse(events, session));
         }
-        let mut frame = Gathered::new(Some(id.clone()));
+        let mut frame = Gathered::new(Some(id.clone()), room.clone());
         let mut pieces = response.bytes_stream().boxed();
         let mut broken = None;
         while let Some(piece) = pieces.next().await {
@@ -369,8 +384,8 @@ async fn body(response: RawResponse, most: usize) -> Vec<u8> {
 }
 
 /// The events of an answer. Those before a break come first.
-fn events(response: RawResponse, id: RequestId) -> Stream {
-    let mut events = Events::new(Some(id));
+fn events(response: RawResponse, id: RequestId, room: Room) -> Stream {
+    let mut events = Events::new(Some(id), room);
     let pieces = response.bytes_stream().map(Some);
     let pieces = pieces.chain(stream::iter([None]));
     let ended = pieces.flat_map(move |piece| {

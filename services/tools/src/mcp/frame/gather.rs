@@ -1,13 +1,25 @@
 //! A frame that comes in pieces: a server must not fill the memory.
 
-use super::super::{MOST_MESSAGE_BYTES, MOST_SKIPPED_BYTES};
+use super::super::{MOST_MESSAGE_BYTES, MOST_MESSAGES_BYTES, MOST_SKIPPED_BYTES};
 use super::scan::Scan;
 use super::{read, unreadable};
 use rmcp::model::{RequestId, ServerJsonRpcMessage};
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The frame has no end.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Endless;
+
+/// The bytes that all frames of one server may have at one time.
+#[derive(Debug, Clone)]
+pub(crate) struct Room(Arc<Semaphore>);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MOST_MESSAGES_BYTES)))
+    }
+}
 
 /// The pieces of a frame up to its end.
 #[derive(Debug, Default)]
@@ -16,14 +28,24 @@ pub(crate) struct Gathered {
     asked: Option<RequestId>,
     bytes: Vec<u8>,
     length: usize,
+    room: Room,
+    /// The part of the room that the bytes have.
+    held: Option<OwnedSemaphorePermit>,
     /// In place of the bytes, once there are too many.
-    scan: Option<Scan>,
+    skipped: Option<Skipped>,
+}
+
+#[derive(Debug)]
+struct Skipped {
+    scan: Scan,
+    why: String,
 }
 
 impl Gathered {
-    pub(crate) fn new(asked: Option<RequestId>) -> Self {
+    pub(crate) fn new(asked: Option<RequestId>, room: Room) -> Self {
         Self {
             asked,
+            room,
             ..Self::default()
         }
     }
@@ -35,32 +57,51 @@ impl Gathered {
         if self.length > MOST_SKIPPED_BYTES {
             return Err(Endless);
         }
-        if self.scan.is_none() && self.length > MOST_MESSAGE_BYTES {
+        if self.skipped.is_none()
+            && let Some(why) = self.too_much(piece.len())
+        {
             let mut scan = Scan::default();
             scan.add(&std::mem::take(&mut self.bytes));
-            self.scan = Some(scan);
+            self.held = None;
+            self.skipped = Some(Skipped { scan, why });
         }
-        match &mut self.scan {
-            Some(scan) => scan.add(piece),
+        match &mut self.skipped {
+            Some(skipped) => skipped.scan.add(piece),
             None => self.bytes.extend_from_slice(piece),
         }
         Ok(())
     }
 
+    /// Why so many further bytes are not kept. Nobody waits for room: what is not read of a connection may hold
+    /// up what has it.
+    fn too_much(&mut self, more: usize) -> Option<String> {
+        if self.length > MOST_MESSAGE_BYTES {
+            let most = MOST_MESSAGE_BYTES >> 20;
+            return Some(format!("it has more than {most} MiB"));
+        }
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        let Ok(more) = self.room.0.clone().try_acquire_many_owned(more) else {
+            let most = MOST_MESSAGES_BYTES >> 20;
+            return Some(format!("its server sends more than {most} MiB at one time"));
+        };
+        match &mut self.held {
+            Some(held) => held.merge(more),
+            None => self.held = Some(more),
+        }
+        None
+    }
+
     /// The messages of the frame, which ends here. The next one begins.
     pub(crate) fn end(&mut self) -> Vec<ServerJsonRpcMessage> {
         self.length = 0;
-        // A large one does not keep its memory.
-        let bytes = std::mem::take(&mut self.bytes);
+        // A large one does not keep its memory, and has its room until it is read.
+        let (bytes, _held) = (std::mem::take(&mut self.bytes), self.held.take());
         let asked = self.asked.as_ref();
-        let Some(scan) = self.scan.take() else {
+        let Some(Skipped { scan, why }) = self.skipped.take() else {
             return read(&bytes, asked);
         };
-        let too_large = |id| {
-            let most = MOST_MESSAGE_BYTES >> 20;
-            unreadable(id, format!("it has more than {most} MiB"))
-        };
-        scan.answers(asked).map(too_large).into_iter().collect()
+        let answer = scan.answers(asked).map(|id| unreadable(id, why));
+        answer.into_iter().collect()
     }
 }
 
@@ -103,5 +144,31 @@ mod tests {
         let mut gathered = Gathered::default();
         let given_up = (0..1_000).find(|_| gathered.add(&piece) == Err(Endless));
         assert_eq!(given_up, Some(MOST_SKIPPED_BYTES >> 20));
+    }
+
+    #[test]
+    fn frames_of_one_server_share_their_room() {
+        let room = Room::default();
+        let large = vec![b'x'; MOST_MESSAGE_BYTES - 1024];
+        let frame = || {
+            let mut frame = Gathered::new(Some(RequestId::Number(7)), room.clone());
+            frame.add(br#"{"jsonrpc":"2.0","result":""#).unwrap();
+            frame.add(&large).unwrap();
+            frame.add(br#""}"#).unwrap();
+            frame
+        };
+        let is_read = |mut frame: Gathered| match frame.end().as_slice() {
+            [JsonRpcMessage::Response(_)] => true,
+            [JsonRpcMessage::Error(error)] => {
+                let why = "its server sends more than 64 MiB at one time";
+                assert_eq!(error.error.message, why);
+                false
+            }
+            other => panic!("{other:?}"),
+        };
+        let frames: Vec<Gathered> = (0..5).map(|_| frame()).collect();
+        let read: Vec<bool> = frames.into_iter().map(is_read).collect();
+        assert_eq!(read, [true, true, true, true, false]);
+        assert!(is_read(frame()), "the others are over");
     }
 }

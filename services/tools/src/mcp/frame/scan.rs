@@ -20,6 +20,8 @@ pub(super) struct Scan {
     is_message: bool,
     /// It asks, and answers nothing.
     has_method: bool,
+    /// About how many values it has, at all depths.
+    values: usize,
 }
 
 impl Scan {
@@ -27,6 +29,10 @@ impl Scan {
         for byte in bytes {
             self.step(*byte);
         }
+    }
+
+    pub(super) fn values(&self) -> usize {
+        self.values
     }
 
     /// The request that it answers; `asked` if it answers one that it does not name.
@@ -54,6 +60,7 @@ impl Scan {
             }
             b'{' | b'[' => {
                 self.depth += 1;
+                self.values += 1;
                 self.token.clear();
             }
             b'}' | b']' => {
@@ -61,7 +68,10 @@ impl Scan {
                 self.depth = self.depth.saturating_sub(1);
             }
             b':' if self.depth == 1 => self.key_ends(),
-            b',' => self.value_ends(),
+            b',' => {
+                self.values += 1;
+                self.value_ends();
+            }
             _ if byte.is_ascii_whitespace() => {}
             _ => self.keep(byte),
         }
