@@ -133,7 +133,18 @@ mod tests {
                 .into(),
             ..ServerConfig::default()
         };
+        let file = ServerConfig {
+            values: ["sk-canary-1", "customers", "/srv/data-1"]
+                .map(str::to_owned)
+                .into(),
+            ..ServerConfig::default()
+        };
         for (config, text, expected) in [
+            (
+                &file,
+                "sk-canary-1 of customers in /srv/data-1",
+                "[secret] of customers in /srv/data-1",
+            ),
             (&program, "correct-horse", "[secret]"),
             (&program, "/home/someone/a.txt", "/home/someone/a.txt"),
             (

@@ -327,6 +327,27 @@ async fn a_server_that_dies_is_listed_with_its_last_words_and_without_secrets() 
 }
 
 #[tokio::test]
+async fn a_secret_in_the_reason_of_a_refusal_is_not_shown() {
+    let folder = folder();
+    let script = r#"while read -r line; do
+        id=${line#*'"id":'}
+        printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"bad key %s"}}\n' "${id%%[,\}]*}" "$TOKEN"
+    done"#;
+    let refusing = ServerConfig {
+        command: "/bin/sh".to_owned(),
+        args: vec!["-c".to_owned(), script.to_owned()],
+        env: [("TOKEN".to_owned(), Setting::new("env:SESAME"))].into(),
+        ..config(&folder, "legacy")
+    };
+    let mcp = Mcp::with(&folder, Server::of_operator(refusing), None);
+    let listing = mcp
+        .until(|it| matches!(it.state, SourceState::Unreachable(_)))
+        .await;
+    let state = format!("{:?}", listing.state);
+    assert!(state.contains("bad key [secret]"), "{state}");
+}
+
+#[tokio::test]
 async fn a_server_that_is_stuck_is_started_again() {
     let folder = folder();
     let config = ServerConfig {
