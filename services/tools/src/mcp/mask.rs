@@ -37,6 +37,9 @@ impl Mask {
             let literal = variable.secrets.into_iter();
             secrets.extend(literal.filter(|it| !is_place(it) && !is_word(it)));
         }
+        // Variables in arguments are mostly names of something.
+        let values = config.values.iter().cloned();
+        secrets.extend(values.filter(|it| !is_place(it) && !is_word(it)));
         // In a JSON text within a text.
         let escaped: Vec<String> = secrets.iter().filter_map(|it| escaped(it)).collect();
         secrets.extend(escaped);
@@ -80,7 +83,7 @@ fn is_place(value: &str) -> bool {
     value.starts_with(['/', '.', '~']) || value.contains("://")
 }
 
-/// A literal value without a digit, such as `production`.
+/// A value without a digit, such as `production`.
 fn is_word(value: &str) -> bool {
     !value.bytes().any(|byte| byte.is_ascii_digit())
 }

@@ -110,25 +110,35 @@ async fn session(shared: &Arc<Shared>) -> Option<String> {
 }
 
 async fn connection(shared: &Arc<Shared>) -> Option<String> {
+    let prepared = shared.in_thread(|shared| {
+        let target = &shared.target;
+        // The folder may have become another one since.
+        target.find_folder();
+        let mask = Mask::of(&target.config, &target.programs.environment);
+        (shared.remembered(), Arc::new(mask))
+    });
+    let (remembered, mask) = prepared.await?;
+    let ended = Box::pin(connected(shared, remembered, mask.clone())).await;
+    // It may have a server's own words.
+    ended.map(|why| mask.text(why))
+}
+
+async fn connected(
+    shared: &Arc<Shared>,
+    remembered: Option<Protocol>,
+    mask: Arc<Mask>,
+) -> Option<String> {
     let changed = Arc::new(Notify::new());
-    let target = &shared.target;
-    let mask = Mask::of(&target.config, &target.programs.environment);
     let handler = Handler {
         server: shared.name.clone(),
         routes: Arc::default(),
         changed: changed.clone(),
         declined: Arc::new(Once::new()),
-        mask: Arc::new(mask),
+        mask,
     };
-    // The folder may have become another one since.
-    let remembered = shared.in_thread(|shared| {
-        shared.target.find_folder();
-        shared.remembered()
-    });
-    let remembered = remembered.await.flatten();
-    let connected = Box::pin(shared.target.connect(&handler, remembered));
+    let connecting = Box::pin(shared.target.connect(&handler, remembered));
     let connection = tokio::select! {
-        connection = connected => connection,
+        connection = connecting => connection,
         () = shared.stop.cancelled() => return None,
     };
     let connection = match connection {
@@ -288,7 +298,8 @@ async fn next(subscription: &mut Option<Subscription>) {
 
 /// Makes the tools of a list those of the source, which has to be published then.
 fn take(shared: &Arc<Shared>, mut list: List, live: &Live) {
-    let left_out = list.left_out(&shared.target);
+    let lines = list.left_out(&shared.target).into_iter();
+    let left_out: Vec<String> = lines.map(|line| live.mask.text(line)).collect();
     let mut now = shared.now();
     let mut known: BTreeMap<String, Arc<McpTool>> = BTreeMap::new();
     for tool in std::mem::take(&mut now.tools) {
