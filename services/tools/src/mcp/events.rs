@@ -201,4 +201,26 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn an_event_that_is_cut_off_is_left_to_the_server_that_sends_it_again() {
+        let read = |stream: &str| {
+            let mut events = Events::new(Some(RequestId::Number(7)), Room::default());
+            let mut found = events.add(stream.as_bytes()).unwrap();
+            found.extend(events.end());
+            found
+        };
+        let cut = &ANSWER[..ANSWER.len() - 5];
+        for cut in [cut, &cut[..5]] {
+            let found = read(&format!("id: 1\ndata:\n\nid: 2\ndata: {cut}"));
+            assert_eq!(found, [Sse::default().id("1")]);
+        }
+        // Only its end is missing.
+        let found = read(&format!("id: 1\ndata:\n\nid: 2\ndata: {ANSWER}"));
+        assert_eq!(found.len(), 2);
+        // A stream without ids is not continued.
+        let found = read(&format!("data: {cut}"));
+        let data = found[0].data.clone().unwrap();
+        assert!(data.contains("it is no JSON"), "{data}");
+    }
 }
