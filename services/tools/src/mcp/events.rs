@@ -3,7 +3,7 @@
 //! The library's reader gives up a stream at bytes that are no UTF-8, and leaves out data that it cannot
 //! read. What this one gives it is readable.
 
-use super::frame::{Endless, Gathered, Room};
+use super::frame::{Endless, Gathered, Room, is_unreadable};
 use rmcp::model::{RequestId, ServerJsonRpcMessage};
 use sse_stream::Sse;
 
@@ -18,6 +18,8 @@ pub(crate) struct Events {
     state: State,
     after_cr: bool,
     has_data: bool,
+    /// An event had an id, after which the server can continue.
+    has_id: bool,
     /// Its data go to `frame`.
     event: Sse,
     frame: Gathered,
@@ -39,6 +41,7 @@ impl Events {
             state: State::Line,
             after_cr: false,
             has_data: false,
+            has_id: false,
             event: Sse::default(),
             frame: Gathered::new(asked, room),
         }
@@ -73,8 +76,11 @@ impl Events {
     /// The last event, which may lack its end.
     pub(crate) fn end(&mut self) -> Vec<Sse> {
         let mut ended = Vec::new();
-        self.line_ends(&mut ended);
-        self.event_ends(&mut ended);
+        // An empty line would end the event.
+        if self.state != State::Line || !self.line.is_empty() {
+            self.line_ends(&mut ended);
+        }
+        self.event_ends(&mut ended, true);
         ended
     }
 
@@ -110,7 +116,7 @@ impl Events {
         let line = std::mem::take(&mut self.line);
         match (state, line.as_slice()) {
             (State::Data(_), _) => {}
-            (State::Line, b"") => self.event_ends(ended),
+            (State::Line, b"") => self.event_ends(ended, false),
             (State::Line, line) => self.field(&String::from_utf8_lossy(line)),
         }
     }
@@ -126,10 +132,16 @@ impl Events {
         }
     }
 
-    fn event_ends(&mut self, ended: &mut Vec<Sse>) {
+    fn event_ends(&mut self, ended: &mut Vec<Sse>, is_cut: bool) {
         self.has_data = false;
         let messages = self.frame.end();
         let event = std::mem::take(&mut self.event);
+        let is_whole = !messages.is_empty() && !messages.iter().any(is_unreadable);
+        if is_cut && !is_whole && (self.has_id || messages.is_empty()) {
+            // With its id the server would continue after it.
+            return;
+        }
+        self.has_id |= event.id.is_some();
         let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
         let messages = messages.into_iter().filter(|_| is_message);
         let data: Vec<String> = messages.filter_map(|it| data(&it)).collect();
@@ -211,7 +223,7 @@ mod tests {
             found
         };
         let cut = &ANSWER[..ANSWER.len() - 5];
-        for cut in [cut, &cut[..5]] {
+        for cut in [cut, &cut[..5], &format!("{cut}\n")] {
             let found = read(&format!("id: 1\ndata:\n\nid: 2\ndata: {cut}"));
             assert_eq!(found, [Sse::default().id("1")]);
         }

@@ -67,6 +67,11 @@ pub(crate) fn unreadable(id: RequestId, why: String) -> ServerJsonRpcMessage {
     JsonRpcMessage::error(ErrorData::new(UNREADABLE, why, None), Some(id))
 }
 
+/// Whether a message is in place of one that cannot be read.
+pub(crate) fn is_unreadable(message: &ServerJsonRpcMessage) -> bool {
+    matches!(message, JsonRpcMessage::Error(error) if error.error.code == UNREADABLE)
+}
+
 fn message(text: &str, asked: Option<&RequestId>) -> Option<ServerJsonRpcMessage> {
     let Ok(fields) = serde_json::from_str::<Fields<'_>>(text) else {
         let mut scan = Scan::default();
