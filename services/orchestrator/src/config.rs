@@ -27,7 +27,7 @@ pub struct Config {
     pub max_queued: u64,
     /// Which of the sessions that need an owner are taken up.
     pub mode: Mode,
-    /// The start waits a little for servers of tools that are being started.
+    /// The start waits for servers of tools that are being started, for each at most its `start_ms`.
     pub waits_for_tools: bool,
     /// Limits of a run that names none.
     pub limits: RunLimits,

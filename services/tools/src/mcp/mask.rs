@@ -8,7 +8,7 @@ use cairn_http::Url;
 use std::collections::BTreeMap;
 
 /// Shown in place of a secret, as for the keys of models.
-const REPLACEMENT: &str = "[secret]";
+pub(super) const REPLACEMENT: &str = "[secret]";
 /// What is shorter would be found in many texts.
 const SHORTEST: usize = 8;
 

@@ -1,6 +1,7 @@
 //! The program of a server: its own process group, no environment but what is listed, its standard error
 //! in the log.
 
+use super::mask::REPLACEMENT;
 use crate::supervisor::{self, NOT_STARTED, Supervisor};
 use crate::text;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -309,7 +310,7 @@ fn escaped(line: &str, secrets: &[String]) -> String {
     let may_be_cut = line.len() >= MOST_LINE + longest;
     let mut line = line.to_owned();
     for secret in secrets {
-        line = line.replace(secret.as_str(), "********");
+        line = line.replace(secret.as_str(), REPLACEMENT);
     }
     // A secret that the reading cut in two is not found.
     let whole = line.len()
@@ -337,7 +338,7 @@ mod tests {
     fn a_line_shows_neither_secrets_nor_control_characters() {
         let secrets = ["sesame-open".to_owned()];
         let line = escaped("key sesame-open \u{1b}[2J\u{7}end\r\n", &secrets);
-        assert_eq!(line, "key ******** \\u{1b}[2J\\u{7}end");
+        assert_eq!(line, "key [secret] \\u{1b}[2J\\u{7}end");
         let token = "0123456789".repeat(50);
         let twice = format!("{token}{}{token}", "x".repeat(900));
         let read = &twice[..MOST_LINE + token.len()];

@@ -323,7 +323,7 @@ async fn a_server_that_dies_is_listed_with_its_last_words_and_without_secrets() 
         .await;
     let state = format!("{:?}", listing.state);
     assert!(state.contains("exit status: 1"), "{state}");
-    assert!(state.contains("API_TOKEN ******** is not valid"), "{state}");
+    assert!(state.contains("API_TOKEN [secret] is not valid"), "{state}");
 }
 
 #[tokio::test]
