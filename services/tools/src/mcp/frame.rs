@@ -82,6 +82,9 @@ fn message(text: &str, asked: Option<&RequestId>) -> Option<ServerJsonRpcMessage
     if fields.contains_key("method") {
         return request(text);
     }
+    if asked.is_none() && is_log(&fields) {
+        return None;
+    }
     let id = fields.get("id").and_then(|id| number(id.get()));
     let id = id.or_else(|| asked.cloned());
     match (given(&fields, "error"), fields.get("result")) {
@@ -97,6 +100,12 @@ fn message(text: &str, asked: Option<&RequestId>) -> Option<ServerJsonRpcMessage
         )),
         (None, None) => None,
     }
+}
+
+/// Whether a line is one of a log: some servers leave out the version, and add nothing.
+fn is_log(fields: &Fields<'_>) -> bool {
+    let is_ours = |name: &String| matches!(name.as_str(), "id" | "result" | "error");
+    !fields.contains_key("jsonrpc") && !fields.keys().all(is_ours)
 }
 
 /// A request or a notification. One that cannot be read is nobody's answer, and is left out.
