@@ -142,11 +142,12 @@ fn variables_are_put_in_where_the_digest_covers_them() {
 
 #[test]
 fn a_person_sees_what_is_run_and_no_secret() {
-    let server =
-        one(r#"{"command": "${HOME}/a", "args": ["--key", "${API_KEY}"], "cwd": "${NONE:-b}"}"#);
+    let server = one(
+        r#"{"command": "${HOME}/a", "args": ["${api_token:-x}", "${API_KEY}"], "cwd": "${NONE:-b}"}"#,
+    );
     let shown = |field: &str| server.entry[field].to_string();
     assert_eq!(shown("command"), r#""/home/me/a""#);
-    assert_eq!(shown("args"), r#"["--key","${API_KEY}"]"#);
+    assert_eq!(shown("args"), r#"["${api_token}","${API_KEY}"]"#);
     assert_eq!(shown("cwd"), r#""b""#);
     let config = server.config.unwrap();
     assert_eq!(config.args[1], "sk-canary");
