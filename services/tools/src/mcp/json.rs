@@ -188,7 +188,8 @@ fn put_in(
         let unset = || format!("its {field} refers to the variable {name}, which is not set");
         let value = value.ok_or_else(unset)?;
         whole.push_str(value);
-        match SECRET.iter().any(|end| name.ends_with(end)) {
+        let upper = name.to_ascii_uppercase();
+        match SECRET.iter().any(|end| upper.ends_with(end)) {
             true => seen.push_str(&format!("${{{name}}}")),
             false => seen.push_str(value),
         }
