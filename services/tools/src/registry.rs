@@ -363,6 +363,8 @@ mod tests {
     use crate::error::ToolError;
     use crate::tool::{Call, Output};
     use async_trait::async_trait;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Mutex, mpsc};
 
     struct Fixed(ToolSpec);
 
@@ -388,6 +390,57 @@ mod tests {
         fn listing(&self) -> watch::Receiver<Arc<Listing>> {
             self.0.subscribe()
         }
+    }
+
+    /// A source that is slow to look at once a test says so.
+    struct Slow {
+        listing: watch::Sender<Arc<Listing>>,
+        is_slow: AtomicBool,
+        looks: mpsc::Sender<()>,
+        goes_on: Mutex<mpsc::Receiver<()>>,
+        /// Whether it went on before it gave up.
+        ended: mpsc::Sender<bool>,
+    }
+
+    impl ToolSource for Slow {
+        fn name(&self) -> &'static str {
+            "slow"
+        }
+
+        fn digest(&self) -> String {
+            if self.is_slow.load(Ordering::SeqCst) {
+                _ = self.looks.send(());
+                let goes_on = self.goes_on.lock().unwrap();
+                let in_time = goes_on.recv_timeout(Duration::from_secs(5)).is_ok();
+                _ = self.ended.send(in_time);
+            }
+            String::new()
+        }
+
+        fn listing(&self) -> watch::Receiver<Arc<Listing>> {
+            self.listing.subscribe()
+        }
+    }
+
+    /// To compile the schemas of a server takes its time, and calls of other tools look at the list meanwhile.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn nobody_waits_for_a_list_that_is_being_made() {
+        let ((looks, has_looked), (go_on, goes_on)) = (mpsc::channel(), mpsc::channel());
+        let (ended, has_ended) = mpsc::channel();
+        let slow = Arc::new(Slow {
+            listing: watch::Sender::new(Arc::default()),
+            is_slow: AtomicBool::new(false),
+            looks,
+            goes_on: Mutex::new(goes_on),
+            ended,
+        });
+        let registry = ToolRegistry::follow(vec![slow.clone()]);
+        slow.is_slow.store(true, Ordering::SeqCst);
+        slow.listing.send_replace(Arc::default());
+        has_looked.recv().unwrap();
+        registry.now();
+        go_on.send(()).unwrap();
+        assert!(has_ended.recv().unwrap());
     }
 
     /// Replicas have one list while their servers are in other states, so that clients keep their prompts.
