@@ -9,7 +9,7 @@ use futures::StreamExt as _;
 use futures::stream::SelectAll;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_stream::wrappers::WatchStream;
@@ -178,7 +178,7 @@ fn shares(listings: &[Arc<Listing>]) -> Vec<usize> {
 /// The tools of all sources. They change while it is read: each [`Self::now`] is one moment.
 pub struct ToolRegistry {
     sources: Arc<[Arc<dyn ToolSource>]>,
-    sender: Arc<watch::Sender<Arc<Snapshot>>>,
+    latest: Arc<Latest>,
     now: watch::Receiver<Arc<Snapshot>>,
     _follow: AbortOnDropHandle<()>,
 }
@@ -201,16 +201,19 @@ impl ToolRegistry {
         let mut changes: SelectAll<WatchStream<Arc<Listing>>> = changes.collect();
         let first = Arc::new(Snapshot::of(&sources, &Snapshot::default()));
         let (sender, now) = watch::channel(first);
-        let sender = Arc::new(sender);
-        let (followed, updated) = (sources.clone(), sender.clone());
+        let latest = Arc::new(Latest {
+            sender,
+            making: Mutex::default(),
+        });
+        let (followed, updated) = (sources.clone(), latest.clone());
         let follow = tokio::spawn(async move {
             while changes.next().await.is_some() {
-                update(&followed, &updated);
+                updated.update(&followed);
             }
         });
         Self {
             sources,
-            sender,
+            latest,
             now,
             _follow: AbortOnDropHandle::new(follow),
         }
@@ -224,11 +227,11 @@ impl ToolRegistry {
     /// Has the sources read again what other processes may have changed, if that takes no longer than
     /// [`REFRESH`].
     pub(crate) async fn refresh(&self) {
-        let (sources, sender) = (self.sources.clone(), self.sender.clone());
+        let (sources, latest) = (self.sources.clone(), self.latest.clone());
         let read = tokio::task::spawn_blocking(move || {
             let changed = sources.iter().filter(|source| source.refresh()).count();
             if changed > 0 {
-                update(&sources, &sender);
+                latest.update(&sources);
             }
         });
         // What is read later is seen later.
@@ -291,15 +294,26 @@ impl ToolRegistry {
     }
 }
 
-/// Takes what the sources list now.
-fn update(sources: &[Arc<dyn ToolSource>], now: &watch::Sender<Arc<Snapshot>>) {
-    // Within its lock, so that an older look never replaces a newer one.
-    now.send_if_modified(|last| {
-        let next = Snapshot::of(sources, last);
+/// The latest snapshot.
+struct Latest {
+    sender: watch::Sender<Arc<Snapshot>>,
+    /// Held while one is made, so that an older look never replaces a newer one. Readers do not wait for that.
+    making: Mutex<()>,
+}
+
+impl Latest {
+    /// Takes what the sources list now.
+    fn update(&self, sources: &[Arc<dyn ToolSource>]) {
+        let making = self.making.lock();
+        let _making = making.unwrap_or_else(PoisonError::into_inner);
+        let last = self.sender.borrow().clone();
+        let next = Arc::new(Snapshot::of(sources, &last));
         let differs = last.digest != next.digest;
-        *last = Arc::new(next);
-        differs
-    });
+        self.sender.send_if_modified(|now| {
+            *now = next;
+            differs
+        });
+    }
 }
 
 /// Whether these tools can all be had by their names.
@@ -364,7 +378,7 @@ mod tests {
     use crate::tool::{Call, Output};
     use async_trait::async_trait;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::sync::{Mutex, mpsc};
+    use std::sync::mpsc;
 
     struct Fixed(ToolSpec);
 
