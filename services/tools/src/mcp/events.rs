@@ -223,7 +223,7 @@ mod tests {
             found
         };
         let cut = &ANSWER[..ANSWER.len() - 5];
-        for cut in [cut, &cut[..5], &format!("{cut}\n")] {
+        for cut in [cut, &cut[..5], format!("{cut}\n").as_str()] {
             let found = read(&format!("id: 1\ndata:\n\nid: 2\ndata: {cut}"));
             assert_eq!(found, [Sse::default().id("1")]);
         }
