@@ -184,6 +184,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_stream_that_its_client_leaves_holds_nothing() {
+        let readers = Readers::new(MIB);
+        let mut read = stream(&readers, 1..9, MIB / 4);
+        let unread = stream(&readers, 1..9, MIB / 4);
+        read.next().await.expect("more").expect("no error");
+        assert!(readers.bytes() >= MIB / 2);
+        drop((read, unread));
+        assert_eq!(readers.bytes(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_gets_all() {
         let readers = Readers::new(MIB);
         let read = stream(&readers, 1..9, MIB);
