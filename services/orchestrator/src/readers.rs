@@ -3,7 +3,7 @@
 use cairn_rpc::RpcError;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
@@ -40,7 +40,8 @@ struct Held {
     parts: [usize; 3],
     /// Since when it waits for its client; none while the client waits for it.
     unread: Option<Instant>,
-    cut: Option<Arc<dyn Cut>>,
+    /// Weak, because what a stream holds has clones of its share.
+    cut: Option<Weak<dyn Cut>>,
 }
 
 /// What a stream holds.
@@ -145,7 +146,7 @@ impl Readers {
             held.cut.take()
         });
         // Without the lock: what is dropped may have shares of its own.
-        if let Some(cut) = cut {
+        if let Some(cut) = cut.and_then(|cut| cut.upgrade()) {
             cut.cut();
         }
         self.set(id, Part::Page, 0);
@@ -226,7 +227,7 @@ impl Share {
     }
 
     /// What the stream holds can be dropped so.
-    pub(crate) fn cut_by(&self, cut: Arc<dyn Cut>) {
+    pub(crate) fn cut_by(&self, cut: Weak<dyn Cut>) {
         if let Some(held) = self.0.readers.lock().shares.get_mut(&self.0.id) {
             held.cut = Some(cut);
         }
@@ -235,14 +236,10 @@ impl Share {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        let gone = {
-            let mut open = self.readers.lock();
-            let gone = open.shares.remove(&self.id);
-            open.bytes -= gone.as_ref().map_or(0, Held::bytes);
-            gone
-        };
-        // Without the lock, as in `cut`.
-        drop(gone);
+        let mut open = self.readers.lock();
+        let gone = open.shares.remove(&self.id);
+        open.bytes -= gone.map_or(0, |gone| gone.bytes());
+        drop(open);
         self.readers.0.freed.notify_waiters();
     }
 }
@@ -275,7 +272,8 @@ mod tests {
     /// A stream that holds so many bytes, and whose client does not read.
     async fn unread(readers: &Readers, bytes: usize) -> (Share, Arc<Flag>) {
         let (share, flag) = (readers.share(), Arc::new(Flag::default()));
-        share.cut_by(flag.clone());
+        let cut = Arc::downgrade(&flag);
+        share.cut_by(cut);
         share.fit(Part::Fold, bytes).await.expect("room");
         share.waits();
         (share, flag)

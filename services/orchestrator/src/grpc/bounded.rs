@@ -54,7 +54,8 @@ where
         }
     });
     let inner = Arc::new(Inner(Mutex::new(Some(fitted.boxed()))));
-    share.cut_by(inner.clone());
+    let cut = Arc::downgrade(&inner);
+    share.cut_by(cut);
     // A client that has no room for any answer never asks for the first message.
     share.waits();
     let bounded = Bounded {
