@@ -1,9 +1,12 @@
 //! Watching: replies while they are written, and the traces that runs belong to.
 
 use crate::support::{World, chain, goal, model_step, reply};
+use cairn_orchestrator::Config;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;
+use std::time::Duration;
+use tokio::time::timeout;
 use tonic::{Request, Streaming};
 
 async fn watch(
@@ -185,18 +188,15 @@ async fn usage(world: &World, session: &str) -> wire::Usage {
     session.and_then(|session| session.usage).expect("usage")
 }
 
-/// Events that are stored apart are large: a client that reads one of them makes the server hold one.
-#[tokio::test(start_paused = true)]
-async fn large_events_are_read_when_it_is_their_turn() {
-    const EVENTS: usize = 8;
-    let mut world = World::new().await;
+/// A session with so many messages that are stored apart.
+async fn with_large_events(world: &mut World, events: usize) -> String {
     let create = pb::CreateSessionRequest {
         request_id: world.request_id(),
         ..pb::CreateSessionRequest::default()
     };
     let created = world.client.create_session(create).await;
     let session = created.expect("a session").into_inner().session;
-    for number in 0..EVENTS {
+    for number in 0..events {
         let text = format!("{number} {}", "x".repeat(100 * 1024));
         let part = wire::part::Part::Text(text);
         let message = wire::Message {
@@ -213,16 +213,30 @@ async fn large_events_are_read_when_it_is_their_turn() {
         let appended = world.until(contexts.append_message(append)).await;
         appended.expect("it is appended");
     }
+    session
+}
+
+/// Reads up to the next event that is stored apart.
+async fn next_large(watched: &mut Streaming<pb::WatchSessionResponse>) {
+    loop {
+        let message = watched.message().await.expect("no error").expect("more");
+        let kind = message.event.and_then(|event| event.kind);
+        if matches!(kind, Some(Kind::CommandReceived(_))) {
+            return;
+        }
+    }
+}
+
+/// Events that are stored apart are large: a client that reads one of them makes the server hold one.
+#[tokio::test(start_paused = true)]
+async fn large_events_are_read_when_it_is_their_turn() {
+    const EVENTS: usize = 8;
+    let mut world = World::new().await;
+    let session = with_large_events(&mut world, EVENTS).await;
     let before = world.faults.calls("GetBlob");
     let mut watched = watch(&world, &session, false).await;
     for read in 1..=EVENTS {
-        loop {
-            let message = watched.message().await.expect("no error").expect("more");
-            let kind = message.event.and_then(|event| event.kind);
-            if matches!(kind, Some(Kind::CommandReceived(_))) {
-                break;
-            }
-        }
+        next_large(&mut watched).await;
         assert_eq!(world.faults.calls("GetBlob") - before, read);
     }
     let before = world.faults.calls("GetBlob");
@@ -238,4 +252,26 @@ async fn large_events_are_read_when_it_is_their_turn() {
         }
     }
     assert_eq!(events, EVENTS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_event_is_read_once_there_is_room_for_it() {
+    let config = Config {
+        stream_bytes: 250 * 1024,
+        ..Config::default()
+    };
+    let mut world = World::with_config(config).await;
+    let session = with_large_events(&mut world, 1).await;
+    let before = world.faults.calls("GetBlob");
+    let mut first = watch(&world, &session, false).await;
+    next_large(&mut first).await;
+    let mut second = watch(&world, &session, false).await;
+    next_large(&mut second).await;
+    let mut third = watch(&world, &session, false).await;
+    let read = timeout(Duration::from_secs(1), next_large(&mut third)).await;
+    assert!(read.is_err(), "there is no room");
+    assert_eq!(world.faults.calls("GetBlob") - before, 2);
+    drop(first);
+    next_large(&mut third).await;
+    assert_eq!(world.faults.calls("GetBlob") - before, 3);
 }
