@@ -51,7 +51,7 @@ pub(crate) enum Part {
     Page,
     /// The state of the session.
     Fold,
-    /// The message that the transport has. It stays when the stream is cut.
+    /// The message that is read for the client, or that the transport has. It stays when the stream is cut.
     Message,
 }
 
@@ -125,9 +125,10 @@ impl Readers {
         let Some(own) = open.shares.get(&id) else {
             return Turn::Fits;
         };
+        let known = own.parts[part as usize];
         let is_alone = open.bytes == own.bytes();
-        let rest = open.bytes - own.parts[part as usize];
-        if bytes <= SMALL || is_alone || rest + bytes <= self.0.most {
+        let rest = open.bytes - known;
+        if bytes <= SMALL.max(known) || is_alone || rest + bytes <= self.0.most {
             open.put(id, part, bytes);
             return Turn::Fits;
         }

@@ -12,13 +12,7 @@ use tonic::Status;
 /// When a client whose stream was ended may continue it.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-type Messages<T> = BoxStream<'static, Result<T, End>>;
-
-/// Why a stream ends before its last message.
-enum End {
-    Failed(Status),
-    NoRoom(RpcError),
-}
+type Messages<T> = BoxStream<'static, Result<T, Status>>;
 
 /// The stream until it is cut.
 struct Inner<T>(Mutex<Option<Messages<T>>>);
@@ -34,10 +28,10 @@ impl<T: 'static> Cut for Inner<T> {
 /// the number of a message to continue after; 0 for none. The client has all up to `after_seq`.
 pub(super) fn bounded<T>(
     share: Share,
-    messages: BoxStream<'static, Result<T, Status>>,
+    messages: Messages<T>,
     after_seq: u64,
     cursor: fn(&T) -> u64,
-) -> BoxStream<'static, Result<T, Status>>
+) -> Messages<T>
 where
     T: prost::Message + 'static,
 {
@@ -46,11 +40,11 @@ where
         let (mut messages, share) = state?;
         let message = match messages.next().await? {
             Ok(message) => message,
-            Err(status) => return Some((Err(End::Failed(status)), None)),
+            Err(status) => return Some((Err(status), None)),
         };
         match share.fit(Part::Message, message.encoded_len()).await {
             Ok(()) => Some((Ok(message), Some((messages, share)))),
-            Err(error) => Some((Err(End::NoRoom(error)), None)),
+            Err(error) => Some((Err(error.into()), None)),
         }
     });
     let inner = Arc::new(Inner(Mutex::new(Some(fitted.boxed()))));
@@ -63,6 +57,7 @@ where
         inner,
         cursor,
         after_seq,
+        is_unread: true,
         is_over: false,
     };
     bounded.boxed()
@@ -74,6 +69,8 @@ struct Bounded<T> {
     cursor: fn(&T) -> u64,
     /// The client was sent everything up to here.
     after_seq: u64,
+    /// The client has not asked for the next message yet.
+    is_unread: bool,
     is_over: bool,
 }
 
@@ -85,7 +82,10 @@ impl<T: 'static> Stream for Bounded<T> {
         if this.is_over {
             return Poll::Ready(None);
         }
-        this.share.reads();
+        // Not at later polls: the message that is being read for the client counts.
+        if std::mem::take(&mut this.is_unread) {
+            this.share.reads();
+        }
         let polled = {
             let mut inner = this.inner.0.lock().unwrap_or_else(PoisonError::into_inner);
             let stream = inner.as_mut();
@@ -94,21 +94,15 @@ impl<T: 'static> Stream for Bounded<T> {
         let next = match polled {
             Some(Poll::Pending) => return Poll::Pending,
             Some(Poll::Ready(next)) => next,
-            None => Some(Err(End::Failed(this.too_slow().into()))),
+            None => Some(Err(this.too_slow().into())),
         };
-        let next = match next {
-            Some(Ok(message)) => {
-                this.after_seq = this.after_seq.max((this.cursor)(&message));
-                this.share.waits();
-                return Poll::Ready(Some(Ok(message)));
-            }
-            Some(Err(End::Failed(status))) => Some(Err(status)),
-            Some(Err(End::NoRoom(error))) => Some(Err(error
-                .meta("after_seq", this.after_seq.to_string())
-                .into())),
-            None => None,
-        };
-        this.is_over = true;
+        if let Some(Ok(message)) = &next {
+            this.after_seq = this.after_seq.max((this.cursor)(message));
+            this.share.waits();
+            this.is_unread = true;
+        } else {
+            this.is_over = true;
+        }
         Poll::Ready(next)
     }
 }

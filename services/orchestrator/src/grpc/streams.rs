@@ -165,14 +165,17 @@ impl Page {
         self.rest = events.into_iter();
     }
 
-    /// The next event, and its number; none at the end of the page.
+    /// The next event, and its number; none at the end of the page. One that is stored apart waits for room.
     async fn next(&mut self) -> Option<Result<(u64, Event), Status>> {
+        // The event before was sent, or its watcher wants none of it.
+        self.share.set(Part::Message, 0);
         let Some(stored) = self.rest.next() else {
             self.fill(Vec::new());
             return None;
         };
         let seq = stored.seq;
-        let event = self.requests.store().public_event(&self.key, stored).await;
+        let store = self.requests.store();
+        let event = store.public_event(&self.key, stored, &self.share).await;
         Some(event.map(|event| (seq, event)).map_err(Status::from))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{DAMAGED, Store, for_session, newer_version, unreadable};
 use crate::key::SessionKey;
+use crate::readers::{Part, Share};
 use bytes::Bytes;
 use cairn_engine::event::Event;
 use cairn_proto::convert::{Decoded, decode_event, encode_event, encode_stored_apart};
@@ -11,6 +12,9 @@ use prost::Message as _;
 
 /// Larger events are kept as blobs, so that the journal stays cheap to read.
 pub(crate) const LARGEST_INLINE_EVENT: usize = 64 * 1024;
+
+/// What a message of a stream has beside an event, at most.
+const AROUND_EVENT: usize = 1024;
 
 /// Events as the journal takes them.
 #[derive(Debug, Clone, Default)]
@@ -108,11 +112,13 @@ impl Store {
         }
     }
 
-    /// The event as clients see it: whole, however it is stored.
+    /// The event as clients see it: whole, however it is stored. One that is stored apart is read once the
+    /// stream has room for a message with it.
     pub(crate) async fn public_event(
         &self,
         key: &SessionKey,
         stored: pb::StoredEvent,
+        share: &Share,
     ) -> Result<cairn_proto::event::Event, RpcError> {
         use cairn_proto::event::{Event as Stored, event::Kind};
         let decode = |bytes: Bytes| {
@@ -121,6 +127,8 @@ impl Store {
         let event = decode(stored.event)?;
         match event.kind {
             Some(Kind::StoredApart(apart)) => {
+                let bytes = u32::try_from(apart.size).unwrap_or(u32::MAX) as usize;
+                share.fit(Part::Message, bytes + AROUND_EVENT).await?;
                 decode(self.blob(key, stored.seq, apart.digest).await?)
             }
             _ => Ok(event),
