@@ -57,8 +57,8 @@ pub(crate) enum Part {
 
 /// Drops what a stream holds.
 pub(crate) trait Cut: Send + Sync {
-    /// Does nothing if the stream is being read.
-    fn cut(&self);
+    /// Returns whether it did: nothing of a stream that is being read is dropped.
+    fn cut(&self) -> bool;
 }
 
 /// The bytes of one stream, counted until the last clone is dropped.
@@ -128,7 +128,7 @@ impl Readers {
         let known = own.parts[part as usize];
         let is_alone = open.bytes == own.bytes();
         let rest = open.bytes - known;
-        if bytes <= SMALL.max(known) || is_alone || rest + bytes <= self.0.most {
+        if bytes <= SMALL.max(known) || is_alone || rest + bytes <= self.0.most_of(part) {
             open.put(id, part, bytes);
             return Turn::Fits;
         }
@@ -144,14 +144,24 @@ impl Readers {
     fn cut(&self, id: u64) {
         let cut = self.lock().shares.get_mut(&id).and_then(|held| {
             held.unread = None;
-            held.cut.take()
+            held.cut.clone()
         });
         // Without the lock: what is dropped may have shares of its own.
-        if let Some(cut) = cut.and_then(|cut| cut.upgrade()) {
-            cut.cut();
+        let cut = cut.and_then(|cut| cut.upgrade());
+        if cut.is_some_and(|cut| cut.cut()) {
+            self.set(id, Part::Page, 0);
+            self.set(id, Part::Fold, 0);
         }
-        self.set(id, Part::Page, 0);
-        self.set(id, Part::Fold, 0);
+    }
+}
+
+impl All {
+    /// A stream holds its state while it waits for room for a message, so states leave a quarter free.
+    fn most_of(&self, part: Part) -> usize {
+        match part {
+            Part::Fold => self.most - self.most / 4,
+            Part::Page | Part::Message => self.most,
+        }
     }
 }
 
@@ -172,10 +182,10 @@ impl Held {
         self.parts.iter().sum()
     }
 
-    /// Since when its client has not read, if to cut it frees anything.
+    /// Since when its client has not read, if to cut it frees more than always finds room.
     fn unread_and_cut(&self) -> Option<Instant> {
         let freed = self.parts[Part::Page as usize] + self.parts[Part::Fold as usize];
-        self.unread.filter(|_| self.cut.is_some() && freed > 0)
+        self.unread.filter(|_| self.cut.is_some() && freed > SMALL)
     }
 }
 
@@ -265,8 +275,9 @@ mod tests {
     struct Flag(AtomicBool);
 
     impl Cut for Flag {
-        fn cut(&self) {
+        fn cut(&self) -> bool {
             self.0.store(true, Ordering::Relaxed);
+            true
         }
     }
 
@@ -282,7 +293,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_stream_that_was_read_longest_ago_makes_room() {
-        let readers = Readers::new(4 * MIB);
+        let readers = Readers::new(6 * MIB);
         let (first, one) = unread(&readers, 2 * MIB).await;
         tokio::time::advance(Duration::from_millis(1)).await;
         let (_second, other) = unread(&readers, 2 * MIB).await;
@@ -310,6 +321,55 @@ mod tests {
         tokio::task::yield_now().await;
         drop(read);
         waiting.await.expect("no panic").expect("room");
+    }
+
+    /// Each holds its state while it waits for room for a message.
+    #[tokio::test(start_paused = true)]
+    async fn states_leave_room_for_messages() {
+        let readers = Readers::new(8 * MIB);
+        let mut folded = Vec::new();
+        for _ in 0..8 {
+            let share = readers.share();
+            if share.fit(Part::Fold, MIB).await.is_ok() {
+                folded.push(share);
+            }
+        }
+        assert_eq!(folded.len(), 6);
+        for share in &folded[..2] {
+            share.fit(Part::Message, MIB).await.expect("room");
+        }
+    }
+
+    /// To end it would free next to nothing.
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_holds_little_is_not_ended() {
+        let readers = Readers::new(MIB);
+        let (_small, flag) = unread(&readers, SMALL).await;
+        let (_large, other) = unread(&readers, MIB / 2).await;
+        let late = readers.share();
+        late.fit(Part::Fold, MIB / 2).await.expect("room");
+        let cut = [&flag, &other].map(|it| it.0.load(Ordering::Relaxed));
+        assert_eq!(cut, [false, true]);
+    }
+
+    /// A client may begin to read while others look for room.
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_could_not_be_ended_counts() {
+        struct Read;
+        impl Cut for Read {
+            fn cut(&self) -> bool {
+                false
+            }
+        }
+        let readers = Readers::new(MIB);
+        let (share, read) = (readers.share(), Arc::new(Read));
+        let cut = Arc::downgrade(&read);
+        share.cut_by(cut);
+        share.fit(Part::Fold, MIB / 2).await.expect("room");
+        share.waits();
+        let late = readers.share();
+        late.fit(Part::Page, MIB).await.expect_err("no room");
+        assert_eq!(readers.bytes(), MIB / 2);
     }
 
     #[tokio::test(start_paused = true)]

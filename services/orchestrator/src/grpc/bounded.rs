@@ -18,9 +18,9 @@ type Messages<T> = BoxStream<'static, Result<T, Status>>;
 struct Inner<T>(Mutex<Option<Messages<T>>>);
 
 impl<T: 'static> Cut for Inner<T> {
-    fn cut(&self) {
+    fn cut(&self) -> bool {
         let inner = self.0.try_lock().ok().and_then(|mut inner| inner.take());
-        drop(inner);
+        inner.is_some()
     }
 }
 

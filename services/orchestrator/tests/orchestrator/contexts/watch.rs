@@ -237,7 +237,7 @@ async fn texts(
 #[tokio::test(start_paused = true)]
 async fn a_watcher_that_does_not_read_makes_room_and_continues_from_its_cursor() {
     let config = Config {
-        stream_bytes: 768 * 1024,
+        stream_bytes: 1024 * 1024,
         ..Config::default()
     };
     let world = World::with_config(config).await;
