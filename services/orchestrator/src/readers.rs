@@ -40,6 +40,8 @@ struct Held {
     parts: [usize; 3],
     /// Since when it waits for its client; none while the client waits for it.
     unread: Option<Instant>,
+    /// The share of a state that it has together with other streams.
+    shared: Option<u64>,
     /// Weak, because what a stream holds has clones of its share.
     cut: Option<Weak<dyn Cut>>,
 }
@@ -133,7 +135,7 @@ impl Readers {
             return Turn::Fits;
         }
         let others = open.shares.iter().filter(|(other, _)| **other != id);
-        let unread = others.filter_map(|(other, held)| Some((held.unread_and_cut()?, *other)));
+        let unread = others.filter_map(|(other, held)| Some((open.unread_and_cut(held)?, *other)));
         match unread.min() {
             Some((since, other)) if since + PATIENCE <= Instant::now() => Turn::Cut(other),
             slowest => Turn::Wait(slowest.map(|(since, _)| since + PATIENCE)),
@@ -175,6 +177,14 @@ impl Open {
         self.bytes = self.bytes - before + bytes;
         bytes < before
     }
+
+    /// Since when the client of a stream has not read, if to cut it frees more than always finds room. A state
+    /// that it shares goes with the last of its streams.
+    fn unread_and_cut(&self, held: &Held) -> Option<Instant> {
+        let shared = held.shared.and_then(|id| self.shares.get(&id));
+        let freed = held.droppable() + shared.map_or(0, Held::droppable);
+        held.unread.filter(|_| held.cut.is_some() && freed > SMALL)
+    }
 }
 
 impl Held {
@@ -182,10 +192,9 @@ impl Held {
         self.parts.iter().sum()
     }
 
-    /// Since when its client has not read, if to cut it frees more than always finds room.
-    fn unread_and_cut(&self) -> Option<Instant> {
-        let freed = self.parts[Part::Page as usize] + self.parts[Part::Fold as usize];
-        self.unread.filter(|_| self.cut.is_some() && freed > SMALL)
+    /// What goes when it is cut.
+    fn droppable(&self) -> usize {
+        self.parts[Part::Page as usize] + self.parts[Part::Fold as usize]
     }
 }
 
@@ -234,6 +243,13 @@ impl Share {
     pub(crate) fn waits(&self) {
         if let Some(held) = self.0.readers.lock().shares.get_mut(&self.0.id) {
             held.unread = Some(Instant::now());
+        }
+    }
+
+    /// The stream has no state of its own, but this one together with others; none if it has one again.
+    pub(crate) fn shares_fold(&self, fold: Option<&Self>) {
+        if let Some(held) = self.0.readers.lock().shares.get_mut(&self.0.id) {
+            held.shared = fold.map(|fold| fold.0.id);
         }
     }
 
@@ -338,6 +354,24 @@ mod tests {
         for share in &folded[..2] {
             share.fit(Part::Message, MIB).await.expect("room");
         }
+    }
+
+    /// The state that two streams share goes with the second of them.
+    #[tokio::test(start_paused = true)]
+    async fn streams_that_share_a_state_make_room_for_others() {
+        let readers = Readers::new(MIB);
+        let fold = readers.share();
+        fold.set(Part::Fold, MIB / 2);
+        let (one, flag) = unread(&readers, 0).await;
+        let (_other, other) = unread(&readers, 0).await;
+        one.shares_fold(Some(&fold));
+        let late = readers.share();
+        let waiting = tokio::spawn(async move { late.fit(Part::Fold, MIB / 2).await });
+        tokio::time::sleep(PATIENCE * 2).await;
+        let cut = [&flag, &other].map(|it| it.0.load(Ordering::Relaxed));
+        assert_eq!(cut, [true, false]);
+        drop(fold);
+        waiting.await.expect("no panic").expect("room");
     }
 
     /// To end it would free next to nothing.

@@ -93,6 +93,11 @@ impl Feed {
         (state.bytes(), state.other_bytes)
     }
 
+    /// Counts a stream among those that share the fold, if it is shared.
+    pub(super) fn count(&self, stream: &Share) {
+        stream.shares_fold(self.lock().share.as_ref());
+    }
+
     fn seq(&self) -> u64 {
         self.lock().session.seq
     }

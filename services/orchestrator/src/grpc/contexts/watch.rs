@@ -43,6 +43,7 @@ pub(super) async fn watch(
         Some(begun) => begun,
         None => Begun::read(&requests, &key, asked, &share).await?,
     };
+    begun.feed.count(&share);
     let seq = begun.seq;
     let watched = streams::watch(requests.clone(), key.clone(), seq, false, share.clone());
     let events = watched.await?;
@@ -162,6 +163,7 @@ impl Follower {
         if let Some(shared) = self.feeds.join(own, seq, has_all, readers) {
             self.begun.feed = shared;
             self.begun.is_own = false;
+            self.begun.feed.count(&self.share);
             self.share.set(Part::Fold, 0);
         }
     }
@@ -177,6 +179,7 @@ impl Follower {
         let store = self.requests.store();
         let session = store.view_at(&self.key, seq.saturating_sub(1)).await?;
         self.begun.feed = Feed::own(&self.key, session, other_bytes);
+        self.begun.feed.count(&self.share);
         self.begun.is_own = true;
         let step = self.begun.feed.step(seq, &mut event)?;
         step.ok_or_else(|| RpcError::internal("a watcher has lost its place"))
