@@ -1,6 +1,7 @@
 use super::*;
 use crate::address::Address;
 use crate::link::{Link, RemoteOptions};
+use crate::principal::AllowAnonymous;
 use crate::server::listener::serve_with;
 use crate::server::{Exposure, ServerBuilder};
 use crate::token::{RequireToken, Token};
@@ -198,5 +199,38 @@ async fn an_unauthenticated_connection_ends_whatever_it_watches() {
     assert!(ended.message().await.is_err());
     server.health().set("part", false).await;
     let reported = watched.message().await.unwrap().unwrap();
+    assert_eq!(reported.status(), ServingStatus::NotServing);
+}
+
+/// A listener for every client admits its callers, so idle links keep their connections.
+#[tokio::test]
+async fn a_listener_that_needs_no_token_keeps_connections_that_watch_its_health() {
+    let exposure = Exposure::Public(Some(Arc::new(AllowAnonymous)));
+    let server = ServerBuilder::new(exposure).build().await.unwrap();
+    let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let place = tcp.local_addr().unwrap();
+    let listener = Listener::from(tcp);
+    let address = listener.address().unwrap();
+    let limits = Limits {
+        unauthenticated: Duration::from_millis(100),
+        ..Limits::default()
+    };
+    let routes = server.routes.clone();
+    let never = std::future::pending();
+    let serving = serve_with(listener, limits, routes, 8, never, Duration::ZERO);
+    let _serving = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(serving));
+    let mut health = HealthClient::new(Link::remote(&address));
+    let watch = health.watch(HealthCheckRequest::default()).await;
+    let mut watch = watch.unwrap().into_inner();
+    watch.message().await.unwrap().unwrap();
+
+    // A later connection without a call ends before the earlier one would.
+    let mut idle = TcpStream::connect(place).await.unwrap();
+    let opening = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    idle.write_all(opening).await.unwrap();
+    let _ = idle.read_to_end(&mut Vec::new()).await;
+
+    server.health().set("part", false).await;
+    let reported = watch.message().await.unwrap().unwrap();
     assert_eq!(reported.status(), ServingStatus::NotServing);
 }
