@@ -153,7 +153,7 @@ where
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let open = ConnectionInfo::enter(request.extensions_mut());
         if let Some(open) = open.as_ref().filter(|_| !self.asks) {
-            request = admission::note_token(&self.exposure, request, open);
+            request = admission::note_caller(&self.exposure, request, open);
         }
         self.begin(request, None, self.deciding(), open)
     }

@@ -1,8 +1,7 @@
 //! Who is admitted, and with which principal.
 
 use crate::error::{ErrorKind, RpcError};
-use crate::principal::{Authenticate, Authentication, Caller, Principal};
-use crate::principal::{from_headers, remove_headers};
+use crate::principal::{Authenticate, Caller, Principal, from_headers, remove_headers};
 use crate::server::{Exposure, OpenCall, Peer};
 use futures::future::{BoxFuture, FutureExt as _};
 use http::Request;
@@ -21,24 +20,20 @@ pub(crate) async fn admit(
     }
 }
 
-/// A call that needs no token may carry one, as those of links do. Its connection is then authenticated. An
-/// authenticator that has to wait is not waited for.
-pub(super) fn note_token(
+/// A call that needs no token may carry one, as those of links do. Its connection is authenticated if the
+/// listener would admit another call of this caller. An authenticator that has to wait is not waited for.
+pub(super) fn note_caller(
     exposure: &Exposure,
-    request: Request<Body>,
+    mut request: Request<Body>,
     open: &OpenCall,
 ) -> Request<Body> {
     let (Exposure::Public(Some(authenticator)) | Exposure::Services(authenticator)) = exposure
     else {
         return request;
     };
-    if !request.headers().contains_key(AUTHORIZATION) {
-        return request;
-    }
+    remove_headers(request.headers_mut());
     let (parts, body) = request.into_parts();
-    if let Some(Ok(principal)) = authenticator.authenticate(&parts).now_or_never()
-        && principal.authentication() != Authentication::Anonymous
-    {
+    if let Some(Ok(_)) = authenticator.authenticate(&parts).now_or_never() {
         open.admit();
     }
     Request::from_parts(parts, body)
