@@ -237,10 +237,8 @@ impl<'w, 'a> Watch<'w, 'a> {
     /// Makes the way anew after a break; passes on every other error.
     async fn again(&mut self, status: &Status) -> Result<(), CliError> {
         let error = RpcError::from_status(status);
-        let broken = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Cancelled)
-            || error.reason_name() == RpcError::READS_TOO_SLOWLY;
         self.tries += 1;
-        if !broken || self.tries > MOST_TRIES {
+        if !may_be_continued(&error) || self.tries > MOST_TRIES {
             let context = self.client.context();
             let release = release_of(&error).map(|release| command(context, &release));
             let error = CliError::from(error);
@@ -297,5 +295,30 @@ impl<'w, 'a> Watch<'w, 'a> {
             false => "a process works on the store again".to_owned(),
         };
         screen::tell(&text);
+    }
+}
+
+/// The stream is broken, or the server has no room for it now.
+fn may_be_continued(error: &RpcError) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Cancelled)
+        || matches!(
+            error.reason_name(),
+            RpcError::READS_TOO_SLOWLY | RpcError::OVERLOADED
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_continued_after_a_break_and_when_it_found_no_room() {
+        let slow = RpcError::exhausted("").reason(RpcError::READS_TOO_SLOWLY);
+        let full = RpcError::overloaded("", PAUSE);
+        let limit = RpcError::exhausted("").reason("LIMIT");
+        let gone = RpcError::new(ErrorKind::NotFound, "");
+        let errors = [RpcError::unavailable(""), slow, full, limit, gone];
+        let continued = errors.each_ref().map(may_be_continued);
+        assert_eq!(continued, [true, true, true, false, false]);
     }
 }
