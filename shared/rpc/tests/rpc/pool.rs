@@ -4,10 +4,10 @@ use crate::demo::{Client, DESCRIPTORS, Demo, ECHO, forged, text};
 use crate::stand::{LONG, services, within};
 use async_trait::async_trait;
 use cairn_rpc::{
-    Address, Authenticate, Authentication, Exposure, Forward, Link, Listener, Principal,
-    RemoteOptions, RpcError, ServerBuilder, with_principal,
+    Address, Authenticate, Authentication, Exposure, FindToken, Forward, Link, Listener, Principal,
+    RemoteOptions, RequireToken, RpcError, ServerBuilder, Token, with_principal,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -22,8 +22,12 @@ struct Process {
 
 impl Process {
     async fn at(place: &str) -> Self {
+        Self::with(place, services()).await
+    }
+
+    async fn with(place: &str, exposure: Exposure) -> Self {
         let (notices, _) = mpsc::unbounded_channel();
-        let server = ServerBuilder::new(services())
+        let server = ServerBuilder::new(exposure)
             .register(Demo { notices }, &DESCRIPTORS)
             .build()
             .await
@@ -168,4 +172,68 @@ async fn a_service_that_is_passed_on_knows_who_calls() {
         RpcError::from(error).kind(),
         cairn_rpc::ErrorKind::Unavailable
     );
+}
+
+/// The token of the process that serves now.
+#[derive(Debug, Clone, Default)]
+struct Current(Arc<Mutex<Option<Token>>>);
+
+impl FindToken for Current {
+    fn find(&self, _: &Address) -> Option<Token> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+#[tokio::test]
+async fn a_process_in_the_place_of_another_is_sent_its_own_token() {
+    let current = Current::default();
+    let begin = async |place: &str, text: &str| {
+        let token: Token = text.parse().unwrap();
+        let required = RequireToken::new(&token, "");
+        *current.0.lock().unwrap() = Some(token);
+        Process::with(place, Exposure::Services(Arc::new(required))).await
+    };
+    let process = begin("127.0.0.1:0", "1111111111111111").await;
+    let (address, place) = (process.address.clone(), process.place());
+    let options = RemoteOptions {
+        tokens: Some(Arc::new(current.clone())),
+        ..RemoteOptions::default()
+    };
+    let link = Link::to_service("demo", &[address], options);
+    within(link.serves()).await;
+    echo(&link).await.unwrap();
+    *current.0.lock().unwrap() = None;
+    process.die().await;
+    while echo(&link).await.unwrap_err().reason_name() != Link::NOT_CONNECTED {}
+    let process = begin(place.as_str(), "2222222222222222").await;
+    within(link.serves()).await;
+    echo(&link).await.unwrap();
+    process.die().await;
+}
+
+/// Admits every caller, and reports whether it has a token.
+struct Seen(mpsc::UnboundedSender<bool>);
+
+#[async_trait]
+impl Authenticate for Seen {
+    async fn authenticate(&self, request: &http::request::Parts) -> Result<Principal, RpcError> {
+        let _ = self.0.send(request.headers.contains_key("authorization"));
+        Principal::new(Authentication::Token, "link", "team-1".parse()?)
+    }
+}
+
+/// A connection without an admitted call ends soon.
+#[tokio::test]
+async fn a_link_without_a_call_shows_its_token() {
+    let (seen, mut asked) = mpsc::unbounded_channel();
+    let process = Process::with("127.0.0.1:0", Exposure::Services(Arc::new(Seen(seen)))).await;
+    let token: Token = "1111111111111111".parse().unwrap();
+    let options = RemoteOptions {
+        tokens: Some(Arc::new(token)),
+        ..RemoteOptions::default()
+    };
+    let link = Link::to_service("demo", std::slice::from_ref(&process.address), options);
+    within(link.serves()).await;
+    assert_eq!(within(asked.recv()).await, Some(true));
+    process.die().await;
 }
