@@ -407,14 +407,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_alone_may_hold_more() {
+    async fn one_beside_small_ones_may_hold_more() {
         let readers = Readers::new(MIB);
+        let small = readers.share();
+        small.set(Part::Message, SMALL);
         let share = readers.share();
         share.fit(Part::Fold, 5 * MIB).await.expect("alone");
         share.fit(Part::Message, MIB).await.expect("alone");
         // What its client was sent is the transport's, and is counted until it reads on.
-        assert_eq!(readers.bytes(), 6 * MIB);
+        assert_eq!(readers.bytes(), 6 * MIB + SMALL);
         share.reads();
-        assert_eq!(readers.bytes(), 5 * MIB);
+        assert_eq!(readers.bytes(), 5 * MIB + SMALL);
     }
 }
