@@ -21,8 +21,8 @@ pub struct Config {
     /// next; 0 for none. They share `state_bytes` with the owned sessions, and make room for those.
     pub cache_bytes: usize,
     /// Most bytes that streams hold for clients which have not read them: events, states of sessions that
-    /// watchers of contexts fold, and messages. States take at most three quarters. A stream that is alone may
-    /// hold more.
+    /// watchers of contexts fold, and messages. States take at most three quarters. A stream beside
+    /// small ones may hold more.
     pub stream_bytes: usize,
     /// Most sessions of the store that may wait for an owner: then new runs are refused.
     pub max_queued: u64,

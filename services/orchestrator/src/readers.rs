@@ -128,9 +128,9 @@ impl Readers {
             return Turn::Fits;
         };
         let known = own.parts[part as usize];
-        let is_alone = open.bytes == own.bytes();
         let rest = open.bytes - known;
-        if bytes <= SMALL.max(known) || is_alone || rest + bytes <= self.0.most_of(part) {
+        let has_room = bytes <= SMALL.max(known) || rest + bytes <= self.0.most_of(part);
+        if has_room || open.is_alone(id) {
             open.put(id, part, bytes);
             return Turn::Fits;
         }
@@ -178,6 +178,12 @@ impl Open {
         bytes < before
     }
 
+    /// No other stream holds more than always finds room.
+    fn is_alone(&self, id: u64) -> bool {
+        let mut shares = self.shares.iter();
+        shares.all(|(other, held)| *other == id || held.bytes() <= SMALL)
+    }
+
     /// Since when the client of a stream has not read, if to cut it frees more than always finds room. A state
     /// that it shares goes with the last of its streams.
     fn unread_and_cut(&self, held: &Held) -> Option<Instant> {
@@ -204,7 +210,8 @@ impl Share {
         self.0.readers.set(self.0.id, part, bytes);
     }
 
-    /// Waits until there is room for so many bytes, and holds them. A stream that is alone always has room.
+    /// Waits until there is room for so many bytes, and holds them. A stream that is alone beside small
+    /// ones always has room.
     ///
     /// # Errors
     /// There is no room, although streams whose clients do not read were ended.
