@@ -4,6 +4,7 @@ use crate::support::{World, chain, goal, model_step, tool_step};
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{ErrorKind, RpcError};
+use std::time::Duration;
 use tonic::Status;
 
 fn needs(capability: &str) -> wire::PlanStep {
@@ -94,6 +95,76 @@ async fn a_given_plan_names_tools_that_there_are() {
         ..pb::ApplyPlanRequest::default()
     };
     check(client.apply_plan(apply).await.map(drop));
+}
+
+/// A request that was accepted is answered again, and a step that is there may stay; nothing new is accepted.
+#[tokio::test(start_paused = true)]
+async fn requests_are_repeated_and_steps_stay_after_their_tool_has_gone() {
+    let world = World::new().await;
+    let mut client = world.client.clone();
+    let run = |title: &str| chain(vec![tool_step("pure"), model_step(title)]);
+    let in_new = pb::StartRunRequest {
+        request_id: world.request_id(),
+        run: Some(chain(vec![tool_step("pure")])),
+        ..pb::StartRunRequest::default()
+    };
+    let began = client.start_run(in_new.clone()).await.unwrap().into_inner();
+    let mut attempt = world.attempt().await;
+    attempt.report_result(0, 0, "made");
+    assert!(attempt.settled().await);
+    world.ended(&began.session).await;
+    let in_known = pb::StartRunRequest {
+        session: began.session.clone(),
+        request_id: world.request_id(),
+        run: Some(run("think")),
+        ..pb::StartRunRequest::default()
+    };
+    let started = world.until(client.start_run(in_known.clone())).await;
+    let started = started.unwrap().into_inner();
+    let mut attempt = world.attempt().await;
+    attempt.report_result(0, 0, "made again");
+    assert!(attempt.settled().await);
+    let _thinks = world.attempt().await;
+    let propose = |title: &str| pb::ProposePlanRequest {
+        session: began.session.clone(),
+        request_id: world.request_id(),
+        change: run(title).plan.map(pb::propose_plan_request::Change::Plan),
+        ..pb::ProposePlanRequest::default()
+    };
+    let apply = |title: &str| pb::ApplyPlanRequest {
+        session: began.session.clone(),
+        request_id: world.request_id(),
+        change: run(title).plan.map(pb::apply_plan_request::Change::Plan),
+        ..pb::ApplyPlanRequest::default()
+    };
+    let (proposal, change) = (propose("think more"), apply("think twice"));
+    let proposed = world.until(client.propose_plan(proposal.clone())).await;
+    let proposed = proposed.unwrap().into_inner();
+    let applied = world.until(client.apply_plan(change.clone())).await;
+    let applied = applied.unwrap().into_inner();
+
+    world.tools.remove("pure");
+    world.pass(Duration::from_secs(3)).await;
+    let again = world.until(client.start_run(in_new)).await;
+    assert_eq!(again.unwrap().into_inner(), began);
+    let again = world.until(client.start_run(in_known)).await;
+    assert_eq!(again.unwrap().into_inner(), started);
+    let again = world.until(client.propose_plan(proposal)).await;
+    assert_eq!(again.unwrap().into_inner(), proposed);
+    let again = world.until(client.apply_plan(change)).await;
+    assert_eq!(again.unwrap().into_inner(), applied);
+
+    let other = pb::StartRunRequest {
+        request_id: world.request_id(),
+        run: Some(run("think")),
+        ..pb::StartRunRequest::default()
+    };
+    let error = RpcError::from_status(&client.start_run(other).await.expect_err("refused"));
+    assert_eq!(error.reason_name(), "BAD_PLAN", "{error}");
+    let kept = world.until(client.propose_plan(propose("rest"))).await;
+    kept.expect("its step is in the plan in force");
+    let kept = world.until(client.apply_plan(apply("rest"))).await;
+    kept.expect("its step is in the plan in force");
 }
 
 /// A planner returns such a plan to its model; what one lets through is no plan.

@@ -1,6 +1,6 @@
 //! A real executor, for which the test plays the model.
 
-use super::tools::tools;
+use super::tools::{Tools, tools};
 use cairn_engine::message::{Message, ToolCall, Usage};
 use cairn_executor::{Config, Deps};
 use cairn_model::{
@@ -82,7 +82,7 @@ pub(crate) async fn real_executor() -> (Link, mpsc::UnboundedReceiver<Question>)
     models.insert("played", Arc::new(Played(to_test)));
     let deps = Deps {
         models: Arc::new(models),
-        tools: tools().await,
+        tools: tools(&Tools::default()).await,
     };
     let (service, _) = cairn_executor::build(Config::default(), deps);
     let server = ServerBuilder::new(Exposure::Internal).register(service, cairn_proto::DESCRIPTORS);

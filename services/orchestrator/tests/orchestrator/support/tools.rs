@@ -8,9 +8,25 @@ use cairn_proto::tools::{
 };
 use cairn_rpc::{Exposure, Link, ServerBuilder};
 use futures::stream::Empty;
+use std::sync::{Arc, Mutex};
 use tonic::{Request, Response, Status};
 
-struct Listed;
+/// The tools that have gone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tools(Arc<Mutex<Vec<&'static str>>>);
+
+impl Tools {
+    /// The tool is not listed any more.
+    pub(crate) fn remove(&self, name: &'static str) {
+        self.0.lock().unwrap().push(name);
+    }
+
+    fn has(&self, name: &str) -> bool {
+        !self.0.lock().unwrap().contains(&name)
+    }
+}
+
+struct Listed(Tools);
 
 #[tonic::async_trait]
 impl ToolsService for Listed {
@@ -34,13 +50,15 @@ impl ToolsService for Listed {
             .into(),
             ..ToolSpec::default()
         };
+        let mut tools = vec![
+            tool("approved", Effect::Effectful),
+            tool("effectful", Effect::Effectful),
+            tool("idempotent", Effect::Idempotent),
+            tool("pure", Effect::Pure),
+        ];
+        tools.retain(|tool| self.0.has(&tool.name));
         Ok(Response::new(ListToolsResponse {
-            tools: vec![
-                tool("approved", Effect::Effectful),
-                tool("effectful", Effect::Effectful),
-                tool("idempotent", Effect::Idempotent),
-                tool("pure", Effect::Pure),
-            ],
+            tools,
             offered: 40,
             ..ListToolsResponse::default()
         }))
@@ -61,8 +79,8 @@ impl ToolsService for Listed {
     }
 }
 
-pub(crate) async fn tools() -> Link {
-    let service = ToolsServiceServer::new(Listed);
+pub(crate) async fn tools(tools: &Tools) -> Link {
+    let service = ToolsServiceServer::new(Listed(tools.clone()));
     let server = ServerBuilder::new(Exposure::Internal).register(service, cairn_proto::DESCRIPTORS);
     server.build().await.expect("a server").link()
 }

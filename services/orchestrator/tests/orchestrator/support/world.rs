@@ -4,7 +4,7 @@ use super::executor::{Attempt, Slots, executor};
 use super::faults::{Faults, faulty};
 use super::journal::{Journal, Kind};
 use super::planner::{Asked, planner};
-use super::tools::tools;
+use super::tools::{Tools, tools};
 use cairn_engine::event::Event;
 use cairn_memory::port::Limits;
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps, StoreConfig};
@@ -40,6 +40,7 @@ pub(crate) struct World {
     pub(crate) ownership: OwnershipServiceClient<Link>,
     pub(crate) memory: SessionMemoryServiceClient<Link>,
     pub(crate) slots: Slots,
+    pub(crate) tools: Tools,
     attempts: Mutex<mpsc::UnboundedReceiver<Attempt>>,
     plans: Mutex<mpsc::UnboundedReceiver<Asked>>,
     clock: Arc<ManualClock>,
@@ -81,10 +82,11 @@ impl World {
         let faults = Faults::default();
         let (executor, attempts, slots) = executor().await;
         let (planner, plans) = planner().await;
+        let listed = Tools::default();
         let links = Links {
             memory: faulty(memory.clone(), &faults).await,
             journals: faulty(memory.clone(), &faults).await,
-            tools: tools().await,
+            tools: tools(&listed).await,
             executor: real.unwrap_or(executor),
             planner,
         };
@@ -104,6 +106,7 @@ impl World {
             ownership: OwnershipServiceClient::new(memory.clone()),
             memory: SessionMemoryServiceClient::new(memory),
             slots,
+            tools: listed,
             attempts: Mutex::new(attempts),
             plans: Mutex::new(plans),
             clock,
