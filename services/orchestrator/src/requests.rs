@@ -7,7 +7,7 @@ pub(crate) mod fork;
 pub(crate) mod import;
 mod until_known;
 
-pub(crate) use admission::Admission;
+pub(crate) use admission::{Admission, admit};
 pub(crate) use answer::Answer;
 pub(crate) use create::{NewSession, create};
 
@@ -18,7 +18,7 @@ use crate::owner::{Beginning, Ownership};
 use crate::readers::Readers;
 use crate::sessions::{Reservation, Sessions, begin_claimed};
 use crate::store::{LARGEST_INLINE_EVENT, Store, for_session, within};
-use admission::{Backlog, admit, is_there};
+use admission::{Backlog, is_there};
 use answer::{answer_of, not_stored};
 use cairn_engine::command::Command;
 use cairn_engine::event::{CommandReceived, Event};
@@ -81,6 +81,7 @@ impl Requests {
 /// client whose answer was lost in between repeats its request.
 pub(crate) async fn start_in_new_session(
     requests: &Arc<Requests>,
+    admission: Admission,
     principal: &Principal,
     request_id: String,
     time_to_live_ms: u64,
@@ -88,7 +89,6 @@ pub(crate) async fn start_in_new_session(
 ) -> Result<(SessionKey, Answer), RpcError> {
     let namespace = principal.namespace();
     let is_small = encoded_command(&command).len() < LARGEST_INLINE_EVENT / 2;
-    let admission = admit(requests, None).await;
     if let Admission::OnlyRepeats(full) = &admission {
         let id = derived_session_id(namespace, &request_id);
         if !is_there(requests, &SessionKey::new(namespace, &id)).await? {
@@ -115,32 +115,9 @@ pub(crate) async fn start_in_new_session(
     Ok((key, answer))
 }
 
-/// Starts a run in a session that is there.
-pub(crate) async fn start_in(
-    requests: &Arc<Requests>,
-    principal: &Principal,
-    key: &SessionKey,
-    request_id: &str,
-    command: Command,
-) -> Result<Answer, RpcError> {
-    let admission = admit(requests, Some(key)).await;
-    submit_if(admission, requests, principal, key, request_id, command).await
-}
-
-/// Stores a command for an existing session, and waits for the owner's answer.
-pub(crate) async fn submit(
-    requests: &Arc<Requests>,
-    principal: &Principal,
-    key: &SessionKey,
-    request_id: &str,
-    command: Command,
-) -> Result<Answer, RpcError> {
-    let admission = Admission::without_reservation();
-    submit_if(admission, requests, principal, key, request_id, command).await
-}
-
-/// The same for a command that may have come too many: then only a repeat is answered.
-async fn submit_if(
+/// Stores a command for an existing session, and waits for the owner's answer. One that is refused is
+/// answered if it is a repeat.
+pub(crate) async fn submit_if(
     admission: Admission,
     requests: &Arc<Requests>,
     principal: &Principal,

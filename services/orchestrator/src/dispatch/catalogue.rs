@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Sources whose tools every model is offered from the start: they are the operator's own, and few.
 const ALWAYS_OFFERED: [&str; 2] = ["built-in", "program"];
 /// Between the name of a server and the name of its tool.
-const SEPARATOR: &str = "__";
+pub(crate) const SEPARATOR: &str = "__";
 
 /// A reading of the catalogue.
 #[derive(Debug, Default)]

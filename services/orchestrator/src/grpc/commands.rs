@@ -3,7 +3,7 @@
 use super::{Answer, key_of};
 use crate::key::SessionKey;
 use crate::requests::Requests;
-use crate::requests::{Answer as Answered, submit};
+use crate::requests::{Admission, Answer as Answered, submit_if};
 use cairn_engine::command::{Command, Decide, Settlement, SkipStep};
 use cairn_proto::convert::ConvertError;
 use cairn_proto::orchestrator as pb;
@@ -44,12 +44,22 @@ pub(super) async fn submitted<R: CommandRequest>(
     requests: &Arc<Requests>,
     request: Request<R>,
 ) -> Result<(SessionKey, Answered), RpcError> {
+    submitted_if(Admission::without_reservation(), requests, request).await
+}
+
+/// The same for a request that may be refused: then only a repeat is answered.
+pub(super) async fn submitted_if<R: CommandRequest>(
+    admission: Admission,
+    requests: &Arc<Requests>,
+    request: Request<R>,
+) -> Result<(SessionKey, Answered), RpcError> {
     let principal = principal(&request)?.clone();
     let key = key_of(&request, request.get_ref().session())?;
     let asked = request.into_inner();
     check_request_id("request_id", asked.request_id())?;
     let request_id = asked.request_id().to_owned();
-    let answer = submit(
+    let answer = submit_if(
+        admission,
         requests,
         &principal,
         &key,

@@ -1,17 +1,21 @@
 //! Requests for another plan.
 
-use super::Answer;
-use super::commands::{command_request, contradiction, invalid, submitted};
+use super::commands::{command_request, contradiction, invalid, submitted, submitted_if};
 use super::plan_diff::diff_by;
-use super::start_run::{bad_plan, check_steps, check_tools};
-use crate::requests::Requests;
+use super::present::run_of;
+use super::start_run::{bad_plan, check_steps, unknown_tool};
+use super::{Answer, key_of};
+use crate::key::SessionKey;
+use crate::requests::{Admission, Requests};
 use cairn_engine::command::{ApplyProposal, Command, RedoStep, RevisePlan};
 use cairn_engine::event::EventKind;
 use cairn_engine::limits::MAX_GOAL;
 use cairn_engine::plan::{Plan, PlanDraft};
+use cairn_engine::session::PlanState;
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{RpcError, check_required_text};
+use std::collections::HashSet;
 use std::sync::Arc;
 use tonic::{Request, Response};
 
@@ -73,10 +77,15 @@ pub(super) async fn propose(
     requests: &Arc<Requests>,
     request: Request<pb::ProposePlanRequest>,
 ) -> Answer<pb::ProposePlanResponse> {
-    if let Some(pb::propose_plan_request::Change::Plan(plan)) = &request.get_ref().change {
-        check_tools(requests, "plan", tools_of(plan))?;
-    }
-    let (key, answer) = submitted(requests, request).await?;
+    let asked = request.get_ref();
+    let admission = match &asked.change {
+        Some(pb::propose_plan_request::Change::Plan(plan)) => {
+            let key = key_of(&request, &asked.session)?;
+            admit(requests, &key, asked.run, plan).await?
+        }
+        _ => Admission::without_reservation(),
+    };
+    let (key, answer) = submitted_if(admission, requests, request).await?;
     let EventKind::PlanProposed(proposed) = answer.event else {
         return Err(contradiction().into());
     };
@@ -91,10 +100,15 @@ pub(super) async fn apply(
     requests: &Arc<Requests>,
     request: Request<pb::ApplyPlanRequest>,
 ) -> Answer<pb::ApplyPlanResponse> {
-    if let Some(pb::apply_plan_request::Change::Plan(plan)) = &request.get_ref().change {
-        check_tools(requests, "plan", tools_of(plan))?;
-    }
-    let (key, answer) = submitted(requests, request).await?;
+    let asked = request.get_ref();
+    let admission = match &asked.change {
+        Some(pb::apply_plan_request::Change::Plan(plan)) => {
+            let key = key_of(&request, &asked.session)?;
+            admit(requests, &key, asked.run, plan).await?
+        }
+        _ => Admission::without_reservation(),
+    };
+    let (key, answer) = submitted_if(admission, requests, request).await?;
     let EventKind::PlanApplied(applied) = answer.event else {
         return Err(contradiction().into());
     };
@@ -127,9 +141,31 @@ pub(super) async fn send_feedback(
     }))
 }
 
-fn tools_of(plan: &wire::Plan) -> impl Iterator<Item = Option<&str>> {
-    let tools = plan.steps.iter().map(|step| step.tool.as_ref());
-    tools.map(|tool| tool.map(|tool| tool.name.as_str()))
+/// A plan may name tools that there are, and those of the plan in force: its steps may have been carried out.
+async fn admit(
+    requests: &Requests,
+    key: &SessionKey,
+    run: u32,
+    plan: &wire::Plan,
+) -> Result<Admission, RpcError> {
+    let tools = || {
+        plan.steps
+            .iter()
+            .map(|step| Some(step.tool.as_ref()?.name.as_str()))
+    };
+    if unknown_tool(requests, "plan", tools()).is_none() {
+        return Ok(Admission::without_reservation());
+    }
+    let session = requests.store().view(key).await?.session;
+    let in_force = run_of(&session, run).ok().and_then(|run| run.plan.as_ref());
+    let steps = in_force.into_iter().flat_map(PlanState::current);
+    let kept = steps.filter_map(|(_, step)| Some(step.plan.tool.as_ref()?.name.as_str()));
+    let kept: HashSet<&str> = kept.collect();
+    let others = tools().map(|tool| tool.filter(|name| !kept.contains(name)));
+    Ok(match unknown_tool(requests, "plan", others) {
+        Some(fault) => Admission::OnlyRepeats(fault),
+        None => Admission::without_reservation(),
+    })
 }
 
 fn checked_plan(plan: wire::Plan) -> Result<PlanDraft, RpcError> {

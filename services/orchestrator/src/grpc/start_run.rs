@@ -2,9 +2,9 @@
 
 use super::commands::{contradiction, invalid};
 use super::{Answer, key_of};
+use crate::dispatch::SEPARATOR;
 use crate::key::derived_trace;
-use crate::requests::Requests;
-use crate::requests::{start_in, start_in_new_session};
+use crate::requests::{Admission, Requests, admit, start_in_new_session, submit_if};
 use cairn_engine::command::StartRun;
 use cairn_engine::event::{Budget, EventKind};
 use cairn_engine::limits::{MAX_GOAL, MAX_PARALLEL_STEPS};
@@ -18,8 +18,6 @@ use std::sync::Arc;
 use tonic::{Request, Response};
 
 pub(super) const MAX_MODEL_NAME: usize = 128;
-/// Stands between the names of a server and of its tool.
-const OF_SERVER: &str = "__";
 
 pub(super) async fn start_run(
     requests: &Arc<Requests>,
@@ -36,11 +34,6 @@ pub(super) async fn start_run(
     let run = asked.run.ok_or_else(|| RpcError::missing("run"))?;
     let mut run = StartRun::try_from(run).map_err(|error| invalid("run", &error))?;
     check_run(&run)?;
-    if let Some(plan) = &run.plan {
-        let tools = plan.steps.iter().map(|step| step.tool.as_ref());
-        let names = tools.map(|tool| tool.map(|tool| tool.name.as_str()));
-        check_tools(requests, "run.plan", names)?;
-    }
     check_time_to_live("time_to_live_ms", asked.time_to_live_ms)?;
     if named && asked.time_to_live_ms > 0 {
         let problem = "is set, and session names one that is there";
@@ -50,15 +43,21 @@ pub(super) async fn start_run(
     let own_trace = || derived_trace(principal.namespace(), &asked.session, &asked.request_id);
     let trace = named_trace("run.trace_parent", &run.trace_parent)?.or(callers_trace);
     run.trace_parent = trace.unwrap_or_else(own_trace).to_string();
-    let command = run.into();
+    let steps = run.plan.iter().flat_map(|plan| &plan.steps);
+    let tools = steps.map(|step| Some(step.tool.as_ref()?.name.as_str()));
+    let admission = match unknown_tool(requests, "run.plan", tools) {
+        Some(fault) => Admission::OnlyRepeats(fault),
+        None => admit(requests, key.as_ref()).await,
+    };
+    let (id, command) = (asked.request_id, run.into());
     let (key, answer) = match key {
         Some(key) => {
-            let answer = start_in(requests, &principal, &key, &asked.request_id, command).await?;
+            let answer = submit_if(admission, requests, &principal, &key, &id, command).await?;
             (key, answer)
         }
         None => {
-            let (id, ttl) = (asked.request_id, asked.time_to_live_ms);
-            start_in_new_session(requests, &principal, id, ttl, command).await?
+            let ttl = asked.time_to_live_ms;
+            start_in_new_session(requests, admission, &principal, id, ttl, command).await?
         }
     };
     let EventKind::RunStarted(started) = answer.event else {
@@ -137,33 +136,35 @@ pub(super) fn bad_plan(at: &str, fault: &PlanError) -> RpcError {
     RpcError::invalid(field, located.problem).reason("BAD_PLAN")
 }
 
-/// The tools that a given plan names have to be there. A server may bring its tools later, and a tool that
-/// rules deny is refused by them. `at` is the path of the plan in its request.
-pub(super) fn check_tools<'a>(
+/// The error for a plan that names a tool that is not there, by the tools of its steps. A server may bring its
+/// tools later, and a tool that rules deny is refused by them. `at` is the path of the plan in its request.
+///
+/// The tool may have been there when the request came first: it is refused unless it is a repeat.
+pub(super) fn unknown_tool<'a>(
     requests: &Requests,
     at: &str,
     tools: impl Iterator<Item = Option<&'a str>>,
-) -> Result<(), RpcError> {
+) -> Option<RpcError> {
     let catalogue = requests.deps().dispatch.catalogue();
     let is_there = |name: &str| {
         catalogue.facts.contains_key(name)
-            || name.contains(OF_SERVER)
+            || name.contains(SEPARATOR)
             || catalogue.rules.always_deny(name, DEFAULT_AGENT)
     };
-    let mut named = tools.enumerate();
+    let mut named = (0..).zip(tools);
+    let (step, tool) =
+        named.find_map(|(step, tool)| Some((step, tool.filter(|it| !is_there(it))?)))?;
     // Without a catalogue nothing is known.
-    let unknown = named.find(|(_, tool)| tool.is_some_and(|name| !is_there(name)));
-    let unknown = unknown.filter(|_| !catalogue.facts.is_empty());
-    let Some((step, Some(tool))) = unknown else {
-        return Ok(());
-    };
+    if catalogue.facts.is_empty() {
+        return None;
+    }
     let available = catalogue.facts.keys().map(String::as_str);
     let fault = PlanError::UnknownTool {
         step,
         tool: tool.to_owned(),
         available: available.collect::<Vec<_>>().join(", "),
     };
-    Err(bad_plan(at, &fault))
+    Some(bad_plan(at, &fault))
 }
 
 /// `at` is the path of the plan in its request.

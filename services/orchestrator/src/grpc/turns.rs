@@ -6,7 +6,7 @@ use super::start_run::{MAX_MODEL_NAME, named_trace};
 use super::turn_events::TurnEvents;
 use super::{Answer, key_of, messages, streams};
 use crate::key::{SessionKey, derived_trace};
-use crate::requests::{Requests, start_in};
+use crate::requests::{Requests, admit, submit_if};
 use cairn_engine::command::{ResponseFormat, SendMessage, SubmitTurn};
 use cairn_engine::event::EventKind;
 use cairn_engine::limits::{MAX_EXTENSION, MAX_GOAL};
@@ -51,7 +51,9 @@ pub(super) async fn submit(
     let share = requests.readers.share();
     let watch = |after| streams::watch(requests.clone(), key.clone(), after, true, share.clone());
     let watched = watch(head).await?;
-    let answer = start_in(requests, &principal, &key, &asked.request_id, turn.into()).await?;
+    let admission = admit(requests, Some(&key)).await;
+    let (id, turn) = (&asked.request_id, turn.into());
+    let answer = submit_if(admission, requests, &principal, &key, id, turn).await?;
     let is_repeat = answer.seq <= head;
     let watched = match is_repeat {
         true => watch(answer.seq.saturating_sub(1)).await?,

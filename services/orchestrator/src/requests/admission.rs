@@ -27,7 +27,7 @@ const KEPT_FREE: u128 = 20;
 pub(crate) enum Admission {
     /// It is accepted; a place is kept for its session until it has one, if it needs one here.
     Accepted { reservation: Option<Reservation> },
-    /// There is no room for new work. A repeat of what was accepted is answered all the same.
+    /// It is refused with this error. A repeat of what was accepted is answered all the same.
     OnlyRepeats(RpcError),
 }
 
