@@ -22,6 +22,11 @@ fn site() -> Site {
     site
 }
 
+/// A process holds the store for a change, and whoever works waits for it.
+fn is_held(site: &Site) -> bool {
+    site.path().join(".cairn/cairn.change.sock").exists()
+}
+
 #[test]
 fn nothing_is_ended_or_removed_from_a_session_that_nobody_named() {
     let site = site();
@@ -43,6 +48,7 @@ fn nothing_is_ended_or_removed_from_a_session_that_nobody_named() {
     let asked = screen.wait_for("[y/N] ");
     assert!(asked.contains("the latest session, s"), "{asked}");
     assert!(asked.contains(GOAL), "{asked}");
+    assert!(!is_held(&site), "a person may take hours to answer");
     screen.types("n\r");
     screen.wait_for("nothing was changed");
     assert_eq!(screen.child.wait().expect("its end").code(), Some(1));
@@ -60,7 +66,9 @@ fn a_context_is_destroyed_once_a_person_agrees() {
     assert_eq!(new.code, Some(0), "{new:?}");
     let destroy = ["context", "destroy", "s", "draft"];
     let mut screen = Screen::of(&mut site.command(&destroy));
-    screen.wait_for("[y/N] ");
+    let asked = screen.wait_for("[y/N] ");
+    assert!(asked.contains("with its 0 messages"), "{asked}");
+    assert!(!is_held(&site), "a person may take hours to answer");
     screen.types("\r");
     screen.wait_for("nothing was changed");
     let mut screen = Screen::of(&mut site.command(&[&destroy[..], &["--yes"]].concat()));
