@@ -1,6 +1,6 @@
 //! `cairn cancel`: ends a run.
 
-use super::confirm::{agreed_session, check_named};
+use super::confirm::agreed_session;
 use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
@@ -39,8 +39,9 @@ pub struct Args {
 ///
 /// # Errors
 /// No such session or run, or the run has ended already.
-pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
-    check_named(context, args.session.as_deref())?;
+pub async fn run(mut args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let what = "Cancel the run of";
+    args.session = Some(agreed_session(context, args.session, what).await?);
     let mut client = Client::attach(context, Access::Change).await?;
     let reported = cancel(&mut client, args, context).await;
     client.finish().await;
@@ -48,8 +49,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
 }
 
 async fn cancel(client: &mut Client<'_>, args: Args, context: &Context) -> Result<(), CliError> {
-    let given = args.session.as_deref();
-    let session = agreed_session(client, given, "Cancel the run of").await?;
+    let session = client.resolve(args.session.as_deref()).await?;
     let request = CancelRunRequest {
         session: session.clone(),
         run: args.run,

@@ -1,8 +1,10 @@
 //! Questions to whoever sits at the terminal.
 
+use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::{CliError, INTERRUPTED};
+use crate::ui::text::command;
 use cairn_rpc::text::{clip, escape};
 use std::io::{IsTerminal as _, Write as _, stdin, stdout};
 
@@ -11,41 +13,35 @@ pub(super) fn is_at_terminal(context: &Context) -> bool {
     !context.json && stdin().is_terminal() && stdout().is_terminal()
 }
 
-/// Refuses a command that ends something or takes it away, where no session is named and nobody can be
-/// asked whether the latest is meant.
-pub(super) fn check_named(context: &Context, given: Option<&str>) -> Result<(), CliError> {
-    match given.is_some() || is_at_terminal(context) {
-        true => Ok(()),
-        false => Err(CliError::usage(
-            "name the session: without a terminal, the latest is not taken for it",
-        )
-        .hint("see them all with: cairn sessions")),
-    }
-}
-
-/// The session of such a command: the one that is named, or the latest, if the person agrees.
+/// The session of a command that ends something or takes it away: the one that is named, or the latest, if the
+/// person agrees. While they think, nothing holds the store.
 ///
 /// # Errors
-/// No such session; the person does not agree.
+/// None is named and nobody can be asked; there is no session; the person does not agree.
 pub(super) async fn agreed_session(
-    client: &Client<'_>,
-    given: Option<&str>,
+    context: &Context,
+    given: Option<String>,
     what: &str,
 ) -> Result<String, CliError> {
-    if given.is_some() {
-        return client.resolve(given).await;
+    if let Some(given) = given {
+        return Ok(given);
     }
-    let latest = client.latest().await?;
+    if !is_at_terminal(context) {
+        let message = "name the session: without a terminal, the latest is not taken for it";
+        let sessions = command(context, "sessions");
+        return Err(CliError::usage(message).hint(format!("see them all with: {sessions}")));
+    }
+    let reader = Client::attach(context, Access::Read).await?;
+    let latest = reader.latest().await;
+    reader.finish().await;
+    let latest = latest?;
     let title = match latest.title.as_str() {
         "" => String::new(),
         title => format!(" ({})", clip(title, 200)),
     };
     let id = escape(&latest.id);
-    agree(
-        client.context(),
-        &format!("{what} the latest session, {id}{title}?"),
-    )
-    .await?;
+    let question = format!("{what} the latest session, {id}{title}?");
+    agree(context, &question).await?;
     Ok(latest.id)
 }
 

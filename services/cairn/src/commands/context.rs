@@ -170,6 +170,9 @@ impl Action {
 /// # Errors
 /// No such session or context, or a context that a turn works on.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    if let Action::Destroy(args) = &args.action {
+        args.agree(context).await?;
+    }
     let mut client = Client::attach(context, args.action.access()).await?;
     let done = Box::pin(act(&mut client, args.action)).await;
     client.finish().await;

@@ -2,7 +2,7 @@
 
 mod watch;
 
-use super::confirm::{agreed_session, check_named};
+use super::confirm::agreed_session;
 use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
@@ -88,9 +88,9 @@ impl Action {
 ///
 /// # Errors
 /// No such session, a key or a value that is not allowed.
-pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
-    if args.action.takes().is_some() {
-        check_named(context, args.session.as_deref())?;
+pub async fn run(mut args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    if let Some(what) = args.action.takes() {
+        args.session = Some(agreed_session(context, args.session, what).await?);
     }
     let mut client = Client::attach(context, args.action.access()).await?;
     if let Action::Watch { after } = args.action {
@@ -102,11 +102,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
 }
 
 async fn act(client: &Client<'_>, args: Args, context: &Context) -> Result<ExitCode, CliError> {
-    let given = args.session.as_deref();
-    let session = match args.action.takes() {
-        Some(what) => agreed_session(client, given, what).await?,
-        None => client.resolve(given).await?,
-    };
+    let session = client.resolve(args.session.as_deref()).await?;
     let mut memory = client.memory();
     let seq = match args.action {
         Action::Set { key, value } => {

@@ -1,6 +1,6 @@
 //! `cairn redo`: does a step again.
 
-use super::confirm::{agreed_session, check_named};
+use super::confirm::agreed_session;
 use super::{hint, revise};
 use crate::attach::Access;
 use crate::client::Client;
@@ -35,8 +35,9 @@ pub struct Args {
 ///
 /// # Errors
 /// No such session or step, or the step has not ended.
-pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
-    check_named(context, args.session.as_deref())?;
+pub async fn run(mut args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let what = format!("Do step {} again in", args.step);
+    args.session = Some(agreed_session(context, args.session, &what).await?);
     let mut client = Client::attach(context, Access::Change).await?;
     let reported = redo(&mut client, args, context).await;
     client.finish().await;
@@ -44,8 +45,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
 }
 
 async fn redo(client: &mut Client<'_>, args: Args, context: &Context) -> Result<(), CliError> {
-    let what = format!("Do step {} again in", args.step);
-    let session = agreed_session(client, args.session.as_deref(), &what).await?;
+    let session = client.resolve(args.session.as_deref()).await?;
     let request = ApplyPlanRequest {
         session: session.clone(),
         change: Some(Change::RedoStep(args.step)),

@@ -1,6 +1,6 @@
 //! `cairn skip`: continues without a step.
 
-use super::confirm::{agreed_session, check_named};
+use super::confirm::agreed_session;
 use super::hint;
 use crate::attach::Access;
 use crate::client::Client;
@@ -45,8 +45,9 @@ pub struct Args {
 ///
 /// # Errors
 /// No such session or step, or the step or the run has ended.
-pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
-    check_named(context, args.session.as_deref())?;
+pub async fn run(mut args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let what = format!("Skip step {} of", args.step);
+    args.session = Some(agreed_session(context, args.session, &what).await?);
     let mut client = Client::attach(context, Access::Change).await?;
     let reported = skip(&mut client, args, context).await;
     client.finish().await;
@@ -54,8 +55,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
 }
 
 async fn skip(client: &mut Client<'_>, args: Args, context: &Context) -> Result<(), CliError> {
-    let what = format!("Skip step {} of", args.step);
-    let session = agreed_session(client, args.session.as_deref(), &what).await?;
+    let session = client.resolve(args.session.as_deref()).await?;
     let request = SkipStepRequest {
         session: session.clone(),
         run: 0,

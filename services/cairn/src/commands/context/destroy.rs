@@ -4,6 +4,7 @@ use super::super::confirm::{agree, is_at_terminal};
 use super::rpc;
 use crate::attach::Access;
 use crate::client::{Client, Watched};
+use crate::context::Context;
 use crate::error::{CliError, FAILURE, WAITING};
 use crate::ui::event_line::{failure_text, waits_for};
 use crate::ui::out;
@@ -48,6 +49,29 @@ impl Args {
             false => Access::Change,
         }
     }
+
+    /// Asks whoever is at the terminal, while nothing holds the store.
+    ///
+    /// # Errors
+    /// No such session or context; the person does not agree.
+    pub(super) async fn agree(&self, context: &Context) -> Result<(), CliError> {
+        if self.yes || !is_at_terminal(context) {
+            return Ok(());
+        }
+        let mut reader = Client::attach(context, Access::Read).await?;
+        let question = self.question(&mut reader).await;
+        reader.finish().await;
+        agree(context, &escape(&question?)).await
+    }
+
+    async fn question(&self, reader: &mut Client<'_>) -> Result<String, CliError> {
+        let session = reader.resolve(Some(&self.session)).await?;
+        let messages = rpc::count(reader, &session, &self.name).await?.messages;
+        let name = &self.name;
+        Ok(format!(
+            "Destroy the context {name} of {session} with its {messages} messages?"
+        ))
+    }
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -62,14 +86,6 @@ pub(super) async fn run(
     session: &str,
     args: Args,
 ) -> Result<ExitCode, CliError> {
-    if !args.yes && is_at_terminal(client.context()) {
-        let messages = rpc::count(client, session, &args.name).await?.messages;
-        let question = format!(
-            "Destroy the context {} of {session} with its {messages} messages?",
-            args.name
-        );
-        agree(client.context(), &escape(&question)).await?;
-    }
     let request = DestroyContext {
         context: args.name.clone(),
         conclusions: args.conclusions.into_iter().collect(),
