@@ -95,7 +95,16 @@ async fn compare(world: &World, id: &str) {
     let runs = client.list_runs(request).await.expect("its runs");
     let runs = runs.into_inner().runs;
     assert_eq!(runs.len(), folded.runs.len());
-    assert_eq!(runs.last(), Some(&seen));
+    // A conversation may have more of them than a response may have bytes.
+    let listed_answer = match run.turn {
+        Some(_) => String::new(),
+        None => answer.clone(),
+    };
+    let in_list = pb::Run {
+        answer: listed_answer,
+        ..seen.clone()
+    };
+    assert_eq!(runs.last(), Some(&in_list));
 
     let request = pb::GetSessionRequest {
         session: id.to_owned(),
