@@ -228,11 +228,9 @@ impl OrchestratorService for Orchestrator {
     ) -> Answer<pb::ListRunsResponse> {
         let key = key_of(&request, &request.get_ref().session)?;
         let session = self.session(&key).await?;
-        let mut runs: Vec<_> = session.runs.iter().map(run_message).collect();
-        for run in &mut runs {
-            answers::add(&self.requests, &key, run).await?;
-        }
-        Ok(Response::new(pb::ListRunsResponse { runs }))
+        Ok(Response::new(pb::ListRunsResponse {
+            runs: session.runs.iter().map(run_message).collect(),
+        }))
     }
 
     async fn cancel_run(
