@@ -221,6 +221,7 @@ pub fn answers(pending: &pb::Pending) -> &'static [(&'static str, &'static str)]
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cairn_proto::event::{Plan, PlanStep};
 
     fn asks(reason: WaitReason) -> pb::Pending {
         pb::Pending {
@@ -238,6 +239,30 @@ mod tests {
             name: name.to_owned(),
             pattern: pattern.to_owned(),
         }
+    }
+
+    #[test]
+    fn a_step_of_a_plan_comes_after_the_numbers_that_are_shown() {
+        let step = |id: &str, after: &[&str]| PlanStep {
+            id: id.to_owned(),
+            title: "look".to_owned(),
+            depends_on: after.iter().map(|&id| id.to_owned()).collect(),
+            ..PlanStep::default()
+        };
+        // As after a revision: the first step is new.
+        let plan = Plan {
+            steps: vec![step("new", &[]), step("1", &["new"]), step("2", &["1"])],
+            ..Plan::default()
+        };
+        let pending = pb::Pending {
+            plan: Some(plan),
+            ..asks(WaitReason::PlanReview)
+        };
+        let lines = asked_lines(Style::new(false), &pending, &[]);
+        let after = lines
+            .iter()
+            .filter_map(|line| line.trim().strip_prefix("after "));
+        assert_eq!(after.collect::<Vec<_>>(), ["1", "2"]);
     }
 
     /// What is not known of a call, and what is: all of it, and some of it.
