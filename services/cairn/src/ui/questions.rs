@@ -12,6 +12,7 @@ use cairn_proto::orchestrator as pb;
 use cairn_rpc::text::{clip, escape};
 use cairn_views::figures::dollars;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 
 /// An open question as JSON, by the names of the contract.
 pub fn pending_json(pending: &pb::Pending) -> Value {
@@ -94,9 +95,14 @@ pub fn asked_lines(style: Style, pending: &pb::Pending, when: &[Condition]) -> V
         let texts = begins.zip(texts.lines());
         lines.extend(texts.map(|(name, text)| format!("  {name:<10}{text}")));
     }
-    for (step, number) in pending.plan.iter().flat_map(|plan| &plan.steps).zip(1..) {
+    let steps = pending.plan.iter().flat_map(|plan| &plan.steps).zip(1..);
+    let numbers = steps
+        .clone()
+        .map(|(step, number)| (step.id.as_str(), number));
+    let numbers: HashMap<&str, u32> = numbers.collect();
+    for (step, number) in steps {
         lines.push(format!("  {number:>8}. {}", clip(&step_name(step), 160)));
-        let facts = step_facts(step).into_iter();
+        let facts = step_facts(step, &numbers).into_iter();
         lines.extend(facts.map(|fact| style.dim(&format!("            {fact}"))));
     }
     lines

@@ -13,7 +13,7 @@ use crate::ui::out;
 use crate::ui::plan_document::document;
 use crate::ui::plans::size_text;
 use crate::ui::style::Style;
-use cairn_proto::orchestrator::{GetPlanResponse, PlannedStep};
+use cairn_proto::orchestrator::GetPlanResponse;
 use std::collections::HashMap;
 use std::process::ExitCode;
 
@@ -62,7 +62,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, CliEr
     out::line(&style.strong(&title))?;
     let numbers = numbers(&plan);
     let lines = plan.steps.iter().flat_map(|step| {
-        let facts = facts(step, &numbers).into_iter();
+        let facts = step.step.iter().flat_map(|it| step_facts(it, &numbers));
         let facts = facts.map(|fact| format!("       {}", style.dim(&fact)));
         let lines = step_lines(step, style);
         // What it is, before what came of it.
@@ -81,20 +81,6 @@ fn numbers(plan: &GetPlanResponse) -> HashMap<&str, u32> {
     named.collect()
 }
 
-/// What a step is. The steps that it comes after are named as they are numbered here: an id may look like
-/// the number of another step, once the plan has changed.
-fn facts(planned: &PlannedStep, numbers: &HashMap<&str, u32>) -> Vec<String> {
-    let Some(mut step) = planned.step.clone() else {
-        return Vec::new();
-    };
-    for id in &mut step.depends_on {
-        if let Some(number) = numbers.get(id.as_str()) {
-            *id = number.to_string();
-        }
-    }
-    step_facts(&step)
-}
-
 /// The latest run with a plan, which turns of a conversation do not have; 0 if there is none, or for an
 /// earlier state, which may have fewer runs.
 async fn newest_plan(client: &Client<'_>, session: &str, at: u64) -> Result<u32, CliError> {
@@ -109,6 +95,7 @@ async fn newest_plan(client: &Client<'_>, session: &str, at: u64) -> Result<u32,
 mod tests {
     use super::*;
     use cairn_proto::event::PlanStep;
+    use cairn_proto::orchestrator::PlannedStep;
 
     #[test]
     fn a_step_comes_after_the_numbers_that_are_shown() {
@@ -132,7 +119,11 @@ mod tests {
             ..GetPlanResponse::default()
         };
         let numbers = numbers(&plan);
-        let facts = plan.steps.iter().flat_map(|step| facts(step, &numbers));
+        let steps = plan
+            .steps
+            .iter()
+            .filter_map(|planned| planned.step.as_ref());
+        let facts = steps.flat_map(|step| step_facts(step, &numbers));
         assert_eq!(facts.collect::<Vec<_>>(), ["after 3", "after 3, 1"]);
     }
 }

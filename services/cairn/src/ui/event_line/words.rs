@@ -7,6 +7,7 @@ use cairn_proto::event as wire;
 use cairn_proto::json;
 use cairn_rpc::text::clip;
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// Longest piece of untrusted text in a line, in bytes.
@@ -21,15 +22,20 @@ pub fn step_name(step: &wire::PlanStep) -> String {
 }
 
 /// What a step does beside its name, and what it waits for, each on a line, escaped: what somebody has to
-/// know who is to agree to it.
-pub fn step_facts(step: &wire::PlanStep) -> Vec<String> {
+/// know who is to agree to it. `numbers` are those that the steps are shown with, by id: an id may look like
+/// the number of another step, once the plan has changed.
+pub fn step_facts(step: &wire::PlanStep, numbers: &HashMap<&str, u32>) -> Vec<String> {
     let name = step_name(step);
     let call = step.tool.as_ref();
     let call = call.map(|tool| format!("{} {}", tool.name, tool.arguments_json));
     let description = Some(step.description.clone());
     let description = description.filter(|text| !text.is_empty() && *text != name);
-    let after =
-        (!step.depends_on.is_empty()).then(|| format!("after {}", step.depends_on.join(", ")));
+    let number = |id: &String| match numbers.get(id.as_str()) {
+        Some(number) => number.to_string(),
+        None => id.clone(),
+    };
+    let after: Vec<String> = step.depends_on.iter().map(number).collect();
+    let after = (!after.is_empty()).then(|| format!("after {}", after.join(", ")));
     let facts = [call, description, after].into_iter().flatten();
     facts.map(|fact| clip(&fact, 200)).collect()
 }
