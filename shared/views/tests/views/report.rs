@@ -9,6 +9,7 @@ use cairn_engine::event::Budget;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::Usage;
 use cairn_engine::session::PerBudget;
+use cairn_views::figures::run_status;
 use cairn_views::report::markdown;
 
 fn report(world: &World) -> String {
@@ -100,6 +101,38 @@ fn a_failed_run_says_why_and_what_was_not_begun() {
         "{text}"
     );
     assert!(!text.contains("## Step 2"), "{text}");
+}
+
+#[test]
+fn a_run_that_was_paused_has_the_status_of_the_fold() {
+    let check = |world: &World| {
+        let status = format!("- Status: {}\n", run_status(world.run().status));
+        let text = report(world);
+        assert!(text.contains(&status), "{status}{text}");
+    };
+    let pause = || {
+        Command::PauseRun(command::PauseRun {
+            run: 1,
+            reason: String::new(),
+        })
+    };
+    let resume = || Command::ResumeRun(command::ResumeRun { run: 1 });
+    let change = Command::RevisePlan(command::RevisePlan {
+        run: 1,
+        plan: Some(chain(vec![model_step("Rest")])),
+        apply: true,
+        ..command::RevisePlan::default()
+    });
+    let mut world = explored();
+    for command in [pause(), change, resume()] {
+        world.command(command);
+        check(&world);
+    }
+    let mut world = World::new();
+    for command in [with_goal("a goal"), pause(), resume()] {
+        world.command(command);
+        check(&world);
+    }
 }
 
 #[test]
