@@ -174,7 +174,11 @@ impl<'a> Facts<'a> {
             }
             E::RunPaused(it) => self.of_this_run(it.run)?.status = RunStatus::Paused,
             E::RunWaiting(it) => self.of_this_run(it.run)?.status = RunStatus::Waiting(it.reason),
-            E::RunResumed(it) => self.of_this_run(it.run)?.status = RunStatus::Running,
+            E::RunResumed(it) => {
+                let facts = self.of_this_run(it.run)?;
+                let has_plan = !facts.plan.is_empty();
+                facts.status = [RunStatus::Planning, RunStatus::Running][usize::from(has_plan)];
+            }
             E::BudgetExhausted(it) => self.of_this_run(it.run)?.used_up.push(it.budget),
             E::BudgetRaised(it) => {
                 let facts = self.of_this_run(it.run)?;
@@ -211,7 +215,10 @@ impl<'a> Facts<'a> {
     }
 
     fn take_plan(&mut self, applied: &'a PlanApplied) {
-        self.status = RunStatus::Running;
+        // A run that waits or is paused stays so.
+        if self.status == RunStatus::Planning || self.status.is_terminal() {
+            self.status = RunStatus::Running;
+        }
         self.outcome = "";
         self.revision = applied.revision;
         let numbers = numbers_of(&applied.plan, &applied.numbers).into_iter();
