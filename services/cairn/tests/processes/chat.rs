@@ -344,6 +344,8 @@ fn contexts_are_exported_imported_and_destroyed() {
     let refused = site.run(&["context", "remove", &session, "copy", "1-2"]);
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(refused.err.contains("has 2 messages"), "{refused:?}");
+    let show = format!("cairn context show {session} --context copy");
+    assert!(refused.err.contains(&show), "{refused:?}");
     let missing = chat(&site, &server, &[&session, "--context", "draft"], "Three?");
     assert_eq!(missing.code, Some(2), "{missing:?}");
 }
