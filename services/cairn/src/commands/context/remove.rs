@@ -4,6 +4,7 @@ use super::rpc;
 use crate::client::Client;
 use crate::error::CliError;
 use crate::ui::out;
+use crate::ui::text::command;
 use cairn_proto::orchestrator::CountMessagesResponse;
 use cairn_rpc::text::escape;
 use serde_json::json;
@@ -41,7 +42,10 @@ pub(super) async fn run(
     numbers: Numbers,
 ) -> Result<(), CliError> {
     let counted = rpc::count(client, session, name).await?;
-    let index = index(name, numbers, &counted)?;
+    let show = format!("context show {session} --context {name}");
+    let show = command(client.context(), &show);
+    let index = index(name, numbers, &counted);
+    let index = index.map_err(|error| error.hint(format!("see them with: {show}")))?;
     let mut version = counted.version;
     for removed in 0..numbers.count() {
         let next = rpc::remove(client, session, name, index, version).await;
@@ -67,17 +71,16 @@ pub(super) async fn run(
 /// The place of the first message among those that can change. People see the numbers of all.
 fn index(name: &str, numbers: Numbers, counted: &CountMessagesResponse) -> Result<u32, CliError> {
     let kept = counted.immutable + counted.compressed;
-    let hint = "see them with: cairn context show";
     if numbers.last >= counted.messages {
         let message = format!(
             "the context {name} has {} messages, from 0",
             counted.messages
         );
-        return Err(CliError::usage(escape(&message)).hint(hint));
+        return Err(CliError::usage(escape(&message)));
     }
     numbers.first.checked_sub(kept).ok_or_else(|| {
         let message = format!("the first {kept} messages of the context {name} never change");
-        CliError::usage(escape(&message)).hint(hint)
+        CliError::usage(escape(&message))
     })
 }
 
