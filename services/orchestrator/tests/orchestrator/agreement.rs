@@ -232,3 +232,25 @@ async fn a_turn_is_answered_in_every_view() -> Result<(), RpcError> {
     }
     Ok(())
 }
+
+/// Its last reply was cut, and more happened before than fits beside it into one read.
+#[tokio::test(start_paused = true)]
+async fn a_turn_of_many_calls_is_answered_in_every_view() -> Result<(), RpcError> {
+    let world = World::new().await;
+    let id = session(&world).await;
+    let mut stream = submit(&world, turn(&world, &id)).await?;
+    let mut attempt = world.attempt().await;
+    attempt.reply(reply(0, "", &[("pure", "{}"); 12]));
+    let results = (0..12).map(|index| attempt.result(0, index, "seen"));
+    let results = results.collect();
+    let cut = Reply {
+        finish: wire::FinishReason::Length.into(),
+        ..reply(1, "good ", &[])
+    };
+    attempt.reply_with(results, cut);
+    attempt.reply(reply(2, "day", &[]));
+    rest(&world, &mut stream).await.expect("an end");
+    assert_eq!(world.run(&id).await.answer, "good day");
+    compare(&world, &id).await;
+    Ok(())
+}
