@@ -27,7 +27,8 @@ pub(super) async fn agreed_session(
         return Ok(given);
     }
     if !is_at_terminal(context) {
-        let message = "name the session: without a terminal, the latest is not taken for it";
+        let message =
+            "name the session: only a person at a terminal is asked whether the latest is meant";
         let sessions = command(context, "sessions");
         return Err(CliError::usage(message).hint(format!("see them all with: {sessions}")));
     }
