@@ -319,13 +319,13 @@ mod tests {
             choices: vec!["yes".to_owned(), "no".to_owned()],
             ..asks(WaitReason::Question)
         };
-        let step = cairn_proto::event::PlanStep {
+        let step = PlanStep {
             title: "Look".to_owned(),
-            ..cairn_proto::event::PlanStep::default()
+            ..PlanStep::default()
         };
-        let plan = cairn_proto::event::Plan {
+        let plan = Plan {
             steps: vec![step],
-            ..cairn_proto::event::Plan::default()
+            ..Plan::default()
         };
         let review = pb::Pending {
             step: 0,
