@@ -20,7 +20,7 @@ use cairn_model::{
 use cairn_proto::convert::{repeated, required};
 use cairn_proto::event;
 use cairn_proto::executor::{AttemptStart, PermittedCall, Reply};
-use cairn_rpc::metrics::{self, histogram};
+use cairn_rpc::metrics::{self, counter, histogram};
 use cairn_rpc::trace::is_content_wanted;
 use cairn_rpc::{Link, Namespace, RpcError, TraceParent};
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -334,9 +334,14 @@ impl ModelStep<'_> {
         let question = question.instrument(span.clone());
         let answer = self.owner.telling(deltas, come, question).await?;
         traced::answered(&span, &answer, with_content);
-        let model = traced::model_name(&*self.model, &answer);
-        let model = metrics::label(metrics::Kind::Model, &model);
-        histogram!(metrics::MODEL_SECONDS, "model" => model).record(asked.elapsed());
+        let name = self.model.describe().name;
+        let model = metrics::label(metrics::Kind::Model, &name);
+        histogram!(metrics::MODEL_SECONDS, "model" => model.clone()).record(asked.elapsed());
+        if let Ok(ChatReply { usage, .. }) = &answer {
+            counter!(metrics::TOOL_TURNS, "model" => model).increment(1);
+            let (input, output) = (usage.input_tokens, usage.output_tokens);
+            metrics::spend(&name, input, output, usage.cost_nano_usd);
+        }
         Ok(match answer {
             Ok(reply) => Ok((reply, millis(asked.elapsed()))),
             Err(error) => Err(error.into()),

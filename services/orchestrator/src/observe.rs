@@ -1,8 +1,8 @@
 //! What is told of sessions to those who look after the whole: metrics, and the span of each run.
 //!
 //! Everything here follows from events that are durable, and is told by the owner that committed
-//! them: once, whatever is killed, but for what died with a process before it was exported. Planners count
-//! the tokens of their own replies, because only they know the model.
+//! them: once, whatever is killed, but for what died with a process before it was exported. Executors and
+//! planners count the replies that they get and the tokens, because only they know the name of the model.
 
 use crate::key::SessionKey;
 use cairn_engine::event::{self, Event, EventKind};
@@ -123,13 +123,6 @@ pub(crate) fn committed(key: &SessionKey, session: &Session, before: &ActiveRun,
             EventKind::StepCompleted(_) => count(metrics::STEPS, "completed"),
             EventKind::StepFailed(_) => count(metrics::STEPS, "failed"),
             EventKind::StepSkipped(_) => count(metrics::STEPS, "skipped"),
-            EventKind::ReplyReceived(reply) => {
-                let model = metrics::label(metrics::Kind::Model, &reply.model);
-                counter!(metrics::TOOL_TURNS, "model" => model).increment(1);
-                let used = &reply.usage;
-                let (input, output) = (used.input_tokens, used.output_tokens);
-                metrics::spend(&reply.model, input, output, used.cost_nano_usd);
-            }
             EventKind::RunCompleted(event::RunCompleted { run, .. }) => end(*run, "completed"),
             EventKind::RunCancelled(event::RunCancelled { run, .. }) => end(*run, "cancelled"),
             EventKind::RunFailed(event::RunFailed { run, .. }) => end(*run, "failed"),

@@ -48,7 +48,8 @@ pub(crate) async fn make_plan(
         let span = traced::question(model, &request, with_content);
         let answer = asked.instrument(span.clone()).await;
         traced::answered(&span, &answer, with_content);
-        let label = metrics::label(metrics::Kind::Model, &traced::model_name(model, &answer));
+        let name = model.describe().name;
+        let label = metrics::label(metrics::Kind::Model, &name);
         histogram!(metrics::MODEL_SECONDS, "model" => label).record(began.elapsed());
         let reply = match answer {
             Ok(reply) => reply,
@@ -57,7 +58,7 @@ pub(crate) async fn make_plan(
         usage.add(&reply.usage);
         let used = &reply.usage;
         let (input, output) = (used.input_tokens, used.output_tokens);
-        metrics::spend(&reply.model, input, output, used.cost_nano_usd);
+        metrics::spend(&name, input, output, used.cost_nano_usd);
         let plan = match reply.finish {
             FinishReason::Refusal => break Err(Failure::refused_by_model()),
             FinishReason::Length => Err(PlanParseError::Cut),

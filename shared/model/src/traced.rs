@@ -81,14 +81,6 @@ pub fn answered(span: &Span, answer: &Result<ChatReply, ModelError>, with_conten
     }
 }
 
-/// The model that answered, as the provider names it; without an answer the one that was asked.
-pub fn model_name(model: &dyn Model, answer: &Result<ChatReply, ModelError>) -> String {
-    match answer {
-        Ok(reply) => reply.model.clone(),
-        Err(_) => model.describe().name,
-    }
-}
-
 fn finish(reason: FinishReason) -> &'static str {
     match reason {
         FinishReason::Stop => "stop",
