@@ -96,23 +96,7 @@ impl Keys {
     /// # Errors
     /// The terminal has gone.
     pub(super) fn are_waiting(&self) -> io::Result<bool> {
-        let Way {
-            terminal,
-            editor,
-            is_holding,
-            ..
-        } = &self.way;
-        loop {
-            if is_readable(terminal)? || is_readable(editor)? {
-                return Ok(true);
-            }
-            match is_holding.try_lock() {
-                Ok(is_holding) => return Ok(*is_holding),
-                Err(TryLockError::Poisoned(_)) => return Ok(false),
-                // Keys are on their way at this moment.
-                Err(TryLockError::WouldBlock) => thread::yield_now(),
-            }
-        }
+        self.way.has_keys()
     }
 
     /// Waits until a key is pressed, and leaves it to the editor. Safe to drop at any moment.
@@ -181,6 +165,29 @@ impl Way {
                     thread::sleep(TAKEN);
                 }
             }
+        }
+    }
+
+    /// Whether there are keys that the editor has not read.
+    fn has_keys(&self) -> io::Result<bool> {
+        // In the order of the way: a key that moves on between two looks is seen at the next place.
+        loop {
+            if is_readable(&self.terminal)? {
+                return Ok(true);
+            }
+            let is_holding = match self.is_holding.try_lock() {
+                Ok(is_holding) => Some(*is_holding),
+                Err(TryLockError::Poisoned(_)) => Some(false),
+                // Keys are handed over at this moment, or the editor has no room for them.
+                Err(TryLockError::WouldBlock) => None,
+            };
+            if is_holding == Some(true) || is_readable(&self.editor)? {
+                return Ok(true);
+            }
+            if is_holding.is_some() {
+                return Ok(false);
+            }
+            thread::yield_now();
         }
     }
 
