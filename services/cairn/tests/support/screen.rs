@@ -3,6 +3,7 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::ioctl_fionbio;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{InputModes, LocalModes, tcgetattr};
 use std::fs::File;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
@@ -84,6 +85,13 @@ impl Screen {
         {
             self.read();
         }
+    }
+
+    /// Whether the terminal is as a shell has it for other programs: it gives whole lines, and shows what is typed.
+    pub(crate) fn is_plain(&self) -> bool {
+        let modes = tcgetattr(&self.terminal).expect("its modes");
+        let local = LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
+        modes.local_modes.contains(local) && modes.input_modes.contains(InputModes::ICRNL)
     }
 
     fn ready(&self, wanted: PollFlags, patience: &Timespec) -> PollFlags {

@@ -5,6 +5,7 @@ use crate::support::CAIRN;
 use crate::support::screen::Screen;
 use cairn_testkit::Site;
 use cairn_testkit::model_server::{parts, reply};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 #[test]
@@ -76,6 +77,24 @@ fn a_conversation_that_is_left_at_once_leaves_no_session() {
     screen.wait_for("nothing was said, so there is no session");
     assert_eq!(screen.child.wait().expect("its end").code(), Some(0));
     assert_eq!(site.run(&["sessions", "--json"]).out, "");
+}
+
+#[test]
+fn the_terminal_is_as_before_after_every_end() {
+    for is_signal in [false, true] {
+        let (server, _) = server(Vec::new());
+        let site = Site::new(CAIRN);
+        let mut screen = Screen::of(site.command(&["chat"]).envs(model(&server)));
+        screen.wait_for("› ");
+        assert!(!screen.is_plain());
+        match is_signal {
+            false => screen.types("\u{4}"),
+            true => kill_process(Pid::from_child(&screen.child), Signal::TERM).expect("it is told"),
+        }
+        screen.wait_for("nothing was said, so there is no session");
+        screen.child.wait().expect("its end");
+        assert!(screen.is_plain());
+    }
 }
 
 #[test]
