@@ -121,7 +121,8 @@ impl Drop for Keys {
         let _ = stdout().write_all(MARK_NO_PASTES);
         let _ = stdout().flush();
         let _ = tcsetattr(&self.way.terminal, OptionalActions::Now, &self.before);
-        let _ = dup2_stdin(&self.way.terminal);
+        // Standard input stays the editor's: an editor that is cut off would take keys of the terminal, and set
+        // its modes.
     }
 }
 
