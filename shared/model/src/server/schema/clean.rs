@@ -171,8 +171,20 @@ pub(super) fn drop_dead_references(value: &mut Value, document: &Value) {
             if is_dead {
                 fields.shift_remove("$ref");
             }
-            let values = fields.values_mut();
-            values.for_each(|value| drop_dead_references(value, document));
+            for (name, value) in fields.iter_mut() {
+                match (name.as_str(), value) {
+                    // Values of arguments, whatever is in them.
+                    ("const" | "default" | "enum" | "example" | "examples", _) => {}
+                    (
+                        "properties" | "patternProperties" | "$defs" | "definitions"
+                        | "dependentSchemas",
+                        Value::Object(schemas),
+                    ) => schemas
+                        .values_mut()
+                        .for_each(|schema| drop_dead_references(schema, document)),
+                    (_, value) => drop_dead_references(value, document),
+                }
+            }
         }
         Value::Array(items) => {
             let items = items.iter_mut();

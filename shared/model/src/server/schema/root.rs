@@ -129,10 +129,34 @@ fn add_choice(properties: &mut Map<String, Value>, name: &str, schema: &Value) {
 /// Adds what another schema requires as well.
 fn absorb(fields: &mut Map<String, Value>, other: Map<String, Value>) {
     require(fields, required(&other));
-    add_properties(fields, properties(&other).clone());
+    if let Some(Value::Object(before)) = fields.get_mut("properties") {
+        for (name, schema) in properties(&other) {
+            let known = before.entry(name);
+            known
+                .and_modify(|known| refine(known, schema))
+                .or_insert_with(|| schema.clone());
+        }
+    }
     for (name, value) in other {
         fields.entry(name).or_insert(value);
     }
+}
+
+/// Makes a schema require what another one requires as well.
+fn refine(schema: &mut Value, other: &Value) {
+    if let (Value::Object(fields), Value::Object(added)) = (&mut *schema, other) {
+        let fits = |(name, value): (&String, &Value)| {
+            let is_for_people = matches!(name.as_str(), "title" | "description");
+            is_for_people || fields.get(name).is_none_or(|known| known == value)
+        };
+        if added.iter().all(fits) {
+            for (name, value) in added {
+                fields.entry(name).or_insert_with(|| value.clone());
+            }
+            return;
+        }
+    }
+    *schema = json!({"allOf": [schema.clone(), other]});
 }
 
 /// Adds the properties that are not there yet.
