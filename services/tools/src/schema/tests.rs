@@ -73,6 +73,15 @@ fn numbers_of_any_size_are_checked_and_shown_with_their_digits() {
 }
 
 #[test]
+fn json_in_a_text_is_no_value() {
+    // With its feature `raw_value`, the library gives this name a meaning.
+    let deep = "[".repeat(100) + &"]".repeat(100);
+    let arguments = json!({"a": {"$serde_json::private::RawValue": deep}});
+    let parsed = parse(&arguments.to_string(), 1000).unwrap();
+    assert_eq!(parsed, arguments);
+}
+
+#[test]
 fn faults_name_place_fault_and_what_is_allowed() {
     for (arguments, expected) in [
         (json!({}), "path is missing; it must be a string"),
