@@ -6,6 +6,7 @@
 
 mod content;
 mod gather;
+mod raw;
 mod repair;
 mod scan;
 mod tools;
@@ -15,13 +16,13 @@ pub(crate) use tools::left_out;
 
 use super::MOST_VALUES;
 use crate::schema::depth;
+use raw::Raw;
 use repair::repaired;
 use rmcp::model::{
     ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult,
 };
 use scan::{Scan, number};
 use serde_json::Value;
-use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 /// The code of an answer that cannot be read. No server has it: the codes of JSON-RPC are far from it.
@@ -34,7 +35,7 @@ pub(crate) const REFUSED: ErrorCode = ErrorCode(i32::MIN + 1);
 const DEEPEST: usize = 120;
 
 /// An object whose values are not read yet: one that cannot be read does not take the others with it.
-type Fields<'a> = BTreeMap<String, &'a RawValue>;
+type Fields<'a> = BTreeMap<String, Raw<'a>>;
 
 /// The messages of a frame: one, those of a batch, or none if it is no message, as a line of a log.
 ///
@@ -53,12 +54,12 @@ pub(crate) fn read(frame: &[u8], asked: Option<&RequestId>) -> Vec<ServerJsonRpc
             return scan.answers(asked).map(too_many).into_iter().collect();
         }
     }
-    match serde_json::from_str::<Vec<&RawValue>>(&text) {
-        Ok(batch) => {
+    match raw::items(&text) {
+        Some(batch) => {
             let messages = batch.iter().map(|item| message(item.get(), asked));
             messages.flatten().collect()
         }
-        Err(_) => message(&text, asked).into_iter().collect(),
+        None => message(&text, asked).into_iter().collect(),
     }
 }
 
@@ -73,7 +74,7 @@ pub(crate) fn is_unreadable(message: &ServerJsonRpcMessage) -> bool {
 }
 
 fn message(text: &str, asked: Option<&RequestId>) -> Option<ServerJsonRpcMessage> {
-    let Ok(fields) = serde_json::from_str::<Fields<'_>>(text) else {
+    let Some(fields) = raw::fields(text) else {
         let mut scan = Scan::default();
         scan.add(text.as_bytes());
         let id = scan.answers(asked)?;
@@ -87,7 +88,7 @@ fn message(text: &str, asked: Option<&RequestId>) -> Option<ServerJsonRpcMessage
     }
     let id = fields.get("id").and_then(|id| number(id.get()));
     let id = id.or_else(|| asked.cloned());
-    match (given(&fields, "error"), fields.get("result")) {
+    match (given(&fields, "error"), fields.get("result").copied()) {
         // Some servers always send both, and one of them is null.
         (Some(found), _) => Some(JsonRpcMessage::error(error(found), id)),
         (None, Some(found)) => match result(found) {
@@ -124,8 +125,8 @@ fn request(text: &str) -> Option<ServerJsonRpcMessage> {
 
 /// # Errors
 /// Why it cannot be read.
-fn result(raw: &RawValue) -> Result<ServerResult, String> {
-    let Ok(fields) = serde_json::from_str::<Fields<'_>>(raw.get()) else {
+fn result(raw: Raw<'_>) -> Result<ServerResult, String> {
+    let Some(fields) = raw::fields(raw.get()) else {
         return Ok(match raw.get() {
             "null" => ServerResult::empty(()),
             _ => ServerResult::CallToolResult(content::of_text(plain(raw))),
@@ -141,8 +142,8 @@ fn result(raw: &RawValue) -> Result<ServerResult, String> {
     serde_json::from_value(value).map_err(|_| "it is no result".to_owned())
 }
 
-fn error(raw: &RawValue) -> ErrorData {
-    let Ok(fields) = serde_json::from_str::<Fields<'_>>(raw.get()) else {
+fn error(raw: Raw<'_>) -> ErrorData {
+    let Some(fields) = raw::fields(raw.get()) else {
         return ErrorData::new(ErrorCode::INTERNAL_ERROR, plain(raw), None);
     };
     let code = given(&fields, "code").and_then(|code| code.get().trim_matches('"').parse().ok());
@@ -154,19 +155,19 @@ fn error(raw: &RawValue) -> ErrorData {
 }
 
 /// A field that is there. One that is null is not.
-fn given<'a>(fields: &Fields<'a>, name: &str) -> Option<&'a RawValue> {
+fn given<'a>(fields: &Fields<'a>, name: &str) -> Option<Raw<'a>> {
     let found = fields.get(name).copied();
     found.filter(|raw| raw.get() != "null")
 }
 
 /// A text as it is, anything else as its JSON.
-fn plain(raw: &RawValue) -> String {
+fn plain(raw: Raw<'_>) -> String {
     serde_json::from_str(raw.get()).unwrap_or_else(|_| raw.get().to_owned())
 }
 
 /// # Errors
 /// Why it cannot be read, in words that follow its name.
-fn value(raw: &RawValue) -> Result<Value, String> {
+fn value(raw: Raw<'_>) -> Result<Value, String> {
     if depth(raw.get()) > DEEPEST {
         return Err(format!("is nested more than {DEEPEST} levels deep"));
     }

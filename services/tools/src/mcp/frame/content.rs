@@ -1,9 +1,9 @@
 //! The result of a call, block by block: one that cannot be read becomes a line that says so.
 
+use super::raw::{self, Raw};
 use super::{Fields, given, value};
 use crate::text::brief;
 use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// Most characters of a server's word in a line.
@@ -20,10 +20,10 @@ pub(super) fn is_result(fields: &Fields<'_>) -> bool {
 pub(super) fn result(fields: &Fields<'_>) -> CallToolResult {
     let mut blocks = match given(fields, "content") {
         None => Vec::new(),
-        Some(content) => match serde_json::from_str::<Vec<&RawValue>>(content.get()) {
-            Ok(items) => (1..).zip(items).map(|(at, item)| block(at, item)).collect(),
+        Some(content) => match raw::items(content.get()) {
+            Some(items) => (1..).zip(items).map(|(at, item)| block(at, item)).collect(),
             // One block, or its text.
-            Err(_) => vec![block(1, content)],
+            None => vec![block(1, content)],
         },
     };
     let structured = match given(fields, "structuredContent").map(value) {
@@ -47,12 +47,12 @@ pub(super) fn of_text(text: String) -> CallToolResult {
 }
 
 /// What is neither true nor false is taken for the worse.
-fn is_true(raw: &RawValue) -> bool {
+fn is_true(raw: Raw<'_>) -> bool {
     let word = raw.get().trim_matches('"');
     !(word.eq_ignore_ascii_case("false") || matches!(word, "" | "0"))
 }
 
-fn block(at: usize, raw: &RawValue) -> ContentBlock {
+fn block(at: usize, raw: Raw<'_>) -> ContentBlock {
     match readable(raw) {
         Ok(block) => block,
         Err(why) => ContentBlock::text(format!("[content {at} is left out: {why}]")),
@@ -61,7 +61,7 @@ fn block(at: usize, raw: &RawValue) -> ContentBlock {
 
 /// # Errors
 /// What is wrong with it, by the name of its field.
-fn readable(raw: &RawValue) -> Result<ContentBlock, String> {
+fn readable(raw: Raw<'_>) -> Result<ContentBlock, String> {
     let fields = match value(raw).map_err(|why| format!("it {why}"))? {
         Value::Object(fields) => fields,
         Value::String(text) => return Ok(ContentBlock::text(text)),

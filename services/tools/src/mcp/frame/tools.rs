@@ -1,11 +1,11 @@
 //! A page of a list of tools, item by item: one that cannot be used is left out, with its field.
 
 use super::super::{MOST_LIST_BYTES, MOST_TOOLS};
+use super::raw::{self, Raw};
 use super::{Fields, given, value};
 use crate::text::brief;
 use rmcp::model::{JsonObject, ListToolsResult, MetaObject, Tool, ToolAnnotations};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 /// Where a page says what was left out of it: lines for a person.
 const LEFT_OUT: &str = "dev.cairn/left-out";
@@ -23,10 +23,10 @@ pub(crate) fn left_out(page: &ListToolsResult) -> impl Iterator<Item = &str> {
 
 /// The page, if these are the fields of one.
 pub(super) fn page(fields: &Fields<'_>) -> Option<ListToolsResult> {
-    let items: Vec<&RawValue> = match fields.get("tools")?.get() {
+    let items = match fields.get("tools")?.get() {
         // As Go writes an empty list.
         "null" => Vec::new(),
-        items => serde_json::from_str(items).ok()?,
+        items => raw::items(items)?,
     };
     let mut tools = Vec::new();
     let mut lines: Vec<Value> = Vec::new();
@@ -70,10 +70,9 @@ pub(super) fn page(fields: &Fields<'_>) -> Option<ListToolsResult> {
 
 /// # Errors
 /// That it is left out and why, in a line for a person.
-fn tool(at: usize, raw: &RawValue) -> Result<Tool, String> {
+fn tool(at: usize, raw: Raw<'_>) -> Result<Tool, String> {
     let nameless = |why: &str| format!("tool {at} is left out: {why}");
-    let fields: Fields<'_> =
-        serde_json::from_str(raw.get()).map_err(|_| nameless("it is no object"))?;
+    let fields = raw::fields(raw.get()).ok_or_else(|| nameless("it is no object"))?;
     let name = given(&fields, "name").ok_or_else(|| nameless("its name is missing"))?;
     let name: String =
         serde_json::from_str(name.get()).map_err(|_| nameless("its name is no text"))?;
@@ -119,9 +118,8 @@ fn hints(fields: &Fields<'_>) -> Result<Option<ToolAnnotations>, String> {
     let Some(hints) = given(fields, "annotations") else {
         return Ok(None);
     };
-    let hints: Fields<'_> =
-        serde_json::from_str(hints.get()).map_err(|_| "annotations is no object".to_owned())?;
-    let hint = |name: &str| match given(&hints, name).map(RawValue::get) {
+    let hints = raw::fields(hints.get()).ok_or("annotations is no object")?;
+    let hint = |name: &str| match given(&hints, name).map(Raw::get) {
         None => Ok(None),
         Some("true" | "\"true\"") => Ok(Some(true)),
         Some("false" | "\"false\"") => Ok(Some(false)),
