@@ -113,6 +113,25 @@ async fn a_field_that_the_server_refuses_by_name_is_left_out_from_then_on() {
 }
 
 #[tokio::test]
+async fn another_temperature_is_sent_after_one_was_refused() {
+    let error = json!({"error": {"message": "temperature must be at most 1.5"}});
+    let refusal = Reply::json(400, error.to_string());
+    let script = vec![refusal, answer("a"), answer("b"), answer("c")];
+    let (server, model) = scripted(script).await;
+    for temperature in [1.8, 0.2, 1.8] {
+        let mut request = request();
+        request.options.temperature = Some(temperature);
+        let reply = model.chat_stream(&request).await.map(drop);
+        reply.expect("a reply");
+    }
+    let had: Vec<bool> = bodies(&server)
+        .iter()
+        .map(|body| has(body, "temperature"))
+        .collect();
+    assert_eq!(had, [true, false, true, false]);
+}
+
+#[tokio::test]
 async fn several_refused_fields_are_left_out_one_after_another() {
     let refuse = |name: &str| {
         let error =
