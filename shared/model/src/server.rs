@@ -38,7 +38,7 @@ use offer::{Offer, Offers};
 use omitted::Omitted;
 use reply::Asked;
 use schema::SchemaForm;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Once};
 
 /// What tells one provider's protocol from another's.
@@ -99,6 +99,8 @@ pub(crate) struct Server {
     max_output_tokens: Option<u32>,
     /// The bits of the fields that it is not sent: those of the settings, and those that it refused.
     omitted: AtomicU8,
+    /// The bits of the temperature that it refused last. No temperature is not a number.
+    refused_temperature: AtomicU32,
     offers: Offers,
     dialect: &'static Dialect,
     provider: Arc<Provider>,
@@ -174,6 +176,7 @@ impl Server {
             headers,
             max_output_tokens: config.max_output_tokens,
             omitted: AtomicU8::new(Omitted::of(&config.omit).bits()),
+            refused_temperature: AtomicU32::new(f32::NAN.to_bits()),
             offers: Offers::new(dialect.schemas),
             dialect,
             provider: Arc::new(Provider {
@@ -212,6 +215,15 @@ impl Server {
         Omitted::from_bits(self.omitted.load(Ordering::Relaxed))
     }
 
+    /// The fields that it is not sent in a request with this temperature.
+    fn omitted_at(&self, temperature: Option<f32>) -> Omitted {
+        let refused = self.refused_temperature.load(Ordering::Relaxed);
+        match temperature.map(f32::to_bits) == Some(refused) {
+            true => self.omitted().with(OptionalField::Temperature),
+            false => self.omitted(),
+        }
+    }
+
     /// The tools of a request as they are sent.
     pub(crate) fn offer(&self, request: &ChatRequest) -> Offer {
         self.offers.of(&request.tools)
@@ -223,7 +235,7 @@ impl Server {
         request: &ChatRequest,
         encode: Encode<'_>,
     ) -> Result<ChatReply, ModelError> {
-        let sent = self.send(encode, false).await;
+        let sent = self.send(request, encode, false).await;
         let mut response = sent.map_err(|error| self.offer(request).explain(error))?;
         let asked = Asked::of(request);
         let begun = first_bytes::read(&mut response).await;
@@ -244,7 +256,7 @@ impl Server {
         request: &ChatRequest,
         encode: Encode<'_>,
     ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
-        let sent = self.send(encode, true).await;
+        let sent = self.send(request, encode, true).await;
         let mut response = sent.map_err(|error| self.offer(request).explain(error))?;
         let asked = Asked::of(request);
         let begun = first_bytes::read(&mut response).await;
@@ -264,13 +276,19 @@ impl Server {
 
     /// Sends a request and returns its answer if the status is good. A request whose optional field the
     /// server refuses is sent again without it.
-    async fn send(&self, encode: Encode<'_>, stream: bool) -> Result<HttpResponse, ModelError> {
+    async fn send(
+        &self,
+        request: &ChatRequest,
+        encode: Encode<'_>,
+        stream: bool,
+    ) -> Result<HttpResponse, ModelError> {
         self.tell_price();
-        let mut omitted = self.omitted();
+        let temperature = request.options.temperature;
+        let mut omitted = self.omitted_at(temperature);
         loop {
             let error = match self.post(encode(omitted)?, stream).await {
                 Ok(response) => {
-                    self.remember(omitted);
+                    self.remember(omitted, temperature);
                     return Ok(response);
                 }
                 Err(error) => error,
@@ -285,16 +303,23 @@ impl Server {
     }
 
     /// Leaves out of later requests what this one did well without.
-    fn remember(&self, omitted: Omitted) {
-        let before = self.omitted.fetch_or(omitted.bits(), Ordering::Relaxed);
-        let new = Omitted::from_bits(omitted.bits() & !before);
-        if new.bits() != 0 {
-            tracing::warn!(
-                model = self.provider.info.name,
-                fields = ?new.fields(),
-                "the server refuses these fields, so they are no longer sent"
-            );
+    fn remember(&self, omitted: Omitted, temperature: Option<f32>) {
+        let before = self.omitted_at(temperature);
+        let new = Omitted::from_bits(omitted.bits() & !before.bits());
+        if new.bits() == 0 {
+            return;
         }
+        if let Some(refused) = temperature.filter(|_| new.has(OptionalField::Temperature)) {
+            let bits = refused.to_bits();
+            self.refused_temperature.store(bits, Ordering::Relaxed);
+        }
+        let others = new.without(OptionalField::Temperature);
+        self.omitted.fetch_or(others.bits(), Ordering::Relaxed);
+        tracing::warn!(
+            model = self.provider.info.name,
+            fields = ?new.fields(),
+            "the server refuses these fields, so they are no longer sent"
+        );
     }
 
     async fn post(&self, body: Vec<u8>, stream: bool) -> Result<HttpResponse, ModelError> {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum OptionalField {
     /// Asks for usage in streams. Without it, usage is estimated.
     StreamOptions,
-    /// The sampling temperature.
+    /// The sampling temperature. Only the value that was refused is left out: another one may be taken.
     Temperature,
     /// The form of the reply (`output_config` in Anthropic's protocol). It is left out only where the
     /// settings say so, because the reply may have another form without it.
@@ -66,6 +66,14 @@ impl Omitted {
         self.0 & field.bit() != 0
     }
 
+    pub(super) fn with(self, field: OptionalField) -> Self {
+        Self(self.0 | field.bit())
+    }
+
+    pub(super) fn without(self, field: OptionalField) -> Self {
+        Self(self.0 & !field.bit())
+    }
+
     /// The set with one more field: the first one that a server's error names. None if it names none
     /// that was sent.
     pub(super) fn with_refused(self, error: &ModelError) -> Option<Self> {
@@ -75,7 +83,7 @@ impl Omitted {
         let is_named = |names: &[&str]| names.iter().all(|name| has_word(message, name));
         let mut fields = OptionalField::REFUSED.into_iter();
         let (field, _) = fields.find(|&(field, names)| !self.has(field) && is_named(names))?;
-        Some(Self(self.0 | field.bit()))
+        Some(self.with(field))
     }
 }
 
