@@ -99,7 +99,7 @@ pub(crate) struct Server {
     max_output_tokens: Option<u32>,
     /// The bits of the fields that it is not sent: those of the settings, and those that it refused.
     omitted: AtomicU8,
-    /// The bits of the temperature that it refused last. No temperature is not a number.
+    /// The bits of the temperature that it refused last; not a number before that.
     refused_temperature: AtomicU32,
     offers: Offers,
     dialect: &'static Dialect,
