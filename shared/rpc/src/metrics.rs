@@ -117,7 +117,7 @@ pub fn label(kind: Kind, name: &str) -> SharedString {
     names.admit(name)
 }
 
-/// Adds the tokens of a reply, and what it cost. `model` is the one that replied, as its provider names it.
+/// Adds the tokens of a reply, and what it cost. `model` is the name that is sent to its provider.
 pub fn spend(model: &str, input_tokens: u64, output_tokens: u64, nano_usd: u64) {
     for (direction, tokens) in [("input", input_tokens), ("output", output_tokens)] {
         if tokens > 0 {

@@ -165,7 +165,7 @@ fn a_model_has_one_label_and_faults_of_callers_are_no_errors() {
         rest.split('"').next()
     });
     let labels: BTreeSet<&str> = labels.collect();
-    assert_eq!(labels, BTreeSet::from(["served-1"]), "{metrics}");
+    assert_eq!(labels, BTreeSet::from(["fake-1"]), "{metrics}");
     assert!(!metrics.contains("kind=\"NotFound\""), "{metrics}");
 }
 

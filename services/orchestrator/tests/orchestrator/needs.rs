@@ -103,11 +103,12 @@ async fn requests_are_repeated_and_steps_stay_after_their_tool_has_gone() {
     let world = World::new().await;
     let mut client = world.client.clone();
     let run = |title: &str| chain(vec![tool_step("pure"), model_step(title)]);
-    let in_new = pb::StartRunRequest {
+    let start = |run| pb::StartRunRequest {
         request_id: world.request_id(),
-        run: Some(chain(vec![tool_step("pure")])),
+        run: Some(run),
         ..pb::StartRunRequest::default()
     };
+    let in_new = start(chain(vec![tool_step("pure")]));
     let began = client.start_run(in_new.clone()).await.unwrap().into_inner();
     let mut attempt = world.attempt().await;
     attempt.report_result(0, 0, "made");
@@ -115,9 +116,7 @@ async fn requests_are_repeated_and_steps_stay_after_their_tool_has_gone() {
     world.ended(&began.session).await;
     let in_known = pb::StartRunRequest {
         session: began.session.clone(),
-        request_id: world.request_id(),
-        run: Some(run("think")),
-        ..pb::StartRunRequest::default()
+        ..start(run("think"))
     };
     let started = world.until(client.start_run(in_known.clone())).await;
     let started = started.unwrap().into_inner();
@@ -154,12 +153,8 @@ async fn requests_are_repeated_and_steps_stay_after_their_tool_has_gone() {
     let again = world.until(client.apply_plan(change)).await;
     assert_eq!(again.unwrap().into_inner(), applied);
 
-    let other = pb::StartRunRequest {
-        request_id: world.request_id(),
-        run: Some(run("think")),
-        ..pb::StartRunRequest::default()
-    };
-    let error = RpcError::from_status(&client.start_run(other).await.expect_err("refused"));
+    let other = client.start_run(start(run("think"))).await;
+    let error = RpcError::from_status(&other.expect_err("refused"));
     assert_eq!(error.reason_name(), "BAD_PLAN", "{error}");
     let kept = world.until(client.propose_plan(propose("rest"))).await;
     kept.expect("its step is in the plan in force");

@@ -143,18 +143,11 @@ mod tests {
             ..ServerConfig::default()
         };
         for (config, text, expected) in [
-            (
-                &file,
-                "sk-canary-1 of customers in /srv/data-1",
-                "[secret] of customers in /srv/data-1",
-            ),
+            (&file, "sk-canary-1 of customers", "[secret] of customers"),
+            (&file, "/srv/data-1/a.txt", "/srv/data-1/a.txt"),
             (&program, "correct-horse", "[secret]"),
             (&program, "/home/someone/a.txt", "/home/someone/a.txt"),
-            (
-                &program,
-                "pass-word-1 at db.example.com",
-                "[secret] at db.example.com",
-            ),
+            (&program, "pass-word-1 at db", "[secret] at db"),
             (&program, "one\"two\"three", "[secret]"),
             (
                 &program,
