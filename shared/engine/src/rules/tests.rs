@@ -242,3 +242,41 @@ fn a_pattern_that_is_none_is_refused_with_its_place() {
     assert_eq!((at, field.as_str()), (1, "when.path"));
     assert!(problem.contains("no pattern"), "{problem}");
 }
+
+/// Such a rule would deny nothing, unseen.
+#[test]
+fn a_pattern_of_paths_that_no_path_matches_is_refused() {
+    for pattern in [
+        "",
+        "./private/**",
+        "private/",
+        "/private/",
+        "private//k",
+        "private/../k",
+        "../k",
+        "..",
+        "~/.ssh/**",
+        "~",
+        "/./k",
+    ] {
+        let rule = rule("*", &[("path", pattern)], None, Answer::Deny);
+        assert!(rule.check().is_err(), "{pattern:?}");
+        assert!(Rules::new(vec![rule]).is_err(), "{pattern:?}");
+    }
+    for pattern in [
+        ".",
+        "/",
+        "/private/**",
+        "private",
+        "**",
+        ".ssh/*",
+        "a~",
+        "...",
+        "*/..k",
+    ] {
+        let rule = rule("*", &[("path", pattern)], None, Answer::Deny);
+        assert_eq!(rule.check(), Ok(()), "{pattern:?}");
+    }
+    let text = rule("*", &[("label", "../")], None, Answer::Deny);
+    assert_eq!(text.check(), Ok(()));
+}

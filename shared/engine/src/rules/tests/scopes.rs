@@ -300,3 +300,38 @@ fn a_path_from_an_unknown_root_is_not_compared_with_a_relative_pattern() {
         assert_eq!(verdict.answer, Answer::Deny, "{text}");
     }
 }
+
+/// What one rule of the paths of a call makes of it, in a program with the folder `/ws`.
+fn judged(answer: Answer, pattern: &str, kind: MatcherKind, text: &str) -> Answer {
+    let tool = [Matcher {
+        folder: Some("/ws".to_owned()),
+        ..matcher("at", kind, None)
+    }];
+    let arguments = serde_json::json!({ "at": text }).to_string();
+    let default = match answer {
+        Answer::Allow => Answer::Ask,
+        Answer::Ask | Answer::Deny => Answer::Allow,
+    };
+    let when = [("path", pattern)];
+    let rules = Rules::new(vec![rule("*", &when, None, answer)]).expect("patterns");
+    let scope = scope(&tool, &arguments, &[]);
+    rules.judge("a", &scope, "default", default).answer
+}
+
+#[test]
+fn a_pattern_from_the_root_means_paths_in_the_folder_too() {
+    use MatcherKind::Path;
+    for text in ["private/k", "/ws/private/k", "../ws/private/k", "private"] {
+        let denied = judged(Answer::Deny, "/ws/private/**", Path, text);
+        assert_eq!(denied, Answer::Deny, "{text}");
+        let allowed = judged(Answer::Allow, "/ws/private/**", Path, text);
+        assert_eq!(allowed, Answer::Allow, "{text}");
+    }
+    for text in ["docs/a", "/private/k", "private2"] {
+        let denied = judged(Answer::Deny, "/ws/private/**", Path, text);
+        assert_eq!(denied, Answer::Allow, "{text}");
+    }
+    // The folder's own name is no part of a path in it.
+    let allowed = judged(Answer::Allow, "**/ws/**", Path, "docs/a");
+    assert_eq!(allowed, Answer::Ask);
+}
