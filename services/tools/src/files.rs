@@ -46,6 +46,7 @@ pub(crate) fn tools(
 ) -> io::Result<Vec<Arc<dyn Tool>>> {
     let view = View::new(workspace.to_owned(), show, private);
     let folders = Arc::new(Folders {
+        workspace: workspace.display().to_string(),
         roots: Roots::open(workspace, output, view)?,
         limits: limits.clone(),
     });
@@ -60,6 +61,7 @@ pub(crate) fn tools(
 /// What all file tools work with.
 #[derive(Debug)]
 struct Folders {
+    workspace: String,
     roots: Roots,
     limits: Limits,
 }
@@ -70,7 +72,7 @@ impl Folders {
         let matcher = |(name, _): (&String, &Value)| {
             let is_path = name == "path";
             Matcher {
-                folder: None,
+                folder: Some(self.workspace.clone()),
                 name: name.clone(),
                 kind: match is_path {
                     true => MatcherKind::Path,

@@ -15,6 +15,7 @@ mod scope;
 
 pub use matcher::{Condition, Matcher, MatcherKind};
 pub use names::kind_of_text;
+use scope::PATH;
 pub use scope::{Scope, covers, scope};
 
 use globset::{GlobBuilder, GlobMatcher};
@@ -75,7 +76,7 @@ impl Rule {
     pub fn check(&self) -> Result<(), (String, String)> {
         NamePattern::new(&self.tool).map_err(|problem| ("tool".to_owned(), problem))?;
         for (name, pattern) in &self.when {
-            compile(pattern, true).map_err(|problem| (format!("when.{name}"), problem))?;
+            pattern_of(name, pattern).map_err(|problem| (format!("when.{name}"), problem))?;
         }
         Ok(())
     }
@@ -137,9 +138,31 @@ impl Pattern {
         self.below.is_match(value) || self.folder.as_ref().is_some_and(|it| it.is_match(value))
     }
 
+    fn is_from_root(&self) -> bool {
+        self.text.starts_with('/')
+    }
+
     /// It is meant for paths from a folder. Whether a path from the root matches depends on the folder.
     fn is_relative(&self) -> bool {
-        !self.text.starts_with('/') && !self.text.starts_with("**")
+        !self.is_from_root() && !self.text.starts_with("**")
+    }
+}
+
+/// The pattern of a rule for the value of this name.
+///
+/// # Errors
+/// What is wrong with it. A rule of paths that no path matches would deny nothing, unseen.
+fn pattern_of(name: &str, pattern: &str) -> Result<Pattern, String> {
+    let from_root = pattern.strip_prefix('/').unwrap_or(pattern);
+    let is_plain = |part: &str| !matches!(part, "" | "." | "..");
+    let is_path = matches!(pattern, "." | "/")
+        || (from_root.split('/').all(is_plain) && !pattern.starts_with('~'));
+    match name != PATH || is_path {
+        true => Pattern::new(pattern),
+        false => Err(
+            "matches no path: paths here have no '~', '.', '..', doubled slash or slash at the end"
+                .to_owned(),
+        ),
     }
 }
 
@@ -201,7 +224,7 @@ impl Rules {
             let of = |field: String| move |problem| (at, field, problem);
             let tool = NamePattern::new(&rule.tool).map_err(of("tool".to_owned()))?;
             let when = rule.when.iter().map(|(name, pattern)| {
-                let glob = Pattern::new(pattern).map_err(of(format!("when.{name}")))?;
+                let glob = pattern_of(name, pattern).map_err(of(format!("when.{name}")))?;
                 Ok((name.clone(), glob))
             });
             let when = when.collect::<Result<_, _>>()?;

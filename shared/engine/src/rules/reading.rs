@@ -158,7 +158,7 @@ fn is_of_process(path: &str) -> bool {
 }
 
 /// A path from its folder, if that is known, without `.`, `..` and empty parts.
-fn normal(text: &str, folder: Option<&str>) -> String {
+pub(super) fn normal(text: &str, folder: Option<&str>) -> String {
     match folder {
         Some(folder) if !text.starts_with('/') => parts(&format!("{folder}/{text}")),
         _ => parts(text),

@@ -16,7 +16,7 @@ use serde_json::{Map, Value as Json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The name in rules of every path of a call that the rule does not name itself.
-const PATH: &str = "path";
+pub(super) const PATH: &str = "path";
 /// The name in rules of every host of a call that the rule does not name itself.
 const HOST: &str = "host";
 

@@ -2,7 +2,7 @@
 
 use crate::rules::host::host;
 use crate::rules::names::kind_of_text;
-use crate::rules::reading::{Reading, readings};
+use crate::rules::reading::{Reading, normal, readings};
 use crate::rules::{MatcherKind, Pattern};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -28,6 +28,7 @@ pub(super) enum Role {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     role: Role,
+    folder: Option<String>,
     ways: Vec<Way>,
     /// All ways to read it are known.
     is_known: bool,
@@ -103,6 +104,7 @@ impl Place {
         };
         Self {
             role,
+            folder: folder.map(str::to_owned),
             ways: readings.all.into_iter().map(way).collect(),
             is_known: readings.is_known,
             is_single: readings.is_single,
@@ -148,7 +150,10 @@ impl Place {
             Role::Path => self.is_single,
             Role::Maybe | Role::Prose => self.is_known,
         };
-        let is_within = |way: &Way| way.real.as_ref().is_some_and(|real| pattern.is_match(real));
+        let is_within = |way: &Way| {
+            let real = way.real.as_ref();
+            real.is_some_and(|real| self.is_at(real, pattern))
+        };
         is_clear && self.ways.iter().all(is_within)
     }
 
@@ -158,11 +163,17 @@ impl Place {
             let real = way.real.as_deref();
             let is_adrift = way.is_adrift && self.role != Role::Prose && pattern.is_relative();
             is_adrift
-                || pattern.is_match(&way.reading.path)
-                || real.is_none_or(|real| pattern.is_match(real))
+                || self.is_at(&way.reading.path, pattern)
+                || real.is_none_or(|real| self.is_at(real, pattern))
         };
         let is_clear = self.is_known && (self.role != Role::Path || self.is_single);
         !is_clear || self.ways.iter().any(may_touch)
+    }
+
+    /// The pattern is for this path. A path below the folder has no root, but a pattern may have one.
+    fn is_at(&self, path: &str, pattern: &Pattern) -> bool {
+        pattern.is_match(path)
+            || (pattern.is_from_root() && pattern.is_match(&normal(path, self.folder.as_deref())))
     }
 
     pub(super) fn has_host(&self, pattern: &Pattern) -> bool {
