@@ -335,3 +335,71 @@ fn a_pattern_from_the_root_means_paths_in_the_folder_too() {
     let allowed = judged(Answer::Allow, "**/ws/**", Path, "docs/a");
     assert_eq!(allowed, Answer::Ask);
 }
+
+/// Servers strip quotes and marks of the byte order, and readers of addresses take line ends out of them.
+#[test]
+fn a_path_in_a_form_that_a_program_undoes_passes_no_rule() {
+    use MatcherKind::{Path, Text};
+    for text in [
+        "\"private/k\"",
+        "'private/k'",
+        "\"private/k",
+        " 'private/k' ",
+        "\u{feff}private/k",
+        "file:///ws/pri\nvate/k",
+        "fi\tle:///ws/private/k",
+        "FILE://LOCALHOST/ws/private/k",
+        "file:///ws/%70rivate/k",
+        "$HOME/private/k",
+        "${PWD}/private/k",
+        "%2570rivate/k",
+        "PRIVATE/k",
+        "Private",
+        "/ws/Private/k",
+    ] {
+        for kind in [Path, Text] {
+            let denied = judged(Answer::Deny, "private/**", kind, text);
+            assert_eq!(denied, Answer::Deny, "{kind:?} {text:?}");
+        }
+        let allowed = judged(Answer::Allow, "docs/**", Path, text);
+        assert_eq!(allowed, Answer::Ask, "{text:?}");
+    }
+    for text in [
+        "docs/$id.tsx",
+        "docs/it's.md",
+        "docs/'a'/b",
+        "docs/[id]/a.md",
+        "docs/Smith & Co.md",
+    ] {
+        let denied = judged(Answer::Deny, "private/**", Path, text);
+        assert_eq!(denied, Answer::Allow, "{text:?}");
+        let allowed = judged(Answer::Allow, "docs/**", Path, text);
+        assert_eq!(allowed, Answer::Allow, "{text:?}");
+    }
+}
+
+/// Some systems and servers take `PRIVATE` for `private`, and others do not.
+#[test]
+fn case_is_ignored_by_rules_that_deny_and_kept_by_rules_that_allow() {
+    let owner = |answer, default, name: &str| {
+        let rules =
+            Rules::new(vec![rule("*", &[("owner", "Ann-É*")], None, answer)]).expect("patterns");
+        let arguments = serde_json::json!({ "owner": name }).to_string();
+        let scope = scope(&matchers(), &arguments, &[]);
+        rules.judge("a", &scope, "default", default).answer
+    };
+    for name in ["Ann-É1", "ann-é1", "ANN-É1"] {
+        assert_eq!(
+            owner(Answer::Deny, Answer::Allow, name),
+            Answer::Deny,
+            "{name}"
+        );
+        assert_eq!(
+            owner(Answer::Ask, Answer::Allow, name),
+            Answer::Ask,
+            "{name}"
+        );
+    }
+    assert_eq!(owner(Answer::Allow, Answer::Ask, "Ann-É1"), Answer::Allow);
+    assert_eq!(owner(Answer::Allow, Answer::Ask, "ann-é1"), Answer::Ask);
+}
