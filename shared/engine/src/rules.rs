@@ -114,21 +114,28 @@ impl NamePattern {
     }
 }
 
-/// A pattern of values. What is below a folder is meant with the folder itself: a listing shows it all.
+/// A pattern of values.
 #[derive(Debug, Clone)]
 struct Pattern {
     text: String,
+    globs: Globs,
+    /// In lower case, for rules that ignore case.
+    lower: Option<Globs>,
+}
+
+/// What is below a folder is meant with the folder itself: a listing shows it all.
+#[derive(Debug, Clone)]
+struct Globs {
     below: GlobMatcher,
     folder: Option<GlobMatcher>,
 }
 
-impl Pattern {
+impl Globs {
     fn new(pattern: &str) -> Result<Self, String> {
         let folder = pattern
             .strip_suffix("/**")
             .filter(|folder| !folder.is_empty());
         Ok(Self {
-            text: pattern.to_owned(),
             below: compile(pattern, true)?,
             folder: folder.map(|folder| compile(folder, true)).transpose()?,
         })
@@ -136,6 +143,30 @@ impl Pattern {
 
     fn is_match(&self, value: &str) -> bool {
         self.below.is_match(value) || self.folder.as_ref().is_some_and(|it| it.is_match(value))
+    }
+}
+
+impl Pattern {
+    fn new(pattern: &str) -> Result<Self, String> {
+        Ok(Self {
+            text: pattern.to_owned(),
+            globs: Globs::new(pattern)?,
+            lower: None,
+        })
+    }
+
+    fn ignoring_case(mut self) -> Self {
+        self.lower = Globs::new(&self.text.to_lowercase()).ok();
+        self
+    }
+
+    fn is_match(&self, value: &str) -> bool {
+        let lower = self.lower.as_ref();
+        self.globs.is_match(value) || lower.is_some_and(|it| it.is_match(&value.to_lowercase()))
+    }
+
+    fn ignores_case(&self) -> bool {
+        self.lower.is_some()
     }
 
     fn is_from_root(&self) -> bool {
@@ -225,6 +256,11 @@ impl Rules {
             let tool = NamePattern::new(&rule.tool).map_err(of("tool".to_owned()))?;
             let when = rule.when.iter().map(|(name, pattern)| {
                 let glob = pattern_of(name, pattern).map_err(of(format!("when.{name}")))?;
+                // Some systems and servers take `A` for `a`.
+                let glob = match rule.answer {
+                    Answer::Allow => glob,
+                    Answer::Ask | Answer::Deny => glob.ignoring_case(),
+                };
                 Ok((name.clone(), glob))
             });
             let when = when.collect::<Result<_, _>>()?;

@@ -26,8 +26,8 @@ pub(super) struct Readings {
     pub(super) is_single: bool,
 }
 
-/// Reads a text as the programs of `folder` may read it: as it is, without blanks around it, up to a NUL,
-/// decoded, with backslashes as separators, as a `file:` address.
+/// Reads a text as the programs of `folder` may read it: as it is, without blanks or quotes around it, up to
+/// a NUL, decoded, with backslashes as separators, as a `file:` address.
 pub(super) fn readings(text: &str, folder: Option<&str>) -> Readings {
     let mut texts = vec![text.to_owned()];
     let mut at = 0;
@@ -48,7 +48,7 @@ pub(super) fn readings(text: &str, folder: Option<&str>) -> Readings {
     let mut is_whole = true;
     for text in texts {
         let whole = normal(&text, folder);
-        is_known &= !is_home(&text) && !is_of_process(&whole);
+        is_known &= !is_home(&text) && !is_variable(&text) && !is_of_process(&whole);
         let path = match folder {
             Some(folder) => below(&parts(folder), whole),
             None => whole,
@@ -73,9 +73,15 @@ fn others(text: &str) -> Vec<String> {
     if let Some((before, _)) = text.split_once('\0') {
         others.push(before.to_owned());
     }
-    let trimmed = text.trim_matches(|c: char| c.is_whitespace() || c.is_control());
+    let is_around =
+        |c: char| c.is_whitespace() || c.is_control() || matches!(c, '\u{feff}' | '"' | '\'' | '`');
+    let trimmed = text.trim_matches(is_around);
     if trimmed != text {
         others.push(trimmed.to_owned());
+    }
+    // As readers of addresses do.
+    if text.contains(['\t', '\n', '\r']) {
+        others.push(text.replace(['\t', '\n', '\r'], ""));
     }
     if text.contains('\\') {
         others.push(text.replace('\\', "/"));
@@ -139,6 +145,19 @@ fn is_home(text: &str) -> bool {
     (rest.is_empty() || rest.contains('/')) && name.chars().all(is_name)
 }
 
+/// A path from a variable, such as `$HOME/a` or `${PWD}/a`, as shells and some servers read it. `$id.tsx` is
+/// the name of a file.
+fn is_variable(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix('$') else {
+        return false;
+    };
+    let name = rest.split('/').next().unwrap_or_default();
+    let inner = name.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
+    let is_upper = |c: char| c.is_ascii_uppercase() || c == '_';
+    let name = inner.unwrap_or(name);
+    name.starts_with(is_upper) && name.chars().all(|c| is_upper(c) || c.is_ascii_digit())
+}
+
 /// Such a path leads elsewhere in each process.
 fn is_of_process(path: &str) -> bool {
     // It leaves a folder that is not known, so it may begin at the root.
@@ -184,6 +203,15 @@ fn parts(text: &str) -> String {
         (true, _) => format!("/{joined}"),
         (false, true) => ".".to_owned(),
         (false, false) => joined,
+    }
+}
+
+/// A path in lower case, from the folder if it is below in any case.
+pub(super) fn lower(path: &str, folder: Option<&str>) -> String {
+    let path = path.to_lowercase();
+    match folder {
+        Some(folder) => below(&parts(folder).to_lowercase(), path),
+        None => path,
     }
 }
 

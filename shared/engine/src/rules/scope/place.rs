@@ -2,7 +2,7 @@
 
 use crate::rules::host::host;
 use crate::rules::names::kind_of_text;
-use crate::rules::reading::{Reading, normal, readings};
+use crate::rules::reading::{Reading, lower, normal, readings};
 use crate::rules::{MatcherKind, Pattern};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -172,8 +172,10 @@ impl Place {
 
     /// The pattern is for this path. A path below the folder has no root, but a pattern may have one.
     fn is_at(&self, path: &str, pattern: &Pattern) -> bool {
+        let folder = self.folder.as_deref();
         pattern.is_match(path)
-            || (pattern.is_from_root() && pattern.is_match(&normal(path, self.folder.as_deref())))
+            || (pattern.is_from_root() && pattern.is_match(&normal(path, folder)))
+            || (pattern.ignores_case() && pattern.is_match(&lower(path, folder)))
     }
 
     pub(super) fn has_host(&self, pattern: &Pattern) -> bool {

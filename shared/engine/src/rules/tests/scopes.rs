@@ -356,6 +356,7 @@ fn a_path_in_a_form_that_a_program_undoes_passes_no_rule() {
         "PRIVATE/k",
         "Private",
         "/ws/Private/k",
+        "/WS/private/k",
     ] {
         for kind in [Path, Text] {
             let denied = judged(Answer::Deny, "private/**", kind, text);
