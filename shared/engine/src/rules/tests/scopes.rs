@@ -47,6 +47,8 @@ fn a_host_is_what_every_reader_sees() {
         ("http://example.com.:8080", "example.com"),
         ("https://[::1]:80/", "::1"),
         ("https://127.0.0.1", "127.0.0.1"),
+        ("https://[::ffff:127.0.0.1]", "127.0.0.1"),
+        ("https://[0:0::1]/", "::1"),
     ] {
         assert_eq!(host(url), known(expected), "{url}");
     }
@@ -403,4 +405,93 @@ fn case_is_ignored_by_rules_that_deny_and_kept_by_rules_that_allow() {
     }
     assert_eq!(owner(Answer::Allow, Answer::Ask, "Ann-É1"), Answer::Allow);
     assert_eq!(owner(Answer::Allow, Answer::Ask, "ann-é1"), Answer::Ask);
+}
+
+/// Rules of a host are for every address of a call, also beside an argument that is named `host`.
+#[test]
+fn host_means_every_address_of_a_call() {
+    let judge = |answer, default, arguments: &serde_json::Value| {
+        let when = [("host", "good.example")];
+        let rules = Rules::new(vec![rule("*", &when, None, answer)]).expect("patterns");
+        // The tool declares no arguments.
+        let scope = scope(&[], &arguments.to_string(), &[]);
+        rules.judge("a", &scope, "default", default).answer
+    };
+    let (good, evil) = ("https://good.example/a", "https://evil.example/a");
+    for (arguments, is_allowed, is_denied) in [
+        (serde_json::json!({"url": good}), true, true),
+        (serde_json::json!({"url": evil}), false, false),
+        (serde_json::json!({"host": "good.example"}), true, true),
+        (
+            serde_json::json!({"host": "good.example", "url": good}),
+            true,
+            true,
+        ),
+        (
+            serde_json::json!({"host": "good.example", "url": evil}),
+            false,
+            true,
+        ),
+        (
+            serde_json::json!({"host": "evil.example", "url": good}),
+            false,
+            true,
+        ),
+        (
+            serde_json::json!({"url": good, "target": evil}),
+            false,
+            true,
+        ),
+        (
+            serde_json::json!({"url": good, "target": "word"}),
+            true,
+            true,
+        ),
+        (
+            serde_json::json!({"url": good, "message": evil}),
+            true,
+            true,
+        ),
+        (
+            serde_json::json!({"url": evil, "target": good}),
+            false,
+            true,
+        ),
+        (serde_json::json!({"target": good}), false, true),
+        (
+            serde_json::json!({"target": " https://GOOD.example./"}),
+            false,
+            true,
+        ),
+        (
+            serde_json::json!({"target": "https://a@good.example/"}),
+            false,
+            true,
+        ),
+        (
+            serde_json::json!({"target": "https://a@b.example/"}),
+            false,
+            true,
+        ),
+        (
+            serde_json::json!({"target": ["https://a:b@good.example/"]}),
+            false,
+            true,
+        ),
+        (
+            serde_json::json!({"target": "file:///docs/a"}),
+            false,
+            false,
+        ),
+        (
+            serde_json::json!({"message": "see https://a@b.example/"}),
+            false,
+            false,
+        ),
+    ] {
+        let allowed = judge(Answer::Allow, Answer::Ask, &arguments);
+        assert_eq!(allowed == Answer::Allow, is_allowed, "{arguments}");
+        let denied = judge(Answer::Deny, Answer::Allow, &arguments);
+        assert_eq!(denied == Answer::Deny, is_denied, "{arguments}");
+    }
 }
