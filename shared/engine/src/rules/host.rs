@@ -1,5 +1,14 @@
 //! The host of an address.
 
+/// The text begins as an address that names a host.
+pub(super) fn is_address(text: &str) -> bool {
+    let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
+    let is_scheme = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+    scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(is_scheme)
+        && !scheme.eq_ignore_ascii_case("file")
+}
+
 /// The host that every reader of addresses sees, or none. What readers differ about is refused: user
 /// names, backslashes, encoded or control characters, and addresses that are not written out.
 pub(super) fn host(text: &str) -> Option<String> {
@@ -13,7 +22,8 @@ pub(super) fn host(text: &str) -> Option<String> {
         Some(rest) => {
             let (address, port) = rest.split_once(']')?;
             let address: core::net::Ipv6Addr = address.parse().ok()?;
-            is_port(port).then(|| address.to_string())?
+            // `::ffff:127.0.0.1` is 127.0.0.1.
+            is_port(port).then(|| address.to_canonical().to_string())?
         }
         None => {
             let (name, port) = match authority.find(':') {

@@ -165,10 +165,7 @@ impl Scope {
     pub(super) fn is_within(&self, when: &[(String, Pattern)]) -> bool {
         let is_met = |(name, pattern): &(String, Pattern)| match name.as_str() {
             PATH => self.paths_are_within(when, pattern),
-            HOST if !self.arguments.contains_key(HOST) => {
-                let mut hosts = self.hosts(when).peekable();
-                hosts.peek().is_some() && hosts.all(|it| it.is_within(pattern))
-            }
+            HOST => self.hosts_are_within(when, pattern),
             name => {
                 let argument = self.arguments.get(name);
                 argument.is_some_and(|it| it.is_within(pattern))
@@ -199,6 +196,22 @@ impl Scope {
         is_any
     }
 
+    /// All hosts that the conditions do not name themselves, as for paths.
+    fn hosts_are_within(&self, when: &[(String, Pattern)], pattern: &Pattern) -> bool {
+        let mut is_any = false;
+        for (name, argument) in self.unnamed(when, HOST) {
+            if argument.is_host(name) {
+                is_any = true;
+                if !argument.is_within(pattern) {
+                    return false;
+                }
+            } else if !argument.places.iter().all(|it| it.is_within_host(pattern)) {
+                return false;
+            }
+        }
+        is_any
+    }
+
     /// Perhaps, all conditions are met.
     pub(super) fn may_touch(&self, when: &[(String, Pattern)]) -> bool {
         let is_met = |(name, pattern): &(String, Pattern)| match name.as_str() {
@@ -206,11 +219,10 @@ impl Scope {
                 let is_none = it.kind == MatcherKind::Path && it.places.is_empty();
                 is_none || it.places.iter().any(|it| it.may_touch(pattern))
             }),
-            HOST if !self.arguments.contains_key(HOST) => {
-                let mut of_texts = self.arguments.values().flat_map(|it| &it.places);
-                self.hosts(when).any(|it| it.may_touch(pattern))
-                    || of_texts.any(|it| it.has_host(pattern))
-            }
+            HOST => self.unnamed(when, HOST).any(|(name, it)| {
+                (it.is_host(name) && it.may_touch(pattern))
+                    || it.places.iter().any(|it| it.may_have_host(pattern))
+            }),
             name => {
                 let argument = self.arguments.get(name);
                 argument.is_some_and(|it| it.may_touch(pattern))
@@ -230,11 +242,6 @@ impl Scope {
         arguments.filter(move |(name, _)| {
             *name == common || !when.iter().any(|(named, _)| named.as_str() == *name)
         })
-    }
-
-    fn hosts<'a>(&'a self, when: &'a [(String, Pattern)]) -> impl Iterator<Item = &'a Argument> {
-        let hosts = self.unnamed(when, HOST).map(|(_, argument)| argument);
-        hosts.filter(|it| it.kind == MatcherKind::Host)
     }
 }
 
@@ -269,6 +276,11 @@ impl Argument {
             value,
             places,
         }
+    }
+
+    /// It is an address, or has the name of a host.
+    fn is_host(&self, name: &str) -> bool {
+        name == HOST || self.kind == MatcherKind::Host
     }
 
     /// The pattern is the one that only this value has.

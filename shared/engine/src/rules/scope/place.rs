@@ -1,6 +1,6 @@
 //! A text of a call as a path.
 
-use crate::rules::host::host;
+use crate::rules::host::{host, is_address};
 use crate::rules::names::kind_of_text;
 use crate::rules::reading::{Reading, lower, normal, readings};
 use crate::rules::{MatcherKind, Pattern};
@@ -34,8 +34,29 @@ pub(super) struct Place {
     is_known: bool,
     /// There is one.
     is_single: bool,
-    /// Of an address.
-    host: Option<String>,
+    address: Address,
+}
+
+/// Whether a text is an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Address {
+    /// It is none that names a host.
+    None,
+    /// Readers differ about its host.
+    Unclear,
+    /// It has this host.
+    Of(String),
+}
+
+impl Address {
+    fn read(text: &str) -> Self {
+        let text = text.trim();
+        match host(text) {
+            Some(host) => Self::Of(host),
+            None if is_address(text) => Self::Unclear,
+            None => Self::None,
+        }
+    }
 }
 
 /// One way to read a text, and where that leads.
@@ -108,7 +129,7 @@ impl Place {
             ways: readings.all.into_iter().map(way).collect(),
             is_known: readings.is_known,
             is_single: readings.is_single,
-            host: host(text),
+            address: Address::read(text),
         }
     }
 
@@ -178,21 +199,30 @@ impl Place {
             || (pattern.ignores_case() && pattern.is_match(&lower(path, folder)))
     }
 
-    pub(super) fn has_host(&self, pattern: &Pattern) -> bool {
-        self.host
-            .as_ref()
-            .is_some_and(|host| pattern.is_match(host))
+    /// For certain, it is no address of a host that the pattern does not mean.
+    pub(super) fn is_within_host(&self, pattern: &Pattern) -> bool {
+        match &self.address {
+            Address::Of(host) => self.role == Role::Prose || pattern.is_match(host),
+            Address::Unclear => self.role == Role::Prose,
+            Address::None => true,
+        }
+    }
+
+    /// Perhaps, it is an address of a host that the pattern means.
+    pub(super) fn may_have_host(&self, pattern: &Pattern) -> bool {
+        match &self.address {
+            Address::Of(host) => pattern.is_match(host),
+            Address::Unclear => self.role != Role::Prose,
+            Address::None => false,
+        }
     }
 }
 
 /// Whether a text that may be a path has the form of one: it begins like a path, has a part `..`, or is
 /// without blanks and has a separator or the ending of a file.
 fn has_form(text: &str) -> bool {
-    if let Some((scheme, _)) = text.split_once("://") {
-        let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        if is_scheme && !scheme.eq_ignore_ascii_case("file") {
-            return false;
-        }
+    if is_address(text) {
+        return false;
     }
     let is_word = !text.contains(char::is_whitespace);
     text.starts_with(['/', '~', '.'])
