@@ -293,7 +293,13 @@ fn a_pattern_with_a_separator_holds_for_a_text_as_a_path() {
 /// A server elsewhere has folders that are not known here.
 #[test]
 fn a_path_from_an_unknown_root_is_not_compared_with_a_relative_pattern() {
-    for text in ["/secret/k", "../secret/k", "/srv/ws/secret/k"] {
+    for text in [
+        "/secret/k",
+        "../secret/k",
+        "/srv/ws/secret/k",
+        "C:/ws/secret/k",
+        "c:\\ws\\secret\\k",
+    ] {
         let arguments = serde_json::json!({ "path": text }).to_string();
         let scope = scope(&matchers(), &arguments, &[]);
         let when = [("path", "secret/**")];
@@ -493,5 +499,104 @@ fn host_means_every_address_of_a_call() {
         assert_eq!(allowed == Answer::Allow, is_allowed, "{arguments}");
         let denied = judge(Answer::Deny, Answer::Allow, &arguments);
         assert_eq!(denied == Answer::Deny, is_denied, "{arguments}");
+    }
+}
+
+/// A list, an assignment, JSON or a command in one text.
+#[test]
+fn a_path_in_a_longer_text_passes_no_rule_that_denies() {
+    use MatcherKind::{Path, Text};
+    for text in [
+        "docs/a,private/k",
+        "docs/a, private/k",
+        "docs/a;private/k",
+        "docs/a:private/k",
+        "/ws/docs/a:/ws/private/k",
+    ] {
+        for kind in [Path, Text] {
+            let denied = judged(Answer::Deny, "private/**", kind, text);
+            assert_eq!(denied, Answer::Deny, "{kind:?} {text:?}");
+            let allowed = judged(Answer::Allow, "docs/**", kind, text);
+            assert_eq!(allowed, Answer::Ask, "{kind:?} {text:?}");
+        }
+    }
+    for text in [
+        "docs/a\nprivate/k",
+        "@private/k",
+        "key=private/k",
+        "--file=./private/k",
+        r#"{"path": "private/k"}"#,
+        "cat docs/a private/k",
+        "cat </ws/private/k",
+        "docs/a|../ws/private/k",
+        "PRIVATE/k docs/a",
+    ] {
+        let denied = judged(Answer::Deny, "private/**", Text, text);
+        assert_eq!(denied, Answer::Deny, "{text:?}");
+    }
+    let allowed = judged(Answer::Allow, "docs/**", Path, "docs/a,docs/b");
+    assert_eq!(allowed, Answer::Allow);
+    for text in [
+        "keep it private",
+        "bug, private",
+        "docs/a,docs/b",
+        "https://a.example/x?y=docs/z",
+        "~/x or $HOME, 50% of it",
+        "12:30, a/b",
+    ] {
+        let denied = judged(Answer::Deny, "private/**", Text, text);
+        assert_eq!(denied, Answer::Allow, "{text:?}");
+    }
+    let said = judged(
+        Answer::Deny,
+        "private/**",
+        MatcherKind::Prose,
+        "see private/k",
+    );
+    assert_eq!(said, Answer::Allow);
+}
+
+/// Patterns of files are from the folder that the call names, unless they leave it.
+#[test]
+fn a_pattern_of_files_is_no_path_unless_it_leaves() {
+    let tool = [
+        matcher("path", MatcherKind::Path, None),
+        matcher("pattern", MatcherKind::Text, None),
+        matcher("title", MatcherKind::Prose, None),
+    ];
+    let allows = |name: &str, text: &str| {
+        let arguments = serde_json::json!({ "path": "docs", name: text }).to_string();
+        let scope = scope(&tool, &arguments, &[]);
+        let when = [("path", "docs/**")];
+        let rules = Rules::new(vec![rule("*", &when, None, Answer::Allow)]).expect("patterns");
+        let verdict = rules.judge("a", &scope, "default", Answer::Ask);
+        verdict.answer == Answer::Allow
+    };
+    for text in [
+        "*.md",
+        "**/*.rs",
+        "node_modules/**",
+        "a?.txt",
+        "https://a.example/b",
+    ] {
+        assert!(allows("pattern", text), "{text}");
+    }
+    for text in [
+        "/etc/*",
+        "../*",
+        "~/*",
+        "a/../../*",
+        ".*/k",
+        "a.md",
+        "https://../../etc/k",
+    ] {
+        assert!(!allows("pattern", text), "{text}");
+    }
+    // A tool may make a name of a file of it.
+    for text in ["../../k", "a/../../k", "..\\k"] {
+        assert!(!allows("title", text), "{text}");
+    }
+    for text in ["a/b", "one .. two", "see ../k, please", "/help"] {
+        assert!(allows("title", text), "{text}");
     }
 }
