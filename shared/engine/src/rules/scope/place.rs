@@ -22,6 +22,8 @@ pub(super) enum Role {
     Maybe,
     /// It is plain text.
     Prose,
+    /// It is a word of a longer text, such as a command. Only rules that deny or ask look at it.
+    Word,
 }
 
 /// A text of a call as a path.
@@ -81,9 +83,36 @@ pub(super) fn places(
         // Only a path that is left empty means the folder.
         if role == Role::Path || !text.is_empty() {
             places.push(Place::read(text, role, folder, links));
+            let parts = parts(text, role).into_iter();
+            places.extend(parts.map(|(text, role)| Place::read(text, role, folder, links)));
         }
     });
     places
+}
+
+/// The texts in a text that may be paths: those of a list, and words.
+fn parts(text: &str, role: Role) -> Vec<(&str, Role)> {
+    let is_between = |c: char| matches!(c, ',' | ';' | '\n') || (c == ':' && role != Role::Path);
+    let items = text.split(is_between).map(str::trim);
+    let items: Vec<&str> = items.filter(|item| !item.is_empty()).collect();
+    let is_list = items.len() > 1
+        && match role {
+            Role::Path => true,
+            Role::Maybe => items.iter().all(|item| has_form(item)),
+            Role::Prose | Role::Word => false,
+        };
+    let items = items.into_iter().filter(|_| is_list);
+    let mut parts: Vec<_> = items.map(|item| (item, role)).collect();
+    if role == Role::Maybe {
+        let is_around =
+            |c: char| c.is_whitespace() || is_between(c) || "=|&\"'`()[]{}<>".contains(c);
+        let words = text.split(is_around);
+        // Many programs read `@file` for the content of the file.
+        let words = words.map(|word| word.trim_start_matches('@'));
+        let words = words.filter(|word| *word != text && has_form(word));
+        parts.extend(words.map(|word| (word, Role::Word)));
+    }
+    parts
 }
 
 fn collect(value: &Json, role: Role, found: &mut impl FnMut(&str, Role)) {
@@ -115,8 +144,9 @@ impl Place {
                 Some(&real) => Some(real.to_owned()),
                 None => Some(reading.path.clone()),
             };
-            let leaves =
-                reading.path.starts_with('/') || reading.path.split('/').next() == Some("..");
+            let first = reading.path.split('/').next().unwrap_or_default();
+            // An empty one is the root.
+            let leaves = matches!(first, "" | "..") || is_drive(first);
             Way {
                 is_adrift: folder.is_none() && leaves,
                 reading,
@@ -134,11 +164,12 @@ impl Place {
     }
 
     /// The texts that are to be looked up for links, each with the path that it says. A path that is
-    /// unclear already needs no look.
+    /// unclear already needs no look, and words are too many.
     pub(super) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         let is_needed = match self.role {
             Role::Path => self.is_single,
             Role::Maybe | Role::Prose => self.is_known,
+            Role::Word => false,
         };
         let ways = self.ways.iter().filter(move |_| is_needed);
         ways.map(|way| (way.reading.text.as_str(), way.reading.path.as_str()))
@@ -161,7 +192,9 @@ impl Place {
         match self.role {
             Role::Path => true,
             Role::Maybe => self.ways.iter().any(|way| has_form(&way.reading.text)),
-            Role::Prose => false,
+            // A tool may make the name of a file of it.
+            Role::Prose => self.ways.iter().any(|way| has_parent(&way.reading.text)),
+            Role::Word => false,
         }
     }
 
@@ -170,6 +203,7 @@ impl Place {
         let is_clear = match self.role {
             Role::Path => self.is_single,
             Role::Maybe | Role::Prose => self.is_known,
+            Role::Word => return true,
         };
         let is_within = |way: &Way| {
             let real = way.real.as_ref();
@@ -182,12 +216,17 @@ impl Place {
     pub(super) fn may_touch(&self, pattern: &Pattern) -> bool {
         let may_touch = |way: &Way| {
             let real = way.real.as_deref();
-            let is_adrift = way.is_adrift && self.role != Role::Prose && pattern.is_relative();
+            let is_path = matches!(self.role, Role::Path | Role::Maybe);
+            let is_adrift = way.is_adrift && is_path && pattern.is_relative();
             is_adrift
                 || self.is_at(&way.reading.path, pattern)
                 || real.is_none_or(|real| self.is_at(real, pattern))
         };
-        let is_clear = self.is_known && (self.role != Role::Path || self.is_single);
+        let is_clear = match self.role {
+            Role::Path => self.is_single,
+            Role::Maybe | Role::Prose => self.is_known,
+            Role::Word => true,
+        };
         !is_clear || self.ways.iter().any(may_touch)
     }
 
@@ -219,15 +258,23 @@ impl Place {
 }
 
 /// Whether a text that may be a path has the form of one: it begins like a path, has a part `..`, or is
-/// without blanks and has a separator or the ending of a file.
+/// without blanks and has a separator or the ending of a file. Others are no paths: addresses, and patterns
+/// such as `**/*.md`, which tools apply in the folder of the call.
 fn has_form(text: &str) -> bool {
-    if is_address(text) {
-        return false;
-    }
-    let is_word = !text.contains(char::is_whitespace);
+    let is_no_path = |c: char| c.is_whitespace() || matches!(c, '*' | '?');
+    let is_other = is_address(text) || text.contains(is_no_path);
     text.starts_with(['/', '~', '.'])
-        || text.split('/').any(|part| part == "..")
-        || (is_word && (text.contains('/') || has_ending(text)))
+        || has_parent(text)
+        || (!is_other && (text.contains('/') || has_ending(text)))
+}
+
+fn has_parent(text: &str) -> bool {
+    text.split('/').any(|part| part == "..")
+}
+
+/// `C:`, which is a root on some systems.
+fn is_drive(part: &str) -> bool {
+    matches!(part.as_bytes(), [letter, b':'] if letter.is_ascii_alphabetic())
 }
 
 /// `notes.md`, but not `1.5` or `v1.2`.
