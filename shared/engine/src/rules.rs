@@ -5,7 +5,7 @@
 //! match, the strictest answer holds. A tool's default holds only where no rule matches.
 //!
 //! A rule that allows matches only what is within its patterns for certain. A rule that asks or denies
-//! matches what may touch them. `path` in a rule means every path of the call.
+//! matches what may touch them, in any case of letters. `path` in a rule means every path of the call.
 
 mod host;
 mod matcher;

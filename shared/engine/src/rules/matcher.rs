@@ -21,7 +21,8 @@ pub struct Matcher {
 }
 
 /// How a value is read. In arguments of every kind but [`MatcherKind::Free`], rules that deny or ask take
-/// every text for a path, too. The kinds differ in what a rule that allows a path wants of them.
+/// every text for a path, too, and each word of a text but in [`MatcherKind::Prose`]. The kinds differ in what
+/// a rule that allows a path wants of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MatcherKind {
@@ -32,7 +33,8 @@ pub enum MatcherKind {
     /// Any text. With a part `..` between separators it is unclear. If it has the form of a path, such as
     /// a separator or an ending, rules that allow a path want it within the path.
     Text,
-    /// Plain text, such as a message. Rules that allow a path do not take it for one.
+    /// Plain text, such as a message. Rules that allow a path do not take it for one, unless it has a part
+    /// `..`.
     Prose,
     /// The JSON of what is no text, such as a number or a list. Texts in it are as in
     /// [`MatcherKind::Text`].
