@@ -598,3 +598,46 @@ fn a_pattern_of_files_is_no_path_unless_it_leaves() {
         assert!(allows("title", text), "{text}");
     }
 }
+
+/// A schema takes 3.0 for an integer, and so do programs.
+#[test]
+fn a_rule_that_denies_a_number_denies_it_in_every_form() {
+    let judge = |answer, default, number: &str| {
+        let when = [("amount", "3")];
+        let rules = Rules::new(vec![rule("*", &when, None, answer)]).expect("patterns");
+        let arguments = format!(r#"{{"amount": {number}}}"#);
+        let scope = scope(&matchers(), &arguments, &[]);
+        rules.judge("a", &scope, "default", default).answer
+    };
+    for number in ["3", "3.0", "3e0", "30e-1", "0.3E1"] {
+        assert_eq!(
+            judge(Answer::Deny, Answer::Allow, number),
+            Answer::Deny,
+            "{number}"
+        );
+    }
+    for number in ["4", "3.1", "33", "[3]"] {
+        assert_eq!(
+            judge(Answer::Deny, Answer::Allow, number),
+            Answer::Allow,
+            "{number}"
+        );
+    }
+    assert_eq!(judge(Answer::Allow, Answer::Ask, "3"), Answer::Allow);
+}
+
+/// A model can mend its call.
+#[test]
+fn a_denial_says_that_arguments_are_unclear() {
+    let denial = |when: &[(&str, &str)], arguments: &str| {
+        let rules = Rules::new(vec![rule("*", when, None, Answer::Deny)]).expect("patterns");
+        let scope = scope(&matchers(), arguments, &[]);
+        let verdict = rules.judge("a", &scope, "default", Answer::Allow);
+        verdict.denial("a").expect("a denial")
+    };
+    let when = [("path", "secret/**")];
+    let further = r#"{"path": "docs/a", "further": 1}"#;
+    assert!(denial(&when, further).contains("unclear"));
+    assert!(!denial(&when, r#"{"path": "secret/a"}"#).contains("unclear"));
+    assert!(!denial(&[], further).contains("unclear"));
+}
