@@ -233,6 +233,8 @@ pub struct Verdict<'r> {
     pub answer: Answer,
     /// The rule that gave it; none if it is the tool's default.
     pub rule: Option<&'r Rule>,
+    /// Servers differ about the arguments, so the rule holds whatever it says of them.
+    pub is_unclear: bool,
 }
 
 impl Verdict<'_> {
@@ -240,7 +242,15 @@ impl Verdict<'_> {
     pub fn denial(&self, tool: &str) -> Option<String> {
         let rule = self.rule.filter(|_| self.answer == Answer::Deny)?;
         let line = rule.to_line();
-        Some(format!("a rule denies this call of '{tool}': {line}"))
+        let unclear = match self.is_unclear && !rule.when.is_empty() {
+            true => {
+                "; the arguments are unclear: give only those that the tool declares, each by its exact name"
+            }
+            false => "",
+        };
+        Some(format!(
+            "a rule denies this call of '{tool}': {line}{unclear}"
+        ))
     }
 }
 
@@ -293,6 +303,7 @@ impl Rules {
         Verdict {
             answer: strictest.map_or(default, |it| it.rule.answer),
             rule: strictest.map(|it| &it.rule),
+            is_unclear: scope.is_unclear,
         }
     }
 

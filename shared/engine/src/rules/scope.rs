@@ -28,7 +28,7 @@ pub struct Scope {
     is_undeclared: bool,
     /// Nothing is certain: the arguments are no object, one is not declared, or two names differ by case
     /// only.
-    is_unclear: bool,
+    pub(super) is_unclear: bool,
 }
 
 /// One argument of a call.
@@ -38,6 +38,8 @@ struct Argument {
     /// The one form of its value. None if the value is unclear: it can be read in more than one way, or is
     /// not of its kind.
     value: Option<String>,
+    /// A number as programs read it: 3.0 is 3.
+    number: Option<String>,
     places: Vec<Place>,
 }
 
@@ -274,6 +276,7 @@ impl Argument {
         Self {
             kind: matcher.kind,
             value,
+            number: given.as_f64().map(|number| number.to_string()),
             places,
         }
     }
@@ -315,6 +318,8 @@ impl Argument {
         };
         let is_none = self.kind == MatcherKind::Path && self.places.is_empty();
         let by_value = value.is_some_and(|it| it.is_none_or(|it| pattern.is_match(it)));
-        is_none || by_value || self.places.iter().any(|it| it.may_touch(pattern))
+        let number = self.number.as_ref();
+        let by_number = number.is_some_and(|number| pattern.is_match(number));
+        is_none || by_value || by_number || self.places.iter().any(|it| it.may_touch(pattern))
     }
 }
