@@ -40,6 +40,8 @@ struct Argument {
     value: Option<String>,
     /// A number as programs read it: 3.0 is 3.
     number: Option<String>,
+    /// Of the program that gets it, if it is known.
+    folder: Option<String>,
     places: Vec<Place>,
 }
 
@@ -186,7 +188,7 @@ impl Scope {
             }
             for place in argument.places.iter().filter(|it| it.may_be_path()) {
                 is_any = true;
-                if !place.is_within(pattern) {
+                if !place.is_within(pattern, argument.folder.as_deref()) {
                     return false;
                 }
             }
@@ -219,7 +221,7 @@ impl Scope {
         let is_met = |(name, pattern): &(String, Pattern)| match name.as_str() {
             PATH => self.unnamed(when, PATH).any(|(_, it)| {
                 let is_none = it.kind == MatcherKind::Path && it.places.is_empty();
-                is_none || it.places.iter().any(|it| it.may_touch(pattern))
+                is_none || it.is_place_touched(pattern)
             }),
             HOST => self.unnamed(when, HOST).any(|(name, it)| {
                 (it.is_host(name) && it.may_touch(pattern))
@@ -277,6 +279,7 @@ impl Argument {
             kind: matcher.kind,
             value,
             number: given.as_f64().map(|number| number.to_string()),
+            folder: matcher.folder.clone(),
             places,
         }
     }
@@ -296,16 +299,13 @@ impl Argument {
         if self.is_exactly(pattern) {
             return true;
         }
-        let mut places = self.places.iter();
         match (&self.value, self.kind) {
-            (_, MatcherKind::Path) => {
-                !self.places.is_empty() && places.all(|it| it.is_within(pattern))
-            }
+            (_, MatcherKind::Path) => !self.places.is_empty() && self.are_places_within(pattern),
             (Some(value), MatcherKind::Host | MatcherKind::Json) => pattern.is_match(value),
             // A pattern of paths is meant for where a path leads.
             (Some(value), MatcherKind::Text | MatcherKind::Prose) => {
                 let is_of_paths = pattern.text.contains('/');
-                pattern.is_match(value) && (!is_of_paths || places.all(|it| it.is_within(pattern)))
+                pattern.is_match(value) && (!is_of_paths || self.are_places_within(pattern))
             }
             (None, _) | (Some(_), MatcherKind::Free) => false,
         }
@@ -320,6 +320,16 @@ impl Argument {
         let by_value = value.is_some_and(|it| it.is_none_or(|it| pattern.is_match(it)));
         let number = self.number.as_ref();
         let by_number = number.is_some_and(|number| pattern.is_match(number));
-        is_none || by_value || by_number || self.places.iter().any(|it| it.may_touch(pattern))
+        is_none || by_value || by_number || self.is_place_touched(pattern)
+    }
+
+    fn are_places_within(&self, pattern: &Pattern) -> bool {
+        let folder = self.folder.as_deref();
+        self.places.iter().all(|it| it.is_within(pattern, folder))
+    }
+
+    fn is_place_touched(&self, pattern: &Pattern) -> bool {
+        let folder = self.folder.as_deref();
+        self.places.iter().any(|it| it.may_touch(pattern, folder))
     }
 }

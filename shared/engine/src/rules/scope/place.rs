@@ -5,7 +5,7 @@ use crate::rules::names::kind_of_text;
 use crate::rules::reading::{Reading, lower, normal, readings};
 use crate::rules::{MatcherKind, Pattern};
 use serde_json::Value as Json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Longest ending of a file's name, in bytes, by which a word is taken for one.
 const MOST_ENDING: usize = 5;
@@ -30,7 +30,6 @@ pub(super) enum Role {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     role: Role,
-    folder: Option<String>,
     ways: Vec<Way>,
     /// All ways to read it are known.
     is_known: bool,
@@ -110,7 +109,8 @@ fn parts(text: &str, role: Role) -> Vec<(&str, Role)> {
         // Many programs read `@file` for the content of the file.
         let words = words.map(|word| word.trim_start_matches('@'));
         let words = words.filter(|word| *word != text && has_form(word));
-        parts.extend(words.map(|word| (word, Role::Word)));
+        let words: BTreeSet<&str> = words.collect();
+        parts.extend(words.into_iter().map(|word| (word, Role::Word)));
     }
     parts
 }
@@ -155,7 +155,6 @@ impl Place {
         };
         Self {
             role,
-            folder: folder.map(str::to_owned),
             ways: readings.all.into_iter().map(way).collect(),
             is_known: readings.is_known,
             is_single: readings.is_single,
@@ -198,8 +197,8 @@ impl Place {
         }
     }
 
-    /// For certain, it leads to where the pattern says.
-    pub(super) fn is_within(&self, pattern: &Pattern) -> bool {
+    /// For certain, it leads to where the pattern says. `folder` is as for [`places`].
+    pub(super) fn is_within(&self, pattern: &Pattern, folder: Option<&str>) -> bool {
         let is_clear = match self.role {
             Role::Path => self.is_single,
             Role::Maybe | Role::Prose => self.is_known,
@@ -207,20 +206,20 @@ impl Place {
         };
         let is_within = |way: &Way| {
             let real = way.real.as_ref();
-            real.is_some_and(|real| self.is_at(real, pattern))
+            real.is_some_and(|real| is_at(real, pattern, folder))
         };
         is_clear && self.ways.iter().all(is_within)
     }
 
-    /// Perhaps, it leads to where the pattern says.
-    pub(super) fn may_touch(&self, pattern: &Pattern) -> bool {
+    /// Perhaps, it leads to where the pattern says. `folder` is as for [`places`].
+    pub(super) fn may_touch(&self, pattern: &Pattern, folder: Option<&str>) -> bool {
         let may_touch = |way: &Way| {
-            let real = way.real.as_deref();
+            let (path, real) = (way.reading.path.as_str(), way.real.as_deref());
             let is_path = matches!(self.role, Role::Path | Role::Maybe);
             let is_adrift = way.is_adrift && is_path && pattern.is_relative();
             is_adrift
-                || self.is_at(&way.reading.path, pattern)
-                || real.is_none_or(|real| self.is_at(real, pattern))
+                || is_at(path, pattern, folder)
+                || real.is_none_or(|real| real != path && is_at(real, pattern, folder))
         };
         let is_clear = match self.role {
             Role::Path => self.is_single,
@@ -228,14 +227,6 @@ impl Place {
             Role::Word => true,
         };
         !is_clear || self.ways.iter().any(may_touch)
-    }
-
-    /// The pattern is for this path. A path below the folder has no root, but a pattern may have one.
-    fn is_at(&self, path: &str, pattern: &Pattern) -> bool {
-        let folder = self.folder.as_deref();
-        pattern.is_match(path)
-            || (pattern.is_from_root() && pattern.is_match(&normal(path, folder)))
-            || (pattern.ignores_case() && pattern.is_match(&lower(path, folder)))
     }
 
     /// For certain, it is no address of a host that the pattern does not mean.
@@ -255,6 +246,13 @@ impl Place {
             Address::None => false,
         }
     }
+}
+
+/// The pattern is for this path. A path below the folder has no root, but a pattern may have one.
+fn is_at(path: &str, pattern: &Pattern, folder: Option<&str>) -> bool {
+    pattern.is_match(path)
+        || (pattern.is_from_root() && pattern.is_match(&normal(path, folder)))
+        || (pattern.ignores_case() && pattern.is_match(&lower(path, folder)))
 }
 
 /// Whether a text that may be a path has the form of one: it begins like a path, has a part `..`, or is
