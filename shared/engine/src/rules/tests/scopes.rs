@@ -641,3 +641,25 @@ fn a_denial_says_that_arguments_are_unclear() {
     assert!(!denial(&when, r#"{"path": "secret/a"}"#).contains("unclear"));
     assert!(!denial(&[], further).contains("unclear"));
 }
+
+/// An address is no path, so its two slashes stay.
+#[test]
+fn a_pattern_of_addresses_holds_for_a_text_as_it_is() {
+    let judge = |text: &str| {
+        let when = [("owner", "https://a.example/v1/**")];
+        let rules = Rules::new(vec![rule("*", &when, None, Answer::Allow)]).expect("patterns");
+        let arguments = serde_json::json!({ "owner": text }).to_string();
+        let scope = scope(&matchers(), &arguments, &[]);
+        rules.judge("a", &scope, "default", Answer::Ask).answer
+    };
+    assert_eq!(judge("https://a.example/v1/x"), Answer::Allow);
+    for text in [
+        "https://a.example/v2/x",
+        "https://a.example/v1/../x",
+        "https://a.example/v1/%2e%2e/x",
+        "https://a.example/v1/x\n",
+        "https:/a.example/v1/x",
+    ] {
+        assert_eq!(judge(text), Answer::Ask, "{text:?}");
+    }
+}
