@@ -304,7 +304,8 @@ impl Argument {
             (Some(value), MatcherKind::Host | MatcherKind::Json) => pattern.is_match(value),
             // A pattern of paths is meant for where a path leads.
             (Some(value), MatcherKind::Text | MatcherKind::Prose) => {
-                let is_of_paths = pattern.text.contains('/');
+                let is_address = self.places.first().is_some_and(Place::is_address);
+                let is_of_paths = pattern.text.contains('/') && !is_address;
                 pattern.is_match(value) && (!is_of_paths || self.are_places_within(pattern))
             }
             (None, _) | (Some(_), MatcherKind::Free) => false,

@@ -229,6 +229,11 @@ impl Place {
         !is_clear || self.ways.iter().any(may_touch)
     }
 
+    /// It is an address, and every program reads it so.
+    pub(super) fn is_address(&self) -> bool {
+        self.is_single && matches!(self.address, Address::Of(_))
+    }
+
     /// For certain, it is no address of a host that the pattern does not mean.
     pub(super) fn is_within_host(&self, pattern: &Pattern) -> bool {
         match &self.address {
