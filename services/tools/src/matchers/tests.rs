@@ -8,6 +8,8 @@ use tempfile::TempDir;
 #[test]
 fn names_and_formats_decide_how_a_value_is_read() {
     use MatcherKind::{Host, Json, Path, Prose, Text};
+    let optional =
+        |kind: &str| json!({"anyOf": [{"type": kind}, {"type": "null"}], "default": null});
     let cases = [
         ("path", "path", json!({}), Path),
         ("log_path", "log_path", json!({}), Path),
@@ -45,6 +47,19 @@ fn names_and_formats_decide_how_a_value_is_read() {
             Json,
         ),
         ("tags", "tags", json!({"type": ["array", "null"]}), Json),
+        // As servers in Python write what may be left out.
+        ("limit", "limit", optional("integer"), Json),
+        ("max_files", "max_files", optional("integer"), Json),
+        ("labels", "labels", optional("array"), Json),
+        ("files", "files", optional("array"), Path),
+        ("target", "target", optional("string"), Text),
+        ("url", "host", optional("string"), Host),
+        (
+            "node",
+            "node",
+            json!({"oneOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}),
+            Text,
+        ),
     ];
     for (argument, name, property, kind) in cases {
         let schema = json!({"type": "object", "properties": {argument: property}});
@@ -75,6 +90,29 @@ fn an_operator_says_how_an_argument_is_read() {
         ("other", MatcherKind::Text),
     ];
     assert_eq!(found, expected);
+}
+
+/// A call that leaves out a path, or a list of paths, touches what the schema says.
+#[test]
+fn a_default_is_judged_as_if_it_was_given() {
+    for (default, answer) in [
+        (json!("private/k"), Answer::Deny),
+        (json!(["docs/a", "private/k"]), Answer::Deny),
+        (json!({"path": "private/k"}), Answer::Deny),
+        (json!("docs/a"), Answer::Allow),
+        (json!(["docs/a"]), Answer::Allow),
+        (json!([]), Answer::Allow),
+        (json!(null), Answer::Allow),
+    ] {
+        let schema = json!({"properties": {"paths": {"default": default.clone()}}});
+        let tool = Published {
+            name: "it".to_owned(),
+            matchers: matchers(&schema, Some(Path::new("/ws")), &BTreeMap::new()),
+            call: json!({}),
+        };
+        let denied = judged(&tool, &tool.call, Some("private/**"), Answer::Deny);
+        assert_eq!(denied, answer, "{default}");
+    }
 }
 
 /// A folder with the workspace `ws`, and its path.
