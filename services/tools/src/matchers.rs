@@ -28,10 +28,13 @@ pub(crate) fn matchers(
     let of = |(name, property): (&String, &Json)| {
         let kind = kinds.get(name).copied();
         let kind = kind.unwrap_or_else(|| kind_of(name, property));
-        let default = property.get("default").filter(|it| !it.is_null());
-        // As a call that gives the same value is read. A default that is no text stands for none there.
-        let default = default.and_then(|it| match kind {
-            MatcherKind::Json => Some(to_canonical_json(it)),
+        let is_empty = |it: &Json| it.is_null() || it.as_array().is_some_and(Vec::is_empty);
+        let default = property.get("default").filter(|it| !is_empty(it));
+        // As a call that gives the same value is read. Another default that is no text stands for none there.
+        let default = default.and_then(|it| match (kind, it) {
+            (MatcherKind::Json, _) | (MatcherKind::Path, Json::Array(_) | Json::Object(_)) => {
+                Some(to_canonical_json(it))
+            }
             _ => it.as_str().map(str::to_owned),
         });
         let shown = match kind {
@@ -70,6 +73,12 @@ fn kind_of(name: &str, property: &Json) -> MatcherKind {
 
 /// Whether a schema lets one of these types through; one that says nothing of types does.
 fn may_have(property: &Json, types: &[&str]) -> bool {
+    let choices = property.get("anyOf").or_else(|| property.get("oneOf"));
+    if let Some(Json::Array(choices)) = choices
+        && !choices.iter().any(|choice| may_have(choice, types))
+    {
+        return false;
+    }
     match property.get("type") {
         Some(Json::String(only)) => types.contains(&only.as_str()),
         Some(Json::Array(several)) => {

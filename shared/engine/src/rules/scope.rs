@@ -78,12 +78,8 @@ pub fn scope(matchers: &[Matcher], arguments: &str, links: &[Condition]) -> Scop
         let argument = match (argument, &matcher.default, matcher.kind) {
             (_, _, MatcherKind::Free) | (None, None, _) => return None,
             (Some(given), _, _) => Argument::read(matcher, given, &links),
-            (None, Some(default), MatcherKind::Json) => {
-                let default = serde_json::from_str(default).unwrap_or(Json::Null);
-                Argument::read(matcher, &default, &links)
-            }
-            (None, Some(default), _) => {
-                Argument::read(matcher, &Json::String(default.clone()), &links)
+            (None, Some(default), kind) => {
+                Argument::read(matcher, &default_of(kind, default), &links)
             }
         };
         Some((matcher.argument.clone(), argument))
@@ -92,6 +88,15 @@ pub fn scope(matchers: &[Matcher], arguments: &str, links: &[Condition]) -> Scop
         arguments: matchers.iter().filter_map(read).collect(),
         is_undeclared: declared.is_none(),
         is_unclear: is_unclear(&given, declared),
+    }
+}
+
+/// The value that a default stands for: JSON, a text, or the JSON of several paths.
+fn default_of(kind: MatcherKind, default: &str) -> Json {
+    match serde_json::from_str(default) {
+        Ok(value) if kind == MatcherKind::Json => value,
+        Ok(several @ (Json::Array(_) | Json::Object(_))) if kind == MatcherKind::Path => several,
+        _ => Json::String(default.to_owned()),
     }
 }
 
@@ -219,10 +224,9 @@ impl Scope {
     /// Perhaps, all conditions are met.
     pub(super) fn may_touch(&self, when: &[(String, Pattern)]) -> bool {
         let is_met = |(name, pattern): &(String, Pattern)| match name.as_str() {
-            PATH => self.unnamed(when, PATH).any(|(_, it)| {
-                let is_none = it.kind == MatcherKind::Path && it.places.is_empty();
-                is_none || it.is_place_touched(pattern)
-            }),
+            PATH => self
+                .unnamed(when, PATH)
+                .any(|(_, it)| it.is_no_path() || it.is_place_touched(pattern)),
             HOST => self.unnamed(when, HOST).any(|(name, it)| {
                 (it.is_host(name) && it.may_touch(pattern))
                     || it.places.iter().any(|it| it.may_have_host(pattern))
@@ -289,6 +293,12 @@ impl Argument {
         name == HOST || self.kind == MatcherKind::Host
     }
 
+    /// It is declared to be a path, and is none, such as a number. An empty list has none.
+    fn is_no_path(&self) -> bool {
+        let is_empty = matches!(self.value.as_deref(), Some("[]" | "{}"));
+        self.kind == MatcherKind::Path && self.places.is_empty() && !is_empty
+    }
+
     /// The pattern is the one that only this value has.
     fn is_exactly(&self, pattern: &Pattern) -> bool {
         let value = self.value.as_deref();
@@ -317,11 +327,10 @@ impl Argument {
             MatcherKind::Path => None,
             _ => Some(self.value.as_deref()),
         };
-        let is_none = self.kind == MatcherKind::Path && self.places.is_empty();
         let by_value = value.is_some_and(|it| it.is_none_or(|it| pattern.is_match(it)));
         let number = self.number.as_ref();
         let by_number = number.is_some_and(|number| pattern.is_match(number));
-        is_none || by_value || by_number || self.is_place_touched(pattern)
+        self.is_no_path() || by_value || by_number || self.is_place_touched(pattern)
     }
 
     fn are_places_within(&self, pattern: &Pattern) -> bool {
