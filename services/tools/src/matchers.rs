@@ -28,12 +28,14 @@ pub(crate) fn matchers(
     let of = |(name, property): (&String, &Json)| {
         let kind = kinds.get(name).copied();
         let kind = kind.unwrap_or_else(|| kind_of(name, property));
-        let is_empty = |it: &Json| it.is_null() || it.as_array().is_some_and(Vec::is_empty);
-        let default = property.get("default").filter(|it| !is_empty(it));
+        let default = property.get("default").filter(|it| !it.is_null());
         // As a call that gives the same value is read. Another default that is no text stands for none there.
         let default = default.and_then(|it| match (kind, it) {
-            (MatcherKind::Json, _) | (MatcherKind::Path, Json::Array(_) | Json::Object(_)) => {
+            (MatcherKind::Json, _) | (MatcherKind::Path, Json::Object(_)) => {
                 Some(to_canonical_json(it))
+            }
+            (MatcherKind::Path, Json::Array(paths)) => {
+                (!paths.is_empty()).then(|| to_canonical_json(it))
             }
             _ => it.as_str().map(str::to_owned),
         });
