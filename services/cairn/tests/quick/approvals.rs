@@ -127,6 +127,21 @@ fn a_rule_denies_the_calls_that_it_matches() {
 }
 
 #[test]
+fn a_rule_of_a_whole_path_holds_in_the_workspace() {
+    let site = site();
+    let folder = site.path().canonicalize().expect("the workspace");
+    let rule = format!(
+        "\n[[tools.rules]]\ntool = \"list_files\"\nwhen = {{ path = \"{}/private/**\" }}\nanswer = \"deny\"\n",
+        folder.display()
+    );
+    site.append("cairn.toml", &rule);
+    let denied = site.run(&["tools", "call", "list_files", r#"{"path": "private"}"#]);
+    assert_eq!(denied.code, Some(1), "{denied:?}");
+    assert!(denied.err.contains("a rule denies"), "{denied:?}");
+    with_code(&site, 0, &["tools", "call", "list_files"]);
+}
+
+#[test]
 fn a_tool_is_tried_by_the_same_rules() {
     let site = site();
     let call = |name: &str, arguments: &str, more: &[&str]| {
