@@ -317,7 +317,7 @@ impl Server {
         self.omitted.fetch_or(others.bits(), Ordering::Relaxed);
         tracing::warn!(
             model = self.provider.info.name,
-            fields = ?new.fields(),
+            fields = new.names(),
             "the server refuses these fields, so they are no longer sent"
         );
     }

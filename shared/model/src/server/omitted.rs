@@ -54,12 +54,13 @@ impl Omitted {
         self.0
     }
 
-    pub(super) fn fields(self) -> Vec<OptionalField> {
-        let fields = OptionalField::REFUSED.map(|(field, _)| field);
-        fields
-            .into_iter()
-            .filter(|field| self.has(*field))
-            .collect()
+    /// The names of those that servers refuse, for people.
+    pub(super) fn names(self) -> String {
+        let fields = OptionalField::REFUSED
+            .iter()
+            .filter(|(field, _)| self.has(*field));
+        let names: Vec<_> = fields.map(|(_, names)| names[0]).collect();
+        names.join(", ")
     }
 
     pub(crate) fn has(self, field: OptionalField) -> bool {
