@@ -46,7 +46,7 @@ async fn a_transition_that_is_sent_again_goes_without_its_checkpoint() {
         let text = "t".repeat(REPLY_BYTES);
         let next = reply(turns, &text, &[("pure", "{}")]);
         attempt.reply_with(results.into_iter().collect(), next);
-        attempt.settled().await;
+        world.until(attempt.settled()).await;
         found.push(newest(&world, &session).await.is_some());
         turns += 1;
     }

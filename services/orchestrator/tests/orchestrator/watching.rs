@@ -268,10 +268,10 @@ async fn a_large_event_is_read_once_there_is_room_for_it() {
     let mut second = watch(&world, &session, false).await;
     next_large(&mut second).await;
     let mut third = watch(&world, &session, false).await;
-    let read = timeout(Duration::from_secs(1), next_large(&mut third)).await;
-    assert!(read.is_err(), "there is no room");
+    let read = timeout(Duration::from_secs(1), next_large(&mut third));
+    assert!(world.until(read).await.is_err(), "there is no room");
     assert_eq!(world.faults.calls("GetBlob") - before, 2);
     drop(first);
-    next_large(&mut third).await;
+    world.until(next_large(&mut third)).await;
     assert_eq!(world.faults.calls("GetBlob") - before, 3);
 }

@@ -277,11 +277,25 @@ impl Failed {
     }
 }
 
-/// What is known of a program says more than what its handshake lacked.
+/// What is known of a program says more than what its handshake lacked, unless the program said that itself.
 async fn of_program(error: &ClientInitializeError, process: &mut Process) -> String {
-    match process.why_over().await {
+    let over = match is_said(error) {
+        true => None,
+        false => process.why_over().await,
+    };
+    match over {
         Some(why) => why,
         None => of_start(error).why + &process.last_words().await,
+    }
+}
+
+/// Whether a server answered why there can be no connection.
+fn is_said(error: &ClientInitializeError) -> bool {
+    use ClientInitializeError as E;
+    match error {
+        E::JsonRpcError(_) | E::NoCompatibleProtocolVersion { .. } => true,
+        E::LegacyFallbackFailed { fallback, .. } => is_said(fallback),
+        _ => false,
     }
 }
 

@@ -107,8 +107,8 @@ async fn a_window_is_changed_between_turns() {
     let mut contexts = world.contexts.clone();
     for (window, expected_version, seen) in [
         (Some(1), Some(6), 1),
-        (Some(9), None, 7),
-        (None, Some(8), 7),
+        (Some(9), None, 5),
+        (None, Some(8), 5),
     ] {
         let answer = world
             .until(contexts.set_window(set(window, expected_version)))

@@ -20,7 +20,7 @@ impl Server {
         } else if self.is("heavy") {
             // A schema that needs ten times the memory of its text, on every page.
             let at = cursor.map_or(0, |cursor| cursor.parse::<u64>().unwrap());
-            let heavy = json!({"type": "object", "examples": vec![json!([]); 400_000]});
+            let heavy = json!({"type": "object", "examples": vec![json!([]); 200_000]});
             let next = (at < 20).then(|| (at + 1).to_string());
             return json!({"tools": [{"name": format!("tool{at}"), "inputSchema": heavy}],
                 "nextCursor": next, "resultType": "complete"});

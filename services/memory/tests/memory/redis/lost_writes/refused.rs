@@ -34,7 +34,7 @@ async fn a_loss_is_told_once_while_the_server_takes_no_writes_and_set_aside_late
     least("1");
     servers.cut_off_replica();
     store.commit(transition("a", "one", 0)).await.unwrap();
-    let mut follower = caught_up(&store, "a").await;
+    let follower = caught_up(&store, "a").await;
     servers.master.kill();
     servers.wait_until_promoted();
 
@@ -44,7 +44,7 @@ async fn a_loss_is_told_once_while_the_server_takes_no_writes_and_set_aside_late
     assert_eq!(read.last_seq, 1);
     // Or a copy would go on from it.
     assert_eq!(read.quarantined, Some(Quarantine::WritesLost));
-    is_told(&mut follower, 2, 1).await;
+    is_told(&store, "a", follower, 2, 1).await;
     assert_eq!(*store.losses().borrow(), 1);
     let listed = store.list("space", &ListQuery::newest(100)).await.unwrap();
     assert_eq!(listed.sessions.len(), 2);
