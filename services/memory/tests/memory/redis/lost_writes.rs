@@ -98,10 +98,11 @@ async fn is_told(
     known: u64,
     stored: u64,
 ) {
+    let key = key(session);
     let told = loop {
         match follower.next().await {
             Some(Err(StoreError::Unavailable { .. } | StoreError::Unknown { .. })) => {
-                let again = || store.follow(&key(session), known);
+                let again = || store.follow(&key, known);
                 match answered(again).await {
                     Ok(stream) => follower = stream,
                     Err(error) => break Some(Err(error)),
