@@ -77,12 +77,13 @@ impl Screen {
         }
     }
 
-    /// Reads what is shown by now.
+    /// Reads what is shown until nothing new comes for a moment: a program whose screen nobody reads stands still.
     pub(crate) fn catch_up(&mut self) {
-        while self
-            .ready(PollFlags::IN, &Timespec::default())
-            .contains(PollFlags::IN)
-        {
+        const MOMENT: Timespec = Timespec {
+            tv_sec: 0,
+            tv_nsec: 20_000_000,
+        };
+        while self.ready(PollFlags::IN, &MOMENT).contains(PollFlags::IN) {
             self.read();
         }
     }

@@ -141,7 +141,7 @@ impl Part {
 fn parts_of_bursts() -> impl Strategy<Value = Vec<Part>> {
     let text = prop_oneof![
         8 => "[a-z][a-zé€😀 ]{0,20}[a-z]",
-        1 => "[a-z]{1100,1500}",
+        1 => "[a-z]{200,400}",
     ];
     let end = prop_oneof![Just("\r"), Just("\n"), Just("\r\n")];
     let between = prop_oneof![Just("\r"), Just("\n"), Just("\r\n")];
