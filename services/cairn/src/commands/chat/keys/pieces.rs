@@ -151,4 +151,23 @@ mod tests {
             assert_eq!(cut(read), expected, "{read:?}");
         }
     }
+
+    #[test]
+    fn a_paste_is_text_however_its_bytes_are_cut() {
+        let table = [
+            ("a \x1b[31mred\x1b[0m \x07bell", "a [31mred[0m bell"),
+            ("\x1b]0;title\x07\x1bOA \x1b\x1b[A\x1b", "]0;titleOA [A"),
+            ("\x1b[200~a\x1b[201;b\x1b[20", "[200~a[201;b[20"),
+            ("\u{9b}1m\0\x7f\x16\x04é", "1mé"),
+            ("one\r\n\ttwo\nthree\r", "one\r\n\ttwo\nthree\r"),
+        ];
+        for (pasted, text) in table {
+            let read = format!("\x1b[200~{pasted}\x1b[201~\rb");
+            let expected = format!("\x1b[200~{text}\x1b[201~\r|b");
+            for at in 0..read.len() {
+                let (first, second) = read.as_bytes().split_at(at);
+                assert_eq!(cut(&[first, second]), expected, "{read:?} at {at}");
+            }
+        }
+    }
 }
