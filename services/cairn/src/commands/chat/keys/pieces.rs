@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::str::from_utf8;
 
-const PASTE: &[u8] = b"\x1b[200~";
-const PASTE_END: &[u8] = b"\x1b[201~";
+const ESCAPE: char = '\x1b';
+const PASTE: &str = "\x1b[200~";
+const PASTE_END: &str = "\x1b[201~";
 /// Enter of a number pad.
-const PAD_ENTER: &[u8] = b"\x1bOM";
+const PAD_ENTER: &str = "\x1bOM";
 /// The key after this one is a character, whatever it does otherwise.
-const QUOTE: u8 = 0x16;
+const QUOTE: char = '\x16';
 
 /// What a line editor may read at once.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,15 +20,18 @@ pub(super) struct Piece {
     pub(super) ends_line: bool,
 }
 
-/// Cuts what a terminal sends. A paste is not cut: its line breaks end no line.
+/// Cuts what a terminal sends. A paste is not cut: its line breaks end no line. It is text: the line editor would
+/// drop letters after its control characters.
 #[derive(Debug)]
 pub(super) struct Pieces {
     ends: Vec<u8>,
     /// The beginning of a character whose other bytes have not come.
     begun: Vec<u8>,
-    /// The latest bytes, as many as a mark has.
-    latest: VecDeque<u8>,
+    /// The latest keys outside of pastes, as many as a mark has.
+    latest: VecDeque<char>,
     is_paste: bool,
+    /// Characters of the paste that may begin the mark of its end.
+    mark: String,
 }
 
 impl Pieces {
@@ -38,6 +42,7 @@ impl Pieces {
             begun: Vec::new(),
             latest: VecDeque::new(),
             is_paste: false,
+            mark: String::new(),
         }
     }
 
@@ -45,47 +50,70 @@ impl Pieces {
     pub(super) fn cut(&mut self, read: &[u8]) -> Vec<Piece> {
         let text = self.whole_characters(read);
         let mut pieces = Vec::new();
-        let mut bytes = Vec::new();
-        let mut rest = text.bytes().peekable();
-        while let Some(byte) = rest.next() {
-            // CR LF is one Enter.
-            let is_second = byte == b'\n' && self.latest.back() == Some(&b'\r');
-            self.note(byte);
-            if self.is_paste || !is_second {
-                let is_within = rest.peek().is_some_and(|next| !self.ends.contains(next));
-                if byte == b'\t' && is_within && !self.is_paste {
-                    // A person who has a command completed waits for that.
-                    bytes.push(QUOTE);
-                }
-                bytes.push(byte);
+        let mut keys = String::new();
+        let mut rest = text.chars().peekable();
+        while let Some(key) = rest.next() {
+            if self.is_paste {
+                keys.push_str(&self.pasted(key));
+                continue;
             }
-            let ends_line = self.ends.contains(&byte) || self.has_come(PAD_ENTER);
-            if ends_line && !self.is_paste && !bytes.is_empty() {
-                let bytes = std::mem::take(&mut bytes);
+            // CR LF is one Enter.
+            let is_second = key == '\n' && self.latest.back() == Some(&'\r');
+            self.note(key);
+            if !is_second {
+                let is_within = rest.peek().is_some_and(|next| !self.ends_line(*next));
+                if key == '\t' && is_within {
+                    // A person who has a command completed waits for that.
+                    keys.push(QUOTE);
+                }
+                keys.push(key);
+            }
+            let ends_line = self.ends_line(key) || self.has_come(PAD_ENTER);
+            if ends_line && !keys.is_empty() {
+                let bytes = std::mem::take(&mut keys).into_bytes();
                 pieces.push(Piece { bytes, ends_line });
             }
         }
-        if !bytes.is_empty() {
-            let ends_line = false;
+        if !keys.is_empty() {
+            let (bytes, ends_line) = (keys.into_bytes(), false);
             pieces.push(Piece { bytes, ends_line });
         }
         pieces
     }
 
-    fn note(&mut self, byte: u8) {
-        self.latest.push_back(byte);
+    /// Takes a character of a paste, and returns what the editor may have by now.
+    fn pasted(&mut self, character: char) -> String {
+        if character == ESCAPE {
+            let text = std::mem::take(&mut self.mark);
+            self.mark.push(ESCAPE);
+            return text_of(&text);
+        }
+        self.mark.push(character);
+        if self.mark == PASTE_END {
+            self.is_paste = false;
+            return std::mem::take(&mut self.mark);
+        }
+        match PASTE_END.starts_with(&self.mark) {
+            true => String::new(),
+            false => text_of(&std::mem::take(&mut self.mark)),
+        }
+    }
+
+    fn note(&mut self, key: char) {
+        self.latest.push_back(key);
         if self.latest.len() > PASTE.len() {
             self.latest.pop_front();
         }
-        self.is_paste = match self.is_paste {
-            true => !self.has_come(PASTE_END),
-            false => self.has_come(PASTE),
-        };
+        self.is_paste = self.has_come(PASTE);
     }
 
-    fn has_come(&self, keys: &[u8]) -> bool {
+    fn ends_line(&self, key: char) -> bool {
+        key.is_ascii() && u8::try_from(key).is_ok_and(|key| self.ends.contains(&key))
+    }
+
+    fn has_come(&self, keys: &str) -> bool {
         let latest = self.latest.iter().rev();
-        self.latest.len() >= keys.len() && latest.zip(keys.iter().rev()).all(|(a, b)| a == b)
+        self.latest.len() >= keys.len() && latest.zip(keys.chars().rev()).all(|(a, b)| *a == b)
     }
 
     /// The characters that are whole by now. The editor would end at a byte that is part of none.
@@ -106,6 +134,12 @@ impl Pieces {
         text.push_str(&String::from_utf8_lossy(rest));
         text
     }
+}
+
+/// What is pasted, without the control characters that are no part of a text.
+fn text_of(pasted: &str) -> String {
+    let is_text = |it: &char| !it.is_control() || ['\t', '\n', '\r'].contains(it);
+    pasted.chars().filter(is_text).collect()
 }
 
 #[cfg(test)]
