@@ -204,4 +204,34 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn ctrl_c_at_the_beginning_of_a_read_ends_a_paste() {
+        let table: [(&[&[u8]], &str); 6] = [
+            (&[b"\x1b[200~a\r", b"\x03"], "\x1b[200~a\r\x1b[201~\x03|"),
+            (
+                &[b"\x1b[200~", b"\x03\x03\x04"],
+                "\x1b[200~\x1b[201~\x03|\x03|\x04|",
+            ),
+            (
+                &[b"\x1b[200~a\x1b[20", b"\x031~\r"],
+                "\x1b[200~a\x1b[201~\x03|1~\r|",
+            ),
+            (
+                &[b"\x1b[200~caf\xc3", b"\x03\xa9\r"],
+                "\x1b[200~caf\x1b[201~\x03|\u{fffd}\r|",
+            ),
+            (
+                &[b"\x1b[200~a", b"\x03\x1b[200~b\x1b[201~\r"],
+                "\x1b[200~a\x1b[201~\x03|\x1b[200~b\x1b[201~\r|",
+            ),
+            (
+                &[b"\x1b[200~a", b"b\x03c\x1b[201~\r"],
+                "\x1b[200~abc\x1b[201~\r|",
+            ),
+        ];
+        for (read, expected) in table {
+            assert_eq!(cut(read), expected, "{read:?}");
+        }
+    }
 }
