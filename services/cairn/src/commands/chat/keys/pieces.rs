@@ -8,6 +8,8 @@ const PASTE: &str = "\x1b[200~";
 const PASTE_END: &str = "\x1b[201~";
 /// Enter of a number pad.
 const PAD_ENTER: &str = "\x1bOM";
+/// Ctrl-C.
+const INTERRUPT: u8 = 0x03;
 /// The key after this one is a character, whatever it does otherwise.
 const QUOTE: char = '\x16';
 
@@ -48,9 +50,16 @@ impl Pieces {
 
     /// Cuts what was read next.
     pub(super) fn cut(&mut self, read: &[u8]) -> Vec<Piece> {
-        let text = self.whole_characters(read);
         let mut pieces = Vec::new();
         let mut keys = String::new();
+        if self.is_paste && read.first() == Some(&INTERRUPT) {
+            // The end of the paste may be lost, and the editor would take every key as part of it.
+            keys.push_str(PASTE_END);
+            self.is_paste = false;
+            self.mark.clear();
+            self.begun.clear();
+        }
+        let text = self.whole_characters(read);
         let mut rest = text.chars().peekable();
         while let Some(key) = rest.next() {
             if self.is_paste {
