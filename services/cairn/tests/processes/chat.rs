@@ -102,7 +102,7 @@ fn each_line_is_a_turn_and_the_conversation_continues_in_another_process() {
     let answers = ["First.", "Second.", third];
     let (server, asked) = server(answers.map(|text| reply("r", text, &[])).to_vec());
     let site = Site::new(CAIRN);
-    let done = chat(&site, &server, &[], "One?\n\nTwo?\n");
+    let done = chat(&site, &server, &[], "\u{feff}One?\n\nTwo?\n");
     assert_eq!(
         (done.code, done.out.as_str()),
         (Some(0), "First.\nSecond.\n"),
