@@ -9,6 +9,7 @@ use crate::ui::questions::pending_lines;
 use crate::ui::screen::{self, Beside};
 use crate::ui::style::Style;
 use crate::ui::text::json_escaped;
+use cairn_engine::text::without_bom;
 use cairn_proto::json;
 use cairn_proto::orchestrator::turn_event::Event;
 use cairn_proto::orchestrator::{SubmitTurnRequest, SubmitTurnResponse};
@@ -77,7 +78,11 @@ async fn has_more(lines: &mut Receiver<Result<String, CliError>>) -> bool {
 fn lines() -> Receiver<Result<String, CliError>> {
     let (sender, lines) = channel(1);
     let read = move || {
-        for line in stdin().lines() {
+        for (index, line) in stdin().lines().enumerate() {
+            let line = line.map(|line| match index {
+                0 => without_bom(&line).to_owned(),
+                _ => line,
+            });
             let line =
                 line.map_err(|error| CliError::new(format!("cannot read standard input: {error}")));
             if sender.blocking_send(line).is_err() {
