@@ -172,3 +172,37 @@ fn a_question_that_is_answered_elsewhere_gives_way_to_a_message() {
     let asked = asked.lock().expect("requests");
     assert_eq!(super::texts(&asked[2]).last(), Some(&"y"));
 }
+
+/// A turn that is continued comes with its earlier waits, which a person has answered.
+#[test]
+fn a_question_that_is_open_is_shown_once_after_coming_back() {
+    let call = |id: &str| reply(id, "", &[("record", json!({"what": id}))]);
+    let answers = vec![call("one"), call("two"), reply("r", "Recorded.", &[])];
+    let (server, _) = server(answers);
+    let site = Site::new(CAIRN);
+    site.append(
+        "cairn.toml",
+        "\n[[tools.rules]]\ntool = \"record\"\nanswer = \"ask\"\n",
+    );
+    let mut screen = Screen::of(site.command(&["chat"]).envs(model(&server)));
+    screen.wait_for("session ");
+    let session = screen.wait_for(" ");
+    screen.wait_for("› ");
+    screen.types("Record twice\r");
+    screen.wait_for("approve? [y / a for always");
+    screen.types("y\r");
+    for text in ["✓ record", "→ record", "approve? [y / a for always"] {
+        screen.wait_for(text);
+    }
+    screen.types("\u{4}");
+    screen.wait_for("the turn is kept");
+    assert_eq!(screen.child.wait().expect("its end").code(), Some(0));
+    let again = ["chat", session.trim()];
+    let mut screen = Screen::of(site.command(&again).envs(model(&server)));
+    let mut shown = screen.wait_for("approve? [y / a for always");
+    shown.push_str(&screen.wait_for("✓ record"));
+    shown.push_str(&screen.wait_for("→ record"));
+    screen.types("y\r");
+    shown.push_str(&screen.wait_for("Recorded."));
+    assert_eq!(shown.matches("? approval-").count(), 1, "{shown}");
+}
