@@ -207,12 +207,13 @@ impl Talk<'_, '_, '_> {
         Ok(true)
     }
 
-    /// Asks the oldest question of the turn, if it has one.
+    /// Asks the oldest question of the turn, if it has one. What is asked already is not shown again.
     async fn look_for_questions(&mut self) -> Result<(), CliError> {
         let Some(running) = &self.turn else {
             return Ok(());
         };
         let open = self.chat.questions(running.view.run).await;
+        let asked = self.question.take().map(|question| question.id);
         self.question = match open {
             Ok(open) => open.into_iter().next(),
             Err(error) => {
@@ -223,7 +224,9 @@ impl Talk<'_, '_, '_> {
         if self.question.is_none() {
             self.terminal.end_question()?;
         }
-        if let Some(question) = &self.question {
+        // A turn that is continued comes with all its earlier waits.
+        let is_new = |question: &&Pending| asked.as_ref() != Some(&question.id);
+        if let Some(question) = self.question.as_ref().filter(is_new) {
             let lines = ask::lines(self.style, question, Terminal::columns());
             self.terminal.lines(&lines)?;
         }
