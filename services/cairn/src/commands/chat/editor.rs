@@ -241,17 +241,18 @@ mod tests {
     #[test]
     fn a_question_that_is_over_takes_a_message_in_its_place() {
         let prompt = Prompt {
-            plain: "approve? ".to_owned(),
-            painted: "approve? ".to_owned(),
+            plain: "approve?\n› ".to_owned(),
+            painted: "approve?\n› ".to_owned(),
             is_message: false,
             is_over: Arc::default(),
         };
         let helper = Slashes::new(prompt.clone());
         assert!(!prompt.takes_message());
-        assert_eq!(helper.highlight_prompt("approve? ", true), "approve? ");
+        let painted = prompt.painted.as_str();
+        assert_eq!(helper.highlight_prompt(painted, true), "approve?\n› ");
         prompt.is_over.store(true, Ordering::Relaxed);
         assert!(prompt.takes_message());
-        assert_eq!(helper.highlight_prompt("approve? ", true), "       › ");
+        assert_eq!(helper.highlight_prompt(painted, true), "        \n› ");
     }
 
     #[test]

@@ -164,7 +164,8 @@ fn a_question_that_is_answered_elsewhere_gives_way_to_a_message() {
     let approved = site.run(&["approve", session.trim(), &waiting(&site), "--yes"]);
     assert_eq!(approved.code, Some(0), "{approved:?}");
     screen.wait_for("the question has its answer");
-    screen.wait_for("› ");
+    let shown = screen.wait_for("› ");
+    assert!(shown.ends_with('\n'), "it begins a line: {shown:?}");
     screen.wait_for("Recorded.");
     screen.wait_for("tokens in");
     screen.types("y\r");
