@@ -19,15 +19,15 @@ pub(super) fn lines(style: Style, pending: &Pending, columns: usize) -> Vec<Stri
     others.flat_map(broken).collect()
 }
 
-/// What is asked in front of the answer.
+/// What is asked in the line above the answer.
 pub(super) fn prompt(pending: &Pending) -> &'static str {
     match pending.reason() {
-        WaitReason::Approval => "approve? [y / a for always in this session / n, or n and why] ",
-        WaitReason::PlanReview => "carry it out? [y / n and what is to be different] ",
-        WaitReason::Question => "your answer: ",
-        WaitReason::Budget => "continue with as much again? [y / n] ",
+        WaitReason::Approval => "approve? [y / a for always in this session / n, or n and why]",
+        WaitReason::PlanReview => "carry it out? [y / n and what is to be different]",
+        WaitReason::Question => "your answer:",
+        WaitReason::Budget => "continue with as much again? [y / n]",
         WaitReason::InDoubt | WaitReason::Unspecified => {
-            "how did it end? [done RESULT / retry / skip / fail] "
+            "how did it end? [done RESULT / retry / skip / fail]"
         }
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct Prompt {
     pub(super) is_over: Arc<AtomicBool>,
 }
 
-/// Stands before a message.
+/// Stands before a message, and below a question before its answer.
 pub(super) const MESSAGE: &str = "› ";
 
 /// What a person typed.
@@ -179,10 +179,11 @@ impl Prompt {
         self.is_message || self.is_over.load(Ordering::Relaxed)
     }
 
-    /// The prompt for a message in the place of a question, whose width counts until the line ends.
+    /// The prompt for a message in the place of a question, whose rows count until the line ends.
     fn in_place(&self) -> String {
-        let width = self.plain.chars().count();
-        format!("{MESSAGE:>width$}")
+        let question = self.plain.lines().next().unwrap_or_default();
+        let width = question.chars().count();
+        format!("{:width$}\n{MESSAGE}", "")
     }
 }
 
@@ -192,9 +193,10 @@ impl Highlighter for Slashes {
     fn highlight_prompt<'b, 's: 'b, 'p: 'b>(
         &'s self,
         prompt: &'p str,
-        _is_default: bool,
+        is_default: bool,
     ) -> Cow<'b, str> {
-        match self.prompt.takes_message() && !self.prompt.is_message {
+        // A search in the history has a prompt of its own.
+        match is_default && self.prompt.takes_message() && !self.prompt.is_message {
             true => Cow::Owned(self.prompt.in_place()),
             false => Cow::Borrowed(prompt),
         }

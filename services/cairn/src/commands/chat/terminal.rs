@@ -129,7 +129,7 @@ impl Terminal {
     pub(super) fn ask_for_message(&mut self) -> Result<(), CliError> {
         self.ask(Prompt {
             plain: MESSAGE.to_owned(),
-            painted: format!("{} ", self.style.active(MESSAGE.trim_end())),
+            painted: self.mark(),
             is_message: true,
             is_over: Arc::default(),
         })
@@ -141,8 +141,8 @@ impl Terminal {
     /// The terminal has gone.
     pub(super) fn ask_for_answer(&mut self, question: &str) -> Result<(), CliError> {
         self.ask(Prompt {
-            plain: question.to_owned(),
-            painted: self.style.asks(question),
+            plain: format!("{question}\n{MESSAGE}"),
+            painted: format!("{}\n{}", self.style.asks(question), self.mark()),
             is_message: false,
             is_over: Arc::default(),
         })
@@ -160,6 +160,11 @@ impl Terminal {
         is_over.store(true, Ordering::Relaxed);
         // A line above the prompt has it painted anew.
         self.line(&self.style.dim("the question has its answer"))
+    }
+
+    /// [`MESSAGE`] as it is shown.
+    fn mark(&self) -> String {
+        format!("{} ", self.style.active(MESSAGE.trim_end()))
     }
 
     fn ask(&mut self, prompt: Prompt) -> Result<(), CliError> {
