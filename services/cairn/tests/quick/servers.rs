@@ -95,6 +95,25 @@ fn servers_of_the_workspace_that_cannot_be_used_are_listed() {
         .bind(|| insta::assert_snapshot!("servers_that_cannot_be_used", shown.concat()));
 }
 
+/// Names of other sources, no name, and the name that another server has here.
+#[test]
+fn no_server_of_the_workspace_vanishes_from_the_list() {
+    let site = with("");
+    let servers = r#"{"mcpServers": {
+        "built-in": {"command": "x"},
+        "program": {"command": "x"},
+        "": {"command": "x"},
+        "_a": {"command": "x"},
+        "a": {"command": "y"}
+    }}"#;
+    site.write(".mcp.json", servers);
+    let json = lines(&site.run(&["tools", "--json"]));
+    for name in ["built-in", "program", "", "a"] {
+        let is_it = |line: &&Value| line["name"] == name && line["state"] == "left_out";
+        assert_eq!(json.iter().filter(is_it).count(), 1, "'{name}': {json:?}");
+    }
+}
+
 #[test]
 fn lists_may_name_tools_of_a_server_of_the_workspace() {
     let site = with("");

@@ -148,6 +148,21 @@ fn a_rule_is_shown_as_settings_are() {
 }
 
 #[test]
+fn a_server_without_a_name_has_a_line_that_shows_so() {
+    for (name, shown) in [("", "''"), (" ", "' '"), ("a b", "a b")] {
+        let left_out = [LeftOut {
+            name: Some(name.to_owned()),
+            why: Unused::Unusable("it is no object".to_owned()),
+        }];
+        let lines = lines(&listed(), &left_out, Style::new(false), None);
+        let note = format!("! {shown} is left out: it is no object");
+        assert!(lines.contains(&note), "{lines:?}");
+        let is_row = |line: &String| line.starts_with(shown) && line.ends_with(".mcp.json");
+        assert!(lines.iter().any(is_row), "{lines:?}");
+    }
+}
+
+#[test]
 fn json_has_each_source_and_tool() {
     let lines = json_lines(&listed(), &left_out());
     let kinds: Vec<_> = lines
