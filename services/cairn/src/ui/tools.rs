@@ -12,6 +12,7 @@ use cairn_proto::event::{CallMedia, Condition, Effect};
 use cairn_proto::orchestrator::{Approval, ListToolsResponse};
 use cairn_proto::tools::{RuleAnswer, ToolRule, ToolSource, ToolSourceState, ToolSpec};
 use cairn_rpc::text::{clip, escape};
+use cairn_tools::tool::{BUILT_IN, PROGRAM};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -22,7 +23,12 @@ const BESIDE: [usize; 2] = [50, 24];
 /// Most bytes of one text of a server in a list.
 const MOST_TEXT: usize = 400;
 /// Sources of tools that are the operator's own.
-const OWN: [&str; 2] = ["built-in", "program"];
+const OWN: [&str; 2] = [BUILT_IN, PROGRAM];
+
+/// Whether a source has the built-in tools or the programs of the settings.
+pub fn is_own(source: &str) -> bool {
+    OWN.contains(&source)
+}
 
 /// All tools and sources, for people. At most `width` characters a line.
 pub fn lines(
@@ -60,8 +66,7 @@ fn offered_line(listed: &ListToolsResponse) -> Option<String> {
     let callable = listed.tools.iter().zip(answers(listed));
     let callable =
         callable.filter(|(tool, answer)| tool.disabled.is_empty() && *answer != RuleAnswer::Deny);
-    let (own, of_servers): (Vec<_>, Vec<_>) =
-        callable.partition(|(tool, _)| OWN.contains(&tool.source.as_str()));
+    let (own, of_servers): (Vec<_>, Vec<_>) = callable.partition(|(tool, _)| is_own(&tool.source));
     let all = own.len() + of_servers.len();
     (all > listed.offered as usize && !of_servers.is_empty()).then(|| {
         format!(
@@ -227,7 +232,7 @@ pub fn allowable(listed: &ListToolsResponse, name: &str) -> Option<Allowable> {
     let of = tool
         .filter(|_| source.is_none())
         .map_or(of, |tool| &tool.source);
-    let is_own = OWN.contains(&of);
+    let is_own = is_own(of);
     let (facts, digest) = match (source, tool) {
         (Some(source), _) => (source::facts(source), source.digest.clone()),
         (None, Some(tool)) => {

@@ -26,12 +26,10 @@ pub(super) async fn list(
 ) -> Result<(), CliError> {
     let until = began + LISTING;
     let listed = listed(until, starting, client, context).await?;
-    let left_out = of_workspace(client, context);
-    let left_out = left_out.map(|it| it.left_out).unwrap_or_default();
-    let left_out: Vec<LeftOut> = left_out
-        .into_iter()
-        .filter(|it| !is_source(&listed, it))
-        .collect();
+    let found = of_workspace(client, context).unwrap_or_default();
+    let left_out = found.left_out.iter();
+    let left_out = left_out.filter(|it| !is_of_settings(&listed, &found, it));
+    let left_out: Vec<LeftOut> = left_out.cloned().collect();
     if context.json {
         let mut lines = tools::json_lines(&listed, &left_out).into_iter();
         return lines.try_for_each(|line| out::json(&line));
@@ -42,12 +40,13 @@ pub(super) async fn list(
 }
 
 /// A server of the settings has the name, too, and counts.
-fn is_source(listed: &ListToolsResponse, left_out: &LeftOut) -> bool {
-    let name = left_out.name.as_ref();
-    listed
-        .sources
-        .iter()
-        .any(|source| Some(&source.name) == name)
+fn is_of_settings(listed: &ListToolsResponse, found: &OfWorkspace, left_out: &LeftOut) -> bool {
+    let Some(name) = left_out.name.as_deref() else {
+        return false;
+    };
+    let is_other = tools::is_own(name) || found.entry(name).is_some();
+    let mut sources = listed.sources.iter();
+    !is_other && sources.any(|source| source.name == name)
 }
 
 /// What the `.mcp.json` names where the services work; none if they are elsewhere.

@@ -39,13 +39,21 @@ pub(super) fn table(listed: &ListToolsResponse, left_out: &[LeftOut]) -> Table {
         table.row([&source.name, state(source.state()), &count, &source.place]);
     }
     for it in left_out {
-        table.row([left_out_name(it), left_out_state(it), "0", FILE]);
+        table.row([&shown_name(it), left_out_state(it), "0", FILE]);
     }
     table
 }
 
 fn left_out_name(left_out: &LeftOut) -> &str {
     left_out.name.as_deref().unwrap_or(FILE)
+}
+
+/// The name for people, who do not see one of blanks.
+fn shown_name(left_out: &LeftOut) -> String {
+    match left_out_name(left_out) {
+        name if name.trim().is_empty() => format!("'{name}'"),
+        name => name.to_owned(),
+    }
 }
 
 fn left_out_state(left_out: &LeftOut) -> &'static str {
@@ -60,7 +68,7 @@ pub(super) fn left_out_note(left_out: &LeftOut) -> Option<(String, Vec<String>)>
     let Unused::Unusable(problem) = &left_out.why else {
         return None;
     };
-    let name = clip(left_out_name(left_out), MOST_TEXT);
+    let name = clip(&shown_name(left_out), MOST_TEXT);
     let note = format!("{name} is left out: {}", clip(problem, MOST_TEXT));
     Some((note, Vec::new()))
 }
