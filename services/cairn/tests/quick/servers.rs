@@ -114,6 +114,43 @@ fn no_server_of_the_workspace_vanishes_from_the_list() {
     }
 }
 
+const PY: &str = r#"{"mcpServers": {"py": {"command": "x"}}}"#;
+
+/// The last run worked in another folder.
+#[test]
+fn tools_are_those_of_the_current_folder_whatever_folder_was_worked_in_before() {
+    let site = with("");
+    site.write("sub/file", "");
+    site.write(".mcp.json", PY);
+    let sub = site.path().join("sub").canonicalize().expect("a folder");
+    site.write(".cairn/cairn.db.workspace", &sub.display().to_string());
+    let json = lines(&site.run(&["tools", "--json"]));
+    let py = json.iter().find(|line| line["name"] == "py");
+    assert_eq!(py.expect("a source")["state"], "not_allowed", "{json:?}");
+    let allowed = site.run(&["tools", "allow", "py", "--yes"]);
+    assert!(allowed.err.contains("needs a terminal"), "{allowed:?}");
+    let noted = site.read(".cairn/cairn.db.workspace");
+    assert_eq!(noted, Some(sub.display().to_string()));
+}
+
+#[test]
+fn the_folder_of_another_process_is_named_above_its_tools() {
+    let site = with("");
+    site.write("sub/.mcp.json", PY);
+    let _running = site.start(&["serve", "--listen", "127.0.0.1:0", "--in", "sub"], &[]);
+    let listed = site.run(&["tools"]);
+    let sub = site.path().join("sub").canonicalize().expect("a folder");
+    let line = format!(
+        "the tools of the process that holds the store and works in {}\n",
+        sub.display()
+    );
+    assert!(listed.out.starts_with(&line), "{listed:?}");
+    assert!(listed.out.contains("py is not allowed"), "{listed:?}");
+    let elsewhere = lines(&site.run(&["tools", "--json"]));
+    let is_known = |line: &Value| line["kind"] == "source" || line["kind"] == "tool";
+    assert!(elsewhere.iter().all(is_known), "{elsewhere:?}");
+}
+
 #[test]
 fn lists_may_name_tools_of_a_server_of_the_workspace() {
     let site = with("");
