@@ -310,7 +310,7 @@ async fn read(store: PathBuf, authenticators: &Authenticators) -> Result<Attache
 }
 
 /// The folder that a holder of the store works in. Whoever is there for one change has plans made, so
-/// it does that where the work belongs.
+/// it does that where the work belongs. Tools are tried where the command is.
 async fn workspace_for(
     context: &Context,
     access: Access,
@@ -318,7 +318,8 @@ async fn workspace_for(
     authenticators: &Authenticators,
 ) -> Result<PathBuf, CliError> {
     let configured = context.config().workspace.path.clone();
-    let Some(noted) = workspace::elsewhere(context, store) else {
+    let noted = workspace::elsewhere(context, store);
+    let Some(noted) = noted.filter(|_| access != Access::Make) else {
         return Ok(configured);
     };
     if !access.works() {

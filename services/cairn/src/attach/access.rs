@@ -11,7 +11,7 @@ pub enum Access {
     /// Change something of a session that is there, and leave. Nothing is carried out meanwhile, of no
     /// session.
     Change,
-    /// The same in a store that is made if there is none.
+    /// The same in a store that is made if there is none, for what belongs to no session.
     Make,
     /// Work on the sessions that are started, resumed or changed through this process, for as long as
     /// it takes.

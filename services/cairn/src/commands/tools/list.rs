@@ -7,9 +7,12 @@ use crate::settings::{LeftOut, OfWorkspace};
 use crate::ui::live::terminal_width;
 use crate::ui::style::Style;
 use crate::ui::{out, screen, tools};
+use crate::workspace;
 use cairn_proto::orchestrator::{ListToolsRequest, ListToolsResponse};
 use cairn_proto::tools::ToolSourceState;
+use cairn_rpc::text::escape;
 use cairn_tools::mcp::SEPARATOR;
+use std::path::Path;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -34,9 +37,25 @@ pub(super) async fn list(
         let mut lines = tools::json_lines(&listed, &left_out).into_iter();
         return lines.try_for_each(|line| out::json(&line));
     }
+    if let Some(folder) = of_holder(client, context) {
+        let folder = folder.display().to_string();
+        out::line(&format!(
+            "the tools of the process that holds the store and works in {}",
+            escape(&folder)
+        ))?;
+    }
     let style = Style::new(context.color);
     let mut lines = tools::lines(&listed, &left_out, style, terminal_width()).into_iter();
     lines.try_for_each(|line| out::line(&line))
+}
+
+/// The folder of the process that holds the store, if this command would work in another one.
+fn of_holder<'a>(client: &'a Client<'_>, context: &Context) -> Option<&'a Path> {
+    let attached = client.attached();
+    let folder = attached.workspace.as_deref();
+    folder.filter(|folder| {
+        attached.is_remote() && workspace::own(context).as_deref() != Some(*folder)
+    })
 }
 
 /// A server of the settings has the name, too, and counts.
