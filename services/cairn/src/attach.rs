@@ -317,25 +317,29 @@ async fn workspace_for(
     store: &Path,
     authenticators: &Authenticators,
 ) -> Result<PathBuf, CliError> {
-    let configured = context.config().workspace.path.clone();
-    let noted = workspace::elsewhere(context, store);
-    let Some(noted) = noted.filter(|_| access != Access::Make) else {
-        return Ok(configured);
-    };
-    if !access.works() {
-        return Ok(if noted.is_dir() { noted } else { configured });
+    if access.works() {
+        // Before anything is claimed.
+        let unfinished = Box::pin(an_unfinished(store, authenticators));
+        workspace::check_unfinished(context, store, unfinished).await?;
     }
-    // Before anything is claimed.
+    let noted = workspace::elsewhere(context, store);
+    let noted = noted.filter(|noted| access == Access::Change && noted.is_dir());
+    Ok(noted.unwrap_or_else(|| context.config().workspace.path.clone()))
+}
+
+/// A session of the store whose run has not ended. Takes no lock.
+async fn an_unfinished(
+    store: &Path,
+    authenticators: &Authenticators,
+) -> Result<Option<String>, CliError> {
     let server = match node::read_only(store, authenticators.public.clone()).await {
         Ok(server) => server,
         // A note without its store; one that cannot be opened is told when it is.
-        Err(StartError::ReadOnly(OpenError::Missing { .. })) => return Ok(configured),
+        Err(StartError::ReadOnly(OpenError::Missing { .. })) => return Ok(None),
         Err(error) => return Err(start_error(&error, store)),
     };
-    match client::an_active(&server.link()).await? {
-        Some(one) => Err(workspace::belongs_elsewhere(context, &noted, &one.id)),
-        None => Ok(configured),
-    }
+    let active = client::an_active(&server.link()).await?;
+    Ok(active.map(|session| session.id))
 }
 
 fn serve(

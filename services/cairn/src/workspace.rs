@@ -60,6 +60,25 @@ pub fn check_holder(context: &Context, noted: Option<&Path>) -> Result<(), CliEr
     )))
 }
 
+/// Refuses to continue unfinished work in another folder than its own. `unfinished` is the id of a
+/// session with such work, and is only asked for if the folder differs.
+///
+/// # Errors
+/// There is such work; what `unfinished` fails with.
+pub async fn check_unfinished(
+    context: &Context,
+    store: &Path,
+    unfinished: impl Future<Output = Result<Option<String>, CliError>>,
+) -> Result<(), CliError> {
+    let Some(noted) = elsewhere(context, store) else {
+        return Ok(());
+    };
+    match unfinished.await? {
+        Some(session) => Err(belongs_elsewhere(context, &noted, &session)),
+        None => Ok(()),
+    }
+}
+
 /// The folder that unfinished work of the store belongs to, if this command would continue it in
 /// another one. A folder that is gone may have been moved: then one that is named counts.
 pub fn elsewhere(context: &Context, store: &Path) -> Option<PathBuf> {
@@ -69,7 +88,7 @@ pub fn elsewhere(context: &Context, store: &Path) -> Option<PathBuf> {
 }
 
 /// The error of a command that would continue `session` in another folder than `noted`.
-pub fn belongs_elsewhere(context: &Context, noted: &Path, session: &str) -> CliError {
+fn belongs_elsewhere(context: &Context, noted: &Path, session: &str) -> CliError {
     let (there, here) = (noted.display(), shown(context));
     let error = CliError::usage(format!(
         "session {session} is unfinished and belongs to the folder {there}; this command would \
@@ -140,5 +159,59 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match path.parent() {
         Some(folder) => File::open(folder)?.sync_all(),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Global;
+    use cairn_boot::Environment;
+    use tokio_util::sync::CancellationToken;
+
+    fn context(workspace: &Path, file: PathBuf) -> Context {
+        fs::write(&file, format!("workspace.path = {workspace:?}\n")).unwrap();
+        let global = Global {
+            config: Some(file.clone()),
+            ..Global::default()
+        };
+        let environment = Environment::default();
+        Context {
+            settings: crate::settings::load(&global, &environment, &[]).unwrap(),
+            file,
+            is_confirmed: true,
+            environment,
+            json: false,
+            color: false,
+            live: false,
+            stop: CancellationToken::new(),
+        }
+    }
+
+    /// Of two commands in one folder, one may begin its session while the other one looks.
+    #[tokio::test]
+    async fn unfinished_work_is_refused_only_if_its_own_folder_is_another_one() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path().canonicalize().unwrap();
+        let [here, there] = ["here", "there"].map(|name| place.join(name));
+        for folder in [&here, &there] {
+            fs::create_dir(folder).unwrap();
+        }
+        let context = context(&here, place.join("cairn.toml"));
+        let store = place.join("cairn.db");
+        for (works_in, session, is_refused) in [
+            (&there, None, false),
+            (&there, Some("s"), true),
+            (&here, Some("s"), false),
+        ] {
+            note(&store, &there).unwrap();
+            let unfinished = async {
+                // Whoever holds the store notes its folder before it begins a session.
+                note(&store, works_in)?;
+                Ok(session.map(str::to_owned))
+            };
+            let checked = check_unfinished(&context, &store, unfinished).await;
+            assert_eq!(checked.is_err(), is_refused, "{works_in:?} {checked:?}");
+        }
     }
 }
