@@ -70,12 +70,15 @@ pub async fn check_unfinished(
     store: &Path,
     unfinished: impl Future<Output = Result<Option<String>, CliError>>,
 ) -> Result<(), CliError> {
-    let Some(noted) = elsewhere(context, store) else {
+    if elsewhere(context, store).is_none() {
         return Ok(());
-    };
-    match unfinished.await? {
-        Some(session) => Err(belongs_elsewhere(context, &noted, &session)),
-        None => Ok(()),
+    }
+    // A holder notes its folder before it begins sessions, so the note is read after them: one that began
+    // meanwhile belongs to the new folder.
+    let session = unfinished.await?;
+    match (session, elsewhere(context, store)) {
+        (Some(session), Some(noted)) => Err(belongs_elsewhere(context, &noted, &session)),
+        _ => Ok(()),
     }
 }
 
@@ -208,7 +211,7 @@ mod tests {
             let unfinished = async {
                 // Whoever holds the store notes its folder before it begins a session.
                 note(&store, works_in)?;
-                Ok(session.map(str::to_owned))
+                Ok::<_, CliError>(session.map(str::to_owned))
             };
             let checked = check_unfinished(&context, &store, unfinished).await;
             assert_eq!(checked.is_err(), is_refused, "{works_in:?} {checked:?}");
