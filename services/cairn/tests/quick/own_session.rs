@@ -101,6 +101,28 @@ fn a_store_is_not_added_to_a_repository() {
     assert_eq!(site.read("data/.gitignore"), None);
 }
 
+/// As with `--plan -`, which reads standard input.
+#[test]
+fn a_dash_as_output_is_standard_output() {
+    let site = site();
+    assert_eq!(site.run(&run("s")).code, Some(0));
+    for command in [
+        &["export", "s"][..],
+        &["report", "s"],
+        &["tree", "s"],
+        &["report", "s", "--json"],
+    ] {
+        let plain = site.run(command);
+        let dash = site.run(&[command, &["--output", "-"]].concat());
+        assert_eq!(dash.code, Some(0), "{command:?}: {dash:?}");
+        assert_eq!(dash.out, plain.out, "{command:?}");
+    }
+    // A file is written anew, and a stream is not.
+    let live = site.run(&["tree", "s", "--live", "--output", "-"]);
+    assert_eq!(live.code, Some(2), "{live:?}");
+    assert_eq!(site.read("-"), None);
+}
+
 #[test]
 fn an_exported_journal_is_for_its_user_alone() {
     let site = site();
