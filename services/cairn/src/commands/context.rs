@@ -83,7 +83,7 @@ enum Action {
         /// The context [default: the active one]
         #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
         context: Option<String>,
-        /// Write to this file, which only you may read [default: standard output]
+        /// Write to this file, which only you may read [default or -: standard output]
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },

@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(value_name = "SESSION")]
     session: Option<String>,
     /// Write the journal to this file, which only you may read; an existing file is replaced once all
-    /// events are there [default: standard output]
+    /// events are there [default or -: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -45,8 +45,8 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         .export_session(request)
         .await?
         .into_inner();
-    let target = args.output.as_deref();
-    let mut target = target
+    let output = file::named(args.output.as_deref());
+    let mut target = output
         .map(|path| Replacement::begin(path, Readers::User))
         .transpose()?;
     let mut number = 0_u64;
@@ -58,7 +58,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
             None => out::line(&line)?,
         }
     }
-    if let (Some(file), Some(path)) = (target, &args.output) {
+    if let (Some(file), Some(path)) = (target, output) {
         file.finish()?;
         file::written(context, path, &format!("{number} events"))?;
     }

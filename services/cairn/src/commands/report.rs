@@ -30,7 +30,7 @@ pub struct Args {
     /// As it was after this event; 0 for now
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     at: u64,
-    /// Where to write it [default: standard output]
+    /// Where to write it [default or -: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -50,7 +50,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     };
     let answer = client.orchestrator().get_report(request).await?;
     let markdown = answer.into_inner().markdown;
-    if let Some(path) = &args.output {
+    if let Some(path) = file::named(args.output.as_deref()) {
         file::write(context, path, &markdown)?;
     } else if context.json {
         out::json(&json!({"session": session, "run": run, "markdown": markdown}))?;

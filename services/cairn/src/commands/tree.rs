@@ -41,7 +41,7 @@ pub struct Args {
     /// What is shown [default: a short tree]
     #[arg(long, value_enum)]
     view: Option<View>,
-    /// Where to write it [default: standard output]
+    /// Where to write it [default or -: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write the file anew after every change, until the run ends; without --output the views
@@ -93,6 +93,12 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     };
     if args.live {
         let targets = match args.output {
+            Some(path) if file::named(Some(&path)).is_none() => {
+                return Err(
+                    CliError::usage("--live writes a file, and - is standard output")
+                        .hint("name a file with --output, or leave out --live"),
+                );
+            }
             Some(path) => vec![(view, path)],
             None => vec![
                 (Some(View::Text), PathBuf::from(".trace/tree.txt")),
@@ -101,9 +107,10 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         };
         return keep(&mut client, &session, args.run, &targets).await;
     }
-    let style = Style::new(context.color && args.output.is_none());
+    let output = file::named(args.output.as_deref());
+    let style = Style::new(context.color && output.is_none());
     let tree = fetch(&mut client, &session, (args.run, args.at), view, style).await?;
-    match &args.output {
+    match output {
         Some(path) => file::write(context, path, &tree)?,
         None => out::line(&tree)?,
     }

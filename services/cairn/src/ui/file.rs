@@ -10,6 +10,11 @@ use std::io::{self, BufWriter, Error, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+/// The file that `--output` names; none for `-`, which is standard output.
+pub fn named(output: Option<&Path>) -> Option<&Path> {
+    output.filter(|path| path.as_os_str() != "-")
+}
+
 /// Writes a text and says so. A last line end is added if there is none.
 ///
 /// # Errors

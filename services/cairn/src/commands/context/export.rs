@@ -15,6 +15,7 @@ pub(super) async fn run(
     context: String,
     output: Option<&Path>,
 ) -> Result<(), CliError> {
+    let output = file::named(output);
     let request = ExportContextRequest { session, context };
     let refused = |error: tonic::Status, session: &str| {
         rpc::not_found(client, session, CliError::from(error))
