@@ -34,7 +34,8 @@ pub struct Global {
     pub store: Option<PathBuf>,
     /// Talk to the cairn serve at this address instead of working on a store, such as
     /// http://127.0.0.1:7878, or to one that answers of several with commas between them. Its token
-    /// is found by the port on this machine, and comes from CAIRN_TOKEN or serve.token_file elsewhere
+    /// comes from CAIRN_TOKEN or serve.token_file. Without them it is found by the port: in
+    /// XDG_RUNTIME_DIR for a server of this machine, or beside the store of this command
     /// [environment: CAIRN_SERVER]
     #[arg(
         long,
@@ -163,9 +164,9 @@ Examples:
   cairn feedback \"Leave the drafts out\"               another plan; what holds is kept
   cairn serve                                         gRPC for other programs
 
-Without a key, an offline model follows fixed rules in place of a language model. For a real one,
-set OPENAI_API_KEY or ANTHROPIC_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL …), or describe models
-in cairn.toml.
+Without a configured model, an offline one follows fixed rules in place of a language model. For a
+real one, set OPENAI_API_KEY or ANTHROPIC_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL …), or describe
+models in cairn.toml.
 
 Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 3 a run waits for a person,
 130 interrupted.";
