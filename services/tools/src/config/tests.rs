@@ -173,3 +173,41 @@ fn names_are_taken_once() {
     }
     assert!(fields(&config(&[&"a".repeat(64)])).is_empty());
 }
+
+#[test]
+fn a_fault_of_a_rule_says_what_its_field_allows() {
+    let rule = |tool: &str, name: &str, pattern: &str| Rule {
+        tool: tool.to_owned(),
+        when: [(name.to_owned(), pattern.to_owned())].into(),
+        agent: None,
+        answer: Answer::Ask,
+    };
+    for (rule, field, allowed) in [
+        (
+            rule("a[", "path", "docs/**"),
+            "rules[0].tool",
+            "a pattern of names, such as github__*",
+        ),
+        (
+            rule("a", "path", "./x/**"),
+            "rules[0].when.path",
+            "a pattern of values, such as docs/**",
+        ),
+        (
+            rule("a", "host", "[a"),
+            "rules[0].when.host",
+            "a pattern of values, such as docs/**",
+        ),
+    ] {
+        let config = Config {
+            rules: vec![rule],
+            ..Config::default()
+        };
+        let faults = config.validate().unwrap_err();
+        let found: Vec<_> = faults
+            .iter()
+            .map(|it| (it.field.as_str(), it.allowed.as_str()))
+            .collect();
+        assert_eq!(found, [(field, allowed)]);
+    }
+}
