@@ -376,7 +376,10 @@ fn list_fault(field: &str, problem: String) -> Fault {
 }
 
 fn rule_fault(index: usize, field: &str, problem: String) -> Fault {
-    let allowed = "a pattern such as github__* or docs/**";
+    let allowed = match field {
+        "tool" => "a pattern of names, such as github__*",
+        _ => "a pattern of values, such as docs/**",
+    };
     Fault::new(format!("rules[{index}].{field}"), problem, allowed)
 }
 
