@@ -6,6 +6,7 @@ mod free;
 mod keys;
 mod local;
 mod piped;
+mod printer;
 mod retry;
 mod slash;
 mod start;

@@ -1,5 +1,6 @@
 //! The line editor, in a thread of its own: it reads a line each time that it is asked for one.
 
+use super::printer::Printer;
 use super::slash;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
@@ -20,9 +21,6 @@ const MOST_LINES: usize = 1_000;
 
 /// At the end of a line, continues the message in another one.
 const MARK: char = '\\';
-
-/// Writes above the line that a person types.
-pub(super) type Printer = Box<dyn ExternalPrinter + Send>;
 
 /// What a person is asked for.
 #[derive(Debug, Clone)]
@@ -96,6 +94,7 @@ pub(super) fn start(earlier: Vec<String>) -> Result<Reading, String> {
     let thread = thread::Builder::new().name("line-editor".to_owned());
     thread.spawn(read).map_err(|error| error.to_string())?;
     let printer = printer.recv().map_err(|error| error.to_string())??;
+    let printer = Printer::start(printer).map_err(|error| error.to_string())?;
     Ok(Reading {
         prompts,
         typed,
@@ -105,7 +104,9 @@ pub(super) fn start(earlier: Vec<String>) -> Result<Reading, String> {
 
 type Lines = Editor<Slashes, MemHistory>;
 
-fn editor(earlier: Vec<String>) -> rustyline::Result<(Lines, Printer)> {
+fn editor(
+    earlier: Vec<String>,
+) -> rustyline::Result<(Lines, impl ExternalPrinter + Send + 'static)> {
     let config = Config::builder()
         .max_history_size(MOST_LINES)?
         // Without it no prompt is painted anew. What is painted has colours only if they are wanted.
@@ -119,7 +120,7 @@ fn editor(earlier: Vec<String>) -> rustyline::Result<(Lines, Printer)> {
         editor.add_history_entry(line)?;
     }
     let printer = editor.create_external_printer()?;
-    Ok((editor, Box::new(printer)))
+    Ok((editor, printer))
 }
 
 fn read_line(editor: &mut Lines, prompt: &Prompt) -> Typed {

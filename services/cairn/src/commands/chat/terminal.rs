@@ -2,8 +2,9 @@
 //!
 //! While a turn runs, the first key opens the line editor. From then on output comes in whole lines above it.
 
-use super::editor::{self, MESSAGE, Printer, Prompt, Typed};
+use super::editor::{self, MESSAGE, Prompt, Typed};
 use super::keys::Keys;
+use super::printer::Printer;
 use crate::error::CliError;
 use crate::ui::flow::Flow;
 use crate::ui::live::size;
@@ -216,6 +217,7 @@ impl Terminal {
             // The key was Ctrl-C, and the line is empty.
             self.write("\u{1b}[1A\r\u{1b}[J")?;
         }
+        self.printer.settle();
         let held = std::mem::take(&mut self.held);
         self.write(&held)?;
         let ended = || Typed::Failed("its reader has ended".to_owned());
@@ -238,8 +240,8 @@ impl Terminal {
         };
         let rest = self.held.split_off(end + 1);
         let lines = std::mem::replace(&mut self.held, rest);
-        let printed = self.printer.print(lines);
-        printed.map_err(|error| CliError::new(format!("cannot write to the terminal: {error}")))
+        self.printer.print(lines);
+        Ok(())
     }
 }
 
