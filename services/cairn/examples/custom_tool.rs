@@ -66,8 +66,14 @@ impl Tool for BoxOffice {
         let name = call.arguments["name"].as_str().unwrap_or_default();
         let seats = call.arguments["seats"].as_u64().unwrap_or_default();
         let payment = call.arguments["pays_after_ms"].as_u64().unwrap_or_default();
-        // A second after the time limit Cairn drops this future: seats that are not paid stay free.
-        tokio::time::sleep(Duration::from_millis(payment)).await;
+        // Cairn asks the tool to stop at its time limit. Of one that goes on, the result would not be known.
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(payment)) => {}
+            () = call.stop.cancelled() => {
+                let message = "the seats were not paid in time, and stay free";
+                return Err(ToolError::ExecutionFailed(message.to_owned()));
+            }
+        }
         let mut reservations = self.reservations.lock().await;
         if let Some((_, ticket)) = reservations.get(&call.key) {
             return Ok(Output::text(ticket));
