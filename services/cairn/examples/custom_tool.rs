@@ -69,10 +69,7 @@ impl Tool for BoxOffice {
         // Cairn asks the tool to stop at its time limit. Of one that goes on, the result would not be known.
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(payment)) => {}
-            () = call.stop.cancelled() => {
-                let message = "the seats were not paid in time, and stay free";
-                return Err(ToolError::ExecutionFailed(message.to_owned()));
-            }
+            () = call.stop.cancelled() => return Err(ToolError::ExecutionFailed("not paid".into())),
         }
         let mut reservations = self.reservations.lock().await;
         if let Some((_, ticket)) = reservations.get(&call.key) {
