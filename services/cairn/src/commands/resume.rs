@@ -98,7 +98,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         verbose: args.verbose,
         deltas: args.deltas,
     };
-    // Whoever names a session means no other.
+    // A person who names a session means no other.
     let access = match args.session {
         Some(_) => Access::Own,
         None => Access::Hold,
@@ -126,7 +126,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     followed
 }
 
-/// Somebody asks for the session, so it is not to stay quarantined.
+/// A person asks for the session, so it is not to stay quarantined.
 async fn release(client: &Client<'_>, session: &str, accept_loss: bool) -> Result<(), CliError> {
     let release = ReleaseQuarantineRequest {
         session: session.to_owned(),

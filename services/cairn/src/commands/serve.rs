@@ -184,7 +184,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     }
 }
 
-/// A command that is told of a server talks to that one, and a process that serves all services would
+/// A command with a configured server calls that one, and a process that serves all services would
 /// talk to itself.
 fn check_server(args: &Args, context: &Context) -> Result<(), CliError> {
     match &context.config().client.server {

@@ -11,6 +11,19 @@ const TURNS: u32 = 20;
 /// Such a reply is stored apart.
 const REPLY_BYTES: usize = 100_000;
 
+/// A run may have all of the turns.
+async fn world() -> World {
+    let limits = RunLimits {
+        max_tool_turns: TURNS + 1,
+        ..RunLimits::default()
+    };
+    World::with_config(Config {
+        limits,
+        ..Config::default()
+    })
+    .await
+}
+
 async fn newest(world: &World, session: &str) -> Option<memory_pb::Checkpoint> {
     let request = memory_pb::GetCheckpointRequest {
         session: session.to_owned(),
@@ -24,15 +37,7 @@ async fn newest(world: &World, session: &str) -> Option<memory_pb::Checkpoint> {
 /// A large state may be what the way to the store does not carry in time.
 #[tokio::test(start_paused = true)]
 async fn a_transition_that_is_sent_again_goes_without_its_checkpoint() {
-    let limits = RunLimits {
-        max_tool_turns: TURNS + 1,
-        ..RunLimits::default()
-    };
-    let world = World::with_config(Config {
-        limits,
-        ..Config::default()
-    })
-    .await;
+    let world = world().await;
     let session = world.start(chain(vec![model_step("one")])).await;
     let mut attempt = world.attempt().await;
     let (mut found, mut turns) = (Vec::new(), 0);
@@ -59,15 +64,7 @@ async fn a_transition_that_is_sent_again_goes_without_its_checkpoint() {
 /// Without a checkpoint, the next owner would have to read each of the replies.
 #[tokio::test(start_paused = true)]
 async fn events_that_are_stored_apart_count_for_checkpoints() {
-    let limits = RunLimits {
-        max_tool_turns: TURNS + 1,
-        ..RunLimits::default()
-    };
-    let world = World::with_config(Config {
-        limits,
-        ..Config::default()
-    })
-    .await;
+    let world = world().await;
     let session = world.start(chain(vec![model_step("one")])).await;
     let mut attempt = world.attempt().await;
     let (mut through, mut checkpoints) = (0, Vec::new());

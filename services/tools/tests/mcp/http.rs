@@ -140,34 +140,30 @@ async fn errors_of_addresses_show_neither_query_nor_header() {
     }
 }
 
-#[tokio::test]
-async fn a_server_that_lost_its_sessions_gets_a_call_once() {
+/// A server in this mode starts again, and knows no session any more. Its refusal of the call is no result: the
+/// call is made in a new session.
+async fn is_called_once_after_its_sessions_are_lost(mode: &str) {
     let folder = folder();
-    let mut process = Process::start(&folder, "legacy,session", None);
+    let mut process = Process::start(&folder, mode, None);
     let mcp = Mcp::with(&folder, Server::of_operator(of(&process.1)), None);
     mcp.until(|it| it.state == SourceState::Ready).await;
     assert_eq!(mcp.text("echo", "one").await, "one");
     process.kill();
-    let _again = process.again(&folder, "legacy,session");
-    // The new process knows no session, and refuses the call: it is made in a new session.
+    let _again = process.again(&folder, mode);
     assert_eq!(mcp.text("echo", "two").await, "two");
     assert!(mcp.count("unknown session") > 0, "{}", mcp.log());
     assert_eq!(mcp.count("call echo"), 2, "{}", mcp.log());
 }
 
+#[tokio::test]
+async fn a_server_that_lost_its_sessions_gets_a_call_once() {
+    is_called_once_after_its_sessions_are_lost("legacy,session").await;
+}
+
 /// Many servers answer so where the protocol wants 404.
 #[tokio::test]
 async fn a_server_that_lost_its_sessions_and_answers_400_gets_a_call_once() {
-    let folder = folder();
-    let mut process = Process::start(&folder, "legacy,session,refuses", None);
-    let mcp = Mcp::with(&folder, Server::of_operator(of(&process.1)), None);
-    mcp.until(|it| it.state == SourceState::Ready).await;
-    assert_eq!(mcp.text("echo", "one").await, "one");
-    process.kill();
-    let _again = process.again(&folder, "legacy,session,refuses");
-    assert_eq!(mcp.text("echo", "two").await, "two");
-    assert!(mcp.count("unknown session") > 0, "{}", mcp.log());
-    assert_eq!(mcp.count("call echo"), 2, "{}", mcp.log());
+    is_called_once_after_its_sessions_are_lost("legacy,session,refuses").await;
 }
 
 /// The server may continue a stream, and would be asked for it again and again.

@@ -24,7 +24,7 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(30);
 /// How soon the thread sees that the editor has taken the end of a line.
 const TAKEN: Duration = Duration::from_millis(1);
-/// Has the terminal mark what is pasted, so that its line breaks are told from the key Enter.
+/// Has the terminal mark what is pasted, so that its line breaks are distinguished from the key Enter.
 const MARK_PASTES: &[u8] = b"\x1b[?2004h";
 const MARK_NO_PASTES: &[u8] = b"\x1b[?2004l";
 
@@ -80,7 +80,7 @@ impl Keys {
         Ok(taken)
     }
 
-    /// Sets the terminal as a conversation needs it, also after somebody else had it.
+    /// Sets the terminal as a conversation needs it, also after another process used it.
     ///
     /// # Errors
     /// The terminal has gone.

@@ -50,7 +50,7 @@ impl Args {
         }
     }
 
-    /// Asks whoever is at the terminal, while nothing holds the store.
+    /// Asks the person at the terminal, while nothing holds the store.
     ///
     /// # Errors
     /// No such session or context; the person does not agree.
