@@ -20,7 +20,7 @@ mod turn_events;
 mod turns;
 mod views;
 
-use self::bounded::bounded;
+use self::bounded::respond;
 use self::commands::{decide, reason, requests, skip_step};
 use self::contexts::Feeds;
 use self::present::{ms, run_message, run_of, session_message};
@@ -180,8 +180,7 @@ impl OrchestratorService for Orchestrator {
         let key = key_of(&request, &request.get_ref().session)?;
         let share = self.requests.readers.share();
         let exported = streams::export(self.requests.clone(), key, share.clone()).await?;
-        let exported = bounded(share, exported, 0, |_| 0);
-        Ok(Response::new(exported))
+        Ok(respond(share, exported, 0, |_| 0))
     }
 
     async fn start_run(
@@ -298,8 +297,8 @@ impl OrchestratorService for Orchestrator {
             asked.with_deltas,
             share.clone(),
         );
-        let watched = bounded(share, watched.await?, asked.after_seq, |it| it.seq);
-        Ok(Response::new(watched))
+        let (watched, after_seq) = (watched.await?, asked.after_seq);
+        Ok(respond(share, watched, after_seq, |it| it.seq))
     }
 
     async fn list_pending(

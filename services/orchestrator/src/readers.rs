@@ -1,6 +1,6 @@
 //! What streams hold for clients that have not read it yet, bounded in bytes for the whole process.
 
-use cairn_rpc::RpcError;
+use cairn_rpc::{RpcError, Unsent};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -44,6 +44,8 @@ struct Held {
     shared: Option<u64>,
     /// Weak, because what a stream holds has clones of its share.
     cut: Option<Weak<dyn Cut>>,
+    /// What its connection has not taken of its message.
+    unsent: Unsent,
 }
 
 /// What a stream holds.
@@ -53,7 +55,8 @@ pub(crate) enum Part {
     Page,
     /// The state of the session.
     Fold,
-    /// The message that is read for the client, or that the transport has. It stays when the stream is cut.
+    /// The message that is read for the client, or that its connection has. What the connection has taken
+    /// stays when the stream is cut.
     Message,
 }
 
@@ -146,13 +149,15 @@ impl Readers {
     fn cut(&self, id: u64) {
         let cut = self.lock().shares.get_mut(&id).and_then(|held| {
             held.unread = None;
-            held.cut.clone()
+            Some((held.cut.clone()?, held.unsent.clone()))
         });
+        let Some((cut, unsent)) = cut else { return };
         // Without the lock: what is dropped may have shares of its own.
-        let cut = cut.and_then(|cut| cut.upgrade());
-        if cut.is_some_and(|cut| cut.cut()) {
+        if cut.upgrade().is_some_and(|cut| cut.cut()) {
             self.set(id, Part::Page, 0);
             self.set(id, Part::Fold, 0);
+            self.lock().discard(id, &unsent);
+            self.0.freed.notify_waiters();
         }
     }
 }
@@ -178,6 +183,15 @@ impl Open {
         bytes < before
     }
 
+    /// Drops what the connection of a stream has not taken.
+    fn discard(&mut self, id: u64, unsent: &Unsent) {
+        let known = self.shares.get(&id).map(Held::message);
+        let rest = known.map(|bytes| bytes.saturating_sub(unsent.discard()));
+        if let Some(bytes) = rest {
+            self.put(id, Part::Message, bytes);
+        }
+    }
+
     /// No other stream holds more than always finds room.
     fn is_alone(&self, id: u64) -> bool {
         let mut shares = self.shares.iter();
@@ -189,7 +203,15 @@ impl Open {
     fn unread_and_cut(&self, held: &Held) -> Option<Instant> {
         let shared = held.shared.and_then(|id| self.shares.get(&id));
         let freed = held.droppable() + shared.map_or(0, Held::droppable);
-        held.unread.filter(|_| held.cut.is_some() && freed > SMALL)
+        let unread = held
+            .unread
+            .filter(|_| held.cut.is_some() && freed > SMALL)?;
+        // A client that reads a long message slowly does read.
+        Some(
+            held.unsent
+                .taken()
+                .map_or(unread, |taken| unread.max(taken)),
+        )
     }
 }
 
@@ -200,7 +222,12 @@ impl Held {
 
     /// What goes when it is cut.
     fn droppable(&self) -> usize {
-        self.parts[Part::Page as usize] + self.parts[Part::Fold as usize]
+        let unsent = self.unsent.bytes().min(self.message());
+        self.parts[Part::Page as usize] + self.parts[Part::Fold as usize] + unsent
+    }
+
+    fn message(&self) -> usize {
+        self.parts[Part::Message as usize]
     }
 }
 
@@ -265,6 +292,13 @@ impl Share {
         if let Some(held) = self.0.readers.lock().shares.get_mut(&self.0.id) {
             held.cut = Some(cut);
         }
+    }
+
+    /// What the connection of the stream has not taken yet, for its response.
+    pub(crate) fn unsent(&self) -> Unsent {
+        let open = self.0.readers.lock();
+        let held = open.shares.get(&self.0.id);
+        held.map(|held| held.unsent.clone()).unwrap_or_default()
     }
 }
 

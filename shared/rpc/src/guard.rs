@@ -238,13 +238,16 @@ where
                     continue;
                 }
                 Ok(Poll::Ready(Step::Refuse(status))) => status,
-                Ok(Poll::Ready(Step::Answer(response))) => {
+                Ok(Poll::Ready(Step::Answer(mut response))) => {
                     if let Some(status) = transport::in_own_words(response.headers()) {
                         return Poll::Ready(status.into_http());
                     }
                     let (path, sleep) = (this.path.clone(), this.sleep.take());
                     let open = this.open.take();
-                    let guarded = |body| Body::new(GuardedBody::new(body, sleep, path, open));
+                    let unsent = response.extensions_mut().remove();
+                    let unsent = unsent.filter(|_| open.is_some());
+                    let guarded =
+                        |body| Body::new(GuardedBody::new(body, sleep, path, open, unsent));
                     return Poll::Ready(response.map(guarded));
                 }
                 Ok(Poll::Pending) => {

@@ -18,6 +18,7 @@
 //! | [`mod@deadline`] | [`Deadline`] of a call, [`Deadlines`] that a link adds |
 //! | [`clock`] | [`Clock`], [`SystemClock`], [`ManualClock`], [`Monotonic`], [`BootClock`]: time as a parameter |
 //! | [`text`] | escaping of untrusted text |
+//! | [`Unsent`] | the part of a message that a connection has not taken |
 //! | [`SingleFlight`] | work that many wait for, done once |
 //! | [`trace`] | [`TraceParent`]: the trace that a call belongs to; spans under it |
 //! | [`metrics`] | names of the metrics, labels that stay few |
@@ -37,6 +38,7 @@ pub mod server;
 pub mod text;
 pub mod token;
 pub mod trace;
+mod unsent;
 
 pub use address::{Address, AddressError};
 pub use clock::{BootClock, Clock, ManualClock, Monotonic, SystemClock};
@@ -56,3 +58,4 @@ pub use server::{
 };
 pub use token::{RequireToken, TOKEN_RULE, Token, TokenError};
 pub use trace::{TRACE_HEADER, TraceParent};
+pub use unsent::Unsent;

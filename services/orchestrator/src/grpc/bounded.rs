@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tonic::Status;
+use tonic::{Response, Status};
 
 /// When a client whose stream was ended may continue it.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -26,7 +26,22 @@ impl<T: 'static> Cut for Inner<T> {
 
 /// Sends messages as their client reads them. Each has to find room among those of all streams. `cursor` is
 /// the number of a message to continue after; 0 for none. The client has all up to `after_seq`.
-pub(super) fn bounded<T>(
+pub(super) fn respond<T>(
+    share: Share,
+    messages: Messages<T>,
+    after_seq: u64,
+    cursor: fn(&T) -> u64,
+) -> Response<Messages<T>>
+where
+    T: prost::Message + 'static,
+{
+    let unsent = share.unsent();
+    let mut response = Response::new(bounded(share, messages, after_seq, cursor));
+    response.extensions_mut().insert(unsent);
+    response
+}
+
+fn bounded<T>(
     share: Share,
     messages: Messages<T>,
     after_seq: u64,

@@ -181,7 +181,7 @@ impl ContextService for Orchestrator {
     ) -> Answer<Self::ExportContextStream> {
         let viewed = self.viewed(&request).await?;
         let share = self.requests.readers.share();
-        Ok(Response::new(reads::export(viewed, share).await?))
+        Ok(reads::export(viewed, share).await?)
     }
 
     type WatchContextStream = watch::Notices;
@@ -197,7 +197,7 @@ impl ContextService for Orchestrator {
             key,
             request.get_ref(),
         );
-        Ok(Response::new(watched.await?))
+        Ok(watched.await?)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Turns of conversations: submitted, streamed, steered.
 
-use super::bounded::bounded;
+use super::bounded::respond;
 use super::commands::{command_request, invalid, submitted};
 use super::start_run::{MAX_MODEL_NAME, named_trace};
 use super::turn_events::TurnEvents;
@@ -61,8 +61,7 @@ pub(super) async fn submit(
     };
     let events = TurnEvents::new(answer.seq, asked.after_seq);
     let turn = turn_stream(requests.clone(), key, watched, events);
-    let turn = bounded(share, turn, asked.after_seq, |response| response.seq);
-    Ok(Response::new(turn))
+    Ok(respond(share, turn, asked.after_seq, |it| it.seq))
 }
 
 /// What a turn is to its client, until its end.

@@ -1,6 +1,7 @@
 //! The response's body under guard: it ends with a status, whatever happens inside.
 
 use super::{Method, OpenCall, late, panicked};
+use crate::unsent::Unsent;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -19,6 +20,8 @@ pub(super) struct GuardedBody {
     path: Method,
     /// Gone with the inner body: the connection counts the call as open until then.
     open: Option<OpenCall>,
+    /// A stream over a socket whose messages the connection takes in slices.
+    unsent: Option<Unsent>,
 }
 
 impl GuardedBody {
@@ -27,12 +30,14 @@ impl GuardedBody {
         sleep: Option<Pin<Box<Sleep>>>,
         path: Method,
         open: Option<OpenCall>,
+        unsent: Option<Unsent>,
     ) -> Self {
         Self {
             inner: Some(inner),
             sleep,
             path,
             open,
+            unsent,
         }
     }
 
@@ -51,6 +56,14 @@ impl GuardedBody {
     }
 }
 
+/// What the connection takes of a frame.
+fn sliced(frame: Frame<Bytes>, unsent: Option<&Unsent>) -> Frame<Bytes> {
+    match unsent {
+        Some(unsent) => frame.map_data(|data| unsent.keep(data)),
+        None => frame,
+    }
+}
+
 impl HttpBody for GuardedBody {
     type Data = Bytes;
     type Error = Status;
@@ -59,6 +72,15 @@ impl HttpBody for GuardedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let slice = self.unsent.as_ref().and_then(Unsent::next);
+        match slice {
+            Some(Ok(slice)) => return Poll::Ready(Some(Ok(Frame::data(slice)))),
+            Some(Err(reset)) => {
+                self.end();
+                return Poll::Ready(Some(Err(reset)));
+            }
+            None => {}
+        }
         let Some(inner) = self.inner.as_mut() else {
             return Poll::Ready(None);
         };
@@ -78,7 +100,8 @@ impl HttpBody for GuardedBody {
                 if !matches!(&frame, Some(Ok(frame)) if frame.is_data()) {
                     self.end();
                 }
-                Poll::Ready(frame)
+                let unsent = self.unsent.as_ref();
+                Poll::Ready(frame.map(|frame| frame.map(|frame| sliced(frame, unsent))))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What contexts hold: pages of messages, counts, and lines.
 
-use super::super::bounded::bounded;
+use super::super::bounded::respond;
 use super::super::{Answer, key_of};
 use super::{ContextRequest, check_name, lines};
 use crate::key::SessionKey;
@@ -276,7 +276,7 @@ pub(super) fn tokens(viewed: &Viewed) -> Result<pb::EstimateTokensResponse, RpcE
 
 /// The lines of all messages, as they are now, in parts that fit into a message. Waits for room for the
 /// session, which the stream holds to its end.
-pub(super) async fn export(viewed: Viewed, share: Share) -> Result<Exported, RpcError> {
+pub(super) async fn export(viewed: Viewed, share: Share) -> Result<Response<Exported>, RpcError> {
     share.fit(Part::Fold, viewed.bytes).await?;
     let lines = stream::unfold(
         (viewed, share.clone(), 0),
@@ -293,7 +293,7 @@ pub(super) async fn export(viewed: Viewed, share: Share) -> Result<Exported, Rpc
         Ok(line) => stream::iter(parts(&line)).left_stream(),
         Err(error) => stream::iter([Err(error.into())]).right_stream(),
     });
-    Ok(bounded(share, parts.boxed(), 0, |_| 0))
+    Ok(respond(share, parts.boxed(), 0, |_| 0))
 }
 
 fn parts(line: &str) -> Vec<Result<pb::ExportContextResponse, Status>> {

@@ -1,6 +1,6 @@
 //! The notices of a context.
 
-use super::super::bounded::bounded;
+use super::super::bounded::respond;
 use super::super::streams::{self, Watched};
 use super::check_name;
 use super::feed::{Feed, Feeds, Step, context_bytes};
@@ -15,7 +15,7 @@ use cairn_proto::orchestrator as pb;
 use cairn_rpc::RpcError;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use std::sync::Arc;
-use tonic::Status;
+use tonic::{Response, Status};
 
 pub(super) type Notices = BoxStream<'static, Result<pb::WatchContextResponse, Status>>;
 
@@ -26,7 +26,7 @@ pub(super) async fn watch(
     feeds: Arc<Feeds>,
     key: SessionKey,
     asked: &pb::WatchContextRequest,
-) -> Result<Notices, RpcError> {
+) -> Result<Response<Notices>, RpcError> {
     check_name("context", &asked.context)?;
     let (share, after_seq) = (requests.readers.share(), asked.after_seq);
     let shared = feeds.shared(&key).and_then(|feed| {
@@ -64,8 +64,9 @@ pub(super) async fn watch(
             Err(status) => Some((Err(status), None)),
         }
     });
-    let notices = bounded(share, messages.boxed(), after_seq, |message| message.seq);
-    Ok(notices)
+    Ok(respond(share, messages.boxed(), after_seq, |message| {
+        message.seq
+    }))
 }
 
 /// Where a watcher is.
