@@ -17,9 +17,10 @@ use serde::{Deserialize, Serialize};
 
 /// What each command brings.
 pub(crate) trait Handle {
-    /// It may start a run, open one again that has ended, or add messages: a session at its limit refuses
-    /// it.
-    const BEGINS_WORK: bool = false;
+    /// It may start a run, open one again that has ended, or add messages: a full journal refuses it. There
+    /// any other command is handled after the active run has ended, and each event that its handler then
+    /// emits must fit into the reserve (see [`EventKind::ends_only`]).
+    const BEGINS_WORK: bool;
 
     /// The number of its run, if it is about one.
     fn run_mut(&mut self) -> Option<&mut u32> {
@@ -100,57 +101,57 @@ commands! {
 }
 
 kinds! {
-    SessionCreated
-    SessionRenamed
-    CommandReceived
-    CommandRefused
-    MemorySet
-    MemoryRemoved
-    MemoryCleared
-    ForkedFrom
-    ContextCreated
-    ContextSwitched
-    ContextDestroyed
-    TurnQueued
-    QueuedTurnDropped
-    RunStarted
-    RunPaused
-    RunWaiting
-    RunResumed
-    RunTakenOver
-    BudgetExhausted
-    BudgetRaised
-    BudgetRefused
-    RunCompleted
-    RunFailed
-    RunCancelled
-    RevisionRequested
-    PlanProposed
-    RevisionFailed
-    PlanApplied
-    StepStarted
-    AttemptContinued
-    ContextChanged
-    StepCompleted
-    StepFailed
-    StepSkipped
-    SubGoalAdded
-    SubGoalFocused
-    SubGoalCompleted
-    SubGoalDropped
-    ScratchpadWritten
-    ReplyReceived
-    CallIntended
-    CallHeld
-    CallFinished
-    CallInDoubt
-    ApprovalRequested
-    CallRejudged
-    InputRequested
-    ApprovalGranted
-    ApprovalRevoked
-    ToolsFound
-    QuestionAsked
-    Decided
-    CallSettled
+    SessionCreated: Grows
+    SessionRenamed: Ends
+    CommandReceived: Grows
+    CommandRefused: Ends
+    MemorySet: Grows
+    MemoryRemoved: Grows
+    MemoryCleared: Grows
+    ForkedFrom: Grows
+    ContextCreated: Grows
+    ContextSwitched: Ends
+    ContextDestroyed: Ends
+    TurnQueued: Grows
+    QueuedTurnDropped: Ends
+    RunStarted: Grows
+    RunPaused: Ends
+    RunWaiting: Ends
+    RunResumed: Ends
+    RunTakenOver: Continues
+    BudgetExhausted: Grows
+    BudgetRaised: Grows
+    BudgetRefused: Ends
+    RunCompleted: Ends
+    RunFailed: Ends
+    RunCancelled: Ends
+    RevisionRequested: Grows
+    PlanProposed: Grows
+    RevisionFailed: Ends
+    PlanApplied: Grows
+    StepStarted: Grows
+    AttemptContinued: Continues
+    ContextChanged: Grows, or Continues if is_of_owner
+    StepCompleted: Ends
+    StepFailed: Ends
+    StepSkipped: Ends
+    SubGoalAdded: Grows
+    SubGoalFocused: Grows
+    SubGoalCompleted: Grows
+    SubGoalDropped: Grows
+    ScratchpadWritten: Grows
+    ReplyReceived: Grows
+    CallIntended: Grows
+    CallHeld: Ends
+    CallFinished: Ends
+    CallInDoubt: Ends
+    ApprovalRequested: Grows
+    CallRejudged: Grows
+    InputRequested: Grows
+    ApprovalGranted: Grows
+    ApprovalRevoked: Grows
+    ToolsFound: Grows
+    QuestionAsked: Grows
+    Decided: Ends
+    CallSettled: Ends
 }

@@ -122,10 +122,39 @@ impl Budget {
     ];
 }
 
+/// What an event does to its session. Each row of `kinds!` names one: a full journal, and the count of
+/// claims without progress, follow from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Impact {
+    /// It begins or adds something. A full journal refuses it from an owner.
+    Grows,
+    /// It settles, pauses, ends, renames or takes back. A full journal takes it into its reserve.
+    Ends,
+    /// An owner writes it only because it takes the session up, or asks a model again. A full journal takes
+    /// it into its reserve, and it shows no progress.
+    Continues,
+}
+
+impl EventKind {
+    /// A full journal takes the event into its reserve.
+    pub fn ends_only(&self) -> bool {
+        self.impact() != Impact::Grows
+    }
+
+    /// The event shows progress of its owner. A session whose owners die one after the other without
+    /// progress is quarantined.
+    pub fn is_progress(&self) -> bool {
+        self.impact() != Impact::Continues
+    }
+}
+
 /// Makes [`EventKind`] of its payloads, and folds each by its own [`Apply`](crate::session::Apply).
 /// The list stands beside that of the commands, so that a command and its event are one row each.
+///
+/// A row is `Kind: Impact`, or `Kind: Impact, or Other if test`. The other [`Impact`] is that of a payload
+/// whose method `test` returns true.
 macro_rules! kinds {
-    ($($kind:ident)*) => {
+    ($($kind:ident: $impact:ident $(, or $other:ident if $test:ident)?)*) => {
         /// What happened.
         #[derive(Debug, Clone, PartialEq)]
         #[allow(missing_docs)] // Each payload says what it is.
@@ -147,6 +176,15 @@ macro_rules! kinds {
             ) -> $crate::transitions::Applied {
                 match self {
                     $(Self::$kind(payload) => payload.apply(session, envelope),)*
+                }
+            }
+
+            pub(crate) fn impact(&self) -> $crate::event::Impact {
+                match self {
+                    $(
+                        $(Self::$kind(payload) if payload.$test() => $crate::event::Impact::$other,)?
+                        Self::$kind(_) => $crate::event::Impact::$impact,
+                    )*
                 }
             }
         }

@@ -5,8 +5,7 @@ use super::{End, Outstanding, Owner, stalled};
 use crate::observe;
 use crate::store::{Encoded, for_session, header, unreadable, within};
 use bytes::Bytes;
-use cairn_engine::conversation::ConversationRef;
-use cairn_engine::event::{self, ContextChanged, Event, EventKind};
+use cairn_engine::event::{self, Event, EventKind};
 use cairn_proto::memory as pb;
 use cairn_rpc::trace::is_recording;
 use std::time::Duration;
@@ -73,8 +72,8 @@ impl Owner {
             // The state holds the new events already.
             seen_seq: self.session.seq - events.len() as u64,
             memory_writes: memory_writes(events),
-            from_reserve: !events.is_empty() && events.iter().all(|event| only_ends(&event.kind)),
-            no_progress: events.iter().all(|event| is_no_progress(&event.kind)),
+            from_reserve: !events.is_empty() && events.iter().all(|event| event.kind.ends_only()),
+            no_progress: !events.iter().any(|event| event.kind.is_progress()),
             events: encoded,
             header: Some(header(&self.session)),
             lease_change: change.into(),
@@ -212,55 +211,6 @@ pub(super) fn new_mark() -> String {
 fn time_for(checkpoint: Option<&pb::Checkpoint>) -> Duration {
     let bytes = checkpoint.map_or(0, |it| it.state.len());
     Duration::from_secs(u64::try_from(bytes / BYTES_PER_SECOND).unwrap_or(0))
-}
-
-/// A journal at its limits still takes events that settle, pause, cancel or end.
-fn only_ends(event: &EventKind) -> bool {
-    use EventKind as E;
-    if let E::ContextChanged(changed) = event {
-        return is_of_owner(changed);
-    }
-    matches!(
-        event,
-        E::CommandRefused(_)
-            | E::AttemptContinued(_)
-            | E::QueuedTurnDropped(_)
-            | E::ContextDestroyed(_)
-            | E::ContextSwitched(_)
-            | E::SessionRenamed(_)
-            | E::RunWaiting(_)
-            | E::RunPaused(_)
-            | E::RunResumed(_)
-            | E::RunTakenOver(_)
-            | E::BudgetRefused(_)
-            | E::CallHeld(_)
-            | E::RevisionFailed(_)
-            | E::RunCompleted(_)
-            | E::RunFailed(_)
-            | E::RunCancelled(_)
-            | E::StepCompleted(_)
-            | E::StepFailed(_)
-            | E::StepSkipped(_)
-            | E::CallFinished(_)
-            | E::CallInDoubt(_)
-            | E::CallSettled(_)
-            | E::Decided(_)
-    )
-}
-
-/// What the owner itself tells a model, not what a person says.
-fn is_of_owner(changed: &ContextChanged) -> bool {
-    matches!(changed.conversation, ConversationRef::Attempt(_)) && !changed.is_steering
-}
-
-/// A session whose owners die one after the other, and only take it up again, is quarantined.
-fn is_no_progress(event: &EventKind) -> bool {
-    use EventKind as E;
-    match event {
-        E::ContextChanged(changed) => is_of_owner(changed),
-        E::AttemptContinued(_) | E::RunTakenOver(_) => true,
-        _ => false,
-    }
 }
 
 fn memory_writes(events: &[Event]) -> Vec<pb::MemoryWrite> {

@@ -15,6 +15,8 @@ pub struct CancelRun {
 }
 
 impl Handle for CancelRun {
+    const BEGINS_WORK: bool = false;
+
     fn run_mut(&mut self) -> Option<&mut u32> {
         Some(&mut self.run)
     }

@@ -25,6 +25,8 @@ pub struct QueuedTurnDropped {
 }
 
 impl Handle for CancelTurn {
+    const BEGINS_WORK: bool = false;
+
     fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection> {
         let number = self.number;
         let mut queued = decision.session.queued_turns.iter();

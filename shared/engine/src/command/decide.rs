@@ -27,6 +27,8 @@ pub struct Decide {
 }
 
 impl Handle for Decide {
+    const BEGINS_WORK: bool = false;
+
     fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection> {
         let Some(id) = PendingId::parse(&self.pending_id) else {
             return Err(not_pending(self.pending_id));

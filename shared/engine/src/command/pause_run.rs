@@ -16,6 +16,8 @@ pub struct PauseRun {
 }
 
 impl Handle for PauseRun {
+    const BEGINS_WORK: bool = false;
+
     fn run_mut(&mut self) -> Option<&mut u32> {
         Some(&mut self.run)
     }

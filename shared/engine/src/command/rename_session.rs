@@ -22,6 +22,8 @@ pub struct SessionRenamed {
 }
 
 impl Handle for RenameSession {
+    const BEGINS_WORK: bool = false;
+
     fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection> {
         let bytes = self.title.len();
         if bytes > MAX_TITLE {

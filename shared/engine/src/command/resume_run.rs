@@ -14,6 +14,8 @@ pub struct ResumeRun {
 }
 
 impl Handle for ResumeRun {
+    const BEGINS_WORK: bool = false;
+
     fn run_mut(&mut self) -> Option<&mut u32> {
         Some(&mut self.run)
     }

@@ -21,6 +21,8 @@ pub struct ApprovalRevoked {
 }
 
 impl Handle for RevokeApproval {
+    const BEGINS_WORK: bool = false;
+
     fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection> {
         let Self { grant } = self;
         if !decision.session.grants.iter().any(|it| it.number == grant) {

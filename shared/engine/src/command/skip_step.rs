@@ -18,6 +18,8 @@ pub struct SkipStep {
 }
 
 impl Handle for SkipStep {
+    const BEGINS_WORK: bool = false;
+
     fn run_mut(&mut self) -> Option<&mut u32> {
         Some(&mut self.run)
     }

@@ -21,6 +21,8 @@ pub struct ContextSwitched {
 }
 
 impl Handle for SwitchContext {
+    const BEGINS_WORK: bool = false;
+
     fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection> {
         let context = decision.session.context_name(&self.context).to_owned();
         decision.known_context(&context)?;

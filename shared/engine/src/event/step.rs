@@ -17,7 +17,7 @@ pub struct StepStarted {
     pub context: String,
 }
 
-/// The conversation of an attempt changed otherwise than by a reply or a result.
+/// The conversation of an attempt, or a context, changed otherwise than by a reply or a result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ContextChanged {
     pub conversation: ConversationRef,
@@ -48,6 +48,11 @@ impl ContextChanged {
             version,
             ..Self::of_attempt(AttemptRef::default(), ops)
         }
+    }
+
+    /// The owner itself writes it for the model of an attempt; no person steers by it.
+    pub(crate) fn is_of_owner(&self) -> bool {
+        matches!(self.conversation, ConversationRef::Attempt(_)) && !self.is_steering
     }
 }
 
