@@ -277,8 +277,8 @@ impl Owner {
         }
     }
 
-    /// The session is as large as it may become: the run ends with that, in the room that the
-    /// journal reserves for it, instead of being taken up again and again.
+    /// The session is as large as it may become. The run ends, and each command is answered, in the room
+    /// that the journal reserves for that. Otherwise each further owner would be refused the same events.
     async fn end_at_limit(&mut self, error: RpcError) -> Result<Outstanding, End> {
         tracing::warn!(session = %self.key, %error, "a limit of the store ends the run");
         let (store, key) = (&self.deps.store, &self.key);

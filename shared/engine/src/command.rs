@@ -1,6 +1,8 @@
 //! Commands: what a person may ask of a session. Each has a file with its fields, its checks, the
 //! event of its own if it has one, and tests. Here are the lists of all commands and of all events.
 
+#[cfg(test)]
+mod full_journal;
 mod run_limits;
 mod settlement;
 #[cfg(test)]
@@ -55,6 +57,12 @@ macro_rules! commands {
                 Self::$command(payload)
             }
         })*
+
+        /// One of each, with a session that accepts it.
+        #[cfg(test)]
+        fn examples() -> Vec<(testing::Sent, Command)> {
+            vec![$(full_journal::example::<$command>()),*]
+        }
 
         impl Command {
             pub(crate) fn begins_work(&self) -> bool {
@@ -149,7 +157,7 @@ kinds! {
     CallRejudged: Grows
     InputRequested: Grows
     ApprovalGranted: Grows
-    ApprovalRevoked: Grows
+    ApprovalRevoked: Ends
     ToolsFound: Grows
     QuestionAsked: Grows
     Decided: Ends

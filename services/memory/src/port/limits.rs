@@ -18,8 +18,9 @@ pub(crate) const OWNER_EVENTS: u64 = MAX_TRANSITION as u64;
 
 /// How large things may get.
 ///
-/// A journal that has reached its limits still takes commands (up to half of the reserve) and
-/// those transitions that are marked for the reserve: the ones that settle, pause, cancel or end.
+/// A journal that has reached its limits still takes commands (up to half of the reserve), and
+/// transitions that are marked for the reserve. An owner marks a transition if each of its events
+/// [ends only](cairn_engine::event::EventKind::ends_only).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -93,7 +94,7 @@ pub(crate) enum Room {
     Normal,
     /// Commands: half of the reserve.
     Command,
-    /// What settles, pauses, cancels or ends: all of the reserve.
+    /// A transition that is marked for it, or a copy: all of the reserve.
     Reserve,
 }
 

@@ -1,6 +1,6 @@
 //! What is too much for a reply, a transition or a journal.
 
-use crate::support::{Kind, World, chain, count, goal, graph, model_step, names, reply};
+use crate::support::{Kind, World, chain, count, goal, graph, model_step, names, reply, tool_step};
 use cairn_engine::event::Event;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_memory::port::Limits;
@@ -129,6 +129,46 @@ async fn a_full_journal_ends_the_run() {
         assert!(refused.to_string().contains(part), "{refused}");
     }
     assert!(world.claim("o-2").await.is_empty());
+}
+
+/// To take back what was allowed adds nothing: a full journal has room for it.
+#[tokio::test(start_paused = true)]
+async fn an_approval_is_revoked_in_a_full_journal() {
+    let world = World::with_limits(small()).await;
+    let session = world.start(chain(vec![tool_step("approved")])).await;
+    let mut client = world.client.clone();
+    let request = pb::ListPendingRequest {
+        session: session.clone(),
+        ..pb::ListPendingRequest::default()
+    };
+    let pending = client.list_pending(request).await.unwrap().into_inner();
+    let always = wire::settlement::ApproveAlways::default();
+    let decide = pb::DecideRequest {
+        session: session.clone(),
+        pending_id: pending.pending[0].id.clone(),
+        settlement: Some(wire::Settlement {
+            outcome: Some(wire::settlement::Outcome::ApproveAlways(always)),
+        }),
+        request_id: world.request_id(),
+    };
+    world.until(client.decide(decide)).await.unwrap();
+    while world.journal.read(&session, 0).await.last_seq < small().journal_events {
+        let rename = pb::RenameSessionRequest {
+            session: session.clone(),
+            title: "another title".to_owned(),
+            request_id: world.request_id(),
+        };
+        world.until(client.rename_session(rename)).await.unwrap();
+    }
+    let revoke = pb::RevokeApprovalRequest {
+        session: session.clone(),
+        grant: 1,
+        request_id: world.request_id(),
+    };
+    world.until(client.revoke_approval(revoke)).await.unwrap();
+    let events = world.journal.events(&session).await;
+    assert_eq!(names(&events).last().unwrap(), "ApprovalRevoked");
+    assert_eq!(count(&events, "RunFailed"), 0);
 }
 
 /// Without room for the end there is nothing to be done.

@@ -9,6 +9,7 @@ use crate::session::{Run, Session};
 use std::collections::BTreeMap;
 
 /// A session that commands are sent to.
+#[derive(Clone)]
 pub(crate) struct Sent {
     pub(crate) session: Session,
 }
@@ -57,20 +58,29 @@ impl Sent {
         });
     }
 
-    /// The events that a command brings.
-    pub(crate) fn send(&mut self, command: impl Into<Command>) -> Vec<EventKind> {
-        let received = CommandReceived {
-            request_id: format!("request-{}", self.session.seq),
-            command: command.into(),
-        };
+    /// An event that nothing is decided from.
+    pub(crate) fn write(&mut self, kind: impl Into<EventKind>) {
         let event = Event {
             at: 1,
             answers: 0,
             principal: None,
-            kind: received.into(),
+            kind: kind.into(),
         };
         let seq = self.session.seq + 1;
-        self.session.apply(seq, &event).expect("it is received");
+        self.session.apply(seq, &event).expect("it fits");
+    }
+
+    /// A command that is not answered yet.
+    pub(crate) fn receive(&mut self, command: impl Into<Command>) {
+        self.write(CommandReceived {
+            request_id: format!("request-{}", self.session.seq),
+            command: command.into(),
+        });
+    }
+
+    /// The events that a command brings.
+    pub(crate) fn send(&mut self, command: impl Into<Command>) -> Vec<EventKind> {
+        self.receive(command);
         let events = self.decide(Input::HandleCommand);
         events.into_iter().map(|event| event.kind).collect()
     }

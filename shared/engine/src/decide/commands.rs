@@ -55,7 +55,8 @@ impl Decision<'_> {
         self.emit_with(refused.into(), answers, principal)
     }
 
-    /// The run ends, and commands are refused: all events of that may go into the reserve.
+    /// The run ends, and each command is answered. All these events fit into the journal's reserve: nothing
+    /// else could be written any more.
     pub(super) fn end_at_limit(&mut self, failure: &Failure) -> Applied {
         if let Some(run) = self.session.active_run() {
             let number = run.number;
@@ -75,7 +76,7 @@ impl Decision<'_> {
                 self.refuse("LIMIT", format!("{failure}; {CONTINUE_ELSEWHERE}"))?;
                 self.command = None;
             } else {
-                // Without an active run, these are refused.
+                // Without an active run, it is refused, or answered by an event that ends only.
                 self.handle_command()?;
             }
         }

@@ -1,5 +1,6 @@
 //! How large transitions get, and how a run ends whose journal takes no more.
 
+use crate::play::ops;
 use crate::world::{LEASE, TIME_LIMIT, World, complete, graph, kinds, model_step, send, step_call};
 use crate::world::{chain, with_goal};
 use cairn_engine::command::{self, Command, LimitOverrides, Settlement};
@@ -10,6 +11,7 @@ use cairn_engine::limits::{MAX_CALLS, MAX_EVENTS_OF_ATTEMPT, MAX_PARALLEL_STEPS,
 use cairn_engine::message::ToolCall;
 use cairn_engine::pending::pending;
 use cairn_engine::session::RunStatus;
+use proptest::prelude::*;
 use serde_json::json;
 
 const STEPS: u32 = 8;
@@ -151,4 +153,18 @@ fn at_a_limit_a_run_that_is_being_planned_ends_as_well() {
     assert_eq!(kinds(&events), ["RunFailed"]);
     let events = world.decide(Input::LimitReached { failure: full() });
     assert!(events.is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_ends_a_run_at_a_limit_fits_into_the_reserve(ops in ops()) {
+        let mut world = World::new();
+        ops.iter().for_each(|op| world.play(op));
+        let events = world.decide(Input::LimitReached { failure: full() });
+        let fits = events.iter().all(|event| event.kind.ends_only());
+        prop_assert!(fits, "{:?}", kinds(&events));
+        prop_assert!(world.outstanding().is_empty());
+    }
 }
