@@ -267,7 +267,8 @@ async fn wait_for_answer(
             }
         }
         for stored in page.events {
-            let event = requests.store().decode(key, &stored).await?;
+            let store = requests.store();
+            let event = store.answer_to(key, &stored, command_seq).await?;
             let answer = event.and_then(|event| answer_of(event, stored.seq, command_seq));
             if let Some(answer) = answer {
                 return answer;

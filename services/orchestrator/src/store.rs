@@ -139,9 +139,7 @@ impl Store {
             after = last.seq;
             let is_last = after >= page.last_seq;
             for stored in &page.events {
-                if let Some(event) = self.decode(key, stored).await? {
-                    events.push((stored.seq, event));
-                }
+                events.push((stored.seq, self.event(key, stored).await?));
             }
             if is_last {
                 return Ok(events);

@@ -52,14 +52,14 @@ async fn change_of(
             if at > seq {
                 break;
             }
-            match requests.store().decode(key, &stored).await?.map(|e| e.kind) {
-                Some(EventKind::PlanApplied(event::PlanApplied { plan: found, .. }))
-                | Some(EventKind::PlanProposed(event::PlanProposed { plan: found, .. }))
+            match requests.store().event(key, &stored).await?.kind {
+                EventKind::PlanApplied(event::PlanApplied { plan: found, .. })
+                | EventKind::PlanProposed(event::PlanProposed { plan: found, .. })
                     if at == seq =>
                 {
                     plan = Some(found);
                 }
-                Some(kind) if is_stop(&kind) => {}
+                kind if is_stop(&kind) => {}
                 // What stood here is no part of the plan's transition.
                 _ => before = at,
             }

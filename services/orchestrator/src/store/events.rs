@@ -6,6 +6,7 @@ use crate::readers::{Part, Share};
 use bytes::Bytes;
 use cairn_engine::event::Event;
 use cairn_proto::convert::{Decoded, decode_event, encode_event, encode_stored_apart};
+use cairn_proto::event::{Event as Stored, event::Kind};
 use cairn_proto::memory as pb;
 use cairn_rpc::RpcError;
 use prost::Message as _;
@@ -80,35 +81,65 @@ impl Store {
         Ok(encode_stored_apart(at, digest, size))
     }
 
-    /// Decodes a stored event, fetching it if it was stored apart. `None` for a kind that this
-    /// version does not know.
-    pub(crate) async fn decode(
+    /// Decodes a stored event, fetching it if it was stored apart.
+    ///
+    /// # Errors
+    /// The event cannot be read; NEWER_VERSION if a newer version wrote it.
+    pub(crate) async fn event(
         &self,
         key: &SessionKey,
         stored: &pb::StoredEvent,
-    ) -> Result<Option<Event>, RpcError> {
-        let sized = self.decode_sized(key, stored).await?;
-        Ok(sized.map(|(event, _)| event))
+    ) -> Result<Event, RpcError> {
+        let (event, _) = self.sized_event(key, stored).await?;
+        Ok(event)
     }
 
     /// The same, with the bytes of the event, also if these are stored apart.
-    async fn decode_sized(
+    pub(crate) async fn sized_event(
         &self,
         key: &SessionKey,
         stored: &pb::StoredEvent,
-    ) -> Result<Option<(Event, usize)>, RpcError> {
+    ) -> Result<(Event, usize), RpcError> {
         let decode =
             |bytes: &[u8]| decode_event(bytes).map_err(|error| unreadable(key, stored.seq, error));
+        let newer = || newer_version(key, stored.seq);
         match decode(&stored.event)? {
-            Decoded::Event(event) => Ok(Some((event, stored.event.len()))),
-            Decoded::Unknown => Ok(None),
+            Decoded::Event(event) => Ok((event, stored.event.len())),
+            Decoded::Unknown => Err(newer()),
             Decoded::StoredApart { digest, .. } => {
                 let data = self.blob(key, stored.seq, digest).await?;
                 match decode(&data)? {
-                    Decoded::Event(event) => Ok(Some((event, data.len()))),
-                    Decoded::Unknown | Decoded::StoredApart { .. } => Ok(None),
+                    Decoded::Event(event) => Ok((event, data.len())),
+                    Decoded::Unknown | Decoded::StoredApart { .. } => Err(newer()),
                 }
             }
+        }
+    }
+
+    /// The event if it answers that command. Only this reader may skip an event of a newer version: a
+    /// wait for an answer needs no other event, and folds nothing.
+    ///
+    /// # Errors
+    /// The answer cannot be read; NEWER_VERSION if a newer version wrote it.
+    pub(crate) async fn answer_to(
+        &self,
+        key: &SessionKey,
+        stored: &pb::StoredEvent,
+        command_seq: u64,
+    ) -> Result<Option<Event>, RpcError> {
+        let decode = |bytes: &Bytes| {
+            Stored::decode(bytes.clone()).map_err(|error| unreadable(key, stored.seq, error))
+        };
+        let mut event = decode(&stored.event)?;
+        if let Some(Kind::StoredApart(apart)) = event.kind {
+            event = decode(&self.blob(key, stored.seq, apart.digest).await?)?;
+        }
+        if event.answers != command_seq {
+            return Ok(None);
+        }
+        match Decoded::try_from(event).map_err(|error| unreadable(key, stored.seq, error))? {
+            Decoded::Event(event) => Ok(Some(event)),
+            Decoded::Unknown | Decoded::StoredApart { .. } => Err(newer_version(key, stored.seq)),
         }
     }
 
@@ -119,8 +150,7 @@ impl Store {
         key: &SessionKey,
         stored: pb::StoredEvent,
         share: &Share,
-    ) -> Result<cairn_proto::event::Event, RpcError> {
-        use cairn_proto::event::{Event as Stored, event::Kind};
+    ) -> Result<Stored, RpcError> {
         let decode = |bytes: Bytes| {
             Stored::decode(bytes).map_err(|error| unreadable(key, stored.seq, error))
         };
@@ -151,25 +181,5 @@ impl Store {
             }
             Err(error) => Err(error),
         }
-    }
-
-    /// Decodes a stored event that cannot be left out.
-    pub(crate) async fn event(
-        &self,
-        key: &SessionKey,
-        stored: &pb::StoredEvent,
-    ) -> Result<Event, RpcError> {
-        let (event, _) = self.sized_event(key, stored).await?;
-        Ok(event)
-    }
-
-    /// The same, with the bytes of the event, also if these are stored apart.
-    pub(crate) async fn sized_event(
-        &self,
-        key: &SessionKey,
-        stored: &pb::StoredEvent,
-    ) -> Result<(Event, usize), RpcError> {
-        let event = self.decode_sized(key, stored).await?;
-        event.ok_or_else(|| newer_version(key, stored.seq))
     }
 }

@@ -29,6 +29,7 @@ mod limits;
 mod losses;
 mod memory;
 mod needs;
+mod newer;
 mod pending;
 mod planning;
 mod renames;
