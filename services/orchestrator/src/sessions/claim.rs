@@ -63,8 +63,8 @@ pub(super) fn wait_ms(sessions: &Sessions) -> u32 {
     sessions.deps.config.lease_ms().min(CLAIM_WAIT_MS)
 }
 
-/// Asks for sessions, as many as there is free for. Where there is none, only commands for sessions
-/// that are here are asked for; `None` if there is free before one comes.
+/// Asks for as many sessions as this process has room for. Without room, it asks only for commands of
+/// sessions that are here. `None` if there is room before one comes.
 async fn ask_for_claims(
     sessions: &Arc<Sessions>,
 ) -> Result<Option<pb::ClaimSessionsResponse>, RpcError> {
@@ -82,7 +82,7 @@ async fn ask_for_claims(
     let since = sessions.deps.store.clock.now();
     let asked = ownership.claim_sessions(request);
     let answer = match free {
-        // Nothing was claimed with what is given up, and renewals tell of commands as well.
+        // The call that is given up has claimed nothing, and renewals report commands as well.
         0 => tokio::select! {
             answer = asked => answer,
             () = sessions.freed.notified() => return Ok(None),
@@ -98,8 +98,8 @@ async fn ask_for_claims(
     Ok(Some(answer))
 }
 
-/// Takes over what was claimed, and gives back what there is no free for any more: runs may have
-/// been started here while the store was asked.
+/// Takes over what was claimed, and gives back the sessions that there is no room for any more: runs may
+/// have been started here while the store was asked.
 pub(super) fn take_answer(
     sessions: &Arc<Sessions>,
     answer: &pb::ClaimSessionsResponse,

@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Most sessions of which that is remembered.
 const MOST: usize = 10_000;
 
-/// How far the store had come with a session, as it has said itself. Whoever knows this at all knows
-/// that there is a session. What is acknowledged from after a loss was accepted is later than all from before.
+/// How far the store had come with a session, by its own answers. There is such a value only for a session
+/// that there is. A value from after an accepted loss is later than all from before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Acknowledged {
     /// How many losses of it had been accepted.
@@ -17,8 +17,8 @@ pub(crate) struct Acknowledged {
     pub(crate) version: u64,
 }
 
-/// What the store had acknowledged, by session. Whoever owns it next in this process holds that
-/// against what the store has: if memory died together with its servers, nobody else knows.
+/// What the store had acknowledged, by session. The next owner in this process compares that with what
+/// the store has: if memory died together with its servers, no other process knows.
 #[derive(Debug, Default)]
 pub(crate) struct LastAcknowledged(Mutex<HashMap<SessionKey, Acknowledged>>);
 
@@ -35,12 +35,12 @@ impl LastAcknowledged {
         *latest = acknowledged.max(*latest);
     }
 
-    /// What is acknowledged of a session, if it is last_acknowledged whether the store still has that.
+    /// What was last acknowledged of a session, if it is not known whether the store still has that.
     pub(crate) fn of(&self, key: &SessionKey) -> Option<Acknowledged> {
         self.lock().get(key).copied()
     }
 
-    /// The store has it all, the session is quarantined or gone, or somebody has taken the loss.
+    /// The store has it all, the session is quarantined or gone, or a person has accepted the loss.
     pub(crate) fn forget(&self, key: &SessionKey) {
         self.lock().remove(key);
     }
