@@ -1,5 +1,6 @@
 //! Why something failed: one type over all layers, stored with the step or run that it ended.
 
+use crate::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -25,16 +26,6 @@ pub enum FailureKind {
     Other,
 }
 
-impl FailureKind {
-    /// Of something that is refused for the reason.
-    pub(crate) fn of_refusal(reason: &str) -> Self {
-        match reason {
-            "LIMIT" => Self::LimitExceeded,
-            _ => Self::Other,
-        }
-    }
-}
-
 /// A failure as people and models see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
@@ -54,6 +45,15 @@ impl Failure {
             reason: reason.into(),
             message: message.into(),
         }
+    }
+
+    /// A failure for a reason for which commands are refused.
+    pub(crate) fn refused(reason: Refusal, message: impl Into<String>) -> Self {
+        let kind = match reason {
+            Refusal::Limit => FailureKind::LimitExceeded,
+            _ => FailureKind::Other,
+        };
+        Self::new(kind, reason.name(), message)
     }
 
     /// A required part of the configuration is not there.

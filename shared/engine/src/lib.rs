@@ -28,6 +28,7 @@ pub mod pending;
 pub mod plan;
 pub mod principal;
 pub mod prompt;
+pub mod refusal;
 pub mod revise;
 pub mod rules;
 pub mod session;

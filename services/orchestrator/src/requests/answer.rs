@@ -3,15 +3,8 @@
 use cairn_engine::event::{Event, EventKind};
 use cairn_engine::failure::Failure;
 use cairn_engine::limits::CONTINUE_ELSEWHERE;
+use cairn_engine::refusal::{Refusal, RefusalKind};
 use cairn_rpc::{ErrorKind, RpcError, STAYS_REFUSED};
-
-/// Refusals whose reason passes, so that a client may wait and then repeat its request.
-const TRANSIENT: [&str; 4] = [
-    "RUN_ACTIVE",
-    "CONTEXT_BUSY",
-    "NO_RUNNING_TURN",
-    "TOO_MANY_REVISIONS",
-];
 
 /// The event that answers a command, with its seq.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +20,7 @@ pub(super) fn answer_of(
     command_seq: u64,
 ) -> Option<Result<Answer, RpcError>> {
     (event.answers == command_seq).then(|| match event.kind {
-        EventKind::CommandRefused(refused) => Err(refusal(&refused.reason, &refused.message)),
+        EventKind::CommandRefused(refused) => Err(refusal(refused.reason, &refused.message)),
         EventKind::RevisionFailed(failed) => Err(no_revision(&failed.failure)),
         event => Ok(Answer { seq, event }),
     })
@@ -39,7 +32,7 @@ pub(super) fn not_stored(error: RpcError) -> RpcError {
     match limit.as_deref() {
         Some(limit @ ("journal_events" | "journal_bytes" | "session_blob_bytes")) => {
             let message = format!("{}; {CONTINUE_ELSEWHERE}", error.message());
-            let error = RpcError::new(error.kind(), message).reason("LIMIT");
+            let error = RpcError::new(error.kind(), message).reason(Refusal::Limit.name());
             error.meta("limit", limit)
         }
         _ => error,
@@ -48,65 +41,95 @@ pub(super) fn not_stored(error: RpcError) -> RpcError {
 
 /// The planner's failure, or what became of the plan that it was asked about.
 fn no_revision(failure: &Failure) -> RpcError {
-    let reason = match failure.reason.as_str() {
-        "PlanMovedOn" => "PLAN_MOVED_ON",
-        "Dropped" => "REVISION_DROPPED",
-        _ => "REVISION_FAILED",
+    let reason = match Refusal::named(&failure.reason) {
+        Some(own @ (Refusal::PlanMovedOn | Refusal::RevisionDropped)) => own,
+        _ => Refusal::RevisionFailed,
     };
-    let error = RpcError::precondition(&failure.message).reason(reason);
-    error.meta("failure", &failure.reason)
+    refusal(reason, &failure.message).meta("failure", &failure.reason)
 }
 
-fn refusal(reason: &str, message: &str) -> RpcError {
-    let known = [
-        "RUN_ACTIVE",
-        "RUN_ENDED",
-        "NOT_PENDING",
-        "ALREADY_DECIDED",
-        "BAD_SETTLEMENT",
-        "RUN_PAUSED",
-        "RUN_NOT_PAUSED",
-        "PLAN_MOVED_ON",
-        "BAD_PLAN",
-        "BAD_FEEDBACK",
-        "TOO_MANY_REVISIONS",
-        "NO_SUCH_PROPOSAL",
-        "NO_SUCH_STEP",
-        "STEP_ENDED",
-        "STEP_NOT_ENDED",
-        "LIMIT",
-        "NO_PLAN",
-        "NO_SUCH_TURN",
-        "NO_RUNNING_TURN",
-        "BAD_MESSAGE",
-        "BAD_CONTEXT",
-        "CONTEXT_BUSY",
-        "VERSION_MISMATCH",
-        "TOOLS_UNREACHABLE",
-    ];
-    for (known, kind) in [
-        ("CONTEXT_NOT_FOUND", ErrorKind::NotFound),
-        ("NO_TOOL", ErrorKind::NotFound),
-        ("CONTEXT_EXISTS", ErrorKind::AlreadyExists),
-        ("BAD_INDEX", ErrorKind::OutOfRange),
-    ] {
-        if reason == known {
-            return RpcError::new(kind, message).reason(known);
+fn refusal(reason: Refusal, message: &str) -> RpcError {
+    let kind = match reason.kind() {
+        RefusalKind::InvalidArgument => ErrorKind::InvalidArgument,
+        RefusalKind::NotFound => ErrorKind::NotFound,
+        RefusalKind::AlreadyExists => ErrorKind::AlreadyExists,
+        RefusalKind::OutOfRange => ErrorKind::OutOfRange,
+        RefusalKind::FailedPrecondition => ErrorKind::FailedPrecondition,
+        // Its message is logged and never sent.
+        RefusalKind::Internal => return RpcError::internal(message),
+    };
+    let stays = match reason.may_pass() {
+        true => STAYS_REFUSED,
+        false => "",
+    };
+    RpcError::new(kind, format!("{message}{stays}")).reason(reason.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cairn_engine::event::{CommandRefused, RevisionFailed};
+    use cairn_engine::failure::FailureKind;
+    use cairn_engine::message::Usage;
+    use std::collections::BTreeSet;
+    use tonic::Status;
+
+    /// The error of a client whose request has this answer.
+    fn sent(answer: EventKind) -> RpcError {
+        let event = Event {
+            at: 1,
+            answers: 7,
+            principal: None,
+            kind: answer,
+        };
+        let answer = answer_of(event, 8, 7).expect("it answers the command");
+        let error = answer.expect_err("it is a refusal");
+        RpcError::from_status(&Status::from(error))
+    }
+
+    #[test]
+    fn every_refusal_reaches_the_client_with_its_own_reason_and_kind() {
+        let mut reasons = BTreeSet::new();
+        for reason in Refusal::ALL.iter().copied() {
+            let refused = CommandRefused {
+                reason,
+                message: "why".to_owned(),
+            };
+            let error = sent(refused.into());
+            assert_eq!(error.reason_name(), reason.name());
+            assert!(reasons.insert(reason.name()), "{reason:?}");
+            assert_eq!(
+                format!("{:?}", error.kind()),
+                format!("{:?}", reason.kind()),
+                "{reason:?}"
+            );
+            let stays = error.message().ends_with(STAYS_REFUSED);
+            assert_eq!(stays, reason.may_pass(), "{reason:?}");
         }
     }
-    if reason == "NO_SUCH_RUN" {
-        return RpcError::new(ErrorKind::NotFound, message).reason("NO_SUCH_RUN");
+
+    #[test]
+    fn a_plan_that_does_not_come_has_one_of_three_reasons() {
+        for (failure, expected) in [
+            ("PLAN_MOVED_ON", Refusal::PlanMovedOn),
+            ("REVISION_DROPPED", Refusal::RevisionDropped),
+            ("BadJson", Refusal::RevisionFailed),
+            // A planner may fail for a reason for which commands are refused.
+            ("INTERNAL", Refusal::RevisionFailed),
+        ] {
+            let error = sent(
+                RevisionFailed {
+                    run: 1,
+                    request: 7,
+                    failure: Failure::new(FailureKind::Other, failure, "why"),
+                    usage: Usage::default(),
+                    duration_ms: 0,
+                }
+                .into(),
+            );
+            assert_eq!(error.reason_name(), expected.name());
+            assert_eq!(error.kind(), ErrorKind::FailedPrecondition);
+            assert_eq!(error.metadata("failure"), Some(failure));
+        }
     }
-    if reason == "INTERNAL" {
-        return RpcError::internal(message);
-    }
-    let reason = known
-        .into_iter()
-        .find(|name| *name == reason)
-        .unwrap_or("REFUSED");
-    let message = match TRANSIENT.contains(&reason) {
-        true => format!("{message}{STAYS_REFUSED}"),
-        false => message.to_owned(),
-    };
-    RpcError::precondition(message).reason(reason)
 }

@@ -2,6 +2,7 @@
 
 use super::Handle;
 use crate::decide::{Decision, Rejection, moved_on};
+use crate::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 
 /// Put a proposal into force.
@@ -26,7 +27,7 @@ impl Handle for ApplyProposal {
         let Some(proposal) = run.revisions.proposals.get(&number) else {
             if number == 0 || number > run.revisions.proposed {
                 let message = format!("run {} has no proposal {number}", run.number);
-                return Err(Rejection::refused("NO_SUCH_PROPOSAL", message));
+                return Err(Rejection::refused(Refusal::NoSuchProposal, message));
             }
             return Err(moved_on(run));
         };
@@ -69,10 +70,10 @@ mod tests {
     fn only_a_proposal_that_still_counts_is_applied() {
         let mut sent = proposed();
         for proposal in [0, 2] {
-            assert_eq!(sent.refused(apply(proposal)), "NO_SUCH_PROPOSAL");
+            assert_eq!(sent.refused(apply(proposal)), Refusal::NoSuchProposal);
         }
         sent.send(apply(1));
-        assert_eq!(sent.refused(apply(1)), "PLAN_MOVED_ON");
-        assert_eq!(Sent::new().refused(apply(1)), "NO_SUCH_RUN");
+        assert_eq!(sent.refused(apply(1)), Refusal::PlanMovedOn);
+        assert_eq!(Sent::new().refused(apply(1)), Refusal::NoSuchRun);
     }
 }

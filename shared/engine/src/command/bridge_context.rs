@@ -44,6 +44,7 @@ mod tests {
     use crate::command::testing::Sent;
     use crate::command::{CreateContext, SubmitTurn};
     use crate::message::Message;
+    use crate::refusal::Refusal;
 
     fn bridge(from: &str, to: &str) -> BridgeContext {
         BridgeContext {
@@ -80,14 +81,14 @@ mod tests {
     #[test]
     fn both_contexts_are_known_and_the_other_one_is_free() {
         let mut sent = with_side();
-        assert_eq!(sent.refused(bridge("none", "side")), "CONTEXT_NOT_FOUND");
-        assert_eq!(sent.refused(bridge("main", "none")), "CONTEXT_NOT_FOUND");
+        assert_eq!(sent.refused(bridge("none", "side")), Refusal::ContextNotFound);
+        assert_eq!(sent.refused(bridge("main", "none")), Refusal::ContextNotFound);
         sent.send(SubmitTurn {
             context: "side".to_owned(),
             message: Some(Message::user("hello")),
             ..SubmitTurn::default()
         });
-        assert_eq!(sent.refused(bridge("main", "side")), "CONTEXT_BUSY");
+        assert_eq!(sent.refused(bridge("main", "side")), Refusal::ContextBusy);
         sent.send(bridge("side", "main"));
         assert_eq!(sent.session.memory["fact"], "it rains");
     }

@@ -37,6 +37,7 @@ mod tests {
     use super::*;
     use crate::command::testing::Sent;
     use crate::event::EventKind;
+    use crate::refusal::Refusal;
     use crate::session::RunStatus;
 
     #[test]
@@ -55,9 +56,9 @@ mod tests {
 
     #[test]
     fn only_a_run_that_has_not_ended_is_cancelled() {
-        assert_eq!(Sent::new().refused(CancelRun::default()), "NO_SUCH_RUN");
+        assert_eq!(Sent::new().refused(CancelRun::default()), Refusal::NoSuchRun);
         let mut sent = Sent::running(&["one"]);
         sent.fail();
-        assert_eq!(sent.refused(CancelRun::default()), "RUN_ENDED");
+        assert_eq!(sent.refused(CancelRun::default()), Refusal::RunEnded);
     }
 }

@@ -5,6 +5,7 @@
 use super::Handle;
 use crate::decide::{Decision, Rejection};
 use crate::failure::Failure;
+use crate::refusal::Refusal;
 use crate::session::{Apply, Envelope, Session};
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
@@ -32,7 +33,7 @@ impl Handle for CancelTurn {
         let mut queued = decision.session.queued_turns.iter();
         if !queued.any(|queued| queued.number == number) {
             let message = format!("no turn {number} is queued; it may have begun: cancel its run");
-            return Err(Rejection::refused("NO_SUCH_TURN", message));
+            return Err(Rejection::refused(Refusal::NoSuchTurn, message));
         }
         let reason = self.reason;
         decision.answer(QueuedTurnDropped {
@@ -100,6 +101,6 @@ mod tests {
         };
         assert_eq!(dropped, &expected);
         assert!(sent.session.queued_turns.is_empty());
-        assert_eq!(sent.refused(cancel), "NO_SUCH_TURN");
+        assert_eq!(sent.refused(cancel), Refusal::NoSuchTurn);
     }
 }

@@ -7,6 +7,7 @@ use crate::decide::{Decision, Rejection};
 use crate::event::ContextChanged;
 use crate::limits::{MAX_CONTEXT, check_extension};
 use crate::message::{Message, Role};
+use crate::refusal::Refusal;
 use crate::session::Context;
 use serde::{Deserialize, Serialize};
 
@@ -30,14 +31,14 @@ impl ChangeContext {
                 "context '{name}' has version {}, and version {expected} was expected; read it again",
                 context.version
             );
-            return Err(Rejection::refused("VERSION_MISMATCH", message));
+            return Err(Rejection::refused(Refusal::VersionMismatch, message));
         }
         let added: u64 = self.ops.iter().filter_map(message_of).map(Message::bytes).sum();
-        check_extension(added).map_err(|message| Rejection::refused("LIMIT", message))?;
+        check_extension(added).map_err(|message| Rejection::refused(Refusal::Limit, message))?;
         let bytes = context.bytes + added - self.replaced(context);
         // What only removes is never too much.
         if bytes > MAX_CONTEXT && bytes > context.bytes {
-            return Err(Rejection::refused("LIMIT", full(name, bytes)));
+            return Err(Rejection::refused(Refusal::Limit, full(name, bytes)));
         }
         let mut length = context.conversation.incremental.len();
         for op in &self.ops {
@@ -69,13 +70,13 @@ fn message_of(op: &Op) -> Option<&Message> {
 fn check_op(op: &Op, name: &str, length: &mut usize) -> Result<(), Rejection> {
     if message_of(op).is_some_and(|message| message.role == Role::System) {
         let message = "a message of the role system is no part of a context; its system prompt is given when it is created";
-        return Err(Rejection::refused("BAD_MESSAGE", message));
+        return Err(Rejection::refused(Refusal::BadMessage, message));
     }
     let within = |index: u32, end: usize| match (index as usize) < end {
         true => Ok(()),
         false => {
             let message = format!("index {index} is beyond context '{name}': allowed is less than {end}");
-            Err(Rejection::refused("BAD_INDEX", message))
+            Err(Rejection::refused(Refusal::BadIndex, message))
         }
     };
     match op {
@@ -95,7 +96,7 @@ fn check_op(op: &Op, name: &str, length: &mut usize) -> Result<(), Rejection> {
         Op::SetWindow(_) => {}
         Op::Compact { .. } | Op::SetLayer(_) | Op::Remind(_) | Op::Notice(_) => {
             let message = "only messages and the window can be changed";
-            return Err(Rejection::refused("BAD_MESSAGE", message));
+            return Err(Rejection::refused(Refusal::BadMessage, message));
         }
     }
     Ok(())
@@ -217,17 +218,17 @@ mod tests {
             vec![Op::Remove { index: 1 }],
             vec![Op::Clear, Op::Remove { index: 0 }],
         ] {
-            assert_eq!(sent.refused(change(ops)), "BAD_INDEX");
+            assert_eq!(sent.refused(change(ops)), Refusal::BadIndex);
         }
         let system = Op::Append(Message::system("x"));
-        assert_eq!(sent.refused(change(vec![system])), "BAD_MESSAGE");
+        assert_eq!(sent.refused(change(vec![system])), Refusal::BadMessage);
         let notice = Op::Notice("x".to_owned());
-        assert_eq!(sent.refused(change(vec![notice])), "BAD_MESSAGE");
+        assert_eq!(sent.refused(change(vec![notice])), Refusal::BadMessage);
         let unknown = ChangeContext {
             context: "other".to_owned(),
             ..change(vec![Op::Pop])
         };
-        assert_eq!(sent.refused(unknown), "CONTEXT_NOT_FOUND");
+        assert_eq!(sent.refused(unknown), Refusal::ContextNotFound);
         assert_eq!(texts(&sent), ["only"]);
     }
 
@@ -239,7 +240,7 @@ mod tests {
             ..change(vec![append("x")])
         };
         sent.send(expecting(0));
-        assert_eq!(sent.refused(expecting(0)), "VERSION_MISMATCH");
+        assert_eq!(sent.refused(expecting(0)), Refusal::VersionMismatch);
         sent.send(expecting(1));
         assert_eq!(texts(&sent), ["x", "x"]);
     }
@@ -250,12 +251,12 @@ mod tests {
         // With what each message and part counts beside its bytes.
         let most = "x".repeat(MAX_EXTENSION as usize - 32);
         let more = change(vec![append(&most), append("x")]);
-        assert_eq!(sent.refused(more), "LIMIT");
+        assert_eq!(sent.refused(more), Refusal::Limit);
         let full = (MAX_CONTEXT / MAX_EXTENSION) as usize;
         for _ in 0..full {
             sent.send(change(vec![append(&most)]));
         }
-        assert_eq!(sent.refused(change(vec![append("x")])), "LIMIT");
+        assert_eq!(sent.refused(change(vec![append("x")])), Refusal::Limit);
         let update = Op::Update {
             index: 1,
             message: Message::user(most),
@@ -275,6 +276,6 @@ mod tests {
             message: Some(Message::user("hello")),
             ..SubmitTurn::default()
         });
-        assert_eq!(sent.refused(change(vec![append("x")])), "CONTEXT_BUSY");
+        assert_eq!(sent.refused(change(vec![append("x")])), Refusal::ContextBusy);
     }
 }

@@ -4,6 +4,7 @@ use super::{Command, Handle};
 use crate::decide::{Decision, Rejection};
 use crate::limits::{MAX_CONTEXTS, MAX_CONTEXT_NAME, check_extension, is_context_name_char};
 use crate::message::{Message, Role};
+use crate::refusal::Refusal;
 use crate::session::{Apply, Context, Envelope, Session};
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
@@ -37,26 +38,26 @@ impl CreateContext {
                 "the name has {} bytes; allowed are 1 to {MAX_CONTEXT_NAME} of a-z, A-Z, 0-9, '.', '_' and '-'",
                 name.len()
             );
-            return Err(Rejection::refused("BAD_CONTEXT", message));
+            return Err(Rejection::refused(Refusal::BadContext, message));
         }
         if session.contexts.contains_key(name) {
             let message = format!("there is a context '{name}' already; take another name");
-            return Err(Rejection::refused("CONTEXT_EXISTS", message));
+            return Err(Rejection::refused(Refusal::ContextExists, message));
         }
         if session.contexts.len() >= MAX_CONTEXTS {
             let message = format!("the session has {MAX_CONTEXTS} contexts, which is the most; destroy one");
-            return Err(Rejection::refused("LIMIT", message));
+            return Err(Rejection::refused(Refusal::Limit, message));
         }
         if self.window == Some(0) {
             let message = "the window has 0 messages; allowed is 1 and more, or none for all";
-            return Err(Rejection::refused("BAD_CONTEXT", message));
+            return Err(Rejection::refused(Refusal::BadContext, message));
         }
         if self.immutable.iter().any(|it| it.role == Role::System) {
             let message = "a message of the role system is no part of a context; give it as the system prompt";
-            return Err(Rejection::refused("BAD_MESSAGE", message));
+            return Err(Rejection::refused(Refusal::BadMessage, message));
         }
         let bytes = self.immutable.iter().map(Message::bytes).sum::<u64>() + self.prompt.len() as u64;
-        check_extension(bytes).map_err(|message| Rejection::refused("LIMIT", message))
+        check_extension(bytes).map_err(|message| Rejection::refused(Refusal::Limit, message))
     }
 }
 
@@ -132,25 +133,25 @@ mod tests {
     fn a_faulty_one_is_not_created() {
         let mut sent = Sent::new();
         sent.send(create("side"));
-        assert_eq!(sent.refused(create("side")), "CONTEXT_EXISTS");
+        assert_eq!(sent.refused(create("side")), Refusal::ContextExists);
         for name in ["", "a b", "a/b", "é", &"x".repeat(MAX_CONTEXT_NAME + 1)] {
-            assert_eq!(sent.refused(create(name)), "BAD_CONTEXT", "{name}");
+            assert_eq!(sent.refused(create(name)), Refusal::BadContext, "{name}");
         }
         let no_window = CreateContext {
             window: Some(0),
             ..create("other")
         };
-        assert_eq!(sent.refused(no_window), "BAD_CONTEXT");
+        assert_eq!(sent.refused(no_window), Refusal::BadContext);
         let system = CreateContext {
             immutable: vec![Message::system("x")],
             ..create("other")
         };
-        assert_eq!(sent.refused(system), "BAD_MESSAGE");
+        assert_eq!(sent.refused(system), Refusal::BadMessage);
         let large = CreateContext {
             prompt: "x".repeat(MAX_EXTENSION as usize),
             ..create("other")
         };
-        assert_eq!(sent.refused(large), "LIMIT");
+        assert_eq!(sent.refused(large), Refusal::Limit);
     }
 
     #[test]
@@ -159,7 +160,7 @@ mod tests {
         for n in 1..MAX_CONTEXTS {
             sent.send(create(&format!("side-{n}")));
         }
-        assert_eq!(sent.refused(create("one-more")), "LIMIT");
+        assert_eq!(sent.refused(create("one-more")), Refusal::Limit);
         sent.send(SwitchContext {
             context: "side-1".to_owned(),
         });

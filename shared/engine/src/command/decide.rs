@@ -13,6 +13,7 @@ use crate::event::{
 };
 use crate::failure::{Failure, FailureKind};
 use crate::pending::{PendingId, Subject, budget_question, pending_call, plan_question};
+use crate::refusal::Refusal;
 use crate::session::{Ask, CallStatus, Run, RunStatus};
 use always::granted;
 use serde::{Deserialize, Serialize};
@@ -244,16 +245,16 @@ impl<'d, 's> Deciding<'d, 's> {
 }
 
 fn bad_settlement(message: impl Into<String>) -> Rejection {
-    Rejection::refused("BAD_SETTLEMENT", message)
+    Rejection::refused(Refusal::BadSettlement, message)
 }
 
 fn decided_already(message: String) -> Rejection {
-    Rejection::refused("ALREADY_DECIDED", message)
+    Rejection::refused(Refusal::AlreadyDecided, message)
 }
 
 fn not_pending(id: impl std::fmt::Display) -> Rejection {
     let message = format!("'{id}' is not an open question of this session");
-    Rejection::refused("NOT_PENDING", message)
+    Rejection::refused(Refusal::NotPending, message)
 }
 
 /// As much again of a budget that is used up as there was at first. What was used beyond it is not
@@ -332,22 +333,22 @@ mod tests {
         sent.send(decide(&question, Settlement::Approve));
         assert_eq!(sent.run().status, RunStatus::Running);
         let again = decide(&question, Settlement::Approve);
-        assert_eq!(sent.refused(again), "NOT_PENDING");
+        assert_eq!(sent.refused(again), Refusal::NotPending);
     }
 
     #[test]
     fn a_plan_is_denied_once_and_with_a_reason() {
         let (mut sent, question) = reviewed();
-        assert_eq!(sent.refused(decide(&question, deny(" "))), "BAD_SETTLEMENT");
+        assert_eq!(sent.refused(decide(&question, deny(" "))), Refusal::BadSettlement);
         assert_eq!(
             sent.refused(decide(&question, Settlement::Retry)),
-            "BAD_SETTLEMENT"
+            Refusal::BadSettlement
         );
         sent.send(decide(&question, deny("add a test")));
         assert_eq!(sent.run().revisions.requests.len(), 1);
         assert_eq!(
             sent.refused(decide(&question, deny("x"))),
-            "ALREADY_DECIDED"
+            Refusal::AlreadyDecided
         );
     }
 
@@ -356,7 +357,7 @@ mod tests {
         let (mut sent, _) = reviewed();
         for question in ["", "nonsense", "run-1/budget/0", "run-9/plan/1/0"] {
             let decide = decide(question, Settlement::Approve);
-            assert_eq!(sent.refused(decide), "NOT_PENDING", "{question}");
+            assert_eq!(sent.refused(decide), Refusal::NotPending, "{question}");
         }
     }
 }

@@ -5,6 +5,7 @@
 use super::{Handle, SubmitTurn};
 use crate::decide::{Decision, Rejection};
 use crate::event::MemorySet;
+use crate::refusal::Refusal;
 use crate::session::{Apply, Envelope, MAIN, Session};
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
@@ -33,7 +34,7 @@ impl Handle for DestroyContext {
         let known = decision.free_context(&context)?;
         if context == MAIN {
             let message = "context 'main' stays as long as its session; begin a new context or a new session instead";
-            return Err(Rejection::refused("BAD_CONTEXT", message));
+            return Err(Rejection::refused(Refusal::BadContext, message));
         }
         let is_empty = known.is_empty();
         if let Some(run) = decision.session.active_turn_of(&context) {
@@ -41,13 +42,13 @@ impl Handle for DestroyContext {
                 "run {} is a turn of context '{context}' and has not ended; wait for its end or cancel it",
                 run.number
             );
-            return Err(Rejection::refused("CONTEXT_BUSY", message));
+            return Err(Rejection::refused(Refusal::ContextBusy, message));
         }
         decision.check_pairs(&self.conclusions)?;
         if self.ask_model && !is_empty {
             if let Some(active) = decision.session.active_run() {
                 let message = format!("run {} is active; wait for its end or cancel it", active.number);
-                return Err(Rejection::refused("RUN_ACTIVE", message));
+                return Err(Rejection::refused(Refusal::RunActive, message));
             }
             decision.set_pairs(self.conclusions)?;
             let turn = SubmitTurn {
@@ -146,7 +147,7 @@ mod tests {
         let is_start = |event: &EventKind| matches!(event, EventKind::RunStarted(_));
         assert!(events.iter().any(is_start), "{events:?}");
         assert!(sent.session.context("side").is_some());
-        assert_eq!(sent.refused(asking()), "CONTEXT_BUSY");
+        assert_eq!(sent.refused(asking()), Refusal::ContextBusy);
         let mut empty = with_side(Vec::new());
         empty.send(asking());
         assert!(empty.session.context("side").is_none());
@@ -155,13 +156,13 @@ mod tests {
     #[test]
     fn main_and_unknown_contexts_are_refused() {
         let mut sent = with_side(Vec::new());
-        assert_eq!(sent.refused(destroy(MAIN)), "BAD_CONTEXT");
-        assert_eq!(sent.refused(destroy("other")), "CONTEXT_NOT_FOUND");
+        assert_eq!(sent.refused(destroy(MAIN)), Refusal::BadContext);
+        assert_eq!(sent.refused(destroy("other")), Refusal::ContextNotFound);
         let faulty = DestroyContext {
             conclusions: vec![(String::new(), String::new())],
             ..destroy("side")
         };
-        sent.refused(faulty);
+        assert_eq!(sent.refused(faulty), Refusal::BadPair);
         assert!(sent.session.context("side").is_some());
     }
 }

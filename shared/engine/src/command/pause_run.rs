@@ -3,6 +3,7 @@
 use super::Handle;
 use crate::decide::{Decision, Rejection};
 use crate::event::RunPaused;
+use crate::refusal::Refusal;
 use crate::session::RunStatus;
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +27,7 @@ impl Handle for PauseRun {
         let (run, reason) = (self.run, self.reason);
         if decision.unended(run)?.status == RunStatus::Paused {
             let message = format!("run {run} is paused already");
-            return Err(Rejection::refused("RUN_PAUSED", message));
+            return Err(Rejection::refused(Refusal::RunPaused, message));
         }
         decision.answer(RunPaused { run, reason })
     }
@@ -42,14 +43,14 @@ mod tests {
         let mut sent = Sent::running(&["one"]);
         sent.send(PauseRun::default());
         assert_eq!(sent.run().status, RunStatus::Paused);
-        assert_eq!(sent.refused(PauseRun::default()), "RUN_PAUSED");
+        assert_eq!(sent.refused(PauseRun::default()), Refusal::RunPaused);
     }
 
     #[test]
     fn a_run_that_has_ended_is_not_paused() {
-        assert_eq!(Sent::new().refused(PauseRun::default()), "NO_SUCH_RUN");
+        assert_eq!(Sent::new().refused(PauseRun::default()), Refusal::NoSuchRun);
         let mut sent = Sent::running(&["one"]);
         sent.fail();
-        assert_eq!(sent.refused(PauseRun::default()), "RUN_ENDED");
+        assert_eq!(sent.refused(PauseRun::default()), Refusal::RunEnded);
     }
 }

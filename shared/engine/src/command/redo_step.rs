@@ -3,6 +3,7 @@
 use super::Handle;
 use crate::decide::{Decision, Rejection};
 use crate::plan::{Plan, PlanDraft};
+use crate::refusal::Refusal;
 use crate::revise::{draft_of, numbers};
 use crate::session::{PlanState, StepNo};
 use serde::{Deserialize, Serialize};
@@ -30,7 +31,7 @@ impl Handle for RedoStep {
         let found = decision.step_in_force(run, step)?;
         if !found.has_ended() {
             let message = format!("step {step} has not ended; only a step that ended is redone");
-            return Err(Rejection::refused("STEP_NOT_ENDED", message));
+            return Err(Rejection::refused(Refusal::StepNotEnded, message));
         }
         let old = run.plan.as_ref();
         let mut plan = old.map(draft_of).unwrap_or_default();
@@ -125,9 +126,9 @@ mod tests {
     fn a_step_that_has_not_ended_or_is_not_there_is_not_redone() {
         let mut sent = Sent::running(&["one", "two"]);
         for step in [1, 2] {
-            assert_eq!(sent.refused(redo(step)), "STEP_NOT_ENDED");
+            assert_eq!(sent.refused(redo(step)), Refusal::StepNotEnded);
         }
-        assert_eq!(sent.refused(redo(3)), "NO_SUCH_STEP");
-        assert_eq!(Sent::new().refused(redo(1)), "NO_SUCH_RUN");
+        assert_eq!(sent.refused(redo(3)), Refusal::NoSuchStep);
+        assert_eq!(Sent::new().refused(redo(1)), Refusal::NoSuchRun);
     }
 }

@@ -5,6 +5,7 @@
 use super::Handle;
 use crate::decide::{Decision, Rejection};
 use crate::limits::MAX_TITLE;
+use crate::refusal::Refusal;
 use crate::session::{Apply, Envelope, Session};
 use crate::transitions::Applied;
 use serde::{Deserialize, Serialize};
@@ -28,7 +29,7 @@ impl Handle for RenameSession {
         let bytes = self.title.len();
         if bytes > MAX_TITLE {
             let message = format!("the title has {bytes} bytes; at most {MAX_TITLE} are allowed");
-            return Err(Rejection::refused("BAD_TITLE", message));
+            return Err(Rejection::refused(Refusal::BadTitle, message));
         }
         decision.answer(SessionRenamed { title: self.title })
     }
@@ -89,6 +90,6 @@ mod tests {
         let (session, events) = renamed(&"t".repeat(MAX_TITLE + 1));
         assert_eq!(session.title, "first");
         let answer = events.last().expect("it is answered");
-        assert!(matches!(&answer.kind, EventKind::CommandRefused(it) if it.reason == "BAD_TITLE"));
+        assert!(matches!(&answer.kind, EventKind::CommandRefused(it) if it.reason == Refusal::BadTitle));
     }
 }

@@ -3,6 +3,7 @@
 use super::Handle;
 use crate::decide::{Decision, Rejection};
 use crate::event::RunResumed;
+use crate::refusal::Refusal;
 use crate::session::RunStatus;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +25,7 @@ impl Handle for ResumeRun {
         let run = self.run;
         if decision.unended(run)?.status != RunStatus::Paused {
             let message = format!("run {run} is not paused");
-            return Err(Rejection::refused("RUN_NOT_PAUSED", message));
+            return Err(Rejection::refused(Refusal::RunNotPaused, message));
         }
         decision.answer(RunResumed { run })?;
         Ok(decision.begin_again(run)?)
@@ -40,7 +41,7 @@ mod tests {
     #[test]
     fn a_paused_run_continues() {
         let mut sent = Sent::running(&["one"]);
-        assert_eq!(sent.refused(ResumeRun::default()), "RUN_NOT_PAUSED");
+        assert_eq!(sent.refused(ResumeRun::default()), Refusal::RunNotPaused);
         sent.send(PauseRun::default());
         sent.send(ResumeRun::default());
         assert_eq!(sent.run().status, RunStatus::Running);
@@ -49,9 +50,9 @@ mod tests {
 
     #[test]
     fn a_run_that_has_ended_is_not_resumed() {
-        assert_eq!(Sent::new().refused(ResumeRun::default()), "NO_SUCH_RUN");
+        assert_eq!(Sent::new().refused(ResumeRun::default()), Refusal::NoSuchRun);
         let mut sent = Sent::running(&["one"]);
         sent.fail();
-        assert_eq!(sent.refused(ResumeRun::default()), "RUN_ENDED");
+        assert_eq!(sent.refused(ResumeRun::default()), Refusal::RunEnded);
     }
 }

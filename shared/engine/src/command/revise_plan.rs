@@ -5,6 +5,7 @@ use crate::decide::{Decision, Rejection};
 use crate::event::RevisionRequested;
 use crate::limits::MAX_GOAL;
 use crate::plan::{Plan, PlanDraft};
+use crate::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 
 /// Most requests that the planner is asked about, one after the other.
@@ -37,7 +38,7 @@ impl Handle for RevisePlan {
         let (number, requests) = (run.number, run.revisions.requests.len());
         if let Some(plan) = self.plan {
             if let Err(fault) = Plan::accept(&plan) {
-                return Err(Rejection::refused("BAD_PLAN", fault.located().problem));
+                return Err(Rejection::refused(Refusal::BadPlan, fault.located().problem));
             }
             let change = decision.change_asked_for(plan);
             let changed = match self.apply {
@@ -62,16 +63,16 @@ fn check_feedback(feedback: &str, requests: usize) -> Result<(), Rejection> {
     let bytes = feedback.len();
     if feedback.trim().is_empty() {
         let message = "a revision needs feedback or a plan";
-        return Err(Rejection::refused("BAD_FEEDBACK", message));
+        return Err(Rejection::refused(Refusal::BadFeedback, message));
     }
     if bytes > MAX_GOAL {
         let message = format!("the feedback has {bytes} bytes; at most {MAX_GOAL} are allowed");
-        return Err(Rejection::refused("BAD_FEEDBACK", message));
+        return Err(Rejection::refused(Refusal::BadFeedback, message));
     }
     if requests >= MOST_REQUESTS {
         let message =
             format!("{requests} requests for another plan wait; at most {MOST_REQUESTS} may");
-        return Err(Rejection::refused("TOO_MANY_REVISIONS", message));
+        return Err(Rejection::refused(Refusal::TooManyRevisions, message));
     }
     Ok(())
 }
@@ -124,9 +125,9 @@ mod tests {
     fn a_request_says_what_is_to_be_different() {
         let mut sent = Sent::running(&["one"]);
         for bad in [" ", &"f".repeat(MAX_GOAL + 1)] {
-            assert_eq!(sent.refused(feedback(bad)), "BAD_FEEDBACK");
+            assert_eq!(sent.refused(feedback(bad)), Refusal::BadFeedback);
         }
-        assert_eq!(sent.refused(by_hand(&[], true)), "BAD_PLAN");
+        assert_eq!(sent.refused(by_hand(&[], true)), Refusal::BadPlan);
     }
 
     #[test]
@@ -135,20 +136,20 @@ mod tests {
         for _ in 0..MOST_REQUESTS {
             sent.send(feedback("once more"));
         }
-        assert_eq!(sent.refused(feedback("once more")), "TOO_MANY_REVISIONS");
+        assert_eq!(sent.refused(feedback("once more")), Refusal::TooManyRevisions);
     }
 
     #[test]
     fn the_newest_plan_is_changed_from_the_revision_that_was_seen() {
         let mut sent = Sent::new();
-        assert_eq!(sent.refused(feedback("x")), "NO_SUCH_RUN");
+        assert_eq!(sent.refused(feedback("x")), Refusal::NoSuchRun);
         let mut sent = Sent::running(&["one"]);
         sent.send(by_hand(&["two"], true));
         let of_the_first = RevisePlan {
             expected_revision: 1,
             ..feedback("x")
         };
-        assert_eq!(sent.refused(of_the_first), "PLAN_MOVED_ON");
+        assert_eq!(sent.refused(of_the_first), Refusal::PlanMovedOn);
         sent.fail();
         sent.send(StartRun {
             plan: Some(plan(&["three"])),
@@ -158,7 +159,7 @@ mod tests {
             run: 1,
             ..feedback("x")
         };
-        assert_eq!(sent.refused(of_the_first_run), "RUN_ENDED");
+        assert_eq!(sent.refused(of_the_first_run), Refusal::RunEnded);
     }
 
     #[test]
@@ -168,6 +169,6 @@ mod tests {
             message: Some(Message::user("hello")),
             ..SubmitTurn::default()
         });
-        assert_eq!(sent.refused(feedback("x")), "NO_PLAN");
+        assert_eq!(sent.refused(feedback("x")), Refusal::NoPlan);
     }
 }

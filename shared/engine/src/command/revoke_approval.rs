@@ -4,6 +4,7 @@
 
 use super::Handle;
 use crate::decide::{Decision, Rejection};
+use crate::refusal::Refusal;
 use crate::session::{Apply, Envelope, Session};
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
@@ -27,7 +28,7 @@ impl Handle for RevokeApproval {
         let Self { grant } = self;
         if !decision.session.grants.iter().any(|it| it.number == grant) {
             let message = format!("approval {grant} is not in force in this session");
-            return Err(Rejection::refused("NO_SUCH_APPROVAL", message));
+            return Err(Rejection::refused(Refusal::NoSuchApproval, message));
         }
         decision.answer(ApprovalRevoked { grant })
     }

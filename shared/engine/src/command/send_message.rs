@@ -6,6 +6,7 @@ use crate::decide::{Decision, Rejection};
 use crate::event::{AttemptRef, ContextChanged};
 use crate::limits::MAX_GOAL;
 use crate::message::{Message, Role};
+use crate::refusal::Refusal;
 use crate::session::StepNo;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +28,7 @@ impl Handle for SendMessage {
             let message = format!(
                 "the message has {bytes} bytes; allowed are messages of the user with at most {MAX_GOAL}"
             );
-            return Err(Rejection::refused("BAD_MESSAGE", message));
+            return Err(Rejection::refused(Refusal::BadMessage, message));
         }
         let mut attempts = decision.steerable();
         if let Some(step) = self.step {
@@ -38,7 +39,7 @@ impl Handle for SendMessage {
                 Some(step) => format!("step {step} is not running, or has no model"),
                 None => "no turn and no step with a model is running; submit a turn".to_owned(),
             };
-            return Err(Rejection::refused("NO_RUNNING_TURN", message));
+            return Err(Rejection::refused(Refusal::NoRunningTurn, message));
         };
         let said = |attempt: AttemptRef, ops| ContextChanged {
             is_steering: true,
@@ -97,7 +98,7 @@ mod tests {
     #[test]
     fn the_message_is_one_of_the_user_and_not_too_large() {
         let mut sent = Sent::running(&["one"]);
-        assert_eq!(sent.refused(say(&"x".repeat(MAX_GOAL))), "BAD_MESSAGE");
+        assert_eq!(sent.refused(say(&"x".repeat(MAX_GOAL))), Refusal::BadMessage);
         let of_the_model = SendMessage {
             step: None,
             message: Message {
@@ -105,18 +106,18 @@ mod tests {
                 ..Message::user("x")
             },
         };
-        assert_eq!(sent.refused(of_the_model), "BAD_MESSAGE");
+        assert_eq!(sent.refused(of_the_model), Refusal::BadMessage);
     }
 
     #[test]
     fn something_that_reads_it_has_to_run() {
-        assert_eq!(Sent::new().refused(say("x")), "NO_RUNNING_TURN");
+        assert_eq!(Sent::new().refused(say("x")), Refusal::NoRunningTurn);
         let mut sent = Sent::running(&["one", "two"]);
         let to_the_second = SendMessage {
             step: Some(2.into()),
             ..say("x")
         };
-        assert_eq!(sent.refused(to_the_second), "NO_RUNNING_TURN");
+        assert_eq!(sent.refused(to_the_second), Refusal::NoRunningTurn);
         let mut sent = Sent::new();
         sent.send(SubmitTurn {
             message: Some(Message::user("hello")),
@@ -126,6 +127,6 @@ mod tests {
             },
             ..SubmitTurn::default()
         });
-        assert_eq!(sent.refused(say("x")), "NO_RUNNING_TURN");
+        assert_eq!(sent.refused(say("x")), Refusal::NoRunningTurn);
     }
 }

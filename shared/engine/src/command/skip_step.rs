@@ -3,6 +3,7 @@
 use super::Handle;
 use crate::decide::{Decision, Rejection};
 use crate::event::StepSkipped;
+use crate::refusal::Refusal;
 use crate::session::StepNo;
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +32,7 @@ impl Handle for SkipStep {
             .has_ended()
         {
             let message = format!("step {step} has ended already");
-            return Err(Rejection::refused("STEP_ENDED", message));
+            return Err(Rejection::refused(Refusal::StepEnded, message));
         }
         let running = decision.running(run);
         if let Some(attempt) = running.into_iter().find(|attempt| attempt.step == step) {
@@ -70,10 +71,10 @@ mod tests {
     #[test]
     fn a_step_that_ended_or_is_not_there_is_not_skipped() {
         let mut sent = Sent::running(&["one", "two"]);
-        assert_eq!(sent.refused(skip(3)), "NO_SUCH_STEP");
+        assert_eq!(sent.refused(skip(3)), Refusal::NoSuchStep);
         sent.send(skip(1));
-        assert_eq!(sent.refused(skip(1)), "STEP_ENDED");
+        assert_eq!(sent.refused(skip(1)), Refusal::StepEnded);
         sent.fail();
-        assert_eq!(sent.refused(skip(2)), "RUN_ENDED");
+        assert_eq!(sent.refused(skip(2)), Refusal::RunEnded);
     }
 }

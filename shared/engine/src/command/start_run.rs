@@ -7,6 +7,7 @@ use crate::event::RunStarted;
 use crate::limits::{MAX_CONTEXT, MAX_GOAL};
 use crate::message::Message;
 use crate::plan::{Plan, PlanDraft};
+use crate::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 
 /// Pursue a goal: plan it first, or carry out the plan given.
@@ -31,19 +32,19 @@ impl StartRun {
                 "run {} is active; wait for its end or cancel it",
                 active.number
             );
-            return Err(Rejection::refused("RUN_ACTIVE", message));
+            return Err(Rejection::refused(Refusal::RunActive, message));
         }
         let bytes = self.goal.len();
         if self.plan.is_none() && self.goal.trim().is_empty() {
             let message = "a run needs a goal or a plan";
-            return Err(Rejection::refused("BAD_GOAL", message));
+            return Err(Rejection::refused(Refusal::BadGoal, message));
         }
         if bytes > MAX_GOAL {
             let message = format!("the goal has {bytes} bytes; at most {MAX_GOAL} are allowed");
-            return Err(Rejection::refused("BAD_GOAL", message));
+            return Err(Rejection::refused(Refusal::BadGoal, message));
         }
         if let Some(Err(error)) = self.plan.as_ref().map(Plan::accept) {
-            return Err(Rejection::refused("BAD_PLAN", error.located().problem));
+            return Err(Rejection::refused(Refusal::BadPlan, error.located().problem));
         }
         self.check_context(decision)
     }
@@ -58,7 +59,7 @@ impl StartRun {
         };
         if bytes > MAX_CONTEXT {
             let name = decision.session.context_name("");
-            return Err(Rejection::refused("LIMIT", full(name, bytes)));
+            return Err(Rejection::refused(Refusal::Limit, full(name, bytes)));
         }
         Ok(())
     }
@@ -139,7 +140,7 @@ mod tests {
     #[test]
     fn there_is_one_run_at_a_time() {
         let mut sent = Sent::running(&["one"]);
-        assert_eq!(sent.refused(goal("another")), "RUN_ACTIVE");
+        assert_eq!(sent.refused(goal("another")), Refusal::RunActive);
         sent.fail();
         sent.send(goal("another"));
         assert_eq!(sent.run().number, 2);
@@ -157,7 +158,7 @@ mod tests {
                 ..ChangeContext::default()
             });
         }
-        assert_eq!(sent.refused(goal("count the files")), "LIMIT");
+        assert_eq!(sent.refused(goal("count the files")), Refusal::Limit);
         sent.send(StartRun {
             plan: Some(plan(&["one"])),
             ..StartRun::default()
@@ -169,12 +170,12 @@ mod tests {
     fn a_run_needs_a_goal_or_a_plan_that_can_be_carried_out() {
         let mut sent = Sent::new();
         for bad in [" ", &"g".repeat(MAX_GOAL + 1)] {
-            assert_eq!(sent.refused(goal(bad)), "BAD_GOAL");
+            assert_eq!(sent.refused(goal(bad)), Refusal::BadGoal);
         }
         let nothing = StartRun {
             plan: Some(PlanDraft::default()),
             ..goal("do nothing")
         };
-        assert_eq!(sent.refused(nothing), "BAD_PLAN");
+        assert_eq!(sent.refused(nothing), Refusal::BadPlan);
     }
 }

@@ -3,9 +3,10 @@
 use super::Handle;
 use crate::decide::{Decision, Ended, Rejection};
 use crate::event::{RunCancelled, RunStarted, StartedTurn};
-use crate::failure::{Failure, FailureKind};
+use crate::failure::Failure;
 use crate::limits::{MAX_CONTEXT, MAX_QUEUED_TURNS};
 use crate::message::{Message, Role};
+use crate::refusal::Refusal;
 use crate::session::{Apply, Envelope, QueuedTurn, Session};
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
@@ -95,13 +96,13 @@ impl SubmitTurn {
     fn check(&self, decision: &Decision<'_>) -> Result<(), Rejection> {
         if self.message.as_ref().is_some_and(|it| it.role != Role::User) {
             let message = "the message of a turn is the user's";
-            return Err(Rejection::refused("BAD_MESSAGE", message));
+            return Err(Rejection::refused(Refusal::BadMessage, message));
         }
         let context = decision.known_context(&self.context)?;
         let bytes = context.bytes + self.message.as_ref().map_or(0, Message::bytes);
         if bytes > MAX_CONTEXT {
             let name = decision.session.context_name(&self.context);
-            return Err(Rejection::refused("LIMIT", full(name, bytes)));
+            return Err(Rejection::refused(Refusal::Limit, full(name, bytes)));
         }
         let tools = self.options.tools.iter().flatten();
         for tool in tools {
@@ -109,7 +110,7 @@ impl SubmitTurn {
         }
         if self.message.is_none() && context.is_empty() {
             let message = "the context has no message, and the turn brings none";
-            return Err(Rejection::refused("BAD_MESSAGE", message));
+            return Err(Rejection::refused(Refusal::EmptyContext, message));
         }
         Ok(())
     }
@@ -138,7 +139,7 @@ impl Handle for SubmitTurn {
                         let message = format!(
                             "{queued} turns are queued, which is the most; wait for one or cancel it"
                         );
-                        return Err(Rejection::refused("LIMIT", message));
+                        return Err(Rejection::refused(Refusal::Limit, message));
                     }
                     let number = decision.command_seq();
                     return decision.answer(TurnQueued { number });
@@ -153,7 +154,7 @@ impl Handle for SubmitTurn {
                 WhenBusy::Refuse | WhenBusy::Interrupt => {
                     let message =
                         format!("run {number} is active; wait for its end, cancel it, or queue the turn");
-                    return Err(Rejection::refused("RUN_ACTIVE", message));
+                    return Err(Rejection::refused(Refusal::RunActive, message));
                 }
             }
         }
@@ -208,7 +209,7 @@ impl Decision<'_> {
             match started {
                 Ok(()) => {}
                 Err(Rejection::Refused { reason, message }) => {
-                    let failure = Failure::new(FailureKind::of_refusal(reason), reason, message);
+                    let failure = Failure::refused(reason, message);
                     self.emit(super::QueuedTurnDropped::because(next.number, failure))?;
                 }
                 Err(Rejection::Illegal(error)) => return Err(error),
@@ -279,7 +280,7 @@ mod tests {
     fn a_turn_without_a_message_needs_a_context_that_has_one() {
         let silent = SubmitTurn::default;
         let mut sent = Sent::new();
-        assert_eq!(sent.refused(silent()), "BAD_MESSAGE");
+        assert_eq!(sent.refused(silent()), Refusal::EmptyContext);
         sent.send(change(vec![Op::Append(Message::user("hello"))]));
         sent.send(silent());
         assert_eq!(sent.run().status, RunStatus::Running);
@@ -296,12 +297,12 @@ mod tests {
             message,
             ..SubmitTurn::default()
         };
-        assert_eq!(sent.refused(of_the_model), "BAD_MESSAGE");
+        assert_eq!(sent.refused(of_the_model), Refusal::BadMessage);
         let elsewhere = SubmitTurn {
             context: "side".to_owned(),
             ..say("x", WhenBusy::Refuse)
         };
-        assert_eq!(sent.refused(elsewhere), "CONTEXT_NOT_FOUND");
+        assert_eq!(sent.refused(elsewhere), Refusal::ContextNotFound);
     }
 
     #[test]
@@ -312,20 +313,20 @@ mod tests {
         for _ in 0..MAX_CONTEXT / MAX_EXTENSION {
             sent.send(change(vec![Op::Append(most.clone())]));
         }
-        assert_eq!(sent.refused(say("x", WhenBusy::Refuse)), "LIMIT");
+        assert_eq!(sent.refused(say("x", WhenBusy::Refuse)), Refusal::Limit);
     }
 
     #[test]
     fn a_turn_waits_for_the_active_run_or_is_refused() {
         let mut sent = Sent::running(&["one"]);
         for when_busy in [WhenBusy::Refuse, WhenBusy::Interrupt] {
-            assert_eq!(sent.refused(say("x", when_busy)), "RUN_ACTIVE");
+            assert_eq!(sent.refused(say("x", when_busy)), Refusal::RunActive);
         }
         for _ in 0..MAX_QUEUED_TURNS {
             sent.send(say("x", WhenBusy::Queue));
         }
         assert_eq!(sent.session.queued_turns.len(), MAX_QUEUED_TURNS);
-        assert_eq!(sent.refused(say("x", WhenBusy::Queue)), "LIMIT");
+        assert_eq!(sent.refused(say("x", WhenBusy::Queue)), Refusal::Limit);
     }
 
     #[test]

@@ -43,6 +43,7 @@ mod tests {
     use super::*;
     use crate::command::CreateContext;
     use crate::command::testing::Sent;
+    use crate::refusal::Refusal;
 
     fn switch(context: &str) -> SwitchContext {
         SwitchContext {
@@ -66,6 +67,6 @@ mod tests {
     #[test]
     fn an_unknown_context_changes_nothing() {
         let mut sent = Sent::new();
-        assert_eq!(sent.refused(switch("side")), "CONTEXT_NOT_FOUND");
+        assert_eq!(sent.refused(switch("side")), Refusal::ContextNotFound);
     }
 }

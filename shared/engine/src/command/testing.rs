@@ -5,6 +5,7 @@ use crate::decide::{Facts, Input, ToolList};
 use crate::event::{CommandReceived, Event, EventKind};
 use crate::failure::{Failure, FailureKind};
 use crate::plan::{PlanDraft, StepDraft};
+use crate::refusal::Refusal;
 use crate::session::{Run, Session};
 use std::collections::BTreeMap;
 
@@ -86,7 +87,7 @@ impl Sent {
     }
 
     /// The reason why a command is refused; it has changed nothing else.
-    pub(crate) fn refused(&mut self, command: impl Into<Command>) -> String {
+    pub(crate) fn refused(&mut self, command: impl Into<Command>) -> Refusal {
         let before = self.session.clone();
         let events = self.send(command);
         let [EventKind::CommandRefused(refused)] = &events[..] else {
@@ -96,7 +97,7 @@ impl Sent {
         assert_eq!(self.session.active_context, before.active_context);
         assert_eq!(self.session.memory, before.memory);
         assert_eq!(self.session.runs, before.runs);
-        refused.reason.clone()
+        refused.reason
     }
 
     pub(crate) fn decide(&mut self, input: Input) -> Vec<Event> {

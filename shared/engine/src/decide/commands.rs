@@ -5,6 +5,7 @@ use crate::command::QueuedTurnDropped;
 use crate::event::{AttemptRef, CommandRefused, RunFailed, StepSkipped};
 use crate::failure::Failure;
 use crate::limits::CONTINUE_ELSEWHERE;
+use crate::refusal::Refusal;
 use crate::session::{Run, Step, StepNo};
 use crate::transitions::Applied;
 
@@ -42,15 +43,14 @@ impl Decision<'_> {
             Err(Rejection::Refused { reason, message }) => self.refuse(reason, message),
             Err(Rejection::Illegal(error)) => Err(error),
             Ok(()) if self.session.commands.contains_key(&seq) => {
-                self.refuse("INTERNAL", "the command has no answer".to_owned())
+                self.refuse(Refusal::Internal, "the command has no answer".to_owned())
             }
             Ok(()) => Ok(()),
         }
     }
 
-    fn refuse(&mut self, reason: &'static str, message: String) -> Applied {
+    fn refuse(&mut self, reason: Refusal, message: String) -> Applied {
         let (answers, principal) = self.command.clone().unwrap_or_default();
-        let reason = reason.to_owned();
         let refused = CommandRefused { reason, message };
         self.emit_with(refused.into(), answers, principal)
     }
@@ -73,7 +73,7 @@ impl Decision<'_> {
         while let Some((&seq, received)) = self.session.commands.first_key_value() {
             if received.command.begins_work() {
                 self.command = Some((seq, received.principal.clone()));
-                self.refuse("LIMIT", format!("{failure}; {CONTINUE_ELSEWHERE}"))?;
+                self.refuse(Refusal::Limit, format!("{failure}; {CONTINUE_ELSEWHERE}"))?;
                 self.command = None;
             } else {
                 // Without an active run, it is refused, or answered by an event that ends only.
@@ -119,7 +119,7 @@ impl Decision<'_> {
             .ok_or_else(|| no_such_run(number))?;
         if run.status.is_terminal() {
             let message = format!("run {number} has ended: {:?}", run.status).to_lowercase();
-            return Err(Rejection::refused("RUN_ENDED", message));
+            return Err(Rejection::refused(Refusal::RunEnded, message));
         }
         Ok(run)
     }
@@ -137,7 +137,7 @@ impl Decision<'_> {
                 "run {number} has ended and run {newest} came after it; only the plan of the \
                  newest run can be changed"
             );
-            return Err(Rejection::refused("RUN_ENDED", message));
+            return Err(Rejection::refused(Refusal::RunEnded, message));
         }
         if revision != 0 && revision != run.revision() {
             return Err(super::moved_on(run));
@@ -155,7 +155,7 @@ impl Decision<'_> {
         let in_force = run.plan.as_ref().and_then(|plan| plan.step(step));
         in_force.ok_or_else(|| {
             let message = format!("step {step} is not in the plan of run {}", run.number);
-            Rejection::refused("NO_SUCH_STEP", message)
+            Rejection::refused(Refusal::NoSuchStep, message)
         })
     }
 }
@@ -169,7 +169,7 @@ fn has_plan(run: &Run) -> Result<(), Rejection> {
         "run {} is a turn of a conversation and has no plan",
         run.number
     );
-    Err(Rejection::refused("NO_PLAN", message))
+    Err(Rejection::refused(Refusal::NoPlan, message))
 }
 
 /// 0 is the newest run of a session without any.
@@ -178,7 +178,7 @@ fn no_such_run(number: u32) -> Rejection {
         0 => "the session has no run yet".to_owned(),
         number => format!("run {number} does not exist"),
     };
-    Rejection::refused("NO_SUCH_RUN", message)
+    Rejection::refused(Refusal::NoSuchRun, message)
 }
 
 #[cfg(test)]
@@ -228,7 +228,7 @@ mod tests {
         let EventKind::CommandRefused(refused) = &event.kind else {
             panic!("{event:?}");
         };
-        assert_eq!((event.answers, refused.reason.as_str()), (7, "INTERNAL"));
+        assert_eq!((event.answers, refused.reason), (7, Refusal::Internal));
         assert!(session.commands.is_empty());
     }
 }

@@ -6,6 +6,7 @@ use crate::conversation::{Layer, LayerKind, Op};
 use crate::event::{AttemptRef, ContextChanged};
 use crate::message::{FinishReason, Message};
 use crate::prompt;
+use crate::refusal::Refusal;
 use crate::session::{Call, Context, RunStatus, Turn};
 use crate::transitions::Applied;
 
@@ -42,7 +43,7 @@ impl Decision<'_> {
 
     /// The context of that name; the active one for an empty name.
     pub(crate) fn known_context(&self, name: &str) -> Result<&Context, Rejection> {
-        let unknown = |message| Rejection::refused("CONTEXT_NOT_FOUND", message);
+        let unknown = |message| Rejection::refused(Refusal::ContextNotFound, message);
         self.session.known_context(name).map_err(unknown)
     }
 
@@ -58,7 +59,7 @@ impl Decision<'_> {
                     "run {} is a turn of context '{name}' and works; wait for its end, pause it or cancel it",
                     run.number
                 );
-                Err(Rejection::refused("CONTEXT_BUSY", message))
+                Err(Rejection::refused(Refusal::ContextBusy, message))
             }
         }
     }

@@ -8,6 +8,7 @@ use crate::event::{
 use crate::failure::{Failure, FailureKind};
 use crate::message::Usage;
 use crate::plan::{Plan, PlanDraft};
+use crate::refusal::Refusal;
 use crate::revise::{inherit_redo, numbers};
 use crate::session::{Run, RunStatus};
 use crate::transitions::{Applied, IllegalTransition};
@@ -140,14 +141,14 @@ impl Decision<'_> {
     /// No client waits for an answer without end: requests for a run that cannot be changed any more,
     /// or not now, are refused.
     pub(crate) fn drop_requests(&mut self, run: u32, message: &str) -> Applied {
-        let failure = Failure::new(FailureKind::Other, "Dropped", message);
+        let failure = Failure::refused(Refusal::RevisionDropped, message);
         self.fail_requests(run, &failure, |_, _| true)
     }
 
     /// Those of the run itself are about what has happened to it, and stay.
     pub(super) fn drop_requests_of_people(&mut self) -> Applied {
         let message = "it was asked of the session that this one was forked from";
-        let failure = Failure::new(FailureKind::Other, "Dropped", message);
+        let failure = Failure::refused(Refusal::RevisionDropped, message);
         let newest = self.session.runs.len() as u32;
         self.fail_requests(newest, &failure, |_, request| request > 0)
     }
@@ -286,10 +287,10 @@ fn moved_on_message(run: &Run) -> String {
 
 /// The refusal of a command about an earlier plan.
 pub(crate) fn moved_on(run: &Run) -> Rejection {
-    Rejection::refused("PLAN_MOVED_ON", moved_on_message(run))
+    Rejection::refused(Refusal::PlanMovedOn, moved_on_message(run))
 }
 
 /// The failure of a request about an earlier plan.
 fn overtaken(run: &Run) -> Failure {
-    Failure::new(FailureKind::Other, "PlanMovedOn", moved_on_message(run))
+    Failure::refused(Refusal::PlanMovedOn, moved_on_message(run))
 }

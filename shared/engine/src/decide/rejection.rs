@@ -1,14 +1,16 @@
 //! Why a command or a call of the model is not carried out.
 
+use crate::refusal::Refusal;
 use crate::transitions::IllegalTransition;
 
-/// Why something that was asked for is not done. Nothing has been applied then.
+/// Why something that was asked for is not done. Nothing has been applied then. `R` names the reasons:
+/// those of commands, or of calls of state tools.
 #[derive(Debug)]
-pub(crate) enum Rejection {
+pub(crate) enum Rejection<R = Refusal> {
     /// The answer no to a command, or to a call of a state tool.
     Refused {
-        /// Stable name.
-        reason: &'static str,
+        /// For programs.
+        reason: R,
         /// For people, or the model.
         message: String,
     },
@@ -16,8 +18,8 @@ pub(crate) enum Rejection {
     Illegal(IllegalTransition),
 }
 
-impl Rejection {
-    pub(crate) fn refused(reason: &'static str, message: impl Into<String>) -> Self {
+impl<R> Rejection<R> {
+    pub(crate) fn refused(reason: R, message: impl Into<String>) -> Self {
         Self::Refused {
             reason,
             message: message.into(),
@@ -25,7 +27,7 @@ impl Rejection {
     }
 }
 
-impl From<IllegalTransition> for Rejection {
+impl<R> From<IllegalTransition> for Rejection<R> {
     fn from(error: IllegalTransition) -> Self {
         Self::Illegal(error)
     }

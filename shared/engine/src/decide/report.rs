@@ -8,6 +8,7 @@ use crate::event::{AttemptRef, CallFinished, Effect, ReplyReceived, StepComplete
 use crate::failure::{Failure, FailureKind};
 use crate::limits::MAX_CONTEXT;
 use crate::message::{FinishReason, Message};
+use crate::refusal::Refusal;
 use crate::session::{Call, CallStatus, Received};
 use crate::text::headline;
 use crate::transitions::{Applied, CallPhase, IllegalTransition};
@@ -197,7 +198,7 @@ impl Decision<'_> {
             let bytes = before + said.map(Message::bytes).sum::<u64>();
             if bytes > MAX_CONTEXT {
                 let message = full(&turn.context, bytes);
-                return Some(Failure::new(FailureKind::LimitExceeded, "LIMIT", message));
+                return Some(Failure::refused(Refusal::Limit, message));
             }
         }
         match finish {

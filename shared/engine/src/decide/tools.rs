@@ -14,6 +14,7 @@ pub(super) use step::{Ending, STEP, ending};
 use super::{Decision, Rejection};
 use crate::event::CallRef;
 use crate::message::ToolCall;
+use crate::refusal::Refusal;
 use crate::session::OF_STEPS;
 use crate::transitions::Applied;
 use serde::Deserialize;
@@ -32,7 +33,32 @@ pub struct StateTool {
 
 /// Gives the result of the call; `None` if that has to wait for the other calls of the reply, or for a
 /// person. A refusal is the error that the model gets.
-type Handler = fn(&mut Decision<'_>, CallRef, &ToolCall) -> Result<Option<String>, Rejection>;
+type Handler = fn(&mut Decision<'_>, CallRef, &ToolCall) -> Result<Option<String>, CallRejection>;
+
+/// Why a call of a state tool is not carried out.
+type CallRejection = Rejection<CallRefusal>;
+
+/// Why a call is refused. Calls of other tools fail for reasons of the same names.
+#[derive(Debug, Clone, Copy)]
+enum CallRefusal {
+    InvalidArguments,
+    NotFound,
+    TooLarge,
+    ToolsUnreachable,
+}
+
+impl CallRefusal {
+    /// The reason in the result of the call.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::InvalidArguments => "InvalidArguments",
+            Self::NotFound => "NotFound",
+            Self::TooLarge => "TooLarge",
+            // The tool may be there once its server can be reached.
+            Self::ToolsUnreachable => Refusal::ToolsUnreachable.name(),
+        }
+    }
+}
 
 /// All state tools, sorted by name.
 pub const STATE_TOOLS: [StateTool; 9] = [
@@ -47,8 +73,6 @@ pub const STATE_TOOLS: [StateTool; 9] = [
     step::TOOL,
 ];
 
-/// The tool may be there once its server can be reached, which is not to say that there is none.
-const TOOLS_UNREACHABLE: &str = "TOOLS_UNREACHABLE";
 /// Most tools that an error names.
 const MOST_NAMED: usize = 30;
 
@@ -57,11 +81,11 @@ pub(super) fn is_state_tool(name: &str) -> bool {
 }
 
 /// Refuses a call for its arguments.
-fn invalid(message: impl Into<String>) -> Rejection {
-    Rejection::refused("InvalidArguments", message)
+fn invalid(message: impl Into<String>) -> CallRejection {
+    Rejection::refused(CallRefusal::InvalidArguments, message)
 }
 
-fn arguments<'a, T: Deserialize<'a>>(call: &'a ToolCall) -> Result<T, Rejection> {
+fn arguments<'a, T: Deserialize<'a>>(call: &'a ToolCall) -> Result<T, CallRejection> {
     let text = if call.arguments.trim().is_empty() {
         "{}"
     } else {
@@ -82,7 +106,9 @@ impl Decision<'_> {
         match answer {
             Ok(Some(output)) => self.finish_call(name, output, ""),
             Ok(None) => Ok(()),
-            Err(Rejection::Refused { reason, message }) => self.finish_call(name, message, reason),
+            Err(Rejection::Refused { reason, message }) => {
+                self.finish_call(name, message, reason.name())
+            }
             Err(Rejection::Illegal(error)) => Err(error),
         }
     }
@@ -97,7 +123,7 @@ impl Decision<'_> {
         if let Some(why) = self.facts.away(name) {
             let message =
                 format!("options.tools names '{name}', which cannot be called now: {why}");
-            return Err(Rejection::refused(TOOLS_UNREACHABLE, message));
+            return Err(Rejection::refused(Refusal::ToolsUnreachable, message));
         }
         let mut known: Vec<_> = state.collect();
         known.extend(self.facts.tools.keys().map(String::as_str));
@@ -111,14 +137,14 @@ impl Decision<'_> {
         if more > 0 {
             message.push_str(&format!(" and {more} more, see `cairn tools`"));
         }
-        Err(Rejection::refused("NO_TOOL", message))
+        Err(Rejection::refused(Refusal::NoTool, message))
     }
 
-    fn unknown_tool(&self, call: CallRef, name: &str) -> Rejection {
+    fn unknown_tool(&self, call: CallRef, name: &str) -> CallRejection {
         let is_offered = self.session.offers(call.attempt, name);
         if let Some(why) = self.facts.away(name).filter(|_| is_offered) {
             let message = format!("tool '{name}' cannot be called now: {why}");
-            return Rejection::refused(TOOLS_UNREACHABLE, message);
+            return Rejection::refused(CallRefusal::ToolsUnreachable, message);
         }
         let known = self.facts.tools.keys().map(String::as_str);
         let known = known.filter(|known| self.facts.tool(call.attempt, known).is_some());
@@ -127,6 +153,6 @@ impl Decision<'_> {
         let mut known: Vec<_> = known.filter(is_offered).collect();
         known.sort_unstable();
         let message = format!("there is no tool '{name}'; there are: {}", known.join(", "));
-        Rejection::refused("NotFound", message)
+        Rejection::refused(CallRefusal::NotFound, message)
     }
 }

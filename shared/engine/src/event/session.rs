@@ -3,6 +3,7 @@
 #![allow(missing_docs)] // Fields are described once, in `cairn/event/v1/event.proto`.
 
 use crate::command::Command;
+use crate::refusal::Refusal;
 
 /// First event of every journal.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +22,7 @@ pub struct CommandReceived {
 /// The answer no.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommandRefused {
-    pub reason: String,
+    pub reason: Refusal,
     pub message: String,
 }
 

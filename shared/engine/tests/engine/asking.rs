@@ -163,7 +163,7 @@ pub(crate) fn assert_refused(events: &[event::Event], expected: &str, what: &str
     let EventKind::CommandRefused(event::CommandRefused { reason, .. }) = &event.kind else {
         panic!("{what}: {event:?}");
     };
-    assert_eq!(reason, expected, "{what}");
+    assert_eq!(reason.name(), expected, "{what}");
 }
 
 #[test]

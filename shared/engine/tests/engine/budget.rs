@@ -9,6 +9,7 @@ use cairn_engine::event::{self, EventKind, WaitReason};
 use cairn_engine::failure::FailureKind;
 use cairn_engine::outstanding::Work;
 use cairn_engine::plan::PlanDraft;
+use cairn_engine::refusal::Refusal;
 use cairn_engine::session::{PerBudget, RunStatus, StepStatus};
 
 const WAITING: RunStatus = RunStatus::Waiting(WaitReason::Budget);
@@ -215,7 +216,7 @@ fn other_answers_are_refused() {
         else {
             panic!("{events:?}");
         };
-        assert_eq!(reason, "BAD_SETTLEMENT");
+        assert_eq!(*reason, Refusal::BadSettlement);
     }
     assert_eq!(world.run().status, WAITING);
     world.answer("budget-1", Settlement::Retry);
@@ -223,7 +224,7 @@ fn other_answers_are_refused() {
     let EventKind::CommandRefused(event::CommandRefused { reason, .. }) = &events[0].kind else {
         panic!("{events:?}");
     };
-    assert_eq!(reason, "NOT_PENDING");
+    assert_eq!(*reason, Refusal::NotPending);
 }
 
 #[test]

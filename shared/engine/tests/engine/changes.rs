@@ -122,7 +122,7 @@ fn a_change_about_the_plan_before_is_answered_without_the_planner() {
     world.command(change(false));
     let asked = world.asks();
     let events = world.command(apply("a b x"));
-    let void = [(asked[0], "PlanMovedOn"), (asked[1], "PlanMovedOn")];
+    let void = [(asked[0], "PLAN_MOVED_ON"), (asked[1], "PLAN_MOVED_ON")];
     assert_eq!(failures(&events), void);
     assert!(world.asks().is_empty());
     // Nothing comes of an answer that was on its way.
@@ -202,7 +202,7 @@ fn changes_end_with_what_they_were_about() {
     world.command(change(true));
     world.command(change(true));
     let asked = world.asks();
-    let dropped: Vec<_> = asked.iter().map(|&seq| (seq, "Dropped")).collect();
+    let dropped: Vec<_> = asked.iter().map(|&seq| (seq, "REVISION_DROPPED")).collect();
 
     let mut cancelled = world.clone();
     assert_eq!(failures(&cancelled.command(cancel())), dropped);

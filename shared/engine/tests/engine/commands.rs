@@ -14,7 +14,7 @@ fn refusal(events: &[Event]) -> (&str, &str) {
     match events.iter().map(|event| &event.kind).next_back() {
         Some(EventKind::CommandRefused(event::CommandRefused {
             reason, message, ..
-        })) => (reason, message),
+        })) => (reason.name(), message),
         other => panic!("not refused: {other:?}"),
     }
 }

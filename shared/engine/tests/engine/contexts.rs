@@ -141,7 +141,7 @@ impl Test {
                     ..
                 },
             ] => {
-                assert_eq!(refused.reason, wanted, "{}", refused.message);
+                assert_eq!(refused.reason.name(), wanted, "{}", refused.message);
             }
             other => panic!("{wanted}: {other:?}"),
         }

@@ -39,7 +39,7 @@ pub(crate) fn skip(step: u32) -> Command {
 /// The reason of the refusal; empty if it was accepted.
 pub(crate) fn answer(events: &[Event]) -> &str {
     let refused = events.iter().find_map(|event| match &event.kind {
-        EventKind::CommandRefused(event::CommandRefused { reason, .. }) => Some(reason.as_str()),
+        EventKind::CommandRefused(event::CommandRefused { reason, .. }) => Some(reason.name()),
         _ => None,
     });
     refused.unwrap_or("")

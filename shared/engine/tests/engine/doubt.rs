@@ -10,6 +10,7 @@ use cairn_engine::event::{self, EventKind, WaitReason};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::{Asked, Pending, pending};
+use cairn_engine::refusal::Refusal;
 use cairn_engine::session::{CallStatus, RunStatus, StepStatus};
 use serde_json::json;
 
@@ -217,7 +218,7 @@ fn an_early_answer_takes_effect_only_when_the_call_can_no_longer_be_running() {
     let EventKind::CommandRefused(event::CommandRefused { reason, .. }) = &again[0].kind else {
         panic!("{again:?}");
     };
-    assert_eq!(reason, "ALREADY_DECIDED");
+    assert_eq!(*reason, Refusal::AlreadyDecided);
     world.now = settle_after;
     let events = world.decide(Input::Tick);
     assert_eq!(
@@ -315,7 +316,7 @@ fn a_question_that_is_not_open_cannot_be_answered() {
         else {
             panic!("{events:?}");
         };
-        assert_eq!(reason, "NOT_PENDING", "{id}");
+        assert_eq!(*reason, Refusal::NotPending, "{id}");
     }
     world.answer(TOOL_STEP, done());
     let events = world.answer(TOOL_STEP, done());

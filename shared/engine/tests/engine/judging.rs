@@ -78,7 +78,7 @@ fn always(when: &[(&str, &str)]) -> Settlement {
 
 fn refusal(events: &[Event]) -> &str {
     match &events.last().unwrap().kind {
-        EventKind::CommandRefused(refused) => &refused.reason,
+        EventKind::CommandRefused(refused) => refused.reason.name(),
         other => panic!("{other:?}"),
     }
 }

@@ -61,7 +61,7 @@ pub(crate) fn sent(world: &World) -> Vec<String> {
 
 pub(crate) fn refusal(events: &[Event]) -> &str {
     match &events.last().unwrap().kind {
-        EventKind::CommandRefused(refused) => &refused.reason,
+        EventKind::CommandRefused(refused) => refused.reason.name(),
         other => panic!("it is not refused: {other:?}"),
     }
 }
@@ -270,7 +270,7 @@ fn a_turn_without_a_message_sends_the_context_as_it_stands() {
     let mut world = World::new();
     assert_eq!(
         refusal(&world.command(SubmitTurn::default().into())),
-        "BAD_MESSAGE"
+        "EMPTY_CONTEXT"
     );
     world.command(Command::from(ChangeContext {
         ops: vec![Op::Append(Message::user("hello"))],

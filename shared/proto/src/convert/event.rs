@@ -11,6 +11,7 @@ use cairn_engine::event::{
 };
 use cairn_engine::pending::PendingId;
 use cairn_engine::principal::{Authentication, Principal};
+use cairn_engine::refusal::Refusal;
 
 /// Takes the kinds in three lists: those whose fields have the same names on both sides, those
 /// whose names differ (`engine => message`), and those that are structs of their own.
@@ -146,6 +147,17 @@ impl OnWire<String> for PendingId {
     fn from_wire(wire: String, field: &str) -> Result<Self, ConvertError> {
         let unknown = || ConvertError::new(field, format!("'{wire}' names no question"));
         Self::parse(&wire).ok_or_else(unknown)
+    }
+}
+
+impl OnWire<String> for Refusal {
+    fn to_wire(self) -> String {
+        self.name().to_owned()
+    }
+
+    fn from_wire(wire: String, field: &str) -> Result<Self, ConvertError> {
+        let unknown = || ConvertError::new(field, "is a reason that this version does not know");
+        Self::named(&wire).ok_or_else(unknown)
     }
 }
 

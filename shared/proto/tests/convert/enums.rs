@@ -7,6 +7,7 @@ use cairn_engine::event::{self, Effect, Event, EventKind, RequestedCall};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::Message;
 use cairn_engine::plan::PlanDraft;
+use cairn_engine::refusal::Refusal;
 use cairn_proto::convert::{ConvertError, Decoded};
 use cairn_proto::event::{self as proto, event::Kind};
 use prost_reflect::{DescriptorPool, EnumDescriptor};
@@ -232,6 +233,23 @@ fn values_from_newer_versions_are_taken_for_the_worst_or_refused() {
         let error = reading(FUTURE).expect_err(field);
         assert_eq!(error.field, field);
         assert!(error.problem.contains("4711"), "{error}");
+    }
+}
+
+#[test]
+fn a_reason_from_a_newer_version_is_refused() {
+    let refused = |reason: &str| {
+        Kind::CommandRefused(proto::CommandRefused {
+            reason: reason.to_owned(),
+            ..Default::default()
+        })
+    };
+    for reason in Refusal::ALL {
+        assert_eq!(again(refused(reason.name())), Ok(refused(reason.name())));
+    }
+    for reason in ["", "FUTURE"] {
+        let error = again(refused(reason)).expect_err(reason);
+        assert_eq!(error.field, "command_refused.reason");
     }
 }
 

@@ -30,6 +30,9 @@ fn filled(message: &MessageDescriptor) -> DynamicMessage {
 fn value(field: &FieldDescriptor) -> Value {
     let one = match field.kind() {
         Kind::String if field.name() == "pending_id" => Value::String("call-1.2.1.0.0".to_owned()),
+        Kind::String if field.full_name() == "cairn.event.v1.CommandRefused.reason" => {
+            Value::String("RUN_ACTIVE".to_owned())
+        }
         Kind::String => Value::String("text".to_owned()),
         // It follows from the kind of the failure.
         Kind::Bool => Value::Bool(field.name() != "recoverable"),

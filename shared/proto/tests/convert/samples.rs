@@ -24,6 +24,7 @@ use cairn_engine::event::{
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::{FinishReason, ToolCall, Usage};
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
+use cairn_engine::refusal::Refusal;
 use cairn_engine::session::{PerBudget, StepNo};
 
 const AT: u64 = 1_760_000_000_001;
@@ -102,7 +103,7 @@ fn session() -> Kinds {
         "memory_removed": MemoryRemoved { key: "tone".into() }
         "memory_cleared": MemoryCleared {}
         "command_refused": CommandRefused {
-            reason: "RUN_ACTIVE".into(),
+            reason: Refusal::RunActive,
             message: "run 2 is active; cancel it first".into(),
         }
     }

@@ -18,11 +18,13 @@ use cairn_engine::event::{
 };
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
+use cairn_engine::refusal::Refusal;
 use cairn_engine::session::{PerBudget, StepNo};
 use messages::{context_changed, reply_received, usage};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use proptest::sample::select;
 
 /// Times: the wire holds them with a sign.
 pub(crate) fn time() -> impl Strategy<Value = u64> {
@@ -282,7 +284,7 @@ macro_rules! kinds {
 kinds! {
     session_created: SessionCreated { title: text(), time_to_live_ms: seq() }
     command_received: CommandReceived { request_id: text(), command: command() }
-    command_refused: CommandRefused { reason: text(), message: text() }
+    command_refused: CommandRefused { reason: select(Refusal::ALL), message: text() }
     memory_set: MemorySet { key: text(), value: text() }
     memory_removed: MemoryRemoved { key: text() }
     forked_from: ForkedFrom { session: text(), at_seq: seq(), request_id: text(), title: text() }

@@ -1,7 +1,6 @@
 //! `ask_person`: a question of the model to a person.
 
-use super::{StateTool, arguments, invalid};
-use crate::decide::Rejection;
+use super::{CallRejection, StateTool, arguments, invalid};
 use crate::event::QuestionAsked;
 use crate::limits::{MAX_CHOICES, MAX_QUESTION};
 use serde::Deserialize;
@@ -34,7 +33,7 @@ struct Arguments {
     choices: Vec<String>,
 }
 
-fn check(question: &str, choices: &[String]) -> Result<(), Rejection> {
+fn check(question: &str, choices: &[String]) -> Result<(), CallRejection> {
     if question.trim().is_empty() {
         return Err(invalid("a question must not be empty"));
     }

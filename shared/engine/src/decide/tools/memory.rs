@@ -7,6 +7,7 @@ use crate::limits::{
     MAX_MEMORY_BYTES, MAX_MEMORY_KEY, MAX_MEMORY_KEYS, MAX_MEMORY_VALUE, is_memory_key,
 };
 use crate::prompt::memory;
+use crate::refusal::Refusal;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -51,7 +52,8 @@ pub(super) const SET: StateTool = StateTool {
     parameters: r#"{"type":"object","properties":{"key":{"type":"string"},"value":{"type":"string"}},"required":["key","value"],"additionalProperties":false}"#,
     call: |decision, _, call| {
         let entry: Entry = arguments(call)?;
-        check(&decision.session.memory, &entry.key, &entry.value)?;
+        let fits = check(&decision.session.memory, &entry.key, &entry.value);
+        fits.map_err(|(_, message)| invalid(message))?;
         let Entry { key, value } = entry;
         let result = format!("'{key}' is set");
         decision.emit(MemorySet { key, value })?;
@@ -77,33 +79,40 @@ impl Decision<'_> {
     pub(crate) fn check_pairs(&self, pairs: &[(String, String)]) -> Result<(), Rejection> {
         let mut memory = (*self.session.memory).clone();
         for (key, value) in pairs {
-            check(&memory, key, value)?;
+            check(&memory, key, value)
+                .map_err(|(reason, message)| Rejection::refused(reason, message))?;
             memory.insert(key.clone(), value.clone());
         }
         Ok(())
     }
 }
 
-fn check(memory: &BTreeMap<String, String>, key: &str, value: &str) -> Result<(), Rejection> {
+/// # Errors
+/// Why a command with this pair is refused.
+fn check(
+    memory: &BTreeMap<String, String>,
+    key: &str,
+    value: &str,
+) -> Result<(), (Refusal, String)> {
     if !is_memory_key(key) {
         let message = format!("a key has 1 to {MAX_MEMORY_KEY} bytes and no control characters");
-        return Err(invalid(message));
+        return Err((Refusal::BadPair, message));
     }
     if value.len() > MAX_MEMORY_VALUE {
         let message = format!("a value has at most {MAX_MEMORY_VALUE} bytes");
-        return Err(invalid(message));
+        return Err((Refusal::BadPair, message));
     }
     // Both sums as they would be: the store has room for what is set within these limits, whatever
     // clients have set since.
     let others = memory.iter().filter(|(other, _)| *other != key);
     if others.clone().count() + 1 > MAX_MEMORY_KEYS {
         let message = format!("session memory is full: at most {MAX_MEMORY_KEYS} keys");
-        return Err(invalid(message));
+        return Err((Refusal::Limit, message));
     }
     let others: usize = others.map(|(key, value)| key.len() + value.len()).sum();
     if others + key.len() + value.len() > MAX_MEMORY_BYTES {
         let message = format!("session memory is full: at most {MAX_MEMORY_BYTES} bytes");
-        return Err(invalid(message));
+        return Err((Refusal::Limit, message));
     }
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! `scratchpad`: the model's notes.
 
-use super::{StateTool, arguments, invalid};
-use crate::decide::Rejection;
+use super::{CallRefusal, CallRejection, StateTool, arguments, invalid};
 use crate::event::ScratchpadWritten;
 use crate::limits::MAX_NOTES;
 use crate::session::Step;
@@ -45,9 +44,9 @@ struct Arguments {
     mode: Option<String>,
 }
 
-fn too_large(bytes: usize) -> Rejection {
+fn too_large(bytes: usize) -> CallRejection {
     let message = format!(
         "the notes would have {bytes} bytes; at most {MAX_NOTES} are allowed: replace them with shorter ones"
     );
-    Rejection::refused("TooLarge", message)
+    CallRejection::refused(CallRefusal::TooLarge, message)
 }

@@ -1,8 +1,8 @@
 //! `step`: the parts of a step, and its end.
 
 use super::ask_person::ASK_PERSON;
-use super::{StateTool, arguments, invalid};
-use crate::decide::{Decision, Rejection};
+use super::{CallRejection, StateTool, arguments, invalid};
+use crate::decide::Decision;
 use crate::escape::breaks_line;
 use crate::event::{
     AttemptRef, CallRef, SubGoalAdded, SubGoalCompleted, SubGoalDropped, SubGoalFocused,
@@ -57,7 +57,7 @@ fn manage(
     decision: &mut Decision<'_>,
     name: CallRef,
     call: &ToolCall,
-) -> Result<Option<String>, Rejection> {
+) -> Result<Option<String>, CallRejection> {
     let attempt = name.attempt;
     let request: StepArguments = arguments(call)?;
     let Some(running) = decision.session.attempt(attempt) else {
@@ -143,7 +143,7 @@ impl Decision<'_> {
 }
 
 /// Everything is refused before anything is done.
-fn check(running: &Attempt, request: &StepArguments) -> Result<(), Rejection> {
+fn check(running: &Attempt, request: &StepArguments) -> Result<(), CallRejection> {
     let (plan, dropped) = (request.plan(), request.dropped());
     let is_empty = plan.is_empty() && dropped.is_empty() && request.focus.is_none();
     if is_empty && !request.completes() {
@@ -174,7 +174,7 @@ fn check(running: &Attempt, request: &StepArguments) -> Result<(), Rejection> {
     }
 }
 
-fn check_plan(running: &Attempt, plan: &[String]) -> Result<(), Rejection> {
+fn check_plan(running: &Attempt, plan: &[String]) -> Result<(), CallRejection> {
     if plan.iter().any(|text| text.trim().is_empty()) {
         return Err(invalid("a sub-goal must not be empty"));
     }
@@ -194,7 +194,7 @@ fn check_plan(running: &Attempt, plan: &[String]) -> Result<(), Rejection> {
 }
 
 /// The step itself is to end.
-fn check_end(running: &Attempt, request: &StepArguments) -> Result<(), Rejection> {
+fn check_end(running: &Attempt, request: &StepArguments) -> Result<(), CallRejection> {
     if request.focus.is_some() {
         let message = "no sub-goal is in focus, so complete would end the step: leave focus out, or focus first";
         return Err(invalid(message));
@@ -221,7 +221,7 @@ fn check_end(running: &Attempt, request: &StepArguments) -> Result<(), Rejection
     Ok(())
 }
 
-fn no_such_sub_goal(running: &Attempt, text: &str) -> Rejection {
+fn no_such_sub_goal(running: &Attempt, text: &str) -> CallRejection {
     let mut goals = running.sub_goals.iter();
     let is_completed = goals.any(|goal| goal.text == text && goal.summary.is_some());
     invalid(match is_completed {
