@@ -2,11 +2,25 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of tests are tests.
 
+use cairn_engine::refusal::{Refusal, RefusalKind};
 use prost_reflect::{DescriptorPool, FileDescriptor};
 use std::collections::BTreeSet;
 
 /// Words that say nothing by themselves.
 const EMPTY_WORDS: [&str; 3] = ["a", "an", "the"];
+/// Codes of errors, as comments name them.
+const CODES: [&str; 10] = [
+    "ABORTED",
+    "ALREADY_EXISTS",
+    "DATA_LOSS",
+    "FAILED_PRECONDITION",
+    "INVALID_ARGUMENT",
+    "NOT_FOUND",
+    "OUT_OF_RANGE",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "UNAVAILABLE",
+];
 
 fn pool() -> DescriptorPool {
     DescriptorPool::decode(cairn_proto::DESCRIPTORS).unwrap()
@@ -158,6 +172,41 @@ fn the_services_of_the_contract_are_among_the_items() {
         "cairn.memory.v1.JournalService.Commit",
     ] {
         assert!(names.contains(name), "{name}");
+    }
+}
+
+/// The codes with the reasons that comments of the public API name after them.
+fn promises() -> BTreeSet<(String, String)> {
+    let mut promises = BTreeSet::new();
+    let mut items = items(&pool());
+    items.retain(|item| item.full_name.starts_with("cairn.orchestrator."));
+    for item in items {
+        let comment = item.comment();
+        let mut code = "";
+        for word in comment.split(|letter: char| !letter.is_ascii_uppercase() && letter != '_') {
+            match CODES.contains(&word) {
+                true => code = word,
+                false => _ = promises.insert((code.to_owned(), word.to_owned())),
+            }
+        }
+    }
+    promises
+}
+
+/// A request that is wrong in itself is refused before it becomes a command, and its error names the field.
+#[test]
+fn every_refusal_of_a_command_is_promised_with_its_code() {
+    let promises = promises();
+    for refusal in Refusal::ALL {
+        let kind = refusal.kind();
+        if matches!(kind, RefusalKind::InvalidArgument | RefusalKind::Internal) {
+            continue;
+        }
+        let promise = (
+            screaming_snake(&format!("{kind:?}")),
+            refusal.name().to_owned(),
+        );
+        assert!(promises.contains(&promise), "{promise:?} is not promised");
     }
 }
 
