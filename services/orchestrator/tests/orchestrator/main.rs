@@ -32,6 +32,7 @@ mod needs;
 mod newer;
 mod pending;
 mod planning;
+mod refusals;
 mod renames;
 mod requested;
 mod revisions;
