@@ -1,8 +1,9 @@
 //! Budgets, as executors see them.
 
-use crate::support::{World, count, goal, graph, model_step, reply};
+use crate::support::{Kind, World, count, goal, graph, model_step, reply};
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
+use std::time::Duration;
 
 fn with_tokens(max_tokens: u64, steps: &[&str]) -> wire::StartRun {
     let limits = wire::LimitOverrides {
@@ -89,4 +90,28 @@ async fn an_attempt_that_asks_no_model_waits_for_what_others_have_reserved() {
     // Seven more are beyond the budget, and who is asked first is told so.
     let run = world.run(&session).await;
     assert_eq!(run.wait_reason(), wire::WaitReason::Budget);
+}
+
+/// A timer that was set before the store's clock was set back fires too early. It is set again, also if
+/// nothing else happens in the session.
+#[tokio::test(start_paused = true)]
+async fn a_time_budget_is_used_up_also_after_the_stores_clock_was_set_back() {
+    let world = World::new().await;
+    let began = world.now();
+    let limits = wire::LimitOverrides {
+        max_active_ms: 60_000,
+        ..wire::LimitOverrides::default()
+    };
+    let run = wire::StartRun {
+        limits: Some(limits),
+        ..graph(vec![model_step("a")])
+    };
+    let session = world.start(run).await;
+    let _at_work = world.attempt().await;
+    world.set_store_back(Duration::from_secs(10)).await;
+    let is_noted = |kind: &Kind| matches!(kind, Kind::BudgetExhausted(_));
+    let events = world.seen(&session, is_noted).await;
+    assert_eq!(count(&events, "BudgetExhausted"), 1);
+    let passed = world.now() - began;
+    assert!((59_000..65_000).contains(&passed), "{passed} ms");
 }

@@ -119,12 +119,21 @@ impl World {
         i64::try_from(cairn_rpc::Clock::unix_ms(&*self.clock)).unwrap()
     }
 
-    /// Lets time pass for everybody, and all that is due happen.
+    /// Lets time pass for the orchestrator and the store, and all that is due happen.
     pub(crate) async fn pass(&self, time: Duration) {
+        self.pass_with(time, |step| self.clock.advance(step)).await;
+    }
+
+    /// Lets time pass for the orchestrator alone: the store's clock is set back by that.
+    pub(crate) async fn set_store_back(&self, time: Duration) {
+        self.pass_with(time, |_| ()).await;
+    }
+
+    async fn pass_with(&self, time: Duration, move_store: impl Fn(Duration)) {
         let mut left = time;
         while !left.is_zero() {
             let step = left.min(STEP);
-            self.clock.advance(step);
+            move_store(step);
             tokio::time::advance(step).await;
             self.settle().await;
             left -= step;
