@@ -325,9 +325,16 @@ impl Owner {
 
     fn interpret(&mut self, message: Message, inputs: &mut Vec<Input>) {
         match message {
-            // What becomes due is for the next owner.
-            Message::Tick if self.inbox.is_stopping() => {}
-            Message::Tick => inputs.push(Input::Tick),
+            Message::Tick => {
+                // The store's clock may have been set back since the timer was set: what is not due yet
+                // gets another one.
+                self.active
+                    .retain(|work, _| !matches!(work, Work::Wake { .. }));
+                // What becomes due is for the next owner.
+                if !self.inbox.is_stopping() {
+                    inputs.push(Input::Tick);
+                }
+            }
             Message::Planned { work, outcome } => inputs.extend(self.planned(work, *outcome)),
             Message::Report {
                 attempt,
