@@ -197,8 +197,21 @@ fn pattern_of(name: &str, pattern: &str) -> Result<Pattern, String> {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    static COMPILED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// How many patterns this thread has compiled.
+#[cfg(test)]
+pub(crate) fn compiled() -> usize {
+    COMPILED.get()
+}
+
 /// A pattern of names, or of values in which `*` stays within one folder.
 fn compile(pattern: &str, is_path: bool) -> Result<GlobMatcher, String> {
+    #[cfg(test)]
+    COMPILED.set(COMPILED.get() + 1);
     let glob = GlobBuilder::new(pattern)
         .literal_separator(is_path)
         .backslash_escape(true)

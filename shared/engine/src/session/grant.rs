@@ -72,3 +72,53 @@ impl Apply for ApprovalGranted {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Event;
+    use crate::limits::MAX_GRANTS;
+    use crate::rules::{DEFAULT_AGENT, compiled, scope};
+
+    fn granted(grant: u32) -> Event {
+        let condition = Condition {
+            name: "path".to_owned(),
+            pattern: format!("docs/{grant}/**"),
+        };
+        let granted = ApprovalGranted {
+            grant,
+            tool: "edit".to_owned(),
+            tool_digest: "first".to_owned(),
+            when: vec![condition],
+            agent: DEFAULT_AGENT.to_owned(),
+        };
+        Event {
+            at: 1,
+            answers: 0,
+            principal: None,
+            kind: granted.into(),
+        }
+    }
+
+    #[test]
+    fn a_judgement_under_many_approvals_compiles_no_pattern() {
+        let mut session = Session::default();
+        for grant in 1..=u32::try_from(MAX_GRANTS).unwrap() {
+            session.apply(grant.into(), &granted(grant)).unwrap();
+        }
+        let read = Session::from_checkpoint(&session.to_checkpoint().unwrap()).unwrap();
+        assert_eq!(read, session);
+        for session in [session, read] {
+            let before = compiled();
+            let covering = |path: &str| {
+                let arguments = serde_json::json!({ "path": path }).to_string();
+                let scope = scope(&[], &arguments, &[]);
+                let grants = session.grants.iter();
+                let covers = |grant: &&Grant| grant.covers("edit", "first", DEFAULT_AGENT, &scope);
+                grants.filter(covers).count()
+            };
+            assert_eq!((covering("docs/200/a"), covering("out/a")), (1, 0));
+            assert_eq!(compiled() - before, 0, "patterns");
+        }
+    }
+}
