@@ -7,16 +7,18 @@
 //! A rule that allows matches only what is within its patterns for certain. A rule that asks or denies
 //! matches what may touch them, in any case of letters. `path` in a rule means every path of the call.
 
+mod conditions;
 mod host;
 mod matcher;
 mod names;
 mod reading;
 mod scope;
 
+pub use conditions::Conditions;
 pub use matcher::{Condition, Matcher, MatcherKind};
 pub use names::kind_of_text;
 use scope::PATH;
-pub use scope::{Scope, covers, scope};
+pub use scope::{Scope, scope};
 
 use globset::{GlobBuilder, GlobMatcher};
 use serde::{Deserialize, Serialize};

@@ -188,7 +188,13 @@ pub(super) fn approvals(session: &Session) -> pb::ListApprovalsResponse {
         grant: grant.number,
         tool: grant.tool.clone(),
         tool_digest: grant.tool_digest.clone(),
-        when: grant.when.iter().cloned().map(Into::into).collect(),
+        when: grant
+            .when
+            .written()
+            .iter()
+            .cloned()
+            .map(Into::into)
+            .collect(),
         agent: grant.agent.clone(),
         at_unix_ms: i64::try_from(grant.at).unwrap_or(i64::MAX),
         principal: grant.principal.clone().map(Into::into),

@@ -125,23 +125,6 @@ fn is_unclear(given: &Map<String, Json>, declared: Option<&[Matcher]>) -> bool {
         .any(|name| !is_declared(name) || !names.insert(name.to_lowercase()))
 }
 
-/// Whether an approval of further calls with these conditions covers a call of this scope. A condition
-/// with an empty pattern is met by calls that leave the value out. If the tool declares no arguments, the
-/// conditions must name all that the call has.
-pub fn covers(conditions: &[Condition], scope: &Scope) -> bool {
-    let mut when = Vec::new();
-    for Condition { name, pattern } in conditions {
-        match Pattern::new(pattern) {
-            Ok(_) if pattern.is_empty() && !scope.has(name) => {}
-            Ok(pattern) => when.push((name.clone(), pattern)),
-            Err(_) => return false,
-        }
-    }
-    let is_named = |name: &str| conditions.iter().any(|it| it.name == name);
-    let has_others = scope.is_undeclared && !scope.names().all(is_named);
-    !scope.is_unclear && !has_others && scope.is_within(&when)
-}
-
 impl Scope {
     /// The texts that may be paths, each with the path that it says. Where a link leads is not known here.
     pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -172,15 +155,32 @@ impl Scope {
 
     /// For certain, all conditions are met.
     pub(super) fn is_within(&self, when: &[(String, Pattern)]) -> bool {
-        let is_met = |(name, pattern): &(String, Pattern)| match name.as_str() {
+        let is_met = |condition| self.meets(condition, when);
+        when.is_empty() || (!self.is_unclear && when.iter().all(is_met))
+    }
+
+    /// An approval of further calls with these conditions covers the call.
+    pub(super) fn is_covered(&self, when: &[(String, Pattern)]) -> bool {
+        let is_named = |name: &str| when.iter().any(|(named, _)| named == name);
+        let has_others = self.is_undeclared && !self.names().all(is_named);
+        let is_met = |condition: &(String, Pattern)| {
+            let (name, pattern) = condition;
+            let is_left_out = pattern.text.is_empty() && !self.has(name);
+            is_left_out || self.meets(condition, when)
+        };
+        !self.is_unclear && !has_others && when.iter().all(is_met)
+    }
+
+    /// For certain, one of these conditions is met.
+    fn meets(&self, (name, pattern): &(String, Pattern), when: &[(String, Pattern)]) -> bool {
+        match name.as_str() {
             PATH => self.paths_are_within(when, pattern),
             HOST => self.hosts_are_within(when, pattern),
             name => {
                 let argument = self.arguments.get(name);
                 argument.is_some_and(|it| it.is_within(pattern))
             }
-        };
-        when.is_empty() || (!self.is_unclear && when.iter().all(is_met))
+        }
     }
 
     /// All paths that the conditions do not name themselves. Where there is none, nothing is known of any.

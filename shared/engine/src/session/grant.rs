@@ -4,7 +4,7 @@
 
 use super::{Apply, Envelope, Session};
 use crate::principal::Principal;
-use crate::rules::{Condition, Scope, covers};
+use crate::rules::{Condition, Conditions, Scope};
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
 
@@ -27,8 +27,8 @@ pub struct Grant {
     pub tool: String,
     /// The tool as it was approved. Another one is asked about again.
     pub tool_digest: String,
-    /// All of them must match.
-    pub when: Vec<Condition>,
+    /// What it wants of a call.
+    pub when: Conditions,
     /// The agent whose calls it covers.
     pub agent: String,
     /// When it was given: milliseconds since 1970.
@@ -45,7 +45,7 @@ impl Grant {
             self.tool_digest.as_str(),
             self.agent.as_str(),
         ) == (tool, tool_digest, agent)
-            && covers(&self.when, scope)
+            && self.when.covers(scope)
     }
 }
 
@@ -64,7 +64,7 @@ impl Apply for ApprovalGranted {
             number: self.grant,
             tool: self.tool.clone(),
             tool_digest: self.tool_digest.clone(),
-            when: self.when.clone(),
+            when: self.when.clone().into(),
             agent: self.agent.clone(),
             at: envelope.at,
             principal: envelope.principal.cloned(),

@@ -5,8 +5,10 @@ use crate::decide::{Decision, Rejection, ToolFacts, ToolList, judged_scope};
 use crate::event::{ApprovalGranted, CallRef};
 use crate::limits::MAX_GRANTS;
 use crate::pending::pending_call;
-use crate::rules::{Condition, DEFAULT_AGENT, Matcher, MatcherKind, Scope, covers, exactly};
-use crate::session::{Call, Grant, Session};
+use crate::rules::{
+    Condition, Conditions, DEFAULT_AGENT, Matcher, MatcherKind, Scope, exactly,
+};
+use crate::session::{Call, Session};
 use std::collections::BTreeMap;
 
 /// What an approval of this call and of further ones covers. It must cover this one.
@@ -37,16 +39,8 @@ pub(super) fn granted(
         })?,
         false => without_others(when, &scope, tool),
     };
-    let grant = Grant {
-        number: session.grants_given + 1,
-        tool: call.call.name.clone(),
-        tool_digest: call.tool_digest.clone(),
-        when,
-        agent: DEFAULT_AGENT.to_owned(),
-        at: 0,
-        principal: None,
-    };
-    if !grant.covers(&grant.tool, &grant.tool_digest, &grant.agent, &scope) {
+    let when = Conditions::from(when);
+    if !when.covers(&scope) {
         let names: Vec<_> = scope.names().collect();
         return Err(bad_settlement(format!(
             "the patterns do not match this call; its values are: {}",
@@ -54,11 +48,11 @@ pub(super) fn granted(
         )));
     }
     Ok(ApprovalGranted {
-        grant: grant.number,
-        tool: grant.tool,
-        tool_digest: grant.tool_digest,
-        when: grant.when,
-        agent: grant.agent,
+        grant: session.grants_given + 1,
+        tool: call.call.name.clone(),
+        tool_digest: call.tool_digest.clone(),
+        when: when.into(),
+        agent: DEFAULT_AGENT.to_owned(),
     })
 }
 
@@ -117,6 +111,6 @@ pub fn always_covers(session: &Session, name: CallRef, tools: &ToolList) -> Opti
     let call = pending_call(session, name)?;
     let tool = tools.get(&call.call.name)?;
     let scope = judged_scope(call, tool);
-    let when = of_call(&scope, tool).ok()?;
-    covers(&when, &scope).then_some(when)
+    let when = Conditions::from(of_call(&scope, tool).ok()?);
+    when.covers(&scope).then(|| when.into())
 }

@@ -121,8 +121,11 @@ fn what_servers_differ_about_is_denied_and_asked_and_never_allowed() {
             name: "path".to_owned(),
             pattern: "**".to_owned(),
         };
-        assert!(!covers(&[always], &scope), "{arguments}");
-        assert!(!covers(&[], &scope), "{arguments}");
+        assert!(
+            !Conditions::from(vec![always]).covers(&scope),
+            "{arguments}"
+        );
+        assert!(!Conditions::from(Vec::new()).covers(&scope), "{arguments}");
     }
 }
 
