@@ -2,6 +2,7 @@
 
 use crate::bench::{Bench, reply};
 use crate::owner::{Owner, attempt, model_step};
+use cairn_engine::message::Part;
 use cairn_model::ModelError;
 use cairn_proto::event::TextDelta;
 use std::time::Duration;
@@ -132,4 +133,58 @@ async fn a_reply_that_comes_at_once_is_reported_once() {
     let report = owner.report().await;
     assert_eq!((report.number, report.delta), (1, None));
     owner.end(1).await;
+}
+
+/// The executor reads a reply no faster than it gathers its pieces, also if the whole is there at once.
+#[tokio::test(start_paused = true)]
+async fn few_pieces_wait_however_fast_a_reply_comes() {
+    const PIECES: usize = 20_000;
+    let mut bench = Bench::new().await;
+    let mut owner = bench.start(model_step()).await;
+    let mut fast = reply("", &[]);
+    fast.message.parts = vec![Part::Text("x".to_owned()); PIECES];
+    bench.asked().await.answer(Ok(fast));
+    let mut passed_on = 0;
+    let report = loop {
+        let message = owner.report().await;
+        let Some(delta) = message.delta else {
+            break message;
+        };
+        assert_eq!(delta.offset, passed_on as u64);
+        passed_on += delta.text.len();
+    };
+    let waited = PIECES - passed_on;
+    assert!(waited <= 4096, "{waited} pieces waited");
+    assert_eq!(report.reply.expect("a reply").text.len(), PIECES);
+    owner.end(1).await;
+}
+
+/// An owner that takes nothing keeps neither the reply of a model nor the end of an attempt waiting.
+#[tokio::test(start_paused = true)]
+async fn pieces_wait_for_no_owner() {
+    const PIECES: usize = 20_000;
+    let piece = "x".repeat(64);
+    let mut bench = Bench::new().await;
+    let mut owner = bench.start(model_step()).await;
+    let asked = bench.asked().await;
+    for _ in 0..PIECES {
+        asked.writes(&piece);
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    asked.reply(&piece.repeat(PIECES), &[]);
+    let report = loop {
+        let message = owner.report().await;
+        if message.delta.is_none() {
+            break message;
+        }
+    };
+    assert_eq!(report.reply.expect("a reply").text.len(), 64 * PIECES);
+    owner.ack(1);
+    let asked = bench.asked().await;
+    for _ in 0..PIECES {
+        asked.writes(&piece);
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    drop(owner);
+    asked.dropped().await;
 }
