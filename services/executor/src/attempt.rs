@@ -325,7 +325,6 @@ impl ModelStep<'_> {
                     traced::retry(attempt, error);
                     let _ = pieces.send(Piece::Anew);
                 }
-                Progress::ToolCall(_) => {}
             },
         );
         let deltas = Deltas::new(self.attempt, self.replica.tool_turns());

@@ -10,7 +10,7 @@
 
 use crate::{ChatReply, ChatRequest, Model, ModelError, StreamEvent, empty, stream};
 use backon::{BackoffBuilder, ExponentialBuilder};
-use cairn_engine::message::{ToolCall, Usage};
+use cairn_engine::message::Usage;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -119,8 +119,6 @@ pub async fn chat_with_retry(
 pub enum Progress<'a> {
     /// More of the reply's text, never empty.
     Text(&'a str),
-    /// A tool call, whole; nothing was done with it yet.
-    ToolCall(&'a ToolCall),
     /// The attempt failed, and another begins after a wait. Everything seen so far is void: the
     /// reply begins anew.
     Retry {
@@ -150,8 +148,9 @@ pub async fn stream_with_retry(
     loop {
         let on_event = |event: &StreamEvent| match event {
             StreamEvent::AssistantTextDelta { text } => on_progress(Progress::Text(text)),
-            StreamEvent::ToolCall(call) => on_progress(Progress::ToolCall(call)),
-            StreamEvent::TurnComplete { .. } | StreamEvent::Error { .. } => {}
+            StreamEvent::ToolCall(_)
+            | StreamEvent::TurnComplete { .. }
+            | StreamEvent::Error { .. } => {}
         };
         let outcome = stream::chat_streamed(model, request, on_event).await;
         let error = match outcome.and_then(|reply| attempts.accept(reply)) {

@@ -10,7 +10,6 @@
 //! ```
 
 use super::tree::{Node, NodeIndex, NodeKind, NodeStatus, Tree};
-use cairn_engine::session::StepNo;
 use cairn_engine::text::cut;
 use std::fmt::Write as _;
 
@@ -25,15 +24,6 @@ pub fn of_run(tree: &Tree, run: u32) -> String {
     let roots = tree.run(run).into_iter().flat_map(|root| &root.roots);
     let mut text = String::new();
     for &goal in roots {
-        write_goal(tree, goal, &mut text);
-    }
-    finished(text)
-}
-
-/// The goal of one step with its parts: all that an attempt at this step may know.
-pub fn of_step(tree: &Tree, run: u32, step: StepNo) -> String {
-    let mut text = String::new();
-    if let Some(goal) = tree.step(run, step) {
         write_goal(tree, goal, &mut text);
     }
     finished(text)

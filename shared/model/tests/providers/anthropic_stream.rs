@@ -338,7 +338,6 @@ async fn begun_anew(spoiled: &str, reason: &str) {
     let mut shown = String::new();
     let reply = stream_with_retry(&model, &ask("x"), &at_once(), |progress| match progress {
         Progress::Text(text) => shown.push_str(text),
-        Progress::ToolCall(call) => panic!("{call:?}"),
         Progress::Retry { attempt, error, .. } => {
             assert_eq!((attempt, error.reason()), (1, reason));
             assert_eq!(shown, "half");

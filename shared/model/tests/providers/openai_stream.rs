@@ -230,7 +230,6 @@ async fn begun_anew(begun: Reply) {
 
     let reply = stream_with_retry(&model, &ask("x"), &at_once(), |progress| match progress {
         Progress::Text(text) => shown.push_str(text),
-        Progress::ToolCall(call) => panic!("no call was asked for: {call:?}"),
         Progress::Retry { attempt, error, .. } => {
             restarts.push((attempt, std::mem::take(&mut shown), error.to_string()));
         }

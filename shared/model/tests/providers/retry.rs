@@ -313,7 +313,6 @@ async fn a_model_that_cannot_stream_gives_its_text_at_once() {
     let reply = stream_with_retry(&model, &ask("x"), &policy(), |progress| {
         seen.push(match progress {
             Progress::Text(text) => text.to_owned(),
-            Progress::ToolCall(call) => call.name.clone(),
             Progress::Retry {
                 attempt,
                 error,

@@ -134,7 +134,6 @@ async fn observe(server: &TestServer, model: &dyn Model) -> Observed {
     let outcome = stream_with_retry(model, &request, &policy, |progress| match progress {
         Progress::Text(text) => shown.push_str(text),
         Progress::Retry { .. } => shown.clear(),
-        Progress::ToolCall(_) => {}
     })
     .await;
     let requests = server.requests().len();
