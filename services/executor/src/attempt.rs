@@ -29,6 +29,11 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
+/// Most pieces of a reply that wait to be gathered; then the model's stream waits. Gathering waits for no
+/// owner, because a provider breaks off a reply that is not read, and it has to be paid for again. What is
+/// gathered has at most the bytes of a reply.
+const MOST_PIECES: usize = 1024;
+
 /// What all attempts share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -307,23 +312,28 @@ impl ModelStep<'_> {
             return Ok(Err(failure));
         }
         let asked = Instant::now();
-        let (pieces, come) = mpsc::unbounded_channel();
+        let (pieces, come) = mpsc::channel(MOST_PIECES);
+        let pieces = &pieces;
         let question = stream_with_retry(
             &*self.model,
             &request,
             &self.shared.config.retry,
-            |progress| match progress {
-                Progress::Text(text) => {
-                    let _ = pieces.send(Piece::Text(text.to_owned()));
-                }
-                Progress::Retry {
-                    attempt,
-                    error,
-                    wait,
-                } => {
-                    tracing::warn!(attempt, %error, ?wait, "the model is asked again");
-                    traced::retry(attempt, error);
-                    let _ = pieces.send(Piece::Anew);
+            move |progress| {
+                let piece = match progress {
+                    Progress::Text(text) => Piece::Text(text.to_owned()),
+                    Progress::Retry {
+                        attempt,
+                        error,
+                        wait,
+                    } => {
+                        tracing::warn!(attempt, %error, ?wait, "the model is asked again");
+                        traced::retry(attempt, error);
+                        Piece::Anew
+                    }
+                };
+                async move {
+                    // The receiver is there for as long as the model is asked.
+                    let _ = pieces.send(piece).await;
                 }
             },
         );

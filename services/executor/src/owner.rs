@@ -133,7 +133,7 @@ impl Owner {
     pub(crate) async fn telling<T>(
         &mut self,
         mut deltas: Deltas,
-        mut pieces: mpsc::UnboundedReceiver<Piece>,
+        mut pieces: mpsc::Receiver<Piece>,
         work: impl Future<Output = T>,
     ) -> Result<T, Stop> {
         let mut work = pin!(work);

@@ -11,6 +11,7 @@
 use crate::{ChatReply, ChatRequest, Model, ModelError, StreamEvent, empty, stream};
 use backon::{BackoffBuilder, ExponentialBuilder};
 use cairn_engine::message::Usage;
+use futures::future::OptionFuture;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -107,10 +108,14 @@ pub async fn chat_with_retry(
     let mut attempts = Attempts::new(policy);
     loop {
         let outcome = model.chat(request).await;
-        match outcome.and_then(|reply| attempts.accept(reply)) {
+        let error = match outcome.and_then(|reply| attempts.accept(reply)) {
             Ok(reply) => return Ok(reply),
-            Err(error) => attempts.wait_after(error, &mut on_retry).await?,
-        }
+            Err(error) => error,
+        };
+        let (error, wait) = attempts.wait_after(error)?;
+        on_retry(attempts.failed, &error, wait);
+        drop(error);
+        tokio::time::sleep(wait).await;
     }
 }
 
@@ -132,39 +137,45 @@ pub enum Progress<'a> {
 }
 
 /// As [`chat_with_retry`], for a streamed reply: the same reply in the end, and `on_progress` sees
-/// it grow.
+/// it grow. No more of the reply is read, and no wait begins, before what `on_progress` returns is ready.
 ///
 /// If this ends with an error, what was seen of the reply is void too.
 ///
 /// # Errors
 /// As [`chat_with_retry`].
-pub async fn stream_with_retry(
+pub async fn stream_with_retry<F: Future<Output = ()>>(
     model: &dyn Model,
     request: &ChatRequest,
     policy: &RetryPolicy,
-    mut on_progress: impl FnMut(Progress<'_>),
+    mut on_progress: impl FnMut(Progress<'_>) -> F,
 ) -> Result<ChatReply, ModelError> {
     let mut attempts = Attempts::new(policy);
     loop {
-        let on_event = |event: &StreamEvent| match event {
-            StreamEvent::AssistantTextDelta { text } => on_progress(Progress::Text(text)),
-            StreamEvent::ToolCall(_)
-            | StreamEvent::TurnComplete { .. }
-            | StreamEvent::Error { .. } => {}
+        let on_event = |event: &StreamEvent| {
+            OptionFuture::from(match event {
+                StreamEvent::AssistantTextDelta { text } => Some(on_progress(Progress::Text(text))),
+                StreamEvent::ToolCall(_)
+                | StreamEvent::TurnComplete { .. }
+                | StreamEvent::Error { .. } => None,
+            })
         };
-        let outcome = stream::chat_streamed(model, request, on_event).await;
+        let outcome = match model.chat_stream(request).await {
+            Ok(events) => stream::collect_paced(events, on_event).await,
+            Err(error) => Err(error),
+        };
         let error = match outcome.and_then(|reply| attempts.accept(reply)) {
             Ok(reply) => return Ok(reply),
             Err(error) => error,
         };
-        let mut on_retry = |attempt, error: &ModelError, wait| {
-            on_progress(Progress::Retry {
-                attempt,
-                error,
-                wait,
-            });
+        let (error, wait) = attempts.wait_after(error)?;
+        let retry = Progress::Retry {
+            attempt: attempts.failed,
+            error: &error,
+            wait,
         };
-        attempts.wait_after(error, &mut on_retry).await?;
+        on_progress(retry).await;
+        drop(error);
+        tokio::time::sleep(wait).await;
     }
 }
 
@@ -209,12 +220,11 @@ impl<D: Iterator<Item = Duration>> Attempts<'_, D> {
         Ok(reply)
     }
 
-    /// Waits until the next attempt is due, or gives the error back if there is none.
-    async fn wait_after(
-        &mut self,
-        error: ModelError,
-        on_retry: &mut impl FnMut(u32, &ModelError, Duration),
-    ) -> Result<(), ModelError> {
+    /// The wait before the next attempt, with the error again.
+    ///
+    /// # Errors
+    /// The error, if there is no further attempt.
+    fn wait_after(&mut self, error: ModelError) -> Result<(ModelError, Duration), ModelError> {
         self.failed += 1;
         let is_second = match &error {
             ModelError::Empty { .. } => std::mem::replace(&mut self.was_empty, true),
@@ -231,9 +241,6 @@ impl<D: Iterator<Item = Duration>> Attempts<'_, D> {
         if self.started.elapsed().saturating_add(wait) > self.policy.max_elapsed {
             return Err(error);
         }
-        on_retry(self.failed, &error, wait);
-        drop(error);
-        tokio::time::sleep(wait).await;
-        Ok(())
+        Ok((error, wait))
     }
 }

@@ -3,6 +3,7 @@
 use crate::{ChatReply, Model, ModelError, StreamEvent};
 use cairn_engine::message::Part;
 use futures::stream::{BoxStream, StreamExt};
+use std::future;
 
 /// The events of a reply that is already whole: its texts and calls in order, then its end.
 pub fn reply_events(reply: ChatReply) -> Vec<StreamEvent> {
@@ -43,11 +44,23 @@ fn events_of(reply: ChatReply, pieces: impl Fn(&str) -> Vec<String>) -> Vec<Stre
 /// # Errors
 /// The error that the stream ended with; [`ModelError::Stream`] if it ended without an end.
 pub async fn collect(
-    mut events: BoxStream<'static, StreamEvent>,
+    events: BoxStream<'static, StreamEvent>,
     mut on_event: impl FnMut(&StreamEvent),
 ) -> Result<ChatReply, ModelError> {
+    let at_once = |event: &StreamEvent| {
+        on_event(event);
+        future::ready(())
+    };
+    collect_paced(events, at_once).await
+}
+
+/// As [`collect`], but reads the next event only once what `on_event` returns is ready.
+pub(crate) async fn collect_paced<F: Future>(
+    mut events: BoxStream<'static, StreamEvent>,
+    mut on_event: impl FnMut(&StreamEvent) -> F,
+) -> Result<ChatReply, ModelError> {
     while let Some(event) = events.next().await {
-        on_event(&event);
+        on_event(&event).await;
         match event {
             StreamEvent::TurnComplete { reply } => return Ok(*reply),
             StreamEvent::Error { error, .. } => return Err(error),

@@ -9,6 +9,7 @@ use cairn_http::test_server::Reply;
 use cairn_model::{FinishReason, Model, Progress, StreamEvent, stream_with_retry};
 use futures::StreamExt;
 use serde_json::{Value, json};
+use std::future::ready;
 
 fn event(data: &Value) -> String {
     let kind = data["type"].as_str().expect("a type");
@@ -336,13 +337,16 @@ async fn begun_anew(spoiled: &str, reason: &str) {
     let script = vec![Reply::events(&[half]), Reply::events(&[all])];
     let (server, model) = anthropic(script, |_| {}).await;
     let mut shown = String::new();
-    let reply = stream_with_retry(&model, &ask("x"), &at_once(), |progress| match progress {
-        Progress::Text(text) => shown.push_str(text),
-        Progress::Retry { attempt, error, .. } => {
-            assert_eq!((attempt, error.reason()), (1, reason));
-            assert_eq!(shown, "half");
-            shown.clear();
+    let reply = stream_with_retry(&model, &ask("x"), &at_once(), |progress| {
+        match progress {
+            Progress::Text(text) => shown.push_str(text),
+            Progress::Retry { attempt, error, .. } => {
+                assert_eq!((attempt, error.reason()), (1, reason));
+                assert_eq!(shown, "half");
+                shown.clear();
+            }
         }
+        ready(())
     })
     .await
     .expect("a reply");

@@ -7,6 +7,7 @@ use cairn_engine::failure::{Failure, FailureKind};
 use cairn_http::test_server::Reply;
 use cairn_model::{Model, ModelError, StreamEvent, chat_with_retry, stream_with_retry};
 use serde_json::{Value, json};
+use std::future::ready;
 
 const LIMIT: u64 = 4_000;
 
@@ -53,6 +54,7 @@ async fn refused(reply: Reply) -> String {
         if let cairn_model::Progress::Text(text) = progress {
             shown.push_str(text);
         }
+        ready(())
     })
     .await;
     assert_too_large(outcome.expect_err("too large"));

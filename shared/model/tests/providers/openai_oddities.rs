@@ -9,6 +9,7 @@ use cairn_model::{
 };
 use futures::StreamExt;
 use serde_json::{Value, json};
+use std::future::ready;
 use std::time::Duration;
 
 fn chunk(choice: &Value) -> String {
@@ -194,6 +195,7 @@ async fn what_asking_again_cannot_help_is_not_asked_again() {
     let policy = crate::support::at_once();
     let error = stream_with_retry(&model, &ask("x"), &policy, |progress| {
         shown.push_str(&format!("{progress:?}"));
+        ready(())
     })
     .await
     .expect_err("too long");

@@ -10,6 +10,7 @@ use cairn_model::{
 };
 use futures::StreamExt;
 use serde_json::{Value, json};
+use std::future::ready;
 use std::time::Duration;
 
 fn data(json: &Value) -> String {
@@ -228,11 +229,14 @@ async fn begun_anew(begun: Reply) {
     let (server, model) = scripted(vec![begun, Reply::events(&[whole])]).await;
     let (mut shown, mut restarts) = (String::new(), Vec::new());
 
-    let reply = stream_with_retry(&model, &ask("x"), &at_once(), |progress| match progress {
-        Progress::Text(text) => shown.push_str(text),
-        Progress::Retry { attempt, error, .. } => {
-            restarts.push((attempt, std::mem::take(&mut shown), error.to_string()));
+    let reply = stream_with_retry(&model, &ask("x"), &at_once(), |progress| {
+        match progress {
+            Progress::Text(text) => shown.push_str(text),
+            Progress::Retry { attempt, error, .. } => {
+                restarts.push((attempt, std::mem::take(&mut shown), error.to_string()));
+            }
         }
+        ready(())
     })
     .await
     .expect("a reply");

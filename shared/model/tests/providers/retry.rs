@@ -8,6 +8,7 @@ use cairn_model::{
     ChatReply, ChatRequest, FinishReason, Jitter, Model, ModelError, ModelInfo, Progress,
     RetryPolicy, chat_with_retry, stream_with_retry,
 };
+use std::future::ready;
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -319,6 +320,7 @@ async fn a_model_that_cannot_stream_gives_its_text_at_once() {
                 wait,
             } => format!("{attempt} {} {wait:?}", error.reason()),
         });
+        ready(())
     })
     .await
     .expect("a reply");

@@ -30,6 +30,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Debug;
+use std::future::ready;
 
 const TABLE: &str = include_str!("shapes.json");
 /// More than one, so that the test sees whether an empty reply is requested exactly once more.
@@ -131,9 +132,12 @@ async fn observe(server: &TestServer, model: &dyn Model) -> Observed {
     };
     let mut request = ask("x");
     let mut shown = String::new();
-    let outcome = stream_with_retry(model, &request, &policy, |progress| match progress {
-        Progress::Text(text) => shown.push_str(text),
-        Progress::Retry { .. } => shown.clear(),
+    let outcome = stream_with_retry(model, &request, &policy, |progress| {
+        match progress {
+            Progress::Text(text) => shown.push_str(text),
+            Progress::Retry { .. } => shown.clear(),
+        }
+        ready(())
     })
     .await;
     let requests = server.requests().len();
