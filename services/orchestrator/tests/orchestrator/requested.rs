@@ -3,6 +3,7 @@
 use crate::support::{World, chain, count, for_tenant, model_step};
 use cairn_orchestrator::{Config, Mode};
 use cairn_proto::event as wire;
+use cairn_proto::event::command::Kind as Command;
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::Namespace;
@@ -25,12 +26,17 @@ fn run() -> wire::StartRun {
 
 /// Another process stores the start of a run, and ends. The next owner of the session works on it.
 async fn start_elsewhere(world: &World, session: &str) {
-    use wire::command::Kind;
+    store_elsewhere(world, session, Command::StartRun(run())).await;
+}
+
+/// Another process stores a command, and ends.
+async fn store_elsewhere(world: &World, session: &str, command: Command) {
     let command = wire::Command {
-        kind: Some(Kind::StartRun(run())),
+        kind: Some(command),
     };
+    let request_id = world.request_id();
     let received = wire::CommandReceived {
-        request_id: "elsewhere".to_owned(),
+        request_id: request_id.clone(),
         command: Some(command),
     };
     let event = wire::Event {
@@ -40,7 +46,7 @@ async fn start_elsewhere(world: &World, session: &str) {
     };
     let request = memory_pb::AppendCommandRequest {
         session: session.to_owned(),
-        request_id: "elsewhere".to_owned(),
+        request_id,
         request_digest: vec![1; 32].into(),
         event: event.encode_to_vec().into(),
         repeat_only: false,
@@ -75,8 +81,56 @@ async fn only_the_session_that_is_started_here_is_worked_on() {
     assert!(world.other_attempts().await.is_empty());
     let theirs = world.journal.events("theirs").await;
     assert_eq!(count(&theirs, "RunStarted"), 0);
-    // Its own session stays its own, also if another process gives it work.
+    // Its run has ended, so its own session is like any other.
     start_elsewhere(&world, &own).await;
+    world.pass(LONG).await;
+    assert!(world.other_attempts().await.is_empty());
+}
+
+/// A command of another process does not take a run from the process that has started it.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_started_here_continues_here() {
+    let world = world().await;
+    let own = world.start(run()).await;
+    let attempt = world.attempt().await;
+    let pause = pb::PauseRunRequest {
+        session: own.clone(),
+        run: 1,
+        reason: String::new(),
+        request_id: world.request_id(),
+    };
+    let mut client = world.client.clone();
+    world.until(client.pause_run(pause)).await.unwrap();
+    attempt.dropped().await;
+    world.pass(LONG).await;
+    let resume = Command::ResumeRun(wire::ResumeRun { run: 1 });
+    store_elsewhere(&world, &own, resume).await;
+    assert_eq!(world.attempt().await.start.session, own);
+}
+
+/// A process that serves many sessions one after the other asks only for those with a run.
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_run_has_ended_is_not_asked_for_any_more() {
+    let world = world().await;
+    let mut own = String::new();
+    for _ in 0..3 {
+        own = world.start(run()).await;
+        world.attempt().await.complete(0);
+        world.ended(&own).await;
+    }
+    world.pass(LONG).await;
+    let before = world.faults.calls("ClaimSessions");
+    world.pass(LONG).await;
+    assert_eq!(world.faults.calls("ClaimSessions"), before);
+    // A further request begins anew.
+    let again = pb::StartRunRequest {
+        session: own.clone(),
+        request_id: world.request_id(),
+        run: Some(run()),
+        ..pb::StartRunRequest::default()
+    };
+    let mut client = world.client.clone();
+    world.until(client.start_run(again)).await.unwrap();
     assert_eq!(world.attempt().await.start.session, own);
 }
 
