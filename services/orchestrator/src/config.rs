@@ -44,8 +44,8 @@ pub struct Config {
 pub enum Mode {
     /// Whichever need an owner.
     ClaimAny,
-    /// Those that were started, resumed or sent a command through it, again and again until it ends.
-    /// The others are left as they are.
+    /// Those that were started, resumed or sent a command through it, again and again until no run of them
+    /// is active. The others are left as they are.
     ClaimRequested,
     /// Those that it has stored a command for, and to answer that: whoever comes to change something
     /// carries out no step of any session.

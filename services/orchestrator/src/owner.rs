@@ -86,7 +86,10 @@ impl Message {
 #[derive(Debug)]
 pub(crate) enum End {
     /// Nothing is left to do; the session sleeps.
-    Parked,
+    Parked {
+        /// No run is active: only a request can give it work.
+        is_over: bool,
+    },
     /// The session was given back for somebody else.
     Released,
     /// The process has no room for its state.
@@ -158,7 +161,7 @@ pub(crate) async fn own(
             Ok((mut owner, first)) => {
                 let Err(end) = owner.run(first).await;
                 let acknowledged = owner.acknowledged;
-                if matches!(end, End::Parked) {
+                if matches!(end, End::Parked { .. }) {
                     owner.leave();
                 }
                 (end, acknowledged)

@@ -53,6 +53,8 @@ struct OwnerGuard {
     sessions: Arc<Sessions>,
     key: SessionKey,
     epoch: u64,
+    /// The session needs no claim until it is requested again.
+    is_over: bool,
 }
 
 impl Drop for OwnerGuard {
@@ -60,7 +62,7 @@ impl Drop for OwnerGuard {
         if std::thread::panicking() {
             tracing::error!(session = %self.key, "owner panicked; its lease is left to run out");
         }
-        self.sessions.ended(&self.key, self.epoch);
+        self.sessions.ended(&self.key, self.epoch, self.is_over);
     }
 }
 
@@ -89,14 +91,15 @@ impl Sessions {
     pub(crate) fn begin(self: &Arc<Self>, ownership: Ownership) {
         let (to_owner, notices) = mpsc::unbounded_channel();
         let (key, epoch) = (ownership.key.clone(), ownership.epoch);
+        let state = self.insert(key.clone(), Running { epoch, to_owner });
         // It may park until a time, and is then to be claimed again.
         self.on_request(&key);
-        let state = self.insert(key.clone(), Running { epoch, to_owner });
         let sessions = Arc::clone(self);
-        let guard = OwnerGuard {
+        let mut guard = OwnerGuard {
             sessions: Arc::clone(self),
             key: key.clone(),
             epoch,
+            is_over: false,
         };
         // Boxed, so that it is not moved on its way into the task.
         let owning = Box::pin(own(self.deps.clone(), ownership, notices, state));
@@ -107,6 +110,7 @@ impl Sessions {
                     give_back::leave_to_newer(&sessions, &key, epoch, error).await;
                 }
                 End::NoRoom => give_back::leave_for_capacity(&sessions, &key, epoch).await,
+                End::Parked { is_over } => guard.is_over = *is_over,
                 _ => {}
             }
             drop(guard);
@@ -121,7 +125,7 @@ impl Sessions {
                     counter!(metrics::LEASES_LOST).increment(1);
                     tracing::info!(session = %key, epoch, "session is not owned here any more");
                 }
-                End::Parked | End::Released | End::NoRoom => {}
+                End::Parked { .. } | End::Released | End::NoRoom => {}
             }
         });
     }
@@ -189,12 +193,16 @@ impl Sessions {
         }
     }
 
-    fn ended(&self, key: &SessionKey, epoch: u64) {
+    fn ended(&self, key: &SessionKey, epoch: u64, is_over: bool) {
         let mut capacity = self.lock();
         let owner = capacity.running.get(key);
         if owner.is_some_and(|owner| owner.epoch == epoch) {
             capacity.running.remove(key);
             capacity.publish();
+            // Under the lock: a later owner, which comes with a request, has not begun.
+            if is_over {
+                self.to_claim.end(key);
+            }
             self.freed.notify_one();
         }
     }

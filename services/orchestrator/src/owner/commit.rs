@@ -132,7 +132,8 @@ impl Owner {
             }
             self.acknowledge(outstanding);
             self.checkpoints.written(bytes, &self.session);
-            return Err(End::Parked);
+            let is_over = self.session.active_run().is_none();
+            return Err(End::Parked { is_over });
         }
         self.checkpoints.written(bytes, &self.session);
         self.state_bytes.set(self.checkpoints.state_bytes());

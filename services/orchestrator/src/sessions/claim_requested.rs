@@ -17,73 +17,123 @@ use tonic::Request;
 /// What is still to be claimed.
 #[derive(Debug, Default)]
 pub(super) struct ToClaim {
-    sessions: Mutex<HashSet<SessionKey>>,
+    requested: Mutex<Requested>,
     added: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Requested {
+    /// Sessions that are not asked for yet.
+    new: HashSet<SessionKey>,
+    /// Sessions that are asked for.
+    claiming: HashSet<SessionKey>,
+    /// Those of both that need no claim. Each leaves with the next request for it.
+    over: HashSet<SessionKey>,
 }
 
 impl ToClaim {
     /// From then on the session is claimed as soon as it can be.
     pub(super) fn add(&self, key: &SessionKey) {
-        self.lock().insert(key.clone());
-        self.added.notify_one();
+        let mut requested = self.lock();
+        requested.over.remove(key);
+        if !requested.claiming.contains(key) {
+            requested.new.insert(key.clone());
+            self.added.notify_one();
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashSet<SessionKey>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The session was owned here, and needs no claim until it is requested again.
+    pub(super) fn end(&self, key: &SessionKey) {
+        let mut requested = self.lock();
+        if requested.claiming.contains(key) || requested.new.contains(key) {
+            requested.over.insert(key.clone());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Requested> {
+        self.requested
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn take(&self) -> HashSet<SessionKey> {
         loop {
-            let taken = std::mem::take(&mut *self.lock());
-            if !taken.is_empty() {
-                return taken;
+            {
+                let mut requested = self.lock();
+                let new = std::mem::take(&mut requested.new);
+                if !new.is_empty() {
+                    requested.claiming.extend(new.iter().cloned());
+                    return new;
+                }
             }
             self.added.notified().await;
         }
+    }
+
+    fn is_over(&self, key: &SessionKey) -> bool {
+        self.lock().over.contains(key)
+    }
+
+    /// Whether a session that is asked for still needs no claim. It is then not asked for any more.
+    fn take_end(&self, key: &SessionKey) -> bool {
+        let mut requested = self.lock();
+        requested.over.remove(key) && requested.claiming.remove(key)
+    }
+
+    /// A session is not asked for any more.
+    fn leave(&self, key: &SessionKey) {
+        let mut requested = self.lock();
+        requested.over.remove(key);
+        requested.claiming.remove(key);
     }
 }
 
 /// Claims what is requested, each session for itself, until stopped.
 pub(super) async fn claim(sessions: Arc<Sessions>, stop: CancellationToken) {
     let mut claims = JoinSet::new();
-    let mut under_way = HashSet::new();
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             requested = sessions.to_claim.take() => {
-                let new = requested.into_iter().filter(|key| under_way.insert(key.clone()));
-                for key in new.collect::<Vec<_>>() {
+                for key in requested {
                     claims.spawn(claim_one(sessions.clone(), key));
                 }
             }
-            Some(Ok(key)) = claims.join_next() => {
-                under_way.remove(&key);
-            }
+            Some(_) = claims.join_next() => {}
         }
     }
 }
 
-/// Asks for the session until it has been claimed, or is owned here and needs no claim; where steps are
-/// carried out, again and again, because the session may park until a time. One that cannot be claimed,
-/// because it is quarantined for example, is asked for as long as it is there and this process lives: a
-/// person may release it.
-async fn claim_one(sessions: Arc<Sessions>, key: SessionKey) -> SessionKey {
-    let (mut waits_ms, mut is_logged) = (0, false);
+/// Asks for the session until it has been claimed, or is owned here and needs no claim. Where steps are
+/// carried out, it is asked for again and again until no run of it is active, because it may park until a
+/// time. One that cannot be claimed, because it is quarantined for example, is asked for as long as it is
+/// there and this process lives: a person may release it.
+async fn claim_one(sessions: Arc<Sessions>, key: SessionKey) {
+    let (mut longest_ms, mut is_logged) = (0, false);
     loop {
         // Claimed now, it would be given back at once, over and over.
         while !sessions.has(&key) && !sessions.has_capacity() {
             tokio::time::sleep(CLAIM_PAUSE).await;
         }
+        // A command that was stored before this is found by the question that follows, and one that is stored
+        // later is a request.
+        let is_over = sessions.to_claim.is_over(&key);
+        let waits_ms = if is_over { 0 } else { longest_ms };
         match try_one(&sessions, &key, waits_ms).await {
             Ok(is_claimed) => {
                 let is_here = is_claimed || sessions.has(&key);
                 if is_here && !sessions.deps.config.runs_steps() {
-                    return key;
+                    return sessions.to_claim.leave(&key);
                 }
-                waits_ms = wait_ms(&sessions);
+                if is_over && !is_here && sessions.to_claim.take_end(&key) {
+                    return;
+                }
+                longest_ms = wait_ms(&sessions);
             }
             // It was deleted.
-            Err(error) if error.kind() == ErrorKind::NotFound => return key,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return sessions.to_claim.leave(&key);
+            }
             Err(error) => {
                 if !std::mem::replace(&mut is_logged, true) {
                     tracing::warn!(%error, session = %key, "the session cannot be claimed");
