@@ -5,11 +5,12 @@ use crate::event::{AttemptRef, Budget, CallRef, WaitReason};
 use crate::message::ToolCall;
 use crate::plan::PlanDraft;
 use crate::session::{Ask, Call, CallStatus, Run, RunStatus, Session};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The name of a question. What is asked again is another question: an answer to the first, sent
 /// once more by a client that did not hear it was taken, must not answer the second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingId {
     /// What it is about.
     pub subject: Subject,
@@ -18,7 +19,7 @@ pub struct PendingId {
 }
 
 /// What a question is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Subject {
     /// What became of this call?
     Call(CallRef),

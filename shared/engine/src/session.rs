@@ -27,7 +27,7 @@ pub use attempt::{Attempt, Steering, SubGoal};
 pub use budgets::PerBudget;
 pub use call::{Ask, Call, CallStatus};
 pub use context::{Context, MAIN};
-pub use decisions::PastDecision;
+pub use decisions::{DecisionKind, PastDecision};
 pub use fork::Origin;
 pub use grant::{ApprovalGranted, Grant};
 pub use memory::Memory;

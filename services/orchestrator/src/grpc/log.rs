@@ -9,6 +9,7 @@ use cairn_engine::conversation::ConversationRef;
 use cairn_engine::event::{self, CallRef, Event, EventKind};
 use cairn_engine::session::{PastDecision, Session};
 use cairn_proto::orchestrator as pb;
+use cairn_views::decisions;
 use tonic::{Request, Response};
 
 /// Entries of one answer, unless fewer are asked for.
@@ -102,7 +103,7 @@ fn of_decision(event: &Event) -> Option<pb::LogEntry> {
     Some(pb::LogEntry {
         run: decision.run,
         step: decision.step.into(),
-        decision: decision.what,
+        decision: decisions::words(&decision.kind),
         principal: Some(decision.principal.into()),
         ..pb::LogEntry::default()
     })

@@ -12,7 +12,7 @@ use cairn_engine::session::{
 use cairn_proto::event as wire;
 use cairn_proto::{memory, orchestrator as pb};
 use cairn_rpc::{ErrorKind, RpcError};
-use cairn_views::title;
+use cairn_views::{decisions, title};
 
 /// The run of that number, or the latest for 0.
 pub(crate) fn run_of(session: &Session, number: u32) -> Result<&Run, RpcError> {
@@ -64,7 +64,7 @@ fn decision_message(decision: &PastDecision) -> pb::PastDecision {
         at_unix_ms: ms(decision.at),
         run: decision.run,
         step: decision.step.into(),
-        what: decision.what.clone(),
+        what: decisions::words(&decision.kind),
         principal: Some(decision.principal.clone().into()),
     }
 }

@@ -13,6 +13,7 @@ use engine::{play, world};
 
 mod agent_state;
 mod cost;
+mod decisions;
 mod dump;
 mod figures;
 mod history;
