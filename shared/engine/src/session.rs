@@ -3,7 +3,6 @@
 //! Each noun has a file with its struct, its queries and the events that change it. [`Session::apply`]
 //! is the only way in which a session changes.
 
-mod asking;
 mod attempt;
 mod budgets;
 mod call;

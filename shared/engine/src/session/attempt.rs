@@ -1,12 +1,12 @@
-//! One try at a step, and the events about its sub-goals and notes.
+//! One try at a step, and the events about its replies, sub-goals and notes.
 
 use super::{Apply, Call, CallStatus, Envelope, Note, Session};
 use crate::conversation::{Conversation, LayerKind, Op};
 use crate::event::{
-    AttemptRef, CallRef, Effect, ScratchpadWritten, SubGoalAdded, SubGoalCompleted, SubGoalDropped,
-    SubGoalFocused, ToolsFound,
+    AttemptRef, CallRef, Effect, ReplyReceived, ScratchpadWritten, SubGoalAdded, SubGoalCompleted,
+    SubGoalDropped, SubGoalFocused, ToolsFound,
 };
-use crate::message::Message;
+use crate::message::{FinishReason, Message};
 use crate::text::headline;
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
@@ -208,6 +208,43 @@ impl Attempt {
             .get_mut(index as usize)
             .filter(|goal| goal.is_open())
             .ok_or_else(|| IllegalTransition::missing(format_args!("open sub-goal {index}")))
+    }
+}
+
+impl Apply for ReplyReceived {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let attempt = session.attempt_mut(self.attempt)?;
+        if attempt.tool_turns != self.tool_turn {
+            let what = format_args!("tool turn {}", self.tool_turn);
+            return Err(IllegalTransition::not_allowed(
+                what,
+                attempt.tool_turns,
+                "next",
+            ));
+        }
+        attempt.end_tool_turn(self.ops_through)?;
+        attempt.conversation.apply(Op::Append(self.message()))?;
+        let calls = self.calls.iter();
+        let calls = calls.map(|asked| {
+            Call::requested(asked.call.clone(), asked.effect, asked.tool_digest.clone())
+        });
+        attempt.calls = calls.collect();
+        attempt.tool_turns += 1;
+        attempt.call_turns += u32::from(!self.calls.is_empty());
+        attempt.cut_replies = match self.finish {
+            FinishReason::Length => attempt.cut_replies + 1,
+            _ => 0,
+        };
+        let step = session.step_mut(self.attempt)?;
+        step.usage.add(&self.usage);
+        step.tool_turns += 1;
+        let spent = &mut session.run_mut(self.attempt.run)?.spent;
+        spent.usage.add(&self.usage);
+        spent.tool_turns += 1;
+        let of_tools = self.calls.iter();
+        let of_tools = of_tools.filter(|asked| asked.effect != Effect::State);
+        spent.calls = spent.calls.saturating_add(of_tools.count() as u32);
+        Ok(())
     }
 }
 

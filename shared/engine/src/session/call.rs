@@ -1,14 +1,13 @@
-//! A call with its state, and the events about replies and calls.
+//! A call with its state, and the events about calls.
 
 use super::{Apply, EffectfulCall, Envelope, Session};
 use crate::command::Settlement;
-use crate::conversation::Op;
 use crate::elicitation;
 use crate::event::{
-    CallFinished, CallHeld, CallInDoubt, CallIntended, CallRef, CallSettled, Decided, Effect,
-    ReplyReceived, ToolInput, ToolQuestion,
+    ApprovalRequested, CallFinished, CallHeld, CallInDoubt, CallIntended, CallRef, CallRejudged,
+    CallSettled, Decided, Effect, InputRequested, QuestionAsked, ToolInput, ToolQuestion,
 };
-use crate::message::{FinishReason, Message, ToolCall};
+use crate::message::{Message, ToolCall};
 use crate::pending::{Subject, pending};
 use crate::rules::Condition;
 use crate::transitions::{Applied, CallPhase, IllegalTransition, call_may};
@@ -202,6 +201,20 @@ impl Call {
 }
 
 impl Session {
+    fn ask(&mut self, name: CallRef, ask: Ask, at: u64) -> Applied {
+        let call = self.call_mut(name)?;
+        // What was approved is not asked about again, unless it is another call by now.
+        if let Ask::Approval { digest } = &ask
+            && call.approval.as_ref() == Some(digest)
+        {
+            return Err(call.refuse(CallPhase::Asking));
+        }
+        call.asks += 1;
+        call.enter(CallStatus::Asking { ask, answer: None })?;
+        call.asked_at = at;
+        Ok(())
+    }
+
     /// Keeps with the step what its call with side effects came to, for when the step is dropped.
     fn note_effect(&mut self, name: CallRef, is_done: bool) -> Applied {
         let call = self.call_mut(name)?;
@@ -222,43 +235,6 @@ impl Session {
                 origin,
             }),
         }
-        Ok(())
-    }
-}
-
-impl Apply for ReplyReceived {
-    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
-        let attempt = session.attempt_mut(self.attempt)?;
-        if attempt.tool_turns != self.tool_turn {
-            let what = format_args!("tool turn {}", self.tool_turn);
-            return Err(IllegalTransition::not_allowed(
-                what,
-                attempt.tool_turns,
-                "next",
-            ));
-        }
-        attempt.end_tool_turn(self.ops_through)?;
-        attempt.conversation.apply(Op::Append(self.message()))?;
-        let calls = self.calls.iter();
-        let calls = calls.map(|asked| {
-            Call::requested(asked.call.clone(), asked.effect, asked.tool_digest.clone())
-        });
-        attempt.calls = calls.collect();
-        attempt.tool_turns += 1;
-        attempt.call_turns += u32::from(!self.calls.is_empty());
-        attempt.cut_replies = match self.finish {
-            FinishReason::Length => attempt.cut_replies + 1,
-            _ => 0,
-        };
-        let step = session.step_mut(self.attempt)?;
-        step.usage.add(&self.usage);
-        step.tool_turns += 1;
-        let spent = &mut session.run_mut(self.attempt.run)?.spent;
-        spent.usage.add(&self.usage);
-        spent.tool_turns += 1;
-        let of_tools = self.calls.iter();
-        let of_tools = of_tools.filter(|asked| asked.effect != Effect::State);
-        spent.calls = spent.calls.saturating_add(of_tools.count() as u32);
         Ok(())
     }
 }
@@ -310,6 +286,45 @@ impl Apply for CallFinished {
             return Ok(());
         }
         session.note_effect(self.call, !self.is_error)
+    }
+}
+
+impl Apply for ApprovalRequested {
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
+        let digest = self.digest.clone();
+        session.ask(self.call, Ask::Approval { digest }, envelope.at)
+    }
+}
+
+impl Apply for QuestionAsked {
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
+        let (question, choices) = (self.question.clone(), self.choices.clone());
+        let ask = Ask::Question { question, choices };
+        session.ask(self.call, ask, envelope.at)
+    }
+}
+
+impl Apply for CallRejudged {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let call = session.call_mut(self.call)?;
+        match call.status.phase() {
+            CallPhase::Requested => {}
+            CallPhase::Intended => call.enter(CallStatus::Requested)?,
+            _ => return Err(call.refuse("judged anew")),
+        }
+        call.tool_digest.clone_from(&self.tool_digest);
+        call.effect = self.effect;
+        call.resolved.clone_from(&self.resolved);
+        call.approval = None;
+        call.renewals += 1;
+        Ok(())
+    }
+}
+
+impl Apply for InputRequested {
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
+        let question = self.question.clone();
+        session.ask(self.call, Ask::Input { question }, envelope.at)
     }
 }
 
