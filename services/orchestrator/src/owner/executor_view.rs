@@ -1,13 +1,40 @@
-//! What an executor knows: pure functions of the state.
+//! What an executor knows, and how it follows from the state.
 
-use super::work::{ExecutorView, context_version};
 use crate::dispatch::Catalogue;
 use crate::key::SessionKey;
 use cairn_engine::event::{AttemptRef, Budget, CallRef, Effect};
 use cairn_engine::session::{Call, CallStatus, Session};
 use cairn_proto::event as wire;
 use cairn_proto::executor::{Acknowledgement, AttemptStart, CallResult, PermittedCall};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// What an executor knows: the tools of its attempt, the changes of its conversation, and the calls of its
+/// last reply; those before have ended.
+#[derive(Debug, Default)]
+pub(super) struct ExecutorView {
+    /// The tools that its start offered.
+    pub(super) catalogue: Arc<Catalogue>,
+    /// The newest change of the conversation that it was sent.
+    pub(super) newest_op: u64,
+    /// The version of the context that its turn continues; 0 for a step.
+    pub(super) context_version: u64,
+    /// Replies up to the one that the rest is about.
+    tool_turns: u32,
+    /// Calls that it may send: index, how often they were renewed and intended.
+    permitted: BTreeSet<(u32, (u32, u32))>,
+    /// Calls whose results it has: index.
+    pub(super) results: BTreeSet<u32>,
+    /// Tools that it knows to be found.
+    found: usize,
+}
+
+/// The version of the context that an attempt continues; 0 for a step.
+pub(super) fn context_version(session: &Session, name: AttemptRef) -> u64 {
+    let turn = session.turn(name);
+    let context = turn.and_then(|turn| session.context(&turn.context));
+    context.map_or(0, |context| context.version)
+}
 
 /// What an attempt begins or continues with, and what its executor knows then.
 pub(super) fn attempt_start(

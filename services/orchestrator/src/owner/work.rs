@@ -1,6 +1,6 @@
 //! Does what the committed state leaves outstanding, and what is done already continues.
 
-use super::executor_view::{attempt_start, news_for_executor};
+use super::executor_view::{ExecutorView, attempt_start, context_version, news_for_executor};
 use super::planner::question;
 use super::stream::Reports;
 use super::{Message, Outstanding, Owner};
@@ -20,7 +20,7 @@ use futures::channel::mpsc::{UnboundedSender, unbounded};
 use futures::future::{AbortHandle, FutureExt as _};
 use futures::stream::{self, StreamExt as _};
 use prost::Message as _;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -47,26 +47,6 @@ pub(super) struct Executor {
     pub(super) view: ExecutorView,
 }
 
-/// What an executor knows: the tools of its attempt, the changes of its conversation, and the calls of its
-/// last reply; those before have ended.
-#[derive(Debug, Default)]
-pub(super) struct ExecutorView {
-    /// The tools that its start offered.
-    pub(super) catalogue: Arc<Catalogue>,
-    /// The newest change of the conversation that it was sent.
-    pub(super) newest_op: u64,
-    /// The version of the context that its turn continues; 0 for a step.
-    pub(super) context_version: u64,
-    /// Replies up to the one that the rest is about.
-    pub(super) tool_turns: u32,
-    /// Calls that it may send: index, how often they were renewed and intended.
-    pub(super) permitted: BTreeSet<(u32, (u32, u32))>,
-    /// Calls whose results it has: index.
-    pub(super) results: BTreeSet<u32>,
-    /// Tools that it knows to be found.
-    pub(super) found: usize,
-}
-
 impl Active {
     /// The context of a turn has changed while it was held, so its executor does not know what its model
     /// is sent next. What it has begun ends before another one continues.
@@ -75,13 +55,6 @@ impl Active {
         let now = context_version(session, name);
         known.is_some_and(|known| known != now) && !has_open_intent(session, Work::RunStep(name))
     }
-}
-
-/// The version of the context that an attempt continues; 0 for a step.
-pub(super) fn context_version(session: &Session, name: AttemptRef) -> u64 {
-    let turn = session.turn(name);
-    let context = turn.and_then(|turn| session.context(&turn.context));
-    context.map_or(0, |context| context.version)
 }
 
 impl Drop for Active {
