@@ -1,0 +1,98 @@
+//! What the outside knows at the time of a decision.
+
+use crate::command::RunLimits;
+use crate::event::{AttemptRef, Effect};
+use crate::rules::{Answer, Matcher, Rules};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the catalogue says of a tool, as far as it matters here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolFacts {
+    /// What a call may do.
+    pub effect: Effect,
+    /// How long a call may run.
+    pub time_limit_ms: u64,
+    /// It dies with the tools process.
+    pub in_process: bool,
+    /// Covers all that it is judged by.
+    pub digest: String,
+    /// The answer to a call that no rule matches.
+    pub default: Answer,
+    /// The arguments of a call that rules may name. Without any, they are read by their names.
+    pub matchers: Vec<Matcher>,
+    /// A model is offered it only after it was found: its description and the schema of its arguments,
+    /// by which it is found.
+    pub deferred: Option<(String, String)>,
+}
+
+/// A tool of which nothing is known.
+impl Default for ToolFacts {
+    fn default() -> Self {
+        Self {
+            effect: Effect::Effectful,
+            time_limit_ms: 0,
+            in_process: false,
+            digest: String::new(),
+            default: Answer::Ask,
+            matchers: Vec::new(),
+            deferred: None,
+        }
+    }
+}
+
+/// Tools by name.
+pub type ToolList = BTreeMap<String, ToolFacts>;
+
+/// A source whose tools are not known, as it cannot be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Away {
+    /// The names of its tools begin so.
+    pub prefix: String,
+    /// Why it cannot be reached, in words for a person or a model.
+    pub why: String,
+}
+
+/// What the outside knows at the time of a decision.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// The store's time, in milliseconds since 1970.
+    pub now: u64,
+    /// No call with side effects may be sent after this.
+    pub not_after: u64,
+    /// The tools that may be called now, by name. State tools are not among them.
+    pub tools: &'a ToolList,
+    /// Sources that have no tools in this list, as they cannot be reached.
+    pub away: &'a [Away],
+    /// The tools that the start of each attempt under way offered. An attempt that is not here starts
+    /// with what there is now.
+    pub offered: &'a BTreeMap<AttemptRef, Arc<ToolList>>,
+    /// Who decides about calls.
+    pub rules: &'a Rules,
+    /// The environment layer of system prompts; empty for none.
+    pub environment: &'a str,
+    /// Limits of a run that names none.
+    pub limits: RunLimits,
+    /// Steps and calls with side effects may begin. An owner that is about to let go leaves them to
+    /// the next.
+    pub starts: bool,
+}
+
+impl<'a> Facts<'a> {
+    /// Why a tool of this name cannot be reached, if a source that is away would have it.
+    pub(crate) fn away(&self, name: &str) -> Option<&'a str> {
+        let away = self.away.iter();
+        let mut away = away.filter(|it| name.starts_with(&it.prefix));
+        away.next().map(|it| it.why.as_str())
+    }
+
+    /// What the list of an attempt says of a tool: what was offered is what its calls are decided by.
+    /// A tool that was revoked since is taken out at once.
+    pub fn tool(&self, attempt: AttemptRef, name: &str) -> Option<&'a ToolFacts> {
+        let now = self.tools.get(name)?;
+        match self.offered.get(&attempt) {
+            Some(offered) => offered.get(name),
+            None => Some(now),
+        }
+    }
+}

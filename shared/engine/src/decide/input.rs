@@ -1,0 +1,129 @@
+//! What a decision is about.
+
+use super::Fork;
+use crate::command::Command;
+use crate::event::{AttemptRef, CallFinished, CallRef, InputRequested};
+use crate::failure::Failure;
+use crate::message::{FinishReason, PlacedOpaque, ToolCall, Usage};
+use crate::plan::PlanDraft;
+use crate::principal::Principal;
+use crate::rules::Condition;
+
+/// Something that happened to a session.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// A session is made, possibly with its first command.
+    Create {
+        /// For people.
+        title: String,
+        /// How long it stays without any change; 0 for as long as the store keeps sessions.
+        time_to_live_ms: u64,
+        /// Who makes it.
+        principal: Option<Principal>,
+        /// The request that it was made by and what that asks for.
+        command: Option<(String, Command)>,
+    },
+    /// Another owner begins, after a crash or a hand-over.
+    TakenOver {
+        /// The owner before is proven dead, together with the tools that ran in its process.
+        holder_dead: bool,
+    },
+    /// The oldest unanswered command is to be answered.
+    HandleCommand,
+    /// The planner answered.
+    Planned {
+        /// The run that the plan is for.
+        run: u32,
+        /// The request for another plan that it answers: 0 for that of the run itself. `None` for the
+        /// first plan of the run.
+        request: Option<u64>,
+        /// The plan, or why there is none.
+        outcome: Result<PlanDraft, Failure>,
+        /// What planning used up.
+        usage: Usage,
+        /// How long it took.
+        duration_ms: u64,
+    },
+    /// The executor reports results, a reply, or both.
+    Report {
+        /// The attempt that it is about.
+        attempt: AttemptRef,
+        /// Results of calls that have ended.
+        results: Vec<CallFinished>,
+        /// Calls that have not ended: not sent, because they are not what was judged, or asking a person.
+        unfinished: Vec<Unfinished>,
+        /// The model's next reply.
+        reply: Option<Reply>,
+        /// The attempt cannot go on.
+        failure: Option<Failure>,
+    },
+    /// Others may have changed session memory since the last decision, and the models of these attempts may
+    /// be asked next.
+    MemoryChanged {
+        /// The attempts.
+        attempts: Vec<AttemptRef>,
+    },
+    /// The stream to the executor broke.
+    AttemptLost {
+        /// The attempt that ran there.
+        attempt: AttemptRef,
+    },
+    /// Time has passed.
+    Tick,
+    /// The session has been copied from another one, up to the end of a transition.
+    Forked(Fork),
+    /// The journal takes nothing any more but what settles and ends.
+    LimitReached {
+        /// What the run ends with.
+        failure: Failure,
+    },
+}
+
+/// What the executor reports of a call that has not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unfinished {
+    /// It was not sent, as its tool or its values are others than were judged.
+    Rejudge {
+        /// The call.
+        call: CallRef,
+        /// The texts of its arguments that lead elsewhere by links.
+        resolved: Vec<Condition>,
+    },
+    /// Its tool asks a person.
+    Asks(InputRequested),
+}
+
+impl Unfinished {
+    /// The call that it is about.
+    pub fn call(&self) -> CallRef {
+        match self {
+            Self::Rejudge { call, .. } => *call,
+            Self::Asks(event) => event.call,
+        }
+    }
+}
+
+/// A model's reply as the executor reports it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reply {
+    /// From 0 within the attempt.
+    pub tool_turn: u32,
+    /// Its text.
+    pub text: String,
+    /// The calls asked for.
+    pub calls: Vec<ToolCall>,
+    /// What only its provider can read.
+    pub opaque: Vec<PlacedOpaque>,
+    /// Why it ended.
+    pub finish: FinishReason,
+    /// What it used up.
+    pub usage: Usage,
+    /// The provider that answered.
+    pub provider: String,
+    /// The model that answered.
+    pub model: String,
+    /// From question to answer.
+    pub duration_ms: u64,
+    /// The last change of the conversation that the request was built with; 0 for none.
+    pub ops_through: u64,
+}
