@@ -5,7 +5,7 @@ use super::super::{Node, NodeIndex, NodeKind, NodeStatus, Tree, describe};
 use super::step::path_of;
 use super::{Origin, Working, WorkingCall};
 use cairn_engine::command::Settlement;
-use cairn_engine::event::{self, CallFinished, CallRef, EventKind, ReplyReceived};
+use cairn_engine::event::{CallFinished, CallRef, ReplyReceived};
 use cairn_engine::message::ToolCall;
 
 /// How a call ended, as its result shows it.
@@ -17,19 +17,7 @@ struct Outcome<'a> {
 }
 
 impl Tree {
-    pub(super) fn apply_to_call(&mut self, event: &EventKind, origin: Origin) {
-        match event {
-            EventKind::ReplyReceived(reply) => self.take_reply(reply, origin),
-            EventKind::CallFinished(finished) => self.finish_call(finished, origin),
-            EventKind::CallInDoubt(event::CallInDoubt { call, .. }) => self.doubt_call(*call),
-            EventKind::CallSettled(event::CallSettled { call, settlement }) => {
-                self.settle_call(*call, settlement, origin);
-            }
-            _ => {}
-        }
-    }
-
-    fn take_reply(&mut self, reply: &ReplyReceived, origin: Origin) {
+    pub(super) fn take_reply(&mut self, reply: &ReplyReceived, origin: Origin) {
         let attempt = reply.attempt;
         let key = (attempt.run, attempt.step);
         let Some(mut working) = self.working.remove(&key) else {
@@ -113,7 +101,7 @@ impl Tree {
         Some(action)
     }
 
-    fn finish_call(&mut self, finished: &CallFinished, origin: Origin) {
+    pub(super) fn finish_call(&mut self, finished: &CallFinished, origin: Origin) {
         let status = if finished.is_error {
             NodeStatus::Failed
         } else {
@@ -128,14 +116,14 @@ impl Tree {
         self.end_call(finished.call, &outcome, origin);
     }
 
-    fn doubt_call(&mut self, call: CallRef) {
+    pub(super) fn doubt_call(&mut self, call: CallRef) {
         let action = self.working_call(call).and_then(|call| call.action);
         if let Some(action) = action {
             self.nodes[action].set("outcome", "nobody knows");
         }
     }
 
-    fn settle_call(&mut self, name: CallRef, settlement: &Settlement, origin: Origin) {
+    pub(super) fn settle_call(&mut self, name: CallRef, settlement: &Settlement, origin: Origin) {
         let action = self.working_call(name).and_then(|call| call.action);
         if let Some(action) = action {
             let outcome = format!("decided by a person: {}", settlement.verb());

@@ -2,58 +2,12 @@
 
 use super::super::{NodeIndex, NodeKind, NodeStatus, Tree, describe};
 use super::{Origin, Working, WorkingCall};
-use cairn_engine::event::{self, AttemptRef, EventKind};
+use cairn_engine::event::{AttemptRef, StepFailed, StepSkipped, SubGoalCompleted};
 use cairn_engine::message::ToolCall;
 use cairn_engine::session::StepNo;
 
 impl Tree {
-    pub(super) fn apply_to_step(&mut self, event: &EventKind, origin: Origin) {
-        use EventKind as E;
-        match event {
-            E::StepStarted(event::StepStarted {
-                attempt,
-                tool_effect,
-                ..
-            }) => self.start_step(*attempt, tool_effect.is_some(), origin),
-            E::StepCompleted(event::StepCompleted {
-                attempt, summary, ..
-            }) => self.complete_step(*attempt, summary, origin),
-            E::StepFailed(event::StepFailed { attempt, failure }) => {
-                if let Some(goal) = self.step(attempt.run, attempt.step) {
-                    self.nodes[goal].set("error", failure.message.clone());
-                    self.nodes[goal].set("reason", failure.reason.clone());
-                }
-                self.end_step(attempt.run, attempt.step, NodeStatus::Failed, origin);
-            }
-            E::StepSkipped(event::StepSkipped {
-                run, step, reason, ..
-            }) => {
-                if let Some(goal) = self.step(*run, *step) {
-                    self.nodes[goal].set("reason", reason.clone());
-                }
-                self.end_step(*run, *step, NodeStatus::Skipped, origin);
-            }
-            E::SubGoalAdded(event::SubGoalAdded {
-                attempt,
-                index,
-                text,
-            }) => self.add_sub_goal(*attempt, *index, text, origin),
-            E::SubGoalFocused(event::SubGoalFocused { attempt, index }) => {
-                self.focus(*attempt, *index, origin)
-            }
-            E::SubGoalCompleted(event::SubGoalCompleted {
-                attempt,
-                index,
-                summary,
-            }) => self.complete_sub_goal(*attempt, *index, summary, origin),
-            E::SubGoalDropped(event::SubGoalDropped { attempt, index }) => {
-                self.drop_sub_goal(*attempt, *index, origin)
-            }
-            other => self.apply_to_call(other, origin),
-        }
-    }
-
-    fn start_step(&mut self, attempt: AttemptRef, is_tool_step: bool, origin: Origin) {
+    pub(super) fn start_step(&mut self, attempt: AttemptRef, is_tool_step: bool, origin: Origin) {
         let Some(goal) = self.step(attempt.run, attempt.step) else {
             return;
         };
@@ -82,7 +36,7 @@ impl Tree {
     }
 
     /// The model's summary is an evaluation; that of a tool step is its result already.
-    fn complete_step(&mut self, attempt: AttemptRef, summary: &str, origin: Origin) {
+    pub(super) fn complete_step(&mut self, attempt: AttemptRef, summary: &str, origin: Origin) {
         let key = (attempt.run, attempt.step);
         if let Some(mut working) = self.working.remove(&key) {
             // A turn ends with a reply without calls, a step with a call and a summary.
@@ -107,6 +61,22 @@ impl Tree {
         }
     }
 
+    pub(super) fn fail_step(&mut self, failed: &StepFailed, origin: Origin) {
+        let attempt = failed.attempt;
+        if let Some(goal) = self.step(attempt.run, attempt.step) {
+            self.nodes[goal].set("error", failed.failure.message.clone());
+            self.nodes[goal].set("reason", failed.failure.reason.clone());
+        }
+        self.end_step(attempt.run, attempt.step, NodeStatus::Failed, origin);
+    }
+
+    pub(super) fn skip_step(&mut self, skipped: &StepSkipped, origin: Origin) {
+        if let Some(goal) = self.step(skipped.run, skipped.step) {
+            self.nodes[goal].set("reason", skipped.reason.clone());
+        }
+        self.end_step(skipped.run, skipped.step, NodeStatus::Skipped, origin);
+    }
+
     /// What is still open under the step ends with it.
     fn end_step(&mut self, run: u32, step: StepNo, status: NodeStatus, origin: Origin) {
         if let Some(goal) = self.step(run, step) {
@@ -126,7 +96,13 @@ impl Tree {
         }
     }
 
-    fn add_sub_goal(&mut self, attempt: AttemptRef, index: u32, text: &str, origin: Origin) {
+    pub(super) fn add_sub_goal(
+        &mut self,
+        attempt: AttemptRef,
+        index: u32,
+        text: &str,
+        origin: Origin,
+    ) {
         let Some(working) = self.working_on(attempt) else {
             return;
         };
@@ -144,7 +120,7 @@ impl Tree {
     }
 
     /// A goal that loses the focus before it is completed is as if planned, until it comes back.
-    fn focus(&mut self, attempt: AttemptRef, index: u32, origin: Origin) {
+    pub(super) fn focus(&mut self, attempt: AttemptRef, index: u32, origin: Origin) {
         let Some(working) = self.working_on(attempt) else {
             return;
         };
@@ -176,27 +152,22 @@ impl Tree {
         }
     }
 
-    fn complete_sub_goal(
-        &mut self,
-        attempt: AttemptRef,
-        index: u32,
-        summary: &str,
-        origin: Origin,
-    ) {
+    pub(super) fn complete_sub_goal(&mut self, completed: &SubGoalCompleted, origin: Origin) {
+        let (attempt, index) = (completed.attempt, completed.index);
         let key = (attempt.run, attempt.step);
         let Some(mut working) = self.working.remove(&key) else {
             return;
         };
         if let Some(&sub_goal) = working.sub_goals.get(index as usize) {
             working.focus = working.focus.filter(|&focus| focus != sub_goal);
-            self.add_evaluation(&mut working, sub_goal, index, summary, origin);
+            self.add_evaluation(&mut working, sub_goal, index, &completed.summary, origin);
             self.nodes[sub_goal].end(NodeStatus::Completed, origin);
         }
         self.working.insert(key, working);
         self.move_actions(attempt);
     }
 
-    fn drop_sub_goal(&mut self, attempt: AttemptRef, index: u32, origin: Origin) {
+    pub(super) fn drop_sub_goal(&mut self, attempt: AttemptRef, index: u32, origin: Origin) {
         let Some(working) = self.working_on(attempt) else {
             return;
         };
