@@ -1,6 +1,9 @@
 //! Another plan in the middle: proposed, applied, wished for; runs that are held up.
 
-use crate::support::{Fault, World, chain, count, goal, model_step, names, reply, tool_step};
+use crate::support::{
+    Fault, World, chain, count, goal, graph, model_step, names, reply, tool_step,
+};
+use cairn_engine::limits::MAX_CALLS;
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::StepFate::{Added, Continues, Repeated, Reused, Waiting};
@@ -102,6 +105,34 @@ async fn a_running_step_that_is_dropped_is_stopped_before_its_call() {
     assert_eq!(count(&events, "StepSkipped"), 1);
     let diff = applied.diff.expect("a diff");
     assert_eq!(diff.gone[0].status(), pb::StepStatus::Running);
+}
+
+/// The steps that are stopped for a plan are shown as they ran before, however many calls they had sent.
+#[tokio::test(start_paused = true)]
+async fn a_diff_shows_what_ran_before_anything_was_stopped() {
+    const STEPS: u32 = 9;
+    let world = World::new().await;
+    let limits = wire::LimitOverrides {
+        max_parallel_steps: STEPS,
+        ..wire::LimitOverrides::default()
+    };
+    let steps = (0..STEPS).map(|at| model_step(&format!("pay {at}")));
+    let run = wire::StartRun {
+        limits: Some(limits),
+        ..graph(steps.collect())
+    };
+    let session = world.start(run).await;
+    let mut attempts = Vec::new();
+    for _ in 0..STEPS {
+        let mut attempt = world.attempt().await;
+        attempt.reply(reply(0, "", &[("effectful", "{}"); MAX_CALLS]));
+        assert!(!attempt.settled().await);
+        attempts.push(attempt);
+    }
+    let applied = apply(&world, &session, Change::Plan(plan(&["ask first"])));
+    let diff = applied.await.unwrap().diff.expect("a diff");
+    let statuses: Vec<_> = diff.gone.iter().map(pb::OldStep::status).collect();
+    assert_eq!(statuses, [pb::StepStatus::Running; STEPS as usize]);
 }
 
 #[tokio::test(start_paused = true)]
