@@ -1,8 +1,8 @@
-//! What another plan changes, read from the journal and in the words of the contract.
+//! What another plan changes, in the words of the contract.
 
 use crate::key::SessionKey;
 use crate::requests::Requests;
-use cairn_engine::event::{self, EventKind};
+use cairn_engine::event::{PlanApplied, PlanProposed};
 use cairn_engine::key::call_key;
 use cairn_engine::plan::PlanDraft;
 use cairn_engine::transitions::StepPhase;
@@ -11,70 +11,42 @@ use cairn_rpc::RpcError;
 use cairn_views::plan_diff::{Dropped, Fate, PlanDiff, StepDiff, diff};
 use std::sync::Arc;
 
-/// How far is looked back for the begin of a plan's transition. All steps that may run at the same
-/// time can be stopped in it; of one with more calls in doubt than this leaves room for, the diff
-/// shows some steps as stopped already.
-const MOST_BEFORE: u64 = 512;
+/// What the plan that the event numbered `seq` puts into force changes of the one before it, as the run
+/// stood before steps were stopped for it.
+pub(super) async fn diff_of_applied(
+    requests: &Arc<Requests>,
+    key: &SessionKey,
+    applied: &PlanApplied,
+    seq: u64,
+) -> Result<pb::PlanDiff, RpcError> {
+    let before = seq.saturating_sub(1 + u64::from(applied.stops));
+    diff_at(requests, key, applied.run, before, &applied.plan).await
+}
 
-/// What the plan of the event numbered `seq` changes of the one before it, as the run stood then.
-pub(super) async fn diff_by(
+/// What the plan that the event numbered `seq` proposes would change of the one in force.
+pub(super) async fn diff_of_proposed(
+    requests: &Arc<Requests>,
+    key: &SessionKey,
+    proposed: &PlanProposed,
+    seq: u64,
+) -> Result<pb::PlanDiff, RpcError> {
+    let before = seq.saturating_sub(1);
+    diff_at(requests, key, proposed.run, before, &proposed.plan).await
+}
+
+async fn diff_at(
     requests: &Arc<Requests>,
     key: &SessionKey,
     number: u32,
     seq: u64,
+    plan: &PlanDraft,
 ) -> Result<pb::PlanDiff, RpcError> {
-    let (before, plan) = change_of(requests, key, seq).await?;
-    let session = requests.store().view_at(key, before).await?;
+    let session = requests.store().view_at(key, seq).await?;
     let run = session
         .run(number)
         .ok_or_else(|| RpcError::not_found("run", number.to_string()))?;
-    let found = diff(run, &plan).map_err(RpcError::internal)?;
+    let found = diff(run, plan).map_err(RpcError::internal)?;
     Ok(message(key, found))
-}
-
-/// The plan of an event, and the last event before its transition. Steps that are stopped for a plan
-/// are stopped in the transition that puts it into force.
-async fn change_of(
-    requests: &Arc<Requests>,
-    key: &SessionKey,
-    seq: u64,
-) -> Result<(u64, PlanDraft), RpcError> {
-    let mut at = seq.saturating_sub(MOST_BEFORE);
-    let mut before = at;
-    let mut plan = None;
-    while plan.is_none() {
-        let page = requests.store().read(key, at).await?;
-        if page.events.is_empty() {
-            break;
-        }
-        for stored in page.events {
-            at = stored.seq;
-            if at > seq {
-                break;
-            }
-            match requests.store().event(key, &stored).await?.kind {
-                EventKind::PlanApplied(event::PlanApplied { plan: found, .. })
-                | EventKind::PlanProposed(event::PlanProposed { plan: found, .. })
-                    if at == seq =>
-                {
-                    plan = Some(found);
-                }
-                kind if is_stop(&kind) => {}
-                // What stood here is no part of the plan's transition.
-                _ => before = at,
-            }
-        }
-    }
-    let missing = || RpcError::internal(format!("event {seq} holds no plan"));
-    Ok((before, plan.ok_or_else(missing)?))
-}
-
-fn is_stop(kind: &EventKind) -> bool {
-    match kind {
-        EventKind::StepSkipped(event::StepSkipped { reason, .. }) => reason == "superseded",
-        EventKind::CallInDoubt(_) => true,
-        _ => false,
-    }
 }
 
 fn message(key: &SessionKey, found: PlanDiff) -> pb::PlanDiff {

@@ -1,7 +1,7 @@
 //! Requests for another plan.
 
 use super::commands::{command_request, contradiction, invalid, submitted, submitted_if};
-use super::plan_diff::diff_by;
+use super::plan_diff::{diff_of_applied, diff_of_proposed};
 use super::present::run_of;
 use super::start_run::{bad_plan, check_steps, unknown_tool};
 use super::{Answer, key_of};
@@ -89,10 +89,11 @@ pub(super) async fn propose(
     let EventKind::PlanProposed(proposed) = answer.event else {
         return Err(contradiction().into());
     };
+    let diff = diff_of_proposed(requests, &key, &proposed, answer.seq).await?;
     Ok(Response::new(pb::ProposePlanResponse {
         run: proposed.run,
         proposal: proposed.proposal,
-        diff: Some(diff_by(requests, &key, proposed.run, answer.seq).await?),
+        diff: Some(diff),
     }))
 }
 
@@ -112,11 +113,12 @@ pub(super) async fn apply(
     let EventKind::PlanApplied(applied) = answer.event else {
         return Err(contradiction().into());
     };
+    let diff = diff_of_applied(requests, &key, &applied, answer.seq).await?;
     Ok(Response::new(pb::ApplyPlanResponse {
         run: applied.run,
         revision: applied.revision,
         seq: answer.seq,
-        diff: Some(diff_by(requests, &key, applied.run, answer.seq).await?),
+        diff: Some(diff),
     }))
 }
 
@@ -125,18 +127,24 @@ pub(super) async fn send_feedback(
     request: Request<pb::SendFeedbackRequest>,
 ) -> Answer<pb::SendFeedbackResponse> {
     let (key, answer) = submitted(requests, request).await?;
-    let (run, revision, proposal) = match answer.event {
-        EventKind::PlanApplied(applied) => (applied.run, applied.revision, 0),
+    let seq = answer.seq;
+    let (run, revision, proposal, diff) = match answer.event {
+        EventKind::PlanApplied(applied) => {
+            let diff = diff_of_applied(requests, &key, &applied, seq).await?;
+            (applied.run, applied.revision, 0, diff)
+        }
         // What takes the place of a plan under review is to be approved as that was.
-        EventKind::PlanProposed(proposed) => (proposed.run, 0, proposed.proposal),
+        EventKind::PlanProposed(proposed) => {
+            let diff = diff_of_proposed(requests, &key, &proposed, seq).await?;
+            (proposed.run, 0, proposed.proposal, diff)
+        }
         _ => return Err(contradiction().into()),
     };
-    let seq = answer.seq;
     Ok(Response::new(pb::SendFeedbackResponse {
         run,
         revision,
         seq,
-        diff: Some(diff_by(requests, &key, run, seq).await?),
+        diff: Some(diff),
         proposal,
     }))
 }

@@ -239,9 +239,11 @@ impl Decision<'_> {
         if known.status == RunStatus::Waiting(WaitReason::PlanReview) {
             self.emit(RunResumed { run })?;
         }
+        let before = self.session.seq;
         for attempt in dropped {
             self.stop_step(attempt, Ended::Superseded)?;
         }
+        let stops = self.session.seq - before;
         let applied = PlanApplied {
             run,
             revision,
@@ -251,6 +253,7 @@ impl Decision<'_> {
             request: change.request,
             usage: change.usage,
             duration_ms: change.duration_ms,
+            stops: u32::try_from(stops).unwrap_or(u32::MAX),
         };
         self.emit_change(applied, change.answers.then_some(change.request))?;
         self.drop_void_requests(run)?;

@@ -49,4 +49,5 @@ pub struct PlanApplied {
     pub request: u64,
     pub usage: Usage,
     pub duration_ms: u64,
+    pub stops: u32,
 }

@@ -101,6 +101,7 @@ impl Turn {
             request: 0,
             usage: Usage::default(),
             duration_ms: 0,
+            stops: 0,
         };
         PlanState::in_force(None, &applied)
     }

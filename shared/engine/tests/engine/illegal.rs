@@ -385,6 +385,7 @@ fn a_plan_that_is_none_is_refused_with_its_fault() {
         request: 0,
         usage: Default::default(),
         duration_ms: 0,
+        stops: 0,
     });
     let text = refusal(&world.session, plan);
     assert_eq!(text, "illegal event: a plan needs at least one step");

@@ -21,6 +21,7 @@ fn a_revision_is_the_next_and_keeps_what_can_be_kept() {
             request: 0,
             usage: Default::default(),
             duration_ms: 0,
+            stops: 0,
         })
     };
     let neither = |step: u32| {
@@ -68,6 +69,7 @@ fn a_revision_does_not_drop_what_is_running() {
         request: 0,
         usage: Default::default(),
         duration_ms: 0,
+        stops: 0,
     });
     assert_eq!(
         refusal(&world.session, plan),

@@ -27,7 +27,9 @@ kinds! {
             run, proposal, base_revision, plan, request, usage, duration_ms
         }
         revision_failed: RevisionFailed { run, request, failure, usage, duration_ms }
-        plan_applied: PlanApplied { run, revision, plan, numbers, request, usage, duration_ms }
+        plan_applied: PlanApplied {
+            run, revision, plan, numbers, request, usage, duration_ms, stops
+        }
         run_paused: RunPaused { run, reason }
         run_waiting: RunWaiting { run, reason }
         run_resumed: RunResumed { run }

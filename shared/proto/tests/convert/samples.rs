@@ -165,6 +165,7 @@ fn runs() -> Kinds {
             request: 0,
             usage: USAGE,
             duration_ms: 2_345,
+            stops: 0,
         }
         "run_waiting.in_doubt": RunWaiting { run: 2, reason: WaitReason::InDoubt }
         "run_waiting.budget": RunWaiting { run: 2, reason: WaitReason::Budget }
@@ -286,6 +287,7 @@ fn plans() -> Kinds {
             request: 305,
             usage: USAGE,
             duration_ms: 2_345,
+            stops: 0,
         }
         "revision_requested": RevisionRequested {
             run: 2, feedback: "mention the year".into(), apply: true, request: 306, denied: 0

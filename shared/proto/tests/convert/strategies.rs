@@ -304,7 +304,7 @@ kinds! {
     }
     plan_applied: PlanApplied {
         run: number(), revision: number(), plan: plan(), numbers: vec(step_no(), 0..4),
-        request: seq(), usage: usage(), duration_ms: seq()
+        request: seq(), usage: usage(), duration_ms: seq(), stops: number()
     }
     run_paused: RunPaused { run: number(), reason: text() }
     run_waiting: RunWaiting { run: number(), reason: waits_for() }

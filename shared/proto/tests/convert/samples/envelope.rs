@@ -68,6 +68,7 @@ fn applied() -> Event {
         request: 306,
         usage: USAGE,
         duration_ms: 2_345,
+        stops: 0,
     };
     Event {
         answers: 306,
