@@ -24,7 +24,7 @@ use crate::observe::ActiveRun;
 use crate::state_bytes::StateBytes;
 use crate::store::{Acknowledged, Checkpointer, Loaded};
 use cairn_engine::decide::Input;
-use cairn_engine::event::AttemptRef;
+use cairn_engine::event::{AttemptRef, Event};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::outstanding::Work;
 use cairn_engine::session::Session;
@@ -249,7 +249,7 @@ impl Owner {
                 true => self.layer_bytes_at_rest(),
                 false => None,
             };
-            let events = self.decide_all(first.take()).map_err(stalled)?;
+            let events = self.decide_all(first.take()).await?;
             if !self.reserve_room(before) {
                 return Err(End::NoRoom);
             }
@@ -284,15 +284,8 @@ impl Owner {
     /// that the journal reserves for that. Otherwise each further owner would be refused the same events.
     async fn end_at_limit(&mut self, error: RpcError) -> Result<Outstanding, End> {
         tracing::warn!(session = %self.key, %error, "a limit of the store ends the run");
-        let (store, key) = (&self.deps.store, &self.key);
         // The state here holds what was refused.
-        let loaded = self
-            .inbox
-            .retry_until_lease_ends(|_| store.load(key))
-            .await?;
-        self.session = loaded.session;
-        self.acknowledged = loaded.acknowledged;
-        self.checkpoints = loaded.checkpoints;
+        self.reload(&[]).await?;
         let limit = error.metadata("limit").unwrap_or_default();
         let message = format!("the session cannot grow any more: {error}");
         let failure = Failure::new(FailureKind::LimitExceeded, limit, message);
@@ -305,6 +298,26 @@ impl Owner {
             return Err(End::Stalled(error));
         }
         self.make_durable(events).await
+    }
+
+    /// Folds the session again as the store has it, with the events that were decided since.
+    async fn reload(&mut self, events: &[Event]) -> Result<(), End> {
+        let (store, key) = (&self.deps.store, &self.key);
+        let loaded = self
+            .inbox
+            .retry_until_lease_ends(|_| store.load(key))
+            .await?;
+        // Another owner has written, or the store has lost writes.
+        if loaded.acknowledged != self.acknowledged {
+            return Err(End::Fenced);
+        }
+        self.session = loaded.session;
+        self.checkpoints = loaded.checkpoints;
+        for event in events {
+            let seq = self.session.seq + 1;
+            self.session.apply(seq, event).map_err(stalled)?;
+        }
+        Ok(())
     }
 
     /// Commands are there, and are not left to the next owner.

@@ -64,6 +64,12 @@ macro_rules! commands {
             vec![$(full_journal::example::<$command>()),*]
         }
 
+        #[cfg(test)]
+        impl Command {
+            /// The names of all commands.
+            pub(crate) const NAMES: &[&str] = &[$(stringify!($command)),*];
+        }
+
         impl Command {
             pub(crate) fn begins_work(&self) -> bool {
                 match self {

@@ -2,13 +2,15 @@
 //!
 //! No clock, no I/O, no randomness: what the outside knows enters as [`Facts`]. The events are
 //! applied to the state as they are decided, so that later decisions of the same transition see
-//! them; an owner whose transition is not accepted throws its state away and folds the journal.
+//! them; an owner whose transition is not accepted folds the journal again.
 
 mod advance;
 mod calls;
 mod commands;
 mod conversation;
 mod facts;
+#[cfg(test)]
+pub(crate) mod faults;
 mod fork;
 mod input;
 mod plans;
@@ -41,21 +43,19 @@ impl Session {
     /// An input that no longer matters (a report of an attempt that has ended, say) gives no
     /// events.
     ///
+    /// An input is decided as a whole or not at all. After an error the session is
+    /// `Session::default()`, so that no part of a decision can be used, whichever handler failed.
+    /// The owner folds the session again from the store, where it is as before. A copy for each input
+    /// would cost more than the decision: a session can have many MiB, and errors are rare.
+    ///
     /// # Errors
-    /// The input contradicts the state: a fault of its sender. Nothing has been applied then.
+    /// The input contradicts the state: a fault of its sender, or of this program.
     pub fn decide(
         &mut self,
         input: Input,
         facts: &Facts<'_>,
     ) -> Result<Vec<Event>, IllegalTransition> {
-        let mut decision = Decision {
-            session: self,
-            facts: *facts,
-            events: Vec::new(),
-            command: None,
-        };
-        decision.take(input)?;
-        Ok(decision.events)
+        Decision::new(self, *facts).decide(input)
     }
 }
 
@@ -66,6 +66,32 @@ pub(crate) struct Decision<'a> {
     events: Vec<Event>,
     /// The command that is being handled: its seq, and who asks.
     command: Option<(u64, Option<Principal>)>,
+    /// The decision fails after so many events.
+    #[cfg(test)]
+    fails_after: Option<usize>,
+}
+
+impl<'a> Decision<'a> {
+    fn new(session: &'a mut Session, facts: Facts<'a>) -> Self {
+        Self {
+            session,
+            facts,
+            events: Vec::new(),
+            command: None,
+            #[cfg(test)]
+            fails_after: None,
+        }
+    }
+
+    fn decide(mut self, input: Input) -> Result<Vec<Event>, IllegalTransition> {
+        match self.take(input) {
+            Ok(()) => Ok(self.events),
+            Err(illegal) => {
+                *self.session = Session::default();
+                Err(illegal)
+            }
+        }
+    }
 }
 
 impl Decision<'_> {
@@ -134,6 +160,8 @@ impl Decision<'_> {
         };
         self.session.apply(self.session.seq + 1, &event)?;
         self.events.push(event);
+        #[cfg(test)]
+        self.fail_if_due()?;
         Ok(())
     }
 

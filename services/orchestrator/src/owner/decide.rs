@@ -1,22 +1,18 @@
 //! Decides what follows from what has arrived.
 
-use super::{Owner, facts};
+use super::{End, Owner, facts, stalled};
 use crate::deps::Deps;
 use crate::dispatch::Catalogue;
 use cairn_engine::decide::{Facts, Input, ToolList};
 use cairn_engine::event::{AttemptRef, Event};
 use cairn_engine::limits::FULL_TRANSITION;
 use cairn_engine::outstanding::Work;
-use cairn_engine::transitions::IllegalTransition;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Owner {
     /// Decides what follows from all that has arrived, as far as it fits into a transition.
-    pub(super) fn decide_all(
-        &mut self,
-        first: Option<Input>,
-    ) -> Result<Vec<Event>, IllegalTransition> {
+    pub(super) async fn decide_all(&mut self, first: Option<Input>) -> Result<Vec<Event>, End> {
         let deps = self.deps.clone();
         let (catalogue, offered) = (deps.dispatch.catalogue(), self.offered());
         let facts = self.facts(&deps, &catalogue, &offered);
@@ -24,7 +20,7 @@ impl Owner {
         let mut inputs = Vec::from_iter(first);
         loop {
             for input in inputs.drain(..) {
-                if !self.decide_one(input, &facts, &mut events)? {
+                if !self.decide_one(input, &facts, &mut events).await? {
                     break;
                 }
             }
@@ -71,32 +67,33 @@ impl Owner {
         )
     }
 
-    /// Says whether it was taken.
-    fn decide_one(
+    /// Returns whether it was taken.
+    async fn decide_one(
         &mut self,
         input: Input,
         facts: &Facts<'_>,
         events: &mut Vec<Event>,
-    ) -> Result<bool, IllegalTransition> {
+    ) -> Result<bool, End> {
         let Input::Report { attempt, .. } = input else {
-            events.append(&mut self.session.decide(input, facts)?);
+            let decided = self.session.decide(input, facts);
+            events.append(&mut decided.map_err(stalled)?);
             return Ok(true);
         };
-        match self.session.decide(input, facts) {
+        let illegal = match self.session.decide(input, facts) {
             Ok(mut decided) => {
                 events.append(&mut decided);
                 self.failures.remove(&Work::RunStep(attempt));
                 self.waiting_since.remove(&Work::RunStep(attempt));
-                Ok(true)
+                return Ok(true);
             }
-            // A report that contradicts the state was not taken: its executor goes, not the
-            // session. What else it said is no longer listened to.
-            Err(illegal) => {
-                tracing::error!(session = %self.key, %illegal, "a report is dropped");
-                let lost = self.lost(attempt, &illegal);
-                events.append(&mut self.session.decide(lost, facts)?);
-                Ok(false)
-            }
-        }
+            Err(illegal) => illegal,
+        };
+        // The executor goes, not the session, which was emptied. What else it reported is not read.
+        tracing::error!(session = %self.key, %illegal, "a report is dropped");
+        self.reload(events).await?;
+        let lost = self.lost(attempt, &illegal);
+        let decided = self.session.decide(lost, facts);
+        events.append(&mut decided.map_err(stalled)?);
+        Ok(false)
     }
 }

@@ -1,6 +1,6 @@
 //! Executors that break, refuse, or talk nonsense.
 
-use crate::support::{Attempt, Kind, World, chain, count, model_step, names, reply};
+use crate::support::{Attempt, Kind, World, chain, count, graph, model_step, names, reply};
 use cairn_engine::event::Event;
 use cairn_engine::failure::FailureKind;
 use cairn_rpc::{ErrorKind, RequireToken, RpcError};
@@ -183,6 +183,37 @@ async fn nothing_is_taken_of_an_executor_that_was_dropped() {
     let events = world.ended(&session).await;
     assert_eq!(count(&events, "ReplyReceived"), 2);
     assert_eq!(count(&events, "AttemptContinued"), 1);
+}
+
+/// The reports of other executors in the same transition count.
+#[tokio::test(start_paused = true)]
+async fn a_report_that_is_dropped_takes_no_other_with_it() {
+    let world = World::new().await;
+    let steps = vec![model_step("one"), model_step("two")];
+    let session = world.start(graph(steps)).await;
+    let (mut good, mut bad) = (world.attempt().await, world.attempt().await);
+    // The two reports after this one join one transition.
+    let mut held = world.faults.hold("Commit");
+    bad.reply(reply(0, "begun", &[]));
+    held.reached().await;
+    good.reply(reply(0, "counts", &[]));
+    world.settle().await;
+    talk_nonsense(&mut bad);
+    world.settle().await;
+    held.release();
+    let place = bad.place();
+    world.until(bad.dropped()).await;
+    assert!(!good.settled().await);
+    let mut again = world.attempt().await;
+    assert_eq!((again.place(), again.said()), (place, 1));
+    for attempt in [&mut good, &mut again] {
+        attempt.complete(1);
+        assert!(attempt.settled().await);
+    }
+    let events = world.ended(&session).await;
+    assert_eq!(count(&events, "ReplyReceived"), 4);
+    assert_eq!(count(&events, "AttemptContinued"), 1);
+    assert_eq!(count(&events, "RunCompleted"), 1);
 }
 
 /// One that never says anything else would keep the session busy for ever.

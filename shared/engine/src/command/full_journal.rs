@@ -38,7 +38,7 @@ fn busy() -> Sent {
         context: "side".to_owned(),
         ..later()
     });
-    sent.write(ApprovalGranted {
+    sent.apply(ApprovalGranted {
         grant: 1,
         tool: "pay".to_owned(),
         tool_digest: "digest".to_owned(),

@@ -1,7 +1,7 @@
 //! A session for the tests of commands.
 
 use super::{Command, RunLimits, StartRun};
-use crate::decide::{Facts, Input, ToolList};
+use crate::decide::{Facts, Input, ToolList, faults};
 use crate::event::{CommandReceived, Event, EventKind};
 use crate::failure::{Failure, FailureKind};
 use crate::plan::{PlanDraft, StepDraft};
@@ -13,6 +13,9 @@ use std::collections::BTreeMap;
 #[derive(Clone)]
 pub(crate) struct Sent {
     pub(crate) session: Session,
+    /// The tools that there are; none by default.
+    pub(crate) tools: ToolList,
+    pub(crate) now: u64,
 }
 
 impl Sent {
@@ -20,6 +23,8 @@ impl Sent {
     pub(crate) fn new() -> Self {
         let mut sent = Self {
             session: Session::default(),
+            tools: ToolList::new(),
+            now: 1,
         };
         sent.decide(Input::Create {
             title: "test".to_owned(),
@@ -59,31 +64,31 @@ impl Sent {
         });
     }
 
-    /// An event that nothing is decided from.
-    pub(crate) fn write(&mut self, kind: impl Into<EventKind>) {
+    /// The events that a command brings.
+    pub(crate) fn send(&mut self, command: impl Into<Command>) -> Vec<EventKind> {
+        self.receive(command);
+        let events = self.decide(Input::HandleCommand);
+        events.into_iter().map(|event| event.kind).collect()
+    }
+
+    /// A command waits for its answer.
+    pub(crate) fn receive(&mut self, command: impl Into<Command>) {
+        self.apply(CommandReceived {
+            request_id: format!("request-{}", self.session.seq),
+            command: command.into(),
+        });
+    }
+
+    /// A client writes something into the journal.
+    pub(crate) fn apply(&mut self, kind: impl Into<EventKind>) {
         let event = Event {
-            at: 1,
+            at: self.now,
             answers: 0,
             principal: None,
             kind: kind.into(),
         };
         let seq = self.session.seq + 1;
         self.session.apply(seq, &event).expect("it fits");
-    }
-
-    /// A command that is not answered yet.
-    pub(crate) fn receive(&mut self, command: impl Into<Command>) {
-        self.write(CommandReceived {
-            request_id: format!("request-{}", self.session.seq),
-            command: command.into(),
-        });
-    }
-
-    /// The events that a command brings.
-    pub(crate) fn send(&mut self, command: impl Into<Command>) -> Vec<EventKind> {
-        self.receive(command);
-        let events = self.decide(Input::HandleCommand);
-        events.into_iter().map(|event| event.kind).collect()
     }
 
     /// The reason why a command is refused; it has changed nothing else.
@@ -100,20 +105,26 @@ impl Sent {
         refused.reason
     }
 
+    /// Decides, and also with a fault after each of the events.
     pub(crate) fn decide(&mut self, input: Input) -> Vec<Event> {
-        let tools = ToolList::new();
         let facts = Facts {
             rules: crate::rules::Rules::none(),
             environment: "",
-            now: 1,
-            not_after: 1,
-            tools: &tools,
+            now: self.now,
+            not_after: self.now,
+            tools: &self.tools,
             away: &[],
             offered: &BTreeMap::new(),
             limits: RunLimits::default(),
             starts: true,
         };
-        self.session.decide(input, &facts).expect("it is legal")
+        let before = self.session.clone();
+        let events = self
+            .session
+            .decide(input.clone(), &facts)
+            .expect("it is legal");
+        faults::check(&before, &input, &facts, events.len());
+        events
     }
 }
 

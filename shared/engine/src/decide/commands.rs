@@ -215,12 +215,8 @@ mod tests {
             limits: RunLimits::default(),
             starts: true,
         };
-        let mut decision = Decision {
-            session: &mut session,
-            facts,
-            events: Vec::new(),
-            command: Some((7, None)),
-        };
+        let mut decision = Decision::new(&mut session, facts);
+        decision.command = Some((7, None));
         decision.answered(7, Ok(())).expect("it is refused");
         let [event] = &decision.events[..] else {
             panic!("{:?}", decision.events);

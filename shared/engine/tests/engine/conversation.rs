@@ -158,9 +158,7 @@ fn a_request_that_was_built_before_a_change_keeps_it_for_the_next() {
     );
     assert_eq!(running.waiting_ops.len(), 1);
     let beyond = report_reply(world.attempt(1), (2, before + 9), "", &[]);
-    let kept = world.session.clone();
     assert!(world.try_decide(beyond).is_err());
-    assert_eq!(world.session, kept);
 }
 
 #[test]

