@@ -327,7 +327,8 @@ impl Owner {
 
     /// Waits until something is to be decided, or the state has to be looked at.
     async fn wait(&mut self, outstanding: &Outstanding) -> Result<(), End> {
-        if !self.answers_commands() && !self.may_sleep(outstanding) {
+        let continues = self.answers_commands() || self.starts_steps();
+        if !continues && !self.may_sleep(outstanding) {
             self.inbox.wait().await?;
         }
         // An attempt that waited for its slot begins with the memory of this time.

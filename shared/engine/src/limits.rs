@@ -69,19 +69,27 @@ pub const MAX_REPLY: usize = 1024 * 1024;
 pub const LARGEST_REPLY: usize = 2 * 1024 * 1024;
 /// Most calls of one reply.
 pub const MAX_CALLS: usize = 64;
-/// Most steps that run at the same time, whatever a run's own limit says.
-pub const MAX_PARALLEL_STEPS: u32 = 256;
-/// A transition with so many events takes in nothing more.
+/// Most conversations of a session that are open at the same time, whatever the limits of a run say: its
+/// attempts under way. A step that is ready beyond that waits until one ends.
+pub const MAX_CONVERSATIONS: u32 = 128;
+/// A transition with so many events takes in nothing more, and starts no step. A decision that answers
+/// commands on its way answers no more after so many events.
 pub const FULL_TRANSITION: usize = 512;
-/// Most events about one attempt that follow from one input. The most have calls in doubt whose
-/// answers take effect when the attempt continues: two for each call, one for going on, one for what the
-/// model is told then, two for its end, and three for the start of the next step.
-pub const MAX_EVENTS_OF_ATTEMPT: usize = 2 * MAX_CALLS + 7;
-/// Most events of a transition: one that is almost full takes in one more input, which is about all
-/// attempts, commands and the run's status. The store takes as many by default, and is not to be
-/// set to take fewer.
-pub const MAX_TRANSITION: usize =
-    FULL_TRANSITION + MAX_PARALLEL_STEPS as usize * MAX_EVENTS_OF_ATTEMPT + 16;
+/// Most events about one attempt that follow from one input, beside the answers to commands. The most have
+/// calls in doubt whose answers take effect when the attempt continues: two for each call, one for
+/// going on, one for what the model is told then, and two for its end.
+pub const MAX_EVENTS_OF_ATTEMPT: usize = 2 * MAX_CALLS + 4;
+/// Most events of a command that are not about attempts. The most sets as many keys of session memory as
+/// there may be; the rest are about its context, its run, and the requests and turns that wait.
+const MAX_EVENTS_OF_COMMAND: usize = MAX_MEMORY_KEYS + 64;
+/// Most events of a transition. One that is almost full takes in one more input, which is about every
+/// conversation that is open. Beside that it answers commands or starts steps until it is full once
+/// more, and the last command may be the largest one.
+///
+/// The store takes as many by default, and is not to be set to take fewer.
+pub const MAX_TRANSITION: usize = 2 * FULL_TRANSITION
+    + MAX_EVENTS_OF_COMMAND
+    + MAX_CONVERSATIONS as usize * MAX_EVENTS_OF_ATTEMPT;
 
 /// Approvals of further calls that a session may have in force.
 pub const MAX_GRANTS: usize = 200;

@@ -4,6 +4,7 @@ use cairn_boot::Checks;
 use cairn_boot::config::duration;
 use cairn_engine::command::{self, RunLimits};
 use cairn_engine::event::Budget;
+use cairn_engine::limits::MAX_CONVERSATIONS;
 use cairn_engine::session::PerBudget;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -73,7 +74,7 @@ impl RunSettings {
         checks.range("run.max_tool_turns", self.max_tool_turns, 1..=1_000);
         checks.range("run.max_turns", self.max_turns, 1..=100_000);
         let parallel = self.max_parallel_steps;
-        checks.range("run.max_parallel_steps", parallel, 1..=256);
+        checks.range("run.max_parallel_steps", parallel, 1..=MAX_CONVERSATIONS);
         checks.range("run.max_own_revisions", self.max_own_revisions, 1..=100);
         if let Some(tokens) = self.max_tokens {
             checks.range("run.max_tokens", tokens, 1..=1_000_000_000_000);

@@ -38,7 +38,7 @@ const CASES: [Case; 88] = [
         ("run --max-tool-turns=-1 x", 2, "--max-tool-turns"), ("run --max-tool-turns 1001 x", 2, "max_tool_turns")]),
     ("run --max-turns", &[("run --max-turns 0 x", 2, "--max-turns"), ("run --max-turns many x", 2, "--max-turns"), ("run --max-turns 100001 x", 2, "max_turns")]),
     ("run --max-parallel-steps", &[("run --max-parallel-steps 0 x", 2, "--max-parallel-steps"), ("run --max-parallel-steps 1.5 x", 2, "--max-parallel-steps"),
-        ("run --max-parallel-steps 257 x", 2, "max_parallel_steps")]),
+        ("run --max-parallel-steps 129 x", 2, "max_parallel_steps")]),
     ("run --max-own-revisions", &[("run --max-own-revisions 0 x", 2, "--max-own-revisions"), ("run --max-own-revisions many x", 2, "--max-own-revisions"),
         ("run --max-own-revisions 101 x", 2, "max_own_revisions")]),
     ("run --max-tokens", &[("run --max-tokens 0 x", 2, "--max-tokens"), ("run --max-tokens many x", 2, "--max-tokens"),

@@ -7,7 +7,7 @@ use crate::key::derived_trace;
 use crate::requests::{Admission, Requests, admit, start_in_new_session, submit_if};
 use cairn_engine::command::StartRun;
 use cairn_engine::event::{Budget, EventKind};
-use cairn_engine::limits::{MAX_GOAL, MAX_PARALLEL_STEPS};
+use cairn_engine::limits::{MAX_CONVERSATIONS, MAX_GOAL};
 use cairn_engine::plan::{Plan, PlanDraft, PlanError};
 use cairn_engine::rules::DEFAULT_AGENT;
 use cairn_proto::orchestrator as pb;
@@ -102,7 +102,7 @@ fn check_run(run: &StartRun) -> Result<(), RpcError> {
     at_most(
         "run.limits.max_parallel_steps",
         limits.max_parallel_steps,
-        MAX_PARALLEL_STEPS.into(),
+        MAX_CONVERSATIONS.into(),
     )?;
     at_most(
         "run.limits.max_own_revisions",

@@ -37,7 +37,8 @@ impl Owner {
     /// out nothing, may have left steps to the next: it lets go when its process ends.
     pub(super) fn may_sleep(&self, outstanding: &Outstanding) -> bool {
         let leaves_steps = !self.runs_steps() && self.session.needs_owner();
-        outstanding.is_done() && !self.inbox.is_stopping() && !leaves_steps
+        let has_steps = leaves_steps || self.starts_steps();
+        outstanding.is_done() && !self.inbox.is_stopping() && !has_steps
     }
 
     async fn encode(&mut self, events: &[Event]) -> Result<Encoded, End> {

@@ -7,6 +7,7 @@ use cairn_engine::decide::{Facts, Input, ToolList};
 use cairn_engine::event::{AttemptRef, Event};
 use cairn_engine::limits::FULL_TRANSITION;
 use cairn_engine::outstanding::Work;
+use cairn_engine::session::Run;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,9 +31,16 @@ impl Owner {
             match self.inbox.take_message() {
                 Some(message) => self.interpret(message, &mut inputs),
                 None if self.answers_commands() => inputs.push(Input::HandleCommand),
+                None if self.starts_steps() => inputs.push(Input::Tick),
                 None => return Ok(events),
             }
         }
+    }
+
+    /// Steps are ready that the transition before had no room to start.
+    pub(super) fn starts_steps(&self) -> bool {
+        let startable = self.session.active_run().and_then(Run::startable_step);
+        startable.is_some() && self.runs_steps() && !self.inbox.is_stopping()
     }
 
     /// Attempts that are to begin, or whose executors are to continue. One that waits for a slot is looked at

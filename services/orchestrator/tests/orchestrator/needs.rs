@@ -63,7 +63,7 @@ async fn a_given_plan_names_tools_that_there_are() {
     let mut client = world.client.clone();
     let unknown = || vec![tool_step("pure"), tool_step("web_search")];
     let expected = "plan.steps[1].tool.name step 2 names the tool 'web_search', which does not exist; \
-                    available: approved, effectful, idempotent, pure";
+                    available: approved, denied, effectful, idempotent, pure";
     let check = |answer: Result<(), Status>| {
         let error = RpcError::from_status(&answer.expect_err("refused"));
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
@@ -177,7 +177,7 @@ async fn a_plan_of_the_planner_that_needs_what_nobody_has_fails_the_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_planner_is_given_the_names_of_the_tools() {
-    let tools = ["approved", "effectful", "idempotent", "pure"];
+    let tools = ["approved", "denied", "effectful", "idempotent", "pure"];
     let world = World::new().await;
     let session = world.start(goal("plan this")).await;
     let asked = world.asked().await;

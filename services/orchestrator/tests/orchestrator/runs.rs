@@ -245,3 +245,23 @@ async fn a_large_reply_is_kept_whole() {
     assert_eq!(kept, Some(text));
     assert_eq!(world.faults.calls("PutBlob"), 2);
 }
+
+/// They are more than one transition starts, and no executor reports anything after which the rest
+/// could start.
+#[tokio::test(start_paused = true)]
+async fn steps_whose_calls_are_denied_all_end() {
+    let world = World::new().await;
+    let steps = (0..400).map(|_| tool_step("denied")).collect();
+    let limits = wire::LimitOverrides {
+        on_failure: wire::OnFailure::GoOn.into(),
+        ..wire::LimitOverrides::default()
+    };
+    let run = wire::StartRun {
+        limits: Some(limits),
+        ..graph(steps)
+    };
+    let session = world.start(run).await;
+    let events = world.ended(&session).await;
+    assert_eq!(count(&events, "StepFailed"), 400);
+    assert_eq!(count(&events, "RunFailed"), 1);
+}

@@ -9,7 +9,7 @@ use crate::event::{
     RunWaiting, StepStarted, WaitReason,
 };
 use crate::failure::Failure;
-use crate::limits::MAX_PARALLEL_STEPS;
+use crate::limits::FULL_TRANSITION;
 use crate::session::{Attempt, Run, RunStatus, StepNo, StepStatus, Turn};
 use crate::transitions::{Applied, IllegalTransition};
 
@@ -77,13 +77,14 @@ impl Decision<'_> {
         self.emit(RunFailed::because(number, failure))
     }
 
-    /// The next step to start, if the run may start one now.
+    /// The next step to start, if the run may start one now. Steps that end at once, as a rule denies
+    /// their calls, must not fill a transition without end: the owner starts the rest in the next one.
     fn next_step(&self, number: u32) -> Option<StepNo> {
-        let run = self.session.run(number)?;
-        let most = run.limits.max_parallel_steps.min(MAX_PARALLEL_STEPS);
-        let has_room = run.plan.as_ref()?.running.len() < most as usize;
-        let may_start = has_room && self.may_begin(number);
-        run.next_step().filter(|_| may_start)
+        let may_start = self.facts.starts && self.events.len() < FULL_TRANSITION;
+        self.session
+            .run(number)
+            .filter(|_| may_start)
+            .and_then(Run::startable_step)
     }
 
     fn start_step(&mut self, run: u32, number: StepNo) -> Applied {

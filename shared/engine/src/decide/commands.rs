@@ -4,9 +4,9 @@ use super::{Decision, Rejection};
 use crate::command::QueuedTurnDropped;
 use crate::event::{AttemptRef, CommandRefused, RunFailed, StepSkipped};
 use crate::failure::Failure;
-use crate::limits::CONTINUE_ELSEWHERE;
+use crate::limits::{CONTINUE_ELSEWHERE, FULL_TRANSITION};
 use crate::refusal::Refusal;
-use crate::session::{Run, Step, StepNo};
+use crate::session::{Run, Session, Step, StepNo};
 use crate::transitions::Applied;
 
 /// Why a step ends that runs.
@@ -34,6 +34,22 @@ impl Decision<'_> {
         let answered = self.answered(seq, handled);
         self.command = None;
         answered
+    }
+
+    /// Answers commands before what else follows from the input, as long as the condition holds. One
+    /// transition has to hold it all, so some commands may be left to the next one.
+    pub(super) fn handle_commands_while(
+        &mut self,
+        condition: impl Fn(&Session) -> bool,
+    ) -> Applied {
+        let full = self.events.len() + FULL_TRANSITION;
+        while !self.session.commands.is_empty()
+            && self.events.len() < full
+            && condition(self.session)
+        {
+            self.handle_command()?;
+        }
+        Ok(())
     }
 
     /// Each command has an answer: a client waits for it, and a command without one would be handled
@@ -70,7 +86,10 @@ impl Decision<'_> {
         }
         // An ended run has them, too, and their answers would open it again.
         self.drop_requests(self.session.runs.len() as u32, &failure.message)?;
-        while let Some((&seq, received)) = self.session.commands.first_key_value() {
+        let full = self.events.len() + FULL_TRANSITION;
+        while self.events.len() < full
+            && let Some((&seq, received)) = self.session.commands.first_key_value()
+        {
             if received.command.begins_work() {
                 self.command = Some((seq, received.principal.clone()));
                 self.refuse(Refusal::Limit, format!("{failure}; {CONTINUE_ELSEWHERE}"))?;
@@ -187,7 +206,6 @@ mod tests {
     use crate::command::{ResumeRun, RunLimits};
     use crate::decide::{Facts, ToolList};
     use crate::event::{CommandReceived, Event, EventKind};
-    use crate::session::Session;
     use std::collections::BTreeMap;
 
     #[test]

@@ -1,6 +1,5 @@
 //! What follows from the executor's reports.
 
-use super::takeover::MOST_COMMANDS;
 use super::tools::{Ending, STEP, ending};
 use super::{Decision, Reply, Unfinished};
 use crate::command::{Command, full};
@@ -156,14 +155,10 @@ impl Decision<'_> {
     /// What a person has said by now counts before the reply that might end the attempt.
     fn hear(&mut self, attempt: AttemptRef) -> Applied {
         let says = |received: &Received| matches!(received.command, Command::SendMessage(_));
-        for _ in 0..MOST_COMMANDS {
-            let has_steering = self.session.commands.values().any(|it| says(it));
-            if !has_steering || self.session.attempt(attempt).is_none() {
-                break;
-            }
-            self.handle_command()?;
-        }
-        Ok(())
+        self.handle_commands_while(|session| {
+            let has_steering = session.commands.values().any(|it| says(it));
+            has_steering && session.attempt(attempt).is_some()
+        })
     }
 
     /// Whether the attempt continues. A turn ends with a reply without calls, a step does not; neither

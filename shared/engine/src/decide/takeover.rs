@@ -5,10 +5,6 @@ use crate::event::{AttemptContinued, AttemptRef, RunTakenOver};
 use crate::session::Run;
 use crate::transitions::Applied;
 
-/// Most commands that are answered before anything begins: one transition has to hold what follows
-/// from them.
-pub(super) const MOST_COMMANDS: usize = 64;
-
 impl Decision<'_> {
     /// What the owner before had running continues, but for calls with side effects that may have
     /// been sent: those are in doubt. Commands that people sent since count before anything else
@@ -22,9 +18,7 @@ impl Decision<'_> {
             self.doubt_intended_calls(attempt, holder_dead)?;
         }
         if self.facts.starts {
-            for _ in 0..self.session.commands.len().min(MOST_COMMANDS) {
-                self.handle_command()?;
-            }
+            self.handle_commands_while(|_| true)?;
         }
         // Those of them that are still under way.
         for attempt in attempts {

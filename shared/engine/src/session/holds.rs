@@ -3,6 +3,7 @@
 use super::{Ask, Attempt, CallStatus, Run, RunStatus, Step, StepNo};
 use crate::command::OnFailure;
 use crate::event::{Budget, WaitReason};
+use crate::limits::MAX_CONVERSATIONS;
 
 impl Run {
     /// What the run should be doing, given what its attempts wait for.
@@ -84,6 +85,14 @@ impl Run {
         let plan = self.plan.as_ref().filter(|_| !self.is_stopped())?;
         let slot = plan.slots.get(plan.ready.first()?.index())?;
         Some(slot.number())
+    }
+
+    /// The step that may start now: nothing holds the run, and it may open one more conversation. Only one
+    /// run of a session is active, so its conversations are those of the session.
+    pub fn startable_step(&self) -> Option<StepNo> {
+        let most = self.limits.max_parallel_steps.min(MAX_CONVERSATIONS);
+        let has_room = self.plan.as_ref()?.running.len() < most as usize;
+        self.next_step().filter(|_| has_room && !self.is_held())
     }
 
     /// A step has failed, and nothing begins any more because of it.

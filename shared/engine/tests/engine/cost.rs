@@ -4,7 +4,7 @@ use crate::world::growth::{check_growth, run_chain, timed};
 use crate::world::{World, chain, graph, look, model_step, tool_step};
 use cairn_engine::command::LimitOverrides;
 use cairn_engine::event::Budget;
-use cairn_engine::limits::MAX_PARALLEL_STEPS;
+use cairn_engine::limits::MAX_CONVERSATIONS;
 use cairn_engine::session::{PerBudget, RunStatus};
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn carrying_out_a_graph_costs_in_proportion_to_its_steps() {
         };
         let draft = (0..steps).map(|n| tool_step(&n.to_string(), "look"));
         world.start_with(graph(draft.collect()), limits);
-        assert_eq!(world.running().len(), MAX_PARALLEL_STEPS as usize);
+        assert_eq!(world.running().len(), MAX_CONVERSATIONS as usize);
         for step in 1..=steps {
             world.result(step, 0, "text");
         }

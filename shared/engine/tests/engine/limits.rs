@@ -2,15 +2,19 @@
 
 use crate::play::ops;
 use crate::world::{LEASE, TIME_LIMIT, World, complete, graph, kinds, model_step, send, step_call};
-use crate::world::{chain, with_goal};
-use cairn_engine::command::{self, Command, LimitOverrides, Settlement};
+use crate::world::{chain, tool_step, with_goal};
+use cairn_engine::command::{self, Command, LimitOverrides, OnFailure, Settlement};
 use cairn_engine::decide::Input;
-use cairn_engine::event::{self, EventKind};
+use cairn_engine::event::{self, Budget, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::limits::{MAX_CALLS, MAX_EVENTS_OF_ATTEMPT, MAX_PARALLEL_STEPS, MAX_SUB_GOALS};
+use cairn_engine::limits::{
+    FULL_TRANSITION, MAX_CALLS, MAX_CONVERSATIONS, MAX_EVENTS_OF_ATTEMPT, MAX_MEMORY_KEYS,
+    MAX_SUB_GOALS, MAX_TRANSITION,
+};
 use cairn_engine::message::ToolCall;
 use cairn_engine::pending::pending;
-use cairn_engine::session::RunStatus;
+use cairn_engine::rules::Answer;
+use cairn_engine::session::{PerBudget, RunStatus};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -84,20 +88,116 @@ fn a_reply_is_not_larger_than_an_input_may_be() {
     calls.extend((1..MAX_CALLS).map(|goal| step_call(&next(goal))));
     let mut world = World::with_plan(chain(vec![model_step("plan")]));
     let events = world.reply(1, "", &calls).len();
-    let most = MAX_PARALLEL_STEPS as usize * MAX_EVENTS_OF_ATTEMPT;
+    let most = MAX_CONVERSATIONS as usize * MAX_EVENTS_OF_ATTEMPT;
     assert!((3 * MAX_CALLS..most).contains(&events), "{events}");
 }
 
-#[test]
-fn no_more_steps_run_at_once_than_the_store_allows_for() {
-    let steps = (0..MAX_PARALLEL_STEPS + 8).map(|_| model_step("think"));
+/// As many conversations as there may be, each with as many calls with side effects under way.
+fn sending_in_all() -> World {
     let mut world = World::new();
     let limits = LimitOverrides {
-        max_parallel_steps: u32::MAX,
+        max_parallel_steps: MAX_CONVERSATIONS,
+        budgets: PerBudget::from([(Budget::Turns, 1_000)]),
+        ..LimitOverrides::default()
+    };
+    let steps = (0..MAX_CONVERSATIONS).map(|_| model_step("send"));
+    world.start_with(graph(steps.collect()), limits);
+    for step in 1..=MAX_CONVERSATIONS {
+        world.reply(step, "", &vec![send(); MAX_CALLS]);
+    }
+    world
+}
+
+/// As many commands as are answered on the way, and the largest one as the last.
+fn many_commands(world: &mut World) {
+    let title = "another".to_owned();
+    let rename = Command::RenameSession(command::RenameSession { title });
+    let values = (0..MAX_MEMORY_KEYS).map(|key| (key.to_string(), String::new()));
+    let bridge = Command::BridgeContext(command::BridgeContext {
+        values: values.collect(),
+        ..command::BridgeContext::default()
+    });
+    let renames = std::iter::repeat_n(rename, FULL_TRANSITION - 1);
+    for command in renames.chain([bridge]) {
+        world.foreign(EventKind::CommandReceived(event::CommandReceived {
+            request_id: "request".to_owned(),
+            command,
+        }));
+    }
+}
+
+/// The owner has died with all calls under way. When their doubts are to be settled, it dies again.
+#[test]
+fn the_largest_transition_is_no_larger_than_the_store_takes() {
+    let mut world = sending_in_all();
+    let calls = MAX_CONVERSATIONS as usize * MAX_CALLS;
+    let doubts = taken_over(&mut world);
+    assert!((calls..=MAX_TRANSITION).contains(&doubts), "{doubts}");
+    for open in pending(&world.session) {
+        world.foreign(EventKind::Decided(event::Decided {
+            pending: open.id(),
+            settlement: Settlement::Retry,
+            settle_after: 0,
+            responses: String::new(),
+        }));
+    }
+    many_commands(&mut world);
+    world.now += LEASE + TIME_LIMIT;
+    let events = taken_over(&mut world) + FULL_TRANSITION - 1;
+    let at_least = 2 * calls + MAX_MEMORY_KEYS + FULL_TRANSITION;
+    assert!((at_least..=MAX_TRANSITION).contains(&events), "{events}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The others wait for their ends, and each starts in the order of the plan.
+    #[test]
+    fn a_session_has_a_limit_of_conversations_and_all_steps_run(
+        steps in 1..400_u32,
+        max_parallel_steps in 64..400_u32,
+        ends in prop::collection::vec(any::<prop::sample::Index>(), 400),
+    ) {
+        let mut world = World::new();
+        let limits = LimitOverrides { max_parallel_steps, ..LimitOverrides::default() };
+        let plan = (0..steps).map(|n| tool_step(&n.to_string(), "look"));
+        world.start_with(graph(plan.collect()), limits);
+        let most = max_parallel_steps.min(MAX_CONVERSATIONS);
+        for (ended, next) in (0..steps).zip(&ends) {
+            let running = world.running();
+            let expected = most.min(steps - ended);
+            prop_assert_eq!(running.len(), expected as usize);
+            if ended + most <= steps {
+                prop_assert_eq!(running.iter().copied().max(), Some(ended + most));
+            }
+            world.end(running[next.index(running.len())]);
+        }
+        prop_assert_eq!(world.run().status, RunStatus::Completed);
+    }
+}
+
+/// A rule denies their calls. The owner starts the rest with the next transition.
+#[test]
+fn steps_that_end_as_they_start_do_not_fill_a_transition_without_end() {
+    const DENIED: u32 = 1_000;
+    let mut world = World::new();
+    world.tools.get_mut("look").unwrap().default = Answer::Deny;
+    let steps = (0..DENIED).map(|n| tool_step(&n.to_string(), "look"));
+    let limits = LimitOverrides {
+        on_failure: Some(OnFailure::GoOn),
         ..LimitOverrides::default()
     };
     world.start_with(graph(steps.collect()), limits);
-    assert_eq!(world.running().len(), MAX_PARALLEL_STEPS as usize);
+    let most = FULL_TRANSITION + BESIDE;
+    assert!(world.journal.len() < most, "{}", world.journal.len());
+    while world.run().startable_step().is_some() {
+        let events = world.decide(Input::Tick).len();
+        assert!((1..most).contains(&events), "{events}");
+    }
+    let all = kinds(&world.journal);
+    let failed = all.iter().filter(|kind| *kind == "StepFailed");
+    assert_eq!(failed.count(), DENIED as usize);
+    assert_eq!(world.run().status, RunStatus::Failed);
 }
 
 /// Each wish but the last is refused, without a deeper and deeper stack.

@@ -147,7 +147,7 @@ fn of_run(field: &FieldDescriptor) -> Rule {
         ("ToolInvocation", "arguments_json") => JSON,
         ("LimitOverrides", "max_tool_turns") => number(1_000),
         ("LimitOverrides", "max_turns") => number(100_000),
-        ("LimitOverrides", "max_parallel_steps") => number(256),
+        ("LimitOverrides", "max_parallel_steps") => number(128),
         ("LimitOverrides", "max_own_revisions") => number(100),
         ("LimitOverrides", "on_failure" | "review_plan") => ANY,
         ("LimitOverrides", "max_tokens") => number(1_000_000_000_000),

@@ -1,4 +1,5 @@
-//! A catalogue with the tools `pure`, `idempotent` and `effectful`; nobody calls them here.
+//! A catalogue of tools that are not called here. A call of `approved` waits for a person, and one of
+//! `denied` is refused.
 
 use cairn_proto::event::Effect;
 use cairn_proto::tools::tools_service_server::{ToolsService, ToolsServiceServer};
@@ -45,6 +46,7 @@ impl ToolsService for Listed {
             in_process: false,
             default_answer: match name {
                 "approved" => RuleAnswer::Ask,
+                "denied" => RuleAnswer::Deny,
                 _ => RuleAnswer::Allow,
             }
             .into(),
@@ -52,6 +54,7 @@ impl ToolsService for Listed {
         };
         let mut tools = vec![
             tool("approved", Effect::Effectful),
+            tool("denied", Effect::Effectful),
             tool("effectful", Effect::Effectful),
             tool("idempotent", Effect::Idempotent),
             tool("pure", Effect::Pure),
