@@ -118,12 +118,10 @@ impl Sent {
             limits: RunLimits::default(),
             starts: true,
         };
-        let before = self.session.clone();
-        let events = self
-            .session
-            .decide(input.clone(), &facts)
-            .expect("it is legal");
-        faults::check(&before, &input, &facts, events.len());
+        let (before, again) = (self.session.clone(), input.clone());
+        let decided = self.session.decide(input, &facts);
+        let events = decided.expect("it is legal");
+        faults::check(&before, &again, &facts, events.len());
         events
     }
 }
