@@ -27,6 +27,7 @@ mod deletion;
 mod following;
 mod idle;
 mod leases;
+mod levels;
 mod listing;
 mod memory;
 mod quarantine;
@@ -48,6 +49,7 @@ pub use deletion::*;
 pub use following::*;
 pub use idle::*;
 pub use leases::*;
+pub use levels::*;
 pub use listing::*;
 pub use memory::*;
 pub use quarantine::*;
@@ -148,6 +150,21 @@ macro_rules! conformance {
             only_the_owner_is_told_of_a_command
             a_claim_without_waiting_comes_back_with_nothing
             a_claim_tells_nothing_about_the_dead_by_itself
+
+            a_session_is_claimed_at_its_level_and_above
+            one_session_above_the_level_is_not_given_by_its_name
+            a_command_raises_what_its_session_needs
+            a_command_above_the_level_takes_no_lease
+            nothing_lowers_what_a_session_needs
+            a_copy_needs_what_its_source_needs
+            what_a_session_needs_is_listed
+            sessions_above_the_level_keep_no_other_waiting
+            no_claim_counts_of_a_session_above_the_level
+            an_owner_keeps_a_session_that_rises_above_its_level
+            a_session_given_back_waits_for_a_higher_level
+            a_waiting_claimer_of_a_higher_level_gets_the_session
+            what_can_be_claimed_is_counted_by_level
+            a_session_that_waits_for_a_higher_level_does_not_go
 
             five_claims_without_progress_set_a_session_aside
             claims_whose_answers_are_lost_do_not_count

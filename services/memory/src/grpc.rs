@@ -10,7 +10,7 @@ mod session_memory;
 mod watch_memory;
 
 use crate::janitor::Janitor;
-use crate::port::Store;
+use crate::port::{Level, Store};
 use cairn_proto::memory::journal_service_server::JournalServiceServer;
 use cairn_proto::memory::ownership_service_server::OwnershipServiceServer;
 use cairn_proto::memory::session_memory_service_server::SessionMemoryServiceServer;
@@ -92,7 +92,7 @@ impl Memory {
         let mut ticks = tokio::time::interval_at(first, QUEUE_INTERVAL);
         loop {
             ticks.tick().await;
-            if let Ok(queued) = self.store.queued().await {
+            if let Ok(queued) = self.store.queued(Level::HIGHEST).await {
                 gauge!(metrics::QUEUE_SESSIONS).set(queued as f64);
             }
         }

@@ -40,6 +40,11 @@
 //! limits of the journal are no different for having been reached by others: a transition beyond
 //! them needs its reserve.
 //!
+//! **Levels.** A session *needs* a [`Level`]: the highest that its creation, a command, a transition or the
+//! completion of a copy named for it. Nothing lowers it. A claim gives no session that needs more than the
+//! claimer's level, and a command takes no lease of one. Such a session waits as it is: no claim of it is
+//! counted, and it keeps no other waiting. Its owner keeps the lease, whatever the session needs.
+//!
 //! **Going back.** Replicas of Redis get writes after these were answered, so with Sentinel, or
 //! replicas of a cluster, a failover may lose what was answered last; `min-replicas-to-write` makes
 //! that rarer, because a master without replicas near refuses to write, and not impossible. A backend
@@ -62,6 +67,7 @@
 
 mod copy;
 mod error;
+mod level;
 mod limits;
 mod list;
 mod ownership;
@@ -73,6 +79,7 @@ pub use copy::{
     Completion, Copied, CopyEvents, Source, Transcript, TranscriptEvent, TranscriptPage,
 };
 pub use error::{End, Limit, StoreError, StoreResult, Stored};
+pub use level::Level;
 pub use limits::Limits;
 pub(crate) use limits::{MemoryWriter, OWNER_BYTES, OWNER_EVENTS, OWNER_KEYS, Room, at_most};
 pub use list::{
@@ -116,7 +123,8 @@ pub trait Store: Send + Sync + 'static {
     /// Makes a session with its first events, and leases it to the caller if one is named.
     ///
     /// Without an owner the session is parked; it is queued at once if it holds an unhandled
-    /// command. The creation is no transition: the version is 0 after it.
+    /// command. The creation is no transition: the version is 0 after it. The session needs the level of its
+    /// header.
     ///
     /// # Errors
     /// `RequestMismatch` if the session exists and this request did not make it, or did with
@@ -136,10 +144,13 @@ pub trait Store: Send + Sync + 'static {
     /// A complete child has a version, an epoch and a place in listings of its own, and the time to
     /// live of its source, counted anew. It knows the request that made it and none of its source's,
     /// and none of the copied commands wakes anybody. Whether the source is quarantined plays no part.
+    /// The child needs the level of its header or, if that is higher, the level that the source needs when the
+    /// copy is completed: also where the event that raised it is behind the cut.
     ///
     /// The source may be a transcript. Each call then brings the next page, and the copy is the whole
-    /// journal with the transcript's time to live. A session that ended as archived may be made again
-    /// from a transcript. Epoch and version continue from the mark, so late owners stay fenced.
+    /// journal with the transcript's time to live. The child needs the level of its header. A session that
+    /// ended as archived may be made again from a transcript. Epoch and version continue from the mark, so
+    /// late owners stay fenced.
     ///
     /// # Errors
     /// `RequestMismatch` if the child is there, or is being made, by another request or with another
@@ -202,6 +213,9 @@ pub trait Store: Send + Sync + 'static {
     /// a number that grows with the logarithm of the journal's length. One that the store loses costs
     /// time only.
     ///
+    /// The level that the session needs is that of the header if it is higher than before, and stays
+    /// otherwise.
+    ///
     /// A transition that would let go while a command is unhandled keeps the lease instead, and
     /// says so by `owned`. Events other than none, unless marked as no progress, reset the count
     /// of claims without progress.
@@ -216,12 +230,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Appends a command without ownership and wakes the session: it is queued if no lease runs,
     /// and otherwise its owner's long poll is told. One that is only to be answered if it is a repeat
-    /// changes nothing.
+    /// changes nothing. The level that the session needs rises to the command's, in the same operation.
     ///
     /// With a lease request, a command that is appended where no lease runs takes the lease in the same
     /// operation, as a [`claim`](Self::claim) does: the epoch rises, the session is in no queue, and the
     /// claim counts from the owner's first commit or renewal. Nothing is taken of a session that is set
-    /// aside, nor of one that the next claim quarantines: that one is queued.
+    /// aside. Nor is anything taken of one that needs more than the caller's level, or that the next claim
+    /// quarantines: these are queued.
     ///
     /// # Errors
     /// `RequestMismatch` if the request id is known with another digest; `Limit`.
@@ -280,6 +295,9 @@ pub trait Store: Send + Sync + 'static {
     /// session: if the session kills it at once, the claim counts. A commit with progress sets the count
     /// to zero, and a clean end ([`release`](Self::release), parking) takes its own claim back.
     ///
+    /// No session is claimed that needs more than the caller's level, nor is it quarantined by the call. It
+    /// does not count among the first 256. A claimer of its level gets it at once.
+    ///
     /// Also returns sessions that the caller owns and that got commands since the last answer; a lost
     /// answer loses that hint. With `max_sessions` of 0 the answer has only those.
     ///
@@ -287,9 +305,10 @@ pub trait Store: Send + Sync + 'static {
     /// `Terminal` if one session is named that was deleted, also while it is waited for.
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claims>;
 
-    /// How many sessions have work that nobody has claimed, for those who look after the whole. Those
-    /// of servers that do not answer, or are late, are left out.
-    async fn queued(&self) -> StoreResult<u64>;
+    /// How many sessions wait that a claimer of this level could claim now. Sessions of servers that do not
+    /// answer, or are late, are left out. A shared store may count a session that needs more, until a claimer
+    /// of a level that is too low has met it.
+    async fn queued(&self, level: Level) -> StoreResult<u64>;
 
     /// How full the fullest of its servers is, if their memory is limited and they tell.
     async fn fill(&self) -> StoreResult<Option<Fill>> {

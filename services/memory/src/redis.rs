@@ -77,7 +77,7 @@ use crate::hub::{Hub, ReadPage, follow, listen};
 use crate::port::{
     AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Copied,
     CopyEvents, Create, Created, DeltaStream, End, EventPage, EventStream, Fill, IdleSession,
-    ListQuery, MemoryList, MemoryWrite, ReleaseRequest, RenewRequest, Renewed, SessionKey,
+    Level, ListQuery, MemoryList, MemoryWrite, ReleaseRequest, RenewRequest, Renewed, SessionKey,
     SessionPage, Store, StoreResult, Transcript,
 };
 use async_trait::async_trait;
@@ -358,8 +358,8 @@ impl Store for RedisStore {
         self.inner.claim(request).await
     }
 
-    async fn queued(&self) -> StoreResult<u64> {
-        self.inner.queued().await
+    async fn queued(&self, level: Level) -> StoreResult<u64> {
+        self.inner.queued(level).await
     }
 
     async fn fill(&self) -> StoreResult<Option<Fill>> {

@@ -49,9 +49,9 @@ use crate::apart::digest_of;
 use crate::hub::{Hub, ReadPage, follow, listen};
 use crate::port::{
     AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Copied,
-    CopyEvents, Create, Created, DeltaStream, End, EventPage, EventStream, IdleSession, ListQuery,
-    MemoryList, MemoryWrite, ReleaseRequest, RenewRequest, Renewed, SessionKey, SessionPage, Store,
-    StoreError, StoreResult, Transcript,
+    CopyEvents, Create, Created, DeltaStream, End, EventPage, EventStream, IdleSession, Level,
+    ListQuery, MemoryList, MemoryWrite, ReleaseRequest, RenewRequest, Renewed, SessionKey,
+    SessionPage, Store, StoreError, StoreResult, Transcript,
 };
 use crate::turns::Turns;
 use async_trait::async_trait;
@@ -384,10 +384,10 @@ impl Store for SqliteStore {
         self.claim_waiting(request).await
     }
 
-    async fn queued(&self) -> StoreResult<u64> {
+    async fn queued(&self, level: Level) -> StoreResult<u64> {
         let now = self.now().await?;
         self.readers
-            .read(move |conn: &_| claim::queued(conn, now))
+            .read(move |conn: &_| claim::queued(conn, now, level))
             .await
     }
 

@@ -171,7 +171,7 @@ impl RedisServer {
     /// If they cannot be read.
     pub fn queued(&self) -> Vec<String> {
         const LOOK_AT_ALL: &str = "local found = {} \
-            for p = 0, 255 do for _, queue in ipairs({'due', 'leases', 'aside'}) do \
+            for p = 0, 255 do for _, queue in ipairs({'due', 'leases', 'newer', 'aside'}) do \
             local key = string.format('cairn:{p%03x}:%s', p, queue) \
             for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do \
             found[#found + 1] = queue .. ' ' .. member end end end \

@@ -1,7 +1,9 @@
 //! Claiming sessions, and being told of commands.
 
 use super::support::*;
-use crate::port::{ClaimRequest, Claims, Commit, Create, End, Header, ReleaseRequest, StoreError};
+use crate::port::{
+    ClaimRequest, Claims, Commit, Create, End, Header, Level, ReleaseRequest, StoreError,
+};
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -172,17 +174,17 @@ pub async fn who_wants_no_session_is_told_of_its_own(subject: &Subject) {
 }
 
 pub async fn what_can_be_claimed_is_counted(subject: &Subject) {
-    assert_eq!(subject.store.queued().await, Ok(0));
+    assert_eq!(subject.store.queued(Level::FIRST).await, Ok(0));
     subject.owned("expired", "one").await;
     let key = subject.parked("due").await;
     subject.append(&key, "wake").await;
     subject.parked("asleep").await;
-    assert_eq!(subject.store.queued().await, Ok(1));
+    assert_eq!(subject.store.queued(Level::FIRST).await, Ok(1));
     subject.outlive_leases().await;
     subject.owned("owned", "one").await;
-    assert_eq!(subject.store.queued().await, Ok(2));
+    assert_eq!(subject.store.queued(Level::FIRST).await, Ok(2));
     subject.claims("two").await;
-    assert_eq!(subject.store.queued().await, Ok(0));
+    assert_eq!(subject.store.queued(Level::FIRST).await, Ok(0));
 }
 
 pub async fn one_session_can_be_claimed_and_no_other(subject: &Subject) {

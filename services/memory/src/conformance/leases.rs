@@ -5,7 +5,7 @@ use crate::port::{
     Commit, Header, OwnedSession, ReleaseRequest, RenewRequest, Renewed, StoreError,
 };
 
-fn release(owner: &Owner) -> ReleaseRequest {
+pub(super) fn release(owner: &Owner) -> ReleaseRequest {
     ReleaseRequest {
         key: owner.key.clone(),
         owner: owner.owner.clone(),

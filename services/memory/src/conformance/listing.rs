@@ -2,7 +2,7 @@
 
 use super::support::*;
 use crate::port::{
-    Commit, Create, Header, LeaseChange, ListFilter, ListOrder, ListQuery, MOST_LOOKED_AT,
+    Commit, Create, Header, LeaseChange, Level, ListFilter, ListOrder, ListQuery, MOST_LOOKED_AT,
     MemoryWrite, PageToken, PendingKind, SessionStatus,
 };
 use futures::future::join_all;
@@ -85,6 +85,7 @@ pub async fn a_listing_has_what_the_owner_noted(subject: &Subject) {
         pending: vec![open(1, 5), open(3, 1_800_000_000_000)],
         title: "what it is about".to_owned(),
         handled_through: 0,
+        needs: Level::FIRST,
     };
     let create = Create {
         header: header(1),

@@ -2,8 +2,8 @@
 
 use crate::port::{
     AppendCommand, Appended, Claim, ClaimRequest, Claims, Commit, Committed, Create, Created,
-    Header, LeaseChange, LeaseRequest, Limits, OwnedSession, RenewRequest, RequestId, SessionKey,
-    Store, StoreError, StoreResult, StoredEvent,
+    Header, LeaseChange, LeaseRequest, Level, Limits, OwnedSession, RenewRequest, RequestId,
+    SessionKey, Store, StoreError, StoreResult, StoredEvent,
 };
 use bytes::Bytes;
 use cairn_rpc::{Authentication, Principal};
@@ -138,6 +138,8 @@ pub(super) fn command(key: &SessionKey, id: &str) -> AppendCommand {
         repeat_only: false,
         lease: None,
         operation_id: String::new(),
+        needs: Level::FIRST,
+        level: Level::FIRST,
     }
 }
 
@@ -148,6 +150,7 @@ pub(super) fn claim_request(owner: &str) -> ClaimRequest {
         lease_ms: LEASE,
         wait: Duration::ZERO,
         only: None,
+        level: Level::FIRST,
     }
 }
 

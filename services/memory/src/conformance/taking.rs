@@ -1,11 +1,11 @@
 //! Leases that are taken with a command.
 
 use super::support::*;
-use crate::port::{AppendCommand, Appended, Claim, LeaseRequest, SessionKey, StoreError};
+use crate::port::{AppendCommand, Appended, Claim, LeaseRequest, Level, SessionKey, StoreError};
 use futures::future::join_all;
 
 /// A command by which `owner` takes the lease if none runs.
-fn taking(session: &SessionKey, id: &str, owner: &str) -> AppendCommand {
+pub(super) fn taking(session: &SessionKey, id: &str, owner: &str) -> AppendCommand {
     AppendCommand {
         lease: Some(LeaseRequest {
             owner: owner.to_owned(),
@@ -47,7 +47,7 @@ pub async fn a_command_takes_the_lease_where_none_runs(subject: &Subject) {
     assert_eq!((taken.lease.epoch, taken.previous_holder_dead), (1, false));
     let lease = taken.lease.until_unix_ms - appended.now_unix_ms;
     assert_eq!(lease, i64::from(LEASE));
-    assert_eq!(subject.store.queued().await, Ok(0));
+    assert_eq!(subject.store.queued(Level::FIRST).await, Ok(0));
     assert!(subject.claimed("two").await.is_empty(), "it is in no queue");
     let claims = subject.claims("one").await;
     assert_eq!((claims.claims, claims.woken), (vec![], vec![]));

@@ -1,8 +1,8 @@
 //! Between messages and the port's types. What is wrong with a message is said by field.
 
 use crate::port::{
-    Checkpoint, Header, LeaseChange, MemoryEntry, MemoryWrite, PendingKind, Quarantine, RequestId,
-    SessionKey, SessionStatus, StoredEvent,
+    Checkpoint, Header, LeaseChange, Level, MemoryEntry, MemoryWrite, PendingKind, Quarantine,
+    RequestId, SessionKey, SessionStatus, StoredEvent,
 };
 use bytes::Bytes;
 use cairn_proto::memory as pb;
@@ -114,7 +114,14 @@ pub(super) fn header(header: Option<pb::Header>) -> Result<Header, RpcError> {
         tokens: header.tokens,
         cost_nano_usd: header.cost_nano_usd,
         pending: pending(header.pending)?,
+        needs: level("header.needs", header.needs)?,
     })
+}
+
+/// 0 for the first level.
+pub(super) fn level(field: &str, number: u32) -> Result<Level, RpcError> {
+    Level::of_number(number)
+        .ok_or_else(|| RpcError::invalid(field, format!("is {number}")).allowed("at most 1000"))
 }
 
 pub(super) fn agent(field: &str, agent: String) -> Result<String, RpcError> {
@@ -168,6 +175,7 @@ pub(super) fn header_message(header: Header) -> pb::Header {
         tokens: header.tokens,
         cost_nano_usd: header.cost_nano_usd,
         pending: pending_messages(header.pending),
+        needs: header.needs.number().into(),
     }
 }
 

@@ -327,6 +327,8 @@ fn command(key: SessionKey, request: pb::AppendCommandRequest) -> Result<AppendC
         repeat_only: request.repeat_only,
         lease,
         operation_id,
+        needs: convert::level("needs", request.needs)?,
+        level: convert::level("level", request.level)?,
     })
 }
 

@@ -145,5 +145,6 @@ fn entry(entry: SessionEntry) -> pb::SessionEntry {
         tokens: entry.tokens,
         cost_nano_usd: entry.cost_nano_usd,
         pending: convert::pending_messages(entry.pending),
+        needs: entry.needs.number().into(),
     }
 }

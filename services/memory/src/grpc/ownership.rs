@@ -95,9 +95,10 @@ impl OwnershipService for Ownership {
 
     async fn count_queued(
         &self,
-        _: Request<pb::CountQueuedRequest>,
+        request: Request<pb::CountQueuedRequest>,
     ) -> Result<Response<pb::CountQueuedResponse>, Status> {
-        let queued = self.store.queued().await.map_err(RpcError::from)?;
+        let level = convert::level("level", request.into_inner().level)?;
+        let queued = self.store.queued(level).await.map_err(RpcError::from)?;
         // Who cannot tell how full it is still counts.
         let fill = self.store.fill().await.unwrap_or_else(|error| {
             tracing::debug!(%error, "how full the store is cannot be told");
@@ -130,6 +131,7 @@ fn claim_request(request: pb::ClaimSessionsRequest) -> Result<ClaimRequest, RpcE
             Some(only) => Some(convert::referred("only", Some(only))?),
             None => None,
         },
+        level: convert::level("level", request.level)?,
     })
 }
 

@@ -1,6 +1,6 @@
 //! Listing sessions: what is asked for, and which sessions pass.
 
-use super::{Quarantine, SessionStatus};
+use super::{Level, Quarantine, SessionStatus};
 
 /// Sessions that one page looks at, at most. It bounds what a listing costs whatever the filter is.
 pub(crate) const MOST_LOOKED_AT: usize = 2000;
@@ -161,6 +161,8 @@ pub struct SessionEntry {
     pub cost_nano_usd: u64,
     /// As its owner noted it last, ordered by kind.
     pub pending: Vec<PendingKind>,
+    /// The level of an owner that can claim it.
+    pub needs: Level,
     /// By the store's clock.
     pub created_unix_ms: i64,
     /// Time of the last change of the journal, by the store's clock.

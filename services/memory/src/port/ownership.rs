@@ -1,6 +1,6 @@
 //! Leases: who owns which session, and until when.
 
-use super::SessionKey;
+use super::{Level, SessionKey};
 use std::time::Duration;
 
 /// A wish for a lease.
@@ -34,6 +34,8 @@ pub struct ClaimRequest {
     pub wait: Duration,
     /// Claims this session or none.
     pub only: Option<SessionKey>,
+    /// The caller's level. Sessions that need more are not claimed.
+    pub level: Level,
 }
 
 /// A session that the caller owns from now on.

@@ -1,6 +1,6 @@
 //! What is written: creations, transitions, commands.
 
-use super::{Lease, LeaseRequest, PendingKind, StoredEvent};
+use super::{Lease, LeaseRequest, Level, PendingKind, StoredEvent};
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
@@ -92,6 +92,8 @@ pub struct Header {
     pub cost_nano_usd: u64,
     /// For listings: what the session asks a person, ordered by kind; a few entries at most.
     pub pending: Vec<PendingKind>,
+    /// The level of an owner that can read the session. Notes raise what is stored, and never lower it.
+    pub needs: Level,
 }
 
 /// A client's request, by which its repeats are known.
@@ -246,6 +248,10 @@ pub struct AppendCommand {
     pub lease: Option<LeaseRequest>,
     /// Names this very attempt, so that its repeat gets the lease that it took.
     pub operation_id: String,
+    /// The level of an owner that can read the command. The session needs at least this from now on.
+    pub needs: Level,
+    /// The caller's level. A session that needs more gives no lease.
+    pub level: Level,
 }
 
 /// A command stands in the journal.

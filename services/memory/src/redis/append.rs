@@ -64,6 +64,7 @@ impl Inner {
             partition.work(),
             partition.changed(namespace),
             partition.leases(),
+            partition.newer(),
         ];
         // A session that is known to lack something is not to be worked on.
         let known_loss = self.servers.witness.known_loss(&command.key);
@@ -84,6 +85,8 @@ impl Inner {
             .arg(lease.map_or(0, |lease| lease.lease_ms))
             .arg(&command.operation_id)
             .arg(MAX_CLAIMS)
+            .arg(command.needs.number())
+            .arg(command.level.number())
     }
 
     /// The answer, how many losses had been accepted, and who is to be told, which a repeat does not say.

@@ -1,6 +1,11 @@
 //! Claiming sessions: a look at the queues of all partitions, and then a script in each of those
 //! that hold what is to be claimed.
+//!
+//! The first claimer that meets a session above its level moves it to another queue of the partition,
+//! `newer`. There it is in front of no session that others can claim, and a claimer of a higher level finds
+//! it: the queue goes by levels first. A claim looks at three queues, however many levels there are.
 
+mod candidates;
 mod only;
 mod take;
 
@@ -9,12 +14,11 @@ pub(super) use take::MAX_CLAIMS;
 use super::ask::{LATE, VERY_LATE};
 use super::failure::{Effect, odd};
 use super::inner::{Inner, score};
-use super::keys::{self, PARTITIONS};
+use super::keys::PARTITIONS;
 use super::queue::LOOK_AGAIN;
 use super::script::{Odd, Reply};
 use crate::hub::Listener;
-use crate::port::{Claim, ClaimRequest, Claims, SessionKey, StoreError, StoreResult};
-use crate::turns::WINDOW;
+use crate::port::{Claim, ClaimRequest, Claims, Level, SessionKey, StoreError, StoreResult};
 use futures::future::try_join;
 use redis::Value;
 use std::collections::HashSet;
@@ -24,10 +28,20 @@ use tokio::time::Instant;
 /// Most partitions whose due sessions are looked at together: in each of them a whole window is.
 const AT_ONCE: usize = 16;
 
+/// What a level counts in the scores of `newer`. Below that, a score is the time since when the session can
+/// be claimed. Scores are whole up to 2^53: that is enough for the highest level, until the year 2109.
+const BAND: i64 = 1 << 42;
+
+/// The scores of `newer` that a claimer of this level can claim are below this.
+fn beyond(level: Level) -> i64 {
+    (i64::from(level.number()) + 1) * BAND
+}
+
 /// Which of a partition's queues, in the order in which they are claimed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Expired = 1,
+    /// With those that were left to newer claimers.
     Due = 2,
 }
 
@@ -58,6 +72,8 @@ struct Brought {
     claims: Vec<Claim>,
     /// Those that only a newer program can claim.
     strange: HashSet<String>,
+    /// One that was met is above the claimer's level: there may be many.
+    is_above: bool,
     now: i64,
 }
 
@@ -76,7 +92,7 @@ impl Inner {
                 // The news are for those who want something.
                 0 => Vec::new(),
                 // Who does not wait is not told that nothing is there because nobody has heard of it.
-                _ => self.queue.take(request.wait.is_zero()),
+                _ => self.queue.take(request.level, request.wait.is_zero()),
             };
             let look_again = |_: &StoreError| self.queue.look_at(Instant::now());
             let found = self
@@ -106,16 +122,21 @@ impl Inner {
 
     /// See [`Store::queued`](crate::port::Store::queued). What a server has that does not answer, or
     /// is late, is left out.
-    pub(super) async fn queued(&self) -> StoreResult<u64> {
-        let now = self.now().await?;
-        let count = |partition: u16, queue: String| {
+    pub(super) async fn queued(&self, level: Level) -> StoreResult<u64> {
+        let now = self.now().await?.to_string();
+        let left = format!("({}", beyond(level));
+        let count = |partition: u16, queue: String, until: &str| {
             let mut cmd = redis::cmd("ZCOUNT");
-            cmd.arg(queue).arg("-inf").arg(now);
+            cmd.arg(queue).arg("-inf").arg(until);
             (partition, cmd)
         };
         let counts = (0..PARTITIONS).flat_map(|number| {
             let names = self.names.partition(number);
-            [count(number, names.leases()), count(number, names.due())]
+            [
+                count(number, names.leases(), &now),
+                count(number, names.due(), &now),
+                count(number, names.newer(), &left),
+            ]
         });
         let counts = self.servers.ask_some(LATE, counts).await?;
         let counts = counts.iter().flatten().map(score).sum::<Result<i64, _>>();
@@ -125,14 +146,15 @@ impl Inner {
 
     /// Looks at what comes first in each queue of the partitions.
     async fn look(&self, request: &ClaimRequest, partitions: Vec<u16>) -> StoreResult<Found> {
-        let first = |number: u16, queue: String| {
+        let ask = |number: u16, queue: String| {
             let mut cmd = redis::cmd("ZRANGE");
             cmd.arg(queue).arg(0).arg(0).arg("WITHSCORES");
             (number, cmd)
         };
         let questions = partitions.iter().flat_map(|&number| {
             let names = self.names.partition(number);
-            [first(number, names.leases()), first(number, names.due())]
+            let queues = [names.leases(), names.due(), names.newer()];
+            queues.map(|queue| ask(number, queue))
         });
         let firsts = self.servers.ask_some(VERY_LATE, questions);
         let ((now, apart), firsts) = try_join(self.now_there(), firsts).await?;
@@ -144,15 +166,22 @@ impl Inner {
         let now = self.servers.time.take(now);
         let mut ready = [Vec::new(), Vec::new()];
         let mut next = None;
-        for (number, firsts) in partitions.into_iter().zip(pairs_of(firsts)) {
-            for (first, ready) in firsts.into_iter().zip(&mut ready) {
-                let first = first.map_or(Ok(Vec::new()), scored);
-                let first = first.map_err(|error| odd(Effect::Reads, error))?;
-                match first.first().map(|(_, time)| *time) {
+        for (number, [lease, due, newer]) in partitions.into_iter().zip(threes_of(firsts)) {
+            let times = [first_score(lease)?, first_score(due)?];
+            for (time, ready) in times.into_iter().zip(&mut ready) {
+                match time {
                     Some(time) if time <= now => ready.push(number),
                     Some(time) => next = Some(next.map_or(time, |next: i64| next.min(time))),
                     None => {}
                 }
+            }
+            match first_score(newer)? {
+                Some(place) if place >= beyond(request.level) => {
+                    let needs = Level::of_stored(place / BAND);
+                    self.queue.leave(&self.hub, number, needs);
+                }
+                Some(_) if ready[1].last() != Some(&number) => ready[1].push(number),
+                Some(_) | None => {}
             }
         }
         let [expired, due] = ready;
@@ -173,6 +202,7 @@ impl Inner {
         let mut brought = Brought {
             claims: Vec::new(),
             strange: HashSet::new(),
+            is_above: false,
             now: found.now,
         };
         let mut due = found.due.clone();
@@ -207,13 +237,15 @@ impl Inner {
     ) -> StoreResult<bool> {
         while brought.claims.len() < request.max_sessions && !partitions.is_empty() {
             let room = request.max_sessions - brought.claims.len();
-            let candidates = match self.candidates(kind, partitions, room, brought).await {
+            let candidates = self.candidates(request, kind, partitions, room, brought);
+            let candidates = match candidates.await {
                 Err(_) if !brought.claims.is_empty() => return Ok(false),
                 candidates => candidates?,
             };
             let is_all = candidates.len() < room;
             let outcome = self.take(request, candidates).await;
-            let makes_room = outcome.quarantine || !outcome.strange.is_empty();
+            let makes_room = outcome.quarantine || outcome.is_above || !outcome.strange.is_empty();
+            brought.is_above |= outcome.is_above;
             let is_stuck = outcome.claims.is_empty() && !makes_room;
             brought.claims.extend(outcome.claims);
             self.tell_strange(&outcome.strange);
@@ -237,58 +269,6 @@ impl Inner {
                 "a newer version stored the session: it is left to that, and not worked on here"
             );
         }
-    }
-
-    /// What can be claimed in the partitions, in order, but for those that only others can claim.
-    async fn candidates(
-        &self,
-        kind: Kind,
-        partitions: &[u16],
-        room: usize,
-        brought: &Brought,
-    ) -> StoreResult<Vec<Candidate>> {
-        let strange = &brought.strange;
-        let looked_at = match kind {
-            Kind::Expired => room,
-            Kind::Due => room.max(WINDOW),
-        };
-        let questions = partitions.iter().map(|&number| {
-            let names = self.names.partition(number);
-            let queue = match kind {
-                Kind::Expired => names.leases(),
-                Kind::Due => names.due(),
-            };
-            let mut cmd = redis::cmd("ZRANGE");
-            cmd.arg(queue).arg("-inf").arg(brought.now).arg("BYSCORE");
-            cmd.arg("LIMIT").arg(0).arg(looked_at + strange.len());
-            cmd.arg("WITHSCORES");
-            (number, cmd)
-        });
-        let answers = self.servers.ask_some(VERY_LATE, questions).await?;
-        let mut candidates = Vec::new();
-        for (&partition, answer) in partitions.iter().zip(answers) {
-            let members = answer.map_or(Ok(Vec::new()), scored);
-            let members = members.map_err(|error| odd(Effect::Reads, error))?;
-            let known = members.into_iter().filter(|(m, _)| !strange.contains(m));
-            candidates.extend(known.map(|(member, since)| Candidate {
-                kind,
-                since,
-                roll: self.queue.roll(),
-                partition,
-                member,
-            }));
-        }
-        candidates.sort_unstable();
-        Ok(match kind {
-            Kind::Due => {
-                let turns = &self.queue.turns;
-                turns.take(candidates, room, |it| keys::namespace_of(&it.member))
-            }
-            Kind::Expired => {
-                candidates.truncate(room);
-                candidates
-            }
-        })
     }
 
     /// Those of the hinted sessions that are still the owner's and still have something to do.
@@ -327,10 +307,17 @@ fn pause(found: &Found) -> Duration {
     Duration::from_millis(u64::try_from(next).unwrap_or(0).max(1)).min(LOOK_AGAIN)
 }
 
-/// The answers about leases and what is due, by partition.
-fn pairs_of<T>(answers: Vec<T>) -> impl Iterator<Item = [T; 2]> {
+/// The answers about the three queues, by partition.
+fn threes_of<T>(answers: Vec<T>) -> impl Iterator<Item = [T; 3]> {
     let mut answers = answers.into_iter();
-    std::iter::from_fn(move || Some([answers.next()?, answers.next()?]))
+    std::iter::from_fn(move || Some([answers.next()?, answers.next()?, answers.next()?]))
+}
+
+/// The score of the one member that was asked for, if it is there.
+fn first_score(answer: Option<Value>) -> StoreResult<Option<i64>> {
+    let members = answer.map_or(Ok(Vec::new()), scored);
+    let members = members.map_err(|error| odd(Effect::Reads, error))?;
+    Ok(members.first().map(|(_, score)| *score))
 }
 
 /// Members with their scores, whichever way the server nests them.

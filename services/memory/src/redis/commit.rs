@@ -32,6 +32,7 @@ impl Inner {
             names.partition.work(),
             names.partition.changed(commit.key.namespace()),
             names.partition.asking(commit.key.namespace()),
+            names.partition.newer(),
         ];
         if commit.checkpoint.is_some() || !commit.memory_writes.is_empty() {
             keys.extend([
@@ -121,6 +122,7 @@ impl Inner {
             .arg(commit.events.len())
             .arg(journal::sums(&commit.events))
             .arg(notes(&commit.header))
+            .arg(commit.header.needs.number())
             .all(&commit.events);
         commit.memory_writes.iter().fold(call, change)
     }

@@ -20,8 +20,8 @@ use super::witness::Mark;
 use crate::apart::blob_of;
 use crate::fingerprint::Fingerprint;
 use crate::port::{
-    COPY_BYTES, Completion, Copied, CopyEvents, Room, SessionKey, Source, StoreResult,
-    UNFINISHED_MS,
+    COPY_BYTES, Completion, Copied, CopyEvents, Level, Room, SessionKey, Source, StoreResult,
+    TranscriptPage, UNFINISHED_MS,
 };
 use bytes::Bytes;
 
@@ -39,6 +39,8 @@ struct Page {
     cut: u64,
     /// As scripts take it: empty for none.
     time_to_live: String,
+    /// The level of an owner that can read the source.
+    needs: Level,
     /// The names of the events' fields, together.
     fields: Bytes,
     events: Vec<Bytes>,
@@ -203,9 +205,12 @@ impl Inner {
         completion: &Completion,
     ) -> StoreResult<Copied> {
         let at = begun.map(|begun| begun.cut_seq).or(copy.at_seq);
-        let time_to_live = match &copy.source {
-            Source::Session(source) => self.source_page(source, 0, at, 0).await?.time_to_live,
-            Source::Transcript(page) => time_to_live(page.transcript.time_to_live_ms),
+        let (time_to_live, needs) = match &copy.source {
+            Source::Session(source) => {
+                let page = self.source_page(source, 0, at, 0).await?;
+                (page.time_to_live, page.needs)
+            }
+            Source::Transcript(page) => (time_to_live(page), Level::FIRST),
         };
         let keys = completion_keys(names, copy.child.namespace());
         let (most_events, most_bytes) = self.limits.journal_room(Room::Reserve);
@@ -228,6 +233,7 @@ impl Inner {
             .arg(completion.memory.len())
             .arg(journal::sums(&completion.events))
             .arg(notes(&completion.header))
+            .arg(needs.max(completion.header.needs).number())
             .all(&completion.events);
         let entries = completion.memory.iter();
         let call = entries.fold(call, |call, entry| call.arg(&entry.key).arg(&entry.value));
@@ -287,7 +293,8 @@ impl Inner {
         let call = self.scripts.copy_read.call(&keys);
         let call = call.arg(after_seq).arg(at).arg(most).arg(COPY_BYTES);
         let read = self.run(names.partition.number, call, Effect::Reads, |_, reply| {
-            let (cut, time_to_live, fields) = (reply.number()?, reply.text()?, reply.bytes()?);
+            let (cut, time_to_live) = (reply.number()?, reply.text()?);
+            let (needs, fields) = (Level::of_stored(reply.int()?), reply.bytes()?);
             let mut events = Vec::with_capacity(reply.len());
             while reply.len() > 0 {
                 events.push(reply.bytes()?);
@@ -295,6 +302,7 @@ impl Inner {
             Ok(Page {
                 cut,
                 time_to_live,
+                needs,
                 fields,
                 events,
             })
@@ -365,7 +373,8 @@ fn copy_call<'a>(
 }
 
 /// As scripts take it.
-fn time_to_live(ms: Option<u64>) -> String {
+fn time_to_live(page: &TranscriptPage) -> String {
+    let ms = page.transcript.time_to_live_ms;
     ms.map(|ms| ms.to_string()).unwrap_or_default()
 }
 

@@ -59,6 +59,7 @@ impl Inner {
             .arg(time_to_live(&create))
             .arg(journal::sums(&create.events))
             .arg(notes(&create.header))
+            .arg(create.header.needs.number())
             .all(&create.events);
         let (created, queued, made) = self
             .run_commit(partition, call, |status, reply| {
@@ -124,6 +125,7 @@ impl Inner {
             names.partition.ending(),
             names.partition.changed(key.namespace()),
             names.partition.asking(key.namespace()),
+            names.partition.newer(),
             names.followers(),
         ];
         let call = self.scripts.delete.call(&keys);

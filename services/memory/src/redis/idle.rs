@@ -102,7 +102,7 @@ impl Inner {
     ) -> StoreResult<Vec<IdleSession>> {
         let names = self.names.partition(partition);
         let hashes = members.iter().map(|(member, _)| names.hash(member));
-        let sets = [names.due(), names.resting(), names.ending()];
+        let sets = [names.due(), names.resting(), names.ending(), names.newer()];
         let keys: Vec<_> = sets.into_iter().chain(hashes).collect();
         let call = self.scripts.idle.call(&keys).arg(before).arg(members.len());
         let call = members

@@ -118,6 +118,12 @@ impl Partition {
         format!("{}:due", self.base)
     }
 
+    /// Sessions that could be claimed, and that a claimer met whose level was too low: by what they need,
+    /// and then by the time from which they could be claimed.
+    pub(super) fn newer(&self) -> String {
+        format!("{}:newer", self.base)
+    }
+
     /// Sessions that were quarantined, by the time of that.
     pub(super) fn aside(&self) -> String {
         format!("{}:aside", self.base)
@@ -194,13 +200,14 @@ impl Session {
     }
 
     /// What a script needs to set the session aside.
-    pub(super) fn for_setting_aside(&self) -> [String; 4] {
+    pub(super) fn for_setting_aside(&self) -> [String; 5] {
         let partition = &self.partition;
         [
             self.hash(),
             partition.leases(),
             partition.due(),
             partition.aside(),
+            partition.newer(),
         ]
     }
 

@@ -96,7 +96,8 @@ impl Inner {
         let members = sessions.iter().map(|(_, owned)| keys::member(&owned.key));
         let members: Vec<_> = members.collect();
         let hashes = members.iter().map(|member| names.hash(member));
-        let keys: Vec<_> = [names.leases()].into_iter().chain(hashes).collect();
+        let queues = [names.leases(), names.newer()];
+        let keys: Vec<_> = queues.into_iter().chain(hashes).collect();
         let call = self.scripts.renew.call(&keys);
         let call = call
             .arg(&request.owner)
@@ -132,6 +133,7 @@ impl Inner {
             names.partition.leases(),
             names.partition.due(),
             names.partition.work(),
+            names.partition.newer(),
         ];
         let call = self.scripts.release.call(&keys);
         let call = call

@@ -11,8 +11,8 @@ use super::keys::{self, PARTITIONS, Partition};
 use super::notes::noted;
 use super::script::{Odd, Reply};
 use crate::port::{
-    Header, ListOrder, ListQuery, MOST_LOOKED_AT, PageToken, Quarantine, SessionEntry, SessionKey,
-    SessionPage, SessionStatus, StoreResult,
+    Header, Level, ListOrder, ListQuery, MOST_LOOKED_AT, PageToken, Quarantine, SessionEntry,
+    SessionKey, SessionPage, SessionStatus, StoreResult,
 };
 use redis::Value;
 
@@ -207,7 +207,7 @@ impl Inner {
         let questions = places.iter().map(|place| {
             let mut cmd = redis::cmd("HMGET");
             cmd.arg(self.names.partition(place.partition).hash(&place.member))
-                .arg(&["cr", "st", "up", "seq", "q", "ti", "qw", "no"]);
+                .arg(&["cr", "st", "up", "seq", "q", "ti", "qw", "no", "nd"]);
             (place.partition, cmd)
         });
         let answers = self.servers.ask_all(questions).await?;
@@ -254,6 +254,7 @@ fn entry(member: &str, answer: Value) -> Result<Option<SessionEntry>, Odd> {
     let notes = fields.optional()?.unwrap_or_default();
     let notes = std::str::from_utf8(&notes).map_err(|_| Odd)?;
     let noted = noted(Header::default(), notes);
+    let needs = Level::of_stored(fields.int()?);
     Ok(Some(SessionEntry {
         session: key.session().to_owned(),
         status,
@@ -262,6 +263,7 @@ fn entry(member: &str, answer: Value) -> Result<Option<SessionEntry>, Odd> {
         tokens: noted.tokens,
         cost_nano_usd: noted.cost_nano_usd,
         pending: noted.pending,
+        needs,
         created_unix_ms: created.and_then(|text| text.parse().ok()).ok_or(Odd)?,
         updated_unix_ms,
         last_seq,

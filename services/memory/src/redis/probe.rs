@@ -8,7 +8,7 @@ use super::open::OpenError;
 use super::script::{Clock, Scripts};
 use super::{RedisConfig, RedisStore};
 use crate::checksum::unplaced;
-use crate::port::{Header, SessionKey, StoreError};
+use crate::port::{Header, Level, SessionKey, StoreError};
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 use std::fmt;
@@ -67,6 +67,7 @@ impl RedisProbe {
                 names.partition.work(),
                 names.partition.changed(key.namespace()),
                 names.partition.asking(key.namespace()),
+                names.partition.newer(),
             ],
             member: names.member,
             owner: owner.to_owned(),
@@ -114,6 +115,7 @@ impl ProbedSession {
             .arg(1)
             .arg(&unplaced(event).to_le_bytes()[..])
             .arg(notes(&Header::default()))
+            .arg(Level::FIRST.number())
             .arg(event);
         let answer: Result<Value, _> = call.cmd.query_async(&mut self.probe.connection).await;
         self.version += 1;

@@ -2,8 +2,9 @@
 
 use super::keys::PARTITIONS;
 use crate::hub::Hub;
+use crate::port::Level;
 use crate::turns::Turns;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,6 +17,8 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Queue {
     marked: Mutex<BTreeSet<u16>>,
+    /// Partitions where claimers have left sessions to others, with the lowest level that one of them needs.
+    left: Mutex<BTreeMap<u16, Level>>,
     /// When all partitions are to be looked at, whatever was heard of them. One for all claimers of
     /// the process, so that each of them looks at news alone meanwhile.
     look_at: Mutex<Instant>,
@@ -32,6 +35,7 @@ impl Queue {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             marked: Mutex::default(),
+            left: Mutex::default(),
             look_at: Mutex::new(Instant::now()),
             dice: AtomicU64::new(seed),
             strange: Mutex::default(),
@@ -51,13 +55,30 @@ impl Queue {
         hub.work();
     }
 
-    /// The partitions that are worth a look: those with news, or all if it is time or somebody wants
-    /// them. Whoever takes them looks there.
-    pub(super) fn take(&self, all: bool) -> Vec<u16> {
+    /// A claimer leaves a session of a partition to those of a higher level: wakes who waits. A claimer that
+    /// cannot have the session does not take the news of it away.
+    pub(super) fn leave(&self, hub: &Hub, partition: u16, needs: Level) {
+        let mut left = self.left();
+        if left.get(&partition).is_none_or(|known| needs < *known) {
+            left.insert(partition, needs);
+            hub.work();
+        }
+    }
+
+    /// The partitions that are worth a look for a claimer of this level: those with news, or all if it is time
+    /// or somebody wants them. Whoever takes them looks there.
+    pub(super) fn take(&self, level: Level, all: bool) -> Vec<u16> {
+        let mut left = BTreeSet::new();
+        self.left().retain(|&partition, needs| {
+            let is_readable = *needs <= level;
+            left.extend(is_readable.then_some(partition));
+            !is_readable
+        });
         let now = Instant::now();
         let mut look_at = self.look();
         if !all && now < *look_at {
-            return std::mem::take(&mut *self.marked()).into_iter().collect();
+            left.append(&mut self.marked());
+            return left.into_iter().collect();
         }
         *look_at = now + LOOK_AGAIN;
         self.marked().clear();
@@ -96,7 +117,32 @@ impl Queue {
         self.look_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn left(&self) -> MutexGuard<'_, BTreeMap<u16, Level>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn marked(&self) -> MutexGuard<'_, BTreeSet<u16>> {
         self.marked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_to_a_higher_level_is_no_news_for_a_lower_one() {
+        let (hub, queue) = (Hub::new(), Queue::new(0));
+        let (low, high) = (Level::FIRST, Level::HIGHEST);
+        assert_eq!(queue.take(low, false).len(), usize::from(PARTITIONS));
+        queue.leave(&hub, 7, high);
+        queue.mark(&hub, 8);
+        assert_eq!(queue.take(low, false), [8]);
+        queue.mark(&hub, 9);
+        assert_eq!(queue.take(high, false), [7, 9]);
+        assert_eq!(queue.take(high, false), [0; 0]);
+        queue.leave(&hub, 7, high);
+        queue.take(low, true);
+        assert_eq!(queue.take(high, false), [7]);
     }
 }

@@ -12,8 +12,8 @@ use super::unchanged::Moment;
 use crate::apart::digest_of;
 use crate::checksum::check_blob;
 use crate::port::{
-    EventPage, Header, Limit, MemoryEntry, MemoryList, Quarantine, SessionKey, SessionStatus,
-    StoreError, StoreResult, StoredEvent, at_most,
+    EventPage, Header, Level, Limit, MemoryEntry, MemoryList, Quarantine, SessionKey,
+    SessionStatus, StoreError, StoreResult, StoredEvent, at_most,
 };
 use bytes::Bytes;
 
@@ -43,7 +43,8 @@ impl Inner {
             let stored = Quarantine::of_number(reply.int()?);
             let quarantined = self.servers.witness.known_loss(key).or(stored);
             let accepted_losses = reply.number()?;
-            let header = noted(header, &reply.text()?);
+            let mut header = noted(header, &reply.text()?);
+            header.needs = Level::of_stored(reply.int()?);
             let fields = reply.bytes()?;
             let mut events = Vec::with_capacity(reply.len());
             for place in 0..reply.len() {

@@ -106,13 +106,15 @@ impl AppendOp {
         })
     }
 
-    /// Takes the lease if it is asked for and none runs.
+    /// Takes the lease if it is asked for, none runs, and the caller can read the session.
     fn take(&self, tx: &Tx<'_>, session: &Session, seq: u64) -> rusqlite::Result<Option<Taken>> {
         let runs = session.owner.is_some() && session.lease_until_ms > tx.now;
         let Some(asked) = &self.command.lease else {
             return Ok(None);
         };
-        if runs || session.quarantined.is_some() || session.claims.is_full() {
+        let needs = session.needs.max(self.command.needs);
+        let is_beyond = needs > self.command.level;
+        if runs || is_beyond || session.quarantined.is_some() || session.claims.is_full() {
             return Ok(None);
         }
         let lease = Lease {
@@ -162,6 +164,7 @@ impl Operation for AppendOp {
         let seq = append_unowned(tx, &session, command.event.clone(), Room::Command)?.seq;
         keep_request(tx.conn, session.sid, &request.id, &request.digest, seq)?;
         note_command(tx, &session, seq)?;
+        session.raise_needs(tx.conn, command.needs)?;
         let taken = self.take(tx, &session, seq)?;
         let wake = match taken {
             Some(_) => Wake::Nobody,

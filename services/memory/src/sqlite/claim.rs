@@ -8,7 +8,7 @@ use super::schema::{to_i64, to_u64};
 use crate::aside;
 use crate::hub::{Hub, Listener};
 use crate::port::{
-    Claim, ClaimRequest, Claims, Lease, Quarantine, SessionKey, StoreError, StoreResult,
+    Claim, ClaimRequest, Claims, Lease, Level, Quarantine, SessionKey, StoreError, StoreResult,
 };
 use crate::turns::WINDOW;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -20,27 +20,29 @@ use tokio::time::Instant;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 pub(super) const EXPIRED: &str = "SELECT sid, namespace, id, epoch, claims, holder_dead FROM session \
-    WHERE owner IS NOT NULL AND lease_until_ms <= ?1 ORDER BY lease_until_ms LIMIT ?2";
+    WHERE owner IS NOT NULL AND lease_until_ms <= ?1 AND needs <= ?3 ORDER BY lease_until_ms LIMIT ?2";
 
 pub(super) const DUE: &str = "SELECT sid, namespace, id, epoch, claims, holder_dead FROM session \
-    WHERE due_ms IS NOT NULL AND due_ms <= ?1 ORDER BY due_ms LIMIT ?2";
+    WHERE due_ms IS NOT NULL AND due_ms <= ?1 AND needs <= ?3 ORDER BY due_ms LIMIT ?2";
 
-pub(super) const NEXT_DUE: &str = "SELECT min(due_ms) FROM session WHERE due_ms IS NOT NULL";
+pub(super) const NEXT_DUE: &str =
+    "SELECT min(due_ms) FROM session WHERE due_ms IS NOT NULL AND needs <= ?1";
 
-pub(super) const NEXT_END: &str = "SELECT min(lease_until_ms) FROM session WHERE owner IS NOT NULL";
+pub(super) const NEXT_END: &str =
+    "SELECT min(lease_until_ms) FROM session WHERE owner IS NOT NULL AND needs <= ?1";
 
 const ONLY: &str = "SELECT sid, namespace, id, epoch, claims, holder_dead FROM session \
-    WHERE namespace = ?2 AND id = ?3 \
+    WHERE namespace = ?2 AND id = ?3 AND needs <= ?4 \
     AND ((owner IS NOT NULL AND lease_until_ms <= ?1) OR (due_ms IS NOT NULL AND due_ms <= ?1))";
 
 const QUEUED: &str = "SELECT \
-    (SELECT count(*) FROM session WHERE owner IS NOT NULL AND lease_until_ms <= ?1) \
-    + (SELECT count(*) FROM session WHERE due_ms IS NOT NULL AND due_ms <= ?1)";
+    (SELECT count(*) FROM session WHERE owner IS NOT NULL AND lease_until_ms <= ?1 AND needs <= ?2) \
+    + (SELECT count(*) FROM session WHERE due_ms IS NOT NULL AND due_ms <= ?1 AND needs <= ?2)";
 
-/// The sessions that could be claimed now.
-pub(super) fn queued(conn: &Connection, now: i64) -> Result<u64, Stop> {
+/// The sessions that a claimer of this level could claim now.
+pub(super) fn queued(conn: &Connection, now: i64, level: Level) -> Result<u64, Stop> {
     let mut select = conn.prepare_cached(QUEUED)?;
-    let count: i64 = select.query_row([now], |row| row.get(0))?;
+    let count: i64 = select.query_row(params![now, level.number()], |row| row.get(0))?;
     Ok(to_u64(count))
 }
 
@@ -56,6 +58,7 @@ impl SqliteStore {
                 max_sessions: request.max_sessions,
                 lease_ms: request.lease_ms,
                 only: request.only.clone(),
+                level: request.level,
                 woken,
                 quarantine: Vec::new(),
             };
@@ -84,6 +87,8 @@ pub(super) struct ClaimOp {
     pub(super) max_sessions: usize,
     pub(super) lease_ms: u32,
     pub(super) only: Option<SessionKey>,
+    /// Sessions that need more are passed over.
+    pub(super) level: Level,
     /// Sessions of the owner that may have unhandled commands.
     pub(super) woken: Vec<SessionKey>,
     /// Those that were quarantined.
@@ -140,10 +145,9 @@ impl Operation for ClaimOp {
         let due: Option<i64> = tx
             .conn
             .prepare_cached(NEXT_DUE)?
-            .query_row([], |row| row.get(0))?;
-        let ends = Some(tx.lease_floor.get()).filter(|&end| end < i64::MAX);
+            .query_row([self.level.number()], |row| row.get(0))?;
         Ok(Attempt {
-            next_unix_ms: due.into_iter().chain(ends).min(),
+            next_unix_ms: due.into_iter().chain(self.next_end(tx)?).min(),
             claims: Claims {
                 claims,
                 woken: self.woken(tx.conn)?,
@@ -160,10 +164,21 @@ impl Operation for ClaimOp {
 }
 
 impl ClaimOp {
+    /// When a lease ends at the earliest that this claimer can take over.
+    fn next_end(&self, tx: &Tx<'_>) -> rusqlite::Result<Option<i64>> {
+        match tx.lease_floor.get() {
+            i64::MAX => Ok(None),
+            end if end > tx.now => Ok(Some(end)),
+            // It has ended, and is left to a claimer of a higher level.
+            _ => earliest_end(tx.conn, self.level),
+        }
+    }
+
     /// Claims one session, if it needs an owner.
     fn claim_only(&mut self, key: &SessionKey, tx: &Tx<'_>) -> Result<Attempt, Stop> {
         let mut select = tx.conn.prepare_cached(ONLY)?;
-        let named = params![tx.now, key.namespace(), key.session()];
+        let most = self.level.number();
+        let named = params![tx.now, key.namespace(), key.session(), most];
         let candidate = select.query_row(named, Candidate::from_row).optional()?;
         let mut claims = Vec::new();
         if let Some(candidate) = candidate.filter(|_| self.max_sessions > 0) {
@@ -193,10 +208,11 @@ impl ClaimOp {
         while claims.len() < self.max_sessions {
             let missing = self.max_sessions - claims.len();
             let looked_at = i64::try_from(missing.max(window)).unwrap_or(i64::MAX);
+            let wanted = params![tx.now, looked_at, self.level.number()];
             let candidates: Vec<_> = tx
                 .conn
                 .prepare_cached(select)?
-                .query_map(params![tx.now, looked_at], Candidate::from_row)?
+                .query_map(wanted, Candidate::from_row)?
                 .collect::<Result<_, _>>()?;
             if candidates.is_empty() {
                 break;
@@ -272,7 +288,7 @@ impl ClaimOp {
 fn follow_time_of_day(tx: &Tx<'_>) -> rusqlite::Result<()> {
     if tx.lease_floor.get() <= tx.now {
         tx.lease_floor
-            .set(earliest_end(tx.conn)?.unwrap_or(i64::MAX));
+            .set(earliest_end(tx.conn, Level::HIGHEST)?.unwrap_or(i64::MAX));
     }
     if tx.lease_floor.get() == i64::MAX {
         tx.shared.time.set();
@@ -280,10 +296,11 @@ fn follow_time_of_day(tx: &Tx<'_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn earliest_end(conn: &Connection) -> rusqlite::Result<Option<i64>> {
+/// The first end of a lease of those sessions that need no more than this level.
+fn earliest_end(conn: &Connection, level: Level) -> rusqlite::Result<Option<i64>> {
     let end = conn
         .prepare_cached(NEXT_END)?
-        .query_row([], |row| row.get(0))
+        .query_row([level.number()], |row| row.get(0))
         .optional()?;
     Ok(end.flatten())
 }

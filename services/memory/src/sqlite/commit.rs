@@ -121,6 +121,7 @@ impl CommitOp {
             to_i64(commit.header.cost_nano_usd),
         ])?;
         session.note_change(tx.conn, tx.now, Some(&commit.header))?;
+        session.raise_needs(tx.conn, commit.header.needs)?;
         Ok(lease_until)
     }
 

@@ -18,7 +18,7 @@ use super::schema::to_i64;
 use super::{idle, journal, removal};
 use crate::hub::Hub;
 use crate::port::{
-    Completion, Copied, CopyEvents, Room, SessionKey, Source, StoreError, TranscriptPage,
+    Completion, Copied, CopyEvents, Level, Room, SessionKey, Source, StoreError, TranscriptPage,
     UNFINISHED_MS, pending_text, tenth,
 };
 use rusqlite::params;
@@ -31,8 +31,8 @@ const COMPLETE: &str = "UPDATE session SET namespace = ?2, id = ?3, created_ms =
     updated_ms = ?4, status = ?5, last_seq = ?6, journal_bytes = ?7, handled_through = ?8, \
     floor_seq = ?6, op_id = '', op_first_seq = 1, due_ms = ?9, memory_keys = ?10, \
     memory_bytes = ?11, title = ?12, epoch = ?13, \
-    version = ?14, agent = ?15, tokens = ?16, cost_nano_usd = ?17, pending = ?18, changed = ?19 \
-    WHERE sid = ?1";
+    version = ?14, agent = ?15, tokens = ?16, cost_nano_usd = ?17, pending = ?18, changed = ?19, \
+    needs = ?20 WHERE sid = ?1";
 
 pub(super) const UNFINISHED: &str =
     "SELECT sid FROM session WHERE namespace = '' AND updated_ms <= ?1 LIMIT ?2";
@@ -178,9 +178,9 @@ impl CopyOp {
         let journal_bytes = staged.journal_bytes + packed.bytes;
         tx.limits()
             .check_journal(last, journal_bytes, Room::Reserve)?;
-        let ttl = match origin {
-            Origin::Session(source) => idle::time_to_live(tx.conn, source.sid)?,
-            Origin::Page(page) => page.transcript.time_to_live_ms,
+        let (ttl, needs) = match origin {
+            Origin::Session(source) => (idle::time_to_live(tx.conn, source.sid)?, source.needs),
+            Origin::Page(page) => (page.transcript.time_to_live_ms, Level::FIRST),
         };
         if let Some(mark) = mark {
             removal::hide(tx, mark.sid)?;
@@ -217,6 +217,7 @@ impl CopyOp {
             to_i64(header.cost_nano_usd),
             pending_text(&header.pending),
             to_i64(tenth(tx.now)),
+            needs.max(header.needs).number(),
         ])?;
         idle::enter(tx.conn, sid, ttl, tx.now)?;
         Ok(())

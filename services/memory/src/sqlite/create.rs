@@ -15,9 +15,9 @@ use rusqlite::{Connection, params};
 const INSERT: &str = "INSERT INTO session (namespace, id, created_ms, updated_ms, status, \
     last_seq, journal_bytes, handled_through, last_command_seq, floor_seq, op_id, op_first_seq, \
     epoch, owner, holder, lease_until_ms, due_ms, title, agent, tokens, cost_nano_usd, pending, \
-    changed) \
+    changed, needs) \
     VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?5, ?9, 1, ?10, ?11, ?12, ?13, ?14, ?15, \
-    ?16, ?17, ?18, ?19, ?20)";
+    ?16, ?17, ?18, ?19, ?20, ?21)";
 
 pub(super) const FORGET: &str = "DELETE FROM session WHERE sid IN \
     (SELECT sid FROM session WHERE deleted_ms IS NOT NULL AND deleted_ms < ?1 \
@@ -103,6 +103,7 @@ impl CreateOp {
             to_i64(header.cost_nano_usd),
             pending_text(&header.pending),
             to_i64(tenth(tx.now)),
+            header.needs.number(),
         ])?;
         Ok(granted)
     }

@@ -3,7 +3,7 @@
 use super::operation::Stop;
 use super::schema::{to_i64, to_u64};
 use crate::port::{
-    ListOrder, ListQuery, MOST_LOOKED_AT, PageToken, Quarantine, SessionEntry, SessionPage,
+    Level, ListOrder, ListQuery, MOST_LOOKED_AT, PageToken, Quarantine, SessionEntry, SessionPage,
     SessionStatus, pending_of,
 };
 use rusqlite::{Connection, Row, params};
@@ -14,7 +14,7 @@ macro_rules! select {
     ($from:literal, $order:literal) => {
         concat!(
             "SELECT sid, id, status, created_ms, updated_ms, last_seq, quarantined, title, agent, \
-             tokens, cost_nano_usd, pending, changed FROM session INDEXED BY ",
+             tokens, cost_nano_usd, pending, changed, needs FROM session INDEXED BY ",
             $from,
             " AND namespace = ?1 AND deleted_ms IS NULL ORDER BY ",
             $order,
@@ -128,5 +128,6 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<SessionEntry> {
         tokens: to_u64(row.get(9)?),
         cost_nano_usd: to_u64(row.get(10)?),
         pending: pending_of(&pending),
+        needs: Level::of_stored(row.get(13)?),
     })
 }

@@ -5,7 +5,7 @@ use super::memory::MemorySize;
 use super::operation::Stop;
 use super::schema::{to_i64, to_u64};
 use crate::port::{
-    End, Header, Lease, Quarantine, SessionKey, SessionStatus, StoreError, pending_of,
+    End, Header, Lease, Level, Quarantine, SessionKey, SessionStatus, StoreError, pending_of,
     pending_text, tenth,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -14,7 +14,7 @@ pub(super) const LOAD: &str = "SELECT sid, iif(deleted_ms IS NULL, NULL, status)
     handled_through, last_command_seq, floor_seq, unseen_bytes, op_id, op_first_seq, epoch, owner, \
     lease_until_ms, claims, quarantined, memory_keys, memory_bytes, blob_bytes, title, \
     agent, tokens, cost_nano_usd, pending, changed, \
-    holder_dead, taken FROM session WHERE namespace = ?1 AND id = ?2";
+    holder_dead, taken, needs FROM session WHERE namespace = ?1 AND id = ?2";
 
 /// What `session` holds of one session.
 #[derive(Debug)]
@@ -54,6 +54,8 @@ pub(super) struct Session {
     pub(super) holder_dead: bool,
     /// How the lease was taken with a command, if one ever was.
     pub(super) taking: Option<Taking>,
+    /// The level of an owner that can read it.
+    pub(super) needs: Level,
 }
 
 /// A lease that was taken with a command.
@@ -149,6 +151,7 @@ impl Session {
                 .get::<_, Option<String>>(27)?
                 .as_deref()
                 .and_then(Taking::of),
+            needs: Level::of_stored(row.get(28)?),
         })
     }
 
@@ -165,6 +168,7 @@ impl Session {
             tokens: self.tokens,
             cost_nano_usd: self.cost_nano_usd,
             pending: pending_of(&self.pending),
+            needs: self.needs,
         }
     }
 
@@ -185,6 +189,15 @@ impl Session {
         }
         conn.prepare_cached("UPDATE session SET changed = ?2, pending = ?3 WHERE sid = ?1")?
             .execute(params![self.sid, to_i64(changed), pending])?;
+        Ok(())
+    }
+
+    /// Raises the level that the session needs; nothing lowers it.
+    pub(super) fn raise_needs(&self, conn: &Connection, needs: Level) -> rusqlite::Result<()> {
+        if needs > self.needs {
+            conn.prepare_cached("UPDATE session SET needs = ?2 WHERE sid = ?1")?
+                .execute(params![self.sid, needs.number()])?;
+        }
         Ok(())
     }
 

@@ -3,7 +3,9 @@
 //! What the common transition touches is one row of `session` and one new row of `journal`; no
 //! index holds a column that it changes. The two columns for listings that have an index, `changed` and
 //! `pending`, are written only if they differ: `changed` is the tenth of a second of the last change. The column
-//! `taken` is the operation that took the lease with a command. A journal row is one operation's events. The rows of a
+//! `taken` is the operation that took the lease with a command. The column `needs` is the level of an owner
+//! that can read the session, written only if it rises; `session_due` has it, so that a claim passes over
+//! what it cannot take without reading rows. A journal row is one operation's events. The rows of a
 //! session lie together because its number makes the upper half of their key. The status of a
 //! session that was deleted says how it ended. The column `claims` is a
 //! [`ClaimCount`](super::claim_count::ClaimCount). There is one more table in `idle`.
@@ -54,14 +56,15 @@ CREATE TABLE session (
   cost_nano_usd INTEGER NOT NULL DEFAULT 0,
   pending TEXT NOT NULL DEFAULT '-',
   changed INTEGER NOT NULL DEFAULT 0,
-  taken TEXT
+  taken TEXT,
+  needs INTEGER NOT NULL DEFAULT 1
 ) STRICT;
 CREATE UNIQUE INDEX session_name ON session (namespace, id);
 CREATE INDEX session_living ON session (namespace) WHERE deleted_ms IS NULL;
 CREATE INDEX session_changed ON session (namespace, changed, id) WHERE deleted_ms IS NULL;
 CREATE INDEX session_asking ON session (namespace) WHERE deleted_ms IS NULL AND pending <> '-';
 CREATE INDEX session_deleted ON session (deleted_ms) WHERE deleted_ms IS NOT NULL;
-CREATE INDEX session_due ON session (due_ms) WHERE due_ms IS NOT NULL;
+CREATE INDEX session_due ON session (due_ms, needs) WHERE due_ms IS NOT NULL;
 CREATE INDEX session_owned ON session (owner) WHERE owner IS NOT NULL;
 CREATE TABLE journal (pos INTEGER PRIMARY KEY, events BLOB NOT NULL) STRICT;
 CREATE TABLE checkpoint (

@@ -3,7 +3,8 @@
 use super::operation::{Operation, Stop, Task, Tx};
 use super::{SqliteOptions, SqliteStore};
 use crate::port::{
-    Create, Header, ListQuery, RequestId, SessionKey, Store, StoreError, StoreResult,
+    Create, Header, LeaseRequest, Level, ListQuery, RequestId, SessionKey, Store, StoreError,
+    StoreResult,
 };
 use bytes::Bytes;
 use std::sync::mpsc;
@@ -251,6 +252,7 @@ async fn a_claimer_that_hung_up_gets_nothing() {
         owner: "one".to_owned(),
         max_sessions: 1,
         only: None,
+        level: Level::FIRST,
         lease_ms: 10_000,
         woken: Vec::new(),
         quarantine: Vec::new(),
@@ -262,6 +264,43 @@ async fn a_claimer_that_hung_up_gets_nothing() {
     held.await.unwrap().unwrap();
     let claims = claimed.await.unwrap().unwrap().claims.claims;
     assert_eq!((claims.len(), claims[0].lease.epoch), (1, 1));
+}
+
+/// It would look again and again.
+#[tokio::test]
+async fn a_claimer_is_not_woken_for_what_it_cannot_read() {
+    let store = store();
+    let needs = Level::of_number(2).unwrap();
+    for (id, lease) in [("due", None), ("expired", Some("one"))] {
+        let create = Create {
+            header: Header {
+                needs,
+                ..Header::default()
+            },
+            last_command_seq: 1,
+            lease: lease.map(|owner: &str| LeaseRequest {
+                owner: owner.to_owned(),
+                lease_ms: 0,
+            }),
+            ..creation(id)
+        };
+        store.create(create).await.unwrap();
+    }
+    for (level, claimed) in [(Level::FIRST, 0), (needs, 2)] {
+        let claim = super::claim::ClaimOp {
+            owner: "two".to_owned(),
+            max_sessions: 9,
+            only: None,
+            level,
+            lease_ms: 10_000,
+            woken: Vec::new(),
+            quarantine: Vec::new(),
+        };
+        let attempt = send(&store, claim).await.await.unwrap().unwrap();
+        assert_eq!(attempt.claims.claims.len(), claimed);
+        let is_later = |next: i64| next > attempt.claims.now_unix_ms;
+        assert!(attempt.next_unix_ms.is_none_or(is_later));
+    }
 }
 
 /// Opcodes of a statement's program, or its query plan.

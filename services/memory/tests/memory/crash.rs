@@ -41,6 +41,8 @@ fn command() -> AppendCommand {
         repeat_only: false,
         lease: None,
         operation_id: String::new(),
+        needs: Level::FIRST,
+        level: Level::FIRST,
     }
 }
 

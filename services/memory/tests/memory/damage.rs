@@ -42,6 +42,8 @@ fn command(session: &str, id: &str) -> AppendCommand {
         repeat_only: false,
         lease: None,
         operation_id: String::new(),
+        needs: Level::FIRST,
+        level: Level::FIRST,
     }
 }
 

@@ -195,6 +195,8 @@ async fn a_journal_is_archived_whole_before_its_session_goes() {
         repeat_only: false,
         lease: None,
         operation_id: String::new(),
+        needs: Level::FIRST,
+        level: Level::FIRST,
         key: key("a"),
         request: RequestId {
             id: "c".to_owned(),

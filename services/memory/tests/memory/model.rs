@@ -8,7 +8,7 @@ mod place;
 #[cfg(target_os = "linux")]
 mod redis;
 
-use crate::support::ops::{Body, LEASE, Op, What, change, key, name, ops};
+use crate::support::ops::{Body, LEASE, Op, What, change, key, level, name, needs, ops};
 use crate::support::reference::Reference;
 use crate::support::remote::RemoteStore;
 use bytes::Bytes;
@@ -120,8 +120,9 @@ impl Run {
                 request,
                 digest,
                 owner,
+                is_newer,
             } => {
-                self.append(session, request, digest, owner).await;
+                self.append(session, request, digest, owner, is_newer).await;
             }
             Op::Claim { owner } => self.claim(owner).await,
             Op::Renew { owner } => self.renew(owner).await,
@@ -175,7 +176,14 @@ impl Run {
         self.reference.reopen(died);
     }
 
-    async fn append(&mut self, session: u8, request: u8, digest: bool, owner: Option<u8>) {
+    async fn append(
+        &mut self,
+        session: u8,
+        request: u8,
+        digest: bool,
+        owner: Option<u8>,
+        is_newer: bool,
+    ) {
         let command = AppendCommand {
             key: key(session),
             request: RequestId {
@@ -189,6 +197,8 @@ impl Run {
                 lease_ms: LEASE,
             }),
             operation_id: format!("append-{request}"),
+            needs: needs(is_newer),
+            level: owner.map_or(Level::FIRST, level),
         };
         let want = self.reference.append(&command);
         assert_eq!(self.store().append_command(command).await, want);
@@ -274,6 +284,7 @@ impl Run {
                 tokens: number,
                 cost_nano_usd: 7 * number,
                 pending: lists::open_questions(number),
+                needs: needs(number.is_multiple_of(16)),
             },
             lease: match body.park {
                 None => LeaseChange::Renew,
@@ -343,6 +354,7 @@ impl Run {
                 tokens: session.header.tokens,
                 cost_nano_usd: session.header.cost_nano_usd,
                 pending: session.header.pending.clone(),
+                needs: session.header.needs,
                 created_unix_ms: session.created_at,
                 updated_unix_ms: session.updated_at,
                 last_seq: session.events.len() as u64,

@@ -149,7 +149,7 @@ async fn a_wrong_copy_is_refused_by_field() {
         ..Default::default()
     };
     type Fault = fn(&mut pb::CopyEventsRequest);
-    let faults: [(&str, Fault); 10] = [
+    let faults: [(&str, Fault); 11] = [
         ("session", |r| r.session = String::new()),
         ("source", |r| r.source = "a/b".to_owned()),
         ("source", |r| r.source.clone_from(&r.session)),
@@ -176,6 +176,12 @@ async fn a_wrong_copy_is_refused_by_field() {
         ("header.title", |r| {
             completion(r).header = Some(pb::Header {
                 title: "x".repeat(801),
+                ..Default::default()
+            });
+        }),
+        ("header.needs", |r| {
+            completion(r).header = Some(pb::Header {
+                needs: 1001,
                 ..Default::default()
             });
         }),
@@ -253,12 +259,19 @@ async fn wrong_claims_and_renewals_are_refused_by_field() {
         max_sessions,
         lease_ms,
         wait_ms,
-        only: None,
+        ..Default::default()
     };
     for (request, want) in [
         (claim(1025, 1000, 0), "max_sessions"),
         (claim(1, 0, 0), "lease_ms"),
         (claim(1, 1000, 30_001), "wait_ms"),
+        (
+            pb::ClaimSessionsRequest {
+                level: 1001,
+                ..claim(1, 1000, 0)
+            },
+            "level",
+        ),
     ] {
         assert_eq!(
             field(ownership.claim_sessions(request).await.unwrap_err()),

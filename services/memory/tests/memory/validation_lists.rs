@@ -128,10 +128,12 @@ async fn wrong_notes_for_listings_are_refused_by_field() {
 }
 
 #[tokio::test]
-async fn a_wrong_lease_of_a_command_is_refused_by_field() {
+async fn a_wrong_lease_or_level_of_a_command_is_refused_by_field() {
     let clients = clients().await;
     type Fault = fn(&mut pb::AppendCommandRequest);
-    let faults: [(&str, Fault); 4] = [
+    let faults: [(&str, Fault); 6] = [
+        ("needs", |r| r.needs = 1001),
+        ("level", |r| r.level = 1001),
         ("owner", |r| r.owner = "x".repeat(129)),
         ("lease_ms", |r| r.lease_ms = 99),
         ("operation_id", |r| r.operation_id = String::new()),

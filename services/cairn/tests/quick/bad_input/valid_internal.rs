@@ -51,6 +51,7 @@ fn header() -> pb::Header {
             since_unix_ms: 5,
             count: 1,
         }],
+        needs: 1,
     }
 }
 
@@ -121,6 +122,8 @@ fn journal(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
             owner: "owner".to_owned(),
             lease_ms: 600_000,
             operation_id: format!("append-{n}"),
+            needs: 1,
+            level: 1,
         }),
         "ReadEvents" => one(&pb::ReadEventsRequest {
             session,
@@ -190,6 +193,7 @@ fn ownership(method: &str, session: String) -> Vec<Vec<u8>> {
             lease_ms: 1000,
             wait_ms: 1,
             only: None,
+            level: 1,
         }),
         "RenewLeases" => one(&pb::RenewLeasesRequest {
             owner,
@@ -217,7 +221,7 @@ fn ownership(method: &str, session: String) -> Vec<Vec<u8>> {
             session,
             accept_loss: true,
         }),
-        "CountQueued" => one(&pb::CountQueuedRequest {}),
+        "CountQueued" => one(&pb::CountQueuedRequest { level: 1 }),
         _ => Vec::new(),
     }
 }

@@ -1,8 +1,8 @@
 //! Taking what was found: a script in each partition.
 
-use super::Candidate;
+use super::{BAND, Candidate};
 use crate::aside;
-use crate::port::{Claim, ClaimRequest, Lease, Quarantine, StoreError, StoreResult};
+use crate::port::{Claim, ClaimRequest, Lease, Level, Quarantine, StoreError, StoreResult};
 use crate::redis::failure::Effect;
 use crate::redis::inner::Inner;
 use crate::redis::keys;
@@ -15,7 +15,8 @@ pub(in crate::redis) const MAX_CLAIMS: u32 = 5;
 /// Most sessions that one script claims, so that nobody waits for it.
 const BATCH: usize = 32;
 
-/// What the script answers in the place of an epoch.
+/// What the script answers in the place of an epoch. What is less than these is less by what the session
+/// needs, which is above the claimer's level.
 const SET_ASIDE: i64 = -1;
 const UNKNOWN_FORMAT: i64 = -2;
 
@@ -25,6 +26,8 @@ pub(super) struct Outcome {
     pub(super) claims: Vec<Claim>,
     /// Some were quarantined, so that there is room for others.
     pub(super) quarantine: bool,
+    /// Some were left to claimers of a higher level.
+    pub(super) is_above: bool,
     /// Those that only a newer program can claim.
     pub(super) strange: Vec<String>,
     /// When that was.
@@ -51,6 +54,7 @@ impl Inner {
                 Ok((claimed, batch)) => {
                     claims.extend(claimed);
                     outcome.quarantine |= batch.quarantine;
+                    outcome.is_above |= batch.is_above;
                     outcome.strange.extend(batch.strange);
                     outcome.now = outcome.now.max(batch.now);
                 }
@@ -70,13 +74,15 @@ impl Inner {
     ) -> StoreResult<(Vec<(usize, Claim)>, Outcome)> {
         let names = self.names.partition(partition);
         let hashes = candidates.iter().map(|(_, c)| names.hash(&c.member));
-        let queues = [names.leases(), names.due(), names.aside()];
+        let queues = [names.leases(), names.due(), names.aside(), names.newer()];
         let keys: Vec<_> = queues.into_iter().chain(hashes).collect();
         let call = self.scripts.claim.call(&keys);
         let call = call
             .arg(&request.owner)
             .arg(request.lease_ms)
             .arg(MAX_CLAIMS)
+            .arg(request.level.number())
+            .arg(BAND)
             .arg(candidates.len());
         let call = candidates.iter().fold(call, |call, (_, candidate)| {
             call.arg(&candidate.member).arg(candidate.kind as u8)
@@ -98,6 +104,11 @@ impl Inner {
                 }
                 if epoch == UNKNOWN_FORMAT {
                     outcome.strange.push(candidate.member.clone());
+                }
+                if epoch < UNKNOWN_FORMAT {
+                    outcome.is_above = true;
+                    let needs = Level::of_stored(UNKNOWN_FORMAT - epoch);
+                    self.queue.leave(&self.hub, partition, needs);
                 }
                 let (Ok(epoch), Some(key)) = (u64::try_from(epoch), key) else {
                     continue;

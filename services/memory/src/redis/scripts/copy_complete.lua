@@ -4,8 +4,8 @@
 -- ARGV: 1 member, 2 request id, 3 digest, 4 source, 5 process, 6 status, 7 handled_through, 8 title,
 --       9 when it is due ('' for never), 10 time to live in ms ('' for none), 11 bytes of the events,
 --       12 journal_events, 13 journal_bytes, 14 bytes of session memory, 15 count of events,
---       16 count of entries of session memory, 17 checksums of the events, 18 notes, 19… events, then
---       entries as key and value
+--       16 count of entries of session memory, 17 checksums of the events, 18 notes,
+--       19 what the session needs, 20… events, then entries as key and value
 local now = clock()
 local answer = there(KEYS[1], KEYS[2], now)
 if answer then return answer end
@@ -34,15 +34,15 @@ redis.call('RENAME', KEYS[5], KEYS[7])
 if has_blobs then redis.call('RENAME', KEYS[6], KEYS[8]) end
 for i = 1, count do
   local seq, letter = copy.cut + i, i < count and 'm' or 'e'
-  append(KEYS[7], seq, name(letter, ARGV[17], i, seq), ARGV[18 + i])
+  append(KEYS[7], seq, name(letter, ARGV[17], i, seq), ARGV[19 + i])
 end
-for i = 19 + count, 17 + count + 2 * entries, 2 do
+for i = 20 + count, 18 + count + 2 * entries, 2 do
   redis.call('HSET', KEYS[9], ARGV[i], ARGV[i + 1])
 end
 redis.call('HSET', KEYS[1], 'f', FORMAT, 'cr', now, 'up', now, 'st', ARGV[6], 'ver', version,
   'seq', last, 'jb', bytes, 'hnd', ARGV[7], 'cmd', 0, 'flo', last, 'uns', 0, 'op', '', 'of', 1,
   'ep', epoch, 'ow', '', 'le', 0, 'cl', 0, 'q', 0, 'mk', entries, 'mb', ARGV[14], 'bb', copy.blobs,
-  'ti', ARGV[8], 'no', ARGV[18], 'rk', text(rank))
+  'ti', ARGV[8], 'no', ARGV[18], 'rk', text(rank), 'nd', ARGV[19])
 if mark[3] then redis.call('HSET', KEYS[1], 'al', mark[3]) end
 redis.call('HSET', KEYS[2], ARGV[2], copy.cut .. ' ' .. ARGV[3])
 redis.call('DEL', KEYS[3])

@@ -1,9 +1,9 @@
 -- Some events of the source, up to where the last transition ends that ends at or before a number.
 -- KEYS: 1 session, 2 journal
 -- ARGV: 1 cursor, 2 the number ('' for the last), 3 most events, 4 most bytes
--- Answers the cut, the time to live ('' for none), the names of the events' fields together, and the
--- events.
-local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'seq', 'ttl')
+-- Answers the cut, the time to live ('' for none), what the session needs, the names of the events'
+-- fields together, and the events.
+local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'seq', 'ttl', 'nd')
 local bad = refused(s[1], s[2])
 if bad then return bad end
 local last = tonumber(s[3])
@@ -20,7 +20,7 @@ while not ends and place > 0 do
   end
   place = place - #entries
 end
-local answer, names = {'ok', cut, s[4] or '', ''}, {}
+local answer, names = {'ok', cut, s[4] or '', tonumber(s[5]), ''}, {}
 local cursor, most, bytes, full = tonumber(ARGV[1]), tonumber(ARGV[3]), 0, false
 while cursor < cut and #names < most and not full do
   local wanted = math.min(64, most - #names)
@@ -31,10 +31,10 @@ while cursor < cut and #names < most and not full do
     full = full or (bytes > tonumber(ARGV[4]) and #names > 0)
     if not full then
       names[#names + 1] = entries[i][2][1]
-      answer[4 + #names] = entries[i][2][2]
+      answer[5 + #names] = entries[i][2][2]
     end
   end
   cursor = cursor + #entries
 end
-answer[4] = table.concat(names)
+answer[5] = table.concat(names)
 return answer

@@ -3,7 +3,8 @@
 -- ARGV: 1 member, 2 process, 3 request id, 4 digest, 5 operation, 6 owner ('' for none),
 --       7 lease_ms, 8 status, 9 handled_through, 10 title, 11 last_command_seq,
 --       12 bytes of the events, 13 journal_events, 14 journal_bytes, 15 count,
---       16 time to live in ms ('' for none), 17 checksums of the events, 18 notes, 19… events
+--       16 time to live in ms ('' for none), 17 checksums of the events, 18 notes,
+--       19 what the session needs, 20… events
 local now = clock()
 local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'ver', 'op', 'ep', 'ow', 'le')
 if s[1] then
@@ -29,14 +30,14 @@ local rank = t[1] * 1000000 + t[2]
 local newest = redis.call('ZRANGE', KEYS[6], -1, -1, 'WITHSCORES')[2]
 if newest and tonumber(newest) >= rank then rank = tonumber(newest) + 1 end
 
-for i = 1, count do append(KEYS[2], i, name('e', ARGV[17], i, i), ARGV[18 + i]) end
+for i = 1, count do append(KEYS[2], i, name('e', ARGV[17], i, i), ARGV[19 + i]) end
 local epoch, ends = -1, -1
 if ARGV[6] ~= '' then epoch, ends = 1, now + tonumber(ARGV[7]) end
 redis.call('HSET', KEYS[1], 'f', FORMAT, 'cr', now, 'up', now, 'st', ARGV[8], 'ver', 0,
   'seq', count, 'jb', bytes, 'hnd', ARGV[9], 'cmd', ARGV[11], 'flo', count, 'uns', 0,
   'op', ARGV[5], 'of', 1, 'ep', math.max(epoch, 0), 'ow', ARGV[6], 'le', math.max(ends, 0),
   'cl', 0, 'q', 0, 'mk', 0, 'mb', 0, 'bb', 0, 'ti', ARGV[10],
-  'no', ARGV[18], 'rk', text(rank))
+  'no', ARGV[18], 'rk', text(rank), 'nd', ARGV[19])
 redis.call('HSET', KEYS[3], ARGV[3], ARGV[11] .. ' ' .. ARGV[4])
 redis.call('ZADD', KEYS[6], rank, ARGV[1])
 changed(KEYS[10], KEYS[1], ARGV[1], nil, now)

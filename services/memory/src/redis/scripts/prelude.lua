@@ -52,6 +52,12 @@ local function counted(claims)
   return claims
 end
 
+-- Renews a lease. One that had run out may be in `newer`: sessions that claimers met and could not read,
+-- by what they need and then by the time since when they can be claimed. Each is in one queue.
+local function keep_leased(leases, newer, ends, member)
+  if redis.call('ZADD', leases, text(ends), member) == 1 then redis.call('ZREM', newer, member) end
+end
+
 -- The name of an event's field: 'm' if more of the same transition follow, else 'e', and the event's
 -- checksum (four bytes). `sums` has the checksums of several events without their places; the place
 -- is added here, where the number is known.
@@ -70,6 +76,7 @@ end
 -- Fields for listings: `no` has the notes of the owner (tokens, cost, open questions, agent), `ch` the
 -- tenth of a second of the last change, `as` 1 while the session has open questions, and `rk` its place
 -- in the order of creation. `tk` has epoch, version and operation of the last command that took the lease.
+-- `nd` is the level of an owner that can read the session; it never falls.
 
 -- Keeps the order of last changes: to a tenth of a second, so that a session at work changes its place
 -- there a few times a second only. `was` is the session's field `ch`.

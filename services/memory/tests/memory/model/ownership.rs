@@ -1,7 +1,7 @@
 //! Claims and renewals.
 
 use super::Run;
-use crate::support::ops::{LEASE, SESSIONS, key, name};
+use crate::support::ops::{LEASE, SESSIONS, key, level, name};
 use cairn_memory::port::*;
 use std::time::Duration;
 
@@ -13,8 +13,9 @@ impl Run {
             lease_ms: LEASE,
             wait: Duration::ZERO,
             only: None,
+            level: level(owner),
         };
-        let want = self.reference.claim(&name(owner), LEASE);
+        let want = self.reference.claim(&name(owner), LEASE, level(owner));
         let mut got = self.store().claim(request).await.unwrap();
         got.claims.sort_by(|a, b| a.key.cmp(&b.key));
         got.woken.sort();

@@ -118,6 +118,8 @@ fn command(session: &str) -> AppendCommand {
         repeat_only: false,
         lease: None,
         operation_id: String::new(),
+        needs: Level::FIRST,
+        level: Level::FIRST,
     }
 }
 

@@ -37,6 +37,8 @@ pub(super) fn command(session: &str) -> AppendCommand {
         repeat_only: false,
         lease: None,
         operation_id: String::new(),
+        needs: Level::FIRST,
+        level: Level::FIRST,
         key: key(session),
         request: RequestId {
             id: "command".to_owned(),

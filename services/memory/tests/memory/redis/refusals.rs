@@ -151,7 +151,7 @@ async fn a_session_of_another_format_is_left_alone() {
     assert_eq!(cleared, Err(newer()));
     assert_eq!(store.delete(&a).await, Err(newer()));
     assert!(store.claim(claim("two")).await.unwrap().claims.is_empty());
-    assert_eq!(store.queued().await, Ok(1));
+    assert_eq!(store.queued(Level::FIRST).await, Ok(1));
     server.ask(&["HSET", "cairn:{p061}:s:space/a", "f", "1"]);
     assert_eq!(store.claim(claim("two")).await.unwrap().claims[0].key, a);
 }

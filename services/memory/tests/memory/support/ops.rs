@@ -1,6 +1,6 @@
 //! Random operations: fresh, repeated, stale and out of order.
 
-use cairn_memory::port::{End, MemoryWrite, SessionKey};
+use cairn_memory::port::{End, Level, MemoryWrite, SessionKey};
 use proptest::prelude::*;
 
 pub(crate) const LEASE: u32 = 1000;
@@ -27,6 +27,8 @@ pub(crate) enum Op {
         digest: bool,
         /// Who is to take the lease.
         owner: Option<u8>,
+        /// Only some of the owners can read the command.
+        is_newer: bool,
     },
     Claim {
         owner: u8,
@@ -123,12 +125,14 @@ fn op() -> impl Strategy<Value = Op> {
             0..6_u8,
             proptest::bool::weighted(0.9),
             proptest::option::of(owner.clone()),
+            proptest::bool::weighted(0.1),
         )
-            .prop_map(|(session, request, digest, owner)| Op::Append {
+            .prop_map(|(session, request, digest, owner, is_newer)| Op::Append {
                 session,
                 request,
                 digest,
                 owner,
+                is_newer,
             }),
         6 => owner.clone().prop_map(|owner| Op::Claim { owner }),
         2 => owner.clone().prop_map(|owner| Op::Renew { owner }),
@@ -157,6 +161,15 @@ pub(crate) fn ends() -> [End; 2] {
 
 pub(crate) fn name(owner: u8) -> String {
     OWNERS[usize::from(owner)].to_owned()
+}
+
+/// Two of the owners can read what is newer, and one cannot.
+pub(crate) fn level(owner: u8) -> Level {
+    needs(owner != 1)
+}
+
+pub(crate) fn needs(is_newer: bool) -> Level {
+    Level::of_number(1 + u32::from(is_newer)).unwrap()
 }
 
 pub(crate) fn change(number: u8) -> MemoryWrite {

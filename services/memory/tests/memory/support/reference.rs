@@ -55,6 +55,12 @@ impl Session {
         self.epoch == epoch && self.owner.as_ref().is_some_and(|(name, _)| name == owner)
     }
 
+    fn note(&mut self, header: &Header) {
+        let needs = self.header.needs.max(header.needs);
+        self.header = header.clone();
+        self.header.needs = needs;
+    }
+
     fn unhandled(&self) -> bool {
         self.last_command > self.header.handled_through
     }
@@ -190,7 +196,7 @@ impl Reference {
             .iter()
             .for_each(|change| session.change(change));
         session.version += 1;
-        session.header = commit.header.clone();
+        session.note(&commit.header);
         session.floor = session.last();
         session.operation = (commit.operation_id.clone(), committed.first_seq);
         session.updated_at = now;
@@ -234,6 +240,7 @@ impl Reference {
         }
         session.events.push(command.event.clone());
         session.updated_at = now;
+        session.header.needs = session.header.needs.max(command.needs);
         let (seq, quarantined) = (session.last(), session.quarantined);
         session.last_command = seq;
         session
@@ -256,8 +263,8 @@ impl Reference {
         Ok(answer(false, seq, quarantined, None))
     }
 
-    /// Claims all that there is; sorted by id.
-    pub(crate) fn claim(&mut self, owner: &str, lease_ms: u32) -> Claims {
+    /// Claims all that there is for a level; sorted by id.
+    pub(crate) fn claim(&mut self, owner: &str, lease_ms: u32, level: Level) -> Claims {
         let until_unix_ms = self.now + i64::from(lease_ms);
         let mut claims = Claims {
             now_unix_ms: self.now,
@@ -269,7 +276,7 @@ impl Reference {
                 .as_ref()
                 .is_some_and(|(_, until)| *until <= self.now);
             let due = session.due.is_some_and(|due| due <= self.now);
-            if !expired && !due {
+            if (!expired && !due) || session.header.needs > level {
                 continue;
             }
             session.due = None;

@@ -134,6 +134,8 @@ impl Store for RemoteStore {
             owner: (command.lease.as_ref()).map_or_else(String::new, |lease| lease.owner.clone()),
             lease_ms: command.lease.map_or(0, |lease| lease.lease_ms),
             operation_id: command.operation_id,
+            needs: command.needs.number().into(),
+            level: command.level.number().into(),
         };
         let answer = self
             .journal
@@ -193,8 +195,10 @@ impl Store for RemoteStore {
         Ok(messages.map(batch).boxed())
     }
 
-    async fn queued(&self) -> StoreResult<u64> {
-        let asked = pb::CountQueuedRequest {};
+    async fn queued(&self, level: Level) -> StoreResult<u64> {
+        let asked = pb::CountQueuedRequest {
+            level: level.number().into(),
+        };
         let counted = self.ownership.clone().count_queued(asked).await;
         counted.map(|it| it.into_inner().queued).map_err(refused)
     }
@@ -271,6 +275,7 @@ impl Store for RemoteStore {
             lease_ms: request.lease_ms,
             wait_ms: u32::try_from(request.wait.as_millis()).unwrap(),
             only: request.only.as_ref().and_then(reference),
+            level: request.level.number().into(),
         };
         let answer = self.ownership.clone().claim_sessions(message).await;
         let answer = answer.map_err(refused)?.into_inner();

@@ -90,6 +90,7 @@ pub(crate) fn header(header: Header) -> Option<pb::Header> {
         tokens: header.tokens,
         cost_nano_usd: header.cost_nano_usd,
         pending: header.pending.into_iter().map(open).collect(),
+        needs: header.needs.number().into(),
     })
 }
 
@@ -119,7 +120,12 @@ pub(crate) fn header_of(message: pb::Header) -> Header {
         tokens: message.tokens,
         cost_nano_usd: message.cost_nano_usd,
         pending: pending(message.pending),
+        needs: level(message.needs),
     }
+}
+
+pub(crate) fn level(number: u32) -> Level {
+    Level::of_number(number).unwrap()
 }
 
 pub(crate) fn status(number: i32) -> SessionStatus {

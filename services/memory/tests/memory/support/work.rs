@@ -51,6 +51,7 @@ pub(crate) fn claim(owner: &str) -> ClaimRequest {
         owner: owner.to_owned(),
         max_sessions: 10,
         only: None,
+        level: Level::FIRST,
         lease_ms: 10_000,
         wait: std::time::Duration::ZERO,
     }

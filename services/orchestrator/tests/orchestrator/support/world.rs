@@ -303,7 +303,7 @@ impl World {
             max_sessions: 10,
             lease_ms: 15_000,
             wait_ms: 0,
-            only: None,
+            ..memory_pb::ClaimSessionsRequest::default()
         };
         let claimed = self.ownership.clone().claim_sessions(request).await;
         claimed.expect("an answer").into_inner().claims

@@ -7,7 +7,8 @@ impl Session {
     pub(super) fn take(&mut self, command: &AppendCommand, now: i64) -> Option<Taken> {
         let asked = command.lease.as_ref()?;
         let runs = self.owner.as_ref().is_some_and(|(_, until)| *until > now);
-        if runs || self.quarantined || self.claims.is_full() {
+        let is_beyond = self.header.needs > command.level;
+        if runs || is_beyond || self.quarantined || self.claims.is_full() {
             return None;
         }
         self.claims.claim();

@@ -1,6 +1,6 @@
 //! Listings.
 
-use crate::support::wire::{in_namespace, pending, quarantine, refused, status};
+use crate::support::wire::{in_namespace, level, pending, quarantine, refused, status};
 use cairn_memory::port::*;
 use cairn_proto::memory as pb;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
@@ -84,6 +84,7 @@ fn entry(entry: pb::SessionEntry) -> SessionEntry {
         tokens: entry.tokens,
         cost_nano_usd: entry.cost_nano_usd,
         pending: pending(entry.pending),
+        needs: level(entry.needs),
         created_unix_ms: entry.created_unix_ms,
         updated_unix_ms: entry.updated_unix_ms,
         last_seq: entry.last_seq,
