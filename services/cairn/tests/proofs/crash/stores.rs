@@ -146,7 +146,7 @@ impl Stores {
     /// The members of all queues that are not empty.
     pub(crate) fn queued(&self) -> Vec<String> {
         let mut found = Vec::new();
-        for queue in ["due", "leases", "aside"] {
+        for queue in ["due", "leases", "newer", "aside"] {
             for partition in 0..256 {
                 let key = format!("cairn:{{p{partition:03x}}}:{queue}");
                 let members = self.members(&key).into_iter();
