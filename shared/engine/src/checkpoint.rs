@@ -4,7 +4,7 @@ use crate::session::Session;
 
 /// Changes with every change of [`Session`]: another version is not read, and the journal is folded
 /// from its start instead.
-const VERSION: u8 = 14;
+const VERSION: u8 = 15;
 
 impl Session {
     /// This state as bytes.

@@ -12,8 +12,10 @@ pub use run_limits::{LimitOverrides, OnFailure, RunLimits};
 pub use settlement::Settlement;
 pub(crate) use submit_turn::full;
 
+use crate::conversation::Op;
 use crate::decide::{Decision, Rejection};
 use crate::event::*;
+use crate::level::LEVEL;
 use crate::session::Apply;
 use serde::{Deserialize, Serialize};
 
@@ -37,9 +39,10 @@ pub(crate) trait Handle {
     fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection>;
 }
 
-/// Makes [`Command`] of its payloads, each of which stands in a module of its own.
+/// Makes [`Command`] of its payloads, each of which stands in a module of its own. Each row has the level
+/// that a command of the kind needs; see [`LEVEL`].
 macro_rules! commands {
-    ($($module:ident: $command:ident)*) => {
+    ($($module:ident: $command:ident since $since:literal)*) => {
         $(
             mod $module;
             pub use $module::*;
@@ -70,7 +73,15 @@ macro_rules! commands {
             pub(crate) const NAMES: &[&str] = &[$(stringify!($command)),*];
         }
 
+        $(const _: () = assert!($since <= LEVEL);)*
+
         impl Command {
+            fn since(&self) -> u32 {
+                match self {
+                    $(Self::$command(_) => $since,)*
+                }
+            }
+
             pub(crate) fn begins_work(&self) -> bool {
                 match self {
                     $(Self::$command(_) => $command::BEGINS_WORK,)*
@@ -92,80 +103,91 @@ macro_rules! commands {
     };
 }
 
+impl Command {
+    /// The lowest level of a reader that can read it, with the operations that it has.
+    pub fn needs(&self) -> u32 {
+        let ops = match self {
+            Self::ChangeContext(change) => Op::needs_of(&change.ops),
+            _ => 1,
+        };
+        self.since().max(ops)
+    }
+}
+
 commands! {
-    apply_proposal: ApplyProposal
-    bridge_context: BridgeContext
-    cancel_run: CancelRun
-    cancel_turn: CancelTurn
-    change_context: ChangeContext
-    create_context: CreateContext
-    decide: Decide
-    destroy_context: DestroyContext
-    pause_run: PauseRun
-    redo_step: RedoStep
-    rename_session: RenameSession
-    resume_run: ResumeRun
-    revoke_approval: RevokeApproval
-    revise_plan: RevisePlan
-    send_message: SendMessage
-    skip_step: SkipStep
-    start_run: StartRun
-    submit_turn: SubmitTurn
-    switch_context: SwitchContext
+    apply_proposal: ApplyProposal since 1
+    bridge_context: BridgeContext since 1
+    cancel_run: CancelRun since 1
+    cancel_turn: CancelTurn since 1
+    change_context: ChangeContext since 1
+    create_context: CreateContext since 1
+    decide: Decide since 1
+    destroy_context: DestroyContext since 1
+    pause_run: PauseRun since 1
+    redo_step: RedoStep since 1
+    rename_session: RenameSession since 1
+    resume_run: ResumeRun since 1
+    revoke_approval: RevokeApproval since 1
+    revise_plan: RevisePlan since 1
+    send_message: SendMessage since 1
+    skip_step: SkipStep since 1
+    start_run: StartRun since 1
+    submit_turn: SubmitTurn since 1
+    switch_context: SwitchContext since 1
 }
 
 kinds! {
-    SessionCreated: Grows
-    SessionRenamed: Ends
-    CommandReceived: Grows
-    CommandRefused: Ends
-    MemorySet: Grows
-    MemoryRemoved: Grows
-    MemoryCleared: Grows
-    ForkedFrom: Grows
-    ContextCreated: Grows
-    ContextSwitched: Ends
-    ContextDestroyed: Ends
-    TurnQueued: Grows
-    QueuedTurnDropped: Ends
-    RunStarted: Grows
-    RunPaused: Ends
-    RunWaiting: Ends
-    RunResumed: Ends
-    RunTakenOver: Continues
-    BudgetExhausted: Grows
-    BudgetRaised: Grows
-    BudgetRefused: Ends
-    RunCompleted: Ends
-    RunFailed: Ends
-    RunCancelled: Ends
-    RevisionRequested: Grows
-    PlanProposed: Grows
-    RevisionFailed: Ends
-    PlanApplied: Grows
-    StepStarted: Grows
-    AttemptContinued: Continues
-    ContextChanged: Grows, or Continues if is_of_owner
-    StepCompleted: Ends
-    StepFailed: Ends
-    StepSkipped: Ends
-    SubGoalAdded: Grows
-    SubGoalFocused: Grows
-    SubGoalCompleted: Grows
-    SubGoalDropped: Grows
-    ScratchpadWritten: Grows
-    ReplyReceived: Grows
-    CallIntended: Grows
-    CallHeld: Ends
-    CallFinished: Ends
-    CallInDoubt: Ends
-    ApprovalRequested: Grows
-    CallRejudged: Grows
-    InputRequested: Grows
-    ApprovalGranted: Grows
-    ApprovalRevoked: Ends
-    ToolsFound: Grows
-    QuestionAsked: Grows
-    Decided: Ends
-    CallSettled: Ends
+    SessionCreated since 1: Grows
+    SessionRenamed since 1: Ends
+    CommandReceived since 1: Grows
+    CommandRefused since 1: Ends
+    MemorySet since 1: Grows
+    MemoryRemoved since 1: Grows
+    MemoryCleared since 1: Grows
+    ForkedFrom since 1: Grows
+    ContextCreated since 1: Grows
+    ContextSwitched since 1: Ends
+    ContextDestroyed since 1: Ends
+    TurnQueued since 1: Grows
+    QueuedTurnDropped since 1: Ends
+    RunStarted since 1: Grows
+    RunPaused since 1: Ends
+    RunWaiting since 1: Ends
+    RunResumed since 1: Ends
+    RunTakenOver since 1: Continues
+    BudgetExhausted since 1: Grows
+    BudgetRaised since 1: Grows
+    BudgetRefused since 1: Ends
+    RunCompleted since 1: Ends
+    RunFailed since 1: Ends
+    RunCancelled since 1: Ends
+    RevisionRequested since 1: Grows
+    PlanProposed since 1: Grows
+    RevisionFailed since 1: Ends
+    PlanApplied since 1: Grows
+    StepStarted since 1: Grows
+    AttemptContinued since 1: Continues
+    ContextChanged since 1: Grows, or Continues if is_of_owner
+    StepCompleted since 1: Ends
+    StepFailed since 1: Ends
+    StepSkipped since 1: Ends
+    SubGoalAdded since 1: Grows
+    SubGoalFocused since 1: Grows
+    SubGoalCompleted since 1: Grows
+    SubGoalDropped since 1: Grows
+    ScratchpadWritten since 1: Grows
+    ReplyReceived since 1: Grows
+    CallIntended since 1: Grows
+    CallHeld since 1: Ends
+    CallFinished since 1: Ends
+    CallInDoubt since 1: Ends
+    ApprovalRequested since 1: Grows
+    CallRejudged since 1: Grows
+    InputRequested since 1: Grows
+    ApprovalGranted since 1: Grows
+    ApprovalRevoked since 1: Ends
+    ToolsFound since 1: Grows
+    QuestionAsked since 1: Grows
+    Decided since 1: Ends
+    CallSettled since 1: Ends
 }

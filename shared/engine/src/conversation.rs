@@ -106,6 +106,31 @@ pub enum Op {
     SetWindow(Option<u32>),
 }
 
+impl Op {
+    /// The level that each needs; see [`LEVEL`](crate::level::LEVEL).
+    fn since(&self) -> u32 {
+        match self {
+            Self::Append(_) => 1,
+            Self::Update { .. } => 1,
+            Self::Insert { .. } => 1,
+            Self::Remove { .. } => 1,
+            Self::Pop => 1,
+            Self::Retain(_) => 1,
+            Self::Clear => 1,
+            Self::Compact { .. } => 1,
+            Self::SetLayer(_) => 1,
+            Self::Remind(_) => 1,
+            Self::Notice(_) => 1,
+            Self::SetWindow(_) => 1,
+        }
+    }
+
+    /// The lowest level of a reader that can read all of them; 1 for none.
+    pub(crate) fn needs_of(ops: &[Self]) -> u32 {
+        ops.iter().map(Self::since).max().unwrap_or(1)
+    }
+}
+
 impl Conversation {
     /// Applies a change.
     ///

@@ -15,6 +15,7 @@ pub use step::*;
 pub use crate::command::{ApprovalRevoked, EventKind};
 pub use crate::session::ApprovalGranted;
 
+use crate::conversation::Op;
 use crate::message::ToolCall;
 use crate::principal::Principal;
 use crate::session::StepNo;
@@ -146,15 +147,26 @@ impl EventKind {
     pub fn is_progress(&self) -> bool {
         self.impact() != Impact::Continues
     }
+
+    /// The lowest level of a reader that can read it, with the command and the operations that it has.
+    pub fn needs(&self) -> u32 {
+        let content = match self {
+            Self::CommandReceived(received) => received.command.needs(),
+            Self::ContextChanged(changed) => Op::needs_of(&changed.ops),
+            _ => 1,
+        };
+        self.since().max(content)
+    }
 }
 
 /// Makes [`EventKind`] of its payloads, and folds each by its own [`Apply`](crate::session::Apply).
 /// The list stands beside that of the commands, so that a command and its event are one row each.
 ///
-/// A row is `Kind: Impact`, or `Kind: Impact, or Other if test`. The other [`Impact`] is that of a payload
-/// whose method `test` returns true.
+/// A row is `Kind since LEVEL: Impact`, or `Kind since LEVEL: Impact, or Other if test`. The other
+/// [`Impact`] is that of a payload whose method `test` returns true. An event of the kind needs a reader of
+/// that level; see [`LEVEL`](crate::level::LEVEL).
 macro_rules! kinds {
-    ($($kind:ident: $impact:ident $(, or $other:ident if $test:ident)?)*) => {
+    ($($kind:ident since $since:literal: $impact:ident $(, or $other:ident if $test:ident)?)*) => {
         /// What happened.
         #[derive(Debug, Clone, PartialEq)]
         #[allow(missing_docs)] // Each payload says what it is.
@@ -168,7 +180,15 @@ macro_rules! kinds {
             }
         })*
 
+        $(const _: () = assert!($since <= $crate::level::LEVEL);)*
+
         impl EventKind {
+            pub(crate) fn since(&self) -> u32 {
+                match self {
+                    $(Self::$kind(_) => $since,)*
+                }
+            }
+
             pub(crate) fn apply(
                 &self,
                 session: &mut $crate::session::Session,

@@ -20,6 +20,7 @@ pub mod event;
 pub mod failure;
 pub mod file_results;
 pub mod key;
+pub mod level;
 pub mod limits;
 pub mod message;
 pub mod needs;

@@ -61,6 +61,9 @@ pub struct Session {
     pub updated_at: u64,
     /// Time of the last event of an owner: until then an owner worked at it.
     pub worked_at: u64,
+    /// The lowest level of a reader that can read all events so far; 0 before the first. See
+    /// [`LEVEL`](crate::level::LEVEL).
+    pub needs: u32,
     /// For people.
     pub title: String,
     /// Commands without an answer, by the seq that they were received under. Boxed, because a node of the
@@ -137,6 +140,7 @@ impl Session {
         self.answer_command(answers);
         decisions::note(&mut self.decisions, event);
         self.seq += 1;
+        self.needs = self.needs.max(event.kind.needs());
         self.updated_at = self.updated_at.max(at);
         if !event.kind.is_of_others() {
             self.worked_at = self.worked_at.max(at);
@@ -172,6 +176,18 @@ impl Session {
             self.seq = seq;
         }
         Ok(())
+    }
+
+    /// Leaves out so many events of others which need a reader of this level, in a state that already holds
+    /// `own` events numbered after them. Only their numbers are taken: the state is good to end what is
+    /// under way, and for nothing else.
+    pub fn leave_out(&mut self, others: u64, own: usize, needs: u32) {
+        let before = self.seq - own as u64;
+        for run in &mut self.runs {
+            run.renumber(before, others);
+        }
+        self.seq += others;
+        self.needs = self.needs.max(needs);
     }
 
     /// Commands are answered in the order in which they were received.

@@ -106,6 +106,13 @@ proptest! {
             for event in own {
                 in_order.apply(in_order.seq + 1, event).unwrap();
             }
+            let numbers = |session: &Session| -> Vec<_> {
+                session.runs.iter().map(|run| (run.first_seq, run.end.seq)).collect()
+            };
+            let mut left_out = world.session.clone();
+            left_out.leave_out(others.len() as u64, own.len(), 2);
+            prop_assert_eq!((left_out.seq, left_out.needs), (in_order.seq, 2));
+            prop_assert_eq!(numbers(&left_out), numbers(&in_order));
             prop_assert_eq!(rebased, in_order);
         }
     }
