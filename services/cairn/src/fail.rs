@@ -8,9 +8,14 @@
 //! transitions of anybody; it makes those again that are sent again; owners do not look at the end of
 //! their leases; tools begin calls that come too late. By this one sees that a test notices what is
 //! missing.
+//!
+//! `CAIRN_LEVEL=2` makes this process one of another release: it claims, reports and reads as one of that
+//! level, and what it writes is marked with the level if it is above the release's own. So an older and a
+//! newer process run from one program.
 
 use crate::error::CliError;
 use cairn_boot::Environment;
+use cairn_engine::level::LEVEL;
 use cairn_memory::fail_point::{CommitHook, When};
 use cairn_memory::sabotage::Sabotage;
 use rustix::process::{Signal, getpid, kill_process};
@@ -23,6 +28,8 @@ use std::time::Duration;
 const VARIABLE: &str = "CAIRN_FAIL_COMMIT";
 
 const SABOTAGE: &str = "CAIRN_SABOTAGE";
+
+const OTHER_LEVEL: &str = "CAIRN_LEVEL";
 
 /// Checks that are taken out.
 #[derive(Debug, Clone, Copy, Default)]
@@ -52,6 +59,17 @@ pub(crate) fn sabotage(environment: &Environment) -> Result<Sabotaged, CliError>
         }
     }
     Ok(sabotaged)
+}
+
+/// The level of this process: its release's, unless the environment names another one.
+pub(crate) fn level(environment: &Environment) -> Result<u32, CliError> {
+    let Some(text) = environment.get(OTHER_LEVEL) else {
+        return Ok(LEVEL);
+    };
+    let level = text.parse().ok().filter(|level| *level > 0);
+    level.ok_or_else(|| {
+        CliError::usage(format!("{OTHER_LEVEL} is {text:?}")).hint("allowed: a whole number from 1")
+    })
 }
 
 /// The fail point that the environment asks for.

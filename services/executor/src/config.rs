@@ -1,5 +1,6 @@
 //! What can be set.
 
+use cairn_engine::level::LEVEL;
 use cairn_model::RetryPolicy;
 use std::time::Duration;
 
@@ -16,6 +17,20 @@ pub struct Config {
     pub call_limit: Duration,
     /// How often a model that does not answer is asked again.
     pub retry: RetryPolicy,
+    /// The level that this process reports, in place of its release's: for tests of what an older and a newer
+    /// one are sent.
+    #[cfg(debug_assertions)]
+    pub level: u32,
+}
+
+impl Config {
+    /// How much this process can read; see [`LEVEL`].
+    pub(crate) fn level(&self) -> u32 {
+        #[cfg(debug_assertions)]
+        return self.level;
+        #[cfg(not(debug_assertions))]
+        LEVEL
+    }
 }
 
 impl Default for Config {
@@ -25,6 +40,8 @@ impl Default for Config {
             bytes: 256 * 1024 * 1024,
             call_limit: Duration::from_secs(60 * 60),
             retry: RetryPolicy::default(),
+            #[cfg(debug_assertions)]
+            level: LEVEL,
         }
     }
 }

@@ -15,8 +15,12 @@ pub(crate) enum Stop {
     Broken(RpcError),
 }
 
-/// A message of the owner that makes no sense.
+/// A message of the owner that makes no sense, or is for a newer executor.
 pub(crate) fn invalid(error: &ConvertError) -> RpcError {
+    if error.is_newer {
+        let message = format!("this executor is too old for the attempt: {error}");
+        return RpcError::precondition(message).reason("NEWER_VERSION");
+    }
     RpcError::invalid(&error.field, &error.problem)
 }
 

@@ -29,7 +29,7 @@ pub struct Executor {
 
 impl Executor {
     pub(crate) fn new(shared: Shared) -> (Self, Running) {
-        let slots = Slots::new(shared.config.max_attempts);
+        let slots = Slots::new(shared.config.max_attempts, shared.config.level());
         let executor = Self {
             slots: slots.clone(),
             memory: Memory::new(shared.config.bytes),

@@ -17,6 +17,7 @@ pub(crate) struct Slots(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     most: usize,
+    level: u32,
     usage: Mutex<Usage>,
     changed: Notify,
 }
@@ -37,9 +38,11 @@ pub(crate) struct Slot {
 }
 
 impl Slots {
-    pub(crate) fn new(most: usize) -> Self {
+    /// So many slots of an executor of this level.
+    pub(crate) fn new(most: usize, level: u32) -> Self {
         Self(Arc::new(Shared {
             most,
+            level,
             usage: Mutex::default(),
             changed: Notify::new(),
         }))
@@ -102,9 +105,9 @@ impl Slots {
             sleep_until(earliest).await;
             let is_new = |usage: Usage| known != Some((usage.version, usage.is_draining));
             let now = slots.until(is_new).await;
-            let (known, most) = ((now.version, now.is_draining), slots.0.most);
+            let (known, report) = ((now.version, now.is_draining), slots.0.report(now));
             let next = (slots, Some(known), Instant::now() + REPORT_EVERY);
-            Some((report(now, most), Some(next).filter(|_| !now.is_draining)))
+            Some((report, Some(next).filter(|_| !now.is_draining)))
         })
     }
 
@@ -136,16 +139,19 @@ impl Drop for Slot {
     }
 }
 
-fn report(usage: Usage, most: usize) -> WatchStatusResponse {
-    let slots = |count| u32::try_from(count).unwrap_or(u32::MAX);
-    let (free, state) = match usage.is_draining {
-        true => (0, ExecutorState::Draining),
-        false => (most - usage.taken, ExecutorState::Accepting),
-    };
-    WatchStatusResponse {
-        slots: slots(most),
-        free_slots: slots(free),
-        state: state.into(),
-        version: usage.version,
+impl Shared {
+    fn report(&self, usage: Usage) -> WatchStatusResponse {
+        let slots = |count| u32::try_from(count).unwrap_or(u32::MAX);
+        let (free, state) = match usage.is_draining {
+            true => (0, ExecutorState::Draining),
+            false => (self.most - usage.taken, ExecutorState::Accepting),
+        };
+        WatchStatusResponse {
+            slots: slots(self.most),
+            free_slots: slots(free),
+            state: state.into(),
+            version: usage.version,
+            level: self.level,
+        }
     }
 }

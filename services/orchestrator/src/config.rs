@@ -1,6 +1,7 @@
 //! What can be set.
 
 use cairn_engine::command::RunLimits;
+use cairn_engine::level::LEVEL;
 use std::time::Duration;
 
 /// The orchestrator's settings, checked.
@@ -34,6 +35,10 @@ pub struct Config {
     pub limits: RunLimits,
     /// Layers of every system prompt after the executor's own: where the work happens.
     pub environment: String,
+    /// The level of this process, in place of its release's. What it writes is marked with a level above
+    /// that, whatever it uses: for tests of what older and newer processes make of the same sessions.
+    #[cfg(debug_assertions)]
+    pub level: u32,
     /// Owners do not look at the end of their leases: for tests of what else holds them off.
     #[cfg(debug_assertions)]
     pub trusts_leases: bool,
@@ -67,12 +72,30 @@ impl Default for Config {
             limits: RunLimits::default(),
             environment: String::new(),
             #[cfg(debug_assertions)]
+            level: LEVEL,
+            #[cfg(debug_assertions)]
             trusts_leases: false,
         }
     }
 }
 
 impl Config {
+    /// How much this process can read; see [`LEVEL`].
+    pub(crate) fn level(&self) -> u32 {
+        #[cfg(debug_assertions)]
+        return self.level;
+        #[cfg(not(debug_assertions))]
+        LEVEL
+    }
+
+    /// The lowest level that anything written here is marked with.
+    pub(crate) fn least_needs(&self) -> u32 {
+        match self.level() {
+            level if level > LEVEL => level,
+            _ => 1,
+        }
+    }
+
     /// Whether owners go on when their lease seems to have ended.
     pub(crate) fn trusts_leases(&self) -> bool {
         #[cfg(debug_assertions)]

@@ -29,7 +29,7 @@ pub(crate) struct Dispatcher {
 impl Dispatcher {
     /// Follows the executors behind a link from now on. The tools are those behind another.
     pub(crate) fn new(executor: &Link, tools: &Link, catalogue: Catalogue) -> Self {
-        let (executors, following) = Executors::follow(executor);
+        let (executors, following) = Executors::follow(executor, catalogue.level);
         Self {
             executors,
             tools: tools.clone(),
@@ -38,19 +38,20 @@ impl Dispatcher {
         }
     }
 
-    /// A slot, unless none is free or others wait for one.
-    pub(crate) fn try_slot(&self) -> Option<Slot> {
-        self.executors.try_slot()
+    /// A slot of an executor of that level, unless none is free or others wait for one.
+    pub(crate) fn try_slot(&self, needs: u32) -> Option<Slot> {
+        self.executors.try_slot(needs)
     }
 
-    /// Waits for a slot, as an attempt that waits since then.
+    /// Waits for such a slot, as an attempt that waits since then.
     pub(crate) fn slot(
         &self,
         namespace: Namespace,
         since: Instant,
+        needs: u32,
     ) -> impl Future<Output = Slot> + Send + use<> {
         let executors = self.executors.clone();
-        async move { executors.slot(namespace, since).await }
+        async move { executors.slot(namespace, since, needs).await }
     }
 
     /// The executor has reported that it stops: to lose it is no failure.
@@ -70,6 +71,7 @@ impl Dispatcher {
     }
 
     fn set_catalogue(&self, catalogue: Catalogue) {
+        self.executors.set_tools_level(catalogue.level);
         let latest = self.catalogue.write();
         *latest.unwrap_or_else(PoisonError::into_inner) = Arc::new(catalogue);
     }

@@ -22,7 +22,7 @@ use crate::dispatch::Slot;
 use crate::key::SessionKey;
 use crate::observe::ActiveRun;
 use crate::state_bytes::StateBytes;
-use crate::store::{Acknowledged, Checkpointer, Loaded};
+use crate::store::{Acknowledged, Checkpointer, Loaded, Newer};
 use cairn_engine::decide::Input;
 use cairn_engine::event::{AttemptRef, Event};
 use cairn_engine::failure::{Failure, FailureKind};
@@ -126,6 +126,8 @@ struct Owner {
     /// Failures in a row of each piece of work, for waiting longer each time.
     failures: BTreeMap<Work, Failures>,
     active_run: ActiveRun,
+    /// An event of others that a newer process is to read. It is left out of the state, with all after it.
+    left_to: Option<Newer>,
 }
 
 /// What an owner begins with.
@@ -161,7 +163,7 @@ pub(crate) async fn own(
             Ok((mut owner, first)) => {
                 let Err(end) = owner.run(first).await;
                 let acknowledged = owner.acknowledged;
-                if matches!(end, End::Parked { .. }) {
+                if matches!(end, End::Parked { .. }) && owner.left_to.is_none() {
                     owner.leave();
                 }
                 (end, acknowledged)
@@ -235,6 +237,7 @@ impl Owner {
             waiting_since: BTreeMap::new(),
             failures: BTreeMap::new(),
             active_run,
+            left_to: None,
         };
         Ok((owner, first))
     }

@@ -34,7 +34,8 @@ use until_known::until_known;
 
 /// How long the store may take to store a command.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
-/// The session of a command that nobody has answered for so long may have been quarantined since.
+/// The session of a command that nobody has answered for so long may have been quarantined since, or left
+/// to a newer version.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How often this is looked at again.
 const LATER_LOOKS: Duration = Duration::from_secs(5);
@@ -136,6 +137,7 @@ pub(crate) async fn submit_if(
         }
         .into(),
     };
+    let needs = requests.store().needs(&event);
     let encoded = requests.store().encode(key, &[event]).await?;
     let event = encoded.events.into_iter().next().unwrap_or_default();
     let request = pb::AppendCommandRequest {
@@ -144,6 +146,8 @@ pub(crate) async fn submit_if(
         request_digest: digest.to_vec().into(),
         event,
         repeat_only: matches!(admission, Admission::OnlyRepeats(_)),
+        needs,
+        level: requests.config().level(),
         ..pb::AppendCommandRequest::default()
     };
     let appended = match admission {
@@ -241,11 +245,10 @@ async fn wait_for_answer(
         let page = tokio::select! {
             page = events.next() => page,
             _ = looks.tick() => {
-                // A session that is worked on here was not quarantined, and a look that fails says
-                // nothing.
+                // A session that is worked on here is not held up, and a look that fails says nothing.
                 let is_here = requests.sessions.has(key);
-                if !is_here && let Ok(Some(quarantine)) = requests.store().quarantine(key).await {
-                    return Err(quarantine.error(key, STORED));
+                if !is_here && let Ok(Some(error)) = requests.store().held_up(key, STORED).await {
+                    return Err(error);
                 }
                 continue;
             }

@@ -116,8 +116,11 @@ impl Sessions {
             drop(guard);
             match end {
                 End::Stalled(error) => {
-                    let cause = error.causes();
-                    tracing::error!(session = %key, %error, cause, "session cannot continue");
+                    // What is left to a newer version has nothing wrong with it.
+                    if error.reason_name() != NEWER_VERSION {
+                        let cause = error.causes();
+                        tracing::error!(session = %key, %error, cause, "session cannot continue");
+                    }
                     // Without a watcher nobody receives it.
                     let _ = sessions.stalled.send((key, error));
                 }

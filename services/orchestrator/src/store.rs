@@ -12,7 +12,7 @@ mod quarantine;
 pub(crate) use acknowledged::{Acknowledged, LastAcknowledged};
 pub(crate) use checkpoints::Checkpointer;
 pub(crate) use clock::StoreClock;
-pub(crate) use events::{Encoded, LARGEST_INLINE_EVENT};
+pub(crate) use events::{Encoded, LARGEST_INLINE_EVENT, Newer};
 pub(crate) use header::{header, status_of, usage_of};
 pub(crate) use load::Loaded;
 pub(crate) use quarantine::Quarantine;
@@ -59,6 +59,9 @@ pub(crate) struct Store {
     pub(crate) clock: Arc<StoreClock>,
     cache: Arc<Cache>,
     turns: Arc<Turns>,
+    /// How much this process can read, and what all that it writes needs at least.
+    level: u32,
+    least_needs: u32,
 }
 
 impl Store {
@@ -82,6 +85,8 @@ impl Store {
             clock: Arc::new(StoreClock::new(time.store_time_unix_ms)),
             cache: Arc::new(Cache::new(config, owned)),
             turns: Arc::default(),
+            level: config.level(),
+            least_needs: config.least_needs(),
         })
     }
 
@@ -157,6 +162,30 @@ impl Store {
         Ok(Quarantine::read(page.quarantined, page.quarantine_reason()))
     }
 
+    /// Why no process like this one works on the session, if that is so; `so` is what becomes of what its
+    /// client waits for.
+    pub(crate) async fn held_up(
+        &self,
+        key: &SessionKey,
+        so: &str,
+    ) -> Result<Option<RpcError>, RpcError> {
+        let page = self.read(key, u64::MAX).await?;
+        if let Err(error) = self.check_level(key, &page) {
+            return Ok(Some(error));
+        }
+        let quarantine = Quarantine::read(page.quarantined, page.quarantine_reason());
+        Ok(quarantine.map(|quarantine| quarantine.error(key, so)))
+    }
+
+    /// Whether a session can be read here, by its header: a fold that begins at a checkpoint does not meet
+    /// the events before it.
+    fn check_level(&self, key: &SessionKey, page: &pb::ReadEventsResponse) -> Result<(), RpcError> {
+        match page.header.as_ref().map_or(0, |header| header.needs) {
+            needs if needs > self.level => Err(newer_session(key, needs, self.level)),
+            _ => Ok(()),
+        }
+    }
+
     /// Shows a part of a reply to those who watch. One that does not get there is lost: the reply
     /// itself will tell.
     pub(crate) async fn publish(&self, key: &SessionKey, delta: TextDelta) {
@@ -213,8 +242,23 @@ pub(crate) fn unreadable(
     of_event(error, key, seq).caused_by(cause)
 }
 
-/// The error for an event that only a newer version of this program knows.
-pub(crate) fn newer_version(key: &SessionKey, seq: u64) -> RpcError {
+/// The error for a session that only a process of a higher level can read.
+fn newer_session(key: &SessionKey, needs: u32, level: u32) -> RpcError {
+    let id = &key.id;
+    let message = format!(
+        "session \"{id}\" waits for a newer version: it needs level {needs}, and this process has \
+         level {level}"
+    );
+    let error = RpcError::precondition(message).reason(NEWER_VERSION);
+    let error = error.meta("session", id).meta("needs", needs.to_string());
+    error.meta("level", level.to_string())
+}
+
+/// The error for an event that is left to a newer version of this program.
+fn newer_event(key: &SessionKey, seq: u64, newer: Newer, level: u32) -> RpcError {
+    if newer.needs > level {
+        return newer_session(key, newer.needs, level).meta("seq", seq.to_string());
+    }
     let id = &key.id;
     let message = format!("event {seq} of session \"{id}\" was written by a newer version");
     of_event(RpcError::precondition(message), key, seq).reason(NEWER_VERSION)

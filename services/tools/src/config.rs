@@ -11,6 +11,7 @@ use crate::registry::is_name;
 use crate::schema::Schema;
 use crate::tool::{Effect, OUTPUT_LIMIT, TIME_LIMIT};
 use cairn_engine::decide::STATE_TOOLS;
+use cairn_engine::level::LEVEL;
 use cairn_engine::rules::{Answer, NamePattern, Rule, Rules};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -79,6 +80,20 @@ pub struct Config {
     #[cfg(debug_assertions)]
     #[serde(skip)]
     pub leaves_gate_open: bool,
+    /// The level that this process reports, in place of its release's: for tests of older and newer processes.
+    #[cfg(debug_assertions)]
+    #[serde(skip)]
+    pub level: u32,
+}
+
+impl Config {
+    /// How much this process can read; see [`LEVEL`].
+    pub(crate) fn level(&self) -> u32 {
+        #[cfg(debug_assertions)]
+        return self.level;
+        #[cfg(not(debug_assertions))]
+        LEVEL
+    }
 }
 
 impl Default for Config {
@@ -101,6 +116,8 @@ impl Default for Config {
             has_further_servers: false,
             #[cfg(debug_assertions)]
             leaves_gate_open: false,
+            #[cfg(debug_assertions)]
+            level: LEVEL,
         }
     }
 }

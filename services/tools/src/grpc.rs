@@ -27,11 +27,16 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 pub(crate) struct Grpc {
     invoker: Arc<Invoker>,
     offered: u32,
+    level: u32,
 }
 
 impl Grpc {
-    pub(crate) fn new(invoker: Arc<Invoker>, offered: u32) -> Self {
-        Self { invoker, offered }
+    pub(crate) fn new(invoker: Arc<Invoker>, offered: u32, level: u32) -> Self {
+        Self {
+            invoker,
+            offered,
+            level,
+        }
     }
 }
 
@@ -52,11 +57,11 @@ impl ToolsService for Grpc {
             Err(_) => self.invoker.tools(),
         };
         let permissions = self.invoker.permissions();
-        Ok(Response::new(list::answer(
-            &tools,
-            permissions,
-            self.offered,
-        )))
+        Ok(Response::new(proto::ListToolsResponse {
+            offered: self.offered,
+            level: self.level,
+            ..list::answer(&tools, permissions)
+        }))
     }
 
     async fn invoke_tool(

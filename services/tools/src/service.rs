@@ -82,6 +82,7 @@ impl fmt::Debug for Deps {
 pub struct Tools {
     invoker: Arc<Invoker>,
     offered: u32,
+    level: u32,
     servers: Vec<Arc<McpSource>>,
     _refresher: Refresher,
 }
@@ -106,7 +107,7 @@ impl Tools {
     }
 
     fn grpc(&self) -> ToolsServiceServer<Grpc> {
-        ToolsServiceServer::new(Grpc::new(self.invoker.clone(), self.offered))
+        ToolsServiceServer::new(Grpc::new(self.invoker.clone(), self.offered, self.level))
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES)
     }
@@ -123,6 +124,7 @@ pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
         allow,
         rules,
     } = assemble(&config, &deps.tools, &deps.programs)?;
+    let level = config.level();
     let mut sources: Vec<Arc<dyn ToolSource>> = vec![
         Arc::new(FixedSource::new(BUILT_IN, built_in)),
         Arc::new(FixedSource::new(PROGRAM, programs)),
@@ -157,6 +159,7 @@ pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
     Ok(Tools {
         invoker: Arc::new(invoker),
         offered: config.offered,
+        level,
         servers,
         _refresher: clock.keep_fresh(),
     })

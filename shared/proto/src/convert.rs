@@ -6,7 +6,9 @@
 //! a goal may be empty is for the engine to say.
 //!
 //! Numbers that an enum does not have, as a newer version may send them, are read like the
-//! `*_UNSPECIFIED` value if the contract says what that means, and refused otherwise.
+//! `*_UNSPECIFIED` value if the contract says what that means, and refused otherwise. In an event that is
+//! no surprise: what a reader of this level may not know is marked in its envelope, which is looked at
+//! first.
 //!
 //! Journals are kept for ever, so what was ever written must decode for ever: `tests/golden` holds
 //! encoded events that do.
@@ -47,35 +49,52 @@ pub enum Decoded {
         /// Length of the encoded event in bytes.
         size: u64,
     },
-    /// A kind from a newer version. It has a number in the journal and is skipped.
-    Unknown,
+    /// It needs a reader of this level, which is above the one that was given; or it is of an unknown kind,
+    /// whatever it says that it needs. Nothing else of it was read.
+    Newer {
+        /// The level of [`LEVEL`](cairn_engine::level::LEVEL), from 1.
+        needs: u32,
+    },
 }
 
-/// The encoded event, ready to be stored. Each string is copied twice: out of the event, and into the
-/// bytes. An owner of the event saves the first copy: it converts it with `From` and encodes that.
+/// The encoded event, ready to be stored. It is marked with the level that it needs, or with `least` if that
+/// is more: 1, but in tests of what older readers make of it. Each string is copied twice: out of the event,
+/// and into the bytes. An owner of the event saves the first copy: it converts it with `From` and encodes that.
 ///
 /// The same event always gives the same bytes.
-pub fn encode_event(event: &Event) -> Vec<u8> {
-    proto::Event::from(event.clone()).encode_to_vec()
+pub fn encode_event(event: &Event, least: u32) -> Vec<u8> {
+    let mut event = proto::Event::from(event.clone());
+    event.needs = event.needs.max(needs_to_wire(least));
+    event.encode_to_vec()
 }
 
-/// The encoded event that stands for one kept as a blob. `at` is that event's own time, `digest`
+/// The encoded event that stands for one kept as a blob. `at` and `needs` are that event's own, `digest` is
 /// what `PutBlob` answered and `size` the number of bytes put.
-pub fn encode_stored_apart(at: u64, digest: String, size: u64) -> Vec<u8> {
+pub fn encode_stored_apart(at: u64, needs: u32, digest: String, size: u64) -> Vec<u8> {
     let event = proto::Event {
         at_unix_ms: at.to_wire(),
+        needs: needs_to_wire(needs),
         kind: Some(Kind::StoredApart(proto::StoredApart { digest, size })),
         ..Default::default()
     };
     event.encode_to_vec()
 }
 
-/// Reads an encoded event.
+/// A level as messages have it. The first one takes no bytes.
+fn needs_to_wire(needs: u32) -> u32 {
+    if needs <= 1 { 0 } else { needs }
+}
+
+/// Reads an encoded event, as a reader of this level.
 ///
 /// # Errors
-/// The bytes are no `cairn.event.v1.Event`, or one that lacks a field.
-pub fn decode_event(bytes: &[u8]) -> Result<Decoded, ConvertError> {
+/// The bytes are no `cairn.event.v1.Event`, or one that lacks a field, or has a value that a reader of the
+/// level that it asks for should know.
+pub fn decode_event(bytes: &[u8], level: u32) -> Result<Decoded, ConvertError> {
     let event = proto::Event::decode(bytes)
         .map_err(|error| ConvertError::new("event", format!("cannot be decoded: {error}")))?;
-    event.try_into()
+    match event.needs {
+        needs if needs > level => Ok(Decoded::Newer { needs }),
+        _ => event.try_into(),
+    }
 }

@@ -33,6 +33,8 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             private: private(context, workspace),
             #[cfg(debug_assertions)]
             leaves_gate_open: crate::fail::sabotage(&context.environment)?.gate,
+            #[cfg(debug_assertions)]
+            level: crate::fail::level(&context.environment)?,
             ..tools(settings, &of_workspace(workspace, &context.environment))
         },
         programs: Programs {
@@ -46,6 +48,8 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             max_attempts: settings.executor.max_attempts,
             bytes: settings.executor.bytes,
             retry: settings.model.retry(),
+            #[cfg(debug_assertions)]
+            level: crate::fail::level(&context.environment)?,
             ..cairn_executor::Config::default()
         },
         planner: cairn_planner::Config {
@@ -62,6 +66,8 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             environment: surroundings(workspace),
             #[cfg(debug_assertions)]
             trusts_leases: crate::fail::sabotage(&context.environment)?.leases,
+            #[cfg(debug_assertions)]
+            level: crate::fail::level(&context.environment)?,
             ..cairn_orchestrator::Config::default()
         },
         authenticators: Authenticators::default(),

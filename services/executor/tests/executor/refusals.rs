@@ -58,7 +58,6 @@ async fn a_start_that_makes_no_sense_is_refused_by_field() {
         ("start.max_tool_turns", |s| s.max_tool_turns = 0),
         ("start.conversation", |s| s.conversation = None),
         ("start.conversation", |s| s.tool_turns = 1),
-        ("start.ops[0].op", |s| s.ops = vec![event::Op::default()]),
         ("ops", |s| {
             s.ops = vec![Op::Remove { index: 7 }.into()];
         }),
@@ -80,6 +79,19 @@ async fn a_start_that_makes_no_sense_is_refused_by_field() {
         ..after(&["a"], &[0])
     };
     assert_eq!(refused(start).await, "permitted_calls.call");
+}
+
+/// Its owner continues with another executor then, and the step does not fail.
+#[tokio::test(start_paused = true)]
+async fn what_only_a_newer_executor_knows_is_refused_as_that() {
+    let bench = Bench::new().await;
+    let start = AttemptStart {
+        ops: vec![event::Op::default()],
+        ..model_step()
+    };
+    let error = bench.start(start).await.error().await;
+    assert_eq!(error.kind(), ErrorKind::FailedPrecondition);
+    assert_eq!(error.reason_name(), "NEWER_VERSION");
 }
 
 #[tokio::test(start_paused = true)]

@@ -53,6 +53,8 @@ pub(crate) struct Catalogue {
     pub(crate) prompt: String,
     /// Servers whose tools are not in it, as they cannot be reached.
     pub(crate) away: Arc<[Away]>,
+    /// How much the tools process can read that listed them; 0 if none did.
+    pub(super) level: u32,
     /// Of the list that it was read from.
     digest: String,
     /// The tools of that list, for a source that is out of reach at the next reading.
@@ -138,6 +140,7 @@ impl Catalogue {
         let mut catalogue = Self {
             facts: Arc::new(facts.collect()),
             away,
+            level: listed.level.max(1),
             digest: listed.digest,
             listed: all,
             starting,

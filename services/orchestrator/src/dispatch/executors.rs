@@ -60,6 +60,7 @@ struct Followed {
 pub(crate) struct Slot {
     executors: Weak<Shared>,
     id: MemberId,
+    level: u32,
     link: Link,
     is_used: bool,
 }
@@ -68,6 +69,11 @@ impl Slot {
     /// The executor that it belongs to.
     pub(crate) fn executor(&self) -> &Arc<str> {
         &self.id
+    }
+
+    /// How much that executor can read.
+    pub(crate) fn level(&self) -> u32 {
+        self.level
     }
 
     /// Begins the attempt.
@@ -155,26 +161,35 @@ impl Drop for Slot {
 }
 
 impl Executors {
-    /// Follows the executors behind a link. The caller keeps the handle as long as it needs them.
-    pub(super) fn follow(link: &Link) -> (Self, AbortOnDropHandle<()>) {
+    /// Follows the executors behind a link, whose tools have this level. The caller keeps the handle as long
+    /// as it needs them.
+    pub(super) fn follow(link: &Link, tools_level: u32) -> (Self, AbortOnDropHandle<()>) {
         let shared = Arc::new(Shared::default());
+        shared.lock().queue.set_tools_level(tools_level);
         let following = follow(Arc::downgrade(&shared), link.members());
         let task = AbortOnDropHandle::new(tokio::spawn(following));
         (Self(shared), task)
     }
 
-    /// A slot, unless none is free or others wait for one.
-    pub(super) fn try_slot(&self) -> Option<Slot> {
+    /// The tools that all executors use can read this much.
+    pub(super) fn set_tools_level(&self, level: u32) {
         let mut state = self.0.lock();
-        let id = state.queue.reserve()?;
+        state.queue.set_tools_level(level);
+        self.0.serve(state);
+    }
+
+    /// A slot of an executor of that level, unless none is free or others wait for one.
+    pub(super) fn try_slot(&self, needs: u32) -> Option<Slot> {
+        let mut state = self.0.lock();
+        let id = state.queue.reserve(needs)?;
         self.0.slot(&state, id)
     }
 
-    /// Waits for a slot. The attempt of a namespace that waits longest gets the next one, in turn over
+    /// Waits for such a slot. The attempt of a namespace that waits longest gets the next one, in turn over
     /// namespaces.
-    pub(super) async fn slot(&self, namespace: Namespace, since: Instant) -> Slot {
+    pub(super) async fn slot(&self, namespace: Namespace, since: Instant, needs: u32) -> Slot {
         loop {
-            let (waiting, slot) = self.wait(&namespace, since);
+            let (waiting, slot) = self.wait(&namespace, since, needs);
             self.0.serve(self.0.lock());
             let slot = slot.await;
             drop(waiting);
@@ -188,10 +203,11 @@ impl Executors {
         &'a self,
         namespace: &'a Namespace,
         since: Instant,
+        needs: u32,
     ) -> (Waiting<'a>, oneshot::Receiver<Slot>) {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.0.lock();
-        let ticket = state.queue.wait(namespace, since);
+        let ticket = state.queue.wait(namespace, since, needs);
         state.waiting.insert(ticket, sender);
         let waiting = Waiting {
             executors: &self.0,
@@ -275,6 +291,7 @@ impl Shared {
         let link = state.followed.get(&id)?.link.clone();
         Some(Slot {
             executors: Arc::downgrade(self),
+            level: state.queue.level_of(&id),
             id,
             link,
             is_used: false,
@@ -302,6 +319,7 @@ impl Shared {
         let mut state = self.lock();
         let free = status.free_slots;
         state.queue.report(id, status.version, free, is_draining);
+        state.queue.set_level(id, status.level);
         self.serve(state);
     }
 }

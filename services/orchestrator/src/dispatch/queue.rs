@@ -12,6 +12,8 @@ pub(super) type MemberId = Arc<str>;
 pub(super) struct Ticket<T> {
     pub(super) since: T,
     number: u64,
+    /// The level that its executor must have.
+    needs: u32,
 }
 
 /// What is known of an executor.
@@ -19,6 +21,8 @@ pub(super) struct Ticket<T> {
 struct Member {
     /// Free slots, by its latest report and the attempts that it has begun since.
     free: u32,
+    /// How much it can read, by its latest report; 0 stands for 1.
+    level: u32,
     /// The version of its latest report: it counts all attempts up to this one.
     version: u64,
     /// Slots that were given to attempts which have not begun yet.
@@ -37,7 +41,8 @@ impl Member {
 /// The free slots of all executors, and the attempts that wait for one.
 ///
 /// The oldest waiting attempt of a namespace is served first, and namespaces are served in turn. A slot
-/// is one of the executor that has most of them.
+/// is one of the executor that has most of them. An attempt of which no executor with a free slot can read
+/// all that it is sent delays no other.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     members: BTreeMap<MemberId, Member>,
@@ -45,6 +50,8 @@ pub(super) struct Queue<T> {
     /// Namespaces with waiting attempts, the next to be served first.
     turns: VecDeque<Namespace>,
     next_number: u64,
+    /// How much the tools can read that all executors use.
+    tools_level: u32,
 }
 
 impl<T> Default for Queue<T> {
@@ -54,24 +61,29 @@ impl<T> Default for Queue<T> {
             waiting: HashMap::new(),
             turns: VecDeque::new(),
             next_number: 0,
+            tools_level: 1,
         }
     }
 }
 
 impl<T: Copy + Ord> Queue<T> {
     /// Reserves a slot, unless all are taken or others wait for one.
-    pub(super) fn reserve(&mut self) -> Option<MemberId> {
-        match self.turns.is_empty() {
-            true => self.reserve_most_free(),
-            false => None,
+    pub(super) fn reserve(&mut self, needs: u32) -> Option<MemberId> {
+        match self.next() {
+            None => self.reserve_most_free(needs),
+            Some(_) => None,
         }
     }
 
     /// Puts an attempt into the queue that waits since then.
-    pub(super) fn wait(&mut self, namespace: &Namespace, since: T) -> Ticket<T> {
+    pub(super) fn wait(&mut self, namespace: &Namespace, since: T, needs: u32) -> Ticket<T> {
         let number = self.next_number;
         self.next_number += 1;
-        let ticket = Ticket { since, number };
+        let ticket = Ticket {
+            since,
+            number,
+            needs,
+        };
         let waiting = self.waiting.entry(namespace.clone()).or_default();
         if waiting.is_empty() {
             self.turns.push_back(namespace.clone());
@@ -95,11 +107,11 @@ impl<T: Copy + Ord> Queue<T> {
 
     /// Reserves a slot for the next waiting attempt, if there are both.
     pub(super) fn serve(&mut self) -> Option<(Ticket<T>, MemberId)> {
-        let namespace = self.turns.front()?.clone();
-        let member = self.reserve_most_free()?;
+        let (turn, ticket) = self.next()?;
+        let member = self.reserve_most_free(ticket.needs)?;
+        let namespace = self.turns.remove(turn)?;
         let waiting = self.waiting.get_mut(&namespace)?;
-        let ticket = waiting.pop_first()?;
-        self.turns.pop_front();
+        waiting.remove(&ticket);
         if waiting.is_empty() {
             self.waiting.remove(&namespace);
         } else {
@@ -108,12 +120,50 @@ impl<T: Copy + Ord> Queue<T> {
         Some((ticket, member))
     }
 
-    fn reserve_most_free(&mut self) -> Option<MemberId> {
-        let members = self.members.iter_mut();
-        let free = members.filter(|(_, member)| member.available() > 0);
-        let (id, member) = free.max_by_key(|(_, member)| member.available())?;
-        member.reserved += 1;
-        Some(id.clone())
+    /// The next waiting attempt for which there is a slot, and the turn of its namespace.
+    fn next(&self) -> Option<(usize, Ticket<T>)> {
+        let free = self.members.values();
+        let free = free.filter(|member| member.available() > 0);
+        let highest = free.map(|member| self.usable_level(member)).max()?;
+        let mut turns = self.turns.iter().enumerate();
+        turns.find_map(|(turn, namespace)| {
+            let mut waiting = self.waiting.get(namespace)?.iter();
+            let ticket = waiting.find(|ticket| ticket.needs <= highest)?;
+            Some((turn, *ticket))
+        })
+    }
+
+    fn reserve_most_free(&mut self, needs: u32) -> Option<MemberId> {
+        let free = self
+            .members
+            .iter()
+            .filter(|(_, member)| member.available() > 0 && self.usable_level(member) >= needs);
+        let (id, _) = free.max_by_key(|(_, member)| member.available())?;
+        let id = id.clone();
+        self.members.get_mut(&id)?.reserved += 1;
+        Some(id)
+    }
+
+    /// How much an executor and its tools can read.
+    fn usable_level(&self, member: &Member) -> u32 {
+        member.level.max(1).min(self.tools_level)
+    }
+
+    /// The tools of all executors can read this much from now on.
+    pub(super) fn set_tools_level(&mut self, level: u32) {
+        self.tools_level = level.max(1);
+    }
+
+    /// An executor reports how much it can read; 0 stands for 1.
+    pub(super) fn set_level(&mut self, id: &str, level: u32) {
+        if let Some(member) = self.members.get_mut(id) {
+            member.level = level;
+        }
+    }
+
+    /// How much an executor can read, by its latest report.
+    pub(super) fn level_of(&self, id: &str) -> u32 {
+        self.members.get(id).map_or(1, |member| member.level.max(1))
     }
 
     /// An executor reports how many slots are free.
@@ -196,27 +246,27 @@ mod tests {
     #[test]
     fn an_attempt_goes_to_the_executor_with_most_free_slots() {
         let mut queue = Queue::<u32>::default();
-        assert_eq!(queue.reserve(), None);
+        assert_eq!(queue.reserve(1), None);
         queue.report("a", 0, 1, false);
         queue.report("b", 0, 3, false);
-        let ids: Vec<_> = std::iter::from_fn(|| queue.reserve()).collect();
+        let ids: Vec<_> = std::iter::from_fn(|| queue.reserve(1)).collect();
         assert_eq!(ids, ["b", "b", "b", "a"].map(MemberId::from));
         queue.begin("b", 1);
         queue.release("a");
-        assert_eq!(queue.reserve().as_deref(), Some("a"));
-        assert_eq!(queue.reserve(), None);
+        assert_eq!(queue.reserve(1).as_deref(), Some("a"));
+        assert_eq!(queue.reserve(1), None);
     }
 
     #[test]
     fn the_oldest_is_served_first_and_namespaces_in_turn() {
         let mut queue = Queue::default();
         for since in [1, 2, 3, 4] {
-            queue.wait(&space("many"), since);
+            queue.wait(&space("many"), since, 1);
         }
-        let left = queue.wait(&space("few"), 5);
-        queue.wait(&space("few"), 6);
+        let left = queue.wait(&space("few"), 5, 1);
+        queue.wait(&space("few"), 6, 1);
         // One that was refused elsewhere has waited longer than those that came since.
-        queue.wait(&space("many"), 0);
+        queue.wait(&space("many"), 0, 1);
         assert!(queue.leave(&space("few"), left));
         assert!(!queue.leave(&space("few"), left));
         queue.report("a", 0, 4, false);
@@ -229,23 +279,47 @@ mod tests {
     #[test]
     fn no_attempt_overtakes_those_that_wait() {
         let mut queue = Queue::default();
-        queue.wait(&space("a"), 1);
+        queue.wait(&space("a"), 1, 1);
         queue.report("a", 0, 1, false);
-        assert_eq!(queue.reserve(), None);
+        assert_eq!(queue.reserve(1), None);
         assert_eq!(served(&mut queue), [(1, MemberId::from("a"))]);
+    }
+
+    #[test]
+    fn an_attempt_waits_for_what_can_read_it_and_delays_no_other() {
+        let mut queue = Queue::default();
+        queue.set_tools_level(2);
+        queue.wait(&space("a"), 1, 2);
+        queue.wait(&space("a"), 2, 1);
+        queue.wait(&space("b"), 3, 1);
+        queue.report("old", 0, 3, false);
+        let old = || MemberId::from("old");
+        assert_eq!(served(&mut queue), [(2, old()), (3, old())]);
+        assert_eq!(queue.reserve(1), Some(old()));
+        queue.report("new", 0, 1, false);
+        queue.set_level("new", 2);
+        let new = || MemberId::from("new");
+        assert_eq!(served(&mut queue), [(1, new())]);
+        // Its tools are as old as others.
+        queue.set_tools_level(1);
+        queue.wait(&space("a"), 4, 2);
+        queue.report("new", 1, 2, false);
+        assert!(served(&mut queue).is_empty());
+        queue.set_tools_level(2);
+        assert_eq!(served(&mut queue), [(4, new())]);
     }
 
     #[test]
     fn slots_of_an_executor_that_is_lost_come_back_with_its_next_report() {
         let mut queue = Queue::<u32>::default();
         queue.report("a", 7, 2, false);
-        assert!(queue.reserve().is_some());
+        assert!(queue.reserve(1).is_some());
         queue.lose("a");
-        assert_eq!(queue.reserve(), None);
+        assert_eq!(queue.reserve(1), None);
         queue.release("a");
         // Another process, which begins to count anew.
         queue.report("a", 0, 2, false);
-        assert!(queue.reserve().is_some() && queue.reserve().is_some());
+        assert!(queue.reserve(1).is_some() && queue.reserve(1).is_some());
         queue.report("a", 1, 0, true);
         assert!(queue.is_draining("a"));
         queue.remove("a");
@@ -268,8 +342,8 @@ mod tests {
             for it in moves {
                 let running = u32::try_from(unanswered.len()).expect("a few") + answered + ending;
                 match it {
-                    0 => { queue.wait(&space("n"), since); since += 1; }
-                    1 => reserved += u32::from(queue.reserve().or(queue.serve().map(|it| it.1)).is_some()),
+                    0 => { queue.wait(&space("n"), since, 1); since += 1; }
+                    1 => reserved += u32::from(queue.reserve(1).or(queue.serve().map(|it| it.1)).is_some()),
                     // The executor takes the slot; its answer comes later.
                     2 if reserved > 0 && running < SLOTS => {
                         reserved -= 1;
@@ -294,7 +368,7 @@ mod tests {
                 answered += 1;
             }
             queue.report("a", version + u64::from(ending), SLOTS - answered, false);
-            while queue.serve().is_some() || queue.reserve().is_some() { reserved += 1; }
+            while queue.serve().is_some() || queue.reserve(1).is_some() { reserved += 1; }
             prop_assert_eq!(reserved + answered, SLOTS);
         }
     }

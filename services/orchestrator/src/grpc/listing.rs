@@ -47,8 +47,13 @@ pub(super) async fn sessions(
         ascending: asked.ascending,
     };
     let page = page(requests, &namespace, request).await?;
+    let level = requests.config().level();
     Ok(Response::new(pb::ListSessionsResponse {
-        sessions: page.sessions.into_iter().map(summary).collect(),
+        sessions: page
+            .sessions
+            .into_iter()
+            .map(|entry| summary(entry, level))
+            .collect(),
         next_page_token: page.next_page_token,
     }))
 }
@@ -204,9 +209,15 @@ async fn page(
     Ok(page.into_inner())
 }
 
-fn summary(entry: memory_pb::SessionEntry) -> pb::SessionSummary {
+/// A session as a process of this level lists it.
+fn summary(entry: memory_pb::SessionEntry, level: u32) -> pb::SessionSummary {
     let quarantine = Quarantine::read(entry.quarantined, entry.quarantine_reason());
-    let status = public_status(entry.status(), quarantine);
+    let needs = entry.needs;
+    let newer_version = (needs > level).then_some(pb::NewerVersion { needs, level });
+    let status = match newer_version {
+        Some(_) => public_status(memory_pb::SessionStatus::Waiting, quarantine),
+        None => public_status(entry.status(), quarantine),
+    };
     let pending = entry.pending.iter().map(|open| pb::PendingKind {
         reason: i32::try_from(open.kind).unwrap_or_default(),
         since_unix_ms: open.since_unix_ms,
@@ -224,5 +235,6 @@ fn summary(entry: memory_pb::SessionEntry) -> pb::SessionSummary {
         updated_unix_ms: entry.updated_unix_ms,
         last_seq: entry.last_seq,
         quarantine_reason: Quarantine::to_public(quarantine),
+        newer_version,
     }
 }

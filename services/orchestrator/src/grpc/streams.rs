@@ -20,8 +20,11 @@ use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 use tonic::{Status, Streaming};
 
-/// How often it is looked whether a session that is watched was quarantined.
+/// How often it is looked whether a session that is watched was quarantined, or left to a newer version.
 const LOOKS: Duration = Duration::from_secs(10);
+
+/// What becomes of a watch of a session that is quarantined.
+const SENT: &str = "what happens next is told";
 
 type Stalled = Receiver<(SessionKey, RpcError)>;
 
@@ -48,7 +51,7 @@ pub(super) async fn watch(
         async move {
             tokio::select! {
                 error = stall(stalled, &key) => Err(error.into()),
-                error = quarantine(&requests, &key, is_caught_up) => Err(error.into()),
+                error = held_up(&requests, &key, is_caught_up) => Err(error.into()),
             }
         }
     };
@@ -97,9 +100,9 @@ async fn stall(mut stalled: Stalled, session: &SessionKey) -> RpcError {
     }
 }
 
-/// The error for whoever waits for a session that is quarantined, or comes to be: looked for once all
-/// events were sent, and then again and again while nobody here works on it.
-async fn quarantine(
+/// The error for whoever waits for a session that is quarantined or left to a newer version, or comes to be:
+/// looked for once all events were sent, and then again and again while nobody here works on it.
+async fn held_up(
     requests: &Requests,
     key: &SessionKey,
     is_caught_up: oneshot::Receiver<()>,
@@ -113,9 +116,9 @@ async fn quarantine(
         looks.tick().await;
         // A look that fails says nothing.
         if !requests.sessions.has(key)
-            && let Ok(Some(quarantine)) = requests.store().quarantine(key).await
+            && let Ok(Some(error)) = requests.store().held_up(key, SENT).await
         {
-            return quarantine.error(key, "what happens next is told");
+            return error;
         }
     }
 }

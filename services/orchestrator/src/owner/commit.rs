@@ -3,7 +3,7 @@
 use super::work::has_open_intent;
 use super::{End, Outstanding, Owner, stalled};
 use crate::observe;
-use crate::store::{Encoded, for_session, header, unreadable, within};
+use crate::store::{Encoded, Newer, for_session, header, unreadable, within};
 use bytes::Bytes;
 use cairn_engine::event::{self, Event, EventKind};
 use cairn_proto::memory as pb;
@@ -42,7 +42,7 @@ impl Owner {
     }
 
     async fn encode(&mut self, events: &[Event]) -> Result<Encoded, End> {
-        if let Some(encoded) = Encoded::inline(events) {
+        if let Some(encoded) = self.deps.store.encode_inline(events) {
             return Ok(encoded);
         }
         let (store, key) = (&self.deps.store, &self.key);
@@ -76,11 +76,12 @@ impl Owner {
             from_reserve: !events.is_empty() && events.iter().all(|event| event.kind.ends_only()),
             no_progress: !events.iter().any(|event| event.kind.is_progress()),
             events: encoded,
-            header: Some(header(&self.session)),
+            header: Some(header(&self.session, self.deps.config.least_needs())),
             lease_change: change.into(),
             lease_ms: self.deps.config.lease_ms(),
             due_unix_ms: i64::try_from(due).unwrap_or(0),
-            checkpoint: self.checkpoints.take(),
+            // Without what was left out the state is no fold.
+            checkpoint: self.checkpoints.take().filter(|_| self.left_to.is_none()),
         }
     }
 
@@ -117,15 +118,11 @@ impl Owner {
         self.inbox.renewed(answer.lease_until_unix_ms);
         self.acknowledged.version += 1;
         if !answer.others.is_empty() {
-            let mut others = Vec::with_capacity(answer.others.len());
-            for stored in &answer.others {
-                let (event, bytes) = self.read_event(stored).await?;
-                self.checkpoints.folded(bytes);
-                self.memory_changed |= event.kind.is_memory();
-                others.push((stored.seq, event));
-            }
+            let others = self.read_events(&answer.others).await?;
+            self.memory_changed |= others.iter().any(|(_, event)| event.kind.is_memory());
             // Commands and session memory: what else is to be done stays the same.
             self.session.rebase(&others, events).map_err(stalled)?;
+            self.leave_out(answer.others.len() - others.len(), events.len());
         }
         if !answer.owned {
             if !outstanding.is_done() {
@@ -141,33 +138,62 @@ impl Owner {
         Ok(())
     }
 
-    /// Reads what others have appended.
+    /// Reads what others have appended, up to the first event that is left to a newer process.
     pub(super) async fn read_others(&mut self) -> Result<(), End> {
-        loop {
+        while self.left_to.is_none() {
             let (store, key, seen) = (&self.deps.store, &self.key, self.session.seq);
             let page = self
                 .inbox
                 .retry_until_lease_ends(|_| store.read(key, seen))
                 .await?;
-            for stored in &page.events {
-                let (event, bytes) = self.read_event(stored).await?;
-                self.checkpoints.folded(bytes);
-                let folded = self.session.apply(stored.seq, &event);
-                folded.map_err(|error| End::Stalled(unreadable(&self.key, stored.seq, error)))?;
+            for (seq, event) in self.read_events(&page.events).await? {
+                let folded = self.session.apply(seq, &event);
+                folded.map_err(|error| End::Stalled(unreadable(&self.key, seq, error)))?;
             }
             self.state_bytes.set(self.checkpoints.state_bytes());
             if self.session.seq >= page.last_seq {
-                return Ok(());
+                break;
             }
         }
+        Ok(())
     }
 
-    /// An event with its bytes, also if these are stored apart.
-    async fn read_event(&mut self, stored: &pb::StoredEvent) -> Result<(Event, usize), End> {
-        let (store, key) = (&self.deps.store, &self.key);
-        self.inbox
-            .retry_until_lease_ends(|_| store.sized_event(key, stored))
-            .await
+    /// The events of others, without the first that is left to a newer process and those after it.
+    async fn read_events(&mut self, stored: &[pb::StoredEvent]) -> Result<Vec<(u64, Event)>, End> {
+        let mut events = Vec::with_capacity(stored.len());
+        for stored in stored {
+            if self.left_to.is_some() {
+                break;
+            }
+            let (store, key) = (&self.deps.store, &self.key);
+            let read = self
+                .inbox
+                .retry_until_lease_ends(|_| store.read_event(key, stored));
+            match read.await? {
+                Ok((event, bytes)) => {
+                    self.checkpoints.folded(bytes);
+                    events.push((stored.seq, event));
+                }
+                Err(newer) => self.leave_to_newer(stored.seq, newer),
+            }
+        }
+        Ok(events)
+    }
+
+    /// Lets go of the session as if this process ended: nothing that a newer one has written is carried
+    /// out here, nor anything after it.
+    fn leave_to_newer(&mut self, seq: u64, newer: Newer) {
+        let (session, needs, level) = (&self.key, newer.needs, self.deps.config.level());
+        tracing::info!(%session, seq, needs, level, "the session is left to a newer version");
+        self.left_to = Some(newer);
+        self.inbox.stop();
+    }
+
+    /// Passes over so many events of others, which stand before `own` events in the journal.
+    fn leave_out(&mut self, others: usize, own: usize) {
+        if let Some(newer) = self.left_to {
+            self.session.leave_out(others as u64, own, newer.needs);
+        }
     }
 
     /// A process that ends gives the session to others as soon as what has arrived is durable and

@@ -127,9 +127,14 @@ impl Inbox {
         Ok(())
     }
 
-    /// The process is about to end.
+    /// The process is about to end, or the session is left to another one.
     pub(super) fn is_stopping(&self) -> bool {
         self.is_stopping
+    }
+
+    /// The session is left to another process.
+    pub(super) fn stop(&mut self) {
+        self.is_stopping = true;
     }
 
     /// Takes in what the work brings from now on.

@@ -3,6 +3,7 @@
 use super::Owner;
 use super::planner::{planning_ended, read_plan};
 use super::work::has_open_intent;
+use crate::store::NEWER_VERSION;
 use cairn_engine::decide::{Input, Reply};
 use cairn_engine::event::{AttemptRef, CallFinished};
 use cairn_engine::failure::{Failure, FailureKind};
@@ -146,14 +147,14 @@ impl Owner {
             return Some(self.lost_process(attempt, &"it ended early"));
         };
         // What was permitted may have been sent before the tools went: that is not to be sent again.
-        let is_doubtful =
-            error.reason_name() == "TOOLS_UNREACHABLE" && has_open_intent(&self.session, work);
+        let is_away = ["TOOLS_UNREACHABLE", NEWER_VERSION].contains(&error.reason_name());
+        let is_doubtful = is_away && has_open_intent(&self.session, work);
         if was_not_begun(&error) && !is_doubtful {
             tracing::debug!(session = %self.key, ?attempt, %error, "attempt waits");
             self.active.remove(&work);
             self.reported.remove(&attempt);
             // One that finds no executor waits for a slot instead.
-            if error.reason_name() == "TOOLS_UNREACHABLE" {
+            if is_away {
                 self.failures.entry(work).or_default().refused += 1;
             }
             return None;
@@ -229,9 +230,10 @@ impl Owner {
 }
 
 /// Nobody has room now, or nobody is there: the executor or the planner, or the tools that it needs
-/// to go on. That may last, as while a machine is replaced, and is nobody's failure.
+/// to go on; or what is there is too old. That may last, as while a machine is replaced, and is nobody's
+/// failure.
 fn was_not_begun(error: &RpcError) -> bool {
-    let waits = ["NO_FREE_SLOT", "TOOLS_UNREACHABLE"];
+    let waits = ["NO_FREE_SLOT", "TOOLS_UNREACHABLE", NEWER_VERSION];
     waits.contains(&error.reason_name()) || Link::did_not_begin(error)
 }
 

@@ -40,6 +40,8 @@ pub(super) struct Active {
 pub(super) struct Executor {
     /// Its name among all executors.
     pub(super) id: Arc<str>,
+    /// How much it can read.
+    level: u32,
     /// Bytes of the start that it was sent.
     pub(super) start_bytes: usize,
     to_executor: UnboundedSender<RunStepRequest>,
@@ -54,6 +56,13 @@ impl Active {
         let known = self.executor.as_ref().map(|it| it.view.context_version);
         let now = context_version(session, name);
         known.is_some_and(|known| known != now) && !has_open_intent(session, Work::RunStep(name))
+    }
+
+    /// The session has come to need more than its executor can read. Once its calls have ended and what they
+    /// brought is decided, another executor continues.
+    fn is_outgrown(&self, needs: u32) -> bool {
+        let executor = self.executor.as_ref();
+        executor.is_some_and(|executor| executor.level < needs)
     }
 }
 
@@ -87,14 +96,24 @@ impl Owner {
 
     /// Ends what the state no longer asks for.
     pub(super) fn drop_done(&mut self, outstanding: &Outstanding) {
-        let (reported, session) = (&self.reported, &self.session);
+        let needs = self.needs();
+        let (reported, session, inbox) = (&self.reported, &self.session, &self.inbox);
+        let is_idle = |work: Work| {
+            let is_busy = has_open_intent(session, work) || inbox.has_message_of(work);
+            outstanding.contains(&work) && !is_busy
+        };
         self.active.retain(|work, active| match work {
             Work::RunStep(name) if active.has_old_context(session, *name) => false,
+            Work::RunStep(_) if active.is_outgrown(needs) && is_idle(*work) => false,
             // One that has just ended is told so once that is durable.
             Work::RunStep(name) => outstanding.contains(work) || reported.contains_key(name),
             _ => outstanding.contains(work),
         });
         self.slots.retain(|work, _| outstanding.contains(work));
+        // Another executor knows nothing of these reports.
+        let active = &self.active;
+        self.reported
+            .retain(|name, _| active.contains_key(&Work::RunStep(*name)));
     }
 
     /// An owner that is stopping ends the work that the next owner can continue at once, piece by
@@ -130,6 +149,11 @@ impl Owner {
                 }
             }
         }
+    }
+
+    /// The lowest level of a process that can read what is sent of this session.
+    fn needs(&self) -> u32 {
+        self.session.needs.max(self.deps.config.least_needs())
     }
 
     /// An owner that is stopping begins nothing but what it alone knows: that a call whose intent
@@ -178,17 +202,20 @@ impl Owner {
     /// Starts an attempt in a free slot. Without one the attempt waits, and starts from the state of
     /// the moment at which a slot is there.
     fn start_attempt(&mut self, work: Work, attempt: AttemptRef, pause: Option<Duration>) {
-        if let Some(slot) = self.slots.remove(&work) {
+        let needs = self.needs();
+        let slot = self.slots.remove(&work);
+        // It may have come to need more while it waited.
+        if let Some(slot) = slot.filter(|slot| slot.level() >= needs) {
             return self.start_in(slot, work, attempt);
         }
         if pause.is_none()
-            && let Some(slot) = self.deps.dispatch.try_slot()
+            && let Some(slot) = self.deps.dispatch.try_slot(needs)
         {
             return self.start_in(slot, work, attempt);
         }
         let since = *self.waiting_since.entry(work).or_insert_with(Instant::now);
         let namespace = self.key.namespace.clone();
-        let slot = self.deps.dispatch.slot(namespace, since);
+        let slot = self.deps.dispatch.slot(namespace, since, needs);
         let wait = async move {
             if let Some(pause) = pause {
                 tokio::time::sleep(pause).await;
@@ -236,6 +263,7 @@ impl Owner {
         }
         let executor = Executor {
             id: slot.executor().clone(),
+            level: slot.level(),
             start_bytes,
             to_executor: to_executor.clone(),
             view,
@@ -322,19 +350,21 @@ impl Owner {
     /// Acknowledges to executors what has become durable of their reports, and sends them the changes of
     /// their conversations.
     pub(super) fn acknowledge(&mut self, outstanding: &Outstanding) {
-        let not_after = self.inbox.not_after();
+        let (not_after, needs) = (self.inbox.not_after(), self.needs());
         for (attempt, through_number) in self.attempts_with_news() {
             let work = Work::RunStep(attempt);
             let is_outstanding = outstanding.contains(&work);
-            // An acknowledgement would let it ask the model again. Without one the attempt comes to
-            // rest, and its stream ends when everything that it reported is durable.
-            if is_outstanding && self.inbox.is_stopping() && !has_open_intent(&self.session, work) {
-                continue;
-            }
             let active = self.active.get_mut(&work);
             let Some(executor) = active.and_then(|active| active.executor.as_mut()) else {
                 continue;
             };
+            // An acknowledgement would let it ask the model again. Without one the attempt comes to
+            // rest, and its stream ends when everything that it reported is durable.
+            let is_outgrown = executor.level < needs;
+            let comes_to_rest = self.inbox.is_stopping() || is_outgrown;
+            if is_outstanding && comes_to_rest && !has_open_intent(&self.session, work) {
+                continue;
+            }
             let mut ack = Acknowledgement {
                 through_number,
                 ended: !is_outstanding,
@@ -349,6 +379,10 @@ impl Owner {
                     &mut executor.view,
                     &mut ack,
                 );
+                // It only ends its calls, and asks no model with them.
+                if is_outgrown {
+                    ack.ops.clear();
+                }
             }
             let message = Some(ToExecutor::Acknowledgement(ack));
             // An executor that is gone shows as a broken stream.

@@ -66,7 +66,7 @@ pub(crate) async fn create(
         request_digest: digest.to_vec().into(),
         events: encoded.events,
         last_command_seq: command_seq,
-        header: Some(header(&session)),
+        header: Some(header(&session, requests.config().least_needs())),
         owner: if has_command {
             requests.config().owner.clone()
         } else {

@@ -210,12 +210,17 @@ pub(crate) fn decided(
     let decided = session.decide(Input::Forked(fork), &facts);
     let decided = decided.map_err(RpcError::internal)?;
     // All of them are small.
-    let events = decided.iter().map(|event| encode_event(event).into());
-    Ok(completed(session, events.collect(), now_unix_ms))
+    let least_needs = requests.config().least_needs();
+    let events = decided
+        .iter()
+        .map(|event| encode_event(event, least_needs).into());
+    let events = events.collect();
+    Ok(completed(requests, session, events, now_unix_ms))
 }
 
 /// What completes a copy with these events, by its fold with them.
 pub(crate) fn completed(
+    requests: &Requests,
     session: &Session,
     events: Vec<Bytes>,
     now_unix_ms: i64,
@@ -223,7 +228,7 @@ pub(crate) fn completed(
     pb::CopyCompletion {
         events,
         memory: memory(session),
-        header: Some(header(session)),
+        header: Some(header(session, requests.config().least_needs())),
         due_unix_ms: match session.needs_owner() {
             true => now_unix_ms,
             false => 0,

@@ -181,7 +181,8 @@ impl<'a> Transfer<'a> {
             let error = RpcError::invalid(field(index, "ends"), "is false for the last event");
             return Err(error.allowed("true: a journal ends with a transition"));
         }
-        let decoded = decoded(index, seq, event)?;
+        let level = self.requests.config().level();
+        let decoded = decoded(index, seq, event, level)?;
         let applied = self.session.apply(seq, &decoded);
         applied.map_err(|error| unfit(index, seq, &error))
     }
@@ -200,7 +201,7 @@ impl<'a> Transfer<'a> {
                     let message = format!("run {number} of the archived session has not ended");
                     return Err(RpcError::precondition(message).reason("RUN_ACTIVE"));
                 }
-                fork::completed(&self.session, Vec::new(), self.now_unix_ms)
+                fork::completed(self.requests, &self.session, Vec::new(), self.now_unix_ms)
             }
             Some(_) => {
                 let fork = Fork {
@@ -254,14 +255,27 @@ fn field(index: usize, name: &str) -> String {
     format!("events[{index}].{name}")
 }
 
-fn decoded(index: usize, seq: u64, event: &pb::TranscriptEvent) -> Result<Event, RpcError> {
+fn decoded(
+    index: usize,
+    seq: u64,
+    event: &pb::TranscriptEvent,
+    level: u32,
+) -> Result<Event, RpcError> {
     if event.event.is_empty() {
         return Err(RpcError::invalid(field(index, "event"), "is empty"));
     }
-    let decode = |bytes: &[u8]| decode_event(bytes).map_err(|error| unfit(index, seq, &error));
+    let decode =
+        |bytes: &[u8]| decode_event(bytes, level).map_err(|error| unfit(index, seq, &error));
+    let newer = || {
+        let message = format!(
+            "event {seq} was written by a newer version; import the archive with that version"
+        );
+        RpcError::precondition(message).reason(NEWER_VERSION)
+    };
     let (decoded, named) = match decode(&event.event)? {
         Decoded::StoredApart { digest, .. } => (decode(&event.blob)?, Some(digest)),
-        decoded => (decoded, None),
+        Decoded::Newer { .. } => return Err(newer()),
+        decoded @ Decoded::Event(_) => (decoded, None),
     };
     let has_blob = !event.blob.is_empty();
     if named != has_blob.then(|| hex(&Sha256::digest(&event.blob))) {
@@ -270,12 +284,7 @@ fn decoded(index: usize, seq: u64, event: &pb::TranscriptEvent) -> Result<Event,
     }
     match decoded {
         Decoded::Event(event) => Ok(event),
-        Decoded::Unknown => {
-            let message = format!(
-                "event {seq} was written by a newer version; import the archive with that version"
-            );
-            Err(RpcError::precondition(message).reason(NEWER_VERSION))
-        }
+        Decoded::Newer { .. } => Err(newer()),
         Decoded::StoredApart { .. } => Err(unfit(index, seq, "it is stored apart twice")),
     }
 }

@@ -76,6 +76,7 @@ async fn ask_for_claims(
         lease_ms: sessions.deps.config.lease_ms(),
         wait_ms: wait_ms(sessions),
         only: None,
+        level: sessions.deps.config.level(),
     };
     let request = within(CLAIM_TIME, Request::new(request));
     let mut ownership = sessions.deps.store.ownership();

@@ -156,6 +156,7 @@ async fn try_one(
         lease_ms: sessions.deps.config.lease_ms(),
         wait_ms,
         only: Some(key.to_ref()),
+        level: sessions.deps.config.level(),
     };
     let request = within(CLAIM_TIME, Request::new(request));
     let since = sessions.deps.store.clock.now();

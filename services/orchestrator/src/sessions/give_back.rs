@@ -9,8 +9,10 @@ use cairn_rpc::RpcError;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What only a newer version can work on is not claimed again before this.
+/// What only a newer version can work on is not claimed again before this, if the store does not know that:
+/// it gives what is marked to newer processes alone, and need not wait for long.
 const NEWER_PAUSE: Duration = Duration::from_secs(30);
+const MARKED_PAUSE: Duration = Duration::from_millis(200);
 /// A session whose state is too large for this process is claimed again after this: others may have
 /// ended by then. To read it in vain costs as much as to resume it.
 const CAPACITY_PAUSE: Duration = Duration::from_secs(5);
@@ -39,7 +41,9 @@ pub(super) async fn leave_to_newer(
         %error,
         "the session is left to a newer version of this program, and looked at again later"
     );
-    give(sessions, key, epoch, NEWER_PAUSE).await;
+    let is_marked = error.metadata("needs").is_some();
+    let pause = if is_marked { MARKED_PAUSE } else { NEWER_PAUSE };
+    give(sessions, key, epoch, pause).await;
 }
 
 /// The state of the session does not fit beside those of the others that are owned here.

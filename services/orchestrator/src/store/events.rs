@@ -1,6 +1,6 @@
 //! Events as they are stored: in the journal, or apart from it.
 
-use super::{DAMAGED, Store, for_session, newer_version, unreadable};
+use super::{DAMAGED, Store, for_session, newer_event, unreadable};
 use crate::key::SessionKey;
 use crate::readers::{Part, Share};
 use bytes::Bytes;
@@ -25,12 +25,19 @@ pub(crate) struct Encoded {
     pub(crate) bytes: usize,
 }
 
-impl Encoded {
-    /// Events that all fit into the journal. None if one is to be stored apart.
-    pub(crate) fn inline(events: &[Event]) -> Option<Self> {
-        let mut encoded = Self::default();
+/// An event that is left to a newer process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Newer {
+    /// The level that it asks for. Not above the level of this process if it is of an unknown kind.
+    pub(crate) needs: u32,
+}
+
+impl Store {
+    /// Encodes events that all fit into the journal. None if one is to be stored apart.
+    pub(crate) fn encode_inline(&self, events: &[Event]) -> Option<Encoded> {
+        let mut encoded = Encoded::default();
         for event in events {
-            let bytes = encode_event(event);
+            let bytes = encode_event(event, self.least_needs);
             if bytes.len() > LARGEST_INLINE_EVENT {
                 return None;
             }
@@ -39,9 +46,7 @@ impl Encoded {
         }
         Some(encoded)
     }
-}
 
-impl Store {
     /// Encodes events for the journal. What is too large for it is stored apart first; a blob that
     /// no event comes to name dies with its session.
     pub(crate) async fn encode(
@@ -51,10 +56,10 @@ impl Store {
     ) -> Result<Encoded, RpcError> {
         let mut encoded = Encoded::default();
         for event in events {
-            let mut bytes = encode_event(event);
+            let mut bytes = encode_event(event, self.least_needs);
             encoded.bytes += bytes.len();
             if bytes.len() > LARGEST_INLINE_EVENT {
-                bytes = self.store_apart(key, event.at, bytes).await?;
+                bytes = self.store_apart(key, event, bytes).await?;
             }
             encoded.events.push(bytes.into());
         }
@@ -64,7 +69,7 @@ impl Store {
     async fn store_apart(
         &self,
         key: &SessionKey,
-        at: u64,
+        event: &Event,
         bytes: Vec<u8>,
     ) -> Result<Vec<u8>, RpcError> {
         let size = bytes.len() as u64;
@@ -78,39 +83,40 @@ impl Store {
             .await?
             .into_inner()
             .digest;
-        Ok(encode_stored_apart(at, digest, size))
+        Ok(encode_stored_apart(
+            event.at,
+            self.needs(event),
+            digest,
+            size,
+        ))
     }
 
-    /// Decodes a stored event, fetching it if it was stored apart.
-    ///
-    /// # Errors
-    /// The event cannot be read; NEWER_VERSION if a newer version wrote it.
-    pub(crate) async fn event(
+    /// The level that an event is marked with when it is written here.
+    pub(crate) fn needs(&self, event: &Event) -> u32 {
+        event.kind.needs().max(self.least_needs)
+    }
+
+    /// Decodes a stored event, fetching it if it was stored apart; with its bytes, also in that case.
+    pub(crate) async fn read_event(
         &self,
         key: &SessionKey,
         stored: &pb::StoredEvent,
-    ) -> Result<Event, RpcError> {
-        let (event, _) = self.sized_event(key, stored).await?;
-        Ok(event)
-    }
-
-    /// The same, with the bytes of the event, also if these are stored apart.
-    pub(crate) async fn sized_event(
-        &self,
-        key: &SessionKey,
-        stored: &pb::StoredEvent,
-    ) -> Result<(Event, usize), RpcError> {
-        let decode =
-            |bytes: &[u8]| decode_event(bytes).map_err(|error| unreadable(key, stored.seq, error));
-        let newer = || newer_version(key, stored.seq);
+    ) -> Result<Result<(Event, usize), Newer>, RpcError> {
+        let seq = stored.seq;
+        let decode = |bytes: &[u8]| {
+            decode_event(bytes, self.level).map_err(|error| unreadable(key, seq, error))
+        };
         match decode(&stored.event)? {
-            Decoded::Event(event) => Ok((event, stored.event.len())),
-            Decoded::Unknown => Err(newer()),
+            Decoded::Event(event) => Ok(Ok((event, stored.event.len()))),
+            Decoded::Newer { needs } => Ok(Err(Newer { needs })),
             Decoded::StoredApart { digest, .. } => {
-                let data = self.blob(key, stored.seq, digest).await?;
+                let data = self.blob(key, seq, digest).await?;
                 match decode(&data)? {
-                    Decoded::Event(event) => Ok((event, data.len())),
-                    Decoded::Unknown | Decoded::StoredApart { .. } => Err(newer()),
+                    Decoded::Event(event) => Ok(Ok((event, data.len()))),
+                    Decoded::Newer { needs } => Ok(Err(Newer { needs })),
+                    Decoded::StoredApart { .. } => {
+                        Err(unreadable(key, seq, "it is stored apart twice"))
+                    }
                 }
             }
         }
@@ -137,10 +143,7 @@ impl Store {
         if event.answers != command_seq {
             return Ok(None);
         }
-        match Decoded::try_from(event).map_err(|error| unreadable(key, stored.seq, error))? {
-            Decoded::Event(event) => Ok(Some(event)),
-            Decoded::Unknown | Decoded::StoredApart { .. } => Err(newer_version(key, stored.seq)),
-        }
+        self.event(key, stored).await.map(Some)
     }
 
     /// The event as clients see it: whole, however it is stored. One that is stored apart is read once the
@@ -151,15 +154,21 @@ impl Store {
         stored: pb::StoredEvent,
         share: &Share,
     ) -> Result<Stored, RpcError> {
+        let seq = stored.seq;
         let decode = |bytes: Bytes| {
-            Stored::decode(bytes).map_err(|error| unreadable(key, stored.seq, error))
+            let event = Stored::decode(bytes).map_err(|error| unreadable(key, seq, error))?;
+            let newer = Newer { needs: event.needs };
+            match newer.needs > self.level || event.kind.is_none() {
+                true => Err(newer_event(key, seq, newer, self.level)),
+                false => Ok(event),
+            }
         };
         let event = decode(stored.event)?;
         match event.kind {
             Some(Kind::StoredApart(apart)) => {
                 let bytes = u32::try_from(apart.size).unwrap_or(u32::MAX) as usize;
                 share.fit(Part::Message, bytes + AROUND_EVENT).await?;
-                decode(self.blob(key, stored.seq, apart.digest).await?)
+                decode(self.blob(key, seq, apart.digest).await?)
             }
             _ => Ok(event),
         }
@@ -181,5 +190,25 @@ impl Store {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Decodes a stored event for a reader, who cannot leave it out.
+    pub(crate) async fn event(
+        &self,
+        key: &SessionKey,
+        stored: &pb::StoredEvent,
+    ) -> Result<Event, RpcError> {
+        let (event, _) = self.sized_event(key, stored).await?;
+        Ok(event)
+    }
+
+    /// The same, with the bytes of the event, also if these are stored apart.
+    pub(crate) async fn sized_event(
+        &self,
+        key: &SessionKey,
+        stored: &pb::StoredEvent,
+    ) -> Result<(Event, usize), RpcError> {
+        let event = self.read_event(key, stored).await?;
+        event.map_err(|newer| newer_event(key, stored.seq, newer, self.level))
     }
 }

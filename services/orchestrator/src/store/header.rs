@@ -8,8 +8,8 @@ use cairn_proto::memory::{Header, PendingKind, SessionStatus};
 use cairn_views::title;
 use std::collections::BTreeMap;
 
-/// The owner's notes that go with a state.
-pub(crate) fn header(session: &Session) -> Header {
+/// The owner's notes that go with a state. All that is written with it needs at least this level.
+pub(crate) fn header(session: &Session, least_needs: u32) -> Header {
     let usage = usage_of(session);
     Header {
         status: status_of(session).into(),
@@ -20,6 +20,7 @@ pub(crate) fn header(session: &Session) -> Header {
         tokens: usage.tokens(),
         cost_nano_usd: usage.cost_nano_usd,
         pending: pending_kinds(session),
+        needs: session.needs.max(least_needs),
     }
 }
 

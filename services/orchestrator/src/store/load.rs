@@ -63,6 +63,7 @@ impl Store {
         if let Some(kept) = self.cache.get(key) {
             let page = self.read(key, kept.session.seq).await?;
             if acknowledged(&page) == kept.acknowledged && page.last_seq == kept.session.seq {
+                self.check_level(key, &page)?;
                 let quarantine = Quarantine::read(page.quarantined, page.quarantine_reason());
                 return Ok(Viewed::new(&kept, quarantine));
             }
@@ -156,6 +157,7 @@ impl Store {
         until: u64,
         page: &pb::ReadEventsResponse,
     ) -> Result<bool, RpcError> {
+        self.check_level(key, page)?;
         for stored in page.events.iter().filter(|stored| stored.seq <= until) {
             let (event, bytes) = self.sized_event(key, stored).await?;
             begun.checkpoints.folded(bytes);

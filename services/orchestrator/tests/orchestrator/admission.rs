@@ -194,7 +194,7 @@ async fn a_full_orchestrator_leaves_sessions_to_others_and_hears_of_its_own() {
         principal: None,
         kind,
     };
-    let event = encode_event(&cancel);
+    let event = encode_event(&cancel, 1);
     let request = memory_pb::AppendCommandRequest {
         session: session.clone(),
         request_id: "elsewhere".to_owned(),

@@ -84,7 +84,7 @@ async fn events_that_are_stored_apart_count_for_checkpoints() {
     }
     let mut journal = Vec::new();
     for event in world.journal.events(&session).await {
-        journal.extend(encode_event(&event));
+        journal.extend(encode_event(&event, 1));
     }
     assert!(journal.len() > TURNS as usize * REPLY_BYTES);
     assert!(checkpoints.len() > 2, "{checkpoints:?}");

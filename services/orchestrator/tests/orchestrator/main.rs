@@ -25,6 +25,8 @@ mod gone;
 mod imports;
 mod kept;
 mod leases;
+#[cfg(debug_assertions)]
+mod levels;
 mod limits;
 mod losses;
 mod memory;

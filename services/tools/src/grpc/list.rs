@@ -10,11 +10,7 @@ use cairn_proto::event;
 use cairn_proto::tools as proto;
 use std::time::Duration;
 
-pub(super) fn answer(
-    tools: &Snapshot,
-    permissions: &Permissions,
-    offered: u32,
-) -> proto::ListToolsResponse {
+pub(super) fn answer(tools: &Snapshot, permissions: &Permissions) -> proto::ListToolsResponse {
     let callable = tools.iter();
     let callable = callable.filter(|entry| permissions.allows(&entry.spec().name));
     proto::ListToolsResponse {
@@ -22,7 +18,7 @@ pub(super) fn answer(
         digest: tools.digest.clone(),
         sources: tools.sources.iter().map(source).collect(),
         rules: permissions.rules().iter().map(rule).collect(),
-        offered,
+        ..proto::ListToolsResponse::default()
     }
 }
 

@@ -115,7 +115,7 @@ macro_rules! commands {
                         let allowed = [$(stringify!($name)),*].join(", ");
                         let problem =
                             format!("is missing or newer than this version; allowed are {allowed}");
-                        return Err(ConvertError::new("kind", problem));
+                        return Err(ConvertError::unknown("kind", problem));
                     }
                 })
             }
@@ -227,7 +227,7 @@ impl TryFrom<proto::Settlement> for Settlement {
                 reason: deny.reason,
             }),
             Some(Outcome::Answer(answer)) => Ok(Self::Answer { text: answer.text }),
-            None => Err(ConvertError::new(
+            None => Err(ConvertError::unknown(
                 "outcome",
                 "is missing or newer than this version; done, retry, skip, fail, approve, \
                  approve_always, deny and answer are allowed",

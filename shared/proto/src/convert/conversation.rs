@@ -115,7 +115,8 @@ impl TryFrom<proto::Op> for Op {
 
     fn try_from(op: proto::Op) -> Result<Self, ConvertError> {
         use proto::op::Op as Wire;
-        let op = op.op.ok_or_else(|| ConvertError::missing("op"))?;
+        let unknown = || ConvertError::unknown("op", "is missing or newer than this version");
+        let op = op.op.ok_or_else(unknown)?;
         Ok(match op {
             Wire::Append(message) => Self::Append(required("append", Some(message))?),
             Wire::Update(placed) => Self::Update {

@@ -11,6 +11,8 @@ pub struct ConvertError {
     /// What is wrong with it, and what is allowed. Holds nothing of the field's content but
     /// numbers.
     pub problem: String,
+    /// It has a value that this version does not know, and a newer one may.
+    pub is_newer: bool,
 }
 
 impl ConvertError {
@@ -19,6 +21,15 @@ impl ConvertError {
         Self {
             field: field.into(),
             problem: problem.into(),
+            is_newer: false,
+        }
+    }
+
+    /// The field `field` has what this version does not know, as `problem` says.
+    pub fn unknown(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self {
+            is_newer: true,
+            ..Self::new(field, problem)
         }
     }
 

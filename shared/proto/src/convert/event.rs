@@ -84,18 +84,21 @@ impl From<Event> for proto::Event {
             at_unix_ms: event.at.to_wire(),
             answers: event.answers,
             principal: event.principal.map(Into::into),
+            needs: super::needs_to_wire(event.kind.needs()),
             kind: Some(event.kind.into()),
         }
     }
 }
 
+/// Of an event whose level was checked, or is of no matter.
 impl TryFrom<proto::Event> for Decoded {
     type Error = ConvertError;
 
     fn try_from(event: proto::Event) -> Result<Self, ConvertError> {
         let at = OnWire::from_wire(event.at_unix_ms, "at_unix_ms")?;
+        let needs = event.needs.max(1);
         let Some(kind) = event.kind else {
-            return Ok(Self::Unknown);
+            return Ok(Self::Newer { needs });
         };
         let kind = match decode(kind)? {
             Ok(kind) => kind,

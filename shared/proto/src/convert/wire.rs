@@ -107,7 +107,7 @@ where
 pub(super) fn known<E: TryFrom<i32>>(wire: i32, field: &str) -> Result<E, ConvertError> {
     E::try_from(wire).map_err(|_| {
         let problem = format!("is {wire}; this version knows no such value");
-        ConvertError::new(field, problem)
+        ConvertError::unknown(field, problem)
     })
 }
 

@@ -208,6 +208,7 @@ fn unspecified_values_are_read_as_the_contract_says_or_are_missing() {
     assert_eq!(order(0), Ok(proto::Order::Chain.into()));
     assert_eq!(failure_kind(0), Ok(proto::FailureKind::Other.into()));
     assert_eq!(role(0), Err(ConvertError::missing("role")));
+    assert!(!ConvertError::missing("role").is_newer);
     assert_eq!(
         authentication(0),
         Err(ConvertError::missing("principal.authentication"))
@@ -232,6 +233,7 @@ fn values_from_newer_versions_are_taken_for_the_worst_or_refused() {
     ] {
         let error = reading(FUTURE).expect_err(field);
         assert_eq!(error.field, field);
+        assert!(error.is_newer, "{error}");
         assert!(error.problem.contains("4711"), "{error}");
     }
 }

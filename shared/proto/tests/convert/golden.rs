@@ -5,6 +5,7 @@
 
 use crate::samples::samples;
 use crate::{decoded, descriptor, encoded};
+use cairn_engine::level::LEVEL;
 use cairn_proto::convert::{Decoded, decode_event, encode_stored_apart};
 use prost_reflect::DynamicMessage;
 use std::collections::BTreeSet;
@@ -28,7 +29,7 @@ fn stored(name: &str, bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn stored_apart() -> Vec<u8> {
-    encode_stored_apart(1_760_000_000_000, DIGEST.to_owned(), 70_000)
+    encode_stored_apart(1_760_000_000_000, 1, DIGEST.to_owned(), 70_000)
 }
 
 #[test]
@@ -52,7 +53,7 @@ fn an_event_stored_apart_decodes_and_encodes_to_the_same_bytes() {
         digest: DIGEST.to_owned(),
         size: 70_000,
     };
-    assert_eq!(decode_event(&bytes), Ok(expected));
+    assert_eq!(decode_event(&bytes, LEVEL), Ok(expected));
     assert_eq!(stored_apart(), bytes);
 }
 

@@ -3,6 +3,7 @@
 use crate::samples::samples;
 use crate::{decoded, encoded};
 use cairn_engine::event::{self, Event, EventKind};
+use cairn_engine::level::LEVEL;
 use cairn_proto::convert::{Decoded, decode_event};
 use cairn_proto::event::{self as proto, event::Kind, settlement::Outcome};
 use proptest::collection::vec;
@@ -18,7 +19,7 @@ proptest! {
 
     #[test]
     fn random_bytes_never_panic(bytes in vec(any::<u8>(), 0..200)) {
-        let _ = decode_event(&bytes);
+        let _ = decode_event(&bytes, LEVEL);
     }
 
     #[test]
@@ -29,7 +30,7 @@ proptest! {
         let position = at.index(bytes.len());
         bytes[position] = byte;
         bytes.truncate(cut.index(bytes.len()) + 1);
-        if let Ok(Decoded::Event(event)) = decode_event(&bytes) {
+        if let Ok(Decoded::Event(event)) = decode_event(&bytes, LEVEL) {
             prop_assert_eq!(decoded(&encoded(&event)), event);
         }
     }
@@ -37,17 +38,18 @@ proptest! {
 
 #[test]
 fn what_is_no_event_at_all_is_said_so() {
-    let error = decode_event(b"\x08").expect_err("a cut number");
+    let error = decode_event(b"\x08", LEVEL).expect_err("a cut number");
     assert_eq!(error.field, "event");
     assert!(error.problem.starts_with("cannot be decoded: "), "{error}");
 }
 
 #[test]
-fn kinds_and_fields_from_newer_versions_are_skipped() {
+fn kinds_from_newer_versions_are_known_to_be_that_and_fields_are_skipped() {
     // Field 1000 of the event: a message of two bytes.
     let new_kind = [0x08, 0x07, 0xc2, 0x3e, 0x02, 0x08, 0x01];
-    assert_eq!(decode_event(&new_kind), Ok(Decoded::Unknown));
-    assert_eq!(decode_event(&[]), Ok(Decoded::Unknown));
+    let newer = Ok(Decoded::Newer { needs: 1 });
+    assert_eq!(decode_event(&new_kind, LEVEL), newer);
+    assert_eq!(decode_event(&[], LEVEL), newer);
 
     let known = Event {
         at: 7,
@@ -78,7 +80,7 @@ fn times_before_1970_are_named() {
         (event(-1, 1), "at_unix_ms"),
         (event(1, -1), "call_intended.not_after_unix_ms"),
     ] {
-        let error = decode_event(&event.encode_to_vec()).expect_err(field);
+        let error = decode_event(&event.encode_to_vec(), LEVEL).expect_err(field);
         assert_eq!(error.field, field);
         assert_eq!(error.problem, "is -1; it cannot be negative");
     }
@@ -99,7 +101,7 @@ fn a_decision_about_no_question_is_named() {
             })),
             ..Default::default()
         };
-        let error = decode_event(&event.encode_to_vec()).expect_err(pending_id);
+        let error = decode_event(&event.encode_to_vec(), LEVEL).expect_err(pending_id);
         assert_eq!(error.field, "decided.pending_id");
         assert_eq!(error.problem, format!("'{pending_id}' names no question"));
     }
@@ -123,6 +125,6 @@ fn a_fault_deep_in_a_list_is_named_by_position() {
         kind: Some(Kind::ReplyReceived(reply)),
         ..Default::default()
     };
-    let error = decode_event(&event.encode_to_vec()).expect_err("a call is missing");
+    let error = decode_event(&event.encode_to_vec(), LEVEL).expect_err("a call is missing");
     assert_eq!(error.field, "reply_received.calls[1].call");
 }

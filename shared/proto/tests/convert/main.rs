@@ -6,21 +6,23 @@ mod enums;
 mod filled;
 mod golden;
 mod hostile;
+mod levels;
 mod missing;
 mod round_trip;
 mod samples;
 mod strategies;
 
 use cairn_engine::event::Event;
+use cairn_engine::level::LEVEL;
 use cairn_proto::convert::{Decoded, decode_event, encode_event};
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 
 fn encoded(event: &Event) -> Vec<u8> {
-    encode_event(event)
+    encode_event(event, LEVEL)
 }
 
 fn decoded(bytes: &[u8]) -> Event {
-    match decode_event(bytes) {
+    match decode_event(bytes, LEVEL) {
         Ok(Decoded::Event(event)) => event,
         other => panic!("not an event: {other:?}"),
     }

@@ -4,6 +4,7 @@ use crate::{decoded, encoded, strategies};
 use cairn_engine::conversation::Conversation;
 use cairn_engine::decide::Reply;
 use cairn_engine::event::{self, Event, EventKind};
+use cairn_engine::level::LEVEL;
 use cairn_engine::message::Message;
 use cairn_proto::convert::{Decoded, decode_event, encode_stored_apart};
 use cairn_proto::{event as proto, executor};
@@ -54,8 +55,8 @@ proptest! {
     fn an_event_stored_apart_names_its_blob(
         at in strategies::time(), digest in any::<String>(), size in any::<u64>()
     ) {
-        let bytes = encode_stored_apart(at, digest.clone(), size);
-        prop_assert_eq!(decode_event(&bytes), Ok(Decoded::StoredApart { digest, size }));
+        let bytes = encode_stored_apart(at, 1, digest.clone(), size);
+        prop_assert_eq!(decode_event(&bytes, LEVEL), Ok(Decoded::StoredApart { digest, size }));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::key::SessionKey;
 use crate::readers::{Part, Readers, Share};
-use crate::store::{newer_version, unreadable};
+use crate::store::unreadable;
 use cairn_engine::event::EventKind;
 use cairn_engine::session::{Noted, Session};
 use cairn_proto::convert::Decoded;
@@ -126,7 +126,10 @@ impl State {
         let decoded = Decoded::try_from(event);
         let event = match decoded.map_err(|error| unreadable(key, seq, error))? {
             Decoded::Event(event) => event,
-            Decoded::Unknown | Decoded::StoredApart { .. } => return Err(newer_version(key, seq)),
+            // What clients are sent is whole, and of this level.
+            Decoded::Newer { .. } | Decoded::StoredApart { .. } => {
+                return Err(unreadable(key, seq, "it was passed on unread"));
+            }
         };
         let noted = match self.session.apply_noting(seq, &event) {
             Ok(noted) => noted,

@@ -182,6 +182,6 @@ impl Author {
 }
 
 fn encoded(events: &[Event]) -> Vec<bytes::Bytes> {
-    let encoded = events.iter().map(|event| encode_event(event).into());
+    let encoded = events.iter().map(|event| encode_event(event, 1).into());
     encoded.collect()
 }

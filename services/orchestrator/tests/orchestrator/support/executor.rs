@@ -193,7 +193,14 @@ pub(crate) fn reply(tool_turn: u32, text: &str, calls: &[(&str, &str)]) -> Reply
 
 /// The executor's slots.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Slots(Arc<Mutex<Refusals>>, watch::Sender<bool>);
+pub(crate) struct Slots(Arc<Mutex<Refusals>>, watch::Sender<Reported>);
+
+/// What the executor reports.
+#[derive(Debug, Clone, Copy, Default)]
+struct Reported {
+    is_draining: bool,
+    level: u32,
+}
 
 #[derive(Debug, Default)]
 struct Refusals {
@@ -222,8 +229,13 @@ impl Slots {
 
     /// The executor reports that it stops, or that it takes attempts again.
     pub(crate) fn drain(&self, is_draining: bool) {
-        // Nobody may be watching.
-        let _ = self.1.send(is_draining);
+        self.1
+            .send_modify(|reported| reported.is_draining = is_draining);
+    }
+
+    /// The executor is one of a release of this level from now on.
+    pub(crate) fn set_level(&self, level: u32) {
+        self.1.send_modify(|reported| reported.level = level);
     }
 
     /// A slot is free from now on.
@@ -270,7 +282,7 @@ impl ExecutorService for Played {
         &self,
         _: Request<WatchStatusRequest>,
     ) -> Result<Response<Self::WatchStatusStream>, Status> {
-        let status = |is_draining| {
+        let status = |Reported { is_draining, level }| {
             let (state, free_slots) = match is_draining {
                 true => (ExecutorState::Draining, 0),
                 false => (ExecutorState::Accepting, MANY),
@@ -280,6 +292,7 @@ impl ExecutorService for Played {
                 free_slots,
                 state: state.into(),
                 version: 0,
+                level,
             })
         };
         let states = WatchStream::new(self.slots.1.subscribe());

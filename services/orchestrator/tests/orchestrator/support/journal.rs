@@ -48,9 +48,9 @@ impl Journal {
     }
 
     async fn decode(&self, session: &str, bytes: &[u8]) -> Event {
-        match decode_event(bytes).expect("an event") {
+        match decode_event(bytes, u32::MAX).expect("an event") {
             Decoded::Event(event) => event,
-            Decoded::Unknown => panic!("an unknown event"),
+            Decoded::Newer { .. } => panic!("an unknown event"),
             Decoded::StoredApart { digest, .. } => {
                 let request = pb::GetBlobRequest {
                     session: session.to_owned(),
@@ -58,7 +58,7 @@ impl Journal {
                 };
                 let blob = self.0.clone().get_blob(for_tenant(request)).await;
                 let data = blob.expect("a blob").into_inner().data;
-                match decode_event(&data).expect("an event") {
+                match decode_event(&data, u32::MAX).expect("an event") {
                     Decoded::Event(event) => event,
                     other => panic!("{other:?}"),
                 }

@@ -9,17 +9,23 @@ use cairn_proto::tools::{
 };
 use cairn_rpc::{Exposure, Link, ServerBuilder};
 use futures::stream::Empty;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use tonic::{Request, Response, Status};
 
-/// The tools that have gone.
+/// The tools that have gone, and the level of the process that lists the others.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Tools(Arc<Mutex<Vec<&'static str>>>);
+pub(crate) struct Tools(Arc<Mutex<Vec<&'static str>>>, Arc<AtomicU32>);
 
 impl Tools {
     /// The tool is not listed any more.
     pub(crate) fn remove(&self, name: &'static str) {
         self.0.lock().unwrap().push(name);
+    }
+
+    /// The process that lists them is one of a release of this level from now on.
+    pub(crate) fn set_level(&self, level: u32) {
+        self.1.store(level, Ordering::Relaxed);
     }
 
     fn has(&self, name: &str) -> bool {
@@ -63,6 +69,7 @@ impl ToolsService for Listed {
         Ok(Response::new(ListToolsResponse {
             tools,
             offered: 40,
+            level: self.0.1.load(Ordering::Relaxed),
             ..ListToolsResponse::default()
         }))
     }

@@ -41,6 +41,7 @@ pub(crate) struct World {
     pub(crate) memory: SessionMemoryServiceClient<Link>,
     pub(crate) slots: Slots,
     pub(crate) tools: Tools,
+    links: Links,
     attempts: Mutex<mpsc::UnboundedReceiver<Attempt>>,
     plans: Mutex<mpsc::UnboundedReceiver<Asked>>,
     clock: Arc<ManualClock>,
@@ -94,12 +95,10 @@ impl World {
             owner: "o-1".to_owned(),
             ..config
         };
-        let (services, running) = build(config, links).await.expect("an orchestrator");
-        let server = services.register(ServerBuilder::new(Exposure::Public(None)));
-        let server = server.build().await.expect("a server");
+        let (link, running) = orchestrator(config, links.clone()).await;
         Self {
-            client: Client::new(server.link()),
-            contexts: Contexts::new(server.link()),
+            client: Client::new(link.clone()),
+            contexts: Contexts::new(link),
             running,
             faults,
             journal: Journal(JournalServiceClient::new(memory.clone())),
@@ -107,12 +106,19 @@ impl World {
             memory: SessionMemoryServiceClient::new(memory),
             slots,
             tools: listed,
+            links,
             attempts: Mutex::new(attempts),
             plans: Mutex::new(plans),
             clock,
             requests: AtomicU32::new(0),
             _still: still,
         }
+    }
+
+    /// Another orchestrator beside the first, with a name of its own.
+    pub(crate) async fn another(&self, config: Config) -> (Client, Running) {
+        let (link, running) = orchestrator(config, self.links.clone()).await;
+        (Client::new(link), running)
     }
 
     pub(crate) fn now(&self) -> i64 {
@@ -298,12 +304,18 @@ impl World {
 
     /// Claims what can be claimed, in the name of another orchestrator.
     pub(crate) async fn claim(&self, owner: &str) -> Vec<memory_pb::Claim> {
+        self.claim_at_level(owner, 1).await
+    }
+
+    /// The same for one of that level.
+    pub(crate) async fn claim_at_level(&self, owner: &str, level: u32) -> Vec<memory_pb::Claim> {
         let request = memory_pb::ClaimSessionsRequest {
             owner: owner.to_owned(),
             max_sessions: 10,
             lease_ms: 15_000,
             wait_ms: 0,
-            ..memory_pb::ClaimSessionsRequest::default()
+            only: None,
+            level,
         };
         let claimed = self.ownership.clone().claim_sessions(request).await;
         claimed.expect("an answer").into_inner().claims
@@ -323,6 +335,13 @@ impl World {
         let renewed = self.ownership.clone().renew_leases(request).await;
         assert!(renewed.expect("an answer").into_inner().lost.is_empty());
     }
+}
+
+async fn orchestrator(config: Config, links: Links) -> (Link, Running) {
+    let (services, running) = build(config, links).await.expect("an orchestrator");
+    let server = services.register(ServerBuilder::new(Exposure::Public(None)));
+    let server = server.build().await.expect("a server");
+    (server.link(), running)
 }
 
 async fn memory(clock: Arc<ManualClock>, limits: Limits) -> Link {
