@@ -4,7 +4,7 @@
 use super::Client;
 use crate::error::{CliError, INTERRUPTED};
 use crate::ui::screen;
-use cairn_memory::error::{NOT_WRITTEN, OUTCOME_UNKNOWN};
+use cairn_memory::error::{NEWER_VERSION, NOT_WRITTEN, OUTCOME_UNKNOWN};
 use cairn_proto::orchestrator::context_service_client::ContextServiceClient;
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
 use cairn_rpc::{ErrorKind, Link, RpcError};
@@ -82,7 +82,9 @@ impl Client<'_> {
                 continue;
             }
             tries += 1;
-            let broke = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Cancelled);
+            // Of several processes that serve, another one may be newer.
+            let broke = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Cancelled)
+                || error.reason_name() == NEWER_VERSION;
             if !broke || tries > MOST_TRIES || !self.attached().is_remote() {
                 return Err(error.into());
             }

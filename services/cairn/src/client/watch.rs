@@ -4,6 +4,7 @@ use super::Client;
 use crate::error::{CliError, release_of};
 use crate::ui::screen;
 use crate::ui::text::command;
+use cairn_memory::error::NEWER_VERSION;
 use cairn_proto::event::{Event, TextDelta};
 use cairn_proto::orchestrator::{
     ExportSessionRequest, ExportSessionResponse, GetSessionRequest, WatchSessionRequest,
@@ -238,7 +239,9 @@ impl<'w, 'a> Watch<'w, 'a> {
     async fn again(&mut self, status: &Status) -> Result<(), CliError> {
         let error = RpcError::from_status(status);
         self.tries += 1;
-        if !may_be_continued(&error) || self.tries > MOST_TRIES {
+        // Of several processes that serve, another one may be newer.
+        let is_newer = error.reason_name() == NEWER_VERSION && self.client.attached().is_remote();
+        if !(is_newer || may_be_continued(&error)) || self.tries > MOST_TRIES {
             let context = self.client.context();
             let release = release_of(&error).map(|release| command(context, &release));
             let error = CliError::from(error);

@@ -1,6 +1,7 @@
 //! `cairn doctor`: whether what this program depends on is as it must be.
 
-use crate::attach::health;
+use crate::attach::{Access, health};
+use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::node::{DURABILITY, STORE};
@@ -10,6 +11,7 @@ use cairn_memory::StoreConfig;
 use cairn_memory::port::{Store as _, StoreError};
 use cairn_memory::redis::{Durability, RedisStore};
 use cairn_memory::sqlite::{OpenError, SqliteOptions, SqliteStore};
+use cairn_proto::orchestrator::{ListSessionsRequest, NewerVersion};
 use cairn_rpc::{Address, ErrorKind, Link};
 use serde_json::json;
 use std::path::Path;
@@ -19,7 +21,7 @@ use std::time::Duration;
 /// How long what is asked may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Damaged parts that are named.
+/// Damaged parts, and sessions that wait, that are named.
 const MOST_NAMED: usize = 20;
 
 /// What can be said to `cairn doctor`.
@@ -27,7 +29,8 @@ const MOST_NAMED: usize = 20;
 #[command(after_help = "\
 Reads every event of a store in a file, with the checkpoints and blobs, and names the sessions and events
 that are damaged. Of a store on Redis it looks at the settings; with --server at the services instead.
-Without --server it also names the proxies of the environment, without their credentials.
+Names the sessions that wait for a newer version of Cairn, unless something else is wrong. Without --server it also
+names the proxies of the environment, without their credentials.
 Changes nothing without --accept-loss. Ends with exit code 1 if something is not as it must be.")]
 pub struct Args {
     /// Open a store in a file that was not closed although its write-ahead log is missing or damaged:
@@ -73,7 +76,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     if args.accept_loss {
         accept_loss(context).await?;
     }
-    let findings = match &context.config().client.server {
+    let mut findings = match &context.config().client.server {
         Some(servers) => futures::future::join_all(servers.0.iter().map(server_at)).await,
         None => {
             let mut findings = vec![store(context).await];
@@ -81,11 +84,41 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
             findings
         }
     };
+    let has_fault = |findings: &[Finding]| findings.iter().any(|it| !it.faults.is_empty());
+    if !has_fault(&findings) {
+        let too_old = tokio::time::timeout(PATIENCE, Box::pin(too_old(context))).await;
+        findings.extend(too_old.ok().flatten());
+    }
     for finding in &findings {
         show(finding, context.json)?;
     }
-    let has_fault = findings.iter().any(|it| !it.faults.is_empty());
-    Ok(ExitCode::from(u8::from(has_fault)))
+    Ok(ExitCode::from(u8::from(has_fault(&findings))))
+}
+
+/// The caller's sessions for which the process that serves them is too old. None if there are none, or none
+/// can be listed: a store that was not made yet has none, and one on Redis needs --server.
+async fn too_old(context: &Context) -> Option<Finding> {
+    let client = Client::attach(context, Access::Read).await.ok()?;
+    let all = ListSessionsRequest::default();
+    let sessions = client.list(all, usize::MAX).await.ok()?;
+    let waiting = sessions
+        .iter()
+        .filter_map(|it| Some((&it.id, it.newer_version?)));
+    let faults = waiting.map(|(session, NewerVersion { needs, level })| {
+        format!("session \"{session}\" needs level {needs}, and what serves it has level {level}")
+    });
+    let mut faults: Vec<String> = faults.collect();
+    let more = faults.len().saturating_sub(MOST_NAMED);
+    faults.truncate(MOST_NAMED);
+    if more > 0 {
+        faults.push(format!("{more} more sessions wait"));
+    }
+    let place = format!("{} sessions", sessions.len());
+    let finding = Finding {
+        faults,
+        ..Finding::fine("sessions", place, "some wait for a newer version")
+    };
+    Some(finding).filter(|finding| !finding.faults.is_empty())
 }
 
 fn show(finding: &Finding, json: bool) -> Result<(), CliError> {

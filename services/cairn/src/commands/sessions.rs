@@ -31,8 +31,8 @@ const WIDE: usize = 110;
 #[command(after_help = "\
 With --json one session a line: id, status (idle, running, interrupted, waiting, quarantined), title,
 agent, created, updated, last_seq, tokens, cost_nano_usd, pending (a list of reason, since and count),
-quarantine_reason (claims, writes_lost; else null). What nobody works on, such as after kill -9, is
-interrupted.
+quarantine_reason (claims, writes_lost; else null), newer_version (needs and level, if the session waits for
+a newer version; else null). What nobody works on, such as after kill -9, is interrupted.
 
 Examples:
   cairn sessions
@@ -239,6 +239,7 @@ fn session_json(session: &SessionSummary, is_held: bool) -> Value {
         "cost_nano_usd": session.cost_nano_usd,
         "pending": pending.collect::<Vec<_>>(),
         "quarantine_reason": quarantine_reason(session.quarantine_reason),
+        "newer_version": session.newer_version.map(|it| json!({"needs": it.needs, "level": it.level})),
     })
 }
 
@@ -257,7 +258,7 @@ fn table(sessions: &[SessionSummary], is_held: bool, now: i64, width: Option<usi
     let (has_agent, has_cost, asks) = (
         any(|session| !session.agent.is_empty()),
         any(|session| session.cost_nano_usd > 0),
-        any(|session| !session.pending.is_empty()),
+        any(|session| !session.pending.is_empty() || session.newer_version.is_some()),
     );
     let has_tokens = is_wide && any(|session| session.tokens > 0);
     let has_events = is_wide || !(asks || has_cost);
@@ -284,7 +285,7 @@ fn table(sessions: &[SessionSummary], is_held: bool, now: i64, width: Option<usi
             session.tokens.to_string(),
             cost(session),
             age(session.updated_unix_ms, now),
-            asked(&session.pending, now),
+            awaited(session, now),
             session.title.clone(),
         ];
         let cells = cells
@@ -294,6 +295,14 @@ fn table(sessions: &[SessionSummary], is_held: bool, now: i64, width: Option<usi
         table.cells(cells.map(|(cell, _)| cell));
     }
     table
+}
+
+/// What a session waits for.
+fn awaited(session: &SessionSummary, now: i64) -> String {
+    match session.newer_version {
+        Some(newer) => format!("newer version (level {})", newer.needs),
+        None => asked(&session.pending, now),
+    }
 }
 
 /// What a session asks and since when: `approval 5 min`, `approval, 2 questions 3 h`.
@@ -316,6 +325,7 @@ fn asked(pending: &[PendingKind], now: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cairn_proto::orchestrator::NewerVersion;
 
     const NOW: i64 = 1_800_000_000_000;
 
@@ -351,6 +361,19 @@ mod tests {
                 format!("--- {width} columns\n{}\n", lines.join("\n"))
             });
         insta::assert_snapshot!("session_tables", lists.concat());
+    }
+
+    #[test]
+    fn a_session_of_a_newer_version_is_shown_with_the_level_that_it_needs() {
+        let newer_version = Some(NewerVersion { needs: 3, level: 2 });
+        let asking = session("s", &[(WaitReason::Approval, 1)], 0);
+        let session = SessionSummary {
+            newer_version,
+            ..asking
+        };
+        assert_eq!(awaited(&session, NOW), "newer version (level 3)");
+        let levels = json!({"needs": 3, "level": 2});
+        assert_eq!(session_json(&session, true)["newer_version"], levels);
     }
 
     #[test]

@@ -19,6 +19,8 @@ mod changes;
 mod connections;
 mod grants;
 mod keyless;
+#[cfg(debug_assertions)]
+mod levels;
 mod own_session;
 mod proxies;
 mod recount;
