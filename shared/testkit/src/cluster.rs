@@ -77,9 +77,20 @@ impl<'a> Cluster<'a> {
 
     /// Starts so many processes of each of [`SERVICES`], and returns when all of them serve.
     pub fn several(site: &'a Site, variables: &[(&str, &str)], counts: [usize; 5]) -> Self {
+        Self::with_spares(site, variables, counts, 0)
+    }
+
+    /// The same with so many further places of each service, known to all, in which no process is yet.
+    pub fn with_spares(
+        site: &'a Site,
+        variables: &[(&str, &str)],
+        counts: [usize; 5],
+        spares: usize,
+    ) -> Self {
         let members = SERVICES.into_iter().zip(counts);
-        let members = members
-            .flat_map(|(service, count)| (0..count).map(move |number| Member { service, number }));
+        let members = members.flat_map(|(service, count)| {
+            (0..count + spares).map(move |number| Member { service, number })
+        });
         let variables = variables.iter();
         let mut cluster = Self {
             site,
@@ -88,8 +99,9 @@ impl<'a> Cluster<'a> {
             processes: BTreeMap::new(),
             detours: BTreeMap::new(),
         };
-        for service in SERVICES {
-            let members = cluster.members_of(service);
+        for (service, count) in SERVICES.into_iter().zip(counts) {
+            let mut members = cluster.members_of(service);
+            members.truncate(count);
             members.iter().for_each(|member| cluster.begin(*member));
             members.iter().for_each(|member| cluster.wait(*member));
         }
@@ -161,6 +173,12 @@ impl<'a> Cluster<'a> {
         let variables: Vec<_> = variables.map(|(n, v)| (n.as_str(), v.as_str())).collect();
         let process = self.site.begin(&arguments, &variables, &member.log());
         self.processes.insert(member, process);
+    }
+
+    /// Processes that are begun from now on have this variable.
+    pub fn set_variable(&mut self, name: &str, value: &str) {
+        self.variables.retain(|(known, _)| known != name);
+        self.variables.push((name.to_owned(), value.to_owned()));
     }
 
     /// From now on, whoever is started is told that a service is at this address, or again where it

@@ -25,6 +25,7 @@ fn sizes(proof: &str) -> &'static [&'static str] {
         "stale" => &["--writes 500", "--without fencing", "--without duplicates"],
         "dispatch" => &["--steps 200"],
         "drain" => &["--drains 60"],
+        "upgrade" => &["--sessions 60"],
         "commands" => &["--sessions 200"],
         "state" => &[
             "--sessions 400 --bound 128",

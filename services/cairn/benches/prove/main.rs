@@ -9,6 +9,10 @@
     clippy::print_stdout,
     reason = "a proof that cannot set up its world is over; tests of its parts are not built here"
 )]
+#![allow(
+    clippy::duplicate_mod,
+    reason = "the rolling restart has the clients of the crash loop, and a world of its own"
+)]
 
 mod all;
 #[path = "../../tests/proofs/mod.rs"]

@@ -27,7 +27,6 @@ mod five;
 mod kill;
 mod overlap;
 mod overload;
-mod rolling;
 mod savings;
 mod shared_store;
 mod takeover;

@@ -66,6 +66,7 @@ pub(crate) fn prove(settings: &Options) {
         ledger: site.ledger(),
         seed: settings.seed,
         is_plain: false,
+        meets_older: false,
         is_over: AtomicBool::new(false),
     });
     let drivers = (0..settings.drivers).map(|number| {

@@ -20,6 +20,7 @@ pub(crate) mod load;
 pub(crate) mod mcp;
 pub(crate) mod replicas;
 pub(crate) mod replies;
+pub(crate) mod rolling;
 pub(crate) mod searches;
 pub(crate) mod starts;
 pub(crate) mod state;
@@ -72,6 +73,9 @@ pub(crate) enum Proof {
     /// Suspends orchestrators with 120 sessions each past their leases, until the store has refused
     /// this many of their writes
     Stale(crash::redis_stale::Options),
+    /// Replaces all processes by those of a newer release, service by service as Kubernetes does, while 200
+    /// clients start runs and watch them. No session is quarantined or stalls, and no call is in doubt
+    Upgrade(rolling::Options),
     /// Stops `cairn serve` (SIGTERM) at random moments of runs whose parallel model steps make effectful
     /// calls, and starts it again. No step may fail, and each call is made exactly once
     Drain(drain::Options),
@@ -119,6 +123,7 @@ impl Proof {
             Self::Mcp => mcp::prove(),
             Self::Searches(options) => searches::prove(options),
             Self::Stale(options) => crash::redis_stale::prove(options),
+            Self::Upgrade(options) => rolling::prove(options),
             Self::Drain(options) => drain::prove(options),
             Self::State(options) => state::prove(options),
             Self::Steered(options) => steered::prove(options),

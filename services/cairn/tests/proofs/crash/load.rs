@@ -36,6 +36,8 @@ pub(crate) struct Load {
     pub(crate) seed: u64,
     /// Runs are started and watched, and else left to themselves.
     pub(crate) is_plain: bool,
+    /// A server may be too old for a session; then another one is asked.
+    pub(crate) meets_older: bool,
     /// No run is begun any more.
     pub(crate) is_over: AtomicBool,
 }

@@ -31,6 +31,7 @@ pub(crate) struct Run {
     pub(crate) settled: BTreeSet<String>,
     /// How often the start is asked for.
     pub(crate) repeats: usize,
+    meets_older: bool,
     pub(crate) advanced: Instant,
 }
 
@@ -62,6 +63,7 @@ impl Run {
             answers: BTreeMap::new(),
             settled: BTreeSet::new(),
             repeats: if place.is_multiple_of(2) { REPEATS } else { 1 },
+            meets_older: load.meets_older,
             advanced: Instant::now(),
         }
     }
@@ -91,6 +93,7 @@ impl Run {
         match (status.code(), error.reason_name()) {
             (Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled, _) => {}
             (_, "SESSION_QUARANTINED") => return Break::Quarantine,
+            (_, "NEWER_VERSION") if self.meets_older => {}
             (Code::NotFound, _) if is_acknowledged => {
                 self.give_up(&format!("a start was acknowledged and is lost: {status:?}"));
             }

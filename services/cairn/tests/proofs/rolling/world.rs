@@ -21,6 +21,10 @@ echo "recorded $arguments"
 const CALLS: usize = 3;
 /// Far less than a cluster gives a process that is to stop.
 const GRACE: Duration = Duration::from_secs(10);
+/// Processes of each service.
+const COUNT: usize = 2;
+/// The variable by which a process is one of an older or a newer release.
+const LEVEL: &str = "CAIRN_LEVEL";
 
 /// What nobody wants to see.
 #[derive(Debug, Default)]
@@ -52,7 +56,21 @@ impl<'a> World<'a> {
     /// Starts everything, and returns when all of it serves.
     pub(crate) fn start(site: &'a Site) -> Self {
         let store = RedisServer::start();
-        let cluster = Cluster::several(site, &[("CAIRN_STORE", &store.url())], [2; 5]);
+        let cluster = Cluster::several(site, &[("CAIRN_STORE", &store.url())], [COUNT; 5]);
+        Self::of(site, store, cluster)
+    }
+
+    /// The same with processes of one release, and with a place for one more of each service, as `maxSurge: 1`
+    /// gives it.
+    pub(crate) fn start_old(site: &'a Site) -> Self {
+        let store = RedisServer::start();
+        let url = store.url();
+        let variables = [("CAIRN_STORE", url.as_str()), (LEVEL, "1")];
+        let cluster = Cluster::with_spares(site, &variables, [COUNT; 5], 1);
+        Self::of(site, store, cluster)
+    }
+
+    fn of(site: &'a Site, store: RedisServer, cluster: Cluster<'a>) -> Self {
         Self {
             site,
             cluster,
@@ -75,6 +93,33 @@ impl<'a> World<'a> {
     pub(crate) fn roll(&mut self, member: Member) {
         self.wait_for_calls();
         let began = Instant::now();
+        let stopped = self.stop(member);
+        self.cluster.begin(member);
+        self.cluster.wait(member);
+        let all = began.elapsed();
+        println!("{member}: stopped in {stopped:.1?}, serves again after {all:.1?}");
+    }
+
+    /// Replaces the processes of a service by those of the next release, as a Deployment does: one more begins,
+    /// and once it serves (`maxUnavailable: 0`) an old one is told to stop, after the pause before that.
+    pub(crate) fn upgrade(&mut self, service: &'static str, pause: Duration) {
+        self.cluster.set_variable(LEVEL, "2");
+        let place = |number| Member { service, number };
+        for old in 0..COUNT {
+            let new = place((old + COUNT) % (COUNT + 1));
+            let old = place(old);
+            self.wait_for_calls();
+            self.cluster.begin(new);
+            self.cluster.wait(new);
+            std::thread::sleep(pause);
+            let stopped = self.stop(old);
+            println!("{new} serves, {old} stopped in {stopped:.1?}");
+        }
+    }
+
+    /// Tells a process to stop, waits until it has, and returns how long that took.
+    fn stop(&mut self, member: Member) -> Duration {
+        let began = Instant::now();
         self.cluster.terminate(member);
         let status = self.cluster.wait_for_end(member);
         let stopped = began.elapsed();
@@ -83,11 +128,8 @@ impl<'a> World<'a> {
             let story = format!("{member} did not stop cleanly: {status}\n{tail}");
             self.done.died.push(story);
         }
-        self.cluster.begin(member);
-        self.cluster.wait(member);
-        let all = began.elapsed();
         assert!(stopped < GRACE, "{member} took {stopped:?} to stop");
-        println!("{member}: stopped in {stopped:.1?}, serves again after {all:.1?}");
+        stopped
     }
 
     fn wait_for_calls(&self) {
@@ -104,12 +146,20 @@ impl<'a> World<'a> {
 
     /// What memory says of writes that the store's server has lost.
     pub(crate) fn lost(&self) -> Vec<String> {
-        let logs = self.cluster.members_of("memory").into_iter();
+        self.logged("memory", "acknowledged writes of a session are lost")
+    }
+
+    /// What orchestrators say of sessions that they could not continue.
+    pub(crate) fn stalled(&self) -> Vec<String> {
+        self.logged("orchestrator", "session cannot continue")
+    }
+
+    /// The lines with this text in the logs of a service.
+    fn logged(&self, service: &str, text: &str) -> Vec<String> {
+        let logs = self.cluster.members_of(service).into_iter();
         let logs = logs.filter_map(|member| self.site.read(&member.log()));
         let lines = logs.flat_map(|log| log.lines().map(str::to_owned).collect::<Vec<_>>());
-        lines
-            .filter(|line| line.contains("acknowledged writes of a session are lost"))
-            .collect()
+        lines.filter(|line| line.contains(text)).collect()
     }
 
     /// The ends of all logs.
