@@ -228,7 +228,7 @@ impl OrchestratorService for Orchestrator {
         let key = key_of(&request, &request.get_ref().session)?;
         let session = self.session(&key).await?;
         Ok(Response::new(pb::ListRunsResponse {
-            runs: session.runs.iter().map(run_message).collect(),
+            runs: session.runs.summaries().map(run_message).collect(),
         }))
     }
 

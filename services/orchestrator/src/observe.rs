@@ -6,7 +6,7 @@
 
 use crate::key::SessionKey;
 use cairn_engine::event::{self, Event, EventKind};
-use cairn_engine::session::{Run, Session, Step, StepStatus};
+use cairn_engine::session::{Run, RunSummary, Session, Step, StepStatus};
 use cairn_rpc::TraceParent;
 use cairn_rpc::metrics::{self, counter, gauge};
 use cairn_rpc::trace::{PastEvent, PastSpan, SpanKind, Value, is_content_wanted, is_recording};
@@ -144,8 +144,8 @@ fn end(
 ) {
     count(metrics::RUNS, status);
     if is_recording()
-        && let Some(run) = session.run(number)
-        && let Some((parent, points)) = trace(run, turn)
+        && let Some(run) = session.runs.summary(number)
+        && let Some((parent, points)) = trace(session, run, turn)
     {
         run_span(key, run, status, parent, points).record();
     }
@@ -153,20 +153,24 @@ fn end(
 
 /// Where the span of a run that has ended belongs, and its hook points.
 fn trace(
-    run: &Run,
+    session: &Session,
+    run: RunSummary<'_>,
     turn: impl FnOnce() -> Option<TurnTrace>,
 ) -> Option<(TraceParent, Vec<PastEvent>)> {
-    let (parent, mut points) = match run.turn {
+    let (parent, mut points) = match run.context {
         Some(_) => turn().map(|turn| (turn.parent, turn.points))?,
-        None => (run.trace_parent.parse().ok()?, hook_points(run)),
+        None => {
+            let run = session.run(run.number)?;
+            (run.trace_parent.parse().ok()?, hook_points(run))
+        }
     };
-    points.extend(run.end.at.map(|at| point(RUN_END, at, None)));
+    points.extend(run.ended_at.map(|at| point(RUN_END, at, None)));
     Some((parent, points))
 }
 
 fn run_span(
     key: &SessionKey,
-    run: &Run,
+    run: RunSummary<'_>,
     status: &'static str,
     parent: TraceParent,
     events: Vec<PastEvent>,
@@ -177,26 +181,23 @@ fn run_span(
         ("gen_ai.operation.name", text("invoke_workflow")),
         ("gen_ai.workflow.name", text("cairn")),
         ("gen_ai.conversation.id", text(&key.id)),
-        (
-            "gen_ai.usage.input_tokens",
-            number(run.spent.usage.input_tokens),
-        ),
+        ("gen_ai.usage.input_tokens", number(run.usage.input_tokens)),
         (
             "gen_ai.usage.output_tokens",
-            number(run.spent.usage.output_tokens),
+            number(run.usage.output_tokens),
         ),
         ("cairn.namespace", text(key.namespace.as_str())),
         ("cairn.run", number(run.number.into())),
         ("cairn.run.status", text(status)),
-        ("cairn.tool_turns", number(run.spent.tool_turns.into())),
-        ("cairn.cost_nano_usd", number(run.spent.usage.cost_nano_usd)),
+        ("cairn.tool_turns", number(run.tool_turns.into())),
+        ("cairn.cost_nano_usd", number(run.usage.cost_nano_usd)),
     ];
-    if let Some(failure) = &run.end.failure {
+    if let Some(failure) = run.failure {
         attributes.push(("error.type", text(&failure.reason)));
     }
     if is_content_wanted() {
-        attributes.push(("cairn.goal", text(&run.goal)));
-        attributes.push(("cairn.answer", text(&run.end.answer)));
+        attributes.push(("cairn.goal", text(run.goal)));
+        attributes.push(("cairn.answer", text(run.answer)));
     }
     PastSpan {
         name: "invoke_workflow cairn".into(),
@@ -204,15 +205,11 @@ fn run_span(
         span_id: span_of(key, run.number, parent).span_id,
         kind: SpanKind::Internal,
         start_ms: run.started_at,
-        end_ms: run.end.at.unwrap_or(run.started_at),
+        end_ms: run.ended_at.unwrap_or(run.started_at),
         attributes,
         events,
         links: Vec::new(),
-        error: run
-            .end
-            .failure
-            .as_ref()
-            .map(|failure| failure.reason.clone()),
+        error: run.failure.map(|failure| failure.reason.clone()),
     }
 }
 

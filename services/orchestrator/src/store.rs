@@ -13,7 +13,7 @@ pub(crate) use acknowledged::{Acknowledged, LastAcknowledged};
 pub(crate) use checkpoints::Checkpointer;
 pub(crate) use clock::StoreClock;
 pub(crate) use events::{Encoded, LARGEST_INLINE_EVENT, Newer};
-pub(crate) use header::{header, status_of, usage_of};
+pub(crate) use header::{header, status_of};
 pub(crate) use load::Loaded;
 pub(crate) use quarantine::Quarantine;
 

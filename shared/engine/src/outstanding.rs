@@ -108,6 +108,17 @@ impl Run {
         })
     }
 
+    /// Whether [`Run::attempts_to_run`] has any, if none has begun.
+    pub(crate) fn has_attempt_to_run(&self) -> bool {
+        let mut attempts = self.running_attempts();
+        attempts.any(
+            |(_, step, attempt)| match self.lane_of(step, attempt, false) {
+                Some(Lane::NeedsTurn) => self.may_ask_model(0),
+                lane => lane.is_some(),
+            },
+        )
+    }
+
     /// What an attempt is to do; none if it is to do nothing now.
     fn lane_of(&self, step: &Step, attempt: &Attempt, has_begun: bool) -> Option<Lane> {
         if attempt.waits_for_person() {

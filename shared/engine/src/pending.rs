@@ -252,6 +252,26 @@ pub fn pending(session: &Session) -> Vec<Pending> {
     open
 }
 
+/// Why people are asked, and since when: for each question that [`pending`] has, in its order. Copies no
+/// text.
+pub fn reasons(session: &Session) -> impl Iterator<Item = (WaitReason, u64)> {
+    let run = session.active_run();
+    let attempts = run.into_iter().flat_map(Run::running_attempts);
+    let calls = attempts.flat_map(|(.., attempt)| &attempt.calls);
+    let calls = calls.filter_map(|call| Some((call.status.asks()?, call.asked_at)));
+    let review = run.and_then(|run| {
+        let proposals = &run.revisions.proposals;
+        proposals.get(&run.revisions.review?)?;
+        Some((WaitReason::PlanReview, run.revisions.review_at))
+    });
+    let is_asked = |run: &&Run| run.status == RunStatus::Waiting(WaitReason::Budget);
+    let budget = run.filter(is_asked).and_then(|run| {
+        run.spent.asked?;
+        Some((WaitReason::Budget, run.spent.asked_at))
+    });
+    calls.chain(review).chain(budget)
+}
+
 fn new(asked: Asked, since: u64, time: u32) -> Pending {
     Pending {
         asked,

@@ -18,6 +18,8 @@ mod numbers;
 mod plan;
 mod revisions;
 mod run;
+mod runs;
+mod sizes;
 mod spent;
 mod step;
 mod turn;
@@ -35,6 +37,8 @@ pub use numbers::{Place, Slot, StepNo};
 pub use plan::PlanState;
 pub use revisions::{Proposal, RevisionRequest, Revisions};
 pub use run::{End, Run, RunStatus};
+pub use runs::{RunSummary, Runs};
+pub use sizes::Sizes;
 pub use spent::Spent;
 pub use step::{EffectfulCall, Moment, Note, Step, StepStatus, in_journal_order};
 pub(crate) use turn::OF_STEPS;
@@ -45,6 +49,7 @@ use crate::conversation::LayerKind;
 use crate::event::{
     AttemptRef, CallRef, CommandReceived, CommandRefused, Event, EventKind, SessionCreated,
 };
+use crate::message::Usage;
 use crate::principal::Principal;
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
@@ -81,8 +86,10 @@ pub struct Session {
     pub active_context: String,
     /// Turns that begin once the active run has ended, the oldest first.
     pub queued_turns: Vec<QueuedTurn>,
-    /// All runs; a run's number is its position plus 1. Only the last may be active.
-    pub runs: Vec<Run>,
+    /// All runs.
+    pub runs: Runs,
+    /// What all runs used up.
+    pub usage: Usage,
     /// Where it begins, if it was copied from another session.
     pub forked_from: Option<Origin>,
     /// The last decisions of people, oldest first.
@@ -164,9 +171,7 @@ impl Session {
     /// An event does not fit.
     pub fn rebase(&mut self, others: &[(u64, Event)], own: &[Event]) -> Applied {
         let before = self.seq - own.len() as u64;
-        for run in &mut self.runs {
-            run.renumber(before, others.len() as u64);
-        }
+        self.runs.renumber(before, others.len() as u64);
         for (seq, event) in others {
             self.apply(*seq, event)?;
         }
@@ -202,16 +207,14 @@ impl Session {
         self.runs.last().filter(|run| !run.status.is_terminal())
     }
 
-    /// The run of that number.
+    /// The run of that number. A turn whose successor has begun has only a [`RunSummary`].
     pub fn run(&self, number: u32) -> Option<&Run> {
-        self.runs.get((number as usize).checked_sub(1)?)
+        self.runs.get(number)
     }
 
     pub(crate) fn run_mut(&mut self, number: u32) -> Result<&mut Run, IllegalTransition> {
-        let position = (number as usize).wrapping_sub(1);
-        self.runs
-            .get_mut(position)
-            .ok_or_else(|| IllegalTransition::missing(format_args!("run {number}")))
+        let run = self.runs.get_mut(number);
+        run.ok_or_else(|| IllegalTransition::missing(format_args!("run {number}")))
     }
 
     /// Whether an attempt makes the one call of its step, and asks no model.

@@ -16,7 +16,7 @@ pub fn of_session(session: &Session) -> String {
 
 /// The same for lists, cut.
 pub fn listed(session: &Session) -> String {
-    let goal = session.runs.first().map_or("", |run| &run.goal);
+    let goal = session.runs.summary(1).map_or("", |run| run.goal);
     let title = match session.title.as_str() {
         "" => goal,
         title => title,

@@ -1,13 +1,13 @@
 //! What can be seen of a session: its state, and views of its journal.
 
 use crate::key::SessionKey;
-use crate::store::{Quarantine, status_of, usage_of};
+use crate::store::{Quarantine, status_of};
 use cairn_engine::command::always_covers;
 use cairn_engine::decide::ToolList;
 use cairn_engine::event::WaitReason;
 use cairn_engine::pending::{Asked, Pending, pending};
 use cairn_engine::session::{
-    PastDecision, PlanState, Run, RunStatus, Session, Step, StepNo, StepStatus,
+    PastDecision, PlanState, Run, RunStatus, RunSummary, Session, Step, StepNo, StepStatus,
 };
 use cairn_proto::event as wire;
 use cairn_proto::{memory, orchestrator as pb};
@@ -15,10 +15,10 @@ use cairn_rpc::{ErrorKind, RpcError};
 use cairn_views::{decisions, title};
 
 /// The run of that number, or the latest for 0.
-pub(crate) fn run_of(session: &Session, number: u32) -> Result<&Run, RpcError> {
+pub(crate) fn run_of(session: &Session, number: u32) -> Result<RunSummary<'_>, RpcError> {
     let found = match number {
-        0 => session.runs.last(),
-        number => session.run(number),
+        0 => session.runs.last().map(Run::summary),
+        number => session.runs.summary(number),
     };
     found.ok_or_else(|| no_such_run(number))
 }
@@ -45,8 +45,8 @@ pub(crate) fn session_message(
         updated_unix_ms: ms(session.updated_at),
         last_seq: session.seq,
         runs: session.runs.len() as u32,
-        latest_run: session.runs.last().map(run_message),
-        usage: Some(usage_of(session).into()),
+        latest_run: session.runs.last().map(Run::summary).map(run_message),
+        usage: Some(session.usage.into()),
         forked_from: session.forked_from.as_ref().map(|origin| pb::ForkOrigin {
             session: origin.session.clone(),
             seq: origin.seq,
@@ -69,7 +69,7 @@ fn decision_message(decision: &PastDecision) -> pb::PastDecision {
     }
 }
 
-pub(crate) fn run_message(run: &Run) -> pb::Run {
+pub(crate) fn run_message(run: RunSummary<'_>) -> pb::Run {
     let (status, wait) = match run.status {
         RunStatus::Planning => (pb::RunStatus::Planning, None),
         RunStatus::Running => (pb::RunStatus::Running, None),
@@ -79,34 +79,31 @@ pub(crate) fn run_message(run: &Run) -> pb::Run {
         RunStatus::Failed => (pb::RunStatus::Failed, None),
         RunStatus::Cancelled => (pb::RunStatus::Cancelled, None),
     };
-    let steps = run.plan.iter().flat_map(PlanState::current);
+    let steps = run.plan.into_iter().flat_map(PlanState::current);
     pb::Run {
         number: run.number,
-        goal: run.goal.clone(),
+        goal: run.goal.to_owned(),
         status: status.into(),
         wait_reason: wait
             .map_or(wire::WaitReason::Unspecified, Into::into)
             .into(),
         started_unix_ms: ms(run.started_at),
-        ended_unix_ms: run.end.at.map_or(0, ms),
-        answer: run.end.answer.clone(),
-        failure: run.end.failure.clone().map(Into::into),
-        usage: Some(run.spent.usage.into()),
-        tool_turns: run.spent.tool_turns,
+        ended_unix_ms: run.ended_at.map_or(0, ms),
+        answer: run.answer.to_owned(),
+        failure: run.failure.cloned().map(Into::into),
+        usage: Some(run.usage.into()),
+        tool_turns: run.tool_turns,
         steps: steps.clone().count() as u32,
         steps_done: steps.filter(|(_, step)| step.is_done()).count() as u32,
-        cancel_reason: run.end.cancel_reason.clone(),
-        context: run
-            .turn
-            .as_ref()
-            .map_or_else(String::new, |turn| turn.context.clone()),
+        cancel_reason: run.cancel_reason.to_owned(),
+        context: run.context.unwrap_or_default().to_owned(),
         first_seq: run.first_seq,
-        last_seq: run.end.seq,
+        last_seq: run.last_seq,
     }
 }
 
-pub(crate) fn plan_message(run: &Run) -> pb::GetPlanResponse {
-    let Some(plan) = &run.plan else {
+pub(crate) fn plan_message(run: RunSummary<'_>) -> pb::GetPlanResponse {
+    let Some(plan) = run.plan else {
         return pb::GetPlanResponse {
             run: run.number,
             ..pb::GetPlanResponse::default()

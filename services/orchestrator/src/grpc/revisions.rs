@@ -165,7 +165,7 @@ async fn admit(
         return Ok(Admission::without_reservation());
     }
     let session = requests.store().view(key).await?.session;
-    let in_force = run_of(&session, run).ok().and_then(|run| run.plan.as_ref());
+    let in_force = run_of(&session, run).ok().and_then(|run| run.plan);
     let steps = in_force.into_iter().flat_map(PlanState::current);
     let kept = steps.filter_map(|(_, step)| Some(step.plan.tool.as_ref()?.name.as_str()));
     let kept: HashSet<&str> = kept.collect();

@@ -22,7 +22,7 @@ pub(super) async fn state(
     let session = session_at(requests, &key, request.get_ref().at_seq).await?;
     let mut state = agent_state::of_session(&session);
     if let Some(run) = session.runs.last() {
-        let mut run = run_message(run);
+        let mut run = run_message(run.summary());
         answers::add(requests, &key, &mut run).await?;
         if run.status() == pb::RunStatus::Completed {
             state["answer"] = run.answer.into();
@@ -91,7 +91,8 @@ pub(super) async fn tree(
     let (number, at_seq) = (request.get_ref().run, request.get_ref().at_seq);
     if view == pb::TreeView::Todo {
         let session = session_at(requests, &key, at_seq).await?;
-        let text = progress::of_run(run_of(&session, number)?);
+        let plan = run_of(&session, number)?.plan;
+        let text = plan.map(progress::of_plan).unwrap_or_default();
         return Ok(Response::new(pb::GetTreeResponse {
             nodes: Vec::new(),
             text,

@@ -1,7 +1,6 @@
 //! What the store keeps beside a journal, for listings.
 
-use cairn_engine::message::Usage;
-use cairn_engine::pending::pending;
+use cairn_engine::pending::reasons;
 use cairn_engine::session::{Run, RunStatus, Session};
 use cairn_proto::event as wire;
 use cairn_proto::memory::{Header, PendingKind, SessionStatus};
@@ -10,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// The owner's notes that go with a state. All that is written with it needs at least this level.
 pub(crate) fn header(session: &Session, least_needs: u32) -> Header {
-    let usage = usage_of(session);
+    let usage = session.usage;
     Header {
         status: status_of(session).into(),
         handled_through: session.handled_through,
@@ -40,21 +39,12 @@ pub(crate) fn status_of(session: &Session) -> SessionStatus {
     }
 }
 
-/// What all runs used up.
-pub(crate) fn usage_of(session: &Session) -> Usage {
-    let mut usage = Usage::default();
-    for run in &session.runs {
-        usage.add(&run.spent.usage);
-    }
-    usage
-}
-
 /// The open questions for listings: one entry for each reason, ordered by its number.
 pub(crate) fn pending_kinds(session: &Session) -> Vec<PendingKind> {
     let mut kinds: BTreeMap<u32, PendingKind> = BTreeMap::new();
-    for open in pending(session) {
-        let kind = wire::WaitReason::from(open.reason()) as u32;
-        let since_unix_ms = i64::try_from(open.since).unwrap_or(i64::MAX);
+    for (reason, since) in reasons(session) {
+        let kind = wire::WaitReason::from(reason) as u32;
+        let since_unix_ms = i64::try_from(since).unwrap_or(i64::MAX);
         let known = kinds.entry(kind).or_insert(PendingKind {
             kind,
             since_unix_ms,

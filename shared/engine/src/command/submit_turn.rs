@@ -334,7 +334,7 @@ mod tests {
         let mut sent = Sent::new();
         sent.send(say("first", WhenBusy::Refuse));
         sent.send(say("second", WhenBusy::Interrupt));
-        let states = sent.session.runs.iter().map(|run| run.status);
+        let states = sent.session.runs.summaries().map(|run| run.status);
         let expected = [RunStatus::Cancelled, RunStatus::Running];
         assert_eq!(states.collect::<Vec<_>>(), expected);
     }

@@ -6,7 +6,7 @@ use crate::event::{AttemptRef, CommandRefused, RunFailed, StepSkipped};
 use crate::failure::Failure;
 use crate::limits::{CONTINUE_ELSEWHERE, FULL_TRANSITION};
 use crate::refusal::Refusal;
-use crate::session::{Run, Session, Step, StepNo};
+use crate::session::{Run, RunSummary, Session, Step, StepNo};
 use crate::transitions::Applied;
 
 /// Why a step ends that runs.
@@ -132,32 +132,28 @@ impl Decision<'_> {
 
     /// The run, unless it has ended.
     pub(crate) fn unended(&self, number: u32) -> Result<&Run, Rejection> {
-        let run = self
-            .session
-            .run(number)
-            .ok_or_else(|| no_such_run(number))?;
-        if run.status.is_terminal() {
-            let message = format!("run {number} has ended: {:?}", run.status).to_lowercase();
-            return Err(Rejection::refused(Refusal::RunEnded, message));
-        }
-        Ok(run)
+        let known = self.session.runs.summary(number);
+        let status = known.ok_or_else(|| no_such_run(number))?.status;
+        let run = self.session.run(number);
+        run.filter(|_| !status.is_terminal()).ok_or_else(|| {
+            let message = format!("run {number} has ended: {status:?}").to_lowercase();
+            Rejection::refused(Refusal::RunEnded, message)
+        })
     }
 
     /// The newest run, whose plan may be changed whatever it is doing.
     pub(crate) fn revisable(&self, number: u32, revision: u32) -> Result<&Run, Rejection> {
-        let run = self
-            .session
-            .run(number)
-            .ok_or_else(|| no_such_run(number))?;
-        has_plan(run)?;
-        let newest = self.session.runs.len();
-        if newest != number as usize {
+        let known = self.session.runs.summary(number);
+        has_plan(known.ok_or_else(|| no_such_run(number))?)?;
+        let newest = self.session.runs.last();
+        let Some(run) = newest.filter(|run| run.number == number) else {
+            let newest = self.session.runs.len();
             let message = format!(
                 "run {number} has ended and run {newest} came after it; only the plan of the \
                  newest run can be changed"
             );
             return Err(Rejection::refused(Refusal::RunEnded, message));
-        }
+        };
         if revision != 0 && revision != run.revision() {
             return Err(super::moved_on(run));
         }
@@ -170,7 +166,7 @@ impl Decision<'_> {
         run: &'r Run,
         step: StepNo,
     ) -> Result<&'r Step, Rejection> {
-        has_plan(run)?;
+        has_plan(run.summary())?;
         let in_force = run.plan.as_ref().and_then(|plan| plan.step(step));
         in_force.ok_or_else(|| {
             let message = format!("step {step} is not in the plan of run {}", run.number);
@@ -180,8 +176,8 @@ impl Decision<'_> {
 }
 
 /// A turn has no plan that could be changed.
-fn has_plan(run: &Run) -> Result<(), Rejection> {
-    if run.turn.is_none() {
+fn has_plan(run: RunSummary<'_>) -> Result<(), Rejection> {
+    if run.context.is_none() {
         return Ok(());
     }
     let message = format!(

@@ -2,10 +2,15 @@
 
 use crate::session::{PlanState, Run, Step, StepStatus, SubGoal};
 
-/// The plan's steps and, indented, their sub-goals, whatever the steps are doing. Empty without a plan.
+/// The list of the run's plan. Empty without a plan.
 pub fn of_run(run: &Run) -> String {
+    run.plan.as_ref().map(of_plan).unwrap_or_default()
+}
+
+/// The plan's steps and, indented, their sub-goals, whatever the steps are doing.
+pub fn of_plan(plan: &PlanState) -> String {
     let mut lines = Vec::new();
-    for (_, step) in run.plan.iter().flat_map(PlanState::current) {
+    for (_, step) in plan.current() {
         lines.push(format!("[{}] {}", mark(step), step.plan.label()));
         let sub_goals = step.sub_goals().iter().zip(0..);
         lines.extend(sub_goals.map(|(goal, index)| {

@@ -238,8 +238,8 @@ impl Apply for ReplyReceived {
         let step = session.step_mut(self.attempt)?;
         step.usage.add(&self.usage);
         step.tool_turns += 1;
+        session.spend(self.attempt.run, &self.usage)?;
         let spent = &mut session.run_mut(self.attempt.run)?.spent;
-        spent.usage.add(&self.usage);
         spent.tool_turns += 1;
         let of_tools = self.calls.iter();
         let of_tools = of_tools.filter(|asked| asked.effect != Effect::State);

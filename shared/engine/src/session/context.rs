@@ -109,17 +109,13 @@ impl Context {
     /// Makes changes that count as one.
     fn change(&mut self, ops: impl IntoIterator<Item = Op>) -> Applied {
         for op in ops {
-            let added = match &op {
-                Op::Append(message) => Some(message.bytes()),
-                Op::SetWindow(window) => {
-                    self.window = *window;
-                    Some(0)
-                }
-                _ => None,
-            };
+            if let Op::SetWindow(window) = &op {
+                self.window = *window;
+            }
+            let bytes = self.bytes_after(&op);
             self.conversation.apply(op)?;
-            match added {
-                Some(bytes) => self.bytes += bytes,
+            match bytes {
+                Some(bytes) => self.bytes = bytes,
                 None => self.count_bytes(),
             }
         }
@@ -127,7 +123,24 @@ impl Context {
         Ok(())
     }
 
-    pub(super) fn count_bytes(&mut self) {
+    /// Bytes of the messages after a change of single ones. None for a change that looks at many.
+    fn bytes_after(&self, op: &Op) -> Option<u64> {
+        let said = &self.conversation.incremental;
+        let at = |index: u32| said.get(index as usize).map_or(0, Message::bytes);
+        let (more, less) = match op {
+            Op::Append(message) | Op::Insert { message, .. } => (message.bytes(), 0),
+            Op::Update { index, message } => (message.bytes(), at(*index)),
+            Op::Remove { index } => (0, at(*index)),
+            Op::Pop => (0, said.last().map_or(0, Message::bytes)),
+            Op::SetLayer(_) | Op::SetWindow(_) => (0, 0),
+            Op::Retain(_) | Op::Clear | Op::Compact { .. } | Op::Remind(_) | Op::Notice(_) => {
+                return None;
+            }
+        };
+        Some(self.bytes.saturating_add(more).saturating_sub(less))
+    }
+
+    fn count_bytes(&mut self) {
         self.bytes = self.messages().map(Message::bytes).sum();
     }
 

@@ -31,7 +31,7 @@ impl Apply for ForkedFrom {
             seq: self.at_seq,
         });
         let worked_at = session.worked_at;
-        for run in &mut session.runs {
+        for run in session.runs.whole_mut() {
             run.spent.exclude_absence(worked_at, envelope.at);
             run.refused_budget = None;
             for step in run.plan.iter_mut().flat_map(|plan| &mut plan.steps) {

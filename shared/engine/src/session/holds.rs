@@ -5,6 +5,20 @@ use crate::command::OnFailure;
 use crate::event::{Budget, WaitReason};
 use crate::limits::MAX_CONVERSATIONS;
 
+impl CallStatus {
+    /// What a person is asked about the call.
+    pub(crate) fn asks(&self) -> Option<WaitReason> {
+        match self {
+            Self::InDoubt { .. } => Some(WaitReason::InDoubt),
+            Self::Asking { ask, answer: None } => Some(match ask {
+                Ask::Approval { .. } => WaitReason::Approval,
+                Ask::Question { .. } | Ask::Input { .. } => WaitReason::Question,
+            }),
+            _ => None,
+        }
+    }
+}
+
 impl Run {
     /// What the run should be doing, given what its attempts wait for.
     pub(crate) fn due_status(&self) -> RunStatus {
@@ -24,13 +38,11 @@ impl Run {
     fn wait_reason(&self) -> Option<WaitReason> {
         let mut asked = [false; 3];
         for status in self.last_statuses() {
-            match status {
-                CallStatus::InDoubt { .. } => asked[0] = true,
-                CallStatus::Asking { ask, answer: None } => match ask {
-                    Ask::Approval { .. } => asked[1] = true,
-                    Ask::Question { .. } | Ask::Input { .. } => asked[2] = true,
-                },
-                _ => {}
+            match status.asks() {
+                Some(WaitReason::InDoubt) => asked[0] = true,
+                Some(WaitReason::Approval) => asked[1] = true,
+                Some(_) => asked[2] = true,
+                None => {}
             }
         }
         let reasons = [
@@ -52,12 +64,7 @@ impl Run {
 
     /// A person can answer something now: about calls or a plan.
     pub fn asks_person(&self) -> bool {
-        let asks = |status: &CallStatus| {
-            matches!(
-                status,
-                CallStatus::InDoubt { .. } | CallStatus::Asking { answer: None, .. }
-            )
-        };
+        let asks = |status: &CallStatus| status.asks().is_some();
         self.revisions.review.is_some() || self.last_statuses().any(asks)
     }
 

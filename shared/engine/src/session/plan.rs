@@ -55,12 +55,11 @@ impl Apply for PlanApplied {
         }
         let before = run.plan.take();
         run.plan = Some(PlanState::in_force(before, self)?);
-        run.spent.usage.add(&self.usage);
         run.revisions.renew(self);
         run.first_failure = None;
         run.refused_budget = None;
         run.end = End::default();
-        Ok(())
+        session.spend(self.run, &self.usage)
     }
 }
 

@@ -99,13 +99,10 @@ impl Apply for RevisionRequested {
 
 impl Apply for PlanProposed {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
+        session.spend(self.run, &self.usage)?;
         let Run {
-            limits,
-            spent,
-            revisions,
-            ..
+            limits, revisions, ..
         } = session.run_mut(self.run)?;
-        spent.usage.add(&self.usage);
         revisions.requests.remove(&self.request);
         // A plan that the run itself asked for: by its goal, or by what failed of it. What takes the
         // place of one under review is to be approved in its stead.
@@ -136,8 +133,8 @@ impl Apply for PlanProposed {
 
 impl Apply for RevisionFailed {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        session.spend(self.run, &self.usage)?;
         let run = session.run_mut(self.run)?;
-        run.spent.usage.add(&self.usage);
         run.revisions.requests.remove(&self.request);
         if self.request == 0 {
             // It will not ask again until a person has changed the plan.

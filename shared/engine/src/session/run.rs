@@ -175,7 +175,7 @@ impl Apply for RunStarted {
             Some(_) => RunStatus::Running,
             None => RunStatus::Planning,
         };
-        session.runs.push(Run {
+        session.runs.begin(Run {
             number: self.run,
             goal: turn.as_ref().map_or_else(|| self.goal.clone(), Turn::name),
             turn,
@@ -255,9 +255,8 @@ impl Apply for RunFailed {
             failure: Some(self.failure.clone()),
             ..End::default()
         };
-        let run = session.run_mut(self.run)?;
-        run.end(RunStatus::Failed, end)?;
-        run.spent.usage.add(&self.usage.unwrap_or_default());
+        session.run_mut(self.run)?.end(RunStatus::Failed, end)?;
+        session.spend(self.run, &self.usage.unwrap_or_default())?;
         session.note_end(self.run, false)
     }
 }

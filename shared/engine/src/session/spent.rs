@@ -94,6 +94,15 @@ impl Spent {
     }
 }
 
+impl Session {
+    /// Adds what was used up to the totals of the run and of the session.
+    pub(super) fn spend(&mut self, run: u32, usage: &Usage) -> Applied {
+        self.run_mut(run)?.spent.usage.add(usage);
+        self.usage.add(usage);
+        Ok(())
+    }
+}
+
 impl Run {
     /// No model may be asked any more before the run is allowed more: the budget that forbids it.
     pub fn no_questions(&self) -> Option<Budget> {
@@ -109,8 +118,10 @@ impl Run {
 
     /// A question that is open stays the same until it is answered, or another budget forbids more.
     pub(super) fn ask_budget(&mut self, at: u64) {
-        let is_asked = self.status == RunStatus::Waiting(WaitReason::Budget);
-        let Some(budget) = self.blocking_budget().filter(|_| is_asked) else {
+        if self.status != RunStatus::Waiting(WaitReason::Budget) {
+            return;
+        }
+        let Some(budget) = self.blocking_budget() else {
             return;
         };
         if self.spent.asked != Some(budget) {
@@ -169,7 +180,7 @@ impl Run {
     pub(super) fn is_active(&self) -> bool {
         match self.status {
             RunStatus::Planning | RunStatus::Running => true,
-            RunStatus::Waiting(_) => self.attempts_to_run(|_| false).next().is_some(),
+            RunStatus::Waiting(_) => self.has_attempt_to_run(),
             _ => false,
         }
     }

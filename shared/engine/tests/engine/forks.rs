@@ -75,7 +75,7 @@ fn check_child(parent: &Session, child: &Session, continues: bool) {
         (&parent.memory, &parent.title)
     );
     assert_eq!(child.runs.len(), parent.runs.len());
-    for (mine, was) in child.runs.iter().zip(&parent.runs) {
+    for (mine, was) in child.runs.whole().zip(parent.runs.whole()) {
         assert_eq!(
             (mine.spent.usage, mine.spent.tool_turns),
             (was.spent.usage, was.spent.tool_turns)

@@ -353,7 +353,13 @@ fn runs_begin_and_end_once_and_with_nothing_running() {
 #[test]
 fn nothing_starts_in_a_run_that_has_ended() {
     let mut world = World::with_plan(graph(vec![tool_step("a", "look"), model_step("b")]));
-    world.session.runs[0].limits.max_parallel_steps = 1;
+    world
+        .session
+        .runs
+        .last_mut()
+        .unwrap()
+        .limits
+        .max_parallel_steps = 1;
     let mut failing = World::new();
     failing.start_with(
         graph(vec![tool_step("a", "look"), model_step("b")]),

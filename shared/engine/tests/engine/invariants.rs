@@ -16,9 +16,10 @@ use cairn_engine::transitions::StepPhase;
 use std::collections::{BTreeMap, HashMap};
 
 pub(crate) fn check_session(session: &Session) {
-    let active = session.runs.iter().filter(|run| !run.status.is_terminal());
+    let runs = session.runs.summaries();
+    let active = runs.filter(|run| !run.status.is_terminal());
     assert!(active.count() <= 1, "at most one run is active");
-    for run in &session.runs {
+    for run in session.runs.whole() {
         if let Some(plan) = &run.plan {
             check_plan(run, plan);
         }

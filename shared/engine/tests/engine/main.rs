@@ -49,6 +49,7 @@ mod steering;
 mod sub_goals;
 mod superseded;
 mod tampering;
+mod totals;
 mod transitions;
 mod turns;
 mod turns_faults;

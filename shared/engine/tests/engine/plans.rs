@@ -42,7 +42,7 @@ fn a_journal_with_a_capability_that_is_no_longer_available_is_read() {
         plan.steps[0].capabilities = vec!["gpu".to_owned()];
     }
     let session = fold(&journal);
-    let plan = session.runs[0].plan.as_ref().unwrap();
+    let plan = session.run(1).unwrap().plan.as_ref().unwrap();
     assert_eq!(plan.steps[0].plan.capabilities, ["gpu"]);
 }
 

@@ -237,7 +237,7 @@ impl Watcher {
     }
 
     fn check_phases(&mut self) {
-        for run in &self.shadow.runs {
+        for run in self.shadow.runs.whole() {
             for (step, number) in run
                 .plan
                 .iter()
@@ -256,10 +256,10 @@ impl Watcher {
     }
 
     fn check_usage(&self, world: &World) {
-        for run in &world.session.runs {
+        for run in world.session.runs.summaries() {
             let usage = self.usage.run(run.number).unwrap();
-            assert_eq!(usage.total, run.spent.usage);
-            assert_eq!(usage.tool_turns(), run.spent.tool_turns as usize);
+            assert_eq!(usage.total, run.usage);
+            assert_eq!(usage.tool_turns(), run.tool_turns as usize);
         }
     }
 }

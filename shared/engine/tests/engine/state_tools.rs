@@ -50,7 +50,7 @@ fn schemas_are_json_objects_and_names_are_sorted() {
 #[test]
 fn wrong_arguments_are_refused_with_the_reason() {
     let mut world = world();
-    world.session.runs[0].limits.max_tool_turns = 100;
+    world.session.runs.last_mut().unwrap().limits.max_tool_turns = 100;
     let cases = [
         ("step", json!({"done": true}), "unknown field `done`"),
         ("step", json!({"plan": "A"}), "invalid type: string"),
@@ -93,7 +93,7 @@ fn wrong_arguments_are_refused_with_the_reason() {
 #[test]
 fn notes_are_appended_replaced_and_limited() {
     let mut world = world();
-    world.session.runs[0].limits.max_tool_turns = 100;
+    world.session.runs.last_mut().unwrap().limits.max_tool_turns = 100;
     let notes = |world: &World| world.session.step(world.attempt(1)).unwrap().notes();
     assert_eq!(
         ok(&mut world, "scratchpad", &json!({"text": "a"})),
@@ -128,7 +128,7 @@ fn notes_are_appended_replaced_and_limited() {
 #[test]
 fn session_memory_is_set_read_listed_and_removed() {
     let mut world = world();
-    world.session.runs[0].limits.max_tool_turns = 100;
+    world.session.runs.last_mut().unwrap().limits.max_tool_turns = 100;
     let empty = ok(&mut world, "session_memory_list", &json!({}));
     assert_eq!(empty, "session memory is empty");
     let key = json!({"key": "k"});
@@ -163,7 +163,7 @@ fn session_memory_is_set_read_listed_and_removed() {
 #[test]
 fn session_memory_has_limits() {
     let mut world = world();
-    world.session.runs[0].limits.max_tool_turns = 100;
+    world.session.runs.last_mut().unwrap().limits.max_tool_turns = 100;
     let mut refused = |key: &str, value: &str| {
         complaint(
             &mut world,

@@ -41,7 +41,7 @@ fn sub_goals_are_added_focused_and_completed() {
 #[test]
 fn complaints_of_step_change_nothing() {
     let mut world = world();
-    world.session.runs[0].limits.max_tool_turns = 100;
+    world.session.runs.last_mut().unwrap().limits.max_tool_turns = 100;
     ok(&mut world, "step", &json!({"plan": ["A"]}));
     let none = "nothing asked: give plan, drop, focus or complete";
     let no_such =

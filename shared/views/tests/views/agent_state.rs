@@ -149,7 +149,7 @@ fn a_session_without_a_title_is_called_by_the_goal_of_its_first_run() {
     assert_eq!(title(&world), "test");
     world.session.title.clear();
     assert_eq!(title(&world), "the goal");
-    world.session.runs[0].goal = "g".repeat(300);
+    world.session.runs.last_mut().unwrap().goal = "g".repeat(300);
     assert_eq!(title(&world), format!("{}…", "g".repeat(199)));
     assert_eq!(of_session(&Session::default())["session"]["title"], "");
 }

@@ -31,7 +31,7 @@ proptest! {
 }
 
 fn check_views(tree: &Tree, world: &World) {
-    for run in &world.session.runs {
+    for run in world.session.runs.whole() {
         let root = tree.run(run.number).unwrap();
         assert_eq!((root.status, root.usage), (run.status, run.spent.usage));
         check_marks(tree, run);
@@ -45,7 +45,7 @@ fn check_views(tree: &Tree, world: &World) {
     }
     let ids: BTreeSet<_> = tree.nodes().iter().map(|node| &node.id).collect();
     assert_eq!(ids.len(), tree.nodes().len(), "node ids are unique");
-    let roots = world.session.runs.iter().flat_map(|run| {
+    let roots = world.session.runs.summaries().flat_map(|run| {
         let root = tree.run(run.number).unwrap();
         root.roots.iter().flat_map(|&root| tree.walk(root))
     });
