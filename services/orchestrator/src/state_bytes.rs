@@ -28,8 +28,9 @@ impl OwnedBytes {
 
 /// The bytes of state of one owner, counted among those of the process until it is dropped.
 ///
-/// They are an estimate that costs little: the size of the state when it was last encoded, and of the
-/// events and the prompts of conversations that have come since.
+/// The messages of contexts and the ended turns are counted. The rest is an estimate that costs little: the
+/// size of the state when it was last encoded, and of the events and the prompts of conversations that have
+/// come since.
 #[derive(Debug)]
 pub(crate) struct StateBytes {
     all: Arc<OwnedBytes>,

@@ -1,6 +1,6 @@
 //! When a checkpoint is due.
 
-use cairn_engine::session::Session;
+use cairn_engine::session::{Session, Sizes};
 use cairn_proto::memory::Checkpoint;
 
 /// Below this many bytes of events, folding them again is cheaper than keeping their fold.
@@ -19,8 +19,11 @@ pub(crate) struct Checkpointer {
     written: usize,
     /// Bytes of the state when it was last encoded.
     encoded: usize,
-    /// Bytes of events since then.
-    since: usize,
+    /// What contexts and ended turns have. That is counted, and not estimated.
+    sizes: Sizes,
+    /// Bytes of the rest: when the state was last encoded, and of events since then. What contexts have
+    /// taken in of these is not among them. Below 0, the encoding was shorter than what it had.
+    rest: isize,
     /// Bytes of the layers that conversations had then, and have now.
     layers: (usize, usize),
     next: Option<Checkpoint>,
@@ -31,16 +34,18 @@ impl Checkpointer {
     pub(crate) fn begun(written: usize) -> Self {
         Self {
             written,
-            since: written,
+            rest: written.cast_signed(),
             ..Self::default()
         }
     }
 
     /// Of a session that was read from a checkpoint of that size.
     pub(crate) fn from_checkpoint(size: usize, session: &Session) -> Self {
-        let layers = session.layer_bytes();
+        let (layers, sizes) = (session.layer_bytes(), session.sizes());
         Self {
             encoded: size,
+            sizes,
+            rest: size.cast_signed() - sizes.texts.cast_signed(),
             layers: (layers, layers),
             ..Self::default()
         }
@@ -49,7 +54,7 @@ impl Checkpointer {
     /// Takes note of events that others have appended.
     pub(crate) fn folded(&mut self, bytes: usize) {
         self.written += bytes;
-        self.since += bytes;
+        self.rest += bytes.cast_signed();
     }
 
     /// Takes note of a transition of so many bytes that is durable now; `session` is the state after
@@ -71,7 +76,8 @@ impl Checkpointer {
             self.written = 0;
             return;
         };
-        (self.encoded, self.since) = (state.len(), 0);
+        self.encoded = state.len();
+        self.rest = state.len().cast_signed() - self.sizes.texts.cast_signed();
         self.layers.0 = self.layers.1;
         if state.len() > 2 * self.written {
             return;
@@ -83,15 +89,21 @@ impl Checkpointer {
         });
     }
 
-    /// Takes note of the layers that the conversations of a state have.
+    /// Takes note of the layers of a state, and of its contexts and ended turns.
     pub(crate) fn measure(&mut self, session: &Session) {
         self.layers.1 = session.layer_bytes();
+        let sizes = session.sizes();
+        let taken_in = sizes.texts.saturating_sub(self.sizes.texts);
+        self.rest -= taken_in.cast_signed();
+        self.sizes = sizes;
     }
 
-    /// About how many bytes the state has: those that it had when it was last encoded, and what has come
-    /// since.
+    /// About how many bytes the state has: its contexts and ended turns, and what else it had when it was
+    /// last encoded, or has come since.
     pub(crate) fn state_bytes(&self) -> usize {
-        self.last_bytes() + self.since
+        let (before, now) = self.layers;
+        let rest = usize::try_from(self.rest).unwrap_or(0);
+        (self.sizes.memory + rest + now).saturating_sub(before)
     }
 
     /// Bytes of the state when it was last encoded, with the layers of now.
@@ -114,7 +126,12 @@ impl Checkpointer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cairn_engine::command::{RunLimits, SubmitTurn};
     use cairn_engine::conversation::{Layer, LayerKind};
+    use cairn_engine::event::{
+        CommandReceived, Event, EventKind, RunCancelled, RunStarted, SessionCreated, StartedTurn,
+    };
+    use cairn_engine::session::MAIN;
 
     #[test]
     fn copies_of_prompts_count_while_conversations_have_them() {
@@ -139,6 +156,94 @@ mod tests {
         session.contexts.remove("main");
         checkpoints.written(10, &session);
         assert_eq!(checkpoints.state_bytes(), 1_010);
+    }
+
+    #[test]
+    fn what_a_context_takes_in_counts_once_and_as_long_as_it_is_there() {
+        let mut session = Session::default();
+        let mut checkpoints = Checkpointer::begun(100);
+        // A command with a message, and the event that answers it.
+        checkpoints.folded(5_100);
+        let side = || "side".to_owned();
+        session.contexts.entry(side()).or_default().bytes = 5_000;
+        checkpoints.written(50, &session);
+        assert_eq!(checkpoints.state_bytes(), 5_250);
+        session.contexts.clear();
+        checkpoints.written(20, &session);
+        assert_eq!(checkpoints.state_bytes(), 270);
+        // Also if it was encoded.
+        session.contexts.entry(side()).or_default().bytes = 5_000;
+        let mut checkpoints = Checkpointer::from_checkpoint(6_000, &session);
+        assert_eq!(checkpoints.state_bytes(), 6_000);
+        session.contexts.clear();
+        checkpoints.written(10, &session);
+        assert_eq!(checkpoints.state_bytes(), 1_010);
+    }
+
+    /// A turn begins, and a person cancels it.
+    fn cancelled_turn(session: &mut Session, run: u32) {
+        let command = session.seq + 1;
+        let received = CommandReceived {
+            request_id: format!("request-{run}"),
+            command: SubmitTurn::default().into(),
+        };
+        let started = RunStarted {
+            run,
+            goal: String::new(),
+            limits: RunLimits::default(),
+            model: String::new(),
+            trace_parent: String::new(),
+            turn: Some(StartedTurn {
+                context: MAIN.to_owned(),
+                queued: 0,
+                turn_index: 0,
+            }),
+        };
+        let reason = "r".repeat(1_000);
+        let events = [
+            (0, received.into()),
+            (command, started.into()),
+            (0, RunCancelled { run, reason }.into()),
+        ];
+        for (answers, kind) in events {
+            let event = Event {
+                at: 1,
+                answers,
+                principal: None,
+                kind,
+            };
+            let seq = session.seq + 1;
+            session.apply(seq, &event).expect("it fits");
+        }
+    }
+
+    #[test]
+    fn ended_turns_count_with_their_records() {
+        let mut session = Session::default();
+        let created = Event {
+            at: 1,
+            answers: 0,
+            principal: None,
+            kind: EventKind::SessionCreated(SessionCreated {
+                title: String::new(),
+                time_to_live_ms: 0,
+            }),
+        };
+        session.apply(1, &created).expect("it fits");
+        for run in 1..=11 {
+            cancelled_turn(&mut session, run);
+        }
+        // The newest is no record yet.
+        let (sizes, texts) = (session.sizes(), 10 * (MAIN.len() + 1_000));
+        assert_eq!(sizes.texts - texts, 10 * "no output".len());
+        assert!(sizes.memory >= sizes.texts + 10 * 64);
+        let mut checkpoints = Checkpointer::from_checkpoint(sizes.texts + 500, &session);
+        assert_eq!(checkpoints.state_bytes(), sizes.memory + 500);
+        cancelled_turn(&mut session, 12);
+        checkpoints.written(1_100, &session);
+        let record = (sizes.memory - sizes.texts) / 10;
+        let expected = sizes.memory + record + 500 + 1_100;
+        assert_eq!(checkpoints.state_bytes(), expected);
     }
 
     #[test]

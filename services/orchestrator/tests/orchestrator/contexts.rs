@@ -1,6 +1,7 @@
 //! Contexts, as clients change, read and watch them.
 
 mod reads;
+mod room;
 mod watch;
 
 use crate::support::World;

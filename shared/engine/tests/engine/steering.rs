@@ -86,9 +86,9 @@ fn nothing_can_be_said_to_a_session_that_rests() {
 
 /// Why the first run was cancelled.
 fn cancelled(world: &World) -> String {
-    let run = world.session.run(1).unwrap();
+    let run = world.session.runs.summary(1).unwrap();
     assert_eq!(run.status, RunStatus::Cancelled);
-    run.end.cancel_reason.clone()
+    run.cancel_reason.to_owned()
 }
 
 fn cancel(world: &mut World, reason: &str) {
