@@ -111,44 +111,70 @@ impl Drop for ActiveRun {
     }
 }
 
-/// These events of the session have just become durable; its state has them. `before` is the run that was
-/// active before them.
-pub(crate) fn committed(key: &SessionKey, session: &Session, before: &ActiveRun, events: &[Event]) {
-    if !metrics::is_recorded() && !is_recording() {
-        return;
-    }
-    let end = |run, status| end(key, session, run, status, || before.ended(run, events));
-    for event in events {
-        match &event.kind {
-            EventKind::StepCompleted(_) => count(metrics::STEPS, "completed"),
-            EventKind::StepFailed(_) => count(metrics::STEPS, "failed"),
-            EventKind::StepSkipped(_) => count(metrics::STEPS, "skipped"),
-            EventKind::RunCompleted(event::RunCompleted { run, .. }) => end(*run, "completed"),
-            EventKind::RunCancelled(event::RunCancelled { run, .. }) => end(*run, "cancelled"),
-            EventKind::RunFailed(event::RunFailed { run, .. }) => end(*run, "failed"),
-            _ => {}
+/// What metrics and spans get of a transition, once that is durable.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    counts: Vec<(&'static str, &'static str)>,
+    spans: Vec<PastSpan>,
+}
+
+impl Observed {
+    /// Of these events, which the state has. `before` is the run that was active before them.
+    pub(crate) fn of(
+        key: &SessionKey,
+        session: &Session,
+        before: &ActiveRun,
+        events: &[Event],
+    ) -> Self {
+        let mut observed = Self::default();
+        if !metrics::is_recorded() && !is_recording() {
+            return observed;
         }
+        for event in events {
+            let (what, status, ended) = match &event.kind {
+                EventKind::StepCompleted(_) => (metrics::STEPS, "completed", None),
+                EventKind::StepFailed(_) => (metrics::STEPS, "failed", None),
+                EventKind::StepSkipped(_) => (metrics::STEPS, "skipped", None),
+                EventKind::RunCompleted(event::RunCompleted { run, .. }) => {
+                    (metrics::RUNS, "completed", Some(*run))
+                }
+                EventKind::RunCancelled(event::RunCancelled { run, .. }) => {
+                    (metrics::RUNS, "cancelled", Some(*run))
+                }
+                EventKind::RunFailed(event::RunFailed { run, .. }) => {
+                    (metrics::RUNS, "failed", Some(*run))
+                }
+                _ => continue,
+            };
+            observed.counts.push((what, status));
+            let span = ended.and_then(|run| {
+                let turn = || before.ended(run, events);
+                span_of_ended(key, session, run, status, turn)
+            });
+            observed.spans.extend(span);
+        }
+        observed
+    }
+
+    /// The transition is durable.
+    pub(crate) fn record(self) {
+        for (what, status) in self.counts {
+            counter!(what, "status" => status).increment(1);
+        }
+        self.spans.into_iter().for_each(PastSpan::record);
     }
 }
 
-fn count(what: &'static str, status: &'static str) {
-    counter!(what, "status" => status).increment(1);
-}
-
-fn end(
+fn span_of_ended(
     key: &SessionKey,
     session: &Session,
     number: u32,
     status: &'static str,
     turn: impl FnOnce() -> Option<TurnTrace>,
-) {
-    count(metrics::RUNS, status);
-    if is_recording()
-        && let Some(run) = session.runs.summary(number)
-        && let Some((parent, points)) = trace(session, run, turn)
-    {
-        run_span(key, run, status, parent, points).record();
-    }
+) -> Option<PastSpan> {
+    let run = session.runs.summary(number).filter(|_| is_recording())?;
+    let (parent, points) = trace(session, run, turn)?;
+    Some(run_span(key, run, status, parent, points))
 }
 
 /// Where the span of a run that has ended belongs, and its hook points.

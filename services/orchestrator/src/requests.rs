@@ -138,7 +138,7 @@ pub(crate) async fn submit_if(
         .into(),
     };
     let needs = requests.store().needs(&event);
-    let encoded = requests.store().encode(key, &[event]).await?;
+    let encoded = requests.store().encode(key, vec![event]).await?;
     let event = encoded.events.into_iter().next().unwrap_or_default();
     let request = pb::AppendCommandRequest {
         session: key.id.to_string(),

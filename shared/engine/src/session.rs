@@ -160,7 +160,7 @@ impl Session {
     }
 
     /// Takes events of others into a state that already holds `own` events which the store has
-    /// numbered after them.
+    /// numbered after them. `memory` has those of them that are about session memory; more do no harm.
     ///
     /// Others write session memory and commands only. Neither makes an event of the owner illegal,
     /// and no event of the owner but those about session memory depends on their order. So folding
@@ -169,13 +169,13 @@ impl Session {
     ///
     /// # Errors
     /// An event does not fit.
-    pub fn rebase(&mut self, others: &[(u64, Event)], own: &[Event]) -> Applied {
-        let before = self.seq - own.len() as u64;
+    pub fn rebase(&mut self, others: &[(u64, Event)], own: usize, memory: &[Event]) -> Applied {
+        let before = self.seq - own as u64;
         self.runs.renumber(before, others.len() as u64);
         for (seq, event) in others {
             self.apply(*seq, event)?;
         }
-        for event in own.iter().filter(|event| event.kind.is_memory()) {
+        for event in memory.iter().filter(|event| event.kind.is_memory()) {
             let seq = self.seq;
             self.apply(seq, event)?;
             self.seq = seq;

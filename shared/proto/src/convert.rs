@@ -59,11 +59,16 @@ pub enum Decoded {
 
 /// The encoded event, ready to be stored. It is marked with the level that it needs, or with `least` if that
 /// is more: 1, but in tests of what older readers make of it. Each string is copied twice: out of the event,
-/// and into the bytes. An owner of the event saves the first copy: it converts it with `From` and encodes that.
+/// and into the bytes. [`encode_own_event`] saves the first copy.
 ///
 /// The same event always gives the same bytes.
 pub fn encode_event(event: &Event, least: u32) -> Vec<u8> {
-    let mut event = proto::Event::from(event.clone());
+    encode_own_event(event.clone(), least)
+}
+
+/// As [`encode_event`], for an event that is of no use afterwards.
+pub fn encode_own_event(event: Event, least: u32) -> Vec<u8> {
+    let mut event = proto::Event::from(event);
     event.needs = event.needs.max(needs_to_wire(least));
     event.encode_to_vec()
 }

@@ -2,9 +2,8 @@
 
 use super::work::has_open_intent;
 use super::{End, Outstanding, Owner, stalled};
-use crate::observe;
+use crate::observe::Observed;
 use crate::store::{Encoded, Newer, for_session, header, unreadable, within};
-use bytes::Bytes;
 use cairn_engine::event::{self, Event, EventKind};
 use cairn_proto::memory as pb;
 use cairn_rpc::trace::is_recording;
@@ -20,14 +19,13 @@ impl Owner {
         let outstanding = Outstanding::of(&self.session, |work| self.is_under_way(work));
         let parks = self.may_sleep(&outstanding);
         if !events.is_empty() || parks {
-            let encoded = self.encode(&events).await?;
-            let request = self.request(&events, encoded.events, parks, &outstanding);
-            let answer = self.commit(request).await?;
-            // A duplicate is the repeat of a try whose answer was lost, and which told nobody.
-            observe::committed(&self.key, &self.session, &self.active_run, &events);
+            let observed = Observed::of(&self.key, &self.session, &self.active_run, &events);
+            let transition = self.transition(events, parks, &outstanding).await?;
+            let answer = self.commit(&transition).await?;
+            // A duplicate is the repeat of a try whose answer was lost, and of which nothing was recorded.
+            observed.record();
             self.active_run.note(&self.session);
-            self.take_answer(answer, &events, encoded.bytes, &outstanding)
-                .await?;
+            self.take_answer(answer, &transition, &outstanding).await?;
         }
         self.release_if_stopping(&outstanding).await?;
         Ok(outstanding)
@@ -41,61 +39,60 @@ impl Owner {
         outstanding.is_done() && !self.inbox.is_stopping() && !has_steps
     }
 
-    async fn encode(&mut self, events: &[Event]) -> Result<Encoded, End> {
-        if let Some(encoded) = self.deps.store.encode_inline(events) {
-            return Ok(encoded);
-        }
-        let (store, key) = (&self.deps.store, &self.key);
-        self.inbox
-            .retry_until_lease_ends(|_| store.encode(key, events))
-            .await
-    }
-
-    fn request(
+    async fn transition(
         &mut self,
-        events: &[Event],
-        encoded: Vec<Bytes>,
+        events: Vec<Event>,
         parks: bool,
         outstanding: &Outstanding,
-    ) -> pb::CommitRequest {
-        let change = if parks {
-            pb::LeaseChange::Park
-        } else {
-            pb::LeaseChange::Renew
-        };
+    ) -> Result<Transition, End> {
         let due = outstanding.wakes_at().filter(|_| parks).unwrap_or(0);
-        pb::CommitRequest {
-            session: self.key.id.to_string(),
-            owner: self.deps.config.owner.clone(),
-            epoch: self.epoch,
-            version: self.acknowledged.version,
-            operation_id: format!("{}.{}.{}", self.mark, self.epoch, self.acknowledged.version),
-            // The state holds the new events already.
-            seen_seq: self.session.seq - events.len() as u64,
-            memory_writes: memory_writes(events),
+        let is_memory = |event: &&Event| event.kind.is_memory();
+        let mut transition = Transition {
+            events: events.len(),
+            memory: events.iter().filter(is_memory).cloned().collect(),
             from_reserve: !events.is_empty() && events.iter().all(|event| event.kind.ends_only()),
             no_progress: !events.iter().any(|event| event.kind.is_progress()),
-            events: encoded,
-            header: Some(header(&self.session, self.deps.config.least_needs())),
-            lease_change: change.into(),
-            lease_ms: self.deps.config.lease_ms(),
-            due_unix_ms: i64::try_from(due).unwrap_or(0),
-            // Without what was left out the state is no fold.
-            checkpoint: self.checkpoints.take().filter(|_| self.left_to.is_none()),
+            parks,
+            due,
+            encoded: self.deps.store.encode_all(events),
+        };
+        let (store, key, encoded) = (&self.deps.store, &self.key, &mut transition.encoded);
+        for large in std::mem::take(&mut encoded.large) {
+            let bytes = encoded.events[large.position].clone();
+            let put = |_| store.store_apart(key, &large, bytes.clone());
+            encoded.events[large.position] = self.inbox.retry_until_lease_ends(put).await?;
         }
+        Ok(transition)
     }
 
     /// Sends the transition until its outcome is known: a repeat of one that was made answers as
     /// the first would have.
-    async fn commit(&mut self, mut request: pb::CommitRequest) -> Result<pb::CommitResponse, End> {
-        let (store, key) = (&self.deps.store, &self.key);
-        let run = is_recording().then(|| self.session.runs.last()).flatten();
+    async fn commit(&mut self, transition: &Transition) -> Result<pb::CommitResponse, End> {
+        let (store, key, config) = (&self.deps.store, &self.key, &self.deps.config);
+        let (session, mark, epoch) = (&self.session, &self.mark, self.epoch);
+        let version = self.acknowledged.version;
+        let run = is_recording().then(|| session.runs.last()).flatten();
         let trace = run.and_then(|run| self.active_run.trace_of(key, run));
+        // Without what was left out the state is no fold.
+        let mut checkpoint = self.checkpoints.take().filter(|_| self.left_to.is_none());
         let commit = |time: Duration| {
-            let time = time + time_for(request.checkpoint.as_ref());
-            let mut sent = within(time, for_session(key, request.clone()));
             // It only saves time, and may be what the way to the store does not carry.
-            request.checkpoint = None;
+            let checkpoint = checkpoint.take();
+            let time = time + time_for(checkpoint.as_ref());
+            let request = pb::CommitRequest {
+                session: key.id.to_string(),
+                owner: config.owner.clone(),
+                epoch,
+                version,
+                operation_id: format!("{mark}.{epoch}.{version}"),
+                // The state holds the new events already.
+                seen_seq: session.seq - transition.events as u64,
+                header: Some(header(session, config.least_needs())),
+                lease_ms: config.lease_ms(),
+                checkpoint,
+                ..transition.request()
+            };
+            let mut sent = within(time, for_session(key, request));
             if let Some(trace) = trace {
                 trace.set_on(&mut sent);
             }
@@ -111,18 +108,20 @@ impl Owner {
     async fn take_answer(
         &mut self,
         answer: pb::CommitResponse,
-        events: &[Event],
-        bytes: usize,
+        transition: &Transition,
         outstanding: &Outstanding,
     ) -> Result<(), End> {
+        let bytes = transition.encoded.bytes;
         self.inbox.renewed(answer.lease_until_unix_ms);
         self.acknowledged.version += 1;
         if !answer.others.is_empty() {
             let others = self.read_events(&answer.others).await?;
             self.memory_changed |= others.iter().any(|(_, event)| event.kind.is_memory());
             // Commands and session memory: what else is to be done stays the same.
-            self.session.rebase(&others, events).map_err(stalled)?;
-            self.leave_out(answer.others.len() - others.len(), events.len());
+            let (own, memory) = (transition.events, &transition.memory);
+            let rebased = self.session.rebase(&others, own, memory);
+            rebased.map_err(stalled)?;
+            self.leave_out(answer.others.len() - others.len(), own);
         }
         if !answer.owned {
             if !outstanding.is_done() {
@@ -222,6 +221,40 @@ impl Owner {
             tracing::warn!(session = %self.key, ?end, "lease is left to run out");
         }
         Err(End::Released)
+    }
+}
+
+/// What an owner decided, as the store takes it. The events are no longer needed: the state has them.
+struct Transition {
+    /// How many they are.
+    events: usize,
+    /// Those about session memory.
+    memory: Vec<Event>,
+    from_reserve: bool,
+    no_progress: bool,
+    /// The session sleeps afterwards, until it is due.
+    parks: bool,
+    due: u64,
+    encoded: Encoded,
+}
+
+impl Transition {
+    /// The request, but for what is the owner's.
+    fn request(&self) -> pb::CommitRequest {
+        let change = if self.parks {
+            pb::LeaseChange::Park
+        } else {
+            pb::LeaseChange::Renew
+        };
+        pb::CommitRequest {
+            events: self.encoded.events.clone(),
+            memory_writes: memory_writes(&self.memory),
+            from_reserve: self.from_reserve,
+            no_progress: self.no_progress,
+            lease_change: change.into(),
+            due_unix_ms: i64::try_from(self.due).unwrap_or(0),
+            ..pb::CommitRequest::default()
+        }
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) async fn create(
     let has_command = new.command.is_some();
     let (request_id, time_to_live_ms) = (new.request_id.clone(), new.time_to_live_ms);
     let (session, events) = first_events(requests, new)?;
-    let encoded = requests.store().encode(&key, &events).await?;
+    let encoded = requests.store().encode(&key, events.clone()).await?;
     let command_seq = if has_command { COMMAND_SEQ } else { 0 };
     let mut numbered = (1..).zip(events).skip(2);
     let answer = numbered.find_map(|(seq, event)| answer_of(event, seq, COMMAND_SEQ));

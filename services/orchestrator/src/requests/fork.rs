@@ -15,7 +15,7 @@ use cairn_engine::command::Command;
 use cairn_engine::decide::{Fork, Input};
 use cairn_engine::key::digest;
 use cairn_engine::session::{Received, Session};
-use cairn_proto::convert::encode_event;
+use cairn_proto::convert::encode_own_event;
 use cairn_proto::memory as pb;
 use cairn_proto::memory::memory_write::Set;
 use cairn_rpc::{Principal, RpcError};
@@ -212,10 +212,9 @@ pub(crate) fn decided(
     // All of them are small.
     let least_needs = requests.config().least_needs();
     let events = decided
-        .iter()
-        .map(|event| encode_event(event, least_needs).into());
-    let events = events.collect();
-    Ok(completed(requests, session, events, now_unix_ms))
+        .into_iter()
+        .map(|event| encode_own_event(event, least_needs).into());
+    Ok(completed(requests, session, events.collect(), now_unix_ms))
 }
 
 /// What completes a copy with these events, by its fold with them.

@@ -5,7 +5,7 @@ use crate::key::SessionKey;
 use crate::readers::{Part, Share};
 use bytes::Bytes;
 use cairn_engine::event::Event;
-use cairn_proto::convert::{Decoded, decode_event, encode_event, encode_stored_apart};
+use cairn_proto::convert::{Decoded, decode_event, encode_own_event, encode_stored_apart};
 use cairn_proto::event::{Event as Stored, event::Kind};
 use cairn_proto::memory as pb;
 use cairn_rpc::RpcError;
@@ -23,6 +23,17 @@ pub(crate) struct Encoded {
     pub(crate) events: Vec<Bytes>,
     /// Bytes of the events, including those that are stored apart.
     pub(crate) bytes: usize,
+    /// Those that are to be stored apart.
+    pub(crate) large: Vec<Large>,
+}
+
+/// An event that is too large for the journal, and is to be stored apart.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Large {
+    /// Its place among the events.
+    pub(crate) position: usize,
+    at: u64,
+    needs: u32,
 }
 
 /// An event that is left to a newer process.
@@ -33,18 +44,23 @@ pub(crate) struct Newer {
 }
 
 impl Store {
-    /// Encodes events that all fit into the journal. None if one is to be stored apart.
-    pub(crate) fn encode_inline(&self, events: &[Event]) -> Option<Encoded> {
+    /// Encodes events. Without a copy: what they say is in the state already.
+    pub(crate) fn encode_all(&self, events: Vec<Event>) -> Encoded {
         let mut encoded = Encoded::default();
-        for event in events {
-            let bytes = encode_event(event, self.least_needs);
+        for (event, position) in events.into_iter().zip(0..) {
+            let (at, needs) = (event.at, self.needs(&event));
+            let bytes = encode_own_event(event, self.least_needs);
             if bytes.len() > LARGEST_INLINE_EVENT {
-                return None;
+                encoded.large.push(Large {
+                    position,
+                    at,
+                    needs,
+                });
             }
             encoded.bytes += bytes.len();
             encoded.events.push(bytes.into());
         }
-        Some(encoded)
+        encoded
     }
 
     /// Encodes events for the journal. What is too large for it is stored apart first; a blob that
@@ -52,30 +68,27 @@ impl Store {
     pub(crate) async fn encode(
         &self,
         key: &SessionKey,
-        events: &[Event],
+        events: Vec<Event>,
     ) -> Result<Encoded, RpcError> {
-        let mut encoded = Encoded::default();
-        for event in events {
-            let mut bytes = encode_event(event, self.least_needs);
-            encoded.bytes += bytes.len();
-            if bytes.len() > LARGEST_INLINE_EVENT {
-                bytes = self.store_apart(key, event, bytes).await?;
-            }
-            encoded.events.push(bytes.into());
+        let mut encoded = self.encode_all(events);
+        for large in std::mem::take(&mut encoded.large) {
+            let bytes = encoded.events[large.position].clone();
+            encoded.events[large.position] = self.store_apart(key, &large, bytes).await?;
         }
         Ok(encoded)
     }
 
-    async fn store_apart(
+    /// Stores an encoded event apart, and returns what stands for it in the journal.
+    pub(crate) async fn store_apart(
         &self,
         key: &SessionKey,
-        event: &Event,
-        bytes: Vec<u8>,
-    ) -> Result<Vec<u8>, RpcError> {
-        let size = bytes.len() as u64;
+        large: &Large,
+        data: Bytes,
+    ) -> Result<Bytes, RpcError> {
+        let size = data.len() as u64;
         let request = pb::PutBlobRequest {
             session: key.id.to_string(),
-            data: bytes.into(),
+            data,
         };
         let digest = self
             .journal()
@@ -83,12 +96,7 @@ impl Store {
             .await?
             .into_inner()
             .digest;
-        Ok(encode_stored_apart(
-            event.at,
-            self.needs(event),
-            digest,
-            size,
-        ))
+        Ok(encode_stored_apart(large.at, large.needs, digest, size).into())
     }
 
     /// The level that an event is marked with when it is written here.

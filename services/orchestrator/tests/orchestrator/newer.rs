@@ -86,7 +86,7 @@ impl<'w> Newer<'w> {
             session: SESSION.to_owned(),
             request_id: "make".to_owned(),
             request_digest: vec![1; 32].into(),
-            events: vec![encode_event(&created).into()],
+            events: vec![encode_event(&created, 1).into()],
             header: Some(memory_pb::Header::default()),
             owner: "o-2".to_owned(),
             lease_ms: LEASE_MS,
@@ -182,7 +182,7 @@ async fn an_answer_is_given_or_refused_as_one_of_a_newer_version() {
         }
         .into(),
     };
-    let events = vec![unknown(0), encode_event(&renamed).into()];
+    let events = vec![unknown(0), encode_event(&renamed, 1).into()];
     newer.commit(command, events).await;
     let answer = world.until(renaming).await.expect("no panic");
     assert_eq!(answer.expect("an answer").into_inner().title, "a title");

@@ -80,7 +80,7 @@ async fn stored(world: &World, session: &str, asked: Command, command: Command) 
         session: session.to_owned(),
         request_id: request_id.clone(),
         request_digest: digest(&[&asked]).to_vec().into(),
-        event: encode_event(&event).into(),
+        event: encode_event(&event, 1).into(),
         ..memory_pb::AppendCommandRequest::default()
     };
     let mut journal = world.journal.0.clone();

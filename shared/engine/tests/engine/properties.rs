@@ -98,7 +98,7 @@ proptest! {
             }
             let others = foreign_events(&others, before.seq, world.now);
             let mut rebased = world.session.clone();
-            rebased.rebase(&others, own).unwrap();
+            rebased.rebase(&others, own.len(), own).unwrap();
             let mut in_order = before;
             for (seq, event) in &others {
                 in_order.apply(*seq, event).unwrap();

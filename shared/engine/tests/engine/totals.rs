@@ -188,7 +188,7 @@ fn check_rebase(before: &Session, own: &[Event], decided: &Session) {
     };
     let mut rebased = decided.clone();
     let others = [(before.seq + 1, other.clone())];
-    rebased.rebase(&others, own).unwrap();
+    rebased.rebase(&others, own.len(), own).unwrap();
     let mut in_order = before.clone();
     for event in std::iter::once(&other).chain(own) {
         in_order.apply(in_order.seq + 1, event).unwrap();
