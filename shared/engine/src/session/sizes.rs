@@ -12,7 +12,7 @@ pub struct Sizes {
 }
 
 impl Session {
-    /// Takes as long as there are contexts, whatever these have.
+    /// Looks at each context once, whatever it has.
     pub fn sizes(&self) -> Sizes {
         let contexts = self.contexts.values().map(|context| context.bytes);
         let contexts = contexts.fold(0, u64::saturating_add);
