@@ -14,9 +14,9 @@ pub struct Config {
     /// Most sessions owned at a time: then new runs are refused here, and queued sessions are left to
     /// others, or wait.
     pub max_sessions: usize,
-    /// Most bytes of state of the sessions owned at a time, by the sizes of their checkpoints and of the
-    /// events since: then new runs are refused here, and queued sessions are left to others, or wait. A
-    /// session that is at work may grow beyond it.
+    /// Most bytes of state of the sessions owned at a time. Contexts and ended turns are counted; the rest is
+    /// estimated by the sizes of checkpoints and of the events since. At the bound, new runs are refused here,
+    /// and queued sessions are left to others, or wait. A session that is at work may grow beyond it.
     pub state_bytes: usize,
     /// Most bytes of state of the sessions that were read or owned lately, kept for those who read them
     /// next; 0 for none. They share `state_bytes` with the owned sessions, and make room for those.
