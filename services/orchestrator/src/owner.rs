@@ -10,7 +10,6 @@ mod lost_writes;
 mod outstanding;
 mod planner;
 mod reports;
-mod room;
 mod stream;
 mod work;
 
@@ -92,7 +91,7 @@ pub(crate) enum End {
     },
     /// The session was given back for somebody else.
     Released,
-    /// The process has no room for its state.
+    /// The session was claimed, and its state does not fit beside those that are owned here.
     NoRoom,
     /// The session is somebody else's, or gone.
     Fenced,
@@ -209,7 +208,9 @@ impl Owner {
                     .await?;
                 lost_writes::check(&deps, &key, loaded.acknowledged)?;
                 loaded.checkpoints.make_if_due(&loaded.session);
-                let bytes = loaded.checkpoints.state_bytes();
+                // A model may be asked at any time, and is sent the text of session memory.
+                let text = loaded.session.memory_text_to_come();
+                let bytes = loaded.checkpoints.state_bytes() + text;
                 if !state_bytes.fit(bytes, deps.config.state_bytes) {
                     return Err(End::NoRoom);
                 }
@@ -246,16 +247,7 @@ impl Owner {
         let (mut first, mut reminded) = (first, BTreeSet::new());
         loop {
             self.inbox.drain_notices()?;
-            // Intents of calls may be durable since a moment ago, and their calls are not sent: to release
-            // the session now would put them in doubt.
-            let before = match reminded.is_empty() {
-                true => self.layer_bytes_at_rest(),
-                false => None,
-            };
             let events = self.decide_all(first.take()).await?;
-            if !self.reserve_room(before) {
-                return Err(End::NoRoom);
-            }
             let outstanding = match self.make_durable(events).await {
                 Err(End::Stalled(error)) if is_limit(&error) => self.end_at_limit(error).await?,
                 outstanding => outstanding?,

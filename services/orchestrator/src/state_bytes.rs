@@ -4,8 +4,7 @@ use cairn_rpc::metrics::{self, gauge};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// By how much the state of a session may grow, once it is read, before that counts: the start of a
-/// step brings the prompts of its conversation.
+/// By how much the state of a session may grow, once it is claimed, before that counts.
 pub(crate) const GROWTH: usize = 32 * 1024;
 
 /// What the owners of this process have together.
@@ -29,15 +28,14 @@ impl OwnedBytes {
 /// The bytes of state of one owner, counted among those of the process until it is dropped.
 ///
 /// The messages of contexts and the ended turns are counted. The rest is an estimate that costs little: the
-/// size of the state when it was last encoded, and of the events and the prompts of conversations that have
-/// come since.
+/// size of the state when it was last encoded, and of the events that have come since.
 #[derive(Debug)]
 pub(crate) struct StateBytes {
     all: Arc<OwnedBytes>,
     own: usize,
     is_read: bool,
-    /// What [`StateBytes::fit`] reserved last. The count does not fall below it.
-    reserved: usize,
+    /// What a session that was claimed has with its growth. The count does not fall below it.
+    least: usize,
 }
 
 impl StateBytes {
@@ -48,13 +46,13 @@ impl StateBytes {
             all,
             own: 0,
             is_read: false,
-            reserved: 0,
+            least: 0,
         }
     }
 
     /// A session that is at work may grow beyond the bound: to give it up would cost its step.
     pub(crate) fn set(&mut self, bytes: usize) {
-        self.count(bytes.max(self.reserved));
+        self.count(bytes.max(self.least));
         self.end_reading();
     }
 
@@ -73,13 +71,10 @@ impl StateBytes {
         }
     }
 
-    /// Reserves room for a session of so many bytes and for its growth, unless that would be too much for
-    /// the process. A session that is alone always fits.
+    /// Counts a claimed session of so many bytes with its growth, unless that is too much for the process. A
+    /// session that is alone always fits.
     pub(crate) fn fit(&mut self, bytes: usize, most: usize) -> bool {
         let (own, bytes) = (self.own, bytes + GROWTH);
-        if self.reserved >= bytes {
-            return true;
-        }
         let others_and_new = |all: usize| {
             let others = all - own;
             (others == 0 || others + bytes <= most).then_some(others + bytes)
@@ -91,7 +86,7 @@ impl StateBytes {
             .fetch_update(order, order, others_and_new)
             .is_ok();
         if fits {
-            (self.own, self.reserved) = (bytes, bytes);
+            (self.own, self.least) = (bytes, bytes);
             self.end_reading();
             self.publish();
         }

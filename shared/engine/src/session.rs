@@ -188,9 +188,7 @@ impl Session {
     /// under way, and for nothing else.
     pub fn leave_out(&mut self, others: u64, own: usize, needs: u32) {
         let before = self.seq - own as u64;
-        for run in &mut self.runs {
-            run.renumber(before, others);
-        }
+        self.runs.renumber(before, others);
         self.seq += others;
         self.needs = self.needs.max(needs);
     }

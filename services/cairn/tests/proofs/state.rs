@@ -2,7 +2,8 @@
 //!
 //! Each session has state of about `kib`: session memory, or with `--messages` messages of a context. A run
 //! is started in all of them, and its one step lasts until the proof ends it: a tool, or with
-//! `--model-steps` a model, in whose prompt is session memory. The process owns as many sessions as
+//! `--model-steps` a model, in whose prompt is session memory. A session counts with that prompt from its
+//! claim on, also if its step is a tool. The process owns as many sessions as
 //! `session.state_bytes` allows, and refuses further runs with the limit's name and a delay.
 //! Each session either is owned, or its run was refused, or its start is queued. Then some of the refused
 //! sessions get a command: they are due, and wait unclaimed. In the end all steps end, the commands are
@@ -10,10 +11,9 @@
 //!
 //! # Figures
 //!
-//! Runs in 2,000 sessions of 960 KiB, with `session.state_bytes` of 512 MiB: the process owns 545
-//! sessions and refuses 1,455 starts until there is room. It stays below 670 MiB, and all runs
-//! complete. With `--model-steps` it owns 179, as each has the text of its session memory twice more, and
-//! stays below 1,810 MiB with the requests that are under way.
+//! Runs in 2,000 sessions of 960 KiB, with `session.state_bytes` of 512 MiB: the process owns about 268
+//! sessions, as each counts with the text of its session memory once more, and refuses the other starts
+//! until there is room. All runs complete. With `--messages` it owns about twice as many.
 
 mod metrics;
 mod sessions;
@@ -75,10 +75,10 @@ pub(crate) struct Options {
 impl Options {
     /// State of a session whose step is under way.
     fn kib_at_work(&self) -> usize {
-        match self.model_steps && !self.messages {
-            // The values, and their text twice: as the session wrote it last, and in the conversation.
-            true => 3 * self.kib,
-            false => self.kib,
+        match self.messages {
+            true => self.kib,
+            // The values, and their text once, however many conversations have it.
+            false => 2 * self.kib,
         }
     }
 }

@@ -10,9 +10,8 @@ const LEAST_BYTES: usize = 64 * 1024;
 const MOST_BYTES: usize = 60 * 1024 * 1024;
 
 /// Makes a checkpoint whenever as many bytes of events were written as the last one had, and keeps it if
-/// it has at most twice those bytes: a state may be larger than its events, as each conversation has its
-/// own copy of the prompts. So all checkpoints of a journal together are not larger than twice the
-/// journal. Events that are stored apart count with all their bytes: who resumes has to read them.
+/// it has at most twice those bytes. So all checkpoints of a journal together are not larger than twice
+/// the journal. Events that are stored apart count with all their bytes: a new owner has to read them.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Checkpointer {
     /// Bytes of events since the last checkpoint.
@@ -24,8 +23,6 @@ pub(crate) struct Checkpointer {
     /// Bytes of the rest: when the state was last encoded, and of events since then. What contexts have
     /// taken in of these is not among them. Below 0, the encoding was shorter than what it had.
     rest: isize,
-    /// Bytes of the layers that conversations had then, and have now.
-    layers: (usize, usize),
     next: Option<Checkpoint>,
 }
 
@@ -41,12 +38,11 @@ impl Checkpointer {
 
     /// Of a session that was read from a checkpoint of that size.
     pub(crate) fn from_checkpoint(size: usize, session: &Session) -> Self {
-        let (layers, sizes) = (session.layer_bytes(), session.sizes());
+        let sizes = session.sizes();
         Self {
             encoded: size,
             sizes,
             rest: size.cast_signed() - sizes.texts.cast_signed(),
-            layers: (layers, layers),
             ..Self::default()
         }
     }
@@ -68,8 +64,7 @@ impl Checkpointer {
     /// transition carries it, and the size of its state is known from the beginning.
     pub(crate) fn make_if_due(&mut self, session: &Session) {
         self.measure(session);
-        let expected = self.last_bytes().max(self.layers.1 / 2);
-        if self.written < LEAST_BYTES.max(expected) {
+        if self.written < LEAST_BYTES.max(self.encoded) {
             return;
         }
         let Some(state) = session.to_checkpoint() else {
@@ -78,7 +73,6 @@ impl Checkpointer {
         };
         self.encoded = state.len();
         self.rest = state.len().cast_signed() - self.sizes.texts.cast_signed();
-        self.layers.0 = self.layers.1;
         if state.len() > 2 * self.written {
             return;
         }
@@ -89,9 +83,8 @@ impl Checkpointer {
         });
     }
 
-    /// Takes note of the layers of a state, and of its contexts and ended turns.
-    pub(crate) fn measure(&mut self, session: &Session) {
-        self.layers.1 = session.layer_bytes();
+    /// Takes note of the contexts and ended turns of a state.
+    fn measure(&mut self, session: &Session) {
         let sizes = session.sizes();
         let taken_in = sizes.texts.saturating_sub(self.sizes.texts);
         self.rest -= taken_in.cast_signed();
@@ -101,15 +94,7 @@ impl Checkpointer {
     /// About how many bytes the state has: its contexts and ended turns, and what else it had when it was
     /// last encoded, or has come since.
     pub(crate) fn state_bytes(&self) -> usize {
-        let (before, now) = self.layers;
-        let rest = usize::try_from(self.rest).unwrap_or(0);
-        (self.sizes.memory + rest + now).saturating_sub(before)
-    }
-
-    /// Bytes of the state when it was last encoded, with the layers of now.
-    fn last_bytes(&self) -> usize {
-        let (before, now) = self.layers;
-        (self.encoded + now).saturating_sub(before)
+        self.sizes.memory + usize::try_from(self.rest).unwrap_or(0)
     }
 
     /// Bytes of the checkpoint that no transition has carried; 0 for none.
@@ -127,36 +112,10 @@ impl Checkpointer {
 mod tests {
     use super::*;
     use cairn_engine::command::{RunLimits, SubmitTurn};
-    use cairn_engine::conversation::{Layer, LayerKind};
     use cairn_engine::event::{
         CommandReceived, Event, EventKind, RunCancelled, RunStarted, SessionCreated, StartedTurn,
     };
     use cairn_engine::session::MAIN;
-
-    #[test]
-    fn copies_of_prompts_count_while_conversations_have_them() {
-        let mut session = Session::default();
-        let mut checkpoints = Checkpointer::begun(100);
-        assert_eq!(checkpoints.state_bytes(), 100);
-        let layer = Layer {
-            kind: LayerKind::Memory,
-            text: "m".repeat(5_000),
-        };
-        for name in ["main", "other"] {
-            let context = session.contexts.entry(name.to_owned()).or_default();
-            context.conversation.system = vec![layer.clone()];
-            checkpoints.written(10, &session);
-        }
-        assert_eq!(checkpoints.state_bytes(), 120 + 10_000);
-        session.contexts.remove("other");
-        checkpoints.written(10, &session);
-        assert_eq!(checkpoints.state_bytes(), 130 + 5_000);
-        // Also if they were encoded.
-        let mut checkpoints = Checkpointer::from_checkpoint(6_000, &session);
-        session.contexts.remove("main");
-        checkpoints.written(10, &session);
-        assert_eq!(checkpoints.state_bytes(), 1_010);
-    }
 
     #[test]
     fn what_a_context_takes_in_counts_once_and_as_long_as_it_is_there() {
@@ -254,8 +213,7 @@ mod tests {
         // Events of 1 KiB, of which one makes the state larger by 300 KiB.
         for event in 0..4_000 {
             let more = if event == 50 { 300 * 1024 } else { 1024 };
-            let prompt = session.layers.entry(LayerKind::Prompt).or_default();
-            prompt.push_str(&"p".repeat(more));
+            session.title.push_str(&"p".repeat(more));
             journal += 1024;
             checkpoints.written(1024, &session);
             if let Some(next) = checkpoints.take() {

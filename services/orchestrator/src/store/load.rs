@@ -164,7 +164,6 @@ impl Store {
             let folded = begun.session.apply(stored.seq, &event);
             folded.map_err(|error| unreadable(key, stored.seq, error))?;
         }
-        begun.checkpoints.measure(&begun.session);
         let last = page.events.last();
         let is_last = last.is_none_or(|event| event.seq >= page.last_seq);
         Ok(is_last || begun.session.seq >= until)
