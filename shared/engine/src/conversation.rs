@@ -3,11 +3,16 @@
 //! The owner folds it from the journal, and an executor has a replica that the same changes keep equal:
 //! so a continued attempt sends byte for byte what the one before it would have sent.
 
+mod reminders;
+
+pub use reminders::Reminders;
+
 use crate::event::AttemptRef;
+use crate::key::text_digest;
 use crate::message::{Message, Part, Role};
-use crate::prompt;
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Which part of the system prompt a text is. The order is theirs in the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -22,13 +27,124 @@ pub enum LayerKind {
     Memory,
 }
 
+/// How many changes of session memory a text has.
+///
+/// Changes by the owner and by clients count apart: a client's change can come to stand in the journal
+/// before changes that the owner has decided already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryMark {
+    /// Changes by attempts and commands.
+    pub owner: u64,
+    /// Changes by clients.
+    pub clients: u64,
+}
+
+impl MemoryMark {
+    /// A reminder with the changes since then adds to these; one with the whole adds to any.
+    pub(crate) fn reaches(self, since: Option<Self>) -> bool {
+        since.is_none_or(|since| since.owner <= self.owner && since.clients <= self.clients)
+    }
+}
+
 /// A part of the system prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
     /// Which.
     pub kind: LayerKind,
-    /// Its text; none if there is nothing to say.
+    /// Its text; empty if there is nothing to say. Conversations share it, and a checkpoint has it once,
+    /// under its number.
+    #[serde(skip)]
+    pub text: Arc<str>,
+    /// The number of the text in its session, from 1; 0 for one that no session has taken in.
+    pub number: u32,
+    /// Of session memory: the changes that the text has.
+    pub through: MemoryMark,
+}
+
+impl Layer {
+    /// A layer that no session has taken in.
+    pub fn new(kind: LayerKind, text: impl Into<Arc<str>>) -> Self {
+        Self {
+            kind,
+            text: text.into(),
+            number: 0,
+            through: MemoryMark::default(),
+        }
+    }
+}
+
+/// A part of the system prompt whose text the session has already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownLayer {
+    /// Which.
+    pub kind: LayerKind,
+    /// The number of its text.
+    pub number: u32,
+    /// As [`Layer::through`].
+    pub through: MemoryMark,
+}
+
+/// A part of a message that tells the model of a change of a layer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reminder {
+    /// As the model reads it.
     pub text: String,
+    /// What the model knows by it.
+    pub of: Reminded,
+}
+
+/// What a model knows by a reminder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reminded {
+    /// The whole text of a layer other than session memory.
+    Layer {
+        /// Which.
+        kind: LayerKind,
+        /// The digest of its text.
+        digest: String,
+    },
+    /// What has changed in session memory.
+    Memory {
+        /// The changes that the model knows without it; none if it has the whole of session memory.
+        since: Option<MemoryMark>,
+        /// The changes that the model knows with it.
+        through: MemoryMark,
+    },
+}
+
+impl Reminded {
+    /// The layer that it is about.
+    pub fn kind(&self) -> LayerKind {
+        match self {
+            Self::Layer { kind, .. } => *kind,
+            Self::Memory { .. } => LayerKind::Memory,
+        }
+    }
+
+    fn through(&self) -> Option<MemoryMark> {
+        match self {
+            Self::Layer { .. } => None,
+            Self::Memory { through, .. } => Some(*through),
+        }
+    }
+}
+
+/// What a model was last sent as a layer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Sent<'a> {
+    Text(&'a str),
+    /// Of the text that a reminder has.
+    Digest(&'a str),
+}
+
+impl Sent<'_> {
+    /// It was this text.
+    pub(crate) fn is(self, text: &str) -> bool {
+        match self {
+            Self::Text(sent) => sent == text,
+            Self::Digest(digest) => digest == text_digest(text),
+        }
+    }
 }
 
 /// What a model is sent, oldest first.
@@ -37,15 +153,15 @@ pub struct Conversation {
     /// The system prompt, by kind. A later change of a layer is a message, so that no byte before it
     /// changes.
     pub system: Vec<Layer>,
-    /// The newest text of layers that changed since they were written.
-    pub changed: Vec<Layer>,
+    /// What its incremental messages tell of changed layers.
+    pub reminders: Reminders,
     /// What it began with.
     pub immutable: Vec<Message>,
     /// What stands for older messages.
     pub compressed: Vec<Message>,
     /// What was said since.
     pub incremental: Vec<Message>,
-    /// Notes that the model keeps for itself, sent after all messages; empty for none.
+    /// The last message, with the notes that the model keeps for itself; empty for none.
     pub scratch: String,
 }
 
@@ -97,8 +213,11 @@ pub enum Op {
     },
     /// Writes a layer of the system prompt.
     SetLayer(Layer),
-    /// A layer has changed: its new text is added as by [`Op::Notice`].
-    Remind(Layer),
+    /// Writes a layer of the system prompt whose text the session has. Folding puts [`Op::SetLayer`] in
+    /// its place, so no conversation meets it.
+    UseLayer(KnownLayer),
+    /// A layer has changed: a text about it is added as by [`Op::Notice`].
+    Remind(Reminder),
     /// Tells the model something beside what the person says: a text that is added to the last message
     /// if that is the user's, else as a message of the user.
     Notice(String),
@@ -146,34 +265,68 @@ impl Conversation {
         };
         match op {
             Op::Append(message) => self.incremental.push(message),
-            Op::Update { index, message } => self.incremental[within(index, length)?] = message,
-            Op::Insert { index, message } => {
-                self.incremental.insert(within(index, length + 1)?, message);
+            Op::Update { index, message } => {
+                let at = within(index, length)?;
+                self.incremental[at] = message;
+                self.reminders.moved(|it| (it != at).then_some(it));
             }
-            Op::Remove { index } => drop(self.incremental.remove(within(index, length)?)),
-            Op::Pop => drop(self.incremental.pop()),
-            Op::Retain(role) => self.incremental.retain(|message| message.role == role),
-            Op::Clear => self.incremental.clear(),
+            Op::Insert { index, message } => {
+                let at = within(index, length + 1)?;
+                self.incremental.insert(at, message);
+                let moved = |it: usize| it + usize::from(it >= at);
+                self.reminders.moved(|it| Some(moved(it)));
+            }
+            Op::Remove { index } => {
+                let at = within(index, length)?;
+                drop(self.incremental.remove(at));
+                let moved = |it: usize| it - usize::from(it > at);
+                self.reminders.moved(|it| (it != at).then(|| moved(it)));
+            }
+            Op::Pop => {
+                drop(self.incremental.pop());
+                let end = self.incremental.len();
+                self.reminders.moved(|it| (it < end).then_some(it));
+            }
+            Op::Retain(role) => self.retain(role),
+            Op::Clear => {
+                self.incremental.clear();
+                self.reminders = Reminders::default();
+            }
             Op::Compact { messages, summary } => {
                 let end = within(messages, length + 1)?;
                 drop(self.incremental.drain(..end));
+                self.reminders.moved(|it| it.checked_sub(end));
                 self.compressed.push(summary);
             }
-            Op::SetLayer(layer) => {
-                self.changed.retain(|other| other.kind != layer.kind);
-                set(&mut self.system, layer);
+            Op::SetLayer(layer) => set(&mut self.system, layer),
+            Op::UseLayer(KnownLayer { number, .. }) => {
+                return Err(IllegalTransition::missing(format_args!("text {number}")));
             }
-            Op::Remind(layer) => {
-                self.remind(Part::Text(prompt::reminder(&layer)));
-                set(&mut self.changed, layer);
+            Op::Remind(Reminder { text, of }) => {
+                let at = self.remind(Part::Text(text));
+                self.reminders.note(at, of);
             }
-            Op::Notice(text) => self.remind(Part::Text(text)),
+            Op::Notice(text) => _ = self.remind(Part::Text(text)),
             Op::SetWindow(_) => {}
         }
         Ok(())
     }
 
-    fn remind(&mut self, part: Part) {
+    fn retain(&mut self, role: Role) {
+        let mut kept = 0;
+        let places = self.incremental.iter().map(|message| {
+            let place = (message.role == role).then_some(kept);
+            kept += usize::from(place.is_some());
+            place
+        });
+        let places: Vec<Option<usize>> = places.collect();
+        self.incremental.retain(|message| message.role == role);
+        self.reminders.moved(|it| places.get(it).copied().flatten());
+    }
+
+    /// Adds a part to the last message if that is the user's, else as a message of the user. Returns the
+    /// index of the message.
+    fn remind(&mut self, part: Part) -> usize {
         match self.incremental.last_mut() {
             Some(last) if last.role == Role::User => last.parts.push(part),
             _ => self.incremental.push(Message {
@@ -181,21 +334,34 @@ impl Conversation {
                 parts: vec![part],
             }),
         }
+        self.incremental.len() - 1
     }
 
-    /// What the model was last sent as this layer; none if nothing was.
-    pub fn layer(&self, kind: LayerKind) -> Option<&str> {
-        let mut newest = self.changed.iter().chain(&self.system);
-        let layer = newest.find(|layer| layer.kind == kind)?;
-        Some(&layer.text)
+    /// The layer as it is written.
+    pub fn layer(&self, kind: LayerKind) -> Option<&Layer> {
+        self.system.iter().find(|layer| layer.kind == kind)
     }
 
-    /// Adds what was said in a turn, with the layers that its model was reminded of.
-    pub(crate) fn take_in(&mut self, turn: Self) {
-        self.incremental.extend(turn.incremental);
-        for layer in turn.changed {
-            set(&mut self.changed, layer);
+    /// What the model was last sent as this layer, if it is sent the messages from this index on; none if
+    /// nothing was. Of session memory there is [`Conversation::memory_mark`].
+    pub(crate) fn sent(&self, kind: LayerKind, from: usize) -> Option<Sent<'_>> {
+        match self.reminders.last(kind, from) {
+            Some(Reminded::Layer { digest, .. }) => Some(Sent::Digest(digest)),
+            _ => self.layer(kind).map(|layer| Sent::Text(&layer.text)),
         }
+    }
+
+    /// The changes of session memory that the model knows, if it is sent the messages from this index on.
+    /// `written` are those of the layer.
+    pub(crate) fn memory_mark(&self, written: MemoryMark, from: usize) -> MemoryMark {
+        self.reminders.memory_mark(written, from)
+    }
+
+    /// Adds what was said in a turn, with the reminders in it.
+    pub(crate) fn take_in(&mut self, turn: Self) {
+        let before = self.incremental.len();
+        self.reminders.take_in(turn.reminders, before);
+        self.incremental.extend(turn.incremental);
     }
 
     /// All messages of a request. The first [`Conversation::stable`] of them never change.
@@ -205,7 +371,7 @@ impl Conversation {
         let system = (!layers.is_empty()).then(|| Message::system(layers.join("\n\n")));
         let zones = [&self.immutable, &self.compressed, &self.incremental];
         let said = zones.into_iter().flatten().cloned();
-        let scratch = prompt::scratch(&self.scratch).map(Message::user);
+        let scratch = (!self.scratch.is_empty()).then(|| Message::user(&*self.scratch));
         system.into_iter().chain(said).chain(scratch).collect()
     }
 

@@ -19,6 +19,7 @@ mod report;
 mod steering;
 mod takeover;
 mod tools;
+mod words;
 
 pub use calls::UNKNOWN_TOOL;
 pub use facts::{Away, Facts, ToolFacts, ToolList};

@@ -100,6 +100,13 @@ pub fn approval_digest(tool: &str, tool_digest: &str, arguments: &str) -> String
     hex(&digest.finish())
 }
 
+/// Tells one text of a layer from another.
+pub(crate) fn text_digest(text: &str) -> String {
+    let mut digest = Fields::new("cairn.layer", 1);
+    digest.text(text);
+    hex(&digest.finish())
+}
+
 /// 16 hexadecimal digits that tell one list of numbers from another in the same domain.
 pub fn short_digest(domain: &str, numbers: &[u32]) -> String {
     let mut digest = Fields::new(domain, 1);

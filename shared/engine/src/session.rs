@@ -11,7 +11,6 @@ mod decisions;
 mod fork;
 mod grant;
 mod holds;
-mod layers;
 mod memory;
 mod notices;
 mod numbers;
@@ -22,6 +21,7 @@ mod runs;
 mod sizes;
 mod spent;
 mod step;
+mod texts;
 mod turn;
 
 pub use attempt::{Attempt, Steering, SubGoal};
@@ -45,7 +45,7 @@ pub(crate) use turn::OF_STEPS;
 pub use turn::{QueuedTurn, Turn};
 
 use crate::command::Command;
-use crate::conversation::LayerKind;
+use crate::conversation::{Layer, LayerKind};
 use crate::event::{
     AttemptRef, CallRef, CommandReceived, CommandRefused, Event, EventKind, SessionCreated,
 };
@@ -78,8 +78,10 @@ pub struct Session {
     pub handled_through: u64,
     /// Session memory.
     pub memory: Memory,
-    /// Layers of system prompts as they were last written in full.
-    pub layers: BTreeMap<LayerKind, String>,
+    /// Layers of system prompts as they were written last, in any conversation.
+    pub layers: BTreeMap<LayerKind, Layer>,
+    /// How many texts of layers events have had.
+    pub texts_written: u32,
     /// Named conversations. There is always [`MAIN`].
     pub contexts: BTreeMap<String, Box<Context>>,
     /// The context of a turn that names none.
@@ -175,10 +177,8 @@ impl Session {
         for (seq, event) in others {
             self.apply(*seq, event)?;
         }
-        for event in memory.iter().filter(|event| event.kind.is_memory()) {
-            let seq = self.seq;
-            self.apply(seq, event)?;
-            self.seq = seq;
+        for event in memory {
+            self.memory.repeat(&event.kind);
         }
         Ok(())
     }

@@ -166,8 +166,7 @@ fn is_within(then: &Value, now: &Value) -> bool {
 
 /// The event says nothing but where the workspace of a run is that was taken up in another folder.
 fn is_move(event: &Value) -> bool {
-    let is_none = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
     let ops = event["ops"].as_array().filter(|ops| !ops.is_empty());
     let is_move = |op: &Value| op["remind"]["kind"] == "environment";
-    ops.is_some_and(|ops| ops.iter().all(is_move)) && is_none(&event["same_layers"])
+    ops.is_some_and(|ops| ops.iter().all(is_move))
 }

@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, reply};
 use crate::owner::{catalogue, model_step};
-use cairn_engine::conversation::{Layer, LayerKind, Op};
+use cairn_engine::conversation::{MemoryMark, Op, Reminded, Reminder};
 use cairn_engine::message::{FinishReason, Message, Opaque, Part};
 use cairn_proto::event;
 use cairn_proto::executor::AttemptStart;
@@ -34,9 +34,13 @@ async fn changes_follow_the_results_of_the_last_reply() {
     let mut bench = Bench::new().await;
     let mut owner = bench.start(model_step()).await;
     let asked = bench.asked().await;
-    let memory = Layer {
-        kind: LayerKind::Memory,
-        text: "Pool: 2".to_owned(),
+    // In no words that this version has.
+    let memory = Reminder {
+        text: "Psst: pool two.".to_owned(),
+        of: Reminded::Memory {
+            since: None,
+            through: MemoryMark::default(),
+        },
     };
     // The model is being asked: its request has the layers of before.
     owner.changes(0, vec![Op::Remind(memory)]);
@@ -47,11 +51,7 @@ async fn changes_follow_the_results_of_the_last_reply() {
     bench.called().await.output("seen");
     let asked = bench.asked().await;
     assert_eq!(asked.said()[1], Message::tool("id-0", "seen", false));
-    assert!(
-        asked.said()[2].text().contains("Pool: 2"),
-        "{:?}",
-        asked.said()
-    );
+    assert_eq!(asked.said()[2], Message::user("Psst: pool two."));
     asked.reply("Hm.", &[]);
     let sent = owner.report().await.reply.expect("a reply");
     assert_eq!(sent.ops_through, 1);

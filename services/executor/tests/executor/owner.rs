@@ -205,15 +205,11 @@ pub(crate) fn catalogue() -> Catalogue {
 
 /// What a step for the model begins with.
 pub(crate) fn conversation() -> Conversation {
-    let layer = |kind, text: &str| Layer {
-        kind,
-        text: text.to_owned(),
-    };
     Conversation {
         system: vec![
-            layer(LayerKind::Prompt, "You are a tester.\n"),
-            layer(LayerKind::Environment, ""),
-            layer(LayerKind::Memory, "Pool: 1"),
+            Layer::new(LayerKind::Prompt, "You are a tester.\n"),
+            Layer::new(LayerKind::Environment, ""),
+            Layer::new(LayerKind::Memory, "Pool: 1"),
         ],
         immutable: vec![Message::user("## Requirement\ntest")],
         ..Conversation::default()

@@ -108,6 +108,7 @@ fn set_event(key: &str, value: &str) -> Bytes {
     event(Kind::MemorySet(wire::MemorySet {
         key: key.to_owned(),
         value: value.to_owned(),
+        writer: None,
     }))
 }
 

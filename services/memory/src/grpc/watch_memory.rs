@@ -117,7 +117,7 @@ impl MemoryChange {
     fn news(self, session: &str) -> Option<News> {
         let set = self
             .set
-            .map(|MemorySet { key, value }| News::Set(memory_entry(session, key, value)));
+            .map(|MemorySet { key, value, .. }| News::Set(memory_entry(session, key, value)));
         let removed = || self.removed.map(|removed| News::Removed(removed.key));
         let cleared = || self.cleared.map(|_| News::Cleared(true));
         set.or_else(removed).or_else(cleared)
@@ -152,6 +152,7 @@ mod tests {
         let set = MemorySet {
             key: key.clone(),
             value: value.clone(),
+            writer: None,
         };
         let entry = pb::MemoryEntry {
             id: "_session_s:k".to_owned(),
@@ -160,7 +161,10 @@ mod tests {
             value,
         };
         assert_eq!(news(Kind::MemorySet(set)).news("s"), Some(News::Set(entry)));
-        let removed = MemoryRemoved { key: key.clone() };
+        let removed = MemoryRemoved {
+            key: key.clone(),
+            writer: None,
+        };
         assert_eq!(
             news(Kind::MemoryRemoved(removed)).news("s"),
             Some(News::Removed(key))

@@ -80,12 +80,12 @@ fn entry_of(before: &Session, seq: u64, event: &Event) -> Option<pb::LogEntry> {
             ..of_call(before, *call)
         },
         // Unless the call is sent again, a person's word is its result.
-        EventKind::CallSettled(event::CallSettled { call, settlement }) => {
-            let (output, is_error) = settlement.result()?;
+        EventKind::CallSettled(settled) => {
+            let (output, is_error) = settled.settlement.result(&settled.output)?;
             pb::LogEntry {
-                output,
+                output: output.to_owned(),
                 is_error,
-                ..of_call(before, *call)
+                ..of_call(before, settled.call)
             }
         }
         _ => match said(before, event) {

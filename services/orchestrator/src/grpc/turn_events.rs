@@ -305,9 +305,9 @@ impl TurnEvents {
     fn take_settled(&self, settled: CallSettled, events: &mut Vec<Event>) {
         let settlement = settled.settlement.map(Settlement::try_from);
         if let Some(Ok(settlement)) = settlement
-            && let Some((output, is_error)) = settlement.result()
+            && let Some((output, is_error)) = settlement.result(&settled.output)
         {
-            self.take_result(settled.call, output, is_error, events);
+            self.take_result(settled.call, output.to_owned(), is_error, events);
         }
     }
 

@@ -277,11 +277,13 @@ fn time_for(checkpoint: Option<&pb::Checkpoint>) -> Duration {
 fn memory_writes(events: &[Event]) -> Vec<pb::MemoryWrite> {
     use pb::memory_write::{Change, Set};
     let changes = events.iter().filter_map(|event| match &event.kind {
-        EventKind::MemorySet(event::MemorySet { key, value }) => Some(Change::Set(Set {
+        EventKind::MemorySet(event::MemorySet { key, value, .. }) => Some(Change::Set(Set {
             key: key.clone(),
             value: value.clone(),
         })),
-        EventKind::MemoryRemoved(event::MemoryRemoved { key }) => Some(Change::Remove(key.clone())),
+        EventKind::MemoryRemoved(event::MemoryRemoved { key, .. }) => {
+            Some(Change::Remove(key.clone()))
+        }
         EventKind::MemoryCleared(event::MemoryCleared {}) => Some(Change::Clear(true)),
         _ => None,
     });

@@ -11,6 +11,7 @@ use crate::store::{for_namespace, for_session};
 use cairn_engine::decide::ToolList;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::outstanding::Work;
+use cairn_engine::prompt::memory::snapshot;
 use cairn_engine::session::{CallStatus, Session};
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{Acknowledgement, RunStepRequest};
@@ -322,7 +323,7 @@ impl Owner {
 
     /// What every prompt of this session carries after the service's own.
     fn prompt_layers(&self) -> Vec<String> {
-        let memory = self.session.memory.snapshot().to_owned();
+        let memory = snapshot(self.session.memory.iter());
         let layers = [self.deps.config.environment.clone(), memory];
         layers
             .into_iter()

@@ -187,8 +187,8 @@ fn expected(author: &Author) -> Vec<(u64, String, String, String)> {
             }
             EventKind::CallFinished(it) => with_output(&calls[&it.call], &it.output),
             EventKind::CallInDoubt(it) => with_output(&calls[&it.call], "in doubt"),
-            EventKind::CallSettled(it) => match it.settlement.result() {
-                Some((output, _)) => with_output(&calls[&it.call], &output),
+            EventKind::CallSettled(it) => match it.settlement.result(&it.output) {
+                Some((output, _)) => with_output(&calls[&it.call], output),
                 None => continue,
             },
             _ => continue,

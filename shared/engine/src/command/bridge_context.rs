@@ -3,7 +3,6 @@
 #![allow(missing_docs)] // Fields are described once, in `cairn/event/v1/event.proto`.
 
 use super::Handle;
-use crate::conversation::{Layer, LayerKind, Op};
 use crate::decide::{Decision, Rejection};
 use crate::event::ContextChanged;
 use serde::{Deserialize, Serialize};
@@ -29,12 +28,8 @@ impl Handle for BridgeContext {
         }
         decision.set_pairs(self.values)?;
         let version = decision.known_context(&to)?.version + 1;
-        let text = decision.session.memory.snapshot().to_owned();
-        let layer = Layer {
-            kind: LayerKind::Memory,
-            text,
-        };
-        decision.answer(ContextChanged::of_context(&to, version, vec![Op::SetLayer(layer)]))
+        let memory = decision.memory_layer();
+        decision.answer(ContextChanged::of_context(&to, version, vec![memory]))
     }
 }
 
@@ -43,6 +38,7 @@ mod tests {
     use super::*;
     use crate::command::testing::Sent;
     use crate::command::{CreateContext, SubmitTurn};
+    use crate::conversation::LayerKind;
     use crate::message::Message;
     use crate::refusal::Refusal;
 
@@ -72,7 +68,7 @@ mod tests {
         let side = sent.session.context("side").expect("side");
         assert_eq!(side.version, before + 1);
         let memory = side.conversation.layer(LayerKind::Memory);
-        assert!(memory.expect("a layer").contains("fact: it rains"));
+        assert!(memory.expect("a layer").text.contains("fact: it rains"));
         assert!(side.is_empty(), "no message tells of it");
         let main = sent.session.context("main").expect("main");
         assert_eq!(main.version, 0);

@@ -94,7 +94,11 @@ fn check_op(op: &Op, name: &str, length: &mut usize) -> Result<(), Rejection> {
         // How many stay is not known before; no index follows these in one request.
         Op::Clear | Op::Retain(_) => *length = 0,
         Op::SetWindow(_) => {}
-        Op::Compact { .. } | Op::SetLayer(_) | Op::Remind(_) | Op::Notice(_) => {
+        Op::Compact { .. }
+        | Op::SetLayer(_)
+        | Op::UseLayer(_)
+        | Op::Remind(_)
+        | Op::Notice(_) => {
             let message = "only messages and the window can be changed";
             return Err(Rejection::refused(Refusal::BadMessage, message));
         }

@@ -125,7 +125,7 @@ mod tests {
         let last = layers.last().expect("a system prompt");
         assert_eq!(last.kind, LayerKind::Memory);
         assert!(last.text.contains("key: value"), "{}", last.text);
-        assert!(layers.iter().any(|layer| layer.text == "Be brief."));
+        assert!(layers.iter().any(|layer| &*layer.text == "Be brief."));
         assert_eq!(sent.session.active_context, "main");
     }
 

@@ -8,7 +8,7 @@ use super::{Handle, Settlement};
 use crate::decide::{Change, Decision, Rejection};
 use crate::elicitation;
 use crate::event::{
-    ApprovalGranted, Budget, BudgetRaised, BudgetRefused, CallFinished, CallRef, Decided,
+    ApprovalGranted, Budget, BudgetRaised, BudgetRefused, CallRef, Decided,
     RevisionRequested, WaitReason,
 };
 use crate::failure::{Failure, FailureKind};
@@ -122,12 +122,9 @@ impl Deciding<'_, '_> {
         if let Some(allowed) = allowed {
             return Err(self.does_not_take(allowed));
         }
-        let result = self.settlement.result();
+        let settlement = self.settlement.clone();
         let decision = self.accept()?;
-        if let Some((output, is_error)) = result {
-            let reason = if is_error { CallFinished::DENIED } else { "" };
-            decision.finish_call(name, output, reason)?;
-        }
+        decision.finish_decided(name, &settlement)?;
         Ok(decision.continue_attempt(name.attempt)?)
     }
 

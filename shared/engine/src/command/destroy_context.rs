@@ -4,7 +4,7 @@
 
 use super::{Handle, SubmitTurn};
 use crate::decide::{Decision, Rejection};
-use crate::event::MemorySet;
+use crate::event::{MemorySet, MemoryWriter};
 use crate::refusal::Refusal;
 use crate::session::{Apply, Envelope, MAIN, Session};
 use crate::transitions::{Applied, IllegalTransition};
@@ -66,7 +66,8 @@ impl Decision<'_> {
     /// Stores pairs that were checked.
     pub(crate) fn set_pairs(&mut self, pairs: Vec<(String, String)>) -> Result<(), Rejection> {
         for (key, value) in pairs {
-            self.take_up(MemorySet { key, value })?;
+            let writer = Some(MemoryWriter::Command);
+            self.take_up(MemorySet { key, value, writer })?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Everything that permits, holds, doubts and settles a call.
 
-use super::{Decision, ToolFacts, Unfinished, tools};
+use super::{Decision, ToolFacts, Unfinished, tools, words};
 use crate::command::Settlement;
 use crate::elicitation;
 use crate::event::{
@@ -246,6 +246,16 @@ impl Decision<'_> {
         })
     }
 
+    /// Gives a call the result that follows from a person's decision, unless it is to be sent.
+    pub(crate) fn finish_decided(&mut self, call: CallRef, settlement: &Settlement) -> Applied {
+        let output = words::decided(settlement);
+        let Some((output, is_error)) = settlement.result(&output) else {
+            return Ok(());
+        };
+        let reason = if is_error { CallFinished::DENIED } else { "" };
+        self.finish_call(call, output.to_owned(), reason)
+    }
+
     /// An answer counts once the call can no longer be running: at once if it died with its
     /// process, else after the last moment at which it may be sent plus the time it may take.
     pub(crate) fn doubt_intended_calls(
@@ -311,6 +321,7 @@ impl Decision<'_> {
         self.emit(CallSettled {
             call,
             settlement: settlement.clone(),
+            output: words::decided(&settlement),
         })?;
         match settlement {
             Settlement::Retry => {

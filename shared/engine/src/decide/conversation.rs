@@ -1,31 +1,23 @@
 //! Writes the system prompt of a conversation, reminders of what has changed in it, and the message to
 //! continue.
 
-use super::{Decision, Rejection};
-use crate::conversation::{Layer, LayerKind, Op};
+use super::{Decision, Rejection, words};
+use crate::conversation::{KnownLayer, Layer, LayerKind, MemoryMark, Op, Reminder};
 use crate::event::{AttemptRef, ContextChanged};
 use crate::message::{FinishReason, Message};
-use crate::prompt;
+use crate::prompt::memory::snapshot;
 use crate::refusal::Refusal;
-use crate::session::{Call, Context, RunStatus, Turn};
+use crate::session::{Attempt, Call, Context, RunStatus, Turn};
 use crate::transitions::Applied;
 
-const ALL: [LayerKind; 4] = [
-    LayerKind::Prompt,
-    LayerKind::Agent,
-    LayerKind::Environment,
-    LayerKind::Memory,
-];
+/// The layers whose whole text is sent when they have changed.
+const WHOLE: [LayerKind; 3] = [LayerKind::Prompt, LayerKind::Agent, LayerKind::Environment];
 
 impl Decision<'_> {
-    /// Writes the system prompt of a step. A layer that is as it was written last in this session is not
-    /// written a second time.
+    /// Writes the system prompt of a step.
     pub(super) fn begin_conversation(&mut self, attempt: AttemptRef) -> Applied {
-        let (same_layers, ops) = self.layers_of(None);
-        self.emit(ContextChanged {
-            same_layers,
-            ..ContextChanged::of_attempt(attempt, ops)
-        })
+        let layers = self.layers_of(None);
+        self.emit(ContextChanged::of_attempt(attempt, layers))
     }
 
     /// The system prompt of a context is written when it is created, and of the first one before its first
@@ -34,11 +26,8 @@ impl Decision<'_> {
         let Some(context) = self.session.context(name) else {
             return Ok(());
         };
-        let (version, (same_layers, ops)) = (context.version + 1, self.layers_of(Some(context)));
-        self.emit(ContextChanged {
-            same_layers,
-            ..ContextChanged::of_context(name, version, ops)
-        })
+        let (version, layers) = (context.version + 1, self.layers_of(Some(context)));
+        self.emit(ContextChanged::of_context(name, version, layers))
     }
 
     /// The context of that name; the active one for an empty name.
@@ -74,9 +63,9 @@ impl Decision<'_> {
         let context = self.session.context(&turn.context);
         let mut ops = Vec::new();
         if turn.concludes {
-            ops.push(Op::Append(Message::user(prompt::CONCLUDE)));
+            ops.push(Op::Append(Message::user(words::CONCLUDE)));
         }
-        let lost = context.and_then(|context| prompt::lost_calls(&context.lost_calls));
+        let lost = context.and_then(|context| words::lost_calls(&context.lost_calls));
         ops.extend(lost.map(Op::Notice));
         ops.extend(self.reminders(attempt));
         match ops.is_empty() {
@@ -85,15 +74,50 @@ impl Decision<'_> {
         }
     }
 
-    /// The layers that are as they were written last, and the others.
-    fn layers_of(&self, context: Option<&Context>) -> (Vec<LayerKind>, Vec<Op>) {
-        let layers = ALL.map(|kind| (kind, self.layer_now(kind, context)));
+    /// All layers that have something to say.
+    fn layers_of(&self, context: Option<&Context>) -> Vec<Op> {
+        let layers = WHOLE.map(|kind| (kind, self.layer_now(kind, context)));
         let layers = layers.into_iter().filter(|(_, text)| !text.is_empty());
-        let written = |kind: LayerKind| self.session.layers.get(&kind).map(String::as_str);
-        let (same, new): (Vec<_>, Vec<_>) =
-            layers.partition(|(kind, text)| written(*kind) == Some(*text));
-        let same = same.into_iter().map(|(kind, _)| kind).collect();
-        (same, new.into_iter().map(layer).map(Op::SetLayer).collect())
+        let mut ops: Vec<_> = layers
+            .map(|(kind, text)| self.layer(kind, text, MemoryMark::default()))
+            .collect();
+        // Once it has changed, the model needs to know since when it is told of changes.
+        if self.session.memory.mark() != MemoryMark::default() {
+            ops.push(self.memory_layer());
+        }
+        ops
+    }
+
+    /// Writes the layer of session memory as it is.
+    pub(crate) fn memory_layer(&self) -> Op {
+        let through = self.session.memory.mark();
+        let written = self.session.layers.get(&LayerKind::Memory);
+        match written.filter(|layer| layer.through == through) {
+            Some(layer) => Op::UseLayer(KnownLayer {
+                kind: LayerKind::Memory,
+                number: layer.number,
+                through,
+            }),
+            None => {
+                let text = snapshot(self.session.memory.iter());
+                self.layer(LayerKind::Memory, &text, through)
+            }
+        }
+    }
+
+    /// Writes a layer. The journal has a text once, as long as the state has it.
+    fn layer(&self, kind: LayerKind, text: &str, through: MemoryMark) -> Op {
+        match self.session.number_of(kind, text) {
+            Some(number) => Op::UseLayer(KnownLayer {
+                kind,
+                number,
+                through,
+            }),
+            None => Op::SetLayer(Layer {
+                through,
+                ..Layer::new(kind, text)
+            }),
+        }
     }
 
     /// The model is asked next, once the calls of its last reply have ended: it gets what of its
@@ -115,9 +139,9 @@ impl Decision<'_> {
         };
         let is_turn = self.session.turn(attempt).is_some();
         let nudge = match finish {
-            FinishReason::Length => Some(prompt::CUT),
+            FinishReason::Length => Some(words::CUT),
             _ if is_turn => None,
-            _ => running.calls.is_empty().then_some(prompt::CONTINUE),
+            _ => running.calls.is_empty().then_some(words::CONTINUE),
         };
         self.say(attempt, nudge)
     }
@@ -150,33 +174,48 @@ impl Decision<'_> {
         };
         let turn = self.session.turn(attempt);
         let context = turn.and_then(|turn| self.session.context(&turn.context));
-        let is_sent = |kind: LayerKind, text: &str| match (running.layer(kind), context) {
-            (Some(sent), _) => sent == text,
-            (None, Some(context)) => context.sends_layer(kind, text),
-            (None, None) => text.is_empty(),
-        };
-        let layers = ALL
-            .map(|kind| (kind, self.layer_now(kind, context)))
-            .into_iter();
-        let changed = layers.filter(|(kind, text)| !is_sent(*kind, text));
-        changed.map(layer).map(Op::Remind).collect()
+        let changed = WHOLE.into_iter().filter_map(|kind| {
+            let now = self.layer_now(kind, context);
+            let in_context = || context.and_then(|context| context.sent(kind));
+            let sent = running.sent(kind).or_else(in_context);
+            let is_sent = sent.map_or(now.is_empty(), |sent| sent.is(now));
+            (!is_sent).then(|| words::changed(kind, now))
+        });
+        let memory = self.memory_reminder(attempt, running, context);
+        changed.chain(memory).map(Op::Remind).collect()
     }
 
-    /// Compared at each report, so nothing is rendered here that has not changed.
-    fn layer_now<'s>(&'s self, kind: LayerKind, context: Option<&'s Context>) -> &'s str {
-        match (kind, context) {
-            (LayerKind::Prompt, None) => prompt::STEP,
-            (LayerKind::Prompt, Some(_)) => prompt::TURN,
-            (LayerKind::Agent, context) => context.map_or("", |context| &context.prompt),
-            (LayerKind::Environment, _) => self.facts.environment,
-            (LayerKind::Memory, _) => self.session.memory.snapshot(),
+    /// The keys of session memory that the model does not know as they are; the whole, if the state does not
+    /// know them any more.
+    fn memory_reminder(
+        &self,
+        attempt: AttemptRef,
+        running: &Attempt,
+        context: Option<&Context>,
+    ) -> Option<Reminder> {
+        let memory = &self.session.memory;
+        let in_context = context.map(Context::memory_mark).unwrap_or_default();
+        let (sent, now) = (running.memory_mark(in_context), memory.mark());
+        let known = running.with_own_changes(sent);
+        if known == now {
+            return None;
+        }
+        match memory.changed_since(known, attempt) {
+            Some(keys) if keys.is_empty() => None,
+            Some(keys) => Some(words::memory_changed(&keys, sent, now)),
+            None => Some(words::memory_is(memory, now)),
         }
     }
-}
 
-fn layer((kind, text): (LayerKind, &str)) -> Layer {
-    Layer {
-        kind,
-        text: text.to_owned(),
+    /// Compared at each report, so nothing is rendered here.
+    fn layer_now<'s>(&'s self, kind: LayerKind, context: Option<&'s Context>) -> &'s str {
+        match (kind, context) {
+            (LayerKind::Prompt, None) => words::STEP,
+            (LayerKind::Prompt, Some(_)) => words::TURN,
+            (LayerKind::Agent, context) => context.map_or("", |context| &context.prompt),
+            (LayerKind::Environment, _) => self.facts.environment,
+            // Its changes are compared by their number.
+            (LayerKind::Memory, _) => "",
+        }
     }
 }

@@ -105,6 +105,7 @@ pub struct Decided {
 pub struct CallSettled {
     pub call: CallRef,
     pub settlement: Settlement,
+    pub output: String,
 }
 
 /// The model replied.

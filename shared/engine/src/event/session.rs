@@ -2,8 +2,10 @@
 
 #![allow(missing_docs)] // Fields are described once, in `cairn/event/v1/event.proto`.
 
+use super::AttemptRef;
 use crate::command::Command;
 use crate::refusal::Refusal;
+use serde::{Deserialize, Serialize};
 
 /// First event of every journal.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,12 +33,23 @@ pub struct CommandRefused {
 pub struct MemorySet {
     pub key: String,
     pub value: String,
+    pub writer: Option<MemoryWriter>,
 }
 
 /// A key of session memory was removed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryRemoved {
     pub key: String,
+    pub writer: Option<MemoryWriter>,
+}
+
+/// For whom the owner changed session memory. A client that changes it itself has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MemoryWriter {
+    /// The model of an attempt.
+    Attempt(AttemptRef),
+    /// A command.
+    Command,
 }
 
 /// All keys of session memory were removed.

@@ -3,10 +3,12 @@
 #![allow(missing_docs)] // Fields are described once, in `cairn/event/v1/event.proto`.
 
 use super::{AttemptRef, Effect};
-use crate::conversation::{ConversationRef, LayerKind, Op};
+use crate::conversation::{ConversationRef, Op};
+use crate::escape::lines;
 use crate::failure::Failure;
 use crate::message::Message;
 use crate::session::StepNo;
+use serde::{Deserialize, Serialize};
 
 /// An attempt at a step began.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +23,6 @@ pub struct StepStarted {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ContextChanged {
     pub conversation: ConversationRef,
-    pub same_layers: Vec<LayerKind>,
     pub ops: Vec<Op>,
     pub version: u64,
     pub popped: Option<Message>,
@@ -33,7 +34,6 @@ impl ContextChanged {
     pub(crate) fn of_attempt(attempt: AttemptRef, ops: Vec<Op>) -> Self {
         Self {
             conversation: ConversationRef::Attempt(attempt),
-            same_layers: Vec::new(),
             ops,
             version: 0,
             popped: None,
@@ -133,4 +133,22 @@ pub struct ScratchpadWritten {
     pub attempt: AttemptRef,
     pub text: String,
     pub replaces: bool,
+    pub frame: Option<NotesFrame>,
+}
+
+/// The words around the notes of a context, in the last message of its requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotesFrame {
+    pub before: String,
+    pub after: String,
+}
+
+impl NotesFrame {
+    /// The message with the notes; empty without any.
+    pub(crate) fn around(&self, notes: &str) -> String {
+        match notes.trim_end() {
+            "" => String::new(),
+            notes => format!("{}{}{}", self.before, lines(notes), self.after),
+        }
+    }
 }

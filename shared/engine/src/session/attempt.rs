@@ -1,10 +1,10 @@
 //! One try at a step, and the events about its replies, sub-goals and notes.
 
 use super::{Apply, Call, CallStatus, Envelope, Note, Session};
-use crate::conversation::{Conversation, LayerKind, Op};
+use crate::conversation::{Conversation, LayerKind, MemoryMark, Op, Reminded, Reminder, Sent};
 use crate::event::{
-    AttemptRef, CallRef, Effect, ReplyReceived, ScratchpadWritten, SubGoalAdded, SubGoalCompleted,
-    SubGoalDropped, SubGoalFocused, ToolsFound,
+    AttemptRef, CallRef, Effect, NotesFrame, ReplyReceived, ScratchpadWritten, SubGoalAdded,
+    SubGoalCompleted, SubGoalDropped, SubGoalFocused, ToolsFound,
 };
 use crate::message::{FinishReason, Message};
 use crate::text::headline;
@@ -44,6 +44,10 @@ pub struct Attempt {
     pub focus: Option<u32>,
     /// Tools that its model has found, in the order of their finding.
     pub found_tools: Vec<String>,
+    /// The owner's changes of session memory after the first and through the second number are all its own.
+    pub own_memory_changes: (u64, u64),
+    /// The words around its notes, if it wrote some as a turn.
+    pub notes_frame: Option<NotesFrame>,
 }
 
 /// A message of a person to a running attempt.
@@ -130,13 +134,58 @@ impl Attempt {
     }
 
     /// What the model was last sent as a layer, or will be with its next request; none if nothing was.
-    pub(crate) fn layer(&self, kind: LayerKind) -> Option<&str> {
+    pub(crate) fn sent(&self, kind: LayerKind) -> Option<Sent<'_>> {
         let mut newest = self.waiting_ops.iter().rev();
         let waiting = newest.find_map(|op| match op {
-            Op::SetLayer(layer) | Op::Remind(layer) if layer.kind == kind => Some(&*layer.text),
+            Op::SetLayer(layer) if layer.kind == kind => Some(Sent::Text(&layer.text)),
+            Op::Remind(Reminder {
+                of: Reminded::Layer { kind: of, digest },
+                ..
+            }) if *of == kind => Some(Sent::Digest(digest)),
             _ => None,
         });
-        waiting.or_else(|| self.conversation.layer(kind))
+        waiting.or_else(|| self.conversation.sent(kind, 0))
+    }
+
+    /// The changes of session memory that the model was sent, or will be with its next request, if it knows
+    /// those of `before` from its context.
+    pub(crate) fn memory_mark(&self, before: MemoryMark) -> MemoryMark {
+        let waiting = self.waiting_ops.iter().rev().find_map(|op| match op {
+            Op::SetLayer(layer) if layer.kind == LayerKind::Memory => Some(layer),
+            _ => None,
+        });
+        let written = waiting.or_else(|| self.conversation.layer(LayerKind::Memory));
+        let written = written.map_or(before, |layer| layer.through);
+        let mut mark = self.conversation.memory_mark(written, 0);
+        for op in &self.waiting_ops {
+            if let Op::Remind(Reminder { of, .. }) = op
+                && let Reminded::Memory { since, through } = of
+                && mark.reaches(*since)
+            {
+                mark = *through;
+            }
+        }
+        mark
+    }
+
+    /// The same changes with the attempt's own that follow them.
+    pub(crate) fn with_own_changes(&self, mark: MemoryMark) -> MemoryMark {
+        let (before, through) = self.own_memory_changes;
+        match (before..=through).contains(&mark.owner) {
+            true => MemoryMark {
+                owner: through,
+                ..mark
+            },
+            false => mark,
+        }
+    }
+
+    /// It made the owner's change of session memory with this number.
+    pub(super) fn note_memory_change(&mut self, number: u64) {
+        let (before, through) = self.own_memory_changes;
+        let is_next = through + 1 == number;
+        let before = if is_next { before } else { number - 1 };
+        self.own_memory_changes = (before, number);
     }
 
     /// What was said after the step context, as far as it is known: results of the last reply's calls
@@ -293,7 +342,10 @@ impl Apply for SubGoalDropped {
 
 impl Apply for ScratchpadWritten {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
-        session.attempt_mut(self.attempt)?;
+        let attempt = session.attempt_mut(self.attempt)?;
+        if let Some(frame) = &self.frame {
+            attempt.notes_frame = Some(frame.clone());
+        }
         let run = session.run_mut(self.attempt.run)?;
         run.ticks += 1;
         let tick = run.ticks;

@@ -366,10 +366,10 @@ impl Apply for CallSettled {
         if call.status.phase() != CallPhase::InDoubt {
             return Err(call.refuse("settled"));
         }
-        call.enter(match self.settlement.result() {
+        call.enter(match self.settlement.result(&self.output) {
             None => CallStatus::Requested,
             Some((output, is_error)) => CallStatus::Finished {
-                output,
+                output: output.to_owned(),
                 is_error,
                 reason: if is_error { "Decided" } else { "" }.to_owned(),
             },

@@ -2,10 +2,9 @@
 
 use super::{Apply, EffectfulCall, Envelope, Session};
 use crate::command::{Command, CreateContext};
-use crate::conversation::{Conversation, ConversationRef, Layer, LayerKind, Op};
-use crate::event::ContextChanged;
-use crate::message::{Message, Part};
-use crate::prompt;
+use crate::conversation::{Conversation, ConversationRef, LayerKind, MemoryMark, Op, Sent};
+use crate::event::{ContextChanged, NotesFrame};
+use crate::message::Message;
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,8 +24,13 @@ pub struct Context {
     pub prompt: String,
     /// How many of the newest incremental messages a request has; none for all.
     pub window: Option<u32>,
-    /// Its zones, with the system prompt once that was written.
+    /// Its zones, with the system prompt once that was written. It has no scratch: see
+    /// [`Context::notes`].
     pub conversation: Conversation,
+    /// The notes that its model keeps for itself.
+    pub notes: String,
+    /// The words around the notes, in the last message of a request.
+    pub notes_frame: NotesFrame,
     /// Bytes of its messages.
     pub bytes: u64,
     /// Turns that completed.
@@ -60,9 +64,14 @@ impl Context {
 
     /// The incremental messages that a request has.
     pub fn in_window(&self) -> &[Message] {
-        let incremental = &self.conversation.incremental;
-        let shown = self.window.map_or(incremental.len(), |most| most as usize);
-        &incremental[incremental.len().saturating_sub(shown)..]
+        &self.conversation.incremental[self.window_start()..]
+    }
+
+    /// Index of the first incremental message that a request has.
+    fn window_start(&self) -> usize {
+        let length = self.conversation.incremental.len();
+        let shown = self.window.map_or(length, |most| most as usize);
+        length.saturating_sub(shown)
     }
 
     /// What the model of a turn is sent before that turn's own messages. All of it stays as it is until
@@ -73,25 +82,22 @@ impl Context {
             system: self.conversation.system.clone(),
             immutable: self.conversation.immutable.clone(),
             compressed: compressed.chain(self.in_window()).cloned().collect(),
-            scratch: self.conversation.scratch.clone(),
+            scratch: self.notes_frame.around(&self.notes),
             ..Conversation::default()
         }
     }
 
-    /// The text is what its model reads of a layer: in the last reminder of it that is sent, or in the
-    /// system prompt if none is.
-    pub(crate) fn sends_layer(&self, kind: LayerKind, text: &str) -> bool {
-        let it = &self.conversation;
-        let sent = it.immutable.iter().chain(&it.compressed);
-        let sent = sent.chain(self.in_window()).rev();
-        let mut parts = sent.flat_map(|message| message.parts.iter().rev());
-        let reminded = parts.find_map(|part| match part {
-            Part::Text(part) => prompt::reminds(kind, part, text),
-            _ => None,
-        });
-        let written = it.system.iter().find(|layer| layer.kind == kind);
-        let written = written.map_or("", |layer| &layer.text);
-        reminded.unwrap_or(written == text)
+    /// What its model reads as a layer: in the last reminder of it that a request has, or in the system
+    /// prompt if there is none.
+    pub(crate) fn sent(&self, kind: LayerKind) -> Option<Sent<'_>> {
+        self.conversation.sent(kind, self.window_start())
+    }
+
+    /// The changes of session memory that its model knows.
+    pub(crate) fn memory_mark(&self) -> MemoryMark {
+        let written = self.conversation.layer(LayerKind::Memory);
+        let written = written.map(|layer| layer.through).unwrap_or_default();
+        self.conversation.memory_mark(written, self.window_start())
     }
 
     /// The context that the command describes.
@@ -213,28 +219,12 @@ impl Session {
         ops.extend(changed.ops.iter().cloned());
         ops
     }
-
-    /// The layers that are as they were written last.
-    fn layers_again(&self, kinds: &[LayerKind]) -> Result<Vec<Op>, IllegalTransition> {
-        let again = kinds.iter().map(|kind| {
-            let text = self.layers.get(kind).cloned();
-            let text = text.ok_or_else(|| IllegalTransition::missing(format_args!("{kind:?}")))?;
-            Ok(Op::SetLayer(Layer { kind: *kind, text }))
-        });
-        again.collect()
-    }
 }
 
 impl Apply for ContextChanged {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
-        let mut ops = session.layers_again(&self.same_layers)?;
-        for op in &self.ops {
-            if let Op::SetLayer(layer) = op {
-                session.layers.insert(layer.kind, layer.text.clone());
-            }
-        }
-        let said = session.ops_of(self, envelope.answers);
-        ops.extend(said);
+        let ops = session.ops_of(self, envelope.answers);
+        let ops = session.with_texts(ops)?;
         match &self.conversation {
             ConversationRef::Attempt(attempt) => {
                 session.attempt_mut(*attempt)?.say(ops, self.is_steering);

@@ -1,35 +1,118 @@
 //! Session memory.
 
 use super::{Apply, Envelope, Session};
-use crate::event::{EventKind, MemoryCleared, MemoryRemoved, MemorySet};
-use crate::prompt::memory::snapshot;
+use crate::conversation::MemoryMark;
+use crate::event::{AttemptRef, EventKind, MemoryCleared, MemoryRemoved, MemorySet, MemoryWriter};
 use crate::transitions::Applied;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::fmt;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
-use std::sync::OnceLock;
+
+/// Changes of each kind of writer that are known by their keys. A conversation that knows fewer gets the
+/// whole of session memory.
+const KNOWN_CHANGES: usize = 64;
 
 /// What a session remembers: values by key.
-#[derive(Clone, Default, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
     entries: BTreeMap<String, String>,
-    /// Made when it is first needed after a change: an owner compares it at each report, and a fold
-    /// never needs it.
-    #[serde(skip)]
-    snapshot: OnceLock<String>,
+    /// By the owner. They do not depend on changes of clients, which may be folded late.
+    by_owner: Changes,
+    by_clients: Changes,
+}
+
+/// How often session memory changed, and the keys of the last changes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Changes {
+    count: u64,
+    last: VecDeque<Change>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Change {
+    key: String,
+    writer: Option<MemoryWriter>,
+}
+
+impl Changes {
+    fn note(&mut self, key: &str, writer: Option<MemoryWriter>) {
+        self.count += 1;
+        let key = key.to_owned();
+        self.last.push_back(Change { key, writer });
+        if self.last.len() > KNOWN_CHANGES {
+            self.last.pop_front();
+        }
+    }
+
+    /// All keys have changed.
+    fn note_all(&mut self) {
+        self.count += 1;
+        self.last.clear();
+    }
+
+    /// The changes after the first so many; none if some of them are not known any more.
+    fn since(&self, known: u64) -> Option<impl Iterator<Item = &Change>> {
+        let new = self.count.checked_sub(known)?;
+        let skipped = (self.last.len() as u64).checked_sub(new)?;
+        Some(self.last.iter().skip(skipped as usize))
+    }
 }
 
 impl Memory {
-    /// The text that models are shown, as [`snapshot`] renders it.
-    pub fn snapshot(&self) -> &str {
-        self.snapshot.get_or_init(|| snapshot(&self.entries))
+    /// How often it has changed.
+    pub fn mark(&self) -> MemoryMark {
+        MemoryMark {
+            owner: self.by_owner.count,
+            clients: self.by_clients.count,
+        }
     }
 
-    fn change(&mut self) -> &mut BTreeMap<String, String> {
-        self.snapshot.take();
-        &mut self.entries
+    /// The keys that have changed since then, with their values of now, without those that this attempt
+    /// changed last. None if they are not known any more.
+    pub(crate) fn changed_since(
+        &self,
+        mark: MemoryMark,
+        attempt: AttemptRef,
+    ) -> Option<BTreeMap<&str, Option<&str>>> {
+        let own = Some(MemoryWriter::Attempt(attempt));
+        let mut keys: BTreeMap<&str, bool> = BTreeMap::new();
+        for change in self.by_owner.since(mark.owner)? {
+            keys.insert(change.key.as_str(), change.writer == own);
+        }
+        for change in self.by_clients.since(mark.clients)? {
+            keys.insert(change.key.as_str(), false);
+        }
+        keys.retain(|_, is_own| !*is_own);
+        let keys = keys.into_keys();
+        let keys = keys.map(|key| (key, self.entries.get(key).map(String::as_str)));
+        Some(keys.collect())
+    }
+
+    /// Bytes of its keys and values.
+    pub fn bytes(&self) -> usize {
+        let bytes = self.entries.iter();
+        bytes.map(|(key, value)| key.len() + value.len()).sum()
+    }
+
+    fn note(&mut self, key: &str, writer: Option<MemoryWriter>) {
+        match writer {
+            Some(_) => self.by_owner.note(key, writer),
+            None => self.by_clients.note(key, writer),
+        }
+    }
+
+    /// Changes the entries once more, and counts nothing.
+    pub(super) fn repeat(&mut self, kind: &EventKind) {
+        match kind {
+            EventKind::MemorySet(set) => {
+                self.entries.insert(set.key.clone(), set.value.clone());
+            }
+            EventKind::MemoryRemoved(removed) => {
+                self.entries.remove(&removed.key);
+            }
+            EventKind::MemoryCleared(_) => self.entries.clear(),
+            _ => {}
+        }
     }
 }
 
@@ -42,37 +125,36 @@ impl Deref for Memory {
     }
 }
 
-impl fmt::Debug for Memory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.entries.fmt(f)
-    }
-}
-
-/// The snapshot follows from the entries.
-impl PartialEq for Memory {
-    fn eq(&self, other: &Self) -> bool {
-        self.entries == other.entries
+impl Session {
+    fn note_memory(&mut self, key: &str, writer: Option<MemoryWriter>) -> Applied {
+        self.memory.note(key, writer);
+        if let Some(MemoryWriter::Attempt(attempt)) = writer {
+            let count = self.memory.by_owner.count;
+            self.attempt_mut(attempt)?.note_memory_change(count);
+        }
+        Ok(())
     }
 }
 
 impl Apply for MemorySet {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
-        let memory = session.memory.change();
-        memory.insert(self.key.clone(), self.value.clone());
-        Ok(())
+        let (key, value) = (self.key.clone(), self.value.clone());
+        session.memory.entries.insert(key, value);
+        session.note_memory(&self.key, self.writer)
     }
 }
 
 impl Apply for MemoryRemoved {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
-        session.memory.change().remove(&self.key);
-        Ok(())
+        session.memory.entries.remove(&self.key);
+        session.note_memory(&self.key, self.writer)
     }
 }
 
 impl Apply for MemoryCleared {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
-        session.memory.change().clear();
+        session.memory.entries.clear();
+        session.memory.by_clients.note_all();
         Ok(())
     }
 }

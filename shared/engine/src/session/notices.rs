@@ -156,6 +156,8 @@ fn notice<'m>(messages: &mut Vec<&'m Message>, op: &'m Op) -> Option<Notice> {
             messages.drain(..(*gone as usize).min(messages.len()));
             return None;
         }
-        Op::SetLayer(_) | Op::Remind(_) | Op::Notice(_) | Op::SetWindow(_) => return None,
+        Op::SetLayer(_) | Op::UseLayer(_) | Op::Remind(_) | Op::Notice(_) | Op::SetWindow(_) => {
+            return None;
+        }
     })
 }

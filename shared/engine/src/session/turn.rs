@@ -154,11 +154,8 @@ impl Session {
             return Ok(());
         };
         let (message, name) = (turn.message.take(), turn.context.clone());
-        let scratch = self.context_mut(&name)?.conversation.scratch.clone();
-        let notes = (!scratch.is_empty()).then_some(Note {
-            tick,
-            text: scratch,
-        });
+        let text = self.context_mut(&name)?.notes.clone();
+        let notes = (!text.is_empty()).then_some(Note { tick, text });
         self.step_mut(attempt)?.notes = notes.into_iter().collect();
         let running = self.attempt_mut(attempt)?;
         running.conversation.incremental.extend(message);
@@ -171,8 +168,9 @@ impl Session {
             return Ok(());
         };
         let context = turn.context.clone();
-        let scratch = self.step_mut(name)?.notes();
+        let notes = self.step_mut(name)?.notes();
         let attempt = self.attempt_mut(name)?;
+        let frame = attempt.notes_frame.take();
         let results: Vec<_> = attempt
             .calls
             .iter()
@@ -182,7 +180,10 @@ impl Session {
         said.incremental.extend(results);
         let context = self.context_mut(&context)?;
         context.take_in(said);
-        context.conversation.scratch = scratch;
+        context.notes = notes;
+        if let Some(frame) = frame {
+            context.notes_frame = frame;
+        }
         Ok(())
     }
 

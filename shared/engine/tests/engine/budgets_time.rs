@@ -158,6 +158,7 @@ fn time_without_an_owner_does_not_count() {
     world.foreign(EventKind::MemorySet(event::MemorySet {
         key: "key".to_owned(),
         value: "value".to_owned(),
+        writer: None,
     }));
     world.session = world.folded();
     let events = world.decide(Input::TakenOver { holder_dead: true });

@@ -1,19 +1,19 @@
 //! The conversation of an attempt: what it begins with, how it changes, and what a model is told.
 
-use crate::world::{World, chain, kinds, look, model_step, report_reply, tool_call};
-use cairn_engine::conversation::{Conversation, Layer, LayerKind, Op};
+use crate::world::{World, chain, kinds, look, model_step, report_reply};
+use cairn_engine::conversation::{
+    Conversation, Layer, LayerKind, MemoryMark, Op, Reminded, Reminder,
+};
 use cairn_engine::decide::Input;
 use cairn_engine::event::{self, ContextChanged, Event, EventKind};
 use cairn_engine::message::{FinishReason, Message, Opaque, Part, PlacedOpaque, Role};
-use cairn_engine::prompt;
 use proptest::prelude::*;
-use serde_json::json;
 
-fn world() -> World {
+pub(crate) fn world() -> World {
     World::with_plan(chain(vec![model_step("one"), model_step("two")]))
 }
 
-fn changes(events: &[Event]) -> Vec<&ContextChanged> {
+pub(crate) fn changes(events: &[Event]) -> Vec<&ContextChanged> {
     let changes = events.iter().filter_map(|event| match &event.kind {
         EventKind::ContextChanged(changed) => Some(changed),
         _ => None,
@@ -21,10 +21,11 @@ fn changes(events: &[Event]) -> Vec<&ContextChanged> {
     changes.collect()
 }
 
-fn memory(world: &mut World, value: &str) {
+pub(crate) fn memory(world: &mut World, value: &str) {
     world.foreign(EventKind::MemorySet(event::MemorySet {
         key: "key".to_owned(),
         value: value.to_owned(),
+        writer: None,
     }));
 }
 
@@ -43,7 +44,7 @@ fn ended(world: &mut World, finish: FinishReason) -> Vec<Event> {
 }
 
 /// The text of the last change that a model was told.
-fn last_reported(world: &World) -> String {
+pub(crate) fn last_reported(world: &World) -> String {
     let running = world.session.attempt(world.attempt(1)).unwrap();
     running
         .messages()
@@ -56,13 +57,15 @@ fn last_reported(world: &World) -> String {
 fn a_layer_that_was_written_before_is_only_named() {
     let mut world = world();
     let first = changes(&world.journal)[0];
-    assert_eq!(first.same_layers, []);
     assert!(matches!(&first.ops[..], [Op::SetLayer(layer)] if layer.kind == LayerKind::Prompt));
     memory(&mut world, "new");
     let events = world.complete(1, "done");
     let second = *changes(&events).last().unwrap();
-    assert_eq!(second.same_layers, [LayerKind::Prompt]);
-    assert!(matches!(&second.ops[..], [Op::SetLayer(layer)] if layer.text.contains("key: new")));
+    let [Op::UseLayer(known), Op::SetLayer(memory)] = &second.ops[..] else {
+        panic!("two layers: {:?}", second.ops);
+    };
+    assert_eq!((known.kind, known.number), (LayerKind::Prompt, 1));
+    assert!(memory.text.contains("key: new"));
     let sent = world.session.attempt(world.attempt(2)).unwrap();
     assert!(
         sent.conversation.immutable[0]
@@ -82,9 +85,11 @@ fn the_first_layer_is_how_a_step_is_carried_out_and_the_guide() {
     let [Op::SetLayer(first), ..] = &changes(&world.journal)[0].ops[..] else {
         panic!("a layer: {:?}", world.journal);
     };
-    let (execution, guide) = (prompt::EXECUTION.trim_end(), prompt::GUIDE.trim_end());
     assert_eq!(first.kind, LayerKind::Prompt);
-    assert_eq!(first.text, format!("{execution}\n\n{guide}"));
+    let (execution, guide) = first.text.split_once("\n\n# ").unwrap();
+    assert!(execution.starts_with("# Carrying out a step\n\n"));
+    assert!(guide.starts_with("Working with progress, notes and memory\n\n"));
+    assert_eq!(guide.trim(), guide);
 }
 
 #[test]
@@ -132,15 +137,6 @@ fn memory_that_changed_with_a_report_is_in_the_next_request() {
 }
 
 #[test]
-fn the_models_own_write_is_a_reminder_of_its_next_request() {
-    let mut world = world();
-    let set = tool_call("session_memory_set", &json!({"key": "k", "value": "v"}));
-    let events = world.reply(1, "", &[set]);
-    assert_eq!(changes(&events).len(), 1, "{events:?}");
-    assert!(last_reported(&world).contains("k: v"));
-}
-
-#[test]
 fn a_request_that_was_built_before_a_change_keeps_it_for_the_next() {
     let mut world = world();
     world.reply(1, "", &[look()]);
@@ -166,10 +162,10 @@ fn a_cut_reply_is_continued_three_times_in_a_row() {
     let mut world = world();
     for _ in 0..3 {
         ended(&mut world, FinishReason::Length);
-        assert_eq!(last_reported(&world), prompt::CUT);
+        assert!(last_reported(&world).starts_with("Your last reply was cut"));
     }
     ended(&mut world, FinishReason::Stop);
-    assert_eq!(last_reported(&world), prompt::CONTINUE);
+    assert!(last_reported(&world).starts_with("Continue with the step"));
     for _ in 0..3 {
         ended(&mut world, FinishReason::Length);
     }
@@ -294,6 +290,7 @@ fn expected(compressed: &mut Vec<Message>, list: &mut Vec<Message>, op: &Op) -> 
             list.drain(..messages as usize);
             compressed.push(summary);
         }
+        Op::UseLayer(_) => return None,
         Op::SetLayer(_) | Op::Remind(_) | Op::Notice(_) | Op::SetWindow(_) => {}
     }
     Some(())
@@ -326,16 +323,20 @@ proptest! {
     /// No change of a layer touches what was sent before.
     #[test]
     fn a_reminder_changes_no_message_before_it(texts in prop::collection::vec("[a-z]{0,4}", 1..6)) {
-        let layer = |text: &str| Layer { kind: LayerKind::Memory, text: text.to_owned() };
+        let reminder = |text: &str| Reminder {
+            text: text.to_owned(),
+            of: Reminded::Memory { since: None, through: MemoryMark::default() },
+        };
         let mut conversation = Conversation::default();
-        conversation.apply(Op::SetLayer(layer("first"))).unwrap();
+        conversation.apply(Op::SetLayer(Layer::new(LayerKind::Memory, "first"))).unwrap();
         conversation.apply(Op::Append(Message::assistant("hm", Vec::new()))).unwrap();
         for text in &texts {
             let before = conversation.messages();
-            conversation.apply(Op::Remind(layer(text))).unwrap();
+            conversation.apply(Op::Remind(reminder(text))).unwrap();
             conversation.apply(Op::Append(Message::assistant("hm", Vec::new()))).unwrap();
             prop_assert_eq!(&conversation.messages()[..before.len()], &before[..]);
-            prop_assert_eq!(conversation.layer(LayerKind::Memory), Some(text.as_str()));
+            let said = &conversation.incremental[conversation.incremental.len() - 2];
+            prop_assert_eq!(said, &Message { role: Role::User, parts: vec![Part::Text(text.clone())] });
         }
     }
 }

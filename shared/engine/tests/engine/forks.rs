@@ -179,7 +179,7 @@ proptest! {
         let mut allowed: BTreeSet<CallRef> = BTreeSet::new();
         for event in &child.journal[world.journal.len()..] {
             match &event.kind {
-                EventKind::CallSettled(event::CallSettled { call, settlement: Settlement::Retry }) => {
+                EventKind::CallSettled(event::CallSettled { call, settlement: Settlement::Retry, .. }) => {
                     allowed.insert(*call);
                 }
                 EventKind::CallIntended(event::CallIntended { call, .. }) => {

@@ -177,6 +177,7 @@ fn events_about_the_wrong_call_are_refused() {
     let settled = EventKind::CallSettled(event::CallSettled {
         call: call(1, 0, 1),
         settlement: Settlement::Retry,
+        output: String::new(),
     });
     let text = refusal(&session, settled);
     assert!(
@@ -224,6 +225,7 @@ fn a_call_that_is_not_in_doubt_cannot_be_settled() {
         settlement: Settlement::Done {
             output: String::new(),
         },
+        output: String::new(),
     });
     let text = refusal(&world.session, settled);
     assert_eq!(

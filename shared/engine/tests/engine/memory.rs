@@ -1,11 +1,9 @@
 //! Session memory: as the text of a system prompt, and when it is full.
 
-use crate::world::stages::pause;
-use crate::world::{World, chain, model_step, tool_call, tool_step, with_goal};
-use cairn_engine::conversation::{Conversation, Layer, LayerKind, Op};
+use crate::world::{World, chain, model_step, tool_call};
 use cairn_engine::event::{self, Event, EventKind};
 use cairn_engine::limits::{MAX_MEMORY_BYTES, MAX_MEMORY_VALUE};
-use cairn_engine::prompt::memory::{read, snapshot};
+use cairn_engine::prompt::memory::{changes, read, snapshot, whole};
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,59 +56,15 @@ fn different_entries_are_different_texts() {
 }
 
 #[test]
-fn a_reminder_tells_that_nothing_is_left() {
-    let mut conversation = Conversation::default();
-    for (memory, count) in [(text(&[("k", "v")]), 1), (String::new(), 0)] {
-        let layer = Layer {
-            kind: LayerKind::Memory,
-            text: memory,
-        };
-        conversation.apply(Op::Remind(layer)).unwrap();
-        let messages = conversation.messages();
-        let entries = read(&messages.last().unwrap().text());
-        assert_eq!(entries.map(|entries| entries.len()), Some(count));
-    }
-    assert_eq!(read("# Step"), None);
-}
-
-/// By how many texts of session memory the layers are expected to grow.
-fn texts_to_come(begin: impl FnOnce(&mut World)) -> usize {
-    let mut world = World::new();
-    world.foreign(EventKind::MemorySet(event::MemorySet {
-        key: "k".to_owned(),
-        value: "v".repeat(1000),
-    }));
-    begin(&mut world);
-    let session = &world.session;
-    let bytes = session.expected_layer_bytes() - session.all_layer_bytes();
-    let text = session.memory.snapshot().len();
-    assert_eq!(bytes % text, 0, "{bytes} bytes are whole texts of {text}");
-    bytes / text
-}
-
-/// The session has the text, and so has the conversation of a step that asks a model.
-#[test]
-fn layers_are_expected_to_have_session_memory_once_a_model_is_asked() {
-    let (tool, model) = (|| tool_step("a", "look"), || model_step("b"));
-    let to_come = |steps| texts_to_come(|world| world.start(chain(steps)));
-    assert_eq!(texts_to_come(|_| {}), 0, "nothing runs");
-    let planning = |world: &mut World| {
-        world.command(with_goal("a goal"));
-    };
-    assert_eq!(texts_to_come(planning), 2, "its plan may ask a model");
-    assert_eq!(to_come(vec![tool(), model()]), 2);
-    assert_eq!(to_come(vec![model(), model()]), 0, "they are there");
-    assert_eq!(to_come(vec![tool(), tool()]), 0, "no model is asked");
-    let between = texts_to_come(|world| {
-        world.start(chain(vec![model(), tool(), model()]));
-        world.complete(1, "done");
-    });
-    assert_eq!(between, 1, "the session has it already");
-    let paused = texts_to_come(|world| {
-        world.start(chain(vec![tool(), model()]));
-        world.command(pause());
-    });
-    assert_eq!(paused, 0, "nothing begins");
+fn the_whole_of_nothing_is_a_text_too() {
+    let none: BTreeMap<String, String> = BTreeMap::new();
+    assert_eq!(
+        whole(&none),
+        "<session-context>\n(empty)\n</session-context>"
+    );
+    let before = text(&[("k", "v")]);
+    assert_eq!(read([&*before, &*whole(&none)]), Some(none));
+    assert_eq!(read(["# Step"]), None);
 }
 
 /// Texts in which escapes and what is escaped are frequent.
@@ -128,7 +82,21 @@ proptest! {
     ) {
         let entries = BTreeMap::from([one, other]);
         let text = format!("# Step\n\n{}\n", snapshot(&entries));
-        prop_assert_eq!(read(&text), Some(entries.into_iter().collect()));
+        prop_assert_eq!(read([&*text]), Some(entries));
+    }
+
+    /// A snapshot and the changes after it give the entries of now.
+    #[test]
+    fn changes_lead_from_one_state_to_the_next(
+        before in proptest::collection::btree_map(tricky(), tricky(), 1..6),
+        now in proptest::collection::btree_map(tricky(), tricky(), 1..6)
+    ) {
+        let keys = before.keys().chain(now.keys());
+        let keys: BTreeMap<&str, Option<&str>> = keys
+            .map(|key| (key.as_str(), now.get(key).map(String::as_str)))
+            .collect();
+        let texts = [snapshot(&before), "hello".to_owned(), changes(keys)];
+        prop_assert_eq!(read(texts.iter().map(String::as_str)), Some(now));
     }
 
     #[test]
@@ -151,7 +119,11 @@ fn memory_that_clients_have_filled_is_an_error_result_and_no_event() {
     let rest = MAX_MEMORY_BYTES - whole * (MAX_MEMORY_VALUE + 4);
     let mut client = |key: String, value: &str| {
         let value = value.to_owned();
-        world.foreign(EventKind::MemorySet(event::MemorySet { key, value }));
+        world.foreign(EventKind::MemorySet(event::MemorySet {
+            key,
+            value,
+            writer: None,
+        }));
     };
     for n in 0..whole {
         client(format!("k-{n:02}"), &value);
@@ -182,32 +154,4 @@ fn memory_that_clients_have_filled_is_an_error_result_and_no_event() {
     );
     let is_set = |event: &&Event| matches!(event.kind, EventKind::MemorySet(_));
     assert_eq!(events.iter().filter(is_set).count(), 1);
-}
-
-/// A snapshot that was rendered before a change is not shown after it.
-#[test]
-fn the_snapshot_follows_each_change() {
-    let mut world = World::with_plan(chain(vec![model_step("one")]));
-    let set = |key: &str, value: &str| {
-        EventKind::MemorySet(event::MemorySet {
-            key: key.to_owned(),
-            value: value.to_owned(),
-        })
-    };
-    let removed = event::MemoryRemoved {
-        key: "a".to_owned(),
-    };
-    let changes = [
-        set("a", "1"),
-        set("b", "2"),
-        set("a", "3"),
-        EventKind::MemoryRemoved(removed),
-        EventKind::MemoryCleared(event::MemoryCleared {}),
-    ];
-    for change in changes {
-        world.foreign(change);
-        let memory = &world.session.memory;
-        assert_eq!(memory.snapshot(), snapshot(memory.iter()));
-        assert_eq!(memory.snapshot(), snapshot(memory.iter()), "the same again");
-    }
 }

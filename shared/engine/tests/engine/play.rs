@@ -235,6 +235,7 @@ impl World {
             EventKind::MemorySet(event::MemorySet {
                 key: format!("key-{}", key % 3),
                 value: "from a client".to_owned(),
+                writer: None,
             })
         });
         // Every other time it came with a report that is not acknowledged.

@@ -124,14 +124,17 @@ fn foreign_events(seeds: &[u8], after: u64, at: u64) -> Vec<(u64, Event)> {
         0 => EventKind::MemoryCleared(event::MemoryCleared {}),
         1 => EventKind::MemoryRemoved(event::MemoryRemoved {
             key: "k".to_owned(),
+            writer: None,
         }),
         2 => EventKind::MemorySet(event::MemorySet {
             key: "k".to_owned(),
             value: "of a client".to_owned(),
+            writer: None,
         }),
         3 => EventKind::MemorySet(event::MemorySet {
             key: "other".to_owned(),
             value: "of a client".to_owned(),
+            writer: None,
         }),
         4 => EventKind::CommandReceived(event::CommandReceived {
             request_id: "cancel".to_owned(),

@@ -184,6 +184,7 @@ fn session_memory_has_limits() {
         world.foreign(EventKind::MemorySet(event::MemorySet {
             key: format!("key-{n}"),
             value: String::new(),
+            writer: None,
         }));
     }
     let reported = complaint(

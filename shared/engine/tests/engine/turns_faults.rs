@@ -41,7 +41,13 @@ fn a_bridge_to_a_new_context_leaves_its_system_prompt() {
     }));
     let layers = &world.session.context(MAIN).unwrap().conversation;
     assert!(layers.layer(LayerKind::Prompt).is_some());
-    assert!(layers.layer(LayerKind::Memory).unwrap().contains("k: v"));
+    assert!(
+        layers
+            .layer(LayerKind::Memory)
+            .unwrap()
+            .text
+            .contains("k: v")
+    );
     submit(&mut world, "hello");
     assert_eq!(sent(&world), ["hello"], "nothing is reminded");
     assert_eq!(world.session, world.folded());
@@ -108,7 +114,7 @@ fn the_notes_of_a_context_are_kept_by_turns_that_complete() {
     world.reply(1, "noted", &[]);
     let scratch = |world: &World| {
         let context = world.session.context(MAIN).unwrap();
-        context.conversation.scratch.clone()
+        context.notes.clone()
     };
     assert!(scratch(&world).contains("first"));
     submit(&mut world, "more");

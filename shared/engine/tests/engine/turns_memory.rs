@@ -28,6 +28,7 @@ fn colour(world: &mut World, value: &str) {
     world.foreign(EventKind::MemorySet(MemorySet {
         key: "colour".to_owned(),
         value: value.to_owned(),
+        writer: None,
     }));
 }
 

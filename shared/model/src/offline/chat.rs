@@ -78,8 +78,12 @@ fn left_out(all: usize, what: &str) -> String {
 /// The entries of session memory with most of the words, or all if a person asks for them.
 fn remembered(messages: &[Message], ask: &Ask, asks_for_all: bool) -> Option<String> {
     let is_prompt = |it: &&Message| matches!(it.role, Role::System | Role::User);
-    let mut newest = messages.iter().rev().filter(is_prompt);
-    let entries = newest.find_map(|message| memory::read(&message.text()))?;
+    let prompts: Vec<String> = messages
+        .iter()
+        .filter(is_prompt)
+        .map(Message::text)
+        .collect();
+    let entries = memory::read(prompts.iter().map(String::as_str))?;
     let texts: Vec<String> = entries
         .iter()
         .map(|(key, value)| format!("{key}: {value}"))

@@ -4,7 +4,7 @@ use crate::driver::{FILES, ask, offered};
 use crate::runs::docs;
 use crate::tools;
 use cairn_engine::message::Message;
-use cairn_engine::prompt::memory::snapshot;
+use cairn_engine::prompt::memory::{changes, snapshot};
 use std::path::Path;
 
 /// Carries a turn to its end: the reply without calls. Messages grow by the whole turn.
@@ -104,6 +104,15 @@ fn a_question_is_answered_from_session_memory() {
     messages.push(Message::user(changed));
     let reply = ask(&messages, offered(&FILES)).text();
     assert_eq!(reply, "In session memory:\n\n    tone: warm");
+    // It may have only what changed.
+    let changed = changes([("boat", Some("Lantern")), ("tone", None)]);
+    messages.push(Message::user(format!(
+        "<system-reminder>\n{changed}\n</system-reminder>"
+    )));
+    messages.push(Message::user("What do you remember?"));
+    let reply = ask(&messages, offered(&FILES)).text();
+    let begins = reply.starts_with("In session memory:\n\n    boat: Lantern");
+    assert!(begins && !reply.contains("tone: "), "{reply}");
 }
 
 #[test]

@@ -1,15 +1,168 @@
 //! What a model is sent of one conversation, and its changes.
 
 use super::error::{ConvertError, required};
-use super::wire::{OnWire, known, record};
+use super::wire::{OnWire, known, plain_record};
 use crate::event::{self as proto, context_changed::Conversation as Whose};
-use cairn_engine::conversation::{Conversation, ConversationRef, Layer, LayerKind, Op};
-use cairn_engine::event::ContextChanged;
+use cairn_engine::conversation::{
+    Conversation, ConversationRef, KnownLayer, Layer, LayerKind, MemoryMark, Op, Reminded,
+    Reminder, Reminders,
+};
+use cairn_engine::event::{AttemptRef, ContextChanged, MemoryWriter, NotesFrame};
 
-record! {
-    Conversation => proto::Conversation { system, changed, immutable, compressed, incremental, scratch }
+plain_record! { MemoryMark => proto::MemoryMark { owner, clients } }
+plain_record! { NotesFrame => proto::NotesFrame { before, after } }
+
+/// An executor need not know which messages are reminders.
+impl From<Conversation> for proto::Conversation {
+    fn from(conversation: Conversation) -> Self {
+        Self {
+            system: conversation.system.to_wire(),
+            immutable: conversation.immutable.to_wire(),
+            compressed: conversation.compressed.to_wire(),
+            incremental: conversation.incremental.to_wire(),
+            scratch: conversation.scratch,
+        }
+    }
 }
-record! { Layer => proto::Layer { kind, text } }
+
+impl TryFrom<proto::Conversation> for Conversation {
+    type Error = ConvertError;
+
+    fn try_from(conversation: proto::Conversation) -> Result<Self, ConvertError> {
+        Ok(Self {
+            system: OnWire::from_wire(conversation.system, "system")?,
+            reminders: Reminders::default(),
+            immutable: OnWire::from_wire(conversation.immutable, "immutable")?,
+            compressed: OnWire::from_wire(conversation.compressed, "compressed")?,
+            incremental: OnWire::from_wire(conversation.incremental, "incremental")?,
+            scratch: conversation.scratch,
+        })
+    }
+}
+
+/// The number of a text follows from the journal.
+impl From<Layer> for proto::Layer {
+    fn from(layer: Layer) -> Self {
+        Self {
+            kind: layer.kind.to_wire(),
+            text: layer.text.to_string(),
+            through: mark(layer.through),
+        }
+    }
+}
+
+impl TryFrom<proto::Layer> for Layer {
+    type Error = ConvertError;
+
+    fn try_from(layer: proto::Layer) -> Result<Self, ConvertError> {
+        Ok(Self {
+            kind: OnWire::from_wire(layer.kind, "kind")?,
+            text: layer.text.into(),
+            number: 0,
+            through: layer.through.map(Into::into).unwrap_or_default(),
+        })
+    }
+}
+
+impl From<KnownLayer> for proto::KnownLayer {
+    fn from(layer: KnownLayer) -> Self {
+        Self {
+            kind: layer.kind.to_wire(),
+            number: layer.number,
+            through: mark(layer.through),
+        }
+    }
+}
+
+impl TryFrom<proto::KnownLayer> for KnownLayer {
+    type Error = ConvertError;
+
+    fn try_from(layer: proto::KnownLayer) -> Result<Self, ConvertError> {
+        Ok(Self {
+            kind: OnWire::from_wire(layer.kind, "kind")?,
+            number: layer.number,
+            through: layer.through.map(Into::into).unwrap_or_default(),
+        })
+    }
+}
+
+/// No changes are not written.
+fn mark(mark: MemoryMark) -> Option<proto::MemoryMark> {
+    (mark != MemoryMark::default()).then(|| mark.into())
+}
+
+impl From<Reminder> for proto::Reminder {
+    fn from(reminder: Reminder) -> Self {
+        let (kind, text) = (reminder.of.kind().to_wire(), reminder.text);
+        match reminder.of {
+            Reminded::Layer { digest, .. } => Self {
+                kind,
+                text,
+                digest,
+                ..Self::default()
+            },
+            Reminded::Memory { since, through } => Self {
+                kind,
+                text,
+                since: since.map(Into::into),
+                through: mark(through),
+                ..Self::default()
+            },
+        }
+    }
+}
+
+impl TryFrom<proto::Reminder> for Reminder {
+    type Error = ConvertError;
+
+    fn try_from(reminder: proto::Reminder) -> Result<Self, ConvertError> {
+        let kind: LayerKind = OnWire::from_wire(reminder.kind, "kind")?;
+        let of = match kind {
+            LayerKind::Memory => Reminded::Memory {
+                since: reminder.since.map(Into::into),
+                through: reminder.through.map(Into::into).unwrap_or_default(),
+            },
+            _ => Reminded::Layer {
+                kind,
+                digest: reminder.digest,
+            },
+        };
+        let text = reminder.text;
+        Ok(Self { text, of })
+    }
+}
+
+/// A client has none.
+impl OnWire<Option<proto::MemoryWriter>> for Option<MemoryWriter> {
+    fn to_wire(self) -> Option<proto::MemoryWriter> {
+        self.map(|writer| proto::MemoryWriter {
+            attempt: match writer {
+                MemoryWriter::Attempt(attempt) => Some(attempt.into()),
+                MemoryWriter::Command => None,
+            },
+        })
+    }
+
+    fn from_wire(wire: Option<proto::MemoryWriter>, _field: &str) -> Result<Self, ConvertError> {
+        Ok(
+            wire.map(|writer| match writer.attempt.map(AttemptRef::from) {
+                Some(attempt) => MemoryWriter::Attempt(attempt),
+                None => MemoryWriter::Command,
+            }),
+        )
+    }
+}
+
+/// Notes of a step have none.
+impl OnWire<Option<proto::NotesFrame>> for Option<NotesFrame> {
+    fn to_wire(self) -> Option<proto::NotesFrame> {
+        self.map(Into::into)
+    }
+
+    fn from_wire(wire: Option<proto::NotesFrame>, _field: &str) -> Result<Self, ConvertError> {
+        Ok(wire.map(Into::into))
+    }
+}
 
 impl OnWire<i32> for LayerKind {
     fn to_wire(self) -> i32 {
@@ -37,14 +190,12 @@ impl OnWire<i32> for LayerKind {
 
 impl From<ContextChanged> for proto::ContextChanged {
     fn from(changed: ContextChanged) -> Self {
-        let same_layers = changed.same_layers.into_iter();
         let conversation = match changed.conversation {
             ConversationRef::Attempt(attempt) => Whose::Attempt(attempt.into()),
             ConversationRef::Context(name) => Whose::Context(name),
         };
         Self {
             conversation: Some(conversation),
-            same_layers: same_layers.map(OnWire::to_wire).collect(),
             ops: changed.ops.to_wire(),
             version: changed.version,
             popped: changed.popped.map(Into::into),
@@ -57,8 +208,6 @@ impl TryFrom<proto::ContextChanged> for ContextChanged {
     type Error = ConvertError;
 
     fn try_from(changed: proto::ContextChanged) -> Result<Self, ConvertError> {
-        let same_layers = changed.same_layers.into_iter();
-        let same_layers = same_layers.map(|kind| OnWire::from_wire(kind, "same_layers"));
         let conversation = match changed.conversation {
             Some(Whose::Attempt(attempt)) => {
                 ConversationRef::Attempt(required("attempt", Some(attempt))?)
@@ -72,7 +221,6 @@ impl TryFrom<proto::ContextChanged> for ContextChanged {
             version: changed.version,
             popped: popped.transpose()?,
             is_steering: changed.is_steering,
-            same_layers: same_layers.collect::<Result<_, _>>()?,
             ops: OnWire::from_wire(changed.ops, "ops")?,
         })
     }
@@ -100,7 +248,8 @@ impl From<Op> for proto::Op {
                 summary: summary.to_wire(),
             }),
             Op::SetLayer(layer) => Wire::SetLayer(layer.into()),
-            Op::Remind(layer) => Wire::Remind(layer.into()),
+            Op::UseLayer(layer) => Wire::UseLayer(layer.into()),
+            Op::Remind(reminder) => Wire::Remind(reminder.into()),
             Op::Notice(text) => Wire::Notice(text),
             Op::SetWindow(messages) => Wire::SetWindow(proto::WindowChange {
                 window: messages.map(|messages| proto::Window { messages }),
@@ -136,7 +285,8 @@ impl TryFrom<proto::Op> for Op {
                 summary: required("compact.summary", compaction.summary)?,
             },
             Wire::SetLayer(layer) => Self::SetLayer(required("set_layer", Some(layer))?),
-            Wire::Remind(layer) => Self::Remind(required("remind", Some(layer))?),
+            Wire::UseLayer(layer) => Self::UseLayer(required("use_layer", Some(layer))?),
+            Wire::Remind(reminder) => Self::Remind(required("remind", Some(reminder))?),
             Wire::Notice(text) => Self::Notice(text),
             Wire::SetWindow(change) => Self::SetWindow(change.window.map(|window| window.messages)),
         })

@@ -17,8 +17,8 @@ kinds! {
         session_created: SessionCreated { title, time_to_live_ms }
         command_received: CommandReceived { request_id, command }
         command_refused: CommandRefused { reason, message }
-        memory_set: MemorySet { key, value }
-        memory_removed: MemoryRemoved { key }
+        memory_set: MemorySet { key, value, writer }
+        memory_removed: MemoryRemoved { key, writer }
         memory_cleared: MemoryCleared {}
         forked_from: ForkedFrom { session, at_seq, request_id, title }
         run_started: RunStarted { run, goal, limits, model, trace_parent, turn }
@@ -42,12 +42,12 @@ kinds! {
         step_completed: StepCompleted { attempt, response, summary }
         step_failed: StepFailed { attempt, failure }
         step_skipped: StepSkipped { run, step, reason, by_person }
-        call_settled: CallSettled { call, settlement }
+        call_settled: CallSettled { call, settlement, output }
         sub_goal_added: SubGoalAdded { attempt, index, text }
         sub_goal_focused: SubGoalFocused { attempt, index }
         sub_goal_completed: SubGoalCompleted { attempt, index, summary }
         sub_goal_dropped: SubGoalDropped { attempt, index }
-        scratchpad_written: ScratchpadWritten { attempt, text, replaces }
+        scratchpad_written: ScratchpadWritten { attempt, text, replaces, frame }
         approval_requested: ApprovalRequested { call, digest }
         question_asked: QuestionAsked { call, question, choices }
         budget_exhausted: BudgetExhausted { run, budget }

@@ -18,8 +18,8 @@ use cairn_engine::command::{
     self, Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
 };
 use cairn_engine::event::{
-    self, AttemptRef, Budget, CallFinished, CallRef, Effect, Event, EventKind, ReplyReceived,
-    RequestedCall, WaitReason,
+    self, AttemptRef, Budget, CallFinished, CallRef, Effect, Event, EventKind, MemoryWriter,
+    ReplyReceived, RequestedCall, WaitReason,
 };
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::{FinishReason, ToolCall, Usage};
@@ -99,8 +99,14 @@ fn session() -> Kinds {
         "session_created.time_to_live": SessionCreated {
             title: "A week".into(), time_to_live_ms: 604_800_000
         }
-        "memory_set": MemorySet { key: "tone".into(), value: "dry, ≤ 3 lines\n✓".into() }
-        "memory_removed": MemoryRemoved { key: "tone".into() }
+        "memory_set": MemorySet { key: "tone".into(), value: "dry, ≤ 3 lines\n✓".into(), writer: None }
+        "memory_set.attempt": MemorySet {
+            key: "tone".into(),
+            value: "dry".into(),
+            writer: Some(MemoryWriter::Attempt(ATTEMPT)),
+        }
+        "memory_removed": MemoryRemoved { key: "tone".into(), writer: None }
+        "memory_removed.command": MemoryRemoved { key: "tone".into(), writer: Some(MemoryWriter::Command) }
         "memory_cleared": MemoryCleared {}
         "command_refused": CommandRefused {
             reason: Refusal::RunActive,

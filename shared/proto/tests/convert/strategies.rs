@@ -285,8 +285,8 @@ kinds! {
     session_created: SessionCreated { title: text(), time_to_live_ms: seq() }
     command_received: CommandReceived { request_id: text(), command: command() }
     command_refused: CommandRefused { reason: select(Refusal::ALL), message: text() }
-    memory_set: MemorySet { key: text(), value: text() }
-    memory_removed: MemoryRemoved { key: text() }
+    memory_set: MemorySet { key: text(), value: text(), writer: messages::writer() }
+    memory_removed: MemoryRemoved { key: text(), writer: messages::writer() }
     forked_from: ForkedFrom { session: text(), at_seq: seq(), request_id: text(), title: text() }
     run_started: RunStarted {
         run: number(), goal: text(), limits: limits(), model: text(), trace_parent: text(),
@@ -337,12 +337,12 @@ kinds! {
         pending: envelope::pending(), settlement: settlement(), settle_after: time(),
         responses: text()
     }
-    call_settled: CallSettled { call: call(), settlement: settlement() }
+    call_settled: CallSettled { call: call(), settlement: settlement(), output: text() }
     sub_goal_added: SubGoalAdded { attempt: attempt(), index: number(), text: text() }
     sub_goal_focused: SubGoalFocused { attempt: attempt(), index: number() }
     sub_goal_completed: SubGoalCompleted { attempt: attempt(), index: number(), summary: text() }
     sub_goal_dropped: SubGoalDropped { attempt: attempt(), index: number() }
     scratchpad_written: ScratchpadWritten {
-        attempt: attempt(), text: text(), replaces: any::<bool>()
+        attempt: attempt(), text: text(), replaces: any::<bool>(), frame: messages::frame()
     }
 }

@@ -7,7 +7,6 @@ use cairn_engine::message::Usage;
 use cairn_engine::plan::{ToolInvocation, numbers_of};
 use cairn_engine::session::{Place, RunStatus, Slot, StepNo};
 use cairn_engine::transitions::StepPhase;
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// A run.
@@ -72,7 +71,7 @@ pub(super) struct CallFacts<'a> {
 /// A call's result.
 #[derive(Debug)]
 pub(super) struct ResultFacts<'a> {
-    pub(super) output: Cow<'a, str>,
+    pub(super) output: &'a str,
     pub(super) is_error: bool,
     pub(super) reason: &'a str,
     pub(super) duration_ms: Option<u64>,
@@ -314,7 +313,7 @@ impl<'a> Facts<'a> {
         match &event.kind {
             E::CallFinished(it) => {
                 self.call(it.call)?.result = Some(ResultFacts {
-                    output: Cow::Borrowed(&it.output),
+                    output: &it.output,
                     is_error: it.is_error,
                     reason: &it.reason,
                     duration_ms: Some(it.duration_ms),
@@ -345,9 +344,9 @@ impl<'a> Facts<'a> {
                     doubt.settled_at = Some(event.at);
                 }
                 // Unless the call is sent again, the decision of the person is its result.
-                if let Some((output, is_error)) = it.settlement.result() {
+                if let Some((output, is_error)) = it.settlement.result(&it.output) {
                     call.result = Some(ResultFacts {
-                        output: Cow::Owned(output),
+                        output,
                         is_error,
                         reason: if is_error { "Decided" } else { "" },
                         duration_ms: None,

@@ -200,7 +200,7 @@ fn call_line(call: &CallFacts<'_>) -> String {
             format!(" ({})", duration(ms))
         }
     });
-    let output = code(&brief(&result.output));
+    let output = code(&brief(result.output));
     let word = match call.decision {
         Some(Settlement::Approve) => ", allowed by a person",
         Some(Settlement::Answer { .. }) => ", answered by a person",
@@ -236,7 +236,7 @@ fn failures(facts: &Facts<'_>) -> Option<String> {
     for (step, number) in facts.steps.iter().zip(StepNo::all()) {
         for call in &step.calls {
             if let Some(result) = call.result.as_ref().filter(|result| result.is_error) {
-                let (tool, output) = (code(call.tool), code(&brief(&result.output)));
+                let (tool, output) = (code(call.tool), code(&brief(result.output)));
                 lines.push(format!("- Step {number}, {tool}: {output}"));
             }
         }

@@ -76,7 +76,7 @@ impl Tree {
             E::ReplyReceived(it) => self.take_reply(it, origin),
             E::CallFinished(it) => self.finish_call(it, origin),
             E::CallInDoubt(it) => self.doubt_call(it.call),
-            E::CallSettled(it) => self.settle_call(it.call, &it.settlement, origin),
+            E::CallSettled(it) => self.settle_call(it, origin),
             _ => {}
         }
     }

@@ -197,6 +197,7 @@ fn it_holds_steps_history_and_notes() {
     world.foreign(EventKind::MemorySet(event::MemorySet {
         key: "k".to_owned(),
         value: "v".to_owned(),
+        writer: None,
     }));
     let notes = crate::world::tool_call("scratchpad", &json!({"text": "a note"}));
     world.result(3, 0, "text");

@@ -114,7 +114,7 @@ mod tests {
         let notes = wire::ScratchpadWritten {
             attempt: Some(AT),
             text: "notes".into(),
-            replaces: false,
+            ..Default::default()
         };
         assert_eq!(reported(event(Kind::ScratchpadWritten(notes))), None);
         assert_eq!(

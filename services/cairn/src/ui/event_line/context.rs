@@ -13,9 +13,10 @@ pub(super) fn context_line(event: &wire::ContextChanged) -> EventLine {
     let ops = || event.ops.iter().filter_map(|op| op.op.as_ref());
     let written = ops().filter_map(|op| match op {
         Op::SetLayer(layer) => Some(layer.kind()),
+        Op::UseLayer(layer) => Some(layer.kind()),
         _ => None,
     });
-    let mut layers: Vec<_> = event.same_layers().chain(written).collect();
+    let mut layers: Vec<_> = written.collect();
     layers.sort_unstable();
     let layers: Vec<_> = layers.into_iter().map(name).collect();
     let begins =
@@ -41,10 +42,10 @@ pub(super) fn context_line(event: &wire::ContextChanged) -> EventLine {
 
 fn said(op: &Op) -> Option<String> {
     match op {
-        Op::SetLayer(_) => None,
-        Op::Remind(layer) => Some(format!(
+        Op::SetLayer(_) | Op::UseLayer(_) => None,
+        Op::Remind(reminder) => Some(format!(
             "the model is told that {} changed",
-            name(layer.kind())
+            name(reminder.kind())
         )),
         Op::Append(message) => {
             let texts = message.parts.iter().filter_map(|part| match &part.part {
@@ -87,22 +88,27 @@ mod tests {
 
     #[test]
     fn the_beginning_and_each_change_are_reported() {
-        let layer = |kind: LayerKind| wire::Layer {
-            kind: kind.into(),
-            text: "text".to_owned(),
+        let memory = LayerKind::Memory.into();
+        let layer = wire::Layer {
+            kind: memory,
+            ..wire::Layer::default()
+        };
+        let known = wire::KnownLayer {
+            kind: LayerKind::Prompt.into(),
+            ..wire::KnownLayer::default()
+        };
+        let reminder = wire::Reminder {
+            kind: memory,
+            ..wire::Reminder::default()
         };
         let op = |op| wire::Op { op: Some(op) };
         let message = cairn_engine::message::Message::user("Go on.");
         let begins = wire::ContextChanged {
-            same_layers: vec![LayerKind::Prompt.into()],
-            ops: vec![op(Op::SetLayer(layer(LayerKind::Memory)))],
+            ops: vec![op(Op::SetLayer(layer)), op(Op::UseLayer(known))],
             ..wire::ContextChanged::default()
         };
         let changes = wire::ContextChanged {
-            ops: vec![
-                op(Op::Append(message.into())),
-                op(Op::Remind(layer(LayerKind::Memory))),
-            ],
+            ops: vec![op(Op::Append(message.into())), op(Op::Remind(reminder))],
             ..wire::ContextChanged::default()
         };
         assert_eq!(

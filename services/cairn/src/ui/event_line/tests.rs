@@ -194,7 +194,10 @@ fn a_line_ends_with_who_asked() {
             subject: subject.into(),
             ..Default::default()
         }),
-        ..event(Kind::MemoryRemoved(wire::MemoryRemoved { key: "k".into() }))
+        ..event(Kind::MemoryRemoved(wire::MemoryRemoved {
+            key: "k".into(),
+            ..Default::default()
+        }))
     };
     let line = Narrator::default().line(&by("uid:1000"));
     assert_eq!(line.to_string(), "  memory: k removed by uid:1000");

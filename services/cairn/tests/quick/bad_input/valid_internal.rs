@@ -302,12 +302,8 @@ fn conversation() -> wire::Conversation {
         name: "pure".to_owned(),
         arguments: "{}".to_owned(),
     };
-    let layer = Layer {
-        kind: LayerKind::Prompt,
-        text: "Be brief.".to_owned(),
-    };
     let conversation = Conversation {
-        system: vec![layer],
+        system: vec![Layer::new(LayerKind::Prompt, "Be brief.")],
         immutable: vec![Said::user("Look.")],
         incremental: vec![Said::assistant("I look.", vec![call])],
         ..Conversation::default()

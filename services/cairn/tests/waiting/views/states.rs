@@ -251,10 +251,7 @@ fn chat(events: &[Numbered], state: &Value) -> Value {
 fn additions(changed: &wire::ContextChanged) -> impl Iterator<Item = String> {
     let ops = changed.ops.iter().filter_map(|op| op.op.as_ref());
     ops.filter_map(|op| match op {
-        Op::Remind(layer) => Some(format!(
-            "<system-reminder>\nSession memory has changed. It is now:\n{}\n</system-reminder>",
-            layer.text
-        )),
+        Op::Remind(reminder) => Some(reminder.text.clone()),
         Op::Append(added) => match added.parts.first()?.part.as_ref()? {
             Part::Text(text) => Some(text.clone()),
             _ => None,

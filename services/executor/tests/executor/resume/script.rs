@@ -1,7 +1,7 @@
 //! What happens in an attempt: replies with their calls, and changes of its conversation.
 
 use crate::bench::{Asked, Called, reply};
-use cairn_engine::conversation::{Layer, LayerKind, Op};
+use cairn_engine::conversation::{Layer, LayerKind, MemoryMark, Op, Reminded, Reminder};
 use cairn_engine::message::{Media, Message, Opaque, Part, Role, ToolCall};
 use cairn_model::ChatReply;
 use cairn_proto::tools::ToolResult;
@@ -248,9 +248,22 @@ fn change(is_conversation: bool) -> BoxedStrategy<Change> {
     let message = || (0..100_u8, any::<bool>()).prop_map(|(at, media)| person_says(at, media));
     let kinds = [LayerKind::Agent, LayerKind::Environment, LayerKind::Memory];
     let layer = || {
-        (select(kinds.to_vec()), 0..100_u8).prop_map(|(kind, number)| Layer {
-            kind,
-            text: format!("Layer {number}."),
+        let kinds = select(kinds.to_vec());
+        (kinds, 0..100_u8).prop_map(|(kind, number)| Layer::new(kind, format!("Layer {number}.")))
+    };
+    let reminder = || {
+        layer().prop_map(|layer| Reminder {
+            text: format!("Other words: {}", layer.text),
+            of: match layer.kind {
+                LayerKind::Memory => Reminded::Memory {
+                    since: None,
+                    through: MemoryMark::default(),
+                },
+                kind => Reminded::Layer {
+                    kind,
+                    digest: layer.text.to_string(),
+                },
+            },
         })
     };
     let notice = (0..100_u8).prop_map(|number| format!("Notice {number}."));
@@ -258,7 +271,7 @@ fn change(is_conversation: bool) -> BoxedStrategy<Change> {
     let of_any = prop_oneof![
         3 => message().prop_map(Change::Steering),
         1 => message().prop_map(move |message| one(Op::Append(message))),
-        1 => layer().prop_map(move |layer| one(Op::Remind(layer))),
+        1 => reminder().prop_map(move |reminder| one(Op::Remind(reminder))),
         1 => notice.prop_map(move |text| one(Op::Notice(text))),
     ];
     // The engine makes neither of the others in a turn of a conversation.

@@ -219,7 +219,6 @@ impl OwnedSession {
                 Change::Ops(ops) => {
                     let changed = ContextChanged {
                         conversation: ConversationRef::Attempt(ATTEMPT),
-                        same_layers: Vec::new(),
                         ops: ops.clone(),
                         version: 0,
                         popped: None,

@@ -2,7 +2,7 @@
 
 use super::{StateTool, arguments, invalid};
 use crate::decide::{Decision, Rejection};
-use crate::event::{MemoryRemoved, MemorySet};
+use crate::event::{MemoryRemoved, MemorySet, MemoryWriter};
 use crate::limits::{
     MAX_MEMORY_BYTES, MAX_MEMORY_KEY, MAX_MEMORY_KEYS, MAX_MEMORY_VALUE, is_memory_key,
 };
@@ -38,10 +38,11 @@ pub(super) const REMOVE: StateTool = StateTool {
     name: "session_memory_remove",
     description: "Takes one key out of the session's memory.",
     parameters: r#"{"type":"object","properties":{"key":{"type":"string"}},"required":["key"],"additionalProperties":false}"#,
-    call: |decision, _, call| {
+    call: |decision, name, call| {
         let Key { key } = arguments(call)?;
         let result = format!("'{key}' is not set any more");
-        decision.emit(MemoryRemoved { key })?;
+        let writer = Some(MemoryWriter::Attempt(name.attempt));
+        decision.emit(MemoryRemoved { key, writer })?;
         Ok(Some(result))
     },
 };
@@ -50,13 +51,14 @@ pub(super) const SET: StateTool = StateTool {
     name: "session_memory_set",
     description: "Remembers a value under a key for the whole session, over steps and runs.",
     parameters: r#"{"type":"object","properties":{"key":{"type":"string"},"value":{"type":"string"}},"required":["key","value"],"additionalProperties":false}"#,
-    call: |decision, _, call| {
+    call: |decision, name, call| {
         let entry: Entry = arguments(call)?;
         let fits = check(&decision.session.memory, &entry.key, &entry.value);
         fits.map_err(|(_, message)| invalid(message))?;
         let Entry { key, value } = entry;
         let result = format!("'{key}' is set");
-        decision.emit(MemorySet { key, value })?;
+        let writer = Some(MemoryWriter::Attempt(name.attempt));
+        decision.emit(MemorySet { key, value, writer })?;
         Ok(Some(result))
     },
 };

@@ -1,6 +1,7 @@
 //! `scratchpad`: the model's notes.
 
 use super::{CallRefusal, CallRejection, StateTool, arguments, invalid};
+use crate::decide::words;
 use crate::event::ScratchpadWritten;
 use crate::limits::MAX_NOTES;
 use crate::session::Step;
@@ -27,10 +28,12 @@ pub(super) const TOOL: StateTool = StateTool {
         if bytes > MAX_NOTES {
             return Err(too_large(bytes));
         }
+        let is_turn = decision.session.turn(attempt).is_some();
         decision.emit(ScratchpadWritten {
             attempt,
             text,
             replaces,
+            frame: is_turn.then(words::around_notes),
         })?;
         Ok(Some(format!("notes: {bytes} bytes")))
     },

@@ -102,6 +102,7 @@ impl Oracle {
                 attempt,
                 text,
                 replaces,
+                ..
             }) => {
                 let notes = &mut self.of(attempt.step).notes;
                 notes.retain(|_| !replaces);

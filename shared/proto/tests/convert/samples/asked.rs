@@ -41,10 +41,16 @@ pub(super) fn settled() -> Kinds {
             settle_after: 0,
             responses: r#"{"a":{"action":"accept"}}"#.to_owned(),
         }
-        "call_settled.done": CallSettled { call: CALL, settlement: done }
-        "call_settled.retry": CallSettled { call: CALL, settlement: Settlement::Retry }
-        "call_settled.skip": CallSettled { call: CALL, settlement: skip }
-        "call_settled.fail": CallSettled { call: CALL, settlement: fail }
+        "call_settled.done": CallSettled { call: CALL, settlement: done, output: String::new() }
+        "call_settled.retry": CallSettled {
+            call: CALL, settlement: Settlement::Retry, output: String::new()
+        }
+        "call_settled.skip": CallSettled {
+            call: CALL, settlement: skip, output: "a person skipped it".to_owned()
+        }
+        "call_settled.fail": CallSettled {
+            call: CALL, settlement: fail, output: "a person says that it failed".to_owned()
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! How an attempt starts and ends, and what it writes beside its replies and calls.
 
 use super::{ATTEMPT, Kinds, failure};
-use cairn_engine::event::{self, Effect, EventKind};
+use cairn_engine::event::{self, Effect, EventKind, NotesFrame};
 use cairn_engine::failure::FailureKind;
 
 pub(super) fn steps() -> Kinds {
@@ -30,6 +30,10 @@ pub(super) fn steps() -> Kinds {
 }
 
 pub(super) fn parts() -> Kinds {
+    let frame = NotesFrame {
+        before: "<notes>".into(),
+        after: "</notes>".into(),
+    };
     kinds! {
         "sub_goal_added": SubGoalAdded {
             attempt: ATTEMPT, index: 1, text: "Read the matches".into()
@@ -40,10 +44,10 @@ pub(super) fn parts() -> Kinds {
         }
         "sub_goal_dropped": SubGoalDropped { attempt: ATTEMPT, index: 1 }
         "scratchpad_written": ScratchpadWritten {
-            attempt: ATTEMPT, text: "docs/memory.md:14".into(), replaces: false
+            attempt: ATTEMPT, text: "docs/memory.md:14".into(), replaces: false, frame: None
         }
         "scratchpad_written.replaces": ScratchpadWritten {
-            attempt: ATTEMPT, text: "docs/memory.md:15".into(), replaces: true
+            attempt: ATTEMPT, text: "docs/memory.md:15".into(), replaces: true, frame: Some(frame)
         }
     }
 }

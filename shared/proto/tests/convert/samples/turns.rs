@@ -7,17 +7,30 @@ use cairn_engine::command::{
     ResponseFormat, RevokeApproval, SendMessage, SessionRenamed, SubmitTurn, SwitchContext,
     TurnOptions, TurnQueued, WhenBusy,
 };
-use cairn_engine::conversation::{ConversationRef, Layer, LayerKind, Op};
+use cairn_engine::conversation::{
+    ConversationRef, KnownLayer, Layer, LayerKind, MemoryMark, Op, Reminded, Reminder,
+};
 use cairn_engine::event::{self, CommandReceived, EventKind, StartedTurn};
 use cairn_engine::failure::FailureKind;
 use cairn_engine::message::{Media, Message, Opaque, Part, Role, ToolCall};
 use cairn_engine::session::StepNo;
 
+const MARK: MemoryMark = MemoryMark {
+    owner: 3,
+    clients: 5,
+};
+
 fn layer() -> Layer {
+    let text = "<session-context>\ntone: dry\n</session-context>";
     Layer {
-        kind: LayerKind::Memory,
-        text: "<session-context>\ntone: dry\n</session-context>".into(),
+        through: MARK,
+        ..Layer::new(LayerKind::Memory, text)
     }
+}
+
+fn reminder(of: Reminded) -> Op {
+    let text = "<system-reminder>\nchanged\n</system-reminder>".into();
+    Op::Remind(Reminder { text, of })
 }
 
 /// A reply with a part of each kind that it may have.
@@ -72,7 +85,23 @@ fn ops() -> Vec<Op> {
             summary: message(),
         },
         Op::SetLayer(layer()),
-        Op::Remind(layer()),
+        Op::UseLayer(KnownLayer {
+            kind: LayerKind::Prompt,
+            number: 2,
+            through: MemoryMark::default(),
+        }),
+        reminder(Reminded::Layer {
+            kind: LayerKind::Environment,
+            digest: "9f86d081".into(),
+        }),
+        reminder(Reminded::Memory {
+            since: Some(MARK),
+            through: MemoryMark { owner: 4, ..MARK },
+        }),
+        reminder(Reminded::Memory {
+            since: None,
+            through: MARK,
+        }),
         Op::Notice("<system-reminder>\nnote\n</system-reminder>".into()),
     ]
 }
@@ -80,7 +109,6 @@ fn ops() -> Vec<Op> {
 pub(super) fn contexts() -> Kinds {
     let changed = event::ContextChanged {
         conversation: ConversationRef::Context("draft".into()),
-        same_layers: vec![LayerKind::Prompt, LayerKind::Agent],
         ops: ops(),
         version: 7,
         popped: Some(reply()),
@@ -88,7 +116,6 @@ pub(super) fn contexts() -> Kinds {
     };
     let steered = event::ContextChanged {
         conversation: ConversationRef::Attempt(ATTEMPT),
-        same_layers: Vec::new(),
         ops: vec![Op::Append(Message::user("in German"))],
         version: 0,
         popped: None,

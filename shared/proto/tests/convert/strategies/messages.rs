@@ -1,9 +1,14 @@
 //! Messages, conversations and replies.
 
 use super::{attempt, effect, text};
-use cairn_engine::conversation::{Conversation, ConversationRef, Layer, LayerKind, Op};
+use cairn_engine::conversation::{
+    Conversation, ConversationRef, KnownLayer, Layer, LayerKind, MemoryMark, Op, Reminded,
+    Reminder, Reminders,
+};
 use cairn_engine::decide::Reply;
-use cairn_engine::event::{ContextChanged, EventKind, ReplyReceived, RequestedCall};
+use cairn_engine::event::{
+    ContextChanged, EventKind, MemoryWriter, NotesFrame, ReplyReceived, RequestedCall,
+};
 use cairn_engine::message::{
     FinishReason, Media, Message, Opaque, Part, PlacedOpaque, Role, ToolCall, ToolResult, Usage,
 };
@@ -159,8 +164,45 @@ fn layer_kind() -> impl Strategy<Value = LayerKind> {
     ]
 }
 
+fn mark() -> impl Strategy<Value = MemoryMark> {
+    any::<(u64, u64)>().prop_map(|(owner, clients)| MemoryMark { owner, clients })
+}
+
 fn layer() -> impl Strategy<Value = Layer> {
-    (layer_kind(), text()).prop_map(|(kind, text)| Layer { kind, text })
+    (layer_kind(), text(), mark()).prop_map(|(kind, text, through)| Layer {
+        through,
+        ..Layer::new(kind, text)
+    })
+}
+
+fn known_layer() -> impl Strategy<Value = KnownLayer> {
+    (layer_kind(), any::<u32>(), mark()).prop_map(|(kind, number, through)| KnownLayer {
+        kind,
+        number,
+        through,
+    })
+}
+
+fn reminder() -> impl Strategy<Value = Reminder> {
+    let kind = layer_kind().prop_filter("session memory", |kind| *kind != LayerKind::Memory);
+    let of = prop_oneof![
+        (kind, text()).prop_map(|(kind, digest)| Reminded::Layer { kind, digest }),
+        (option::of(mark()), mark())
+            .prop_map(|(since, through)| Reminded::Memory { since, through }),
+    ];
+    (text(), of).prop_map(|(text, of)| Reminder { text, of })
+}
+
+pub(super) fn writer() -> impl Strategy<Value = Option<MemoryWriter>> {
+    option::of(prop_oneof![
+        attempt().prop_map(MemoryWriter::Attempt),
+        Just(MemoryWriter::Command),
+    ])
+}
+
+pub(super) fn frame() -> impl Strategy<Value = Option<NotesFrame>> {
+    let frame = (text(), text()).prop_map(|(before, after)| NotesFrame { before, after });
+    option::of(frame)
 }
 
 pub(super) fn op() -> impl Strategy<Value = Op> {
@@ -176,7 +218,8 @@ pub(super) fn op() -> impl Strategy<Value = Op> {
         option::of(any::<u32>()).prop_map(Op::SetWindow),
         placed().prop_map(|(messages, summary)| Op::Compact { messages, summary }),
         layer().prop_map(Op::SetLayer),
-        layer().prop_map(Op::Remind),
+        known_layer().prop_map(Op::UseLayer),
+        reminder().prop_map(Op::Remind),
         text().prop_map(Op::Notice),
     ]
 }
@@ -187,10 +230,9 @@ pub(super) fn context_changed() -> impl Strategy<Value = ContextChanged> {
         "[a-z]{1,8}".prop_map(ConversationRef::Context),
     ];
     let rest = (any::<u64>(), option::of(message()), any::<bool>());
-    (whose, vec(layer_kind(), 0..3), vec(op(), 0..4), rest).prop_map(
-        |(conversation, same_layers, ops, (version, popped, is_steering))| ContextChanged {
+    (whose, vec(op(), 0..4), rest).prop_map(
+        |(conversation, ops, (version, popped, is_steering))| ContextChanged {
             conversation,
-            same_layers,
             ops,
             version,
             popped,
@@ -200,20 +242,18 @@ pub(super) fn context_changed() -> impl Strategy<Value = ContextChanged> {
 }
 
 pub(crate) fn conversation() -> impl Strategy<Value = Conversation> {
-    let layers = || vec(layer(), 0..3);
     let messages = || vec(message(), 0..3);
     (
-        layers(),
-        layers(),
+        vec(layer(), 0..3),
         messages(),
         messages(),
         messages(),
         text(),
     )
         .prop_map(
-            |(system, changed, immutable, compressed, incremental, scratch)| Conversation {
+            |(system, immutable, compressed, incremental, scratch)| Conversation {
                 system,
-                changed,
+                reminders: Reminders::default(),
                 immutable,
                 compressed,
                 incremental,

@@ -5,7 +5,7 @@ use super::super::{Node, NodeIndex, NodeKind, NodeStatus, Tree, describe};
 use super::step::path_of;
 use super::{Origin, Working, WorkingCall};
 use cairn_engine::command::Settlement;
-use cairn_engine::event::{CallFinished, CallRef, ReplyReceived};
+use cairn_engine::event::{CallFinished, CallRef, CallSettled, ReplyReceived};
 use cairn_engine::message::ToolCall;
 
 /// How a call ended, as its result shows it.
@@ -123,13 +123,14 @@ impl Tree {
         }
     }
 
-    pub(super) fn settle_call(&mut self, name: CallRef, settlement: &Settlement, origin: Origin) {
+    pub(super) fn settle_call(&mut self, settled: &CallSettled, origin: Origin) {
+        let (name, settlement) = (settled.call, &settled.settlement);
         let action = self.working_call(name).and_then(|call| call.action);
         if let Some(action) = action {
             let outcome = format!("decided by a person: {}", settlement.verb());
             self.nodes[action].set("outcome", outcome);
         }
-        let Some((output, is_error)) = settlement.result() else {
+        let Some((output, is_error)) = settlement.result(&settled.output) else {
             return;
         };
         let status = match settlement {
@@ -138,7 +139,7 @@ impl Tree {
             _ => NodeStatus::Completed,
         };
         let outcome = Outcome {
-            output: &output,
+            output,
             reason: "",
             status,
             duration_ms: None,

@@ -38,8 +38,12 @@ impl Reference {
         let session = self.living(key)?;
         session.change(change);
         let kind = Some(match change.clone() {
-            MemoryWrite::Set { key, value } => Kind::MemorySet(MemorySet { key, value }),
-            MemoryWrite::Remove { key } => Kind::MemoryRemoved(MemoryRemoved { key }),
+            MemoryWrite::Set { key, value } => Kind::MemorySet(MemorySet {
+                key,
+                value,
+                writer: None,
+            }),
+            MemoryWrite::Remove { key } => Kind::MemoryRemoved(MemoryRemoved { key, writer: None }),
             MemoryWrite::Clear => Kind::MemoryCleared(MemoryCleared {}),
         });
         session.events.push(
