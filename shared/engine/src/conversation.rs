@@ -238,6 +238,7 @@ impl Op {
             Self::Clear => 1,
             Self::Compact { .. } => 1,
             Self::SetLayer(_) => 1,
+            Self::UseLayer(_) => 1,
             Self::Remind(_) => 1,
             Self::Notice(_) => 1,
             Self::SetWindow(_) => 1,

@@ -26,6 +26,7 @@ pub use facts::{Away, Facts, ToolFacts, ToolList};
 pub use fork::Fork;
 pub use input::{Input, Reply, Unfinished};
 pub use tools::{SEARCH_TOOLS, STATE_TOOLS, StateTool};
+pub use words::{EXECUTION, GUIDE};
 
 pub(crate) use calls::judged_scope;
 pub(crate) use commands::Ended;

@@ -22,7 +22,7 @@
 mod composer;
 mod template;
 
-pub use cairn_engine::prompt::{EXECUTION, GUIDE};
+pub use cairn_engine::decide::{EXECUTION, GUIDE};
 pub use composer::PromptComposer;
 pub use template::{PromptTemplate, PromptTemplateRegistry, TemplateContext};
 

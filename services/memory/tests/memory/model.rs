@@ -104,9 +104,7 @@ impl Run {
                 request,
                 owner,
                 command,
-            } => {
-                self.create(session, request, owner, command).await;
-            }
+            } => self.create(session, request, owner, command).await,
             Op::Commit {
                 session,
                 owner,

@@ -154,15 +154,10 @@ async fn a_continued_attempt_gets_the_reminders_of_its_journal() {
     let said = reminders(&mut attempt, 1).await;
     attempt.break_with(RpcError::unavailable("the executor stops").into());
     let again = world.attempt().await;
-    let ops = again
-        .start
-        .ops
-        .clone()
-        .into_iter()
-        .filter_map(|op| match op.op {
-            Some(Op::Remind(reminder)) => Some(reminder.text),
-            _ => None,
-        });
+    let ops = again.start.ops.into_iter().filter_map(|op| match op.op {
+        Some(Op::Remind(reminder)) => Some(reminder.text),
+        _ => None,
+    });
     assert_eq!(ops.collect::<Vec<_>>(), said);
 }
 

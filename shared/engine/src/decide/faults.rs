@@ -309,6 +309,7 @@ mod tests {
         remembers.apply(MemorySet {
             key: "key".to_owned(),
             value: "value".to_owned(),
+            writer: None,
         });
         let changed = Input::MemoryChanged {
             attempts: vec![attempt(&remembers)],

@@ -12,8 +12,11 @@ use crate::prompt::memory;
 use crate::session::{EffectfulCall, Memory};
 use std::collections::BTreeMap;
 
-/// The first layer of the system prompt of a step: how it is carried out, and how to work with the `step`,
-/// `read_progress`, `scratchpad` and `session_memory_*` tools.
+/// How a step is carried out.
+pub const EXECUTION: &str = include_str!("words/execution.md");
+/// How to work with the `step`, `read_progress`, `scratchpad` and `session_memory_*` tools.
+pub const GUIDE: &str = include_str!("words/guide.md");
+/// The first layer of the system prompt of a step: [`EXECUTION`] and [`GUIDE`].
 pub(super) const STEP: &str = concat!(
     include_str!("words/execution.md"),
     "\n",

@@ -138,7 +138,7 @@ impl Context {
             Op::Update { index, message } => (message.bytes(), at(*index)),
             Op::Remove { index } => (0, at(*index)),
             Op::Pop => (0, said.last().map_or(0, Message::bytes)),
-            Op::SetLayer(_) | Op::SetWindow(_) => (0, 0),
+            Op::SetLayer(_) | Op::UseLayer(_) | Op::SetWindow(_) => (0, 0),
             Op::Retain(_) | Op::Clear | Op::Compact { .. } | Op::Remind(_) | Op::Notice(_) => {
                 return None;
             }

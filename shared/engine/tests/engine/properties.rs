@@ -107,7 +107,7 @@ proptest! {
                 in_order.apply(in_order.seq + 1, event).unwrap();
             }
             let numbers = |session: &Session| -> Vec<_> {
-                session.runs.iter().map(|run| (run.first_seq, run.end.seq)).collect()
+                session.runs.summaries().map(|run| (run.first_seq, run.last_seq)).collect()
             };
             let mut left_out = world.session.clone();
             left_out.leave_out(others.len() as u64, own.len(), 2);

@@ -184,6 +184,7 @@ fn check_rebase(before: &Session, own: &[Event], decided: &Session) {
         kind: EventKind::MemorySet(event::MemorySet {
             key: "key".to_owned(),
             value: "of a client".to_owned(),
+            writer: None,
         }),
     };
     let mut rebased = decided.clone();

@@ -171,7 +171,7 @@ impl Author {
             .iter()
             .zip(1..)
             .map(|(event, count)| pb::ArchivedEvent {
-                event: encode_event(event).into(),
+                event: encode_event(event, 1).into(),
                 ends: count == events.len(),
                 ..pb::ArchivedEvent::default()
             });
