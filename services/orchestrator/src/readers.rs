@@ -55,8 +55,8 @@ pub(crate) enum Part {
     Page,
     /// The state of the session.
     Fold,
-    /// The message that is read for the client, or that its connection has. What the connection has taken
-    /// stays when the stream is cut.
+    /// The message that is read for the client, or that its connection has. If the connection has all of it,
+    /// it stays when the stream is cut. Otherwise the connection keeps two slices at most, which do not count.
     Message,
 }
 
@@ -156,8 +156,8 @@ impl Readers {
         if cut.upgrade().is_some_and(|cut| cut.cut()) {
             self.set(id, Part::Page, 0);
             self.set(id, Part::Fold, 0);
-            self.lock().discard(id, &unsent);
-            self.0.freed.notify_waiters();
+            // With it goes the rest of the stream, and its share.
+            unsent.discard();
         }
     }
 }
@@ -183,15 +183,6 @@ impl Open {
         bytes < before
     }
 
-    /// Drops what the connection of a stream has not taken.
-    fn discard(&mut self, id: u64, unsent: &Unsent) {
-        let known = self.shares.get(&id).map(Held::message);
-        let rest = known.map(|bytes| bytes.saturating_sub(unsent.discard()));
-        if let Some(bytes) = rest {
-            self.put(id, Part::Message, bytes);
-        }
-    }
-
     /// No other stream holds more than always finds room.
     fn is_alone(&self, id: u64) -> bool {
         let mut shares = self.shares.iter();
@@ -203,15 +194,10 @@ impl Open {
     fn unread_and_cut(&self, held: &Held) -> Option<Instant> {
         let shared = held.shared.and_then(|id| self.shares.get(&id));
         let freed = held.droppable() + shared.map_or(0, Held::droppable);
-        let unread = held
-            .unread
-            .filter(|_| held.cut.is_some() && freed > SMALL)?;
+        let unread = held.unread?;
         // A client that reads a long message slowly does read.
-        Some(
-            held.unsent
-                .taken()
-                .map_or(unread, |taken| unread.max(taken)),
-        )
+        let unread = held.unsent.taken().map_or(unread, |it| it.max(unread));
+        Some(unread).filter(|_| held.cut.is_some() && freed > SMALL)
     }
 }
 
@@ -222,12 +208,11 @@ impl Held {
 
     /// What goes when it is cut.
     fn droppable(&self) -> usize {
-        let unsent = self.unsent.bytes().min(self.message());
-        self.parts[Part::Page as usize] + self.parts[Part::Fold as usize] + unsent
-    }
-
-    fn message(&self) -> usize {
-        self.parts[Part::Message as usize]
+        let message = match self.unsent.bytes() {
+            0 => 0,
+            _ => self.parts[Part::Message as usize],
+        };
+        self.parts[Part::Page as usize] + self.parts[Part::Fold as usize] + message
     }
 }
 

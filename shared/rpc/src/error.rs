@@ -127,7 +127,8 @@ impl RpcError {
     pub const OVERLOADED: &'static str = "OVERLOADED";
 
     /// The reason for a stream that was ended because its client reads too slowly. The client can continue
-    /// after the event that `after_seq` in the metadata names.
+    /// after the event that `after_seq` in the metadata names. Without it, the client stopped within a message,
+    /// and can continue after its last one.
     pub const READS_TOO_SLOWLY: &'static str = "READS_TOO_SLOWLY";
 
     /// There is as much work as there may be, so that new work is refused and what was accepted goes

@@ -39,6 +39,8 @@ use tower::Service;
 /// - Unavailable with the reason [`NOT_CONNECTED`](Self::NOT_CONNECTED): nothing was sent;
 /// - Unavailable with the reason [`BROKEN`](Self::BROKEN): the connection broke, or its other end
 ///   no longer answers pings, and the call may have been carried out;
+/// - ResourceExhausted with the reason [`READS_TOO_SLOWLY`](RpcError::READS_TOO_SLOWLY): the server dropped
+///   the rest of a message that the caller did not read; a stream continues after its last message;
 /// - DeadlineExceeded: time ran out, and the call may have been carried out.
 ///
 /// [`did_not_begin`](Self::did_not_begin) finds the errors after which nothing was carried out.

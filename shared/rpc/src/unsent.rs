@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 use tonic::Status;
+use tonic::body::Body;
 
 /// A connection takes a message in slices of this size, and asks for the next once it has sent one.
 const SLICE: usize = 64 * 1024;
@@ -14,13 +15,16 @@ const SLICE: usize = 64 * 1024;
 /// extension of the stream's response.
 ///
 /// HTTP/2 keeps what a connection has taken until the client reads it, and nothing takes it back. Without
-/// slices, each stream that nobody reads would keep a whole message.
+/// slices, each stream that is not read would keep a whole message.
 #[derive(Clone, Default)]
 pub struct Unsent(Arc<Mutex<Rest>>);
 
 #[derive(Default)]
 struct Rest {
     bytes: Bytes,
+    /// The body of the stream, for as long as there are bytes. The encoder in it keeps the memory of the
+    /// message, so only both together can be freed.
+    body: Option<Body>,
     taken: Option<Instant>,
     is_discarded: bool,
 }
@@ -36,18 +40,23 @@ impl Unsent {
         self.lock().taken
     }
 
-    /// Drops the rest, and returns its bytes. If there were any, the stream is reset when its client reads
-    /// on: gRPC clients get RESOURCE_EXHAUSTED.
+    /// Drops the rest with the body of the stream, and returns the bytes of the rest. If there were any, the
+    /// stream is reset when its client reads on: gRPC clients get RESOURCE_EXHAUSTED, and a
+    /// [`Link`](crate::Link) gives the reason [`READS_TOO_SLOWLY`](crate::RpcError::READS_TOO_SLOWLY).
     pub fn discard(&self) -> usize {
-        let mut rest = self.lock();
-        let bytes = std::mem::take(&mut rest.bytes).len();
-        rest.is_discarded |= bytes > 0;
-        bytes
+        let (bytes, body) = {
+            let mut rest = self.lock();
+            rest.is_discarded |= !rest.bytes.is_empty();
+            (std::mem::take(&mut rest.bytes), rest.body.take())
+        };
+        // Without the lock: the handler's stream ends here.
+        drop(body);
+        bytes.len()
     }
 
-    /// Keeps what goes beyond a slice, and returns the slice. It has its own memory, so that the rest can
-    /// be freed.
-    pub(crate) fn keep(&self, mut data: Bytes) -> Bytes {
+    /// Keeps what goes beyond a slice together with the body, and returns the slice. It has its own memory,
+    /// so that the rest can be freed.
+    pub(crate) fn keep(&self, mut data: Bytes, body: &mut Option<Body>) -> Bytes {
         let mut rest = self.lock();
         rest.taken = Some(Instant::now());
         if data.len() <= SLICE {
@@ -55,20 +64,32 @@ impl Unsent {
         }
         let slice = Bytes::copy_from_slice(&data.split_to(SLICE));
         rest.bytes = data;
+        rest.body = body.take();
         slice
     }
 
-    /// The next slice of the message; none once the connection has all of it.
-    pub(crate) fn next(&self) -> Option<Result<Bytes, Status>> {
-        let rest = {
+    /// The next slice of the message; none once the connection has all of it. Gives the body back with the
+    /// last one.
+    pub(crate) fn next(&self, body: &mut Option<Body>) -> Option<Result<Bytes, Status>> {
+        let bytes = {
             let mut rest = self.lock();
             if rest.is_discarded {
                 let reset = Error::from(Reason::ENHANCE_YOUR_CALM);
                 return Some(Err(Status::from_error(Box::new(reset))));
             }
+            if rest.bytes.is_empty() {
+                return None;
+            }
+            *body = rest.body.take();
             std::mem::take(&mut rest.bytes)
         };
-        (!rest.is_empty()).then(|| Ok(self.keep(rest)))
+        Some(Ok(self.keep(bytes, body)))
+    }
+
+    /// The connection does not have all of the message, so the stream has not ended.
+    pub(crate) fn is_within_message(&self) -> bool {
+        let rest = self.lock();
+        rest.is_discarded || !rest.bytes.is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, Rest> {
@@ -90,24 +111,33 @@ mod tests {
 
     #[test]
     fn a_message_is_taken_in_slices() {
-        let unsent = Unsent::default();
+        let (unsent, mut body) = (Unsent::default(), Some(Body::empty()));
         let data: Vec<u8> = (0..=u8::MAX).cycle().take(3 * SLICE + 5).collect();
-        let mut taken = unsent.keep(data.clone().into()).to_vec();
+        let mut taken = unsent.keep(data.clone().into(), &mut body).to_vec();
         assert_eq!((taken.len(), unsent.bytes()), (SLICE, 2 * SLICE + 5));
-        while let Some(slice) = unsent.next() {
+        while unsent.is_within_message() {
+            assert!(body.is_none(), "the body goes with the rest");
+            let slice = unsent.next(&mut body).expect("more");
             taken.extend_from_slice(&slice.expect("a slice"));
         }
         assert!(taken == data, "other bytes");
+        assert!(body.is_some(), "the stream continues");
         assert_eq!(unsent.discard(), 0);
-        assert!(unsent.next().is_none(), "the stream goes on");
+        assert!(unsent.next(&mut body).is_none(), "the stream continues");
     }
 
     #[test]
     fn a_stream_whose_rest_is_dropped_is_reset() {
-        let unsent = Unsent::default();
-        let _first = unsent.keep(vec![0; 2 * SLICE].into());
+        let (unsent, mut body) = (Unsent::default(), Some(Body::empty()));
+        let _first = unsent.keep(vec![0; 2 * SLICE].into(), &mut body);
         assert_eq!(unsent.discard(), SLICE);
-        let status = unsent.next().expect("an end").expect_err("an error");
+        assert!(
+            unsent.is_within_message(),
+            "it does not end as a whole one does"
+        );
+        let status = unsent.next(&mut body).expect("an end");
+        let status = status.expect_err("an error");
         assert_eq!(status.code(), Code::ResourceExhausted);
+        assert!(body.is_none());
     }
 }

@@ -7,7 +7,6 @@ use super::{
 use crate::text::clip;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::error::Error as _;
 use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -68,9 +67,6 @@ impl RpcError {
                 error = error.meta(key, value);
             }
         }
-        if is_reset_for_room(status) {
-            error = error.reason(Self::READS_TOO_SLOWLY);
-        }
         error.0.retry_after = details.retry_info().and_then(|info| info.retry_delay);
         let message = clip(status.message(), MAX_MESSAGE);
         if message != error.message() {
@@ -78,14 +74,6 @@ impl RpcError {
         }
         error
     }
-}
-
-/// The server has dropped the rest of a message that the client did not read: see [`crate::Unsent`].
-fn is_reset_for_room(status: &Status) -> bool {
-    let first = status.source();
-    let mut causes = std::iter::successors(first, |error| (*error).source());
-    let reset = causes.find_map(|error| error.downcast_ref::<h2::Error>());
-    reset.and_then(h2::Error::reason) == Some(h2::Reason::ENHANCE_YOUR_CALM)
 }
 
 /// The status of an error that is in the log already.

@@ -14,7 +14,7 @@ use tonic::Status;
 use tonic::body::Body;
 
 pub(super) struct GuardedBody {
-    /// Gone once the body has ended early.
+    /// Gone once the body has ended early, and with the rest of a message that the connection takes in slices.
     inner: Option<Body>,
     sleep: Option<Pin<Box<Sleep>>>,
     path: Method,
@@ -44,6 +44,7 @@ impl GuardedBody {
     fn end(&mut self) {
         self.inner = None;
         self.open = None;
+        self.unsent = None;
     }
 
     fn end_with(&mut self, status: &Status) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
@@ -54,13 +55,28 @@ impl GuardedBody {
             Err(status) => Poll::Ready(Some(Err(status))),
         }
     }
+
+    /// What the connection takes of a frame.
+    fn sliced(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        match &self.unsent {
+            Some(unsent) => frame.map_data(|data| unsent.keep(data, &mut self.inner)),
+            None => frame,
+        }
+    }
+
+    fn is_within_message(&self) -> bool {
+        let unsent = self.unsent.as_ref();
+        unsent.is_some_and(Unsent::is_within_message)
+    }
 }
 
-/// What the connection takes of a frame.
-fn sliced(frame: Frame<Bytes>, unsent: Option<&Unsent>) -> Frame<Bytes> {
-    match unsent {
-        Some(unsent) => frame.map_data(|data| unsent.keep(data)),
-        None => frame,
+/// The rest of a message has the inner body, and the handler may have the rest: without this, each would keep
+/// the other.
+impl Drop for GuardedBody {
+    fn drop(&mut self) {
+        if let Some(unsent) = self.unsent.take() {
+            unsent.discard();
+        }
     }
 }
 
@@ -69,50 +85,52 @@ impl HttpBody for GuardedBody {
     type Error = Status;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let slice = self.unsent.as_ref().and_then(Unsent::next);
-        match slice {
+        let this = self.get_mut();
+        let unsent = this.unsent.as_ref();
+        match unsent.and_then(|unsent| unsent.next(&mut this.inner)) {
             Some(Ok(slice)) => return Poll::Ready(Some(Ok(Frame::data(slice)))),
             Some(Err(reset)) => {
-                self.end();
+                this.end();
                 return Poll::Ready(Some(Err(reset)));
             }
             None => {}
         }
-        let Some(inner) = self.inner.as_mut() else {
+        let Some(inner) = this.inner.as_mut() else {
             return Poll::Ready(None);
         };
         let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(inner).poll_frame(cx)));
         match polled {
             Err(panic) => {
-                let status = panicked(&self.path, &*panic);
-                self.end_with(&status)
+                let status = panicked(&this.path, &*panic);
+                this.end_with(&status)
             }
-            Ok(Poll::Pending) => match self.sleep.as_mut().map(|s| s.as_mut().poll(cx)) {
-                Some(Poll::Ready(())) => self.end_with(&late()),
+            Ok(Poll::Pending) => match this.sleep.as_mut().map(|s| s.as_mut().poll(cx)) {
+                Some(Poll::Ready(())) => this.end_with(&late()),
                 _ => Poll::Pending,
             },
             Ok(Poll::Ready(frame)) => {
                 // A connection drops the body at its end; over a local link the caller may hold
                 // it much longer, and what the handler has in it must not wait for that.
                 if !matches!(&frame, Some(Ok(frame)) if frame.is_data()) {
-                    self.end();
+                    this.end();
                 }
-                let unsent = self.unsent.as_ref();
-                Poll::Ready(frame.map(|frame| frame.map(|frame| sliced(frame, unsent))))
+                Poll::Ready(frame.map(|frame| frame.map(|frame| this.sliced(frame))))
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.as_ref().is_none_or(HttpBody::is_end_stream)
+        let inner = self.inner.as_ref();
+        !self.is_within_message() && inner.is_none_or(HttpBody::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.inner {
             Some(inner) => inner.size_hint(),
+            None if self.is_within_message() => SizeHint::default(),
             None => SizeHint::with_exact(0),
         }
     }

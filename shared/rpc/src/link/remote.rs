@@ -251,6 +251,11 @@ pub(super) fn status(error: &(dyn StdError + 'static)) -> Status {
         if error.is::<TimeoutExpired>() {
             return RpcError::new(ErrorKind::DeadlineExceeded, "no answer came in time").into();
         }
+        if is_reset_for_room(error) {
+            let message = "the client reads too slowly, and other streams needed the room";
+            let error = RpcError::exhausted(message);
+            return error.reason(RpcError::READS_TOO_SLOWLY).into();
+        }
         if error.is::<ConnectError>() {
             reason = Link::NOT_CONNECTED;
         }
@@ -264,6 +269,14 @@ pub(super) fn status(error: &(dyn StdError + 'static)) -> Status {
     RpcError::unavailable(format!("{what}: {last}"))
         .reason(reason)
         .into()
+}
+
+/// The server has dropped the rest of a message that the client did not read: see [`crate::Unsent`]. A
+/// connection that ends for the same reason is broken.
+fn is_reset_for_room(error: &(dyn StdError + 'static)) -> bool {
+    let error = error.downcast_ref::<h2::Error>();
+    let reset = error.filter(|error| error.is_reset() && error.is_remote());
+    reset.and_then(h2::Error::reason) == Some(h2::Reason::ENHANCE_YOUR_CALM)
 }
 
 /// Removes status details that are not base64: tonic panics over them, and a server of somebody

@@ -1,7 +1,7 @@
 //! A service for these tests, written by hand as the generators would: `Echo` is unary, `Chat` a
 //! bidirectional stream. The text of a message says what is to happen.
 
-use cairn_rpc::{MAX_MESSAGE_BYTES, Peer, Principal, RpcError, deadline, principal};
+use cairn_rpc::{MAX_MESSAGE_BYTES, Peer, Principal, RpcError, Unsent, deadline, principal};
 use futures::future::BoxFuture;
 use futures::{Stream, StreamExt, stream};
 use http::uri::PathAndQuery;
@@ -11,7 +11,7 @@ use prost_types::{
     ServiceDescriptorProto,
 };
 use std::convert::Infallible;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -87,7 +87,9 @@ impl Drop for Notice {
 
 #[derive(Clone)]
 pub(crate) struct Demo {
-    pub(crate) notices: mpsc::UnboundedSender<&'static str>,
+    notices: mpsc::UnboundedSender<&'static str>,
+    /// What the connection of the newest chat has not taken.
+    pub(crate) unsent: Arc<Mutex<Unsent>>,
 }
 
 impl NamedService for Demo {
@@ -122,6 +124,11 @@ impl Service<http::Request<Body>> for Demo {
 }
 
 impl Demo {
+    pub(crate) fn new(notices: mpsc::UnboundedSender<&'static str>) -> Self {
+        let unsent = Arc::default();
+        Self { notices, unsent }
+    }
+
     async fn echo(self, request: Request<Text>) -> Result<Response<Text>, Status> {
         let answer = match request.get_ref().text.as_str() {
             "whoami" => {
@@ -151,6 +158,8 @@ impl Demo {
         request: Request<Streaming<Text>>,
     ) -> Result<Response<impl Stream<Item = Result<Text, Status>>>, Status> {
         let left = remaining(&request);
+        let unsent = Unsent::default();
+        self.unsent.lock().unwrap().clone_from(&unsent);
         let notice = Notice(self.notices, "chat over");
         let talk = stream::unfold(
             (request.into_inner(), notice, left),
@@ -169,7 +178,9 @@ impl Demo {
                 Some((answer, (incoming, notice, left)))
             },
         );
-        Ok(Response::new(talk))
+        let mut response = Response::new(talk);
+        response.extensions_mut().insert(unsent);
+        Ok(response)
     }
 }
 

@@ -59,6 +59,68 @@ async fn a_stream_ends_with_the_servers_error() {
     }
 }
 
+/// The server drops the rest of a message, and the stream with it, to have room for others.
+#[tokio::test]
+async fn a_client_that_does_not_read_a_long_message_loses_the_rest() {
+    const LENGTH: usize = 3 * 1024 * 1024;
+    for kind in Kind::SOCKETS {
+        let mut stand = Stand::internal(kind).await;
+        let mut client = stand.client();
+        let (say, mut received) = client.chat().await.unwrap();
+        let unsent = stand.unsent();
+        say.send(text("x".repeat(LENGTH))).await.unwrap();
+        let begun = async {
+            while unsent.bytes() == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        within(begun).await;
+        assert!(unsent.discard() > LENGTH / 2, "{kind:?}");
+        // The handler's stream is gone before the client reads on.
+        assert_eq!(stand.notice().await, "chat over", "{kind:?}");
+        let error = RpcError::from(within(received.message()).await.unwrap_err());
+        assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{kind:?}");
+        assert_eq!(error.reason_name(), RpcError::READS_TOO_SLOWLY, "{error}");
+        assert_eq!(client.echo("still there").await.unwrap(), "still there");
+    }
+}
+
+/// The message that the connection takes in slices has the stream, and must not keep it.
+#[tokio::test]
+async fn a_stream_ends_when_the_client_drops_it_within_a_long_message() {
+    for kind in Kind::SOCKETS {
+        let mut stand = Stand::internal(kind).await;
+        let (say, received) = stand.client().chat().await.unwrap();
+        let unsent = stand.unsent();
+        say.send(text("x".repeat(3 * 1024 * 1024))).await.unwrap();
+        let begun = async {
+            while unsent.bytes() == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        within(begun).await;
+        drop((say, received));
+        assert_eq!(stand.notice().await, "chat over", "{kind:?}");
+        assert_eq!(unsent.bytes(), 0, "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_message_is_read_whole() {
+    for kind in Kind::ALL {
+        let stand = Stand::internal(kind).await;
+        let (say, mut received) = stand.client().chat().await.unwrap();
+        for letter in ["x", "y"] {
+            let long = letter.repeat(3 * 1024 * 1024);
+            say.send(text(long.clone())).await.unwrap();
+            let answer = within(received.message()).await.unwrap().unwrap();
+            assert!(answer.text == long, "{kind:?}: {} bytes", answer.text.len());
+        }
+        drop(say);
+        assert_eq!(within(received.message()).await.unwrap(), None, "{kind:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_panic_in_a_stream_is_an_internal_error() {
     for kind in Kind::ALL {

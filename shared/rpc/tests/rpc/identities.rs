@@ -218,7 +218,7 @@ async fn an_internal_link_asks_no_authenticator_and_has_the_services_registered_
     let (notices, _) = mpsc::unbounded_channel();
     let builder = ServerBuilder::new(Exposure::Services(Arc::new(Never)));
     let early = builder.internal_link();
-    let builder = builder.register(Demo { notices }, &DESCRIPTORS);
+    let builder = builder.register(Demo::new(notices), &DESCRIPTORS);
     let answer = call(builder.internal_link()).await;
     assert_eq!(
         answer.as_deref(),

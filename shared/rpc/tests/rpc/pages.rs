@@ -19,7 +19,7 @@ async fn serve() -> (Server, SocketAddr) {
     let token = RequireToken::new(&token, "it is in FILE");
     let (notices, _) = mpsc::unbounded_channel();
     let server = ServerBuilder::new(Exposure::Public(Some(Arc::new(token))))
-        .register(Demo { notices }, &DESCRIPTORS)
+        .register(Demo::new(notices), &DESCRIPTORS)
         .build()
         .await
         .unwrap()

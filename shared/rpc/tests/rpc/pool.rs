@@ -28,7 +28,7 @@ impl Process {
     async fn with(place: &str, exposure: Exposure) -> Self {
         let (notices, _) = mpsc::unbounded_channel();
         let server = ServerBuilder::new(exposure)
-            .register(Demo { notices }, &DESCRIPTORS)
+            .register(Demo::new(notices), &DESCRIPTORS)
             .build()
             .await
             .unwrap();

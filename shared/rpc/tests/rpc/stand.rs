@@ -2,9 +2,9 @@
 
 use crate::demo::{Client, DESCRIPTORS, Demo};
 use cairn_rpc::{
-    Address, AllowAnonymous, Exposure, Link, Listener, RemoteOptions, Server, ServerBuilder,
+    Address, AllowAnonymous, Exposure, Link, Listener, RemoteOptions, Server, ServerBuilder, Unsent,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc;
@@ -33,6 +33,7 @@ pub(crate) struct Stand {
     /// Where it listens, if it does.
     pub(crate) address: Option<Address>,
     pub(crate) notices: mpsc::UnboundedReceiver<&'static str>,
+    unsent: Arc<Mutex<Unsent>>,
     pub(crate) server: Server,
     pub(crate) shutdown: CancellationToken,
     pub(crate) serving: Option<JoinHandle<()>>,
@@ -46,8 +47,10 @@ impl Stand {
 
     pub(crate) async fn new(kind: Kind, exposure: Exposure, grace: Duration) -> Self {
         let (sender, notices) = mpsc::unbounded_channel();
+        let demo = Demo::new(sender);
+        let unsent = demo.unsent.clone();
         let server = ServerBuilder::new(exposure)
-            .register(Demo { notices: sender }, &DESCRIPTORS)
+            .register(demo, &DESCRIPTORS)
             .build()
             .await
             .unwrap();
@@ -82,6 +85,7 @@ impl Stand {
             link,
             address,
             notices,
+            unsent,
             server,
             shutdown,
             serving,
@@ -95,6 +99,11 @@ impl Stand {
 
     pub(crate) async fn notice(&mut self) -> &'static str {
         within(self.notices.recv()).await.unwrap()
+    }
+
+    /// What the connection of the newest chat has not taken.
+    pub(crate) fn unsent(&self) -> Unsent {
+        self.unsent.lock().unwrap().clone()
     }
 
     /// Waits until the server has ended.

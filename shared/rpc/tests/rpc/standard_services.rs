@@ -157,7 +157,7 @@ async fn reflection_describes_no_other_service() {
 #[tokio::test]
 async fn mistakes_in_registration_are_errors() {
     let (notices, _) = mpsc::unbounded_channel();
-    let demo = Demo { notices };
+    let demo = Demo::new(notices);
     let twice = ServerBuilder::new(Exposure::Internal)
         .register(demo.clone(), &DESCRIPTORS)
         .register(demo.clone(), &DESCRIPTORS);
