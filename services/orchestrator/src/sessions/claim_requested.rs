@@ -7,7 +7,7 @@ use crate::key::SessionKey;
 use crate::store::within;
 use cairn_proto::memory as pb;
 use cairn_rpc::{ErrorKind, RpcError};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -24,29 +24,37 @@ pub(super) struct ToClaim {
 #[derive(Debug, Default)]
 struct Requested {
     /// Sessions that are not asked for yet.
-    new: HashSet<SessionKey>,
-    /// Sessions that are asked for.
-    claiming: HashSet<SessionKey>,
-    /// Those of both that need no claim. Each leaves with the next request for it.
-    over: HashSet<SessionKey>,
+    new: Vec<SessionKey>,
+    /// All sessions that are to be claimed.
+    claims: HashMap<SessionKey, Claim>,
+}
+
+#[derive(Debug, Default)]
+struct Claim {
+    /// The session was owned here, and was not requested since it ended.
+    is_over: bool,
+    /// It was requested since the store was last asked for it.
+    is_requested: bool,
 }
 
 impl ToClaim {
     /// From then on the session is claimed as soon as it can be.
     pub(super) fn add(&self, key: &SessionKey) {
         let mut requested = self.lock();
-        requested.over.remove(key);
-        if !requested.claiming.contains(key) {
-            requested.new.insert(key.clone());
+        let requested = &mut *requested;
+        let claim = requested.claims.entry(key.clone()).or_insert_with(|| {
+            requested.new.push(key.clone());
             self.added.notify_one();
-        }
+            Claim::default()
+        });
+        claim.is_over = false;
+        claim.is_requested = true;
     }
 
     /// The session was owned here, and needs no claim until it is requested again.
     pub(super) fn end(&self, key: &SessionKey) {
-        let mut requested = self.lock();
-        if requested.claiming.contains(key) || requested.new.contains(key) {
-            requested.over.insert(key.clone());
+        if let Some(claim) = self.lock().claims.get_mut(key) {
+            claim.is_over = true;
         }
     }
 
@@ -56,35 +64,35 @@ impl ToClaim {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn take(&self) -> HashSet<SessionKey> {
+    async fn take(&self) -> Vec<SessionKey> {
         loop {
-            {
-                let mut requested = self.lock();
-                let new = std::mem::take(&mut requested.new);
-                if !new.is_empty() {
-                    requested.claiming.extend(new.iter().cloned());
-                    return new;
-                }
+            let new = std::mem::take(&mut self.lock().new);
+            if !new.is_empty() {
+                return new;
             }
             self.added.notified().await;
         }
     }
 
-    fn is_over(&self, key: &SessionKey) -> bool {
-        self.lock().over.contains(key)
+    /// The store is asked for the session. Returns whether it needs no claim, as far as is known here.
+    fn ask(&self, key: &SessionKey) -> bool {
+        let mut requested = self.lock();
+        requested.claims.get_mut(key).is_some_and(|claim| {
+            claim.is_requested = false;
+            claim.is_over
+        })
     }
 
-    /// Whether a session that is asked for still needs no claim. It is then not asked for any more.
-    fn take_end(&self, key: &SessionKey) -> bool {
+    /// Ends the claim of a session, unless it was requested since the store was asked. Returns whether it
+    /// did.
+    fn leave(&self, key: &SessionKey) -> bool {
         let mut requested = self.lock();
-        requested.over.remove(key) && requested.claiming.remove(key)
-    }
-
-    /// A session is not asked for any more.
-    fn leave(&self, key: &SessionKey) {
-        let mut requested = self.lock();
-        requested.over.remove(key);
-        requested.claiming.remove(key);
+        let claim = requested.claims.get(key);
+        let leaves = claim.is_none_or(|claim| !claim.is_requested);
+        if leaves {
+            requested.claims.remove(key);
+        }
+        leaves
     }
 }
 
@@ -115,24 +123,26 @@ async fn claim_one(sessions: Arc<Sessions>, key: SessionKey) {
         while !sessions.has(&key) && !sessions.has_capacity() {
             tokio::time::sleep(CLAIM_PAUSE).await;
         }
-        // A command that was stored before this is found by the question that follows, and one that is stored
-        // later is a request.
-        let is_over = sessions.to_claim.is_over(&key);
+        // The question that follows finds a command that was stored before, and one that is stored later
+        // is a request.
+        let is_over = sessions.to_claim.ask(&key);
         let waits_ms = if is_over { 0 } else { longest_ms };
         match try_one(&sessions, &key, waits_ms).await {
             Ok(is_claimed) => {
-                let is_here = is_claimed || sessions.has(&key);
-                if is_here && !sessions.deps.config.runs_steps() {
-                    return sessions.to_claim.leave(&key);
-                }
-                if is_over && !is_here && sessions.to_claim.take_end(&key) {
+                let needs_none = match is_claimed || sessions.has(&key) {
+                    true => !sessions.deps.config.runs_steps(),
+                    false => is_over,
+                };
+                if needs_none && sessions.to_claim.leave(&key) {
                     return;
                 }
                 longest_ms = wait_ms(&sessions);
             }
             // It was deleted.
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                return sessions.to_claim.leave(&key);
+                if sessions.to_claim.leave(&key) {
+                    return;
+                }
             }
             Err(error) => {
                 if !std::mem::replace(&mut is_logged, true) {
@@ -174,4 +184,31 @@ async fn try_one(
         .take(since, answer.store_time_unix_ms);
     take_answer(sessions, &answer)?;
     Ok(!answer.claims.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without that, a command would wait for an owner that no process looks for.
+    #[tokio::test]
+    async fn a_request_during_a_question_keeps_the_claim() {
+        let to_claim = ToClaim::default();
+        let key = SessionKey::new(&"space".parse().expect("a namespace"), "session");
+        to_claim.add(&key);
+        to_claim.add(&key);
+        assert_eq!(to_claim.take().await, [key.clone()]);
+        assert!(!to_claim.ask(&key), "it was never owned here");
+        to_claim.add(&key);
+        assert!(!to_claim.leave(&key), "a command may wait");
+        to_claim.end(&key);
+        to_claim.add(&key);
+        assert!(!to_claim.ask(&key), "it was requested after its end");
+        to_claim.end(&key);
+        assert!(to_claim.ask(&key));
+        assert!(to_claim.leave(&key));
+        // The next request begins a claim again.
+        to_claim.add(&key);
+        assert_eq!(to_claim.take().await, [key]);
+    }
 }
