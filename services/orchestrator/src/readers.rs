@@ -145,7 +145,7 @@ impl Readers {
         }
     }
 
-    /// Drops what a stream holds. Its client is told when it reads again.
+    /// Drops what a stream holds. Its client gets the error once it reads again.
     fn cut(&self, id: u64) {
         let cut = self.lock().shares.get_mut(&id).and_then(|held| {
             held.unread = None;
