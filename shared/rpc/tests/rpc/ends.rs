@@ -6,6 +6,9 @@ use cairn_rpc::{ErrorKind, Link, RpcError};
 use std::time::Duration;
 use tonic::Code;
 
+/// Bytes of a message that no connection takes before its client reads.
+const LENGTH: usize = 3 * 1024 * 1024;
+
 #[tokio::test]
 async fn a_stream_goes_back_and_forth_until_the_client_is_done() {
     for kind in Kind::ALL {
@@ -62,19 +65,12 @@ async fn a_stream_ends_with_the_servers_error() {
 /// The server drops the rest of a message, and the stream with it, to have room for others.
 #[tokio::test]
 async fn a_client_that_does_not_read_a_long_message_loses_the_rest() {
-    const LENGTH: usize = 3 * 1024 * 1024;
     for kind in Kind::SOCKETS {
         let mut stand = Stand::internal(kind).await;
         let mut client = stand.client();
         let (say, mut received) = client.chat().await.unwrap();
-        let unsent = stand.unsent();
         say.send(text("x".repeat(LENGTH))).await.unwrap();
-        let begun = async {
-            while unsent.bytes() == 0 {
-                tokio::task::yield_now().await;
-            }
-        };
-        within(begun).await;
+        let unsent = stand.unsent().await;
         assert!(unsent.discard() > LENGTH / 2, "{kind:?}");
         // The handler's stream is gone before the client reads on.
         assert_eq!(stand.notice().await, "chat over", "{kind:?}");
@@ -91,14 +87,8 @@ async fn a_stream_ends_when_the_client_drops_it_within_a_long_message() {
     for kind in Kind::SOCKETS {
         let mut stand = Stand::internal(kind).await;
         let (say, received) = stand.client().chat().await.unwrap();
-        let unsent = stand.unsent();
-        say.send(text("x".repeat(3 * 1024 * 1024))).await.unwrap();
-        let begun = async {
-            while unsent.bytes() == 0 {
-                tokio::task::yield_now().await;
-            }
-        };
-        within(begun).await;
+        say.send(text("x".repeat(LENGTH))).await.unwrap();
+        let unsent = stand.unsent().await;
         drop((say, received));
         assert_eq!(stand.notice().await, "chat over", "{kind:?}");
         assert_eq!(unsent.bytes(), 0, "{kind:?}");
@@ -111,7 +101,7 @@ async fn a_long_message_is_read_whole() {
         let stand = Stand::internal(kind).await;
         let (say, mut received) = stand.client().chat().await.unwrap();
         for letter in ["x", "y"] {
-            let long = letter.repeat(3 * 1024 * 1024);
+            let long = letter.repeat(LENGTH);
             say.send(text(long.clone())).await.unwrap();
             let answer = within(received.message()).await.unwrap().unwrap();
             assert!(answer.text == long, "{kind:?}: {} bytes", answer.text.len());

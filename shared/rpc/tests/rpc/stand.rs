@@ -101,9 +101,16 @@ impl Stand {
         within(self.notices.recv()).await.unwrap()
     }
 
-    /// What the connection of the newest chat has not taken.
-    pub(crate) fn unsent(&self) -> Unsent {
-        self.unsent.lock().unwrap().clone()
+    /// What the connection of the newest chat has not taken, once there is something.
+    pub(crate) async fn unsent(&self) -> Unsent {
+        let unsent = self.unsent.lock().unwrap().clone();
+        let begun = async {
+            while unsent.bytes() == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        within(begun).await;
+        unsent
     }
 
     /// Waits until the server has ended.
