@@ -197,7 +197,7 @@ mod tests {
         let key = SessionKey::new(&"space".parse().expect("a namespace"), "session");
         to_claim.add(&key);
         to_claim.add(&key);
-        assert_eq!(to_claim.take().await, [key.clone()]);
+        assert_eq!(to_claim.take().await, std::slice::from_ref(&key));
         assert!(!to_claim.ask(&key), "it was never owned here");
         to_claim.add(&key);
         assert!(!to_claim.leave(&key), "a command may wait");
