@@ -9,7 +9,7 @@ use cairn_proto::json;
 use serde_json::{Map, Value};
 
 /// An event with its number as a JSON object: `seq`, `at`, `kind`, the fields of its kind, and, where
-/// they are set, `answers` and `principal`.
+/// they are set, `answers`, `principal` and `needs`.
 pub fn event_json(seq: u64, event: &wire::Event) -> Value {
     let mut fields = json::fields("cairn.event.v1.Event", event);
     let mut object = Map::new();
@@ -17,6 +17,7 @@ pub fn event_json(seq: u64, event: &wire::Event) -> Value {
     object.insert("at".into(), utc(event.at_unix_ms).into());
     let answers = fields.remove("answers").filter(|seq| *seq != 0);
     let principal = fields.remove("principal").filter(|it| !it.is_null());
+    let needs = fields.remove("needs").filter(|level| *level != 0);
     fields.remove("at_unix_ms");
     // What is left is the kind; nothing of one that a newer version has written.
     let kind = fields.into_iter().next();
@@ -24,6 +25,7 @@ pub fn event_json(seq: u64, event: &wire::Event) -> Value {
     object.insert("kind".into(), kind.into());
     object.extend(answers.map(|answers| ("answers".to_owned(), answers)));
     object.extend(principal.map(|principal| ("principal".to_owned(), principal)));
+    object.extend(needs.map(|needs| ("needs".to_owned(), needs)));
     if let Value::Object(fields) = fields {
         object.extend(fields);
     }

@@ -2,6 +2,7 @@
 
 use super::replication::{wait_until_in_step, wait_until_linked, wait_until_master};
 use super::{RedisServer, SETTINGS, wait_until};
+use std::time::Duration;
 
 /// A master with a replica, and sentinels that watch over both.
 #[derive(Debug)]
@@ -16,6 +17,9 @@ pub struct RedisSentinel {
 impl RedisSentinel {
     /// The name by which the sentinels know the master.
     pub const MASTER: &str = "cairn-master";
+    /// A failover takes no longer. A sentinel that the machine held up for two seconds begins none for half
+    /// a minute.
+    pub const PATIENCE: Duration = Duration::from_secs(120);
 
     /// Starts all with one sentinel, and returns when the replica has what the master has.
     ///

@@ -23,7 +23,7 @@ async fn after_failover(store: &RedisStore, commit: Commit) -> Committed {
         match store.commit(commit.clone()).await {
             Ok(committed) => return committed,
             Err(StoreError::Unavailable { .. } | StoreError::Unknown { .. }) => {
-                assert!(start.elapsed() < Duration::from_secs(50), "no failover");
+                assert!(start.elapsed() < RedisSentinel::PATIENCE, "no failover");
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             Err(error) => panic!("{error}"),

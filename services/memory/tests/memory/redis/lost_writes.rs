@@ -65,7 +65,7 @@ pub(super) async fn answered<T, F: Future<Output = StoreResult<T>>>(
     loop {
         match ask().await {
             Err(StoreError::Unavailable { .. } | StoreError::Unknown { .. }) => {
-                assert!(start.elapsed() < Duration::from_secs(50), "no failover");
+                assert!(start.elapsed() < RedisSentinel::PATIENCE, "no failover");
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             answer => return answer,
