@@ -7,7 +7,7 @@ mod access;
 
 pub use access::{Access, Servers};
 
-use crate::client;
+use crate::client::{self, ACTIVE, UNFINISHED};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::node::{self, Authenticators, Node, Parts, StartError};
@@ -50,8 +50,9 @@ pub struct Attached {
 
 #[derive(Debug)]
 enum Way {
-    /// Through the socket of the process that holds the store.
-    Remote,
+    /// Through the socket of the process that holds the store, and whether it carries out steps; or at
+    /// the address of a server.
+    Remote { works: bool },
     /// By reading the file.
     Reader { _server: Server },
     /// This process holds the store.
@@ -66,7 +67,12 @@ impl Attached {
 
     /// Whether another process holds the store.
     pub fn is_remote(&self) -> bool {
-        matches!(self.way, Way::Remote)
+        matches!(self.way, Way::Remote { .. })
+    }
+
+    /// Whether another process that holds the store carries out steps.
+    pub fn is_carried_out_elsewhere(&self) -> bool {
+        matches!(self.way, Way::Remote { works: true })
     }
 
     /// Whether nobody holds the store, and its file is read.
@@ -138,17 +144,14 @@ async fn attach_with(
     let began = Instant::now();
     let (mut alone_since, mut is_reported) = (began, false);
     loop {
-        let mut link = answering(&path).await;
-        if link.is_none()
-            && let Some(changes) = answering(&change_path).await
-        {
+        if let Some(link) = answering(&path).await {
+            return to_holder(context, access, link, store);
+        }
+        if let Some(link) = answering(&change_path).await {
             match access.works() {
                 true => alone_since = Instant::now(),
-                false => link = Some(changes),
+                false => return Ok(remote(link, store, false)),
             }
-        }
-        if let Some(link) = link {
-            return to_holder(context, access, link, store);
         }
         match access {
             Access::Read => return read(store, authenticators).await,
@@ -160,7 +163,7 @@ async fn attach_with(
         match Box::pin(Node::start(parts)).await {
             Ok(node) => {
                 let path = [&path, &change_path][usize::from(access.changes())];
-                return serve(node, store, path, access, &workspace);
+                return Box::pin(serve(context, node, store, path, access, &workspace)).await;
             }
             Err(error) if is_held(&error) => {}
             Err(error) => return Err(start_error(&error, &store)),
@@ -179,23 +182,27 @@ async fn attach_with(
     }
 }
 
-/// Attached to the process that holds the store.
+fn remote(link: Link, store: PathBuf, works: bool) -> Attached {
+    Attached {
+        link,
+        workspace: workspace::noted(&store),
+        store,
+        way: Way::Remote { works },
+    }
+}
+
+/// Attached to the process that holds the store and carries out steps.
 fn to_holder(
     context: &Context,
     access: Access,
     link: Link,
     store: PathBuf,
 ) -> Result<Attached, CliError> {
-    let workspace = workspace::noted(&store);
+    let attached = remote(link, store, true);
     if access.works() {
-        workspace::check_holder(context, workspace.as_deref())?;
+        workspace::check_holder(context, attached.workspace.as_deref())?;
     }
-    Ok(Attached {
-        link,
-        store,
-        workspace,
-        way: Way::Remote,
-    })
+    Ok(attached)
 }
 
 /// What a holder is made of. One that comes for a change carries out nothing.
@@ -294,7 +301,7 @@ or name others with --server",
         link,
         store,
         workspace: None,
-        way: Way::Remote,
+        way: Way::Remote { works: true },
     })
 }
 
@@ -317,9 +324,9 @@ async fn workspace_for(
     store: &Path,
     authenticators: &Authenticators,
 ) -> Result<PathBuf, CliError> {
-    if access.works() {
+    if access == Access::Hold {
         // Before anything is claimed.
-        let unfinished = Box::pin(an_unfinished(store, authenticators));
+        let unfinished = Box::pin(unfinished(store, authenticators));
         workspace::check_unfinished(context, store, unfinished).await?;
     }
     let noted = workspace::elsewhere(context, store);
@@ -327,22 +334,22 @@ async fn workspace_for(
     Ok(noted.unwrap_or_else(|| context.config().workspace.path.clone()))
 }
 
-/// A session of the store whose run has not ended. Takes no lock.
-async fn an_unfinished(
+/// The sessions of the store whose run has not ended. Takes no lock.
+async fn unfinished(
     store: &Path,
     authenticators: &Authenticators,
-) -> Result<Option<String>, CliError> {
+) -> Result<Vec<String>, CliError> {
     let server = match node::read_only(store, authenticators.public.clone()).await {
         Ok(server) => server,
         // A note without its store; one that cannot be opened is told when it is.
-        Err(StartError::ReadOnly(OpenError::Missing { .. })) => return Ok(None),
+        Err(StartError::ReadOnly(OpenError::Missing { .. })) => return Ok(Vec::new()),
         Err(error) => return Err(start_error(&error, store)),
     };
-    let active = client::an_active(&server.link()).await?;
-    Ok(active.map(|session| session.id))
+    client::ids_with_status(&server.link(), &ACTIVE).await
 }
 
-fn serve(
+async fn serve(
+    context: &Context,
     node: Node,
     store: PathBuf,
     path: &Path,
@@ -353,7 +360,9 @@ fn serve(
     // One change does not make its folder that of the work. Before the socket, so that whoever
     // comes through it finds the note.
     if access.works() || noted.is_none() {
-        workspace::note(&store, &std::fs::canonicalize(workspace)?)?;
+        let (folder, link) = (std::fs::canonicalize(workspace)?, node.link());
+        let unfinished = client::ids_with_status(&link, &UNFINISHED);
+        workspace::note(context, &store, folder, unfinished).await?;
     }
     let mut serving = Serving::new(node);
     serving.listen_at(path)?;

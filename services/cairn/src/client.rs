@@ -8,6 +8,7 @@ pub use watch::{Watch, Watched};
 use crate::attach::{Access, Attached, Servers, attach};
 use crate::context::Context;
 use crate::error::{CliError, USAGE};
+use crate::workspace;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
 use cairn_proto::orchestrator::context_service_client::ContextServiceClient;
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
@@ -19,6 +20,21 @@ use cairn_rpc::{Link, RpcError};
 
 /// Largest answer that is taken: reports and trees of long runs.
 const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+
+/// Sessions whose run has not ended.
+pub const ACTIVE: [SessionStatus; 3] = [
+    SessionStatus::Running,
+    SessionStatus::Waiting,
+    SessionStatus::Paused,
+];
+
+/// The same, and those that are quarantined.
+pub const UNFINISHED: [SessionStatus; 4] = [
+    SessionStatus::Running,
+    SessionStatus::Waiting,
+    SessionStatus::Paused,
+    SessionStatus::Quarantined,
+];
 
 /// A way to the public services that can be made anew when it breaks.
 #[derive(Debug)]
@@ -60,9 +76,36 @@ impl<'a> Client<'a> {
     }
 
     /// Works on this session from now on, also after another process that held the store has gone.
-    pub fn work_on(&mut self, session: &str) {
+    ///
+    /// # Errors
+    /// See [`Self::check_folder`].
+    pub fn work_on(&mut self, session: &str) -> Result<(), CliError> {
+        self.check_folder(Some(session))?;
         self.attached.take_up(session);
         self.own = Some(session.to_owned());
+        Ok(())
+    }
+
+    /// Refuses a session, or without one any session, whose unfinished work belongs to another folder
+    /// than the one in which this command would continue it.
+    ///
+    /// # Errors
+    /// There is such work.
+    pub fn check_folder(&self, session: Option<&str>) -> Result<(), CliError> {
+        // Services elsewhere have a folder of their own.
+        if self.context.config().client.server.is_some() {
+            return Ok(());
+        }
+        let is_carried_out = match self.access {
+            Access::Read => false,
+            Access::Change | Access::Make => self.attached.is_carried_out_elsewhere(),
+            Access::Own | Access::Hold => true,
+        };
+        if !is_carried_out {
+            return Ok(());
+        }
+        let is_holder = self.attached.is_holder();
+        workspace::check_session(self.context, &self.attached.store, session, is_holder)
     }
 
     /// What holds for the command.
@@ -78,10 +121,11 @@ impl<'a> Client<'a> {
     /// Reaches the services anew, after the process that held the store has gone.
     ///
     /// # Errors
-    /// See [`attach`].
+    /// See [`attach`] and [`Self::check_folder`].
     pub async fn reattach(&mut self) -> Result<(), CliError> {
         self.attached = attach(self.context, self.access, &self.servers).await?;
         if let Some(session) = &self.own {
+            self.check_folder(Some(session))?;
             self.attached.take_up(session);
         }
         Ok(())
@@ -127,13 +171,7 @@ impl<'a> Client<'a> {
     /// # Errors
     /// The service's.
     pub async fn unfinished(&self, most: usize) -> Result<Vec<SessionSummary>, CliError> {
-        let unfinished = with_status(&[
-            SessionStatus::Running,
-            SessionStatus::Waiting,
-            SessionStatus::Paused,
-            SessionStatus::Quarantined,
-        ]);
-        self.list(unfinished, most).await
+        self.list(with_status(&UNFINISHED), most).await
     }
 
     /// The session that was created last.
@@ -151,8 +189,14 @@ impl<'a> Client<'a> {
     /// any the latest session.
     ///
     /// # Errors
-    /// No session fits, or several do.
+    /// No session fits, or several do. See [`Self::check_folder`].
     pub async fn resolve(&self, given: Option<&str>) -> Result<String, CliError> {
+        let session = self.found(given).await?;
+        self.check_folder(Some(&session))?;
+        Ok(session)
+    }
+
+    async fn found(&self, given: Option<&str>) -> Result<String, CliError> {
         let Some(given) = given else {
             return self.latest().await.map(|session| session.id);
         };
@@ -241,21 +285,20 @@ fn orchestrator(link: &Link) -> OrchestratorServiceClient<Link> {
     OrchestratorServiceClient::new(link.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
 }
 
-/// The first session behind a link whose run has not ended.
+/// The ids of the sessions behind a link that have one of these statuses, newest first.
 ///
 /// # Errors
 /// The service's.
-pub async fn an_active(link: &Link) -> Result<Option<SessionSummary>, CliError> {
+pub async fn ids_with_status(
+    link: &Link,
+    statuses: &[SessionStatus],
+) -> Result<Vec<String>, CliError> {
     let ask = async |request| {
         let page = orchestrator(link).list_sessions(request).await?;
         Ok(page.into_inner())
     };
-    let active = [
-        SessionStatus::Running,
-        SessionStatus::Waiting,
-        SessionStatus::Paused,
-    ];
-    Ok(pages(ask, with_status(&active), 1).await?.pop())
+    let sessions = pages(ask, with_status(statuses), usize::MAX).await?;
+    Ok(sessions.into_iter().map(|session| session.id).collect())
 }
 
 /// Asks for sessions with one of these statuses, newest first.

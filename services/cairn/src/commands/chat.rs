@@ -125,7 +125,7 @@ impl Chat<'_, '_> {
             async move { orchestrator.create_session(request).await }
         });
         created.await?;
-        self.client.work_on(&self.session);
+        self.client.work_on(&self.session)?;
         self.is_new = false;
         Ok(())
     }
@@ -230,7 +230,7 @@ impl Chat<'_, '_> {
         // Services elsewhere have a folder of their own.
         match self.client.attached().is_remote() {
             true => command(self.client.context(), &rest),
-            false => command_in_folder(self.client.context(), &rest),
+            false => command_in_folder(self.client.context(), &self.session, &rest),
         }
     }
 }

@@ -104,9 +104,9 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         None => Access::Hold,
     };
     let mut client = Client::attach(context, access).await?;
-    release(&client, &what.session, args.accept_loss).await?;
-    if access == Access::Own {
-        client.work_on(&what.session);
+    if let Err(error) = take(&mut client, access, &what.session, args.accept_loss).await {
+        client.finish().await;
+        return Err(error);
     }
     if !is_unfinished {
         client.finish().await;
@@ -124,6 +124,21 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     };
     client.finish().await;
     followed
+}
+
+/// Has the session worked on, in its own folder only.
+async fn take(
+    client: &mut Client<'_>,
+    access: Access,
+    session: &str,
+    accept_loss: bool,
+) -> Result<(), CliError> {
+    client.check_folder(Some(session))?;
+    release(client, session, accept_loss).await?;
+    match access {
+        Access::Own => client.work_on(session),
+        _ => Ok(()),
+    }
 }
 
 /// A person asks for the session, so it is not to stay quarantined.

@@ -201,8 +201,13 @@ async fn start_and_follow(
     request: StartRunRequest,
     args: Args,
 ) -> Result<ExitCode, CliError> {
+    let given = Some(request.session.as_str()).filter(|session| !session.is_empty());
+    // A start that is sent again continues its run, and only the services know in which session.
+    if given.is_some() || args.request_id.is_some() {
+        client.check_folder(given)?;
+    }
     let started = start(client, request).await?;
-    client.work_on(&started.session);
+    client.work_on(&started.session)?;
     name_others(client, &started.session).await?;
     let what = Following {
         session: started.session,

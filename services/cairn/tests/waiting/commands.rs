@@ -276,8 +276,16 @@ fn an_interrupted_run_continues_in_its_own_folder_only() {
     let commands = [
         &["resume"][..],
         &["resume", "s", "--in", "other"],
-        &["run", "--plan", "plan.json"],
-        &["run", "--in", "other", "--plan", "plan.json"],
+        &["run", "--session", "s", "--plan", "plan.json"],
+        &[
+            "run",
+            "--in",
+            "other",
+            "--session",
+            "s",
+            "--plan",
+            "plan.json",
+        ],
         &["serve", "--listen", "127.0.0.1:0"],
     ];
     let errors = commands.map(|command| {
@@ -292,10 +300,39 @@ fn an_interrupted_run_continues_in_its_own_folder_only() {
     let resumed = site.run(&["resume", "--in", "proto"]);
     assert_eq!(resumed.code, Some(0), "{resumed:?}");
     check_read(&site, "s", "the right one");
-    // Nothing is unfinished any more, so that the store may serve another folder.
+}
+
+#[test]
+fn a_new_run_begins_in_another_folder_while_a_session_waits_in_its_own() {
+    let (site, proto) = two_folders();
+    kill_in_proto(&site);
+    let before = site.journal("s");
     let next = run_in(&site, "other", "next");
     assert_eq!(next.code, Some(0), "{next:?}");
     check_read(&site, "next", "another one");
+    let resume = format!("cairn resume s --in {proto}\n");
+    assert!(next.out.contains(&resume), "{next:?}");
+    assert_eq!(site.journal("s"), before, "something was claimed");
+    let elsewhere = site.run(&["resume", "s", "--in", "other"]);
+    check_refused(&elsewhere, &[&resume]);
+    let resumed = site.run(&["resume", "s", "--in", "proto"]);
+    assert_eq!(resumed.code, Some(0), "{resumed:?}");
+    check_read(&site, "s", "the right one");
+}
+
+#[test]
+fn a_holder_in_another_folder_is_not_given_a_session_that_waits_in_its_own() {
+    let (site, proto) = two_folders();
+    kill_in_proto(&site);
+    let before = site.journal("s");
+    let run = ["run", "--in", "other", "--pace", "30s", GOAL];
+    let _holder = site.start(&run, &[]);
+    let says = format!("belongs to the folder {proto}; another process holds this store");
+    let resume = format!("cairn resume s --in {proto}");
+    for command in ["resume", "pause", "cancel"] {
+        check_refused(&site.run(&[command, "s"]), &[&says, &resume]);
+    }
+    assert_eq!(site.journal("s"), before, "something was claimed");
 }
 
 #[test]
@@ -303,7 +340,7 @@ fn work_of_a_folder_that_was_moved_continues_where_it_is_said_to_be() {
     let (site, proto) = two_folders();
     kill_in_proto(&site);
     fs::rename(&proto, site.path().join("moved")).expect("the folder moves");
-    check_refused(&site.run(&["resume"]), &[&proto, "gone", "resume --in"]);
+    check_refused(&site.run(&["resume"]), &[&proto, "gone", "resume s --in"]);
     let resumed = site.run(&["resume", "--in", "moved"]);
     assert_eq!(resumed.code, Some(0), "{resumed:?}");
     check_read(&site, "s", "the right one");
@@ -369,5 +406,5 @@ fn an_answer_leaves_the_work_in_its_folder_and_says_how_to_go_on() {
     // It came for a moment, from another folder: the work stays where it is.
     let noted = site.read(".cairn/cairn.db.workspace");
     assert_eq!(noted, Some(proto));
-    check_refused(&site.run(&["resume"]), &["cairn resume --in"]);
+    check_refused(&site.run(&["resume"]), &["cairn resume s --in"]);
 }

@@ -27,7 +27,7 @@ pub(super) async fn conversation<'c, 'a>(
         None => new_session(),
     };
     if !is_new {
-        client.work_on(&session);
+        client.work_on(&session)?;
     }
     match &args.context {
         Some(name) if is_new && name != MAIN => {

@@ -91,7 +91,7 @@ pub(super) async fn run(
         conclusions: args.conclusions.into_iter().collect(),
         ask_model: args.ask_model,
     };
-    client.work_on(session);
+    client.work_on(session)?;
     let answer = rpc::destroy(client, session, request).await?;
     if client.context().json {
         out::json(&json!({
