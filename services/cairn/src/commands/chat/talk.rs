@@ -120,7 +120,7 @@ impl Talk<'_, '_, '_> {
         let typed = match input {
             Input::Typed(typed) => typed,
             Input::Message(text) => {
-                self.terminal.line(&self.style.dim(text.trim_end()))?;
+                self.terminal.message(text)?;
                 return Ok(true);
             }
         };
@@ -290,6 +290,7 @@ impl Talk<'_, '_, '_> {
             }
             Ok(Next::Back) => self.say("connected again"),
             Err(error) => {
+                self.terminal.end_text()?;
                 self.complain(&self.chat.refused(error))?;
                 self.end_turn()
             }

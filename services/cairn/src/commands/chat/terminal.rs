@@ -39,6 +39,10 @@ pub(super) struct Terminal {
     typed: UnboundedReceiver<Typed>,
     printer: Printer,
     messages: UnboundedReceiver<String>,
+    /// A text has begun and has not ended.
+    is_in_text: bool,
+    /// Messages that wait for its end, since they would tear it.
+    late: Vec<String>,
     keys: Keys,
     /// The process continues after Ctrl-Z.
     continued: Signal,
@@ -77,6 +81,8 @@ impl Terminal {
             typed: reading.typed,
             printer: reading.printer,
             messages,
+            is_in_text: false,
+            late: Vec::new(),
             keys,
             continued,
         })
@@ -92,18 +98,34 @@ impl Terminal {
     /// # Errors
     /// The terminal has gone.
     pub(super) fn text(&mut self, text: &str) -> Result<(), CliError> {
+        self.is_in_text = true;
         self.flow.resize(Self::columns().saturating_sub(1));
         let ready = self.flow.push(text);
         self.write(&ready)
     }
 
-    /// The text has ended.
+    /// The text has ended. Messages that came meanwhile follow it.
     ///
     /// # Errors
     /// The terminal has gone.
     pub(super) fn end_text(&mut self) -> Result<(), CliError> {
         let rest = self.flow.end();
-        self.write(&rest)
+        self.write(&rest)?;
+        self.is_in_text = false;
+        let late = std::mem::take(&mut self.late);
+        late.into_iter().try_for_each(|text| self.message(text))
+    }
+
+    /// A message of this process, after the text that has begun.
+    ///
+    /// # Errors
+    /// The terminal has gone.
+    pub(super) fn message(&mut self, text: String) -> Result<(), CliError> {
+        if self.is_in_text {
+            self.late.push(text);
+            return Ok(());
+        }
+        self.line(&self.style.dim(text.trim_end()))
     }
 
     /// A whole line, between the words of a text that has not ended.
@@ -252,7 +274,9 @@ impl Drop for Terminal {
             // Below the line that nobody will finish.
             let _ = stdout().write_all(b"\n");
         }
-        while let Ok(message) = self.messages.try_recv() {
+        let late = std::mem::take(&mut self.late).into_iter();
+        let left = std::iter::from_fn(|| self.messages.try_recv().ok());
+        for message in late.chain(left) {
             let _ = io::stderr().write_all(message.as_bytes());
         }
     }

@@ -64,6 +64,28 @@ fn keys_steer_and_cancel_a_turn_and_leave_the_conversation() {
     assert_eq!(said[said.len() - 2..], ["Short.", "Are you there?"]);
 }
 
+/// Another command connects while the model writes, and the log names its frames.
+#[test]
+fn log_lines_follow_the_reply_that_they_come_in() {
+    let (release, answer) = parts();
+    let look = reply("a", "", &[("look", json!({"what": "it"}))]);
+    let (server, _) = server(vec![look, answer]);
+    let site = Site::new(CAIRN);
+    let mut command = site.command(&["chat"]);
+    let command = command.env("CAIRN_LOG__LEVEL", "warn,h2=debug");
+    let mut screen = Screen::of(command.envs(model(&server)));
+    screen.wait_for("› ");
+    screen.types("Tell me.\r");
+    screen.wait_for("→ look");
+    release.text("It is a long ");
+    screen.wait_for("It is a long");
+    assert_eq!(site.run(&["sessions"]).code, Some(0));
+    release.text("story.");
+    release.end("end", &[]);
+    assert_eq!(screen.wait_for(" story."), "", "the reply is torn");
+    screen.wait_for("h2::");
+}
+
 #[test]
 fn a_conversation_that_is_left_at_once_leaves_no_session() {
     let (server, _) = server(Vec::new());
