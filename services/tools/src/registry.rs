@@ -5,6 +5,7 @@ use crate::schema::Schema;
 use crate::source::{AllowError, Listed, Listing, SourceState, ToolSource};
 use crate::tool::{Tool, ToolSpec};
 use cairn_engine::key::{digest, hex};
+use cairn_engine::text::counted;
 use futures::StreamExt as _;
 use futures::stream::SelectAll;
 use std::collections::BTreeMap;
@@ -110,8 +111,9 @@ impl Snapshot {
             }
             if too_many > 0 {
                 left_out.push(format!(
-                    "{too_many} tools are left out, as all descriptions and schemas together have at most \
-                     {MOST_BYTES} bytes"
+                    "{} left out, as all descriptions and schemas together have at most \
+                     {MOST_BYTES} bytes",
+                    counted(too_many, "tool")
                 ));
             }
             snapshot.sources.push(SourceReport {

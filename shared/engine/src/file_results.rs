@@ -13,6 +13,7 @@ pub use excerpt::Excerpt;
 pub use list::{FileKind, FileTotals, ListedFile};
 pub use search::{MatchTotals, MatchedLine};
 
+use crate::text::counted;
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
@@ -118,8 +119,8 @@ pub struct Written {
 
 impl Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (path, bytes, lines) = (&self.path, self.bytes, self.lines);
-        write!(f, "wrote {path}: {bytes} bytes, {lines} lines")
+        let (bytes, lines) = (bytes(self.bytes), lines(self.lines));
+        write!(f, "wrote {}: {bytes}, {lines}", self.path)
     }
 }
 
@@ -132,14 +133,26 @@ impl FromStr for Written {
         let mut counts = Counts(sizes.split(", ").peekable());
         let written = Self {
             path: path.to_owned(),
-            bytes: counts.next(" bytes")?,
-            lines: counts.next(" lines")?,
+            bytes: counts.next(bytes)?,
+            lines: counts.next(lines)?,
         };
         counts.end(written)
     }
 }
 
-/// Counts with their nouns, separated by commas.
+fn files(count: u64) -> String {
+    counted(count, "file")
+}
+
+fn bytes(count: u64) -> String {
+    counted(count, "byte")
+}
+
+fn lines(count: u64) -> String {
+    counted(count, "line")
+}
+
+/// Counts with their nouns, separated by commas. Each is read by the function that writes it.
 struct Counts<'a>(std::iter::Peekable<std::str::Split<'a, &'static str>>);
 
 impl<'a> Counts<'a> {
@@ -148,15 +161,14 @@ impl<'a> Counts<'a> {
         Ok(Self(counts.split(", ").peekable()))
     }
 
-    fn next(&mut self, noun: &str) -> Result<u64, NotAResult> {
-        let count = self.0.next().and_then(|part| part.strip_suffix(noun));
-        number(count.ok_or(NotAResult)?)
+    fn next(&mut self, written: fn(u64) -> String) -> Result<u64, NotAResult> {
+        let part = self.0.next().ok_or(NotAResult)?;
+        count(part, written).ok_or(NotAResult)
     }
 
     /// A count of 0 is not written.
-    fn optional(&mut self, noun: &str) -> u64 {
-        let count = |part: &&str| number(part.strip_suffix(noun)?).ok();
-        let found = self.0.peek().and_then(count);
+    fn optional(&mut self, written: fn(u64) -> String) -> u64 {
+        let found = self.0.peek().and_then(|part| count(part, written));
         if found.is_some() {
             self.0.next();
         }
@@ -169,6 +181,12 @@ impl<'a> Counts<'a> {
             Some(_) => Err(NotAResult),
         }
     }
+}
+
+fn count(part: &str, written: fn(u64) -> String) -> Option<u64> {
+    let (count, _) = part.split_once(' ')?;
+    let count = number(count).ok()?;
+    (written(count) == part).then_some(count)
 }
 
 /// Digits only: `parse` takes a sign, too.

@@ -21,8 +21,15 @@ pub fn headline(output: &str, limit: usize) -> String {
     let first = cut(&words.join(" "), limit);
     match lines.count() {
         0 => first,
-        1 => format!("{first} (+1 line)"),
-        more => format!("{first} (+{more} lines)"),
+        more => format!("{first} (+{})", counted(more, "line")),
+    }
+}
+
+/// `1 line`, `2 lines`. A number that is no `u64` counts as its greatest.
+pub fn counted(number: impl TryInto<u64>, noun: &str) -> String {
+    match number.try_into().unwrap_or(u64::MAX) {
+        1 => format!("1 {noun}"),
+        number => format!("{number} {noun}s"),
     }
 }
 

@@ -15,6 +15,7 @@ use crate::ui::style::Style;
 use crate::ui::text::{block, command};
 use crate::ui::time::{clock, span, utc};
 use crate::workspace::resume_command;
+use cairn_engine::text::counted;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::text::{clip, escape};
 use serde_json::{Value, json};
@@ -120,14 +121,6 @@ async fn read(client: &mut Client<'_>, id: String) -> Result<Shown, CliError> {
         plan,
         pending,
     })
-}
-
-/// `1 run`, `2 runs`.
-fn counted(number: impl TryInto<u64>, name: &str) -> String {
-    match number.try_into().unwrap_or(u64::MAX) {
-        1 => format!("1 {name}"),
-        number => format!("{number} {name}s"),
-    }
 }
 
 /// The session as JSON, as it looks from here.

@@ -6,6 +6,7 @@ use crate::error::ToolError;
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
 use async_trait::async_trait;
 use cairn_engine::file_results::Excerpt;
+use cairn_engine::text::counted;
 use serde_json::json;
 use std::borrow::Cow;
 use std::io::Read;
@@ -104,8 +105,9 @@ fn read(folders: &Folders, request: &Request, stop: &Stop) -> Result<Output, Too
     let total = picker.lines();
     if request.from > total.max(1) {
         return Err(ToolError::InvalidArguments(format!(
-            "from_line {} is beyond the end: '{shown}' has {total} lines",
-            request.from
+            "from_line {} is beyond the end: '{shown}' has {}",
+            request.from,
+            counted(total, "line")
         )));
     }
     Ok(present(request, &picker, total))

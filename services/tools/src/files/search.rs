@@ -13,6 +13,7 @@ use crate::text::{Listing, brief};
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
 use async_trait::async_trait;
 use cairn_engine::file_results::{MatchTotals, MatchedLine};
+use cairn_engine::text::counted;
 use serde_json::json;
 use std::cell::OnceCell;
 use std::io::{self, Read};
@@ -177,15 +178,16 @@ impl<'a> Search<'a> {
         let mut lines = notes.lines(limits);
         if search.unsearched > 0 {
             lines.push(format!(
-                "truncated: {} files were left unsearched after {} bytes; give a narrower path",
-                search.unsearched, limits.total_bytes
+                "truncated: {} left unsearched after {} bytes; give a narrower path",
+                counted(search.unsearched, "file"),
+                limits.total_bytes
             ));
         }
         if search.found.unknown > 0 {
             lines.push(format!(
-                "skipped: {} lines longer than {SHORT} bytes, in which word boundaries cannot be \
-                 found beside characters beyond ASCII; search without \\b",
-                search.found.unknown
+                "skipped: {} longer than {SHORT} bytes, in which word boundaries cannot be found beside \
+                 characters beyond ASCII; search without \\b",
+                counted(search.found.unknown, "line")
             ));
         }
         search.totals.lines = search.found.lines;

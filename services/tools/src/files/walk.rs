@@ -10,6 +10,7 @@ use super::view::{Standing, Trail, Why};
 use super::{Stop, name};
 use crate::config::Limits;
 use crate::error::ToolError;
+use cairn_engine::text::counted;
 use cap_std::fs::{Dir, DirEntry, Metadata, MetadataExt};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -80,16 +81,22 @@ impl Notes {
         }
         if self.unreadable > 0 {
             lines.push(format!(
-                "skipped: {} folders could not be read",
-                self.unreadable
+                "skipped: {} could not be read",
+                counted(self.unreadable, "folder")
             ));
         }
         if self.without_rules > 0 {
+            let first = &self.first_without_rules;
+            let (what, them) = match self.without_rules {
+                1 => (format!("1 file or folder, in '{first}'"), "it"),
+                more => (
+                    format!("{more} files and folders, the first in '{first}'"),
+                    "them",
+                ),
+            };
             lines.push(format!(
-                "skipped: {} files and folders, the first in '{}': the .gitignore or .git/info/exclude for \
-                 them has more than 256 KiB, or cannot be read; the operator can open them with the setting \
-                 workspace.show",
-                self.without_rules, self.first_without_rules
+                "skipped: {what}: the .gitignore or .git/info/exclude for {them} has more than 256 KiB, or \
+                 cannot be read; the operator can open {them} with the setting workspace.show"
             ));
         }
         lines

@@ -174,7 +174,7 @@ async fn links_and_pipes_are_not_listed_and_loops_do_no_harm() {
     let text = world.text("list_files", json!({})).await;
     assert_eq!(
         text,
-        "real/a.md\t1\t1\ttext\ntotal: 1 files, 1 bytes, 1 text, 0 binary"
+        "real/a.md\t1\t1\ttext\ntotal: 1 file, 1 byte, 1 text, 0 binary"
     );
     // A name makes no difference.
     let twin = world.error("list_files", json!({"path": "twin"})).await;
@@ -276,7 +276,7 @@ async fn what_the_system_forbids_is_said_and_passed_over() {
     assert!(text.contains("open.md\t1"), "{text}");
     if is_forbidden {
         assert!(
-            text.contains("skipped: 1 folders could not be read"),
+            text.contains("skipped: 1 folder could not be read"),
             "{text}"
         );
         let Err(ToolError::ExecutionFailed(message)) = read.result else {

@@ -80,10 +80,7 @@ async fn arguments_that_make_no_sense_are_refused_in_words() {
     let world = World::new();
     world.put("a.md", "one\n");
     for (arguments, words) in [
-        (
-            json!({"path": "a.md", "from_line": 2}),
-            "'a.md' has 1 lines",
-        ),
+        (json!({"path": "a.md", "from_line": 2}), "'a.md' has 1 line"),
         (json!({"path": "a.md", "from_line": 0}), "at least 1"),
         (
             json!({"path": "a.md", "from_line": 3, "to_line": 2}),

@@ -30,7 +30,7 @@ async fn matches_are_lines_with_totals() {
         "docs/a.md:1:\tRedis is here\n\
          docs/a.md:3:\tredis.conf and REDIS\n\
          docs/b.md:3:\t\ttab Redis\tend\n\
-         total: 3 matching lines in 2 files, 3 files searched, 1 binary files skipped"
+         total: 3 matching lines in 2 files, 3 files searched, 1 binary file skipped"
     );
 }
 
@@ -41,20 +41,20 @@ async fn case_expression_path_and_max_are_respected() {
         (
             json!({"pattern": "redis", "ignore_case": false}),
             "docs/a.md:3:\tredis.conf and REDIS\n\
-             total: 1 matching lines in 1 files, 3 files searched, 1 binary files skipped",
+             total: 1 matching line in 1 file, 3 files searched, 1 binary file skipped",
         ),
         (
             json!({"pattern": "a.b", "path": "docs"}),
-            "docs/b.md:1:\ta.b\ntotal: 1 matching lines in 1 files, 2 files searched",
+            "docs/b.md:1:\ta.b\ntotal: 1 matching line in 1 file, 2 files searched",
         ),
         (
             json!({"pattern": "^a.b$", "path": "docs", "regex": true}),
             "docs/b.md:1:\ta.b\ndocs/b.md:2:\taxb\n\
-             total: 2 matching lines in 1 files, 2 files searched",
+             total: 2 matching lines in 1 file, 2 files searched",
         ),
         (
             json!({"pattern": "nothing$", "path": "docs/a.md", "regex": true}),
-            "docs/a.md:2:\tnothing\ntotal: 1 matching lines in 1 files, 1 files searched",
+            "docs/a.md:2:\tnothing\ntotal: 1 matching line in 1 file, 1 file searched",
         ),
         (
             json!({"pattern": "redis", "max": 1, "path": "docs"}),
@@ -85,7 +85,7 @@ async fn an_empty_file_has_no_line_to_match() {
         .await;
     assert_eq!(
         text,
-        "blank:1:\t\ntotal: 1 matching lines in 1 files, 2 files searched"
+        "blank:1:\t\ntotal: 1 matching line in 1 file, 2 files searched"
     );
 }
 
@@ -143,9 +143,9 @@ async fn what_is_read_is_bounded() {
     assert_eq!(
         text,
         "a:1:\tneedle\n\
-         total: 20 matching lines in 2 files, 2 files searched, 1 files skipped as too large\n\
+         total: 20 matching lines in 2 files, 2 files searched, 1 file skipped as too large\n\
          truncated: showing the first 1\n\
-         truncated: 1 files were left unsearched after 150 bytes; give a narrower path"
+         truncated: 1 file left unsearched after 150 bytes; give a narrower path"
     );
 }
 

@@ -90,7 +90,7 @@ async fn matches_of_a_file_that_turns_out_binary_are_taken_back() {
     assert_eq!(
         text,
         "a.txt:1:\tneedle\nc.txt:1:\tneedle\n\
-         total: 2 matching lines in 2 files, 2 files searched, 1 binary files skipped"
+         total: 2 matching lines in 2 files, 2 files searched, 1 binary file skipped"
     );
 }
 
@@ -108,7 +108,7 @@ async fn lines_that_cannot_be_searched_are_counted() {
         lines
             .last()
             .unwrap()
-            .starts_with("skipped: 1 lines longer than 1024 bytes"),
+            .starts_with("skipped: 1 line longer than 1024 bytes"),
         "{text}"
     );
 }

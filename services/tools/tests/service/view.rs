@@ -272,7 +272,7 @@ async fn the_operator_opens_paths() {
     // A folder that is only passed through shows what was opened in it.
     let built = world.text("list_files", json!({"path": "build"})).await;
     assert!(
-        built.starts_with("build/doc/index.html\t5\t1\ttext\ntotal: 1 files"),
+        built.starts_with("build/doc/index.html\t5\t1\ttext\ntotal: 1 file"),
         "{built}"
     );
 }

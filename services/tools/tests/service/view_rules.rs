@@ -150,7 +150,7 @@ async fn rules_that_cannot_be_used_hide_everything() {
         let text = world.text(tool, arguments).await;
         let last = text.lines().last().unwrap_or_default();
         assert!(
-            last.starts_with("skipped: 1 files and folders, the first in 'docs'"),
+            last.starts_with("skipped: 1 file or folder, in 'docs'"),
             "{tool}: {text}"
         );
         assert!(last.contains("256 KiB"), "{tool}: {text}");

@@ -28,7 +28,7 @@ async fn a_file_is_written_and_replaced_and_can_be_read_back() {
     let short = json!({"path": "./cairn-out//a/b/report.md", "content": "x"});
     assert_eq!(
         world.text("write_file", short).await,
-        "wrote cairn-out/a/b/report.md: 1 bytes, 1 lines"
+        "wrote cairn-out/a/b/report.md: 1 byte, 1 line"
     );
     let read = world
         .text("read_file", json!({"path": "cairn-out/a/b/report.md"}))
@@ -36,7 +36,7 @@ async fn a_file_is_written_and_replaced_and_can_be_read_back() {
     assert_eq!(read, "cairn-out/a/b/report.md lines 1-1 of 1\n1\tx");
     let list = world.text("list_files", json!({"path": "cairn-out"})).await;
     assert!(
-        list.starts_with("cairn-out/a/b/report.md\t1\t1\ttext\ntotal: 1 files"),
+        list.starts_with("cairn-out/a/b/report.md\t1\t1\ttext\ntotal: 1 file"),
         "{list}"
     );
     let empty = json!({"path": "cairn-out/empty", "content": ""});

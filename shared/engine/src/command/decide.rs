@@ -15,6 +15,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::pending::{PendingId, Subject, budget_question, pending_call, plan_question};
 use crate::refusal::Refusal;
 use crate::session::{Ask, CallStatus, Run, RunStatus};
+use crate::text::counted;
 use always::granted;
 use serde::{Deserialize, Serialize};
 
@@ -269,19 +270,15 @@ fn fresh(run: &Run, budget: Budget, now: u64) -> u64 {
 /// Names what it was allowed, with what people allowed it since.
 fn used_up(run: &Run, budget: Budget, reason: &str) -> Failure {
     let most = run.spent.allowed[budget].unwrap_or_default();
-    let counted = |what: &str| match most {
-        1 => format!("1 {what}"),
-        most => format!("{most} {what}s"),
-    };
     let (name, what) = match budget {
-        Budget::Turns => ("max_turns", counted("tool turn")),
-        Budget::Tokens => ("max_tokens", counted("token")),
+        Budget::Turns => ("max_turns", counted(most, "tool turn")),
+        Budget::Tokens => ("max_tokens", counted(most, "token")),
         Budget::Cost => ("max_cost", format!("${}", most as f64 / 1e9)),
         Budget::Time => (
             "max_active",
             format!("{} s of active time", most as f64 / 1e3),
         ),
-        Budget::Calls => ("max_calls", counted("tool call")),
+        Budget::Calls => ("max_calls", counted(most, "tool call")),
     };
     let mut message = format!("the run's budget of {what} is used up");
     if !reason.is_empty() {

@@ -1,6 +1,6 @@
 //! The entries and totals of `list_files`.
 
-use super::{Counts, NotAResult, number};
+use super::{Counts, NotAResult, bytes, files, number};
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
@@ -84,13 +84,25 @@ pub struct FileTotals {
 
 impl Display for FileTotals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "total: {} files, {} bytes", self.files, self.bytes)?;
-        write!(f, ", {} text, {} binary", self.text, self.binary)?;
+        write!(f, "total: {}, {}", files(self.files), bytes(self.bytes))?;
+        write!(f, ", {}, {}", text(self.text), binary(self.binary))?;
         match self.unreadable {
             0 => Ok(()),
-            some => write!(f, ", {some} unreadable"),
+            some => write!(f, ", {}", unreadable(some)),
         }
     }
+}
+
+fn text(count: u64) -> String {
+    format!("{count} text")
+}
+
+fn binary(count: u64) -> String {
+    format!("{count} binary")
+}
+
+fn unreadable(count: u64) -> String {
+    format!("{count} unreadable")
 }
 
 impl FromStr for FileTotals {
@@ -99,11 +111,11 @@ impl FromStr for FileTotals {
     fn from_str(line: &str) -> Result<Self, NotAResult> {
         let mut counts = Counts::of(line)?;
         let totals = Self {
-            files: counts.next(" files")?,
-            bytes: counts.next(" bytes")?,
-            text: counts.next(" text")?,
-            binary: counts.next(" binary")?,
-            unreadable: counts.optional(" unreadable"),
+            files: counts.next(files)?,
+            bytes: counts.next(bytes)?,
+            text: counts.next(text)?,
+            binary: counts.next(binary)?,
+            unreadable: counts.optional(unreadable),
         };
         counts.end(totals)
     }

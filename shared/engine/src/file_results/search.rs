@@ -1,6 +1,7 @@
 //! The entries and totals of `search_files`.
 
-use super::{Counts, NotAResult, number};
+use super::{Counts, NotAResult, files, number};
+use crate::text::counted;
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
@@ -53,24 +54,41 @@ pub struct MatchTotals {
     pub unreadable: u64,
 }
 
-const BINARY: &str = " binary files skipped";
-const LARGE: &str = " files skipped as too large";
-const UNREADABLE: &str = " files skipped as unreadable";
+fn matching(count: u64) -> String {
+    counted(count, "matching line")
+}
+
+fn searched(count: u64) -> String {
+    format!("{} searched", files(count))
+}
+
+fn binary(count: u64) -> String {
+    format!("{} skipped", counted(count, "binary file"))
+}
+
+fn large(count: u64) -> String {
+    format!("{} skipped as too large", files(count))
+}
+
+fn unreadable(count: u64) -> String {
+    format!("{} skipped as unreadable", files(count))
+}
 
 impl Display for MatchTotals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "total: {} matching lines in", self.lines)?;
-        write!(f, " {} files, {} files searched", self.files, self.searched)?;
-        for (count, what) in [
-            (self.binary, BINARY),
-            (self.large, LARGE),
-            (self.unreadable, UNREADABLE),
-        ] {
-            if count > 0 {
-                write!(f, ", {count}{what}")?;
-            }
-        }
-        Ok(())
+        let (matching, files) = (matching(self.lines), files(self.files));
+        write!(
+            f,
+            "total: {matching} in {files}, {}",
+            searched(self.searched)
+        )?;
+        let skipped: [(u64, fn(u64) -> String); 3] = [
+            (self.binary, binary),
+            (self.large, large),
+            (self.unreadable, unreadable),
+        ];
+        let mut skipped = skipped.into_iter().filter(|(count, _)| *count > 0);
+        skipped.try_for_each(|(count, written)| write!(f, ", {}", written(count)))
     }
 }
 
@@ -78,15 +96,15 @@ impl FromStr for MatchTotals {
     type Err = NotAResult;
 
     fn from_str(line: &str) -> Result<Self, NotAResult> {
-        let line = line.replacen(" matching lines in ", " matching lines, ", 1);
+        let line = line.replacen(" in ", ", ", 1);
         let mut counts = Counts::of(&line)?;
         let totals = Self {
-            lines: counts.next(" matching lines")?,
-            files: counts.next(" files")?,
-            searched: counts.next(" files searched")?,
-            binary: counts.optional(BINARY),
-            large: counts.optional(LARGE),
-            unreadable: counts.optional(UNREADABLE),
+            lines: counts.next(matching)?,
+            files: counts.next(files)?,
+            searched: counts.next(searched)?,
+            binary: counts.optional(binary),
+            large: counts.optional(large),
+            unreadable: counts.optional(unreadable),
         };
         counts.end(totals)
     }

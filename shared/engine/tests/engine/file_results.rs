@@ -12,10 +12,10 @@ use proptest::prelude::*;
 fn path() -> impl Strategy<Value = String> {
     let tricky = [
         "a:3:",
-        "total: 1 files, 2 bytes, 3 text, 4 binary",
+        "total: 1 file, 2 bytes, 3 text, 4 binary",
         "docs/a lines 1-2 of 3.md",
         "truncated: showing the first 2",
-        "wrote x: 1 bytes, 2 lines",
+        "wrote x: 1 byte, 2 lines",
     ];
     prop_oneof![
         "[^\t\n\r]{1,20}",
@@ -24,7 +24,7 @@ fn path() -> impl Strategy<Value = String> {
 }
 
 fn text() -> impl Strategy<Value = String> {
-    let tricky = ["b.md:7:\tx", "total: 9 files, 1 bytes, 1 text, 1 binary"];
+    let tricky = ["b.md:7:\tx", "total: 9 files, 1 byte, 1 text, 1 binary"];
     let tricky = proptest::sample::select(tricky.to_vec()).prop_map(str::to_owned);
     prop_oneof!["[^\n]{0,40}", tricky]
 }
@@ -143,7 +143,7 @@ proptest! {
 #[test]
 fn a_result_that_lacks_something_is_a_part() {
     let line = "a\t1\t1\ttext";
-    let total = "total: 1 files, 1 bytes, 1 text, 0 binary";
+    let total = "total: 1 file, 1 byte, 1 text, 0 binary";
     for (text, is_partial) in [
         (format!("{line}\n{total}"), false),
         (
@@ -151,7 +151,7 @@ fn a_result_that_lacks_something_is_a_part() {
             true,
         ),
         (
-            format!("{line}\n{total}\nskipped: 1 folders could not be read"),
+            format!("{line}\n{total}\nskipped: 1 folder could not be read"),
             true,
         ),
         (format!("{line}\na\t1\ttext\n{total}"), true),
@@ -174,4 +174,38 @@ fn an_excerpt_whose_lines_are_missing_is_cut() {
     assert_eq!(read.numbered().collect::<Vec<_>>(), [(2, "x"), (3, "y")]);
     assert_eq!("binary file".parse::<Excerpt>(), Err(NotAResult));
     assert_eq!("+1 lines".parse::<Written>(), Err(NotAResult));
+}
+
+#[test]
+fn one_of_a_kind_is_written_and_read_as_one() {
+    let files = FileTotals {
+        files: 1,
+        bytes: 1,
+        text: 1,
+        binary: 1,
+        unreadable: 1,
+    };
+    let text = "total: 1 file, 1 byte, 1 text, 1 binary, 1 unreadable";
+    assert_eq!(files.to_string(), text);
+    assert_eq!(text.parse(), Ok(files));
+    let found = MatchTotals {
+        lines: 1,
+        files: 1,
+        searched: 1,
+        binary: 1,
+        large: 1,
+        unreadable: 1,
+    };
+    let text = "total: 1 matching line in 1 file, 1 file searched, 1 binary file skipped, \
+                1 file skipped as too large, 1 file skipped as unreadable";
+    assert_eq!(found.to_string(), text);
+    assert_eq!(text.parse(), Ok(found));
+    let written = Written {
+        path: "a".to_owned(),
+        bytes: 1,
+        lines: 1,
+    };
+    let text = "wrote a: 1 byte, 1 line";
+    assert_eq!(written.to_string(), text);
+    assert_eq!(text.parse(), Ok(written));
 }

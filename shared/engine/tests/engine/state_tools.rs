@@ -97,7 +97,7 @@ fn notes_are_appended_replaced_and_limited() {
     let notes = |world: &World| world.session.step(world.attempt(1)).unwrap().notes();
     assert_eq!(
         ok(&mut world, "scratchpad", &json!({"text": "a"})),
-        "notes: 1 bytes"
+        "notes: 1 byte"
     );
     ok(
         &mut world,

@@ -3,7 +3,7 @@
 use super::ask::{Ask, quote};
 use super::desk::{Answer, Desk, Found, Reply};
 use cairn_engine::file_results::{Excerpt, FileKind, FileList, ListedFile, MatchedLine, Matches};
-use cairn_engine::text::{cut, first_line};
+use cairn_engine::text::{counted, cut, first_line};
 use serde_json::json;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub(super) fn list(desk: &Desk<'_>, ask: &Ask) -> Result<(Found, Vec<ListedFile>
         None => format!("Files {place}: {}.", brief(&text)),
     };
     let shown = list.entries.iter().take(MAX_LISTED);
-    let items = shown.map(|file| format!("    {}: {} bytes", file.path, file.bytes));
+    let items = shown.map(|file| format!("    {}: {}", file.path, counted(file.bytes, "byte")));
     let all = list.totals.map_or(0, |all| all.files);
     let more = all.saturating_sub(list.entries.len().min(MAX_LISTED) as u64);
     let more = (more > 0).then(|| format!("and {more} more"));

@@ -229,7 +229,7 @@ fn no_name_and_no_line_of_a_file_breaks_a_report() {
     write(root, "a b/my: file (1).md", "# Redis: 1\n\n- a:7:\tRedis\n");
     write(
         root,
-        "total: 1 files, 1 bytes, 1 text, 0 binary",
+        "total: 1 file, 1 byte, 1 text, 0 binary",
         "truncated: Redis\n",
     );
     write(root, "escape.log", b"\x1b[31mRedis\x1b[0m\x07\tred\n");

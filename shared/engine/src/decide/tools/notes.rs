@@ -5,6 +5,7 @@ use crate::decide::words;
 use crate::event::ScratchpadWritten;
 use crate::limits::MAX_NOTES;
 use crate::session::Step;
+use crate::text::counted;
 use serde::Deserialize;
 
 pub(super) const TOOL: StateTool = StateTool {
@@ -35,7 +36,7 @@ pub(super) const TOOL: StateTool = StateTool {
             replaces,
             frame: is_turn.then(words::around_notes),
         })?;
-        Ok(Some(format!("notes: {bytes} bytes")))
+        Ok(Some(format!("notes: {}", counted(bytes, "byte"))))
     },
 };
 
