@@ -4,6 +4,7 @@ use super::turn::said;
 use cairn_engine::command::{Command, Settlement};
 use cairn_engine::event::{AttemptRef, Budget, CallRef, Event, EventKind, PlanApplied};
 use cairn_engine::message::Usage;
+use cairn_engine::pending::Subject;
 use cairn_engine::plan::{ToolInvocation, numbers_of};
 use cairn_engine::session::{Place, RunStatus, Slot, StepNo};
 use cairn_engine::transitions::StepPhase;
@@ -66,6 +67,16 @@ pub(super) struct CallFacts<'a> {
     pub(super) doubts: Vec<Doubt<'a>>,
     /// What a person said before it was made.
     pub(super) decision: Option<&'a Settlement>,
+    /// What it waits for.
+    pub(super) waits: Option<Waits>,
+}
+
+/// What a call waits for a person to say. Of several, a step is shown with the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Waits {
+    Doubt,
+    Approval,
+    Question,
 }
 
 /// A call's result.
@@ -246,6 +257,10 @@ impl<'a> Facts<'a> {
                 step.phase = StepPhase::Running;
                 step.began.get_or_insert(at);
                 step.attempts += 1;
+                // A new attempt asks anew.
+                for call in &mut step.calls {
+                    call.waits = None;
+                }
                 let tool = it.tool_effect.and(step.tool);
                 let call = tool.map(|tool| CallFacts::new(&tool.name, &tool.arguments));
                 self.add_calls(it.attempt, 0, call)?;
@@ -311,41 +326,42 @@ impl<'a> Facts<'a> {
     fn take_of_call(&mut self, event: &'a Event) -> Option<()> {
         use EventKind as E;
         match &event.kind {
-            E::CallFinished(it) => {
-                self.call(it.call)?.result = Some(ResultFacts {
-                    output: &it.output,
-                    is_error: it.is_error,
-                    reason: &it.reason,
-                    duration_ms: Some(it.duration_ms),
+            E::CallFinished(it) => self.call(it.call)?.end(ResultFacts {
+                output: &it.output,
+                is_error: it.is_error,
+                reason: &it.reason,
+                duration_ms: Some(it.duration_ms),
+            }),
+            E::CallInDoubt(it) => {
+                let call = self.call(it.call)?;
+                call.waits = Some(Waits::Doubt);
+                call.doubts.push(Doubt {
+                    since: event.at,
+                    answer: None,
+                    settled_at: None,
                 });
             }
-            E::CallInDoubt(it) => self.call(it.call)?.doubts.push(Doubt {
-                since: event.at,
-                answer: None,
-                settled_at: None,
-            }),
-            E::ApprovalRequested(it) => {
-                self.call(it.call)?;
-            }
-            E::QuestionAsked(it) => {
-                self.call(it.call)?;
-            }
+            E::ApprovalRequested(it) => self.call(it.call)?.waits = Some(Waits::Approval),
+            E::QuestionAsked(it) => self.call(it.call)?.waits = Some(Waits::Question),
+            E::InputRequested(it) => self.call(it.call)?.waits = Some(Waits::Question),
             // What follows from one about a budget or a plan says enough.
             E::Decided(it) => {
                 let call = self.call(it.pending.call()?)?;
-                match call.doubts.last_mut() {
-                    Some(doubt) => doubt.answer = Some(&it.settlement),
-                    None => call.decision = Some(&it.settlement),
+                match (it.pending.subject, call.doubts.last_mut()) {
+                    // It waits until the answer takes effect.
+                    (Subject::Call(_), Some(doubt)) => doubt.answer = Some(&it.settlement),
+                    _ => (call.decision, call.waits) = (Some(&it.settlement), None),
                 }
             }
             E::CallSettled(it) => {
                 let call = self.call(it.call)?;
+                call.waits = None;
                 if let Some(doubt) = call.doubts.last_mut() {
                     doubt.settled_at = Some(event.at);
                 }
                 // Unless the call is sent again, the decision of the person is its result.
                 if let Some((output, is_error)) = it.settlement.result(&it.output) {
-                    call.result = Some(ResultFacts {
+                    call.end(ResultFacts {
                         output,
                         is_error,
                         reason: if is_error { "Decided" } else { "" },
@@ -383,6 +399,13 @@ impl<'a> StepFacts<'a> {
         }
     }
 
+    /// What the step waits for a person to say, while it runs.
+    pub(super) fn waits(&self) -> Option<Waits> {
+        let calls = self.calls.iter();
+        let waits = calls.filter_map(|call| call.waits).min();
+        waits.filter(|_| self.phase == StepPhase::Running)
+    }
+
     fn end(&mut self, phase: StepPhase, outcome: &'a str, at: u64) {
         self.phase = phase;
         self.outcome = outcome;
@@ -398,6 +421,11 @@ impl<'a> CallFacts<'a> {
             result: None,
             doubts: Vec::new(),
             decision: None,
+            waits: None,
         }
+    }
+
+    fn end(&mut self, result: ResultFacts<'a>) {
+        (self.result, self.waits) = (Some(result), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The facts of a report as Markdown.
 
-use super::gather::{CallFacts, Doubt, Facts, StepFacts};
+use super::gather::{CallFacts, Doubt, Facts, StepFacts, Waits};
 use crate::figures::{clock, cost, date_time, duration, input_tokens, output_tokens, run_status};
 use crate::safe::{code, inline, paragraph};
 use cairn_engine::command::Settlement;
@@ -117,7 +117,7 @@ fn plan(facts: &Facts<'_>) -> String {
     let planned = planned.filter_map(|at| Some((facts.steps.get(at.index())?, at.number())));
     let lines = planned.map(|(step, number)| {
         let (mark, label) = (mark(step.phase), inline(&step.label));
-        format!("{number}. {mark} {label} ({})", phase(step.phase))
+        format!("{number}. {mark} {label} ({})", status(step))
     });
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -132,19 +132,27 @@ fn mark(phase: StepPhase) -> &'static str {
     }
 }
 
-fn phase(phase: StepPhase) -> &'static str {
-    match phase {
+fn status(step: &StepFacts<'_>) -> &'static str {
+    match step.phase {
         StepPhase::Pending => "to do",
-        StepPhase::Running => "in progress",
+        StepPhase::Running => step.waits().map_or("in progress", awaited),
         StepPhase::Completed => "done",
         StepPhase::Failed => "failed",
         StepPhase::Skipped => "skipped",
     }
 }
 
+fn awaited(waits: Waits) -> &'static str {
+    match waits {
+        Waits::Doubt => "waits for a decision on a call in doubt",
+        Waits::Approval => "waits for an approval",
+        Waits::Question => "waits for an answer",
+    }
+}
+
 fn step_section(step: &StepFacts<'_>, number: StepNo) -> String {
     let mut text = format!("## Step {number}: {}\n\n", inline(&step.label));
-    let _ = write!(text, "Status: {}", phase(step.phase));
+    let _ = write!(text, "Status: {}", status(step));
     if step.is_dropped {
         text.push_str(", not in the plan any more");
     }
@@ -187,9 +195,10 @@ fn used(usage: &Usage, tool_turns: u32) -> String {
 fn call_line(call: &CallFacts<'_>) -> String {
     let (tool, input) = (code(call.tool), code(&cut(call.input, MOST_OF_INPUT)));
     let Some(result) = &call.result else {
-        let how = match call.doubts.last() {
-            Some(_) => "**nobody knows how it ended**",
-            None => "no result yet",
+        let how = match (call.waits, call.doubts.last()) {
+            (Some(waits @ (Waits::Approval | Waits::Question)), _) => awaited(waits),
+            (_, Some(_)) => "**nobody knows how it ended**",
+            (_, None) => "no result yet",
         };
         return format!("{tool} {input}: {how}");
     };

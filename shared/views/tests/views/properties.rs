@@ -2,6 +2,8 @@
 
 use crate::play::ops;
 use crate::world::World;
+use cairn_engine::event::WaitReason;
+use cairn_engine::pending::pending;
 use cairn_engine::prompt::progress;
 use cairn_engine::session::{PlanState, Run};
 use cairn_views::tree::{NodeKind, Tree};
@@ -39,6 +41,7 @@ fn check_views(tree: &Tree, world: &World) {
         assert!(dump::json(tree, run.number, world.now).is_some());
         let report = report::markdown(&world.journal, run.number).unwrap();
         assert!(report.contains("## Usage"));
+        check_waits(&report, world, run);
         let steps = run.plan.as_ref().map_or(0, |plan| plan.steps.len());
         let goals = history::of_run(tree, run.number);
         assert!(goals.lines().filter(|line| line.starts_with('[')).count() == steps);
@@ -58,6 +61,35 @@ fn check_views(tree: &Tree, world: &World) {
         value["run"].as_u64().unwrap_or(0),
         world.session.runs.len() as u64
     );
+}
+
+/// The report says of every step what its questions say.
+fn check_waits(report: &str, world: &World, run: &Run) {
+    let Some((_, plan)) = report.split_once("\n## Plan\n\n") else {
+        return;
+    };
+    let open = pending(&world.session);
+    let steps = run.plan.iter().flat_map(PlanState::current);
+    for ((number, _), line) in steps.zip(plan.lines()) {
+        let of_step = open.iter().filter(|open| {
+            let attempt = open.id().call().map(|call| call.attempt);
+            attempt.is_some_and(|attempt| (attempt.run, attempt.step) == (run.number, number))
+        });
+        let reasons: Vec<WaitReason> = of_step.map(|open| open.reason()).collect();
+        let words = [
+            (
+                WaitReason::InDoubt,
+                "(waits for a decision on a call in doubt)",
+            ),
+            (WaitReason::Approval, "(waits for an approval)"),
+            (WaitReason::Question, "(waits for an answer)"),
+        ];
+        let waits = words.iter().find(|(reason, _)| reasons.contains(reason));
+        match waits {
+            Some((_, words)) => assert!(line.ends_with(words), "{line}, not {words}"),
+            None => assert!(!line.contains("(waits for"), "{line}, but nothing is asked"),
+        }
+    }
 }
 
 /// The tree says of every goal what the to-do list says.

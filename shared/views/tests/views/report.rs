@@ -1,7 +1,8 @@
 //! The report of a run.
 
 use crate::world::{
-    World, chain, complete, explored, graph, look, model_step, send, tool_step, with_goal,
+    World, chain, complete, explored, graph, look, model_step, send, tool_call, tool_step,
+    with_goal,
 };
 use cairn_engine::command::{self, Command, LimitOverrides, Settlement};
 use cairn_engine::decide::Input;
@@ -11,6 +12,7 @@ use cairn_engine::message::Usage;
 use cairn_engine::session::PerBudget;
 use cairn_views::figures::run_status;
 use cairn_views::report::markdown;
+use serde_json::json;
 
 fn report(world: &World) -> String {
     markdown(&world.journal, world.session.runs.len() as u32).unwrap()
@@ -234,6 +236,37 @@ fn calls_of_unknown_outcome_are_listed_with_how_they_were_settled() {
         "{text}"
     );
     assert!(text.contains("- Status: completed"), "{text}");
+}
+
+#[test]
+fn a_step_that_waits_for_a_person_says_what_for() {
+    let steps = vec![
+        tool_step("a", "pay"),
+        model_step("b"),
+        tool_step("c", "send"),
+    ];
+    let mut world = World::with_plan(graph(steps));
+    let asked = json!({"question": "Which one?", "choices": ["left", "right"]});
+    world.reply(2, "", &[tool_call("ask_person", &asked)]);
+    world.decide(Input::TakenOver { holder_dead: true });
+    let text = report(&world);
+    let plan = "\
+1. → a (waits for an approval)
+2. → b (waits for an answer)
+3. → c (waits for a decision on a call in doubt)
+";
+    assert!(text.contains(plan), "{text}");
+    let section = "## Step 1: a\n\nStatus: waits for an approval";
+    assert!(text.contains(section), "{text}");
+    let call = "`pay` `{\"path\":\"notes.md\"}`: waits for an approval";
+    assert!(text.contains(call), "{text}");
+
+    world.answer("approval-1.1.1.0.0", Settlement::Approve);
+    let answer = "left".to_owned();
+    world.answer("question-1.2.1.0.0", Settlement::Answer { text: answer });
+    let text = report(&world);
+    let plan = "1. → a (in progress)\n2. → b (in progress)\n3. → c (waits for a decision";
+    assert!(text.contains(plan), "{text}");
 }
 
 #[test]
