@@ -17,7 +17,8 @@
 //! }
 //! ```
 //!
-//! `title` is the one that the session was given, else the goal of its first run.
+//! `title` is the one that the session was given, else the goal of its first run, else the first step of
+//! that run.
 //!
 //! `phase` is `"Idle"` (no run yet), `"Planning"`, `{"Executing": {"step", "running"}}`,
 //! `{"Waiting": {"reason": "InDoubt" | "Budget", "step", "running"}}`,

@@ -22,4 +22,5 @@ mod properties;
 mod report;
 mod revisions;
 mod safe;
+mod title;
 mod tree;
