@@ -275,8 +275,10 @@ pub struct Usage {
     pub output_tokens: u64,
     /// Those of them that the model only thought, where the provider says so.
     pub reasoning_tokens: u64,
-    /// Price in 10⁻⁹ US dollars.
+    /// Price in 10⁻⁹ US dollars, of tokens with a known price.
     pub cost_nano_usd: u64,
+    /// Tokens in and out without a known price.
+    pub unpriced_tokens: u64,
     /// Calls of a model that were answered.
     pub model_calls: u32,
 }
@@ -296,6 +298,7 @@ impl Usage {
             (&mut self.output_tokens, other.output_tokens),
             (&mut self.reasoning_tokens, other.reasoning_tokens),
             (&mut self.cost_nano_usd, other.cost_nano_usd),
+            (&mut self.unpriced_tokens, other.unpriced_tokens),
         ] {
             *sum = sum.saturating_add(more);
         }

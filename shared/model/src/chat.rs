@@ -92,7 +92,7 @@ pub struct ModelInfo {
     pub name: String,
     /// Tokens that fit into one conversation.
     pub window_tokens: u64,
-    /// What it costs; none if no price is known, and then its cost counts as 0.
+    /// What it costs; none if no price is known, and then its tokens count as unpriced.
     pub prices: Option<Prices>,
 }
 

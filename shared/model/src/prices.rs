@@ -68,10 +68,12 @@ impl Prices {
 }
 
 impl ModelInfo {
-    /// What these tokens cost, in 10⁻⁹ US dollars, rounded up; 0 if no price is known.
-    pub fn cost_nano_usd(&self, usage: &Usage) -> u64 {
-        let prices = self.prices.unwrap_or(Prices::FREE);
-        prices.cost_nano_usd(usage)
+    /// Notes what these tokens cost, rounded up, or that no price of them is known.
+    pub fn price(&self, usage: &mut Usage) {
+        match self.prices {
+            Some(prices) => usage.cost_nano_usd = prices.cost_nano_usd(usage),
+            None => usage.unpriced_tokens = usage.tokens(),
+        }
     }
 }
 

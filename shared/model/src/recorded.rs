@@ -131,11 +131,13 @@ impl Recorded {
             cache_write_tokens: recorded.cache_write_tokens,
             output_tokens: recorded.output_tokens,
             reasoning_tokens: recorded.reasoning_tokens,
-            cost_nano_usd: 0,
             model_calls: 1,
+            ..Usage::default()
         };
-        let computed = || self.info.cost_nano_usd(&usage);
-        usage.cost_nano_usd = recorded.cost_nano_usd.unwrap_or_else(computed);
+        match recorded.cost_nano_usd {
+            Some(cost) => usage.cost_nano_usd = cost,
+            None => self.info.price(&mut usage),
+        }
         Ok(ChatReply {
             finish: finish(reply),
             message,

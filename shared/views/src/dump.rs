@@ -84,7 +84,10 @@ fn details(node: &Node) -> Vec<String> {
     let mut lines = vec![format!("id: {short_id}...")];
     lines.extend(node.duration_ms.map(|ms| format!("duration: {ms}ms")));
     lines.extend(node.tokens.map(|tokens| format!("tokens: {tokens}")));
-    lines.extend(known_node_cost(node).map(|cost| format!("cost: ${}", dollars(cost))));
+    lines.extend(
+        node.cost_nano_usd
+            .map(|cost| format!("cost: ${}", dollars(cost))),
+    );
     let summary = node.summary.as_deref().map(one_line);
     lines.extend(summary.map(|summary| format!("summary: {}", cut(&summary, MOST))));
     if !node.data.is_empty() {
@@ -95,12 +98,6 @@ fn details(node: &Node) -> Vec<String> {
     }
     lines.push(format!("time: {}", clock(node.created_at)));
     lines
-}
-
-/// A node with tokens and without a cost is of a model without a price.
-fn known_node_cost(node: &Node) -> Option<u64> {
-    node.cost_nano_usd
-        .filter(|&cost| cost > 0 || node.tokens.unwrap_or_default() == 0)
 }
 
 /// The tree of a run as JSON: `generated`, `trace` and `steps`, each with its `children`. None for
@@ -142,7 +139,7 @@ fn node_value(tree: &Tree, root: &RunRoot, index: NodeIndex) -> Value {
         "data": data,
         "duration_ms": node.duration_ms,
         "tokens": node.tokens,
-        "cost": known_node_cost(node).map(usd),
+        "cost": node.cost_nano_usd.map(usd),
         "created_at": rfc3339(node.created_at),
         "children": children.map(|&child| node_value(tree, root, child)).collect::<Vec<_>>(),
     });

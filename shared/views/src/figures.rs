@@ -60,7 +60,8 @@ pub fn dollars(nano_usd: u64) -> String {
     )
 }
 
-/// What model calls cost: `$0.0056`, or `not known` if they have used tokens and have no price.
+/// What model calls cost: `$0.0056`, or `not known` if no price of their tokens is. If the price of some
+/// is known, their cost.
 pub fn cost(usage: &Usage) -> String {
     match known_cost(usage) {
         Some(cost) => format!("${}", dollars(cost)),
@@ -70,7 +71,7 @@ pub fn cost(usage: &Usage) -> String {
 
 /// The same in 10⁻⁹ dollars; none if it is not known.
 pub(crate) fn known_cost(usage: &Usage) -> Option<u64> {
-    (usage.cost_nano_usd > 0 || usage.tokens() == 0).then_some(usage.cost_nano_usd)
+    (usage.cost_nano_usd > 0 || usage.unpriced_tokens == 0).then_some(usage.cost_nano_usd)
 }
 
 /// A duration as people say it: `12 ms`, `1.5 s`, `2 min 5 s`, `3 h 4 min`.

@@ -190,6 +190,7 @@ impl Progress {
         self.usage.input_tokens += more.input_tokens;
         self.usage.output_tokens += more.output_tokens;
         self.usage.cost_nano_usd += more.cost_nano_usd;
+        self.usage.unpriced_tokens += more.unpriced_tokens;
         self.usage.model_calls += more.model_calls;
     }
 

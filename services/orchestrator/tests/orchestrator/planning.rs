@@ -15,6 +15,7 @@ const USAGE: wire::Usage = wire::Usage {
     output_tokens: 40,
     reasoning_tokens: 9,
     cost_nano_usd: 5,
+    unpriced_tokens: 90,
     model_calls: 2,
 };
 

@@ -278,6 +278,7 @@ impl World {
             outcome,
             usage: Usage {
                 input_tokens: 50,
+                unpriced_tokens: 50,
                 ..Usage::default()
             },
             duration_ms: 900,

@@ -63,10 +63,10 @@ impl Draft {
             cache_write_tokens: self.usage.cache_write,
             output_tokens: output.unwrap_or_else(estimated),
             reasoning_tokens: self.usage.reasoning,
-            cost_nano_usd: 0,
             model_calls: 1,
+            ..Usage::default()
         };
-        usage.cost_nano_usd = provider.info.cost_nano_usd(&usage);
+        provider.info.price(&mut usage);
         let model = self.model.filter(|model| !model.is_empty());
         Ok(ChatReply {
             message,

@@ -301,6 +301,7 @@ async fn a_model_without_a_known_price_says_so_once() {
     for _ in 0..2 {
         let usage = model.chat(&ask("x")).await.expect("a reply").usage;
         assert_eq!((usage.input_tokens, usage.cost_nano_usd), (1000, 0));
+        assert_eq!(usage.unpriced_tokens, usage.tokens());
     }
     let text = log.text();
     assert_eq!(text.matches("no price is known").count(), 1, "{text}");

@@ -11,7 +11,7 @@ use cairn_engine::message::{
 plain_record! {
     Usage => proto::Usage {
         input_tokens, cached_input_tokens, cache_write_tokens, output_tokens, reasoning_tokens,
-        cost_nano_usd, model_calls
+        cost_nano_usd, unpriced_tokens, model_calls
     }
 }
 record! { Message => proto::Message { role, parts } }

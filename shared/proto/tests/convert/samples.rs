@@ -45,6 +45,7 @@ const USAGE: Usage = Usage {
     output_tokens: 340,
     reasoning_tokens: 40,
     cost_nano_usd: 5_600_000_000,
+    unpriced_tokens: 0,
     model_calls: 2,
 };
 

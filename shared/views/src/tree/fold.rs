@@ -5,6 +5,7 @@ mod run;
 mod step;
 
 use super::{Node, NodeIndex, NodeKind, NodeStatus, Tree};
+use crate::figures::known_cost;
 use cairn_engine::event::{AttemptRef, Event, EventKind};
 use cairn_engine::key::short_digest;
 use cairn_engine::message::{ToolCall, Usage};
@@ -134,14 +135,16 @@ impl Node {
 
     /// Nothing is shown of what used up nothing.
     fn charge(&mut self, usage: &Usage) {
-        let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
         let add = |sum: &mut Option<u64>, more: u64| {
-            if more > 0 {
-                *sum = Some(sum.unwrap_or_default().saturating_add(more));
-            }
+            *sum = Some(sum.unwrap_or_default().saturating_add(more));
         };
-        add(&mut self.tokens, tokens);
-        add(&mut self.cost_nano_usd, usage.cost_nano_usd);
+        if usage.tokens() > 0 {
+            add(&mut self.tokens, usage.tokens());
+        }
+        let cost = known_cost(usage).filter(|cost| *cost > 0 || usage.tokens() > 0);
+        if let Some(cost) = cost {
+            add(&mut self.cost_nano_usd, cost);
+        }
     }
 
     fn set(&mut self, name: &'static str, value: impl Into<String>) {

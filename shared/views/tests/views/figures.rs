@@ -1,8 +1,9 @@
 //! Times, durations and prices.
 
 use cairn_engine::event::WaitReason;
+use cairn_engine::message::Usage;
 use cairn_engine::session::RunStatus;
-use cairn_views::figures::{clock, date_time, dollars, duration, rfc3339, run_status};
+use cairn_views::figures::{clock, cost, date_time, dollars, duration, rfc3339, run_status};
 
 #[test]
 fn dates_are_those_of_the_gregorian_calendar() {
@@ -59,6 +60,25 @@ fn prices_have_four_decimals_and_small_ones_two_digits() {
         assert_eq!(dollars(nano), expected);
     }
     assert!(!dollars(u64::MAX).is_empty());
+}
+
+#[test]
+fn a_price_of_zero_is_a_known_one() {
+    let usage = |cost_nano_usd, unpriced_tokens| Usage {
+        input_tokens: 20,
+        cost_nano_usd,
+        unpriced_tokens,
+        ..Usage::default()
+    };
+    let cases = [
+        (usage(0, 0), "$0.0000"),
+        (usage(0, 20), "not known"),
+        (usage(5_000_000, 10), "$0.0050"),
+        (Usage::default(), "$0.0000"),
+    ];
+    for (usage, expected) in cases {
+        assert_eq!(cost(&usage), expected, "{usage:?}");
+    }
 }
 
 #[test]

@@ -169,6 +169,7 @@ fn tokens_of_the_cache_and_of_reasoning_have_their_own_numbers() {
             output_tokens: 340,
             reasoning_tokens: 120,
             cost_nano_usd: 11_100_000,
+            unpriced_tokens: 0,
             model_calls: 1,
         },
         duration_ms: 900,

@@ -17,8 +17,8 @@ use proptest::option;
 use proptest::prelude::*;
 
 pub(crate) fn usage() -> impl Strategy<Value = Usage> {
-    any::<([u64; 6], u32)>().prop_map(|(tokens, model_calls)| {
-        let [input, cached, written, output, reasoning, cost] = tokens;
+    any::<([u64; 7], u32)>().prop_map(|(tokens, model_calls)| {
+        let [input, cached, written, output, reasoning, cost, unpriced] = tokens;
         Usage {
             input_tokens: input,
             cached_input_tokens: cached,
@@ -26,6 +26,7 @@ pub(crate) fn usage() -> impl Strategy<Value = Usage> {
             output_tokens: output,
             reasoning_tokens: reasoning,
             cost_nano_usd: cost,
+            unpriced_tokens: unpriced,
             model_calls,
         }
     })
