@@ -13,9 +13,10 @@ use cairn_engine::command::TurnOptions;
 use cairn_engine::conversation::Op;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::message::Message;
+use cairn_engine::message::{Message, Usage};
 use cairn_model::{
-    ChatOptions, ChatReply, ChatRequest, Model, ModelRegistry, Progress, stream_with_retry, traced,
+    ChatOptions, ChatReply, ChatRequest, Model, ModelError, ModelRegistry, Progress,
+    stream_with_retry, traced,
 };
 use cairn_proto::convert::{repeated, required};
 use cairn_proto::event;
@@ -25,6 +26,7 @@ use cairn_rpc::trace::is_content_wanted;
 use cairn_rpc::{Link, Namespace, RpcError, TraceParent};
 use futures::stream::{FuturesUnordered, StreamExt};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::Instrument as _;
@@ -103,7 +105,7 @@ async fn carry_out(
     }
     let model = match shared.models.get_within(&start.model, start.limits_cost) {
         Ok(model) => model,
-        Err(failure) => return owner.fail(failure.into()).await,
+        Err(failure) => return owner.fail(None, failure.into()).await,
     };
     if start.max_tool_turns == 0 {
         return Err(RpcError::missing("start.max_tool_turns").into());
@@ -253,11 +255,14 @@ impl ModelStep<'_> {
         self.replica.add_results(turn.into_results());
         loop {
             if self.replica.tool_turns() >= start.max_tool_turns {
-                return self.fail(turns_used_up(start.max_tool_turns)).await;
+                let failure = turns_used_up(start.max_tool_turns);
+                return self.owner.fail(None, failure.into()).await;
             }
             let (reply, duration_ms) = match self.ask().await? {
                 Ok(answered) => answered,
-                Err(failure) => return self.fail(failure).await,
+                Err(Unanswered { failure, paid }) => {
+                    return self.owner.fail(paid, failure.into()).await;
+                }
             };
             self.take_reply(reply, duration_ms).await?;
         }
@@ -306,10 +311,13 @@ impl ModelStep<'_> {
     }
 
     /// Asks the model, and again where that may help. The duration is in milliseconds.
-    async fn ask(&mut self) -> Result<Result<(ChatReply, u64), Failure>, Stop> {
+    async fn ask(&mut self) -> Result<Result<(ChatReply, u64), Unanswered>, Stop> {
         let request = self.request()?;
         if let Err(failure) = self.check_window(&request) {
-            return Ok(Err(failure));
+            return Ok(Err(Unanswered {
+                failure,
+                paid: None,
+            }));
         }
         let asked = Instant::now();
         let (pieces, come) = mpsc::channel(MOST_PIECES);
@@ -343,18 +351,46 @@ impl ModelStep<'_> {
         let question = question.instrument(span.clone());
         let answer = self.owner.telling(deltas, come, question).await?;
         traced::answered(&span, &answer, with_content);
+        let took = asked.elapsed();
+        self.count(&answer, took);
+        Ok(match answer {
+            Ok(reply) => Ok((reply, millis(took))),
+            Err(error) => Err(Unanswered {
+                paid: error.usage().map(|usage| self.paid(usage, millis(took))),
+                failure: error.into(),
+            }),
+        })
+    }
+
+    fn count(&self, answer: &Result<ChatReply, ModelError>, took: Duration) {
         let name = self.model.describe().name;
         let model = metrics::label(metrics::Kind::Model, &name);
-        histogram!(metrics::MODEL_SECONDS, "model" => model.clone()).record(asked.elapsed());
-        if let Ok(ChatReply { usage, .. }) = &answer {
-            counter!(metrics::TOOL_TURNS, "model" => model).increment(1);
-            let (input, output) = (usage.input_tokens, usage.output_tokens);
-            metrics::spend(&name, input, output, usage.cost_nano_usd);
+        histogram!(metrics::MODEL_SECONDS, "model" => model.clone()).record(took);
+        let used = match answer {
+            Ok(reply) => {
+                counter!(metrics::TOOL_TURNS, "model" => model).increment(1);
+                Some(reply.usage)
+            }
+            Err(error) => error.usage(),
+        };
+        if let Some(used) = used {
+            let (input, output) = (used.input_tokens, used.output_tokens);
+            metrics::spend(&name, input, output, used.cost_nano_usd);
         }
-        Ok(match answer {
-            Ok(reply) => Ok((reply, millis(asked.elapsed()))),
-            Err(error) => Err(error.into()),
-        })
+    }
+
+    /// What a question without a reply used up, as a reply with nothing in it.
+    fn paid(&self, usage: Usage, duration_ms: u64) -> Reply {
+        let model = self.model.describe();
+        Reply {
+            tool_turn: self.replica.tool_turns(),
+            usage: Some(usage.into()),
+            provider: model.provider,
+            model: model.name,
+            duration_ms,
+            ops_through: self.replica.ops_through(),
+            ..Reply::default()
+        }
     }
 
     /// Reports a reply and sees its calls through.
@@ -387,10 +423,13 @@ impl ModelStep<'_> {
         self.replica.add_results(turn.into_results());
         Ok(())
     }
+}
 
-    async fn fail(&mut self, failure: Failure) -> Result<(), Stop> {
-        self.owner.fail(failure.into()).await
-    }
+/// A question that ends the attempt.
+struct Unanswered {
+    failure: Failure,
+    /// What it used up all the same.
+    paid: Option<Reply>,
 }
 
 fn turns_used_up(max_tool_turns: u32) -> Failure {

@@ -200,10 +200,11 @@ impl Owner {
         }
     }
 
-    /// Reports that the attempt cannot go on, and waits until that is durable.
-    pub(crate) async fn fail(&mut self, failure: Failure) -> Result<(), Stop> {
+    /// Reports that the attempt cannot go on, with what its last question used up, and waits until that
+    /// is durable.
+    pub(crate) async fn fail(&mut self, paid: Option<Reply>, failure: Failure) -> Result<(), Stop> {
         spans::error(&failure.reason);
-        self.report(None, Some(failure));
+        self.report(paid, Some(failure));
         self.needed = self.sent;
         while !self.has_everything() {
             self.acknowledgement().await?;

@@ -51,14 +51,19 @@ pub(crate) async fn make_plan(
         let name = model.describe().name;
         let label = metrics::label(metrics::Kind::Model, &name);
         histogram!(metrics::MODEL_SECONDS, "model" => label).record(began.elapsed());
+        let used = match &answer {
+            Ok(reply) => Some(reply.usage),
+            Err(error) => error.usage(),
+        };
+        if let Some(used) = used {
+            usage.add(&used);
+            let (input, output) = (used.input_tokens, used.output_tokens);
+            metrics::spend(&name, input, output, used.cost_nano_usd);
+        }
         let reply = match answer {
             Ok(reply) => reply,
             Err(error) => break Err(error.into()),
         };
-        usage.add(&reply.usage);
-        let used = &reply.usage;
-        let (input, output) = (used.input_tokens, used.output_tokens);
-        metrics::spend(&name, input, output, used.cost_nano_usd);
         let plan = match reply.finish {
             FinishReason::Refusal => break Err(Failure::refused_by_model()),
             FinishReason::Length => Err(PlanParseError::Cut),

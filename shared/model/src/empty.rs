@@ -1,11 +1,11 @@
 //! Replies with nothing in them to read or to carry out.
 
-use crate::{ChatReply, FinishReason, ModelError};
+use crate::{ChatReply, FinishReason};
 use cairn_engine::message::Part;
 
-/// The error of a reply with neither text nor calls. The ends Refusal and Length say why there are none,
-/// so such a reply is a whole one.
-pub(crate) fn error_of(reply: &ChatReply) -> Option<ModelError> {
+/// What a reply with neither text nor calls has instead. The ends Refusal and Length say why there are
+/// none, so such a reply is a whole one.
+pub(crate) fn content_of(reply: &ChatReply) -> Option<&'static str> {
     let parts = &reply.message.parts;
     let has_content = |part: &Part| match part {
         Part::Text(text) => !text.trim().is_empty(),
@@ -18,12 +18,11 @@ pub(crate) fn error_of(reply: &ChatReply) -> Option<ModelError> {
     }
     let is_reasoning = |part: &Part| matches!(part, Part::Opaque(opaque) if !opaque.is_fields());
     let is_text = |part: &Part| matches!(part, Part::Text(_));
-    let content = if parts.iter().any(is_reasoning) {
+    Some(if parts.iter().any(is_reasoning) {
         "only reasoning"
     } else if parts.iter().any(is_text) {
         "blank"
     } else {
         "empty"
-    };
-    Some(ModelError::Empty { content })
+    })
 }

@@ -2,6 +2,7 @@
 
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::limits::LARGEST_REPLY;
+use cairn_engine::message::Usage;
 use cairn_http::HttpError;
 use std::time::Duration;
 
@@ -85,6 +86,8 @@ pub enum ModelError {
     Empty {
         /// What the reply has instead: `empty`, `blank` or `only reasoning`.
         content: &'static str,
+        /// What this reply and earlier ones without content used up.
+        usage: Usage,
     },
     /// The reply is larger than it may be, and nothing of it is kept.
     #[error(
@@ -132,6 +135,14 @@ impl ModelError {
             | Self::BadRequest { .. }
             | Self::BadAnswer { .. }
             | Self::TooLarge { .. } => false,
+        }
+    }
+
+    /// What the question used up although it has no reply; none if the provider counts nothing for it.
+    pub fn usage(&self) -> Option<Usage> {
+        match self {
+            Self::Empty { usage, .. } => Some(*usage),
+            _ => None,
         }
     }
 

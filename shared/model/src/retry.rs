@@ -188,7 +188,7 @@ struct Attempts<'a, D> {
     was_empty: bool,
     /// There was a refused connection.
     was_refused: bool,
-    /// What empty replies used up. It counts with the reply that follows them.
+    /// What empty replies used up. It counts with the reply that follows them, or with the error.
     spent: Usage,
 }
 
@@ -212,9 +212,10 @@ impl<D: Iterator<Item = Duration>> Attempts<'_, D> {
     /// # Errors
     /// [`ModelError::Empty`].
     fn accept(&mut self, mut reply: ChatReply) -> Result<ChatReply, ModelError> {
-        if let Some(error) = empty::error_of(&reply) {
+        if let Some(content) = empty::content_of(&reply) {
             self.spent.add(&reply.usage);
-            return Err(error);
+            let usage = self.spent;
+            return Err(ModelError::Empty { content, usage });
         }
         reply.usage.add(&self.spent);
         Ok(reply)

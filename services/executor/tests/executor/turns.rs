@@ -305,6 +305,22 @@ async fn one_tool_turn_more_than_allowed_is_a_failure() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn two_replies_without_content_fail_the_attempt_and_are_paid_for() {
+    let mut bench = Bench::new().await;
+    let mut owner = bench.start(start()).await;
+    for _ in 0..2 {
+        bench.asked().await.reply("", &[]);
+    }
+    let report = owner.report().await;
+    assert_eq!(report.failure.expect("a failure").reason, "EmptyReply");
+    let paid = report.reply.expect("what they used up");
+    assert_eq!((paid.tool_turn, paid.text.as_str()), (0, ""));
+    let usage = paid.usage.expect("usage");
+    assert_eq!((usage.output_tokens, usage.model_calls), (4, 2));
+    owner.end(1).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_model_that_fails_is_asked_again_and_then_fails_the_attempt() {
     let rate_limit = || -> Answer {
         Err(ModelError::RateLimit {

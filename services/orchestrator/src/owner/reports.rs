@@ -105,7 +105,7 @@ impl Owner {
         self.reported.insert(attempt, report.number);
         self.note_results(attempt, &report);
         match read_report(attempt, report) {
-            Ok(read) => inputs.extend(read),
+            Ok(read) => inputs.push(read),
             Err(error) => {
                 tracing::error!(session = %self.key, %error, "report of an executor is dropped");
                 inputs.push(self.lost(attempt, &error));
@@ -266,9 +266,8 @@ fn failed(attempt: AttemptRef, kind: FailureKind, reason: &str, message: String)
     }
 }
 
-/// A report in the words of the engine. One with a reply that no journal takes is two: the reply
-/// without its content, so that it is paid for, and the failure.
-fn read_report(attempt: AttemptRef, report: RunStepResponse) -> Result<Vec<Input>, ConvertError> {
+/// A report in the words of the engine. A reply that no journal takes fails the attempt.
+fn read_report(attempt: AttemptRef, report: RunStepResponse) -> Result<Input, ConvertError> {
     let (mut results, mut unfinished) = (Vec::new(), Vec::new());
     for result in report.results {
         match Reported::try_from(result)? {
@@ -277,24 +276,17 @@ fn read_report(attempt: AttemptRef, report: RunStepResponse) -> Result<Vec<Input
         }
     }
     let reply = report.reply.map(|reply| Reply::try_from(*reply));
-    let mut reply = reply.transpose()?;
-    let mut then = None;
-    if let Some(reply) = reply.as_mut()
-        && let Some((reason, message)) = fault_of(reply)
-    {
-        then = Some(failed(attempt, FailureKind::LimitExceeded, reason, message));
-        reply.text.clear();
-        reply.calls.clear();
-        reply.opaque.clear();
-    }
-    let first = Input::Report {
+    let reply = reply.transpose()?;
+    let fault = reply.as_ref().and_then(fault_of);
+    let fault =
+        fault.map(|(reason, message)| Failure::new(FailureKind::LimitExceeded, reason, message));
+    Ok(Input::Report {
         attempt,
         results,
         unfinished,
         reply,
-        failure: report.failure.map(Failure::from),
-    };
-    Ok([first].into_iter().chain(then).collect())
+        failure: report.failure.map(Failure::from).or(fault),
+    })
 }
 
 /// Why no journal takes the reply, if none does.

@@ -255,6 +255,13 @@ async fn a_model_that_fails_is_a_failure_with_the_usage_so_far() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn replies_without_content_are_in_the_usage() {
+    let (response, _) = plan_with(&[reply(""), reply("")]).await;
+    assert_eq!(response.failure.expect("a failure").reason, "EmptyReply");
+    assert_eq!(response.usage.expect("usage").model_calls, 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_model_that_fails_for_a_while_is_asked_again() {
     let error = ModelError::Stream {
         message: "broken".to_owned(),

@@ -54,7 +54,7 @@ pub enum Input {
         unfinished: Vec<Unfinished>,
         /// The model's next reply.
         reply: Option<Reply>,
-        /// The attempt cannot go on.
+        /// The attempt cannot go on. Of a reply beside it only the usage counts.
         failure: Option<Failure>,
     },
     /// Others may have changed session memory since the last decision, and the models of these attempts may

@@ -46,12 +46,22 @@ impl Decision<'_> {
             self.take_unfinished(call)?;
         }
         self.finish_tool_turn(attempt)?;
-        if reply.is_some() {
+        if reply.is_some() && failure.is_none() {
             self.hear(attempt)?;
         }
         if self.session.attempt(attempt).is_some() {
             match (reply, failure) {
-                (Some(reply), _) => self.take_reply(attempt, reply)?,
+                (Some(reply), None) => self.take_reply(attempt, reply)?,
+                (Some(reply), Some(failure)) => {
+                    let paid = Reply {
+                        text: String::new(),
+                        calls: Vec::new(),
+                        opaque: Vec::new(),
+                        ..reply
+                    };
+                    self.note_reply(attempt, paid)?;
+                    self.fail_step(attempt, failure)?;
+                }
                 (None, Some(failure)) => self.fail_step(attempt, failure)?,
                 (None, None) => self.prepare_request(attempt)?,
             }
@@ -115,25 +125,29 @@ impl Decision<'_> {
         Ok(())
     }
 
-    fn take_reply(&mut self, attempt: AttemptRef, reply: Reply) -> Applied {
-        let limits = self.session.run(attempt.run).map(|run| run.limits);
-        let limit = limits.map_or(0, |limits| limits.max_tool_turns);
-        let (tool_turn, finish) = (reply.tool_turn, reply.finish);
+    fn note_reply(&mut self, attempt: AttemptRef, reply: Reply) -> Applied {
         let calls = reply.calls.into_iter();
         let calls = calls.map(|call| self.requested(attempt, call)).collect();
         self.emit(ReplyReceived {
             attempt,
-            tool_turn,
+            tool_turn: reply.tool_turn,
             text: reply.text,
             calls,
             opaque: reply.opaque,
-            finish,
+            finish: reply.finish,
             usage: reply.usage,
             provider: reply.provider,
             model: reply.model,
             duration_ms: reply.duration_ms,
             ops_through: reply.ops_through,
-        })?;
+        })
+    }
+
+    fn take_reply(&mut self, attempt: AttemptRef, reply: Reply) -> Applied {
+        let limits = self.session.run(attempt.run).map(|run| run.limits);
+        let limit = limits.map_or(0, |limits| limits.max_tool_turns);
+        let finish = reply.finish;
+        self.note_reply(attempt, reply)?;
         if let Some(failure) = self.unusable(attempt, finish) {
             return self.fail_step(attempt, failure);
         }

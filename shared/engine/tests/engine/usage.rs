@@ -2,7 +2,10 @@
 
 mod view;
 
-use crate::world::{World, chain, complete, explored, model_step, with_goal};
+use crate::world::{
+    World, chain, complete, explored, kinds, look, model_step, report_reply, with_goal,
+};
+use cairn_engine::decide::Input;
 use cairn_engine::event::{self, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
 pub(crate) use view::UsageView;
@@ -87,4 +90,22 @@ fn runs_add_up_to_the_session() {
     assert_eq!(view.total().model_calls, 2);
     assert_eq!(view.total().input_tokens, 200);
     assert_eq!(view.run(3), None);
+}
+
+#[test]
+fn of_a_reply_that_comes_with_a_failure_only_the_usage_counts() {
+    let mut world = World::with_plan(chain(vec![model_step("a")]));
+    let mut input = report_reply(world.attempt(1), (0, 0), "hm", &[look()]);
+    let Input::Report { failure, .. } = &mut input else {
+        panic!("a report");
+    };
+    *failure = Some(Failure::new(FailureKind::Llm, "EmptyReply", "empty"));
+    let events = world.decide(input);
+    assert_eq!(kinds(&events), ["ReplyReceived", "StepFailed", "RunFailed"]);
+    let EventKind::ReplyReceived(reply) = &events[0].kind else {
+        panic!("{events:?}");
+    };
+    assert!(reply.text.is_empty() && reply.calls.is_empty(), "{reply:?}");
+    assert_eq!(usage(&world).run(1).unwrap().total.model_calls, 1);
+    assert_eq!(world.run().spent.usage.model_calls, 1);
 }

@@ -266,7 +266,10 @@ async fn a_reply_with_nothing_in_it_is_asked_for_once_more() {
             let waits_before = between.len() + 1;
             let outcomes = [vec![Ok(empty.clone())], between, vec![Ok(empty.clone())]].concat();
             let (outcome, waits, _) = run(&Flaky::of(outcomes), &policy()).await;
-            let failure = Failure::from(outcome.expect_err("nothing came"));
+            let error = outcome.expect_err("nothing came");
+            let usage = error.usage().expect("usage of both");
+            assert_eq!((usage.output_tokens, usage.model_calls), (6, 2));
+            let failure = Failure::from(error);
             assert_eq!(failure.reason, "EmptyReply");
             assert!(failure.message.contains(shown), "{failure}");
             assert_eq!(waits.len(), waits_before);
