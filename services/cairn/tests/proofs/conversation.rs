@@ -15,10 +15,10 @@
 //! - Processor of the orchestrator: 6.0 and 11.2 ms a turn. Resume: 15 and 52 ms, at most 84 ms.
 
 use super::executor_stream::{ExecutorStream, Kind, Passed, median};
-use crate::support::{CAIRN, connect, served, talk};
+use crate::support::{connect, served, talk};
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
-use cairn_testkit::{Cluster, Site};
+use cairn_testkit::Cluster;
 use clap::Args;
 use prost::Message as _;
 use served::SESSION;
@@ -26,8 +26,6 @@ use std::time::Duration;
 use talk::Talked;
 use tokio::runtime::Builder;
 
-/// Leases that last on a busy machine.
-const SETTINGS: &str = "\n[session]\nlease = \"10s\"\n";
 /// The turns of a window.
 const WIDTH: usize = 40;
 /// The first window ends here. Before it, connections and caches are new.
@@ -96,14 +94,7 @@ pub(crate) fn prove(options: &Options) {
     let (turns, resumes) = (usize::from(options.turns), usize::from(options.resumes));
     let ends = ends(turns);
     let (model, sent) = talk::model();
-    let site = Site::new(CAIRN);
-    let settings = site.read("cairn.toml").expect("settings");
-    site.write(
-        "cairn.toml",
-        &settings.replace("\n[session]\nlease = \"1s\"\n", SETTINGS),
-    );
-    served::add_model(&site, &model);
-    site.append("cairn.toml", talk::WINDOW);
+    let site = talk::site(&model, "");
     let mut cluster = Cluster::start(&site, &[]);
     let stream = ExecutorStream::within(&mut cluster);
     // Its thread closes the clients' connections while the orchestrator stops.

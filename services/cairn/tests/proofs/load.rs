@@ -5,14 +5,14 @@
 //! session, are opened and not read, while one watcher reads all of it. Then 14 turns begin at the same
 //! time in contexts of 15 MB.
 
-use crate::support::served::{self, PATIENCE};
-use crate::support::{CAIRN, Client, connect, link, talk};
+use crate::support::served::PATIENCE;
+use crate::support::{Client, connect, link, talk};
 use cairn_engine::message::Message;
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::context_service_client::ContextServiceClient;
 use cairn_rpc::{Link, RpcError};
 use cairn_testkit::model_server::reply;
-use cairn_testkit::{Cluster, ModelServer, Site};
+use cairn_testkit::{Cluster, ModelServer};
 use clap::Args;
 use futures::future::join_all;
 use pb::turn_event::Event;
@@ -28,8 +28,8 @@ const MESSAGE: usize = 1_000_000;
 const OF_CONNECTION: usize = 100;
 const PAUSE: Duration = Duration::from_millis(200);
 const SESSION: &str = "watched";
-/// Leases that last on a busy machine, and room for all contexts.
-const SETTINGS: &str = "\n[session]\nlease = \"10s\"\nstate_bytes = 1073741824\n";
+/// Room for all contexts.
+const SETTINGS: &str = "state_bytes = 1073741824\n";
 
 /// How much there is. The defaults are the long form.
 #[derive(Debug, Args)]
@@ -61,12 +61,7 @@ pub(crate) struct Options {
 /// Loads the services, prints what they take, and panics with what is wrong.
 pub(crate) fn prove(options: &Options) {
     let model = ModelServer::start(|_| reply("", "It carries ten tonnes.", &[]));
-    let site = Site::new(CAIRN);
-    let settings = site.read("cairn.toml").expect("settings");
-    let short = "\n[session]\nlease = \"1s\"\n";
-    site.write("cairn.toml", &settings.replace(short, SETTINGS));
-    served::add_model(&site, &model);
-    site.append("cairn.toml", talk::WINDOW);
+    let site = talk::site(&model, SETTINGS);
     let cluster = Cluster::start(&site, &[]);
     let mut runtime = Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build();

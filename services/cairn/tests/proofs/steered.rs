@@ -4,13 +4,13 @@
 //! The five services run as processes, and several sessions have turns at the same time. Each turn names
 //! tools of its own, so the executor lacks the catalogue of most turns.
 
-use crate::support::served::{self, PATIENCE};
-use crate::support::{CAIRN, Client, connect, talk};
+use crate::support::served::PATIENCE;
+use crate::support::{Client, connect, talk};
 use cairn_engine::message::Message;
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 use cairn_testkit::model_server::{Answer, parts};
-use cairn_testkit::{Cluster, ModelServer, Site};
+use cairn_testkit::{Cluster, ModelServer};
 use clap::Args;
 use pb::turn_event::Event;
 use std::collections::BTreeMap;
@@ -22,8 +22,6 @@ use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 use tonic::Code;
 
-/// Leases that last on a busy machine.
-const SETTINGS: &str = "\n[session]\nlease = \"10s\"\n";
 /// Bytes of a part of a reply.
 const PART: usize = 9;
 
@@ -62,12 +60,7 @@ impl Counts {
 /// Has the turns, prints what was done to them, and panics with what is wrong.
 pub(crate) fn prove(options: &Options) {
     let model = model();
-    let site = Site::new(CAIRN);
-    let settings = site.read("cairn.toml").expect("settings");
-    let short = "\n[session]\nlease = \"1s\"\n";
-    site.write("cairn.toml", &settings.replace(short, SETTINGS));
-    served::add_model(&site, &model);
-    site.append("cairn.toml", talk::WINDOW);
+    let site = talk::site(&model, "");
     let cluster = Cluster::start(&site, &[]);
     let mut runtime = Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build();

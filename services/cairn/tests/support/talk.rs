@@ -1,16 +1,17 @@
 //! One conversation, turn after turn, with a model that answers each turn in the same words and checks
 //! that it was sent all turns before.
 
+use super::CAIRN;
 use super::Client;
-use super::served::PATIENCE;
+use super::served::{self, PATIENCE};
 use cairn_engine::message::Message;
 use cairn_proto::event as wire;
 use cairn_proto::event::part::Part;
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::context_service_client::ContextServiceClient;
 use cairn_rpc::Link;
-use cairn_testkit::ModelServer;
 use cairn_testkit::model_server::Answer;
+use cairn_testkit::{ModelServer, Site};
 use pb::turn_event::Event;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -21,6 +22,19 @@ const QUESTION_BYTES: usize = 200;
 const REPLY_BYTES: usize = 300;
 /// A window that no conversation fills.
 pub(crate) const WINDOW: &str = "window_tokens = 100000000\n";
+
+/// A folder with this model and its window, and leases that last on a busy machine. `session` is added to
+/// the settings of sessions.
+pub(crate) fn site(model: &ModelServer, session: &str) -> Site {
+    let site = Site::new(CAIRN);
+    let settings = site.read("cairn.toml").expect("settings");
+    let long = format!("\n[session]\nlease = \"10s\"\n{session}");
+    let short = "\n[session]\nlease = \"1s\"\n";
+    site.write("cairn.toml", &settings.replace(short, &long));
+    served::add_model(&site, model);
+    site.append("cairn.toml", WINDOW);
+    site
+}
 
 /// The user message of a turn.
 pub(crate) fn question(turn: usize) -> String {

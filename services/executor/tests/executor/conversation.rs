@@ -87,19 +87,23 @@ async fn thoughts_stay_where_the_model_had_them() {
     assert_eq!(bench.asked().await.said()[0], said);
 }
 
+/// A step whose catalogue the executor lacks.
+fn of_another_catalogue() -> AttemptStart {
+    AttemptStart {
+        catalogue: "another".to_owned(),
+        ..model_step()
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_catalogue_is_asked_for_once() {
     let mut bench = Bench::new().await;
-    let other = AttemptStart {
-        catalogue: "another".to_owned(),
-        ..model_step()
-    };
-    let mut owner = bench.start(other.clone()).await;
+    let mut owner = bench.start(of_another_catalogue()).await;
     let mut listed = catalogue();
     listed.tools.truncate(1);
     owner.lacks(listed).await;
     assert_eq!(bench.asked().await.request.tools.len(), 1);
-    for (start, tools) in [(other, 1), (model_step(), 5)] {
+    for (start, tools) in [(of_another_catalogue(), 1), (model_step(), 5)] {
         let owner = bench.start(start).await;
         assert_eq!(bench.asked().await.request.tools.len(), tools);
         drop(owner);
@@ -110,11 +114,7 @@ async fn a_catalogue_is_asked_for_once() {
 #[tokio::test(start_paused = true)]
 async fn changes_that_come_before_the_catalogue_are_in_the_first_request() {
     let mut bench = Bench::new().await;
-    let other = AttemptStart {
-        catalogue: "another".to_owned(),
-        ..model_step()
-    };
-    let mut owner = bench.start(other).await;
+    let mut owner = bench.start(of_another_catalogue()).await;
     assert!(owner.report().await.lacks_catalogue);
     let messages = [Message::user("Look in spring."), Message::user("Be brief.")];
     for message in messages.clone() {
@@ -131,11 +131,7 @@ async fn changes_that_come_before_the_catalogue_are_in_the_first_request() {
 #[tokio::test(start_paused = true)]
 async fn an_attempt_may_end_before_its_catalogue_comes() {
     let mut bench = Bench::new().await;
-    let other = AttemptStart {
-        catalogue: "another".to_owned(),
-        ..model_step()
-    };
-    let mut owner = bench.start(other).await;
+    let mut owner = bench.start(of_another_catalogue()).await;
     assert!(owner.report().await.lacks_catalogue);
     owner.end(0).await;
     bench.is_quiet().await;

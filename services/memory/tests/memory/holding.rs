@@ -21,6 +21,26 @@ fn open_with_local(path: &Path, owner: &str) -> SqliteStore {
     SqliteStore::open(path, options).unwrap()
 }
 
+/// Where the clock of a test begins, in milliseconds since 1970.
+const START: u64 = 1_800_000_000_000;
+
+/// A store in memory with a clock that the test sets.
+fn on_clock() -> (Arc<ManualClock>, SqliteStore) {
+    let clock = Arc::new(ManualClock::at(START));
+    let options = SqliteOptions {
+        clock: clock.clone(),
+        ..SqliteOptions::default()
+    };
+    (clock, SqliteStore::in_memory(options).unwrap())
+}
+
+/// Session `a` with a lease of the owner `one`: when it began, and how long it lasts in milliseconds.
+async fn leased(store: &SqliteStore) -> (i64, u64) {
+    let create = creation("a", Some("one"));
+    let lease = u64::from(create.lease.as_ref().unwrap().lease_ms);
+    (store.create(create).await.unwrap().now_unix_ms, lease)
+}
+
 fn in_folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cairn.db");
@@ -181,12 +201,7 @@ async fn a_wait_for_claims_ends() {
 #[tokio::test]
 async fn a_deleted_session_is_remembered_for_thirty_days() {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-    let clock = Arc::new(ManualClock::at(1_800_000_000_000));
-    let options = SqliteOptions {
-        clock: clock.clone(),
-        ..SqliteOptions::default()
-    };
-    let store = SqliteStore::in_memory(options).unwrap();
+    let (clock, store) = on_clock();
     for id in ["a", "b", "c"] {
         store.create(creation(id, None)).await.unwrap();
     }
@@ -204,12 +219,7 @@ async fn a_deleted_session_is_remembered_for_thirty_days() {
 
 #[tokio::test]
 async fn no_operation_follows_a_clock_that_is_set() {
-    let clock = Arc::new(ManualClock::at(1_800_000_000_000));
-    let options = SqliteOptions {
-        clock: clock.clone(),
-        ..SqliteOptions::default()
-    };
-    let store = SqliteStore::in_memory(options).unwrap();
+    let (clock, store) = on_clock();
     let before = store.now().await.unwrap();
     clock.set_unix_ms(5);
     assert_eq!(store.now().await, Ok(before));
@@ -219,21 +229,14 @@ async fn no_operation_follows_a_clock_that_is_set() {
 
 #[tokio::test]
 async fn leases_do_not_follow_a_clock_that_is_set() {
-    let clock = Arc::new(ManualClock::at(1_800_000_000_000));
-    let options = SqliteOptions {
-        clock: clock.clone(),
-        ..SqliteOptions::default()
-    };
-    let store = SqliteStore::in_memory(options).unwrap();
-    let create = creation("a", Some("one"));
-    let lease = u64::from(create.lease.as_ref().unwrap().lease_ms);
-    let begin = store.create(create).await.unwrap().now_unix_ms;
+    let (clock, store) = on_clock();
+    let (begin, lease) = leased(&store).await;
     let hour = 3_600_000;
 
-    clock.set_unix_ms(1_800_000_000_000 + hour);
+    clock.set_unix_ms(START + hour);
     let claimed = store.claim(claim("two")).await.unwrap();
     assert!(claimed.claims.is_empty(), "the lease runs on");
-    clock.set_unix_ms(1_800_000_000_000 - hour);
+    clock.set_unix_ms(START - hour);
     clock.advance(Duration::from_millis(lease));
     let claimed = store.claim(claim("two")).await.unwrap();
     assert_eq!(claimed.claims.len(), 1, "the lease ends when it should");
@@ -245,27 +248,20 @@ async fn leases_do_not_follow_a_clock_that_is_set() {
         epoch: claimed.claims[0].lease.epoch,
         delay_ms: 0,
     };
-    clock.set_unix_ms(1_800_000_000_000 + hour);
+    clock.set_unix_ms(START + hour);
     clock.advance(Duration::from_millis(lease * 2));
     store.release(release).await.unwrap();
     let again = store.claim(claim("two")).await.unwrap();
     assert_eq!(again.claims.len(), 1);
-    let now = 1_800_000_000_000 + (hour + 2 * lease) as i64;
+    let now = (START + hour + 2 * lease).cast_signed();
     assert_eq!(store.now().await, Ok(now), "nobody held one");
 }
 
 /// An owner in the same process could not renew its lease meanwhile.
 #[tokio::test]
 async fn a_lease_lasts_longer_by_the_time_for_which_the_machine_slept() {
-    let clock = Arc::new(ManualClock::at(1_800_000_000_000));
-    let options = SqliteOptions {
-        clock: clock.clone(),
-        ..SqliteOptions::default()
-    };
-    let store = SqliteStore::in_memory(options).unwrap();
-    let create = creation("a", Some("one"));
-    let lease = u64::from(create.lease.as_ref().unwrap().lease_ms);
-    let begin = store.create(create).await.unwrap().now_unix_ms;
+    let (clock, store) = on_clock();
+    let (begin, lease) = leased(&store).await;
     clock.sleep(Duration::from_secs(3600));
     let claimed = store.claim(claim("two")).await.unwrap();
     assert_eq!(claimed.claims, []);
@@ -280,15 +276,9 @@ async fn a_lease_lasts_longer_by_the_time_for_which_the_machine_slept() {
 /// As after a wrong clock was corrected, or while a machine slept.
 #[tokio::test]
 async fn a_claim_follows_the_time_of_day_while_nobody_holds_a_lease() {
-    let start: u64 = 1_800_000_000_000;
-    let hour = 3_600_000;
+    let (start, hour) = (START, 3_600_000);
     for only in [None, Some(key("a"))] {
-        let clock = Arc::new(ManualClock::at(start));
-        let options = SqliteOptions {
-            clock: clock.clone(),
-            ..SqliteOptions::default()
-        };
-        let store = SqliteStore::in_memory(options).unwrap();
+        let (clock, store) = on_clock();
         store.create(creation("a", None)).await.unwrap();
         for shown in [start + hour, start + 2 * hour, start + 1000] {
             clock.set_unix_ms(shown);

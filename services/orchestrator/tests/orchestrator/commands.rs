@@ -2,7 +2,6 @@
 
 use crate::support::{Kind, World, chain, count, for_tenant, model_step, names, reply, tool_step};
 use cairn_engine::command::Command;
-use cairn_proto::event as wire;
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{ErrorKind, RpcError};
@@ -308,33 +307,4 @@ async fn a_released_session_answers_what_was_asked_of_it() {
     let events = world.journal.events(&session).await;
     let last = events.last().map(|event| &event.kind);
     assert!(matches!(last, Some(Kind::CommandReceived { .. })));
-}
-
-/// The status of a session is the same wherever it is told.
-#[tokio::test(start_paused = true)]
-async fn the_listing_and_the_session_agree() {
-    let world = World::new().await;
-    let limits = wire::LimitOverrides {
-        max_turns: 1,
-        ..wire::LimitOverrides::default()
-    };
-    let waiting = wire::StartRun {
-        limits: Some(limits),
-        ..chain(vec![model_step("long")])
-    };
-    let waiting = world.start(waiting).await;
-    let mut attempt = world.attempt().await;
-    attempt.reply(reply(0, "hm", &[]));
-    attempt.dropped().await;
-    let running = world.start(chain(vec![model_step("think")])).await;
-    let _attempt = world.attempt().await;
-    let listed = world.listed(0).await;
-    for (session, status) in [
-        (&running, pb::SessionStatus::Running),
-        (&waiting, pb::SessionStatus::Waiting),
-    ] {
-        assert_eq!(world.status(session).await, status);
-        let entry = listed.iter().find(|entry| entry.id == *session).unwrap();
-        assert_eq!(entry.status(), status);
-    }
 }
