@@ -19,6 +19,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use cairn_rpc::{Address, FindToken, RequireToken, TOKEN_RULE, Token};
 use std::fmt;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,7 +47,12 @@ pub enum Source {
     File(PathBuf),
     /// A file by the port.
     Port(PathBuf),
+    /// Nowhere: the disk has no room for the file by the port, and no client can have the token.
+    Unkept(PathBuf),
 }
+
+/// A token, where a client finds it, and what keeps it there.
+type Made = (Token, Source, Option<Kept>);
 
 impl Tokens {
     /// The tokens that the settings and the environment name. Reads `serve.token_file`.
@@ -75,37 +81,54 @@ impl Tokens {
     }
 
     /// The authenticator for a listener at this port, and where its token comes from. Without a
-    /// token in the settings, makes one for the port, which counts until the third value is dropped.
+    /// token in the settings, makes one for the port, which counts until the third value is dropped. A
+    /// process with a socket is of use without a file, too, so a full disk does not stop it.
     ///
     /// # Errors
     /// No file can be made, or the one that is there can be read or written by others.
     pub(crate) fn require(
         &self,
         port: u16,
+        has_socket: bool,
     ) -> Result<(RequireToken, Source, Option<Kept>), CliError> {
         let (token, source, kept) = match &self.0.given {
             Some((token, source)) => (token.clone(), source.clone(), None),
-            None => self.of_port(port)?,
+            None => self.of_port(port, has_socket)?,
         };
         let required = RequireToken::new(&token, source.to_string());
         Ok((required, source, kept))
     }
 
-    fn of_port(&self, port: u16) -> Result<(Token, Source, Option<Kept>), CliError> {
+    fn of_port(&self, port: u16, has_socket: bool) -> Result<Made, CliError> {
         let folder = self.0.folders.first().cloned().unwrap_or_default();
         let path = file::path(&folder, port);
-        let (token, kept) = file::make(&path).map_err(|error| {
-            CliError::new(format!(
-                "the token for port {port} cannot be kept in {}: {error}",
-                path.display()
-            ))
-            .hint(
-                "make the file readable and writable by you alone (chmod 600), or remove it\n\
-                 or give a token in CAIRN_TOKEN or serve.token_file",
-            )
-        })?;
-        Ok((token, Source::Port(path), Some(kept)))
+        match file::make(&path) {
+            Ok((token, kept)) => Ok((token, Source::Port(path), Some(kept))),
+            Err(error) => unkept(port, path, &error, has_socket),
+        }
     }
+}
+
+/// What becomes of a token whose file cannot be written.
+fn unkept(port: u16, path: PathBuf, error: &io::Error, has_socket: bool) -> Result<Made, CliError> {
+    let is_full = matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+    );
+    if is_full && has_socket {
+        return Ok((Token::random()?, Source::Unkept(path), None));
+    }
+    let error = CliError::new(format!(
+        "the token for port {port} cannot be kept in {}: {error}",
+        path.display()
+    ));
+    Err(error.hint(match is_full {
+        true => "free some of the disk, or give a token in CAIRN_TOKEN or serve.token_file",
+        false => {
+            "make the file readable and writable by you alone (chmod 600), or remove it\n\
+             or give a token in CAIRN_TOKEN or serve.token_file"
+        }
+    }))
 }
 
 impl FindToken for Tokens {
@@ -127,7 +150,7 @@ impl Source {
     pub fn place(&self) -> String {
         match self {
             Self::Setting => "serve.token (CAIRN_TOKEN)".to_owned(),
-            Self::File(path) | Self::Port(path) => path.display().to_string(),
+            Self::File(path) | Self::Port(path) | Self::Unkept(path) => path.display().to_string(),
         }
     }
 }
@@ -142,6 +165,13 @@ impl fmt::Display for Source {
                 f,
                 "the token is in {place} on the server's machine, where its user's commands find it"
             )?,
+            Self::Unkept(_) => {
+                return write!(
+                    f,
+                    "the server's disk has no room for a token in {place}; free some and start the \
+                     server again, or give it one in CAIRN_TOKEN"
+                );
+            }
         }
         f.write_str("; give it to a client in CAIRN_TOKEN or serve.token_file")
     }
@@ -158,4 +188,27 @@ fn given_file(path: &Path) -> Result<Token, CliError> {
         ))
         .hint(format!("make one with: openssl rand -hex 32 > {shown}"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_stops_only_a_server_without_a_socket() {
+        let path = || PathBuf::from("/run/7878.token");
+        let made = |kind: ErrorKind, has_socket| {
+            let made = unkept(7878, path(), &io::Error::from(kind), has_socket);
+            made.map(|(_, source, kept)| (source, kept.is_none()))
+        };
+        for kind in [ErrorKind::StorageFull, ErrorKind::QuotaExceeded] {
+            let (source, has_no_file) = made(kind, true).unwrap();
+            assert_eq!((&source, has_no_file), (&Source::Unkept(path()), true));
+            assert!(source.to_string().contains("no room"), "{source}");
+            let error = made(kind, false).unwrap_err();
+            assert!(error.hint.contains("CAIRN_TOKEN"), "{error}");
+            assert!(error.message.contains("/run/7878.token"), "{error}");
+        }
+        assert!(made(ErrorKind::PermissionDenied, true).is_err());
+    }
 }

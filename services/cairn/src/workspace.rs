@@ -24,7 +24,7 @@ pub fn own(context: &Context) -> Option<PathBuf> {
 const SEPARATOR: u8 = 0;
 
 /// The folders of a store's work.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Note {
     /// The one that the store's holder works in, or the last one worked in.
     folder: PathBuf,
@@ -87,19 +87,29 @@ pub async fn note(
     folder: PathBuf,
     unfinished: impl Future<Output = Result<Vec<String>, CliError>>,
 ) -> Result<(), CliError> {
-    let mut others = BTreeMap::new();
-    if let Some(before) = Note::read(store) {
-        if before.folder == folder && before.others.is_empty() {
-            return Ok(());
-        }
-        for session in unfinished.await? {
-            let theirs = before.folder_of(&session);
-            if is_elsewhere(context, theirs) {
-                others.insert(session, theirs.to_owned());
-            }
+    let mut new = Note {
+        folder,
+        others: BTreeMap::new(),
+    };
+    let Some(before) = Note::read(store) else {
+        return new.write(store);
+    };
+    if before == new {
+        return Ok(());
+    }
+    for session in unfinished.await? {
+        let theirs = before.folder_of(&session);
+        if is_elsewhere(context, theirs) {
+            new.others.insert(session, theirs.to_owned());
         }
     }
-    Note { folder, others }.write(store)
+    // On a full disk the store can still be read.
+    if before == new {
+        return Ok(());
+    }
+    let folder = quoted(&before.folder.to_string_lossy());
+    let hint = format!("where the store works already, nothing is written: --in {folder}");
+    new.write(store).map_err(|error| error.hint(hint))
 }
 
 /// Refuses a folder that was asked for where another process works in another one.
@@ -285,6 +295,7 @@ mod tests {
     use super::*;
     use crate::cli::Global;
     use cairn_boot::Environment;
+    use std::os::unix::fs::MetadataExt as _;
     use tokio_util::sync::CancellationToken;
 
     fn context(workspace: &Path, file: PathBuf) -> Context {
@@ -364,6 +375,11 @@ mod tests {
         assert_eq!(note_in(two, &["a"]).await, [of("a", one)]);
         let both = [of("a", one), of("b", two)];
         assert_eq!(note_in(three, &["b", "a"]).await, both);
+        // What is noted already is not written again.
+        let file = || fs::metadata(note_path(&store)).unwrap().ino();
+        let written = file();
+        assert_eq!(note_in(three, &["b", "a"]).await, both);
+        assert_eq!(file(), written);
         // One whose work is in the folder now, and one that has ended.
         assert_eq!(note_in(two, &["b", "a"]).await, [of("a", one)]);
         assert!(note_in(two, &["b"]).await.is_empty());

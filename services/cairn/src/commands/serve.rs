@@ -163,7 +163,8 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     // Before any work: a port in use is known at once.
     let listeners = Listeners::bind(&args, context).await?;
     let metrics = metrics::serve(&args, context).await?;
-    let admission = Admission::of(context, &listeners, args.allow_anonymous)?;
+    let has_socket = args.holds_a_store(context);
+    let admission = Admission::of(context, &listeners, args.allow_anonymous, has_socket)?;
     let Some(mut serving) = start(&args, context, &admission).await? else {
         return Ok(ExitCode::SUCCESS);
     };

@@ -24,7 +24,7 @@ pub(super) struct Admission {
 
 impl Admission {
     /// Makes the tokens of these listeners, or takes that of the settings. `anonymous` opens the
-    /// public listener to every client.
+    /// public listener to every client. `has_socket` says that clients also come through a socket.
     ///
     /// # Errors
     /// See [`Tokens`].
@@ -32,6 +32,7 @@ impl Admission {
         context: &Context,
         listeners: &Listeners,
         anonymous: bool,
+        has_socket: bool,
     ) -> Result<Self, CliError> {
         let mut admission = Self {
             authenticators: Authenticators::default(),
@@ -44,11 +45,11 @@ impl Admission {
                 admission.listeners.push(("clients", None));
                 Arc::new(AllowAnonymous)
             } else {
-                admission.require("clients", listener)?
+                admission.require("clients", listener, has_socket)?
             });
         }
         if let Some(listener) = &listeners.internal {
-            let required = admission.require("Cairn's services", listener)?;
+            let required = admission.require("Cairn's services", listener, has_socket)?;
             admission.authenticators.internal = Some(required);
         }
         Ok(admission)
@@ -58,8 +59,10 @@ impl Admission {
         &mut self,
         callers: &'static str,
         listener: &TcpListener,
+        has_socket: bool,
     ) -> Result<Arc<dyn Authenticate>, CliError> {
-        let (required, source, kept) = self.tokens.require(listener.local_addr()?.port())?;
+        let port = listener.local_addr()?.port();
+        let (required, source, kept) = self.tokens.require(port, has_socket)?;
         self.kept.extend(kept);
         self.listeners.push((callers, Some(source)));
         Ok(Arc::new(required))
@@ -78,6 +81,9 @@ impl Admission {
     pub(super) fn announce(&self) -> Result<(), CliError> {
         for (callers, source) in &self.listeners {
             let line = match source {
+                Some(source @ Source::Unkept(_)) => {
+                    format!("{callers} cannot call over TCP: {source}")
+                }
                 Some(source) => format!("{callers} need the token in {}", source.place()),
                 None => format!("{callers} need no token (--allow-anonymous)"),
             };
