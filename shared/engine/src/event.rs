@@ -148,10 +148,12 @@ impl EventKind {
         self.impact() != Impact::Continues
     }
 
-    /// The lowest level of a reader that can read it, with the command and the operations that it has.
+    /// The lowest level of a reader that can read it, with the command, the operations and the reason that it
+    /// has.
     pub fn needs(&self) -> u32 {
         let content = match self {
             Self::CommandReceived(received) => received.command.needs(),
+            Self::CommandRefused(refused) => refused.reason.since(),
             Self::ContextChanged(changed) => Op::needs_of(&changed.ops),
             _ => 1,
         };

@@ -1,5 +1,7 @@
 //! Why a command is refused: one row for each reason.
 
+use crate::level::LEVEL;
+
 /// What a refusal says about its command. Services derive the code of the error from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusalKind {
@@ -17,22 +19,33 @@ pub enum RefusalKind {
     Internal,
 }
 
-/// Makes [`Refusal`] of its rows: the public reason, the kind, and whether the reason may pass with
-/// time. No column has a default.
+/// Makes [`Refusal`] of its rows: the level that the reason needs, the public reason, the kind, and whether
+/// the reason may pass with time. No column has a default.
 macro_rules! refusals {
-    ($($(#[$doc:meta])* $refusal:ident: $name:literal, $kind:ident, $may_pass:literal;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $refusal:ident since $since:literal: $name:literal, $kind:ident, $may_pass:literal;
+    )*) => {
         /// Why a command is refused.
         ///
         /// The event that refuses a command stores the public reason, so a new row is a new enum value
-        /// of the journal: it raises the level of the release.
+        /// of the journal: the event needs a reader of the row's level. See [`LEVEL`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Refusal {
             $($(#[$doc])* $refusal,)*
         }
 
+        $(const _: () = assert!($since <= LEVEL);)*
+
         impl Refusal {
             /// All of them.
             pub const ALL: &'static [Self] = &[$(Self::$refusal,)*];
+
+            pub(crate) const fn since(self) -> u32 {
+                match self {
+                    $(Self::$refusal => $since,)*
+                }
+            }
 
             /// The public reason, in SCREAMING_SNAKE_CASE: in the journal, and in the error that a
             /// client gets.
@@ -61,79 +74,79 @@ macro_rules! refusals {
 
 refusals! {
     /// A run of the session is active.
-    RunActive: "RUN_ACTIVE", FailedPrecondition, true;
+    RunActive since 1: "RUN_ACTIVE", FailedPrecondition, true;
     /// The run has ended, or is not the newest.
-    RunEnded: "RUN_ENDED", FailedPrecondition, false;
+    RunEnded since 1: "RUN_ENDED", FailedPrecondition, false;
     /// The run is paused already.
-    RunPaused: "RUN_PAUSED", FailedPrecondition, false;
+    RunPaused since 1: "RUN_PAUSED", FailedPrecondition, false;
     /// The run is not paused.
-    RunNotPaused: "RUN_NOT_PAUSED", FailedPrecondition, false;
+    RunNotPaused since 1: "RUN_NOT_PAUSED", FailedPrecondition, false;
     /// The session has no such run.
-    NoSuchRun: "NO_SUCH_RUN", NotFound, false;
+    NoSuchRun since 1: "NO_SUCH_RUN", NotFound, false;
     /// A run has neither goal nor plan, or its goal is too long.
-    BadGoal: "BAD_GOAL", InvalidArgument, false;
+    BadGoal since 1: "BAD_GOAL", InvalidArgument, false;
     /// The plan cannot be carried out.
-    BadPlan: "BAD_PLAN", InvalidArgument, false;
+    BadPlan since 1: "BAD_PLAN", InvalidArgument, false;
     /// The run is a turn, which has no plan.
-    NoPlan: "NO_PLAN", FailedPrecondition, false;
+    NoPlan since 1: "NO_PLAN", FailedPrecondition, false;
     /// Another plan came into force.
-    PlanMovedOn: "PLAN_MOVED_ON", FailedPrecondition, false;
+    PlanMovedOn since 1: "PLAN_MOVED_ON", FailedPrecondition, false;
     /// The feedback on a plan is empty or too long.
-    BadFeedback: "BAD_FEEDBACK", InvalidArgument, false;
+    BadFeedback since 1: "BAD_FEEDBACK", InvalidArgument, false;
     /// Too many requests for another plan are open.
-    TooManyRevisions: "TOO_MANY_REVISIONS", FailedPrecondition, true;
+    TooManyRevisions since 1: "TOO_MANY_REVISIONS", FailedPrecondition, true;
     /// The planner failed to make another plan.
-    RevisionFailed: "REVISION_FAILED", FailedPrecondition, false;
+    RevisionFailed since 1: "REVISION_FAILED", FailedPrecondition, false;
     /// The request for another plan ended before the planner answered.
-    RevisionDropped: "REVISION_DROPPED", FailedPrecondition, false;
+    RevisionDropped since 1: "REVISION_DROPPED", FailedPrecondition, false;
     /// The run has no such proposal.
-    NoSuchProposal: "NO_SUCH_PROPOSAL", FailedPrecondition, false;
+    NoSuchProposal since 1: "NO_SUCH_PROPOSAL", FailedPrecondition, false;
     /// The plan in force has no such step.
-    NoSuchStep: "NO_SUCH_STEP", FailedPrecondition, false;
+    NoSuchStep since 1: "NO_SUCH_STEP", FailedPrecondition, false;
     /// The step has ended.
-    StepEnded: "STEP_ENDED", FailedPrecondition, false;
+    StepEnded since 1: "STEP_ENDED", FailedPrecondition, false;
     /// The step has not ended.
-    StepNotEnded: "STEP_NOT_ENDED", FailedPrecondition, false;
+    StepNotEnded since 1: "STEP_NOT_ENDED", FailedPrecondition, false;
     /// The question is not open.
-    NotPending: "NOT_PENDING", FailedPrecondition, false;
+    NotPending since 1: "NOT_PENDING", FailedPrecondition, false;
     /// An earlier answer to the question has not taken effect yet.
-    AlreadyDecided: "ALREADY_DECIDED", FailedPrecondition, false;
+    AlreadyDecided since 1: "ALREADY_DECIDED", FailedPrecondition, false;
     /// The question does not accept such an answer.
-    BadSettlement: "BAD_SETTLEMENT", FailedPrecondition, false;
+    BadSettlement since 1: "BAD_SETTLEMENT", FailedPrecondition, false;
     /// No such approval is in force.
-    NoSuchApproval: "NO_SUCH_APPROVAL", FailedPrecondition, false;
+    NoSuchApproval since 1: "NO_SUCH_APPROVAL", FailedPrecondition, false;
     /// The title is too long.
-    BadTitle: "BAD_TITLE", InvalidArgument, false;
+    BadTitle since 1: "BAD_TITLE", InvalidArgument, false;
     /// No such turn is queued.
-    NoSuchTurn: "NO_SUCH_TURN", FailedPrecondition, false;
+    NoSuchTurn since 1: "NO_SUCH_TURN", FailedPrecondition, false;
     /// Nothing runs that could read a message.
-    NoRunningTurn: "NO_RUNNING_TURN", FailedPrecondition, true;
+    NoRunningTurn since 1: "NO_RUNNING_TURN", FailedPrecondition, true;
     /// A turn brings no message, and its context has none.
-    EmptyContext: "EMPTY_CONTEXT", FailedPrecondition, false;
+    EmptyContext since 1: "EMPTY_CONTEXT", FailedPrecondition, false;
     /// The message cannot be part of a context or of a turn.
-    BadMessage: "BAD_MESSAGE", InvalidArgument, false;
+    BadMessage since 1: "BAD_MESSAGE", InvalidArgument, false;
     /// Such a context cannot be created, or the context cannot be destroyed.
-    BadContext: "BAD_CONTEXT", FailedPrecondition, false;
+    BadContext since 1: "BAD_CONTEXT", FailedPrecondition, false;
     /// The session has no such context.
-    ContextNotFound: "CONTEXT_NOT_FOUND", NotFound, false;
+    ContextNotFound since 1: "CONTEXT_NOT_FOUND", NotFound, false;
     /// The session has a context of that name.
-    ContextExists: "CONTEXT_EXISTS", AlreadyExists, false;
+    ContextExists since 1: "CONTEXT_EXISTS", AlreadyExists, false;
     /// A turn of the context works.
-    ContextBusy: "CONTEXT_BUSY", FailedPrecondition, true;
+    ContextBusy since 1: "CONTEXT_BUSY", FailedPrecondition, true;
     /// The context has another version than the one that was expected.
-    VersionMismatch: "VERSION_MISMATCH", FailedPrecondition, false;
+    VersionMismatch since 1: "VERSION_MISMATCH", FailedPrecondition, false;
     /// The context has no message with that index.
-    BadIndex: "BAD_INDEX", OutOfRange, false;
+    BadIndex since 1: "BAD_INDEX", OutOfRange, false;
     /// Session memory takes no such key or value.
-    BadPair: "BAD_PAIR", InvalidArgument, false;
+    BadPair since 1: "BAD_PAIR", InvalidArgument, false;
     /// A turn names a tool that it cannot call.
-    NoTool: "NO_TOOL", NotFound, false;
+    NoTool since 1: "NO_TOOL", NotFound, false;
     /// A turn names a tool whose server cannot be reached now.
-    ToolsUnreachable: "TOOLS_UNREACHABLE", FailedPrecondition, true;
+    ToolsUnreachable since 1: "TOOLS_UNREACHABLE", FailedPrecondition, true;
     /// The session, or a part of it, has reached a limit of its size.
-    Limit: "LIMIT", FailedPrecondition, false;
+    Limit since 1: "LIMIT", FailedPrecondition, false;
     /// The handler of the command did not answer it.
-    Internal: "INTERNAL", Internal, false;
+    Internal since 1: "INTERNAL", Internal, false;
 }
 
 impl Refusal {
