@@ -59,8 +59,9 @@ pub(crate) struct Store {
     pub(crate) clock: Arc<StoreClock>,
     cache: Arc<Cache>,
     turns: Arc<Turns>,
-    /// How much this process can read, and what all that it writes needs at least.
-    level: u32,
+    /// How much this process can read.
+    pub(crate) level: u32,
+    /// What all that it writes needs at least.
     least_needs: u32,
 }
 
@@ -259,6 +260,11 @@ fn newer_event(key: &SessionKey, seq: u64, newer: Newer, level: u32) -> RpcError
     if newer.needs > level {
         return newer_session(key, newer.needs, level).meta("seq", seq.to_string());
     }
+    unmarked_event(key, seq)
+}
+
+/// The error for an event that only a newer version can read, although it does not say so.
+pub(crate) fn unmarked_event(key: &SessionKey, seq: u64) -> RpcError {
     let id = &key.id;
     let message = format!("event {seq} of session \"{id}\" was written by a newer version");
     of_event(RpcError::precondition(message), key, seq).reason(NEWER_VERSION)

@@ -6,9 +6,9 @@
 //! a goal may be empty is for the engine to say.
 //!
 //! Numbers that an enum does not have, as a newer version may send them, are read like the
-//! `*_UNSPECIFIED` value if the contract says what that means, and refused otherwise. In an event that is
-//! no surprise: what a reader of this level may not know is marked in its envelope, which is looked at
-//! first.
+//! `*_UNSPECIFIED` value if the contract says what that means, and refused otherwise, as are choices and
+//! names that are not known. An event that has one is left to a newer version. Its envelope is marked with the
+//! level that it needs, which is looked at first.
 //!
 //! Journals are kept for ever, so what was ever written must decode for ever: `tests/golden` holds
 //! encoded events that do.
@@ -49,8 +49,8 @@ pub enum Decoded {
         /// Length of the encoded event in bytes.
         size: u64,
     },
-    /// It needs a reader of this level, which is above the one that was given; or it is of an unknown kind,
-    /// whatever it says that it needs. Nothing else of it was read.
+    /// It needs a reader of this level, which is above the one that was given; or it has a kind or a value that
+    /// this version does not know, whatever it says that it needs. Nothing else of it was read.
     Newer {
         /// The level of [`LEVEL`](cairn_engine::level::LEVEL), from 1.
         needs: u32,
@@ -93,13 +93,25 @@ fn needs_to_wire(needs: u32) -> u32 {
 /// Reads an encoded event, as a reader of this level.
 ///
 /// # Errors
-/// The bytes are no `cairn.event.v1.Event`, or one that lacks a field, or has a value that a reader of the
-/// level that it asks for should know.
+/// The bytes are no `cairn.event.v1.Event`, or one that lacks a field.
 pub fn decode_event(bytes: &[u8], level: u32) -> Result<Decoded, ConvertError> {
     let event = proto::Event::decode(bytes)
         .map_err(|error| ConvertError::new("event", format!("cannot be decoded: {error}")))?;
-    match event.needs {
-        needs if needs > level => Ok(Decoded::Newer { needs }),
-        _ => event.try_into(),
+    read_event(event, level)
+}
+
+/// As [`decode_event`], for an event that is decoded already.
+///
+/// # Errors
+/// The event lacks a field.
+pub fn read_event(event: proto::Event, level: u32) -> Result<Decoded, ConvertError> {
+    let needs = event.needs.max(1);
+    if needs > level {
+        return Ok(Decoded::Newer { needs });
+    }
+    match Decoded::try_from(event) {
+        // Stores keep checksums, so it is not damaged: a newer version has not marked what it added.
+        Err(ConvertError { is_newer: true, .. }) => Ok(Decoded::Newer { needs }),
+        read => read,
     }
 }

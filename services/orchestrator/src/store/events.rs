@@ -39,7 +39,8 @@ pub(crate) struct Large {
 /// An event that is left to a newer process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Newer {
-    /// The level that it asks for. Not above the level of this process if it is of an unknown kind.
+    /// The level that it asks for. Not above the level of this process if it has something unknown that is not
+    /// marked.
     pub(crate) needs: u32,
 }
 

@@ -213,7 +213,7 @@ impl TryFrom<proto::ContextChanged> for ContextChanged {
                 ConversationRef::Attempt(required("attempt", Some(attempt))?)
             }
             Some(Whose::Context(name)) => ConversationRef::Context(name),
-            None => return Err(ConvertError::missing("conversation")),
+            None => return Err(ConvertError::no_choice("conversation")),
         };
         let popped = changed.popped.map(|it| required("popped", Some(it)));
         Ok(Self {
@@ -264,8 +264,7 @@ impl TryFrom<proto::Op> for Op {
 
     fn try_from(op: proto::Op) -> Result<Self, ConvertError> {
         use proto::op::Op as Wire;
-        let unknown = || ConvertError::unknown("op", "is missing or newer than this version");
-        let op = op.op.ok_or_else(unknown)?;
+        let op = op.op.ok_or_else(|| ConvertError::no_choice("op"))?;
         Ok(match op {
             Wire::Append(message) => Self::Append(required("append", Some(message))?),
             Wire::Update(placed) => Self::Update {

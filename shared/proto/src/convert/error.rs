@@ -33,6 +33,11 @@ impl ConvertError {
         }
     }
 
+    /// None of the choices of `field` is set that this version knows.
+    pub fn no_choice(field: impl Into<String>) -> Self {
+        Self::unknown(field, "is missing or newer than this version")
+    }
+
     /// The field `field` has to be set and is not.
     pub fn missing(field: impl Into<String>) -> Self {
         Self::new(field, "is missing")

@@ -159,7 +159,11 @@ impl OnWire<String> for Refusal {
     }
 
     fn from_wire(wire: String, field: &str) -> Result<Self, ConvertError> {
-        let unknown = || ConvertError::new(field, "is a reason that this version does not know");
+        if wire.is_empty() {
+            return Err(ConvertError::missing(field));
+        }
+        let unknown =
+            || ConvertError::unknown(field, "is a reason that this version does not know");
         Self::named(&wire).ok_or_else(unknown)
     }
 }

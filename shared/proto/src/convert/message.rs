@@ -45,7 +45,7 @@ impl TryFrom<proto::Part> for Part {
             Some(Wire::Result(result)) => Self::Result(result.into()),
             Some(Wire::Media(media)) => Self::Media(media.into()),
             Some(Wire::Opaque(opaque)) => Self::Opaque(opaque.into()),
-            None => return Err(ConvertError::missing("part")),
+            None => return Err(ConvertError::no_choice("part")),
         })
     }
 }

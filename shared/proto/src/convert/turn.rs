@@ -167,7 +167,7 @@ impl OnWire<Option<proto::ResponseFormat>> for ResponseFormat {
                 name: schema.name,
                 schema: schema.schema_json,
             }),
-            None => Err(ConvertError::missing(format!("{field}.format"))),
+            None => Err(ConvertError::no_choice(format!("{field}.format"))),
         }
     }
 }

@@ -252,6 +252,7 @@ fn a_reason_from_a_newer_version_is_refused() {
     for reason in ["", "FUTURE"] {
         let error = again(refused(reason)).expect_err(reason);
         assert_eq!(error.field, "command_refused.reason");
+        assert_eq!(error.is_newer, !reason.is_empty(), "{error}");
     }
 }
 

@@ -2,10 +2,10 @@
 
 use crate::key::SessionKey;
 use crate::readers::{Part, Readers, Share};
-use crate::store::unreadable;
+use crate::store::{unmarked_event, unreadable};
 use cairn_engine::event::EventKind;
 use cairn_engine::session::{Noted, Session};
-use cairn_proto::convert::Decoded;
+use cairn_proto::convert::{Decoded, read_event};
 use cairn_proto::event as wire;
 use cairn_rpc::RpcError;
 use prost::Message as _;
@@ -123,11 +123,13 @@ impl State {
         event: wire::Event,
     ) -> Result<Arc<Step>, RpcError> {
         let bytes = event.encoded_len();
-        let decoded = Decoded::try_from(event);
+        // Its level was looked at when it was read.
+        let decoded = read_event(event, u32::MAX);
         let event = match decoded.map_err(|error| unreadable(key, seq, error))? {
             Decoded::Event(event) => event,
-            // What clients are sent is whole, and of this level.
-            Decoded::Newer { .. } | Decoded::StoredApart { .. } => {
+            Decoded::Newer { .. } => return Err(unmarked_event(key, seq)),
+            // What clients are sent is whole.
+            Decoded::StoredApart { .. } => {
                 return Err(unreadable(key, seq, "it was passed on unread"));
             }
         };
