@@ -199,7 +199,8 @@ struct Count {
 
 impl Count {
     async fn of(store: &Store) -> Option<Self> {
-        let request = within(COUNT_TIME, Request::new(pb::CountQueuedRequest::default()));
+        let level = store.level;
+        let request = within(COUNT_TIME, Request::new(pb::CountQueuedRequest { level }));
         match store.ownership().count_queued(request).await {
             Ok(answer) => {
                 let answer = answer.into_inner();

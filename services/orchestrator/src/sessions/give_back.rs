@@ -41,7 +41,8 @@ pub(super) async fn leave_to_newer(
         %error,
         "the session is left to a newer version of this program, and looked at again later"
     );
-    let is_marked = error.metadata("needs").is_some();
+    // An event is named only if the header of its session did not say what it needs.
+    let is_marked = error.metadata("needs").is_some() && error.metadata("seq").is_none();
     let pause = if is_marked { MARKED_PAUSE } else { NEWER_PAUSE };
     give(sessions, key, epoch, pause).await;
 }

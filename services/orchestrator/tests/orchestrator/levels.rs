@@ -1,6 +1,6 @@
 //! Sessions that use what only a newer version can read: they are left to it, and nothing is lost of them.
 
-use crate::support::{Attempt, Kind, World, chain, count, for_tenant, model_step, reply};
+use crate::support::{Attempt, Fault, Kind, World, chain, count, for_tenant, model_step, reply};
 use cairn_engine::event::Event;
 use cairn_orchestrator::{Config, Running};
 use cairn_proto::convert::{Decoded, decode_event};
@@ -75,12 +75,17 @@ fn growths() -> [(&'static str, Vec<u8>); 5] {
 
 /// A newer process stores a command.
 async fn append(world: &World, session: &str, event: Vec<u8>) {
+    append_needing(world, session, event, NEXT).await;
+}
+
+/// The same, and says to the store that the command needs this level.
+async fn append_needing(world: &World, session: &str, event: Vec<u8>, needs: u32) {
     let request = memory_pb::AppendCommandRequest {
         session: session.to_owned(),
         request_id: world.request_id(),
         request_digest: vec![1; 32].into(),
         event: event.into(),
-        needs: NEXT,
+        needs,
         level: NEXT,
         ..memory_pb::AppendCommandRequest::default()
     };
@@ -167,6 +172,52 @@ async fn whatever_is_new_in_a_session_leaves_it_to_the_next_release() {
             1,
             "{what}: it is due"
         );
+    }
+}
+
+/// Otherwise the store would give it to the processes of this release over and over.
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_store_was_not_told_what_it_needs_is_seldom_claimed() {
+    for (what, event) in growths() {
+        let world = World::new().await;
+        let session = idle(&world).await;
+        append_needing(&world, &session, event, 1).await;
+        world.pass(LONG).await;
+        let times = world.faults.calls("ReleaseSession");
+        assert!((1..=2).contains(&times), "{what}: given back {times} times");
+        let listed = world.listed(0).await;
+        let listed = listed.iter().find(|it| it.id == session).expect("it");
+        assert_ne!(listed.status(), pb::SessionStatus::Quarantined, "{what}");
+    }
+}
+
+/// Sessions that only the next release can take up are no work for this one.
+#[tokio::test(start_paused = true)]
+async fn the_queue_that_refuses_new_runs_is_that_of_the_level() {
+    for level in [1, NEXT] {
+        let config = Config {
+            max_queued: 1,
+            level,
+            ..Config::default()
+        };
+        let world = World::with_config(config).await;
+        let session = idle(&world).await;
+        world.faults.always("ClaimSessions", Some(Fault::Refuse));
+        // The claim that waits already.
+        world.pass(Duration::from_secs(11)).await;
+        let [.., (_, event)] = growths();
+        append(&world, &session, event).await;
+        let request = pb::StartRunRequest {
+            request_id: world.request_id(),
+            run: Some(chain(vec![model_step("think")])),
+            ..pb::StartRunRequest::default()
+        };
+        let mut client = world.client.clone();
+        let started = world.until(client.start_run(request)).await;
+        let refused = started.err().map(|status| RpcError::from_status(&status));
+        let limit = refused.as_ref().and_then(|error| error.metadata("limit"));
+        let expected = (level == NEXT).then_some("session.max_queued");
+        assert_eq!(limit, expected, "level {level}: {refused:?}");
     }
 }
 
