@@ -110,7 +110,7 @@ fn allowed(run: &Run) -> Value {
 
 fn header(session: &Session) -> Value {
     let title = title::of_session(session);
-    json!({"title": title, "seq": session.seq, "memory": session.memory})
+    json!({"title": title, "seq": session.seq, "memory": *session.memory})
 }
 
 fn phase(run: &Run) -> Value {

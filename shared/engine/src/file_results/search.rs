@@ -82,13 +82,13 @@ impl Display for MatchTotals {
             "total: {matching} in {files}, {}",
             searched(self.searched)
         )?;
-        let skipped: [(u64, fn(u64) -> String); 3] = [
-            (self.binary, binary),
-            (self.large, large),
-            (self.unreadable, unreadable),
+        let skipped = [
+            (self.binary, binary(self.binary)),
+            (self.large, large(self.large)),
+            (self.unreadable, unreadable(self.unreadable)),
         ];
         let mut skipped = skipped.into_iter().filter(|(count, _)| *count > 0);
-        skipped.try_for_each(|(count, written)| write!(f, ", {}", written(count)))
+        skipped.try_for_each(|(_, written)| write!(f, ", {written}"))
     }
 }
 
