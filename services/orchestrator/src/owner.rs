@@ -25,6 +25,7 @@ use crate::store::{Acknowledged, Checkpointer, Loaded, Newer};
 use cairn_engine::decide::Input;
 use cairn_engine::event::{AttemptRef, Event};
 use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::limits::FULL_TRANSITION;
 use cairn_engine::outstanding::Work;
 use cairn_engine::session::Session;
 use cairn_engine::transitions::IllegalTransition;
@@ -113,7 +114,7 @@ struct Owner {
     active: BTreeMap<Work, Active>,
     /// Attempts whose executors wait for an acknowledgement, with the last number reported.
     reported: BTreeMap<AttemptRef, u64>,
-    /// Others changed session memory before the last transition was durable.
+    /// Others may have changed session memory after the last decision and before it was durable.
     memory_changed: bool,
     next_stream: u64,
     checkpoints: Checkpointer,
@@ -248,6 +249,7 @@ impl Owner {
         loop {
             self.inbox.drain_notices()?;
             let events = self.decide_all(first.take()).await?;
+            let is_full = events.len() >= FULL_TRANSITION;
             let outstanding = match self.make_durable(events).await {
                 Err(End::Stalled(error)) if is_limit(&error) => self.end_at_limit(error).await?,
                 outstanding => outstanding?,
@@ -272,6 +274,10 @@ impl Owner {
             self.acknowledge(&outstanding);
             self.end_idle_if_stopping();
             self.wait(&outstanding).await?;
+            // Reports that fill each transition would keep a person's command waiting as long as they come.
+            if is_full && self.answers_commands() {
+                first = Some(Input::HandleCommand);
+            }
         }
     }
 
@@ -308,6 +314,8 @@ impl Owner {
         }
         self.session = loaded.session;
         self.checkpoints = loaded.checkpoints;
+        // The events were decided without what others have written since.
+        self.memory_changed = true;
         for event in events {
             let seq = self.session.seq + 1;
             self.session.apply(seq, event).map_err(stalled)?;

@@ -1,6 +1,9 @@
 //! What is too much for a reply, a transition or a journal.
 
-use crate::support::{Kind, World, chain, count, goal, graph, model_step, names, reply, tool_step};
+use crate::support::{
+    Attempt, Held, Kind, World, chain, count, goal, graph, model_step, names, reply, tool_step,
+};
+use cairn_engine::command::Command;
 use cairn_engine::event::Event;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_memory::port::Limits;
@@ -42,11 +45,8 @@ async fn a_reply_with_as_many_calls_as_are_allowed_is_taken() {
     assert_eq!(count(&events, "CallIntended"), 64);
 }
 
-/// What arrives together is written in transitions that the store takes, and each attempt is told
-/// of no more than is durable.
-#[tokio::test(start_paused = true)]
-async fn what_arrives_together_is_written_in_transitions_of_bounded_size() {
-    let world = World::new().await;
+/// Eight attempts whose replies of 102 events each wait for a transition that is held.
+async fn planning(world: &World) -> (String, Vec<Attempt>, Held) {
     let steps = (0..8).map(|_| model_step("plan")).collect();
     let session = world.start(graph(steps)).await;
     let mut attempts = Vec::new();
@@ -62,6 +62,15 @@ async fn what_arrives_together_is_written_in_transitions_of_bounded_size() {
         attempt.reply(reply(turn, "", &[("step", &plan)]));
     }
     world.settle().await;
+    (session, attempts, held)
+}
+
+/// What arrives together is written in transitions that the store takes, and each attempt is told
+/// of no more than is durable.
+#[tokio::test(start_paused = true)]
+async fn what_arrives_together_is_written_in_transitions_of_bounded_size() {
+    let world = World::new().await;
+    let (session, mut attempts, held) = planning(&world).await;
     let before = world.journal.read(&session, 0).await.last_seq;
     let mut second = world.faults.hold("Commit");
     held.release();
@@ -77,6 +86,26 @@ async fn what_arrives_together_is_written_in_transitions_of_bounded_size() {
     world.settle().await;
     let events = world.journal.events(&session).await;
     assert_eq!(count(&events, "SubGoalAdded"), 800);
+}
+
+/// Six replies fill a transition, and two more have arrived.
+#[tokio::test(start_paused = true)]
+async fn a_command_waits_for_one_full_transition_at_most() {
+    let world = World::new().await;
+    let (session, _attempts, held) = planning(&world).await;
+    let (mut client, request) = (world.client.clone(), world.cancellation(&session));
+    let cancelled = tokio::spawn(async move { client.cancel_run(request).await });
+    let is_cancel = |kind: &Kind| match kind {
+        Kind::CommandReceived(received) => matches!(received.command, Command::CancelRun(_)),
+        _ => false,
+    };
+    world.seen(&session, is_cancel).await;
+    held.release();
+    let cancelled = world.until(cancelled).await.expect("an answer");
+    cancelled.expect("it is cancelled");
+    let events = world.ended(&session).await;
+    assert_eq!(count(&events, "RunCancelled"), 1);
+    assert_eq!(count(&events, "SubGoalAdded"), 600);
 }
 
 /// As small as makes sense, to be reached soon.

@@ -56,6 +56,31 @@ async fn what_was_written_before_an_acknowledgement_comes_with_it() {
     assert_eq!(reminders(&mut attempt, 3).await, [""; 0]);
 }
 
+/// The state is read again when a report contradicts it, and has then what a client wrote meanwhile.
+#[tokio::test(start_paused = true)]
+async fn what_was_written_before_another_report_was_dropped_comes_too() {
+    let world = World::new().await;
+    let steps = vec![model_step("one"), model_step("two")];
+    let session = world.start(graph(steps)).await;
+    let (mut good, mut bad) = (world.attempt().await, world.attempt().await);
+    // The two reports after this one join one transition.
+    let mut held = world.faults.hold_answer("Commit");
+    bad.reply(reply(0, "begun", &[]));
+    held.reached().await;
+    set(&world, &session, "a", "while models think").await;
+    good.reply(reply(0, "", &[("pure", "{}")]));
+    world.settle().await;
+    // It skips a turn.
+    bad.reply(reply(7, "nonsense", &[]));
+    world.settle().await;
+    held.release();
+    let said = reminders(&mut good, 1).await;
+    assert!(
+        said.len() == 1 && said[0].contains("while models think"),
+        "{said:?}"
+    );
+}
+
 /// A world in which sessions have at most so many KiB of state.
 async fn narrow(kib: usize) -> World {
     World::with_config(Config {

@@ -30,13 +30,13 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// Step and attempt.
     /// How many replies and results it starts with.
     pub(crate) fn said(&self) -> usize {
         let conversation = self.start.conversation.as_ref().expect("a conversation");
         conversation.incremental.len() + self.start.results.len()
     }
 
+    /// Step and attempt.
     pub(crate) fn place(&self) -> (u32, u32) {
         let name = self.start.attempt.unwrap();
         (name.step, name.attempt)
