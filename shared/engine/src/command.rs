@@ -63,14 +63,8 @@ macro_rules! commands {
 
         /// One of each, with a session that accepts it.
         #[cfg(test)]
-        fn examples() -> Vec<(testing::Sent, Command)> {
+        pub(crate) fn examples() -> Vec<(testing::Sent, Command)> {
             vec![$(full_journal::example::<$command>()),*]
-        }
-
-        #[cfg(test)]
-        impl Command {
-            /// The names of all commands.
-            pub(crate) const NAMES: &[&str] = &[$(stringify!($command)),*];
         }
 
         $(const _: () = assert!($since <= LEVEL);)*

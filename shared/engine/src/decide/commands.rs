@@ -71,8 +71,9 @@ impl Decision<'_> {
         self.emit_with(refused.into(), answers, principal)
     }
 
-    /// The run ends, and each command is answered. All these events fit into the journal's reserve: nothing
-    /// else could be written any more.
+    /// The run ends, and commands are answered until the transition is full. All these events fit into the
+    /// journal's reserve: nothing else could be written any more. The next transition answers more commands,
+    /// or is refused by the store, which leads here again.
     pub(super) fn end_at_limit(&mut self, failure: &Failure) -> Applied {
         if let Some(run) = self.session.active_run() {
             let number = run.number;

@@ -36,43 +36,14 @@ pub(crate) fn check(before: &Session, input: &Input, facts: &Facts<'_>, events: 
 mod tests {
     use crate::command::testing::{Sent, plan};
     use crate::command::{
-        ApplyProposal, BridgeContext, CancelRun, CancelTurn, ChangeContext, Command, CreateContext,
-        Decide, DestroyContext, PauseRun, RedoStep, RenameSession, ResumeRun, RevisePlan,
-        RevokeApproval, SendMessage, Settlement, SkipStep, StartRun, SubmitTurn, SwitchContext,
-        WhenBusy,
+        CancelRun, Command, Decide, PauseRun, Settlement, StartRun, SubmitTurn, WhenBusy, examples,
     };
-    use crate::conversation::Op;
-    use crate::decide::{Fork, Input, Reply, ToolFacts};
+    use crate::decide::{Fork, Input, Reply, STATE_TOOLS, ToolFacts};
     use crate::event::{AttemptRef, EventKind, MemorySet};
     use crate::failure::{Failure, FailureKind};
     use crate::message::{FinishReason, Message, ToolCall, Usage};
     use crate::pending::pending;
     use crate::session::Session;
-    use std::collections::BTreeSet;
-
-    fn side() -> CreateContext {
-        CreateContext {
-            name: "side".to_owned(),
-            immutable: vec![Message::user("hello")],
-            ..CreateContext::default()
-        }
-    }
-
-    fn turn(when_busy: WhenBusy) -> SubmitTurn {
-        SubmitTurn {
-            message: Some(Message::user("hello")),
-            when_busy,
-            ..SubmitTurn::default()
-        }
-    }
-
-    fn another_plan(apply: bool) -> RevisePlan {
-        RevisePlan {
-            plan: Some(plan(&["three", "four"])),
-            apply,
-            ..RevisePlan::default()
-        }
-    }
 
     fn running() -> Sent {
         Sent::running(&["one", "two"])
@@ -89,26 +60,21 @@ mod tests {
         attempt
     }
 
-    /// The model of the first step wants to pay.
-    fn wants_to_pay() -> (Sent, Input) {
-        let mut sent = running();
-        let pay = ToolFacts {
-            time_limit_ms: 10,
-            ..ToolFacts::default()
-        };
-        sent.tools.insert("pay".to_owned(), pay);
-        let report = Input::Report {
-            attempt: attempt(&sent),
+    /// The model of the first step calls these tools, each with its arguments.
+    fn calls(sent: &Sent, tools: &[(&str, &str)]) -> Input {
+        let calls = tools.iter().map(|(name, arguments)| ToolCall {
+            id: "id".to_owned(),
+            name: (*name).to_owned(),
+            arguments: (*arguments).to_owned(),
+        });
+        Input::Report {
+            attempt: attempt(sent),
             results: Vec::new(),
             unfinished: Vec::new(),
             reply: Some(Reply {
                 tool_turn: 0,
-                text: "I pay.".to_owned(),
-                calls: vec![ToolCall {
-                    id: "id".to_owned(),
-                    name: "pay".to_owned(),
-                    arguments: "{}".to_owned(),
-                }],
+                text: "I call.".to_owned(),
+                calls: calls.collect(),
                 opaque: Vec::new(),
                 finish: FinishReason::ToolCalls,
                 usage: Usage::default(),
@@ -118,7 +84,18 @@ mod tests {
                 ops_through: 0,
             }),
             failure: None,
+        }
+    }
+
+    /// The model of the first step wants to pay.
+    fn wants_to_pay() -> (Sent, Input) {
+        let mut sent = running();
+        let pay = ToolFacts {
+            time_limit_ms: 10,
+            ..ToolFacts::default()
         };
+        sent.tools.insert("pay".to_owned(), pay);
+        let report = calls(&sent, &[("pay", "{}")]);
         (sent, report)
     }
 
@@ -151,110 +128,52 @@ mod tests {
         sent
     }
 
-    /// States in which commands about runs are accepted.
-    fn of_runs() -> Vec<(Sent, Command)> {
-        let (mut asking, report) = wants_to_pay();
-        asking.decide(report);
-        let approve = answer(&asking, Settlement::Approve);
-        let mut failed = running();
-        failed.fail();
-        let proposed = after(running(), another_plan(false));
-        let apply = ApplyProposal {
-            run: 0,
-            proposal: 1,
-        };
-        let redo = RedoStep {
-            run: 0,
-            step: 1.into(),
-        };
-        let skip = SkipStep {
-            step: 1.into(),
-            ..SkipStep::default()
-        };
-        let start = StartRun {
-            plan: Some(plan(&["one"])),
-            ..StartRun::default()
-        };
-        let paused = after(running(), PauseRun::default());
-        vec![
-            (proposed, apply.into()),
-            (running(), CancelRun::default().into()),
-            (asking, approve.into()),
-            (running(), PauseRun::default().into()),
-            (failed, redo.into()),
-            (paused, ResumeRun::default().into()),
-            (running(), another_plan(true).into()),
-            (pays(), RevokeApproval { grant: 1 }.into()),
-            (running(), skip.into()),
-            (Sent::new(), start.into()),
-        ]
-    }
-
-    /// States in which the other commands are accepted.
-    fn of_contexts() -> Vec<(Sent, Command)> {
-        let queued = after(running(), turn(WhenBusy::Queue));
-        let number = queued.session.queued_turns[0].number;
-        let fact = || vec![("fact".to_owned(), "it rains".to_owned())];
-        let bridge = BridgeContext {
-            from: "main".to_owned(),
-            to: "main".to_owned(),
-            values: fact(),
-        };
-        let cancel_turn = CancelTurn {
-            number,
-            reason: String::new(),
-        };
-        let change = ChangeContext {
-            ops: vec![Op::Append(Message::user("hello"))],
-            ..ChangeContext::default()
-        };
-        let destroy = DestroyContext {
-            context: "side".to_owned(),
-            conclusions: fact(),
-            ask_model: true,
-        };
-        let message = SendMessage {
-            step: None,
-            message: Message::user("hello"),
-        };
-        let rename = RenameSession {
-            title: "another".to_owned(),
-        };
-        let switch = SwitchContext {
-            context: "side".to_owned(),
-        };
-        let with_side = || after(Sent::new(), side());
-        let first_turn = after(Sent::new(), turn(WhenBusy::Refuse));
-        vec![
-            (Sent::new(), bridge.into()),
-            (queued, cancel_turn.into()),
-            (Sent::new(), change.into()),
-            (Sent::new(), side().into()),
-            (with_side(), destroy.into()),
-            (Sent::new(), rename.into()),
-            (running(), message.into()),
-            (first_turn, turn(WhenBusy::Interrupt).into()),
-            (with_side(), switch.into()),
-        ]
-    }
-
     #[test]
     fn a_command_is_answered_as_a_whole_or_not_at_all() {
-        let mut answered = BTreeSet::new();
-        for (mut sent, command) in of_runs().into_iter().chain(of_contexts()) {
-            let name = name_of(&command);
+        for (mut sent, command) in examples() {
             let events = sent.send(command);
             let refused = |event: &EventKind| matches!(event, EventKind::CommandRefused(_));
             assert!(!events.iter().any(refused), "{events:?}");
-            answered.insert(name);
         }
-        let all = Command::NAMES.iter().map(|name| (*name).to_owned());
-        assert_eq!(answered, all.collect::<BTreeSet<_>>());
     }
 
-    fn name_of(command: &Command) -> String {
-        let text = format!("{command:?}");
-        text.split('(').next().unwrap_or_default().to_owned()
+    /// Arguments with which each state tool does what it can.
+    fn arguments(tool: &str) -> &'static str {
+        match tool {
+            "ask_person" => r#"{"question": "Which one?"}"#,
+            "read_progress" | "session_memory_list" => "{}",
+            "scratchpad" => r#"{"text": "a note"}"#,
+            "search_tools" => r#"{"query": "weather"}"#,
+            "session_memory_get" | "session_memory_remove" => r#"{"key": "key"}"#,
+            "session_memory_set" => r#"{"key": "key", "value": "value"}"#,
+            "step" => r#"{"plan": ["a", "b"], "focus": "a"}"#,
+            other => panic!("arguments of {other}"),
+        }
+    }
+
+    #[test]
+    fn a_state_tool_is_answered_as_a_whole_or_not_at_all() {
+        let mut sent = running();
+        let weather = ToolFacts {
+            deferred: Some(("Tells the weather.".to_owned(), "{}".to_owned())),
+            ..ToolFacts::default()
+        };
+        sent.tools.insert("weather".to_owned(), weather);
+        let mut tools: Vec<_> = STATE_TOOLS
+            .iter()
+            .map(|tool| (tool.name, arguments(tool.name)))
+            .collect();
+        tools.push((
+            "step",
+            r#"{"complete": true, "summary": "", "drop": ["b"]}"#,
+        ));
+        let reply = calls(&sent, &tools);
+        let events = sent.decide(reply);
+        let is_answered =
+            |kind: &EventKind| matches!(kind, EventKind::CallFinished(call) if !call.is_error);
+        let answered = events.iter().filter(|event| is_answered(&event.kind));
+        // The question waits for a person.
+        assert_eq!(answered.count(), tools.len() - 1, "{events:?}");
     }
 
     /// States in which inputs of others than executors bring events.
@@ -290,6 +209,11 @@ mod tests {
         let full = Input::LimitReached {
             failure: Failure::new(FailureKind::LimitExceeded, "journal_events", "it is full"),
         };
+        let queued = SubmitTurn {
+            message: Some(Message::user("hello")),
+            when_busy: WhenBusy::Queue,
+            ..SubmitTurn::default()
+        };
         let mut taken_over = pays();
         taken_over.receive(CancelRun::default());
         vec![
@@ -299,7 +223,7 @@ mod tests {
             (after(Sent::new(), start), planned),
             (decided(), Input::Tick),
             (pays(), forked),
-            (after(running(), turn(WhenBusy::Queue)), full),
+            (after(running(), queued), full),
         ]
     }
 

@@ -1,5 +1,6 @@
 //! How large transitions get, and how a run ends whose journal takes no more.
 
+use crate::control::{pause, resume};
 use crate::play::ops;
 use crate::world::{LEASE, TIME_LIMIT, World, complete, graph, kinds, model_step, send, step_call};
 use crate::world::{chain, tool_step, with_goal};
@@ -176,6 +177,41 @@ proptest! {
     }
 }
 
+/// A pause, an owner that lets go, and another plan: each leaves steps that are ready behind.
+#[test]
+fn steps_that_wait_start_whatever_held_the_run_up() {
+    let plan = |tool| (0..300).map(move |n| tool_step(&n.to_string(), tool));
+    let limits = LimitOverrides {
+        max_parallel_steps: MAX_CONVERSATIONS,
+        ..LimitOverrides::default()
+    };
+    let mut world = World::new();
+    world.start_with(graph(plan("look").collect()), limits);
+    let most = MAX_CONVERSATIONS as usize;
+    world.command(pause());
+    (1..=10).for_each(|step| world.end(step));
+    assert_eq!(world.running().len(), most - 10);
+    world.command(resume());
+    assert_eq!(world.running().len(), most);
+    world.starts = false;
+    (11..=20).for_each(|step| world.end(step));
+    assert_eq!(world.running().len(), most - 10);
+    world.starts = true;
+    taken_over(&mut world);
+    assert_eq!(world.running().len(), most);
+    world.command(Command::RevisePlan(command::RevisePlan {
+        run: 1,
+        plan: Some(graph(plan("put").collect())),
+        apply: true,
+        ..command::RevisePlan::default()
+    }));
+    assert_eq!(world.running().len(), most);
+    while let Some(&step) = world.running().first() {
+        world.end(step);
+    }
+    assert_eq!(world.run().status, RunStatus::Completed);
+}
+
 /// A rule denies their calls. The owner starts the rest with the next transition.
 #[test]
 fn steps_that_end_as_they_start_do_not_fill_a_transition_without_end() {
@@ -243,6 +279,29 @@ fn at_a_limit_the_run_ends_and_commands_are_refused() {
     assert_eq!(world.run().status, RunStatus::Failed);
     assert_eq!(world.run().end.failure, Some(full()));
     assert!(world.outstanding().is_empty());
+}
+
+/// More than a transition answers. What is left is refused by the store, and comes here again.
+#[test]
+fn at_a_limit_many_commands_are_answered_in_transitions_of_bounded_size() {
+    const COMMANDS: usize = 2 * FULL_TRANSITION + 1;
+    let mut world = World::with_plan(chain(vec![model_step("one")]));
+    for _ in 0..COMMANDS {
+        world.foreign(EventKind::CommandReceived(event::CommandReceived {
+            request_id: "request".to_owned(),
+            command: with_goal("another"),
+        }));
+    }
+    let mut answered = 0;
+    while !world.session.commands.is_empty() {
+        let events = world.decide(Input::LimitReached { failure: full() });
+        let most = FULL_TRANSITION + BESIDE;
+        assert!((1..=most).contains(&events.len()), "{}", events.len());
+        assert!(events.iter().all(|event| event.kind.ends_only()));
+        let all = kinds(&events);
+        answered += all.iter().filter(|kind| *kind == "CommandRefused").count();
+    }
+    assert_eq!(answered, COMMANDS);
 }
 
 #[test]

@@ -4,8 +4,9 @@
 use crate::play::{open_calls, ops};
 use crate::turns::{refusal, submit, turn};
 use crate::usage::UsageView;
-use crate::world::{World, chain, look, model_step};
+use crate::world::{World, chain, look, model_step, report_reply};
 use cairn_engine::command::{CancelRun, Command, RevisePlan, SubmitTurn, WhenBusy};
+use cairn_engine::decide::Input;
 use cairn_engine::event::{self, Event, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::{Message, Usage};
@@ -240,6 +241,37 @@ fn a_record_shows_how_its_turn_ended() {
     for (run, next) in shown.iter().zip(&shown[1..]) {
         assert!(run.first_seq < run.last_seq && run.last_seq < next.first_seq);
     }
+}
+
+/// Its fields are small, and the totals are exact.
+#[test]
+fn a_record_shows_the_largest_number_that_it_holds() {
+    let mut world = World::new();
+    submit(&mut world, "first");
+    let attempt = world.attempt(1);
+    let ops = world.session.attempt(attempt).unwrap().newest_op();
+    let mut report = report_reply(attempt, (0, ops), "done", &[]);
+    let Input::Report { reply, .. } = &mut report else {
+        panic!("no report");
+    };
+    let used = Usage {
+        input_tokens: 5_000_000_000,
+        output_tokens: 7,
+        model_calls: 100_000,
+        ..Usage::default()
+    };
+    reply.as_mut().unwrap().usage = used;
+    world.decide(report);
+    assert_eq!(world.run().summary().usage, used);
+    submit(&mut world, "second");
+    let record = world.session.runs.summary(1).unwrap();
+    let held = Usage {
+        input_tokens: u32::MAX.into(),
+        model_calls: u16::MAX.into(),
+        ..used
+    };
+    assert_eq!(record.usage, held);
+    assert_eq!(world.session.usage, used);
 }
 
 #[test]
