@@ -68,7 +68,7 @@ pub enum Input {
         /// The attempt that ran there.
         attempt: AttemptRef,
     },
-    /// Time has passed.
+    /// Time has passed, or steps are ready that a full transition had no room to start.
     Tick,
     /// The session has been copied from another one, up to the end of a transition.
     Forked(Fork),
