@@ -40,9 +40,18 @@ pub struct MemoryMark {
 }
 
 impl MemoryMark {
-    /// A reminder with the changes since then adds to these; one with the whole adds to any.
-    pub(crate) fn reaches(self, since: Option<Self>) -> bool {
-        since.is_none_or(|since| since.owner <= self.owner && since.clients <= self.clients)
+    /// What a model knows that knew these changes, and then reads the keys that changed between `since` and
+    /// `through`; all of session memory if `since` is none. The values of the keys are those of `through`,
+    /// also if the model knew later ones.
+    pub(crate) fn after(self, since: Option<Self>, through: Self) -> Self {
+        let misses = |since: Self| self.owner < since.owner || self.clients < since.clients;
+        match since.is_some_and(misses) {
+            true => Self {
+                owner: self.owner.min(through.owner),
+                clients: self.clients.min(through.clients),
+            },
+            false => through,
+        }
     }
 }
 
@@ -93,7 +102,7 @@ pub struct Reminder {
     pub of: Reminded,
 }
 
-/// What a model knows by a reminder.
+/// What a model knows by a reminder, or by a call of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reminded {
     /// The whole text of a layer other than session memory.
@@ -118,13 +127,6 @@ impl Reminded {
         match self {
             Self::Layer { kind, .. } => *kind,
             Self::Memory { .. } => LayerKind::Memory,
-        }
-    }
-
-    fn through(&self) -> Option<MemoryMark> {
-        match self {
-            Self::Layer { .. } => None,
-            Self::Memory { through, .. } => Some(*through),
         }
     }
 }
@@ -153,7 +155,8 @@ pub struct Conversation {
     /// The system prompt, by kind. A later change of a layer is a message, so that no byte before it
     /// changes.
     pub system: Vec<Layer>,
-    /// What its incremental messages tell of changed layers.
+    /// What its incremental messages tell of changed layers, by reminders and by calls of the model that
+    /// change session memory.
     pub reminders: Reminders,
     /// What it began with.
     pub immutable: Vec<Message>,
@@ -336,6 +339,13 @@ impl Conversation {
             }),
         }
         self.incremental.len() - 1
+    }
+
+    /// The last message tells of a change also without a reminder.
+    pub(crate) fn tell(&mut self, of: Reminded) {
+        if let Some(last) = self.incremental.len().checked_sub(1) {
+            self.reminders.note(last, of);
+        }
     }
 
     /// The layer as it is written.

@@ -196,11 +196,10 @@ impl Decision<'_> {
         let memory = &self.session.memory;
         let in_context = context.map(Context::memory_mark).unwrap_or_default();
         let (sent, now) = (running.memory_mark(in_context), memory.mark());
-        let known = running.with_own_changes(sent);
-        if known == now {
+        if sent == now {
             return None;
         }
-        match memory.changed_since(known, attempt) {
+        match memory.changed_since(sent, attempt) {
             Some(keys) if keys.is_empty() => None,
             Some(keys) => Some(words::memory_changed(&keys, sent, now)),
             None => Some(words::memory_is(memory, now)),

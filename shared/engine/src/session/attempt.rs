@@ -44,8 +44,6 @@ pub struct Attempt {
     pub focus: Option<u32>,
     /// Tools that its model has found, in the order of their finding.
     pub found_tools: Vec<String>,
-    /// The owner's changes of session memory after the first and through the second number are all its own.
-    pub own_memory_changes: (u64, u64),
     /// The words around its notes, if it wrote some as a turn.
     pub notes_frame: Option<NotesFrame>,
 }
@@ -156,36 +154,39 @@ impl Attempt {
         });
         let written = waiting.or_else(|| self.conversation.layer(LayerKind::Memory));
         let written = written.map_or(before, |layer| layer.through);
-        let mut mark = self.conversation.memory_mark(written, 0);
-        for op in &self.waiting_ops {
-            if let Op::Remind(Reminder { of, .. }) = op
-                && let Reminded::Memory { since, through } = of
-                && mark.reaches(*since)
-            {
-                mark = *through;
-            }
-        }
-        mark
+        let mark = self.conversation.memory_mark(written, 0);
+        let waiting = self.waiting_memory();
+        waiting.fold(mark, |mark, (since, through)| mark.after(since, through))
     }
 
-    /// The same changes with the attempt's own that follow them.
-    pub(crate) fn with_own_changes(&self, mark: MemoryMark) -> MemoryMark {
-        let (before, through) = self.own_memory_changes;
-        match (before..=through).contains(&mark.owner) {
-            true => MemoryMark {
-                owner: through,
-                ..mark
-            },
-            false => mark,
-        }
+    /// The reminders of session memory that no reply has seen.
+    fn waiting_memory(&self) -> impl Iterator<Item = (Option<MemoryMark>, MemoryMark)> {
+        self.waiting_ops.iter().filter_map(|op| match op {
+            Op::Remind(Reminder {
+                of: Reminded::Memory { since, through },
+                ..
+            }) => Some((*since, *through)),
+            _ => None,
+        })
     }
 
-    /// It made the owner's change of session memory with this number.
-    pub(super) fn note_memory_change(&mut self, number: u64) {
-        let (before, through) = self.own_memory_changes;
-        let is_next = through + 1 == number;
-        let before = if is_next { before } else { number - 1 };
-        self.own_memory_changes = (before, number);
+    /// A call of its last reply made the owner's change of session memory with this number. The message with
+    /// the call tells of it, if the model knows all changes of the owner before it. Says whether the model
+    /// reads of no older value after that message. `before` is as for [`Attempt::memory_mark`].
+    pub(super) fn note_memory_change(&mut self, number: u64, before: MemoryMark) -> bool {
+        let written = self.conversation.layer(LayerKind::Memory);
+        let written = written.map_or(before, |layer| layer.through);
+        let since = self.conversation.memory_mark(written, 0);
+        let is_newest = self.waiting_memory().next().is_none();
+        let mut through = since;
+        if is_newest && since.owner + 1 == number {
+            through.owner = number;
+        }
+        self.conversation.tell(Reminded::Memory {
+            since: Some(since),
+            through,
+        });
+        is_newest
     }
 
     /// What was said after the step context, as far as it is known: results of the last reply's calls

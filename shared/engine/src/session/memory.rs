@@ -1,9 +1,9 @@
 //! Session memory.
 
-use super::{Apply, Envelope, Session};
+use super::{Apply, Context, Envelope, Session};
 use crate::conversation::MemoryMark;
 use crate::event::{AttemptRef, EventKind, MemoryCleared, MemoryRemoved, MemorySet, MemoryWriter};
-use crate::transitions::Applied;
+use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
@@ -31,14 +31,15 @@ struct Changes {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Change {
     key: String,
-    writer: Option<MemoryWriter>,
+    /// The attempt whose model knows the value by its own call.
+    known_to: Option<AttemptRef>,
 }
 
 impl Changes {
-    fn note(&mut self, key: &str, writer: Option<MemoryWriter>) {
+    fn note(&mut self, key: &str, known_to: Option<AttemptRef>) {
         self.count += 1;
         let key = key.to_owned();
-        self.last.push_back(Change { key, writer });
+        self.last.push_back(Change { key, known_to });
         if self.last.len() > KNOWN_CHANGES {
             self.last.pop_front();
         }
@@ -67,22 +68,22 @@ impl Memory {
         }
     }
 
-    /// The keys that have changed since then, with their values of now, without those that this attempt
-    /// changed last. None if they are not known any more.
+    /// The keys that have changed since then, with their values of now, without those whose values this
+    /// attempt knows by its own calls. None if they are not known any more.
     pub(crate) fn changed_since(
         &self,
         mark: MemoryMark,
         attempt: AttemptRef,
     ) -> Option<BTreeMap<&str, Option<&str>>> {
-        let own = Some(MemoryWriter::Attempt(attempt));
         let mut keys: BTreeMap<&str, bool> = BTreeMap::new();
         for change in self.by_owner.since(mark.owner)? {
-            keys.insert(change.key.as_str(), change.writer == own);
+            keys.insert(change.key.as_str(), change.known_to == Some(attempt));
         }
+        // Which of two values of a key is the last one, the counts do not say.
         for change in self.by_clients.since(mark.clients)? {
             keys.insert(change.key.as_str(), false);
         }
-        keys.retain(|_, is_own| !*is_own);
+        keys.retain(|_, is_known| !*is_known);
         let keys = keys.into_keys();
         let keys = keys.map(|key| (key, self.entries.get(key).map(String::as_str)));
         Some(keys.collect())
@@ -92,13 +93,6 @@ impl Memory {
     pub fn bytes(&self) -> usize {
         let bytes = self.entries.iter();
         bytes.map(|(key, value)| key.len() + value.len()).sum()
-    }
-
-    fn note(&mut self, key: &str, writer: Option<MemoryWriter>) {
-        match writer {
-            Some(_) => self.by_owner.note(key, writer),
-            None => self.by_clients.note(key, writer),
-        }
     }
 
     /// Changes the entries once more, and counts nothing.
@@ -127,12 +121,34 @@ impl Deref for Memory {
 
 impl Session {
     fn note_memory(&mut self, key: &str, writer: Option<MemoryWriter>) -> Applied {
-        self.memory.note(key, writer);
-        if let Some(MemoryWriter::Attempt(attempt)) = writer {
-            let count = self.memory.by_owner.count;
-            self.attempt_mut(attempt)?.note_memory_change(count);
-        }
+        let known_to = match writer {
+            None => {
+                self.memory.by_clients.note(key, None);
+                return Ok(());
+            }
+            Some(MemoryWriter::Command) => None,
+            Some(MemoryWriter::Attempt(attempt)) => {
+                let number = self.memory.by_owner.count + 1;
+                self.note_own_change(attempt, number)?.then_some(attempt)
+            }
+        };
+        self.memory.by_owner.note(key, known_to);
         Ok(())
+    }
+
+    /// The model of an attempt changed session memory. Says whether it knows so as long as the attempt lasts.
+    fn note_own_change(
+        &mut self,
+        name: AttemptRef,
+        number: u64,
+    ) -> Result<bool, IllegalTransition> {
+        let turn = self.turn(name);
+        // The messages of a turn may be left out of later requests, and no reminder leaves out what they say.
+        let lasts = turn.is_none();
+        let context = turn.and_then(|turn| self.context(&turn.context));
+        let before = context.map(Context::memory_mark).unwrap_or_default();
+        let is_newest = self.attempt_mut(name)?.note_memory_change(number, before);
+        Ok(lasts && is_newest)
     }
 }
 

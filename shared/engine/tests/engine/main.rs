@@ -29,6 +29,7 @@ mod illegal;
 mod invariants;
 mod judging;
 mod keys;
+mod known_memory;
 mod leaving;
 mod limits;
 mod memory;

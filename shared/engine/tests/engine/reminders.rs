@@ -10,11 +10,11 @@ use cairn_engine::session::{PerBudget, Session};
 use serde_json::json;
 
 /// A call that sets a key of session memory.
-fn set(key: &str, value: &str) -> ToolCall {
+pub(crate) fn set(key: &str, value: &str) -> ToolCall {
     tool_call("session_memory_set", &json!({"key": key, "value": value}))
 }
 
-fn many_turns() -> LimitOverrides {
+pub(crate) fn many_turns() -> LimitOverrides {
     LimitOverrides {
         max_tool_turns: 300,
         budgets: PerBudget::from([(Budget::Turns, 300)]),
@@ -22,7 +22,7 @@ fn many_turns() -> LimitOverrides {
     }
 }
 
-fn removed(key: &str) -> ToolCall {
+pub(crate) fn removed(key: &str) -> ToolCall {
     tool_call("session_memory_remove", &json!({"key": key}))
 }
 
