@@ -129,7 +129,9 @@ impl Decision<'_> {
                 reply,
                 failure,
             } => self.report(attempt, results, unfinished, reply, failure),
-            Input::MemoryChanged { attempts } => self.remind(&attempts),
+            Input::MemoryChanged { attempts } => attempts
+                .into_iter()
+                .try_for_each(|attempt| self.prepare_request(attempt)),
             Input::AttemptLost { attempt } => self.attempt_lost(attempt),
             Input::Tick => self.settle_due(),
             Input::Forked(fork) => self.fork(fork),

@@ -7,7 +7,7 @@ use crate::event::{AttemptRef, ContextChanged};
 use crate::message::{FinishReason, Message};
 use crate::prompt::memory::snapshot;
 use crate::refusal::Refusal;
-use crate::session::{Attempt, Call, Context, RunStatus, Turn};
+use crate::session::{Attempt, Context, RunStatus, Turn};
 use crate::transitions::Applied;
 
 /// The layers whose whole text is sent when they have changed.
@@ -120,15 +120,10 @@ impl Decision<'_> {
         }
     }
 
-    /// The model is asked next, once the calls of its last reply have ended: it gets what of its
-    /// system prompt has changed.
+    /// The model is asked next: it gets what of its system prompt has changed. That does not wait for calls
+    /// which are still to end, because results of pure calls may come with the next reply only.
     pub(crate) fn prepare_request(&mut self, attempt: AttemptRef) -> Applied {
-        let running = self.session.attempt(attempt);
-        let is_next = running.is_some_and(|running| running.calls.iter().all(Call::is_finished));
-        match is_next {
-            true => self.say(attempt, None),
-            false => Ok(()),
-        }
+        self.say(attempt, None)
     }
 
     /// The same after a reply. One without calls ended nothing, and one that was cut is to continue. In a
@@ -144,14 +139,6 @@ impl Decision<'_> {
             _ => running.calls.is_empty().then_some(words::CONTINUE),
         };
         self.say(attempt, nudge)
-    }
-
-    /// What has changed reaches the next request, also if calls are still to end before it.
-    pub(super) fn remind(&mut self, attempts: &[AttemptRef]) -> Applied {
-        for attempt in attempts {
-            self.say(*attempt, None)?;
-        }
-        Ok(())
     }
 
     fn say(&mut self, attempt: AttemptRef, nudge: Option<&str>) -> Applied {

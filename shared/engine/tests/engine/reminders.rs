@@ -4,7 +4,8 @@ use crate::conversation::{changes, last_reported, memory, world};
 use crate::world::{World, chain, graph, look, model_step, tool_call};
 use cairn_engine::command::{Command, CreateContext, DestroyContext, LimitOverrides};
 use cairn_engine::conversation::{LayerKind, Op};
-use cairn_engine::event::{self, Budget, EventKind};
+use cairn_engine::decide::Input;
+use cairn_engine::event::{self, Budget, Event, EventKind};
 use cairn_engine::message::{Message, ToolCall};
 use cairn_engine::session::{PerBudget, Session};
 use serde_json::json;
@@ -62,6 +63,31 @@ fn an_attempt_is_reminded_of_what_another_one_wrote() {
         "{text}"
     );
     assert_eq!(world.session, world.folded());
+}
+
+/// An executor may ask the model as soon as its pure calls have ended, and report them with the reply.
+#[test]
+fn a_reminder_does_not_wait_for_the_calls_that_are_open() {
+    type Then = fn(&mut World) -> Vec<Event>;
+    let cases: [(&str, Then); 3] = [
+        ("a result", |world| world.result(1, 0, "seen")),
+        ("another executor", |world| {
+            let attempt = world.attempt(1);
+            world.decide(Input::AttemptLost { attempt })
+        }),
+        ("another owner", |world| {
+            world.decide(Input::TakenOver { holder_dead: false })
+        }),
+    ];
+    for (what, then) in cases {
+        let mut world = world();
+        world.reply(1, "", &[look(), look()]);
+        memory(&mut world, "new");
+        let events = then(&mut world);
+        assert_eq!(changes(&events).len(), 1, "{what}: {events:?}");
+        world.result(1, 1, "seen");
+        assert!(last_reported(&world).contains("\nkey: new\n"), "{what}");
+    }
 }
 
 #[test]
