@@ -40,9 +40,9 @@ pub struct MemoryMark {
 }
 
 impl MemoryMark {
-    /// What a model knows that knew these changes, and then reads the keys that changed between `since` and
-    /// `through`; all of session memory if `since` is none. The values of the keys are those of `through`,
-    /// also if the model knew later ones.
+    /// What a model knows that knew these changes, once it has read a text of the keys that changed between
+    /// `since` and `through`. Without `since` the text has all of session memory. Its values are those of
+    /// `through`, also if the model knew later ones.
     pub(crate) fn after(self, since: Option<Self>, through: Self) -> Self {
         let misses = |since: Self| self.owner < since.owner || self.clients < since.clients;
         match since.is_some_and(misses) {

@@ -51,8 +51,8 @@ impl Reminders {
         (last.message >= from).then_some(&last.of)
     }
 
-    /// The changes of session memory that a model knows which knows those of `base`, and then reads the
-    /// messages from this index on.
+    /// What a model knows of session memory that knew the changes of `base`, once it has read the messages
+    /// from this index on.
     pub(super) fn memory_mark(&self, base: MemoryMark, from: usize) -> MemoryMark {
         let sent = self
             .0

@@ -170,9 +170,9 @@ impl Attempt {
         })
     }
 
-    /// A call of its last reply made the owner's change of session memory with this number. The message with
-    /// the call tells of it, if the model knows all changes of the owner before it. Says whether the model
-    /// reads of no older value after that message. `before` is as for [`Attempt::memory_mark`].
+    /// A call of its last reply made the owner's change of session memory with this number. If the model
+    /// knew the changes before it, the message with the call tells of this one as well. Says whether no
+    /// older value follows that message. `before` is as for [`Attempt::memory_mark`].
     pub(super) fn note_memory_change(&mut self, number: u64, before: MemoryMark) -> bool {
         let written = self.conversation.layer(LayerKind::Memory);
         let written = written.map_or(before, |layer| layer.through);
