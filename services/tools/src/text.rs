@@ -1,7 +1,7 @@
 //! Results are bounded, and say so where they were cut.
 
 use crate::tool::Output;
-use cairn_engine::file_results::ending;
+use cairn_views::file_results::ending;
 use std::fmt::Display;
 
 /// Kept free for the lines after the last entry of a [`Listing`].

@@ -18,7 +18,6 @@ pub mod elicitation;
 pub mod escape;
 pub mod event;
 pub mod failure;
-pub mod file_results;
 pub mod key;
 pub mod level;
 pub mod limits;

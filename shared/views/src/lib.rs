@@ -14,6 +14,7 @@
 //! | [`dump`] | the tree | every node with all that is known of it, as text and as JSON |
 //! | [`report`] | events | a run in Markdown |
 //! | [`figures`] | | times, durations and prices as text |
+//! | [`file_results`] | | what file tools return, as text; read back by the offline model |
 //! | [`safe`] | | untrusted text for terminals and Markdown |
 //!
 //! Events are folded one by one in the order of the journal, in time proportional to them.
@@ -28,6 +29,7 @@ pub mod agent_state;
 pub mod decisions;
 pub mod dump;
 pub mod figures;
+pub mod file_results;
 pub mod history;
 pub mod plan_diff;
 pub mod report;

@@ -8,7 +8,7 @@ use crate::error::ToolError;
 use crate::text::Listing;
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
 use async_trait::async_trait;
-use cairn_engine::file_results::{FileKind, FileTotals, ListedFile};
+use cairn_views::file_results::{FileKind, FileTotals, ListedFile};
 use globset::GlobBuilder;
 use serde_json::json;
 use std::ffi::OsStr;

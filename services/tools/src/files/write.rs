@@ -11,7 +11,7 @@ use crate::gate::Permit;
 use crate::text::line_count;
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
 use async_trait::async_trait;
-use cairn_engine::file_results::Written;
+use cairn_views::file_results::Written;
 use cap_std::fs::{Dir, File, OpenOptions};
 use serde_json::json;
 use std::ffi::OsStr;

@@ -23,7 +23,6 @@ mod doubt;
 mod endings;
 mod escape;
 mod failure;
-mod file_results;
 mod forks;
 mod illegal;
 mod invariants;

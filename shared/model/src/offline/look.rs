@@ -2,8 +2,8 @@
 
 use super::ask::{Ask, quote};
 use super::desk::{Answer, Desk, Found, Reply};
-use cairn_engine::file_results::{Excerpt, FileKind, FileList, ListedFile, MatchedLine, Matches};
 use cairn_engine::text::{counted, cut, first_line};
+use cairn_views::file_results::{Excerpt, FileKind, FileList, ListedFile, MatchedLine, Matches};
 use serde_json::json;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

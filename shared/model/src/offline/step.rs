@@ -5,7 +5,7 @@ use super::context::StepContext;
 use super::desk::{Desk, Found, Reply};
 use super::look::{self, brief};
 use super::words::has;
-use cairn_engine::file_results::Written;
+use cairn_views::file_results::Written;
 use serde_json::json;
 
 const BEGIN: &str = "> Written by Cairn's offline model, which follows fixed rules. For a \

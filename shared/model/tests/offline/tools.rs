@@ -1,6 +1,6 @@
 //! The file tools by plain `std::fs`, with results in the form of the runtime's own.
 
-use cairn_engine::file_results::{
+use cairn_views::file_results::{
     Excerpt, FileKind, FileList, FileTotals, ListedFile, MatchTotals, MatchedLine, Matches, Written,
 };
 use serde_json::Value;

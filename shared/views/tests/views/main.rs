@@ -16,6 +16,7 @@ mod cost;
 mod decisions;
 mod dump;
 mod figures;
+mod file_results;
 mod history;
 mod plan_diff;
 mod properties;

@@ -20,8 +20,7 @@ use std::str::FromStr;
 const CUT: &str = "truncated: showing the first ";
 
 /// A text that is not in the form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("this is not a result of a file tool")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotAResult;
 
 /// What `list_files` returns.

@@ -1,6 +1,6 @@
 //! What the file tools write is read back, and no content of a file can change what is read.
 
-use cairn_engine::file_results::{
+use cairn_views::file_results::{
     Excerpt, FileKind, FileList, FileTotals, ListedFile, MatchTotals, MatchedLine, Matches,
     NotAResult, Written,
 };
