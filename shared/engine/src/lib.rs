@@ -14,7 +14,6 @@ pub mod context;
 pub mod conversation;
 pub mod decide;
 pub mod dependencies;
-pub mod elicitation;
 pub mod escape;
 pub mod event;
 pub mod failure;

@@ -95,5 +95,3 @@ pub const MAX_TRANSITION: usize = 2 * FULL_TRANSITION
 pub const MAX_GRANTS: usize = 200;
 /// Tools that one search finds.
 pub const MAX_FOUND: usize = 5;
-/// Longest request of a tool that a person is asked, in bytes of JSON.
-pub const MAX_INPUT_REQUEST: usize = 32 * 1024;

@@ -1,6 +1,5 @@
 //! The questions that a run waits for, and their names.
 
-use crate::elicitation;
 use crate::event::{AttemptRef, Budget, CallRef, WaitReason};
 use crate::message::ToolCall;
 use crate::plan::PlanDraft;
@@ -326,11 +325,10 @@ fn question_of(name: CallRef, call: &Call) -> Option<Pending> {
             ask: Ask::Input { question },
             answer: None,
         } => {
-            let (question, choices) = elicitation::describe(&call.call.name, &question.requests);
             let asked = Asked::Question {
                 name,
-                question,
-                choices,
+                question: format!("tool '{}' asks: {}", call.call.name, question.text),
+                choices: question.choices.clone(),
             };
             Some(new(asked, call.asked_at, call.asks))
         }

@@ -14,6 +14,7 @@
 //! | [`dump`] | the tree | every node with all that is known of it, as text and as JSON |
 //! | [`report`] | events | a run in Markdown |
 //! | [`figures`] | | times, durations and prices as text |
+//! | [`elicitation`] | a tool's question | what it asks, and what its tool gets for an answer |
 //! | [`file_results`] | | what file tools return, as text; read back by the offline model |
 //! | [`safe`] | | untrusted text for terminals and Markdown |
 //!
@@ -28,6 +29,7 @@
 pub mod agent_state;
 pub mod decisions;
 pub mod dump;
+pub mod elicitation;
 pub mod figures;
 pub mod file_results;
 pub mod history;

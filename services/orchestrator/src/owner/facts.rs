@@ -4,6 +4,7 @@ use crate::deps::Deps;
 use crate::dispatch::Catalogue;
 use cairn_engine::decide::{Facts, ToolList};
 use cairn_engine::event::AttemptRef;
+use cairn_views::elicitation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ pub(crate) fn facts<'a>(
         rules: &catalogue.rules,
         environment: &deps.config.environment,
         limits: deps.config.limits,
+        responses: elicitation::responses,
         starts: starts && deps.config.runs_steps(),
     }
 }

@@ -4,10 +4,11 @@ use super::list::millis;
 use crate::error::ToolError;
 use crate::invoke::Outcome;
 use crate::progress::ProgressStep;
-use crate::tool::{Media, Output};
+use crate::tool::{InputRequired, Media, Output};
 use cairn_proto::event;
 use cairn_proto::tools as proto;
 use cairn_rpc::RpcError;
+use cairn_views::elicitation;
 use tonic::Status;
 
 pub(super) fn progress(step: ProgressStep) -> proto::ToolProgress {
@@ -27,10 +28,7 @@ pub(super) fn answer(outcome: Outcome) -> Result<proto::ToolResult, Status> {
             return Err(RpcError::unavailable(message).reason("CALL_LOST").into());
         }
         Err(ToolError::InputRequired(asked)) => proto::ToolResult {
-            question: Some(event::ToolQuestion {
-                requests_json: asked.requests,
-                request_state: asked.state,
-            }),
+            question: Some(question(asked)),
             ..Default::default()
         },
         Err(error) => failed(error),
@@ -39,6 +37,16 @@ pub(super) fn answer(outcome: Outcome) -> Result<proto::ToolResult, Status> {
         duration_ms,
         ..result
     })
+}
+
+fn question(asked: InputRequired) -> event::ToolQuestion {
+    let (text, choices) = elicitation::question(&asked.requests);
+    event::ToolQuestion {
+        requests_json: asked.requests,
+        request_state: asked.state,
+        text,
+        choices,
+    }
 }
 
 fn done(output: Output) -> proto::ToolResult {

@@ -5,7 +5,7 @@ use crate::text;
 use crate::tool::{InputRequired, Media, Output};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cairn_engine::elicitation;
+use cairn_views::elicitation;
 use rmcp::model::{
     CallToolResult, ContentBlock, InputRequiredResult, ResourceContents, ServerResult,
 };

@@ -6,7 +6,6 @@ pub use always::always_covers;
 
 use super::{Handle, Settlement};
 use crate::decide::{Change, Decision, Rejection};
-use crate::elicitation;
 use crate::event::{
     ApprovalGranted, Budget, BudgetRaised, BudgetRefused, CallRef, Decided,
     RevisionRequested, WaitReason,
@@ -110,7 +109,8 @@ impl Deciding<'_, '_> {
                 return self.always(name, grant);
             }
             (Subject::Question(_), Ask::Input { question }, S::Answer { .. } | S::Deny { .. }) => {
-                let responses = elicitation::responses(&question.requests, &self.settlement);
+                let read = self.decision.facts.responses;
+                let responses = read(&question.requests, &self.settlement);
                 return self.input(name, responses.map_err(bad_settlement)?);
             }
             (Subject::Approval(_), Ask::Approval { .. }, S::Approve | S::Deny { .. })

@@ -60,6 +60,7 @@ mod tests {
             away: &[],
             offered: &BTreeMap::new(),
             limits: RunLimits::default(),
+            responses: |_, _| Ok(String::new()),
             starts: true,
         };
         let rename = RenameSession {

@@ -116,6 +116,7 @@ impl Sent {
             away: &[],
             offered: &BTreeMap::new(),
             limits: RunLimits::default(),
+            responses: |_, _| Ok(String::new()),
             starts: true,
         };
         let (before, again) = (self.session.clone(), input.clone());

@@ -2,7 +2,6 @@
 
 use super::{Decision, ToolFacts, Unfinished, tools, words};
 use crate::command::Settlement;
-use crate::elicitation;
 use crate::event::{
     ApprovalRequested, AttemptRef, CallFinished, CallHeld, CallInDoubt, CallIntended, CallRef,
     CallRejudged, CallSettled, Effect, RequestedCall, StepSkipped,
@@ -131,15 +130,7 @@ impl Decision<'_> {
                 );
                 self.finish_call(name, output, "ExecutionFailed")
             }
-            Unfinished::Asks(asks) => match elicitation::check(&asks.question.requests) {
-                Ok(()) => self.emit(asks),
-                Err(problem) => {
-                    let tool = &call.call.name;
-                    let output =
-                        format!("tool '{tool}' asks for what people cannot give: {problem}");
-                    self.finish_call(name, output, "ExecutionFailed")
-                }
-            },
+            Unfinished::Asks(asks) => self.emit(asks),
             Unfinished::Rejudge { .. } if call.renewals >= MOST_RENEWALS => {
                 let tool = &call.call.name;
                 let output = format!(

@@ -228,6 +228,7 @@ mod tests {
             away: &[],
             offered: &BTreeMap::new(),
             limits: RunLimits::default(),
+            responses: |_, _| Ok(String::new()),
             starts: true,
         };
         let mut decision = Decision::new(&mut session, facts);

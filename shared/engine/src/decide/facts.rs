@@ -1,6 +1,6 @@
 //! What the outside knows at the time of a decision.
 
-use crate::command::RunLimits;
+use crate::command::{RunLimits, Settlement};
 use crate::event::{AttemptRef, Effect};
 use crate::rules::{Answer, Matcher, Rules};
 use std::collections::BTreeMap;
@@ -73,6 +73,9 @@ pub struct Facts<'a> {
     pub environment: &'a str,
     /// Limits of a run that names none.
     pub limits: RunLimits,
+    /// What a tool gets that asked: from its requests, which only its protocol can read, and the decision.
+    /// An error says for a person why the decision does not fit them. A pure function.
+    pub responses: fn(&str, &Settlement) -> Result<String, String>,
     /// Steps and calls with side effects may begin. An owner that is about to let go leaves them to
     /// the next.
     pub starts: bool,

@@ -54,9 +54,11 @@ pub struct InputRequested {
     pub question: ToolQuestion,
 }
 
-/// What a tool asks, and what it wants back with the answer.
+/// What a tool asks, as its server and as people understand it, and what it wants back with the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolQuestion {
+    pub text: String,
+    pub choices: Vec<String>,
     pub requests: String,
     pub state: Option<String>,
 }

@@ -2,7 +2,6 @@
 
 use super::{Apply, EffectfulCall, Envelope, Session};
 use crate::command::Settlement;
-use crate::elicitation;
 use crate::event::{
     ApprovalRequested, CallFinished, CallHeld, CallInDoubt, CallIntended, CallRef, CallRejudged,
     CallSettled, Decided, Effect, InputRequested, QuestionAsked, ToolInput, ToolQuestion,
@@ -176,12 +175,7 @@ impl Call {
                         Ask::Input { question },
                         Settlement::Answer { .. } | Settlement::Deny { .. },
                     ) => {
-                        let responses = match decided.responses.is_empty() {
-                            false => decided.responses.clone(),
-                            // A journal from before the event had them.
-                            true => elicitation::responses(&question.requests, settlement)
-                                .map_err(|what| IllegalTransition::Malformed { what })?,
-                        };
+                        let responses = decided.responses.clone();
                         let state = question.state.take();
                         self.input = Some(ToolInput { responses, state });
                         self.renewals += 1;

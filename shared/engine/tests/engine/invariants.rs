@@ -99,6 +99,7 @@ fn check_sleeps(session: &Session) {
         away: &[],
         offered: &BTreeMap::new(),
         limits: RunLimits::default(),
+        responses: |_, _| Ok(String::new()),
         starts: true,
     };
     let mut taken_over = session.clone();

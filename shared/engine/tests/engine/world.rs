@@ -126,6 +126,7 @@ impl World {
             away: &self.away,
             offered: &self.offered,
             limits: self.limits,
+            responses: words::responses,
             starts: self.starts,
         };
         let events = self.session.decide(input, &facts)?;

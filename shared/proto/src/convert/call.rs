@@ -26,6 +26,8 @@ impl From<ToolQuestion> for proto::ToolQuestion {
         Self {
             requests_json: question.requests,
             request_state: question.state,
+            text: question.text,
+            choices: question.choices,
         }
     }
 }
@@ -33,6 +35,8 @@ impl From<ToolQuestion> for proto::ToolQuestion {
 impl From<proto::ToolQuestion> for ToolQuestion {
     fn from(question: proto::ToolQuestion) -> Self {
         Self {
+            text: question.text,
+            choices: question.choices,
             requests: question.requests_json,
             state: question.request_state,
         }

@@ -3,7 +3,6 @@
 use super::Narrator;
 use super::words::PIECE;
 use crate::ui::tools::covered;
-use cairn_engine::elicitation::question;
 use cairn_proto::event as wire;
 use cairn_rpc::text::clip;
 
@@ -55,9 +54,8 @@ pub(super) fn rejudged(event: &wire::CallRejudged) -> String {
 
 /// What a tool asks, in the words of its server.
 pub(super) fn asks(event: &wire::InputRequested) -> String {
-    let requests = event.question.as_ref().map(|it| it.requests_json.as_str());
-    let (question, _) = question(requests.unwrap_or_default());
-    format!("asks a person: {}", clip(question.trim(), PIECE))
+    let text = event.question.as_ref().map(|it| it.text.as_str());
+    format!("asks a person: {}", clip(text.unwrap_or_default(), PIECE))
 }
 
 /// What a person approved for the rest of the session.

@@ -159,6 +159,7 @@ impl Author {
             rules: Rules::none(),
             environment: "",
             limits: RunLimits::default(),
+            responses: |_, _| Ok(String::new()),
             starts: true,
         };
         let events = self.session.decide(input, &facts).expect("it is legal");

@@ -57,6 +57,7 @@ fn facts() -> Facts<'static> {
         rules: Rules::none(),
         environment: "",
         limits: RunLimits::default(),
+        responses: |_, _| Ok(String::new()),
         starts: true,
     }
 }

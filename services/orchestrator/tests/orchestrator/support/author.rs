@@ -106,6 +106,7 @@ impl Author {
             offered: &BTreeMap::new(),
             environment: "",
             limits: RunLimits::default(),
+            responses: |_, _| Ok(String::new()),
             starts: true,
         };
         match line {

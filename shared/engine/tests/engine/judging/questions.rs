@@ -2,15 +2,15 @@
 
 use super::*;
 use cairn_engine::event::{InputRequested, ToolQuestion};
+use cairn_engine::pending::{Asked, pending};
 
 fn question(world: &World) -> Unfinished {
-    let requests = json!({"confirm": {"method": "elicitation/create", "params": {
-        "message": "Overwrite?", "requestedSchema": {"type": "object",
-        "properties": {"confirm": {"type": "boolean"}}, "required": ["confirm"]}}}});
     Unfinished::Asks(InputRequested {
         call: world.call(1, 0),
         question: ToolQuestion {
-            requests: requests.to_string(),
+            text: "Overwrite?".to_owned(),
+            choices: vec!["yes".to_owned()],
+            requests: "requests".to_owned(),
             state: Some("state-1".to_owned()),
         },
     })
@@ -32,6 +32,12 @@ fn a_question_of_a_tool_waits_and_its_call_continues_with_the_answer() {
     let mut world = asking();
     assert_eq!(world.run().status, QUESTION);
     assert!(world.outstanding().is_empty(), "nobody keeps a slot for it");
+    let asked = Asked::Question {
+        name: world.call(1, 0),
+        question: "tool 'edit' asks: Overwrite?".to_owned(),
+        choices: vec!["yes".to_owned()],
+    };
+    assert_eq!(pending(&world.session)[0].asked, asked);
     world.decide(Input::TakenOver { holder_dead: true });
     assert_eq!(
         open(&world),
@@ -50,8 +56,7 @@ fn a_question_of_a_tool_waits_and_its_call_continues_with_the_answer() {
     let input = world.session.call(world.call(1, 0)).unwrap().input.clone();
     let input = input.expect("the call continues with it");
     assert_eq!(input.state.as_deref(), Some("state-1"));
-    let responses = r#"{"confirm":{"action":"accept","content":{"confirm":true}}}"#;
-    assert_eq!(input.responses, responses);
+    assert_eq!(input.responses, "yes to requests");
     assert_eq!(world.folded(), world.session);
     // A second round is another question.
     let asks = question(&world);
@@ -59,10 +64,7 @@ fn a_question_of_a_tool_waits_and_its_call_continues_with_the_answer() {
     assert_eq!(open(&world), ["question-1.1.1.0.0-2"]);
     world.answer("question-1.1.1.0.0-2", deny("no"));
     let input = world.session.call(world.call(1, 0)).unwrap().input.clone();
-    assert_eq!(
-        input.unwrap().responses,
-        r#"{"confirm":{"action":"decline"}}"#
-    );
+    assert_eq!(input.unwrap().responses, "no to requests");
 }
 
 #[test]
@@ -86,23 +88,4 @@ fn a_call_that_was_continued_with_an_answer_is_in_doubt_as_any_other() {
     assert!(is_intended(&world));
     let call = world.session.call(world.call(1, 0)).unwrap();
     assert!(call.input.is_some(), "it is sent again with the answer");
-}
-
-#[test]
-fn what_nobody_can_answer_is_an_error_of_the_tool() {
-    let mut world = world();
-    world.rules = Rules::new(vec![rule("edit", None, Answer::Allow)]).unwrap();
-    world.reply(1, "", &[call("docs/a")]);
-    let asks = Unfinished::Asks(InputRequested {
-        call: world.call(1, 0),
-        question: ToolQuestion {
-            requests: r#"{"a": {"method": "sampling/createMessage"}}"#.to_owned(),
-            state: None,
-        },
-    });
-    world.unfinished(1, asks);
-    assert!(matches!(
-        status(&world),
-        CallStatus::Finished { is_error: true, .. }
-    ));
 }

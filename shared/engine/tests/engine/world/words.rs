@@ -1,11 +1,20 @@
 //! Calls, results, replies and plans in few words.
 
-use cairn_engine::command::{Command, StartRun};
+use cairn_engine::command::{Command, Settlement, StartRun};
 use cairn_engine::decide::{Input, Reply};
 use cairn_engine::event::{AttemptRef, CallFinished, CallRef};
 use cairn_engine::message::{FinishReason, ToolCall, Usage};
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
 use serde_json::{Value, json};
+
+/// What a tool gets that asked: its questions take "yes" and a refusal.
+pub(crate) fn responses(requests: &str, settlement: &Settlement) -> Result<String, String> {
+    match settlement {
+        Settlement::Answer { text } if text == "yes" => Ok(format!("yes to {requests}")),
+        Settlement::Deny { .. } => Ok(format!("no to {requests}")),
+        other => Err(format!("{requests} does not take {}", other.verb())),
+    }
+}
 
 pub(crate) fn report_reply(
     attempt: AttemptRef,

@@ -70,7 +70,12 @@ pub(super) fn judged() -> Kinds {
         }
         "input_requested": InputRequested {
             call: call,
-            question: event::ToolQuestion { requests: "{}".into(), state: Some("state-1".into()) },
+            question: event::ToolQuestion {
+                text: "Which?".into(),
+                choices: vec!["red".into()],
+                requests: "{}".into(),
+                state: Some("state-1".into()),
+            },
         }
         "approval_granted": ApprovalGranted {
             grant: 1,

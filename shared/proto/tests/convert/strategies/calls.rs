@@ -23,7 +23,14 @@ pub(super) fn condition() -> impl Strategy<Value = Condition> {
 }
 
 fn question() -> impl Strategy<Value = ToolQuestion> {
-    (text(), option::of(text())).prop_map(|(requests, state)| ToolQuestion { requests, state })
+    (text(), vec(text(), 0..3), text(), option::of(text())).prop_map(
+        |(text, choices, requests, state)| ToolQuestion {
+            text,
+            choices,
+            requests,
+            state,
+        },
+    )
 }
 
 pub(super) fn kinds() -> Vec<(&'static str, BoxedStrategy<EventKind>)> {

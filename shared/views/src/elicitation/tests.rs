@@ -19,11 +19,8 @@ fn answer(requests: &str, text: &str) -> Result<Value, String> {
 
 #[test]
 fn one_field_takes_plain_text() {
-    let (question, choices) = describe("deploy", CONFIRM);
-    assert_eq!(
-        question,
-        "tool 'deploy' asks: Deploy to prod?\n- confirm: true or false"
-    );
+    let (question, choices) = question(CONFIRM);
+    assert_eq!(question, "Deploy to prod?\n- confirm: true or false");
     assert_eq!(choices, ["true", "false"]);
     let accepted = json!({"confirm": {"action": "accept", "content": {"confirm": true}}});
     for text in ["yes", "true", " Y ", r#"{"confirm": true}"#] {
@@ -70,7 +67,7 @@ fn choices_have_titles_and_may_be_several() {
     let content = |value: Value| json!({"a": {"action": "accept", "content": {"of": value}}});
     let titled = json!([{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]);
     let one = form(json!({"type": "string", "oneOf": titled}));
-    let (question, choices) = describe("t", &one);
+    let (question, choices) = question(&one);
     assert!(question.contains("one of r (Red), b (Blue)"), "{question}");
     assert_eq!(choices, ["r", "b"]);
     for text in ["r", "Red", r#"{"of": "r"}"#] {

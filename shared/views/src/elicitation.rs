@@ -5,10 +5,12 @@
 
 mod field;
 
-use crate::command::Settlement;
-use crate::limits::MAX_INPUT_REQUEST;
+use cairn_engine::command::Settlement;
 use field::{Field, Kind};
 use serde_json::{Map, Value, json};
+
+/// Longest request of a tool that a person is asked, in bytes of JSON.
+const MAX_INPUT_REQUEST: usize = 32 * 1024;
 
 /// One question of a tool.
 #[derive(Debug)]
@@ -29,24 +31,20 @@ pub fn check(requests: &str) -> Result<(), String> {
 }
 
 /// The question of a tool in words, and the answers to choose from.
-pub fn describe(tool: &str, requests: &str) -> (String, Vec<String>) {
-    let (text, choices) = question(requests);
-    (format!("tool '{tool}' asks:{text}"), choices)
-}
-
-/// The same without the tool, which begins with a space.
 pub fn question(requests: &str) -> (String, Vec<String>) {
     let Ok(requests) = parse(requests) else {
-        return (" something that cannot be shown".to_owned(), Vec::new());
+        return ("something that cannot be shown".to_owned(), Vec::new());
     };
     let mut text = String::new();
     let several = requests.len() > 1;
     for request in &requests {
-        let key = match several {
-            true => format!(" {}:", request.key),
-            false => String::new(),
-        };
-        text.push_str(&format!("{key} {}", request.message));
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        if several {
+            text.push_str(&format!("{}: ", request.key));
+        }
+        text.push_str(&request.message);
         if !request.url.is_empty() {
             text.push_str(&format!("\nOpen {} and answer 'done'.", request.url));
         }
