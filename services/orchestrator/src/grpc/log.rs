@@ -111,26 +111,19 @@ fn of_decision(event: &Event) -> Option<pb::LogEntry> {
 
 /// What a person says with a turn that begins, or to a running turn or step.
 fn said(before: &Session, event: &Event) -> Option<pb::LogEntry> {
-    let command = before.commands.get(&event.answers);
-    let command = command.map(|received| &received.command);
-    let (run, step, message) = match (&event.kind, command) {
-        (EventKind::RunStarted(started), command) => {
-            let turn = started.turn.as_ref()?;
-            let mut queued = before.queued_turns.iter();
-            let queued = queued
-                .find(|it| it.number == turn.queued)
-                .map(|it| &it.turn);
-            let turn = match (queued, command) {
-                (Some(turn), _) | (None, Some(Command::SubmitTurn(turn))) => turn,
-                _ => return None,
-            };
+    let (run, step, message) = match &event.kind {
+        EventKind::RunStarted(started) => {
+            let turn = before.submitted(started.turn.as_ref()?, event.answers)?;
             (started.run, 0, turn.message.as_ref()?)
         }
-        (EventKind::ContextChanged(changed), Some(Command::SendMessage(sent))) => {
-            let ConversationRef::Attempt(attempt) = &changed.conversation else {
-                return None;
-            };
-            (attempt.run, attempt.step.into(), &sent.message)
+        EventKind::ContextChanged(changed) => {
+            let command = &before.commands.get(&event.answers)?.command;
+            match (&changed.conversation, command) {
+                (ConversationRef::Attempt(attempt), Command::SendMessage(sent)) => {
+                    (attempt.run, attempt.step.into(), &sent.message)
+                }
+                _ => return None,
+            }
         }
         _ => return None,
     };

@@ -25,6 +25,17 @@ pub struct StartedTurn {
     pub turn_index: u32,
 }
 
+impl StartedTurn {
+    /// The seq of the command that has what the person says: a queued turn has been answered by another event.
+    /// `answers` is the event's.
+    pub fn command(&self, answers: u64) -> u64 {
+        match self.queued {
+            0 => answers,
+            queued => queued,
+        }
+    }
+}
+
 /// A run was paused.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunPaused {

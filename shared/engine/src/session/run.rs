@@ -162,13 +162,9 @@ impl Apply for RunStarted {
                 RunStatus::Planning,
             ));
         }
-        // A queued turn has been answered by another event.
-        let command_seq = match &self.turn {
-            Some(turn) if turn.queued > 0 => turn.queued,
-            _ => envelope.answers,
-        };
-        let turn = self.turn.as_ref();
-        let turn = turn.map(|turn| Turn::started(turn, envelope.answers, session));
+        let (answers, turn) = (envelope.answers, self.turn.as_ref());
+        let command_seq = turn.map_or(answers, |turn| turn.command(answers));
+        let turn = turn.map(|turn| Turn::started(turn, answers, session));
         let turn = turn.transpose()?;
         let plan = turn.as_ref().map(|_| Turn::plan(self.run)).transpose()?;
         let status = match plan {

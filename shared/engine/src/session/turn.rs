@@ -54,22 +54,16 @@ impl Turn {
         answers: u64,
         session: &mut Session,
     ) -> Result<Self, IllegalTransition> {
-        let missing = || IllegalTransition::missing(format_args!("the command of a turn"));
-        let submitted = if started.queued > 0 {
-            let queued = &mut session.queued_turns;
-            let at = queued.iter().position(|it| it.number == started.queued);
-            Some(queued.remove(at.ok_or_else(missing)?).turn)
-        } else {
-            let received = session.commands.get(&answers).ok_or_else(missing)?;
-            match &received.command {
-                Command::SubmitTurn(turn) => Some(turn.clone()),
-                // Its message is written as a change of the conversation.
-                Command::DestroyContext(_) => None,
-                _ => return Err(missing()),
-            }
+        let command = session.commands.get(&answers).map(|it| &it.command);
+        let (submitted, concludes) = match (session.submitted(started, answers), command) {
+            (Some(turn), _) => (turn.clone(), false),
+            // Its message is written as a change of the conversation.
+            (None, Some(Command::DestroyContext(_))) => (SubmitTurn::conclusion(), true),
+            _ => return Err(IllegalTransition::missing("the command of a turn")),
         };
-        let concludes = submitted.is_none();
-        let submitted = submitted.unwrap_or_else(SubmitTurn::conclusion);
+        session
+            .queued_turns
+            .retain(|it| it.number != started.queued);
         Ok(Self {
             context: started.context.clone(),
             message: submitted.message,
@@ -108,6 +102,20 @@ impl Turn {
 }
 
 impl Session {
+    /// What a turn that begins was submitted as. None for one in which a context ends. `answers` is the event's,
+    /// and the state is the one before the event.
+    pub fn submitted(&self, started: &StartedTurn, answers: u64) -> Option<&SubmitTurn> {
+        let number = started.command(answers);
+        let mut queued = self.queued_turns.iter();
+        match queued.find(|it| it.number == number) {
+            Some(queued) => Some(&queued.turn),
+            None => match &self.commands.get(&number)?.command {
+                Command::SubmitTurn(turn) => Some(turn),
+                _ => None,
+            },
+        }
+    }
+
     /// The turn that an attempt is; none for a step of a plan.
     pub fn turn(&self, attempt: AttemptRef) -> Option<&Turn> {
         self.run(attempt.run)?.turn.as_ref()

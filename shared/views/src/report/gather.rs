@@ -117,8 +117,7 @@ pub(super) fn gather<'a>(
             Some(match &started.turn {
                 None => facts,
                 Some(turn) => {
-                    let queued = Some(turn.queued).filter(|queued| *queued > 0);
-                    let said = turns.get(&queued.unwrap_or(event.answers));
+                    let said = turns.get(&turn.command(event.answers));
                     facts.of_turn(said.copied().unwrap_or_default())
                 }
             })

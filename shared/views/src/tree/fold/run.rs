@@ -42,11 +42,7 @@ impl Tree {
 
     /// A turn is a run of one step.
     fn start_turn(&mut self, run: u32, turn: &StartedTurn, answers: u64, origin: Origin) {
-        let command = match turn.queued {
-            0 => answers,
-            queued => queued,
-        };
-        let said = self.waiting_turns.remove(&command);
+        let said = self.waiting_turns.remove(&turn.command(answers));
         if let Some(root) = self.runs.get_mut(&run) {
             root.task = said.unwrap_or_default();
         }
