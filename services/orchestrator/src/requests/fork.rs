@@ -162,19 +162,18 @@ async fn copy(
     }
 }
 
-async fn send(
+/// Copies events into a new session. The store's clock is set by the answer.
+pub(super) async fn send(
     requests: &Requests,
     child: &SessionKey,
     request: pb::CopyEventsRequest,
 ) -> Result<pb::CopyEventsResponse, RpcError> {
-    let asked = requests.store().clock.now();
-    let mut journal = requests.store().journal();
+    let store = requests.store();
+    let asked = store.clock.now();
+    let mut journal = store.journal();
     let answer = journal.copy_events(for_session(child, request)).await?;
     let answer = answer.into_inner();
-    requests
-        .store()
-        .clock
-        .take(asked, answer.store_time_unix_ms);
+    store.clock.take(asked, answer.store_time_unix_ms);
     Ok(answer)
 }
 

@@ -9,7 +9,7 @@ use super::Requests;
 use super::admission::{Admission, admit_idle, is_there};
 use super::fork;
 use crate::key::{SessionKey, in_journal};
-use crate::store::{NEWER_VERSION, for_session};
+use crate::store::NEWER_VERSION;
 use cairn_engine::decide::Fork;
 use cairn_engine::event::Event;
 use cairn_engine::key::{digest, hex};
@@ -236,14 +236,7 @@ impl<'a> Transfer<'a> {
             }),
             ..self.asked.request()
         };
-        let asked = self.requests.store().clock.now();
-        let mut journal = self.requests.store().journal();
-        let answer = journal.copy_events(for_session(child, request)).await?;
-        let answer = answer.into_inner();
-        self.requests
-            .store()
-            .clock
-            .take(asked, answer.store_time_unix_ms);
+        let answer = fork::send(self.requests, child, request).await?;
         self.stored = answer.copied_through;
         self.is_complete = answer.complete;
         self.now_unix_ms = answer.store_time_unix_ms;

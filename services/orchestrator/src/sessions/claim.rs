@@ -79,8 +79,9 @@ async fn ask_for_claims(
         level: sessions.deps.config.level(),
     };
     let request = within(CLAIM_TIME, Request::new(request));
-    let mut ownership = sessions.deps.store.ownership();
-    let since = sessions.deps.store.clock.now();
+    let store = &sessions.deps.store;
+    let mut ownership = store.ownership();
+    let since = store.clock.now();
     let asked = ownership.claim_sessions(request);
     let answer = match free {
         // The call that is given up has claimed nothing, and renewals report commands as well.
@@ -91,11 +92,7 @@ async fn ask_for_claims(
         _ => asked.await,
     };
     let answer = answer?.into_inner();
-    sessions
-        .deps
-        .store
-        .clock
-        .take(since, answer.store_time_unix_ms);
+    store.clock.take(since, answer.store_time_unix_ms);
     Ok(Some(answer))
 }
 

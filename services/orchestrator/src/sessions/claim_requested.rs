@@ -169,19 +169,11 @@ async fn try_one(
         level: sessions.deps.config.level(),
     };
     let request = within(CLAIM_TIME, Request::new(request));
-    let since = sessions.deps.store.clock.now();
-    let answer = sessions
-        .deps
-        .store
-        .ownership()
-        .claim_sessions(request)
-        .await?;
+    let store = &sessions.deps.store;
+    let since = store.clock.now();
+    let answer = store.ownership().claim_sessions(request).await?;
     let answer = answer.into_inner();
-    sessions
-        .deps
-        .store
-        .clock
-        .take(since, answer.store_time_unix_ms);
+    store.clock.take(since, answer.store_time_unix_ms);
     take_answer(sessions, &answer)?;
     Ok(!answer.claims.is_empty())
 }

@@ -56,19 +56,11 @@ pub(super) async fn ask_for_renewal(
     };
     // The next renewal is a third of a lease away.
     let request = within(sessions.deps.config.lease / 3, Request::new(request));
-    let asked = sessions.deps.store.clock.now();
-    let answer = sessions
-        .deps
-        .store
-        .ownership()
-        .renew_leases(request)
-        .await?;
+    let store = &sessions.deps.store;
+    let asked = store.clock.now();
+    let answer = store.ownership().renew_leases(request).await?;
     let answer = answer.into_inner();
-    sessions
-        .deps
-        .store
-        .clock
-        .take(asked, answer.store_time_unix_ms);
+    store.clock.take(asked, answer.store_time_unix_ms);
     let lost = answer.lost.iter().map(SessionKey::from_ref);
     let unanswered = answer.unanswered.iter().map(SessionKey::from_ref);
     let woken = answer.woken.iter().map(SessionKey::from_ref);
