@@ -122,22 +122,19 @@ impl Decision<'_> {
         ) {
             return Ok(());
         }
+        if call.renewals >= MOST_RENEWALS {
+            let did = match unfinished {
+                Unfinished::Asks(_) => "asked",
+                Unfinished::Rejudge { .. } => "changed",
+            };
+            let tool = &call.call.name;
+            let output = format!(
+                "tool '{tool}' {did} {MOST_RENEWALS} times in one call; no more is allowed"
+            );
+            return self.finish_call(name, output, "ExecutionFailed");
+        }
         match unfinished {
-            Unfinished::Asks(_) if call.renewals >= MOST_RENEWALS => {
-                let tool = &call.call.name;
-                let output = format!(
-                    "tool '{tool}' asked {MOST_RENEWALS} times in one call; no more is allowed"
-                );
-                self.finish_call(name, output, "ExecutionFailed")
-            }
             Unfinished::Asks(asks) => self.emit(asks),
-            Unfinished::Rejudge { .. } if call.renewals >= MOST_RENEWALS => {
-                let tool = &call.call.name;
-                let output = format!(
-                    "tool '{tool}' changed {MOST_RENEWALS} times before the call could be sent"
-                );
-                self.finish_call(name, output, "ExecutionFailed")
-            }
             Unfinished::Rejudge { resolved, .. } => {
                 // What had no effect may have one by now, and the other way round. The call has the digest
                 // of the tool that it is judged by; one that tools no longer have comes back again.
