@@ -2,16 +2,8 @@
 
 use crate::dependencies::seen_by;
 use crate::escape::{entry, line, lines};
-use crate::event::AttemptRef;
-use crate::message::Message;
-use crate::session::{Place, PlanState, Run, Session, Step, StepNo, StepStatus, in_journal_order};
+use crate::session::{Place, PlanState, Run, Step, StepNo, StepStatus, in_journal_order};
 use std::collections::BTreeMap;
-
-/// The step context that an attempt under way began with.
-pub fn step_context(session: &Session, attempt: AttemptRef) -> Option<String> {
-    let began_with = &session.attempt(attempt)?.conversation.immutable;
-    began_with.first().map(Message::text)
-}
 
 /// Renders the step context of a step that is about to begin.
 ///

@@ -1,7 +1,8 @@
 //! The step context, byte for byte.
 
-use crate::world::{World, after, chain, complete, graph, model_step, tool_call, tool_step};
-use cairn_engine::context::step_context;
+use crate::world::{
+    World, after, chain, complete, graph, model_step, step_context, tool_call, tool_step,
+};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::session::{PlanState, in_journal_order};
 use serde_json::json;

@@ -1,8 +1,8 @@
 //! Texts of people, plans and models in prompts: none of them makes a line of the structure.
 
-use crate::world::{World, chain, complete, model_step, tool_call};
+use crate::world::{World, chain, complete, model_step, step_context, tool_call};
 use cairn_engine::command::{Command, StartRun};
-use cairn_engine::context::{results, step_context};
+use cairn_engine::context::results;
 use cairn_engine::escape::{breaks_line, entry, line, lines, markup, unescape_lines};
 use cairn_engine::plan::{PlanDraft, StepDraft};
 use proptest::prelude::*;

@@ -1,8 +1,7 @@
 //! What must hold of every state.
 
-use crate::world::World;
+use crate::world::{World, step_context};
 use cairn_engine::command::RunLimits;
-use cairn_engine::context::step_context;
 use cairn_engine::decide::{Facts, Input};
 use cairn_engine::event::{self, AttemptRef, Effect, Event, EventKind, WaitReason};
 use cairn_engine::key::{StepKey, step_keys};

@@ -3,9 +3,8 @@
 use crate::world::notation::plan;
 use crate::world::stages::{apply, at, pause};
 use crate::world::table::{CHAINS, GRAPHS, Row, STAGES, Stage};
-use crate::world::{World, fold, with_goal};
+use crate::world::{World, fold, step_context, with_goal};
 use cairn_engine::command::{self, Command};
-use cairn_engine::context::step_context;
 use cairn_engine::event::{AttemptRef, EventKind};
 use cairn_engine::outstanding::Work;
 use cairn_engine::session::{RunStatus, StepStatus};

@@ -1,9 +1,8 @@
 //! A skipped step hands its dependencies on.
 
 use crate::world::notation::plan;
-use crate::world::{World, complete, tool_call};
+use crate::world::{World, complete, step_context, tool_call};
 use cairn_engine::command::{self, Command, LimitOverrides, OnFailure, RevisePlan};
-use cairn_engine::context::step_context;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::session::{RunStatus, StepStatus};
 use serde_json::json;
