@@ -134,7 +134,7 @@ impl Run {
         Ok(())
     }
 
-    fn end(&mut self, to: RunStatus, end: End) -> Applied {
+    fn end(&mut self, to: RunStatus, event: Envelope<'_>) -> Result<&mut End, IllegalTransition> {
         let before = self.status;
         self.enter(to)?;
         let plan = self.plan.as_ref();
@@ -147,8 +147,12 @@ impl Run {
             let what = format_args!("run {}, whose steps are open", self.number);
             return Err(IllegalTransition::not_allowed(what, before, to));
         }
-        self.end = end;
-        Ok(())
+        self.end = End {
+            at: Some(event.at),
+            seq: event.seq,
+            ..End::default()
+        };
+        Ok(&mut self.end)
     }
 }
 
@@ -232,26 +236,20 @@ impl Apply for RunTakenOver {
 
 impl Apply for RunCompleted {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
-        let end = End {
-            at: Some(envelope.at),
-            seq: envelope.seq,
-            answer: self.answer.clone(),
-            ..End::default()
-        };
-        session.run_mut(self.run)?.end(RunStatus::Completed, end)?;
+        let end = session
+            .run_mut(self.run)?
+            .end(RunStatus::Completed, envelope)?;
+        end.answer.clone_from(&self.answer);
         session.note_end(self.run, true)
     }
 }
 
 impl Apply for RunFailed {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
-        let end = End {
-            at: Some(envelope.at),
-            seq: envelope.seq,
-            failure: Some(self.failure.clone()),
-            ..End::default()
-        };
-        session.run_mut(self.run)?.end(RunStatus::Failed, end)?;
+        let end = session
+            .run_mut(self.run)?
+            .end(RunStatus::Failed, envelope)?;
+        end.failure = Some(self.failure.clone());
         session.spend(self.run, &self.usage.unwrap_or_default())?;
         session.note_end(self.run, false)
     }
@@ -259,13 +257,10 @@ impl Apply for RunFailed {
 
 impl Apply for RunCancelled {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
-        let end = End {
-            at: Some(envelope.at),
-            seq: envelope.seq,
-            cancel_reason: self.reason.clone(),
-            ..End::default()
-        };
-        session.run_mut(self.run)?.end(RunStatus::Cancelled, end)?;
+        let end = session
+            .run_mut(self.run)?
+            .end(RunStatus::Cancelled, envelope)?;
+        end.cancel_reason.clone_from(&self.reason);
         session.note_end(self.run, false)
     }
 }
