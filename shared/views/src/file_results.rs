@@ -13,7 +13,7 @@ pub use excerpt::Excerpt;
 pub use list::{FileKind, FileTotals, ListedFile};
 pub use search::{MatchTotals, MatchedLine};
 
-use crate::text::counted;
+use cairn_engine::text::counted;
 use std::fmt::{self, Display};
 use std::str::FromStr;
 

@@ -192,8 +192,8 @@ fn a_state_has_each_text_of_a_layer_once() {
     world.start(graph((0..4).map(|n| model_step(&n.to_string())).collect()));
     world.reply(1, "", &[look()]);
     let bytes = world.session.to_checkpoint().unwrap();
-    // The value and its text, and one prompt.
-    let texts = 2 * 100_000 + 50_000;
+    // The value and its text; what the creator of each context asked for, and the one text of that.
+    let texts = 2 * 100_000 + 3 * 50_000 + 50_000;
     assert!(
         (texts..texts + 50_000).contains(&bytes.len()),
         "{}",

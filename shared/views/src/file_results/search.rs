@@ -1,7 +1,7 @@
 //! The entries and totals of `search_files`.
 
 use super::{Counts, NotAResult, files, number};
-use crate::text::counted;
+use cairn_engine::text::counted;
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
