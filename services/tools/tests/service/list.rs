@@ -1,6 +1,7 @@
 //! `list_files`, and what all file tools have in common.
 
 use crate::support::World;
+use cairn_engine::text::counted;
 use cairn_tools::ToolError;
 use serde_json::json;
 use std::ffi::OsStr;
@@ -146,7 +147,7 @@ async fn patterns_choose_by_name_or_by_path() {
     ] {
         let text = world.text("list_files", arguments.clone()).await;
         assert!(
-            text.contains(&format!("total: {expected} files")),
+            text.contains(&format!("total: {}", counted(expected, "file"))),
             "{arguments}: {text}"
         );
     }

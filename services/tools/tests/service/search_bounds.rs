@@ -1,6 +1,7 @@
 //! How much a search may take, and how soon it ends.
 
 use crate::support::World;
+use cairn_engine::text::counted;
 use cairn_tools::ToolError;
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -66,7 +67,7 @@ async fn lines_match_whole_however_they_are_read() {
     ] {
         let arguments = json!({"pattern": pattern, "regex": true});
         let text = world.text("search_files", arguments).await;
-        let total = format!("total: {expected} matching lines");
+        let total = format!("total: {}", counted(expected, "matching line"));
         assert!(text.contains(&total), "{pattern:?}: {text}");
     }
     let shown = world

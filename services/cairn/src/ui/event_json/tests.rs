@@ -157,6 +157,7 @@ fn the_form_of_an_event_stays_as_it_is() {
             "kind": "call_settled",
             "call": {"attempt": {"run": 2, "step": 3, "attempt": 1}, "tool_turn": 4, "index": 1},
             "settlement": {"skip": {"reason": "wrong address"}},
+            "output": "a person skipped it",
         })
     );
 }
