@@ -71,10 +71,29 @@ impl Screen {
                 self.shown = after;
                 return before;
             }
-            let ready = self.ready(PollFlags::IN, &PATIENCE);
-            assert!(!ready.is_empty(), "no {text:?} in {:?}", self.shown);
-            self.read();
+            self.read_on(&text);
         }
+    }
+
+    /// Reads on until each of these texts was shown, in any order, and returns all up to there.
+    pub(crate) fn wait_for_all(&mut self, texts: &[&str]) -> String {
+        loop {
+            let ends = texts
+                .iter()
+                .map(|text| Some(self.shown.find(text)? + text.len()));
+            if let Some(ends) = ends.collect::<Option<Vec<_>>>() {
+                let end = ends.into_iter().max().unwrap_or(0);
+                let rest = self.shown.split_off(end);
+                return std::mem::replace(&mut self.shown, rest);
+            }
+            self.read_on(&texts);
+        }
+    }
+
+    fn read_on(&mut self, awaited: &dyn std::fmt::Debug) {
+        let ready = self.ready(PollFlags::IN, &PATIENCE);
+        assert!(!ready.is_empty(), "no {awaited:?} in {:?}", self.shown);
+        self.read();
     }
 
     /// Reads what is shown until nothing new comes for a moment: a program whose screen nobody reads stands still.

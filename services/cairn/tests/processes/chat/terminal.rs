@@ -222,9 +222,9 @@ fn a_question_that_is_open_is_shown_once_after_coming_back() {
     assert_eq!(screen.child.wait().expect("its end").code(), Some(0));
     let again = ["chat", session.trim()];
     let mut screen = Screen::of(site.command(&again).envs(model(&server)));
-    let mut shown = screen.wait_for("approve? [y / a for always");
-    shown.push_str(&screen.wait_for("✓ record"));
-    shown.push_str(&screen.wait_for("→ record"));
+    // The question may be shown before what was done, or after it.
+    let told = ["✓ record", "→ record", "approve? [y / a for always"];
+    let mut shown = screen.wait_for_all(&told);
     screen.types("y\r");
     shown.push_str(&screen.wait_for("Recorded."));
     assert_eq!(shown.matches("? approval-").count(), 1, "{shown}");
