@@ -3,13 +3,17 @@
 //! # The format
 //!
 //! Lines of JSON. The first line names the session, the last line has the number of the last event,
-//! and between them is one line for each event:
+//! and between them is one line for each event. Before the line of an event, each blob that the event
+//! lists has a line of its own, in the order of the list:
 //!
 //! ```text
 //! {"cairn_archive":1,"namespace":"default","session":"s-7f3k","time_to_live_ms":604800000,"sum":"…"}
 //! {"seq":1,"ends":true,"event":"CJa1…","sum":"…"}
 //! {"seq":2,"ends":true,"event":"CJa1…","blob":"CsAB…","sum":"…"}
-//! {"end":2,"sum":"…"}
+//! {"part":"bGluZSAx…","sum":"…"}
+//! {"part":"bGluZSA5…","sum":"…"}
+//! {"seq":3,"ends":true,"event":"CJa1…","sum":"…"}
+//! {"end":3,"sum":"…"}
 //! ```
 //!
 //! | field | what |
@@ -20,6 +24,7 @@
 //! | `ends` | the event is the last of its transition, so a fork may end here |
 //! | `event` | the event as the store has it: a `cairn.event.v1.Event`, encoded, in Base64 |
 //! | `blob` | the data that a `StoredApart` event names, in Base64 |
+//! | `part` | the data of the next blob that the next event lists (`Event.blobs`), in Base64 |
 //! | `sum` | the first 16 hexadecimal digits of a SHA-256: see below |
 //!
 //! Each sum is over the SHA-256 of the line before, none for the first line, and the line up to
@@ -28,7 +33,7 @@
 
 mod read;
 
-pub use read::{ReadError, Reader};
+pub use read::{Item, ReadError, Reader};
 
 use crate::port::TranscriptEvent;
 use base64::Engine as _;
@@ -88,6 +93,11 @@ fn is_false(value: &bool) -> bool {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+struct PartLine {
+    part: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
 struct EndLine {
     end: u64,
 }
@@ -129,6 +139,12 @@ impl Lines {
             event: STANDARD.encode(&event.event),
             blob: event.blob.as_ref().map(|blob| STANDARD.encode(blob)),
         })
+    }
+
+    /// A blob that the next event lists.
+    pub(crate) fn part(&mut self, data: &[u8]) -> String {
+        let part = STANDARD.encode(data);
+        self.line(&PartLine { part })
     }
 
     pub(crate) fn end(&mut self, last_seq: u64) -> String {

@@ -28,6 +28,8 @@ pub const TERMINAL: &str = "TERMINAL";
 pub const END: &str = "end";
 /// Reason: the request id, or the session's id, was used for another request.
 pub const REQUEST_MISMATCH: &str = "REQUEST_MISMATCH";
+/// Reason: an event of a transcript lists a blob that was not sent; the metadata `seq` and `digest` say which.
+pub const BLOB_MISSING: &str = "BLOB_MISSING";
 /// Reason: a size limit, or no room on the disk; the metadata `limit` and `allowed` say which.
 pub const LIMIT: &str = "LIMIT";
 /// Reason: the store cannot work now, and nothing was written.
@@ -80,6 +82,10 @@ impl From<StoreError> for RpcError {
             StoreError::RequestMismatch => {
                 Self::new(ErrorKind::AlreadyExists, text).reason(REQUEST_MISMATCH)
             }
+            StoreError::BlobMissing { seq, digest } => Self::precondition(text)
+                .reason(BLOB_MISSING)
+                .meta("seq", seq.to_string())
+                .meta("digest", digest),
             StoreError::Limit { what, allowed } => {
                 let error = Self::exhausted(text)
                     .reason(LIMIT)

@@ -62,8 +62,14 @@
 //! **Hints** (long polls, [`follow`](Store::follow)) may be lost without harm: who waits looks at
 //! the store again, and each renewal tells of unhandled commands.
 //!
-//! Events, checkpoints and blobs are opaque. The one exception are changes of session memory by
-//! [`write_memory`](Store::write_memory): the store writes those events itself.
+//! Events, checkpoints and blobs are opaque, with two exceptions. The store writes the events of
+//! [`write_memory`](Store::write_memory) itself. In other events it reads which blobs they name: the
+//! blob of an event that is stored apart, and the blobs that the event lists
+//! (`cairn.event.v1.Event.blobs`).
+//!
+//! **Blobs** end with their session and never before, also those that no event names: an owner that is
+//! killed between [`put_blob`](Store::put_blob) and its commit leaves such blobs. A blob counts once in
+//! the session's quota, however many events name it.
 
 mod copy;
 mod error;
@@ -94,8 +100,8 @@ pub use read::{
     DeltaStream, EventPage, EventStream, Fill, IdleSession, MemoryEntry, MemoryList, StoredEvent,
 };
 pub use write::{
-    AppendCommand, Appended, Checkpoint, Commit, Committed, Create, Created, Header, LeaseChange,
-    MemoryWrite, RequestId, SessionKey, SessionStatus, Taken,
+    AppendCommand, Appended, BlobUse, Checkpoint, Commit, Committed, Create, Created, Header,
+    LeaseChange, MemoryWrite, RequestId, SessionKey, SessionStatus, Taken,
 };
 
 use async_trait::async_trait;
@@ -136,8 +142,9 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// The first call of a request says where the cut is, and begins; each continues from what is
     /// copied, so that it may be repeated at any time, by several callers too. Events keep their
-    /// numbers, and the ends of transitions stay what they are. A cut falls back to the end of a
-    /// transition; the events of a creation stand each for itself. Until it is complete the child is
+    /// numbers, and the ends of transitions stay what they are. A call copies about 1 MiB, and an event
+    /// once all its blobs are copied: an event with large blobs may take several calls. A cut falls back
+    /// to the end of a transition; the events of a creation stand each for itself. Until it is complete the child is
     /// there for nobody but this method: it is not listed, read, claimed or written to. What nobody
     /// continues with for an hour is removed by [`drop_unfinished`](Self::drop_unfinished).
     ///
@@ -148,7 +155,8 @@ pub trait Store: Send + Sync + 'static {
     /// copy is completed: also where the event that raised it is behind the cut.
     ///
     /// The source may be a transcript. Each call then brings the next page, and the copy is the whole
-    /// journal with the transcript's time to live. The child needs the level of its header. A session that
+    /// journal with the transcript's time to live. Blobs that events list come in the page of their event
+    /// or before. The child needs the level of its header. A session that
     /// ended as archived may be made again from a transcript. Epoch and version continue from the mark, so
     /// late owners stay fenced.
     ///
@@ -156,14 +164,16 @@ pub trait Store: Send + Sync + 'static {
     /// `RequestMismatch` if the child is there, or is being made, by another request or with another
     /// digest; `Terminal` if it is no more. Unless it is complete: `NotFound` and `Terminal` of the
     /// source; `WentBack` if the source has not come so far; `Conflict` for a completion while
-    /// events are missing; `Limit`.
+    /// events are missing; `BlobMissing` for an event of a transcript that lists a blob which no page
+    /// brought; `Limit`.
     async fn copy_events(&self, copy: CopyEvents) -> StoreResult<Copied>;
 
-    /// Reads events after a cursor with all that a copy of the session in another store needs: about
-    /// 1 MiB of events and blobs, and at least one event unless the cursor is at the end.
+    /// Reads events after a cursor with what a copy of the session in another store needs: about
+    /// 1 MiB of events and the blobs that they are stored in, and at least one event unless the cursor is
+    /// at the end. Blobs that events list are left to [`get_blob`](Self::get_blob).
     ///
     /// # Errors
-    /// `Damaged` also if the store lacks a blob that an event names.
+    /// `Damaged` also if the store lacks a blob that an event is stored in.
     async fn transcript(&self, key: &SessionKey, after_seq: u64) -> StoreResult<Transcript>;
 
     /// Removes what [`copy_events`](Self::copy_events) has begun and nobody has gone on with for an
@@ -276,8 +286,8 @@ pub trait Store: Send + Sync + 'static {
     /// Stores a large payload under the SHA-256 of its content, and answers that in hexadecimal.
     ///
     /// # Errors
-    /// `Limit`.
-    async fn put_blob(&self, key: &SessionKey, data: Bytes) -> StoreResult<String>;
+    /// `Limit`, but not for a payload that the session has.
+    async fn put_blob(&self, key: &SessionKey, data: Bytes, what: BlobUse) -> StoreResult<String>;
 
     /// Reads a large payload; `NotFound` also if the session has none of that digest.
     async fn get_blob(&self, key: &SessionKey, digest: &str) -> StoreResult<Bytes>;

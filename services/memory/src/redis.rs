@@ -75,7 +75,7 @@ pub use probe::{ProbedSession, RedisProbe};
 
 use crate::hub::{Hub, ReadPage, follow, listen};
 use crate::port::{
-    AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Copied,
+    AppendCommand, Appended, BlobUse, Checkpoint, ClaimRequest, Claims, Commit, Committed, Copied,
     CopyEvents, Create, Created, DeltaStream, End, EventPage, EventStream, Fill, IdleSession,
     Level, ListQuery, MemoryList, MemoryWrite, ReleaseRequest, RenewRequest, Renewed, SessionKey,
     SessionPage, Store, StoreResult, Transcript,
@@ -346,8 +346,8 @@ impl Store for RedisStore {
         self.inner.checkpoint(key, at_or_before_seq).await
     }
 
-    async fn put_blob(&self, key: &SessionKey, data: Bytes) -> StoreResult<String> {
-        self.inner.put_blob(key, data).await
+    async fn put_blob(&self, key: &SessionKey, data: Bytes, what: BlobUse) -> StoreResult<String> {
+        self.inner.put_blob(key, data, what).await
     }
 
     async fn get_blob(&self, key: &SessionKey, digest: &str) -> StoreResult<Bytes> {

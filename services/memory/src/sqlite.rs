@@ -48,7 +48,7 @@ pub use raw_probe::RawProbe;
 use crate::apart::digest_of;
 use crate::hub::{Hub, ReadPage, follow, listen};
 use crate::port::{
-    AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Copied,
+    AppendCommand, Appended, BlobUse, Checkpoint, ClaimRequest, Claims, Commit, Committed, Copied,
     CopyEvents, Create, Created, DeltaStream, End, EventPage, EventStream, IdleSession, Level,
     ListQuery, MemoryList, MemoryWrite, ReleaseRequest, RenewRequest, Renewed, SessionKey,
     SessionPage, Store, StoreError, StoreResult, Transcript,
@@ -365,13 +365,18 @@ impl Store for SqliteStore {
         self.readers.read(read).await
     }
 
-    async fn put_blob(&self, key: &SessionKey, data: Bytes) -> StoreResult<String> {
+    async fn put_blob(&self, key: &SessionKey, data: Bytes, what: BlobUse) -> StoreResult<String> {
         self.shared.limits.check_blob(&data)?;
         let content = data.clone();
         let digest = tokio::task::spawn_blocking(move || digest_of(&content));
         let digest = digest.await.map_err(StoreError::unavailable)?;
-        let key = key.clone();
-        self.write(blob::PutBlobOp { key, digest, data }).await
+        let put = blob::PutBlobOp {
+            key: key.clone(),
+            digest,
+            data,
+            what,
+        };
+        self.write(put).await
     }
 
     async fn get_blob(&self, key: &SessionKey, digest: &str) -> StoreResult<Bytes> {

@@ -73,16 +73,42 @@ pub fn encode_own_event(event: Event, least: u32) -> Vec<u8> {
     event.encode_to_vec()
 }
 
-/// The encoded event that stands for one kept as a blob. `at` and `needs` are that event's own, `digest` is
-/// what `PutBlob` answered and `size` the number of bytes put.
-pub fn encode_stored_apart(at: u64, needs: u32, digest: String, size: u64) -> Vec<u8> {
+/// The encoded event that stands for one kept as a blob. `at`, `needs` and `blobs` are that event's own,
+/// `digest` is what `PutBlob` answered and `size` the number of bytes put.
+pub fn encode_stored_apart(
+    at: u64,
+    needs: u32,
+    blobs: Vec<proto::Blob>,
+    digest: String,
+    size: u64,
+) -> Vec<u8> {
     let event = proto::Event {
         at_unix_ms: at.to_wire(),
         needs: needs_to_wire(needs),
+        blobs,
         kind: Some(Kind::StoredApart(proto::StoredApart { digest, size })),
         ..Default::default()
     };
     event.encode_to_vec()
+}
+
+/// The blobs that an encoded event names. Decoding it reads the envelope and skips the rest, whatever kind
+/// of event it is.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Named {
+    /// The blob that the event is stored in, if it is stored apart.
+    #[prost(message, optional, tag = "31")]
+    pub apart: Option<proto::StoredApart>,
+    /// The blobs that the event lists, in order.
+    #[prost(message, repeated, tag = "59")]
+    pub blobs: Vec<proto::Blob>,
+}
+
+impl Named {
+    /// What an encoded event names. Bytes that are no message name nothing.
+    pub fn by(event: &[u8]) -> Self {
+        Self::decode(event).unwrap_or_default()
+    }
 }
 
 /// A level as messages have it. The first one takes no bytes.

@@ -1,7 +1,7 @@
 //! Reading archives: all that is wrong with a file is noticed, and where.
 
-use super::{Chain, EndLine, EventLine, FORMAT, Header, SUM};
-use crate::apart::{blob_of, digest_of};
+use super::{Chain, EndLine, EventLine, FORMAT, Header, PartLine, SUM};
+use crate::apart::{blob_of, digest_of, listed};
 use crate::port::TranscriptEvent;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -54,7 +54,16 @@ pub enum ReadError {
     },
 }
 
-/// Reads an archive event by event. Only a file that was read to its end is known to be whole.
+/// What a line of an archive holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    /// The next blob that the next event lists.
+    Part(Bytes),
+    /// The next event. The blobs that it lists were the items before it, in the order of its list.
+    Event(TranscriptEvent),
+}
+
+/// Reads an archive line by line. Only a file that was read to its end is known to be whole.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
@@ -64,6 +73,8 @@ pub struct Reader<R> {
     line: u64,
     /// The event that was read last.
     seq: u64,
+    /// Digests of the blobs that were read since.
+    parts: Vec<String>,
     is_over: bool,
 }
 
@@ -85,6 +96,7 @@ impl<R: BufRead> Reader<R> {
             chain: Chain::default(),
             line: 0,
             seq: 0,
+            parts: Vec::new(),
             is_over: false,
         };
         let Some(line) = reader.next_line()? else {
@@ -120,11 +132,11 @@ impl<R: BufRead> Reader<R> {
         self.chain.hex()
     }
 
-    /// The next event; `None` once the end was read and nothing follows.
+    /// The next blob or event; `None` once the end was read and nothing follows.
     ///
     /// # Errors
-    /// A line that cannot be read, is damaged, or is missing.
-    pub fn next_event(&mut self) -> Result<Option<TranscriptEvent>, ReadError> {
+    /// A line that cannot be read, is damaged, or is missing; an event without the blobs that it lists.
+    pub fn next_item(&mut self) -> Result<Option<Item>, ReadError> {
         if self.is_over {
             return Ok(None);
         }
@@ -133,21 +145,35 @@ impl<R: BufRead> Reader<R> {
         };
         if line.starts_with("{\"end\":") {
             let EndLine { end } = self.parsed(&line)?;
-            if end != self.seq || end == 0 {
-                let problem = format!(
-                    "it says that event {end} is the last, after event {}",
-                    self.seq
-                );
-                return Err(self.damaged(&problem));
-            }
-            if self.next_line()?.is_some() {
-                return Err(self.damaged("it follows the end of the archive"));
-            }
-            self.is_over = true;
-            return Ok(None);
+            return self.end(end).map(|()| None);
+        }
+        if line.starts_with("{\"part\":") {
+            let PartLine { part } = self.parsed(&line)?;
+            let part = self.decoded(&part)?;
+            self.parts.push(digest_of(&part));
+            return Ok(Some(Item::Part(part)));
         }
         let event: EventLine = self.parsed(&line)?;
-        self.event(event).map(Some)
+        let event = self.event(event)?;
+        Ok(Some(Item::Event(event)))
+    }
+
+    fn end(&mut self, end: u64) -> Result<(), ReadError> {
+        if end != self.seq || end == 0 {
+            let problem = format!(
+                "it says that event {end} is the last, after event {}",
+                self.seq
+            );
+            return Err(self.damaged(&problem));
+        }
+        if !self.parts.is_empty() {
+            return Err(self.damaged("no event lists the blobs before it"));
+        }
+        if self.next_line()?.is_some() {
+            return Err(self.damaged("it follows the end of the archive"));
+        }
+        self.is_over = true;
+        Ok(())
     }
 
     fn event(&mut self, line: EventLine) -> Result<TranscriptEvent, ReadError> {
@@ -161,6 +187,11 @@ impl<R: BufRead> Reader<R> {
         let digest = blob.as_ref().map(|blob| digest_of(blob));
         if event.is_empty() || digest != blob_of(&event) {
             return Err(self.damaged("its event and its blob do not belong together"));
+        }
+        if std::mem::take(&mut self.parts) != listed(&event) {
+            let problem =
+                format!("the lines before it are not the blobs that event {expected} lists");
+            return Err(self.damaged(&problem));
         }
         self.seq = expected;
         Ok(TranscriptEvent {
@@ -228,11 +259,35 @@ impl<R: BufRead> Reader<R> {
 mod tests {
     use super::super::Lines;
     use super::*;
-    use cairn_proto::event::{Event, StoredApart, event::Kind};
+    use cairn_proto::event::{Blob, Event, StoredApart, event::Kind};
     use prost::Message as _;
 
-    /// A session with an event that no version can decode, and one that is stored apart.
-    fn events() -> Vec<TranscriptEvent> {
+    const PARTS: [&[u8]; 2] = [b"the first part", b"the second part"];
+
+    fn event(event: Bytes, blob: Option<Bytes>, ends: bool) -> Item {
+        Item::Event(TranscriptEvent { event, blob, ends })
+    }
+
+    fn part(data: &'static [u8]) -> Item {
+        Item::Part(Bytes::from_static(data))
+    }
+
+    /// An event that lists the parts.
+    fn listing() -> Bytes {
+        let blob = |part: &[u8]| Blob {
+            digest: digest_of(part),
+            size: part.len() as u32,
+        };
+        let event = Event {
+            at_unix_ms: 1,
+            blobs: PARTS.map(blob).to_vec(),
+            ..Default::default()
+        };
+        event.encode_to_vec().into()
+    }
+
+    /// A session with an event that no version can decode, one that is stored apart, and one with two blobs.
+    fn items() -> Vec<Item> {
         let blob = Bytes::from_static(b"a large one");
         let apart = StoredApart {
             digest: digest_of(&blob),
@@ -243,33 +298,49 @@ mod tests {
             kind: Some(Kind::StoredApart(apart)),
             ..Default::default()
         };
-        let event = |event: Bytes, blob, ends| TranscriptEvent { event, blob, ends };
         vec![
             event(Bytes::from_static(b"\xff\x00\xfe unknown"), None, true),
             event(apart.encode_to_vec().into(), Some(blob), false),
-            event(Bytes::from_static(b"last"), None, true),
+            part(PARTS[0]),
+            part(PARTS[1]),
+            event(listing(), None, true),
         ]
     }
 
-    fn written() -> String {
+    fn is_event(item: &&Item) -> bool {
+        matches!(item, Item::Event(_))
+    }
+
+    fn archive(items: &[Item]) -> String {
         let mut lines = Lines::default();
         let mut text = lines.header(&Header::new("default", "s", Some(7000)));
-        for (seq, event) in (1..).zip(events()) {
-            text.push_str(&lines.event(seq, &event));
+        let mut seq = 0;
+        for item in items {
+            text.push_str(&match item {
+                Item::Part(data) => lines.part(data),
+                Item::Event(event) => {
+                    seq += 1;
+                    lines.event(seq, event)
+                }
+            });
         }
-        text.push_str(&lines.end(3));
+        text.push_str(&lines.end(seq));
         text
     }
 
-    fn read(text: &[u8]) -> Result<(Header, Vec<TranscriptEvent>), ReadError> {
+    fn written() -> String {
+        archive(&items())
+    }
+
+    fn read(text: &[u8]) -> Result<(Header, Vec<Item>), ReadError> {
         let mut reader = Reader::new(text)?;
-        let mut events = Vec::new();
-        while let Some(event) = reader.next_event()? {
-            events.push(event);
+        let mut items = Vec::new();
+        while let Some(item) = reader.next_item()? {
+            items.push(item);
         }
-        assert!(reader.next_event()?.is_none());
-        assert_eq!(reader.seq(), events.len() as u64);
-        Ok((reader.header().clone(), events))
+        assert!(reader.next_item()?.is_none());
+        assert_eq!(reader.seq(), items.iter().filter(is_event).count() as u64);
+        Ok((reader.header().clone(), items))
     }
 
     fn refused(text: &[u8]) -> String {
@@ -280,14 +351,41 @@ mod tests {
     fn what_is_written_is_read() {
         let (header, read) = read(written().as_bytes()).unwrap();
         assert_eq!(header, Header::new("default", "s", Some(7000)));
-        assert_eq!(read, events());
+        assert_eq!(read, items());
     }
 
     #[test]
     fn a_mark_of_the_byte_order_is_no_part_of_it() {
         let marked = format!("\u{feff}{}", written());
         let (_, read) = read(marked.as_bytes()).unwrap();
-        assert_eq!(read, events());
+        assert_eq!(read, items());
+    }
+
+    /// Every sum is right, as in a file that another program wrote.
+    #[test]
+    fn an_event_comes_with_the_blobs_that_it_lists() {
+        let (one, two) = (|| part(PARTS[0]), || part(PARTS[1]));
+        let last = || event(listing(), None, true);
+        let event_1 = "the lines before it are not the blobs that event 1 lists";
+        let no_event = "no event lists the blobs before it";
+        for (items, message) in [
+            (vec![last()], format!("line 2 is damaged: {event_1}")),
+            (vec![one(), last()], format!("line 3 is damaged: {event_1}")),
+            (
+                vec![two(), one(), last()],
+                format!("line 4 is damaged: {event_1}"),
+            ),
+            (
+                vec![one(), two(), one(), last()],
+                format!("line 5 is damaged: {event_1}"),
+            ),
+            (
+                vec![one(), two(), last(), one()],
+                format!("line 6 is damaged: {no_event}"),
+            ),
+        ] {
+            assert_eq!(refused(archive(&items).as_bytes()), message);
+        }
     }
 
     #[test]
@@ -305,11 +403,13 @@ mod tests {
                 .filter(|&&byte| byte == b'\n')
                 .count();
             assert_eq!(line, whole as u64 + 1);
-            assert_eq!(seq, whole.saturating_sub(1) as u64);
+            let items = items();
+            let before = items.iter().take(whole.saturating_sub(1));
+            assert_eq!(seq, before.filter(is_event).count() as u64);
         }
         let length = text.rfind("{\"end\"").unwrap();
         let message = refused(&text.as_bytes()[..length]);
-        assert_eq!(message, "the file is cut off in line 5, after event 3");
+        assert_eq!(message, "the file is cut off in line 7, after event 3");
     }
 
     #[test]
@@ -332,14 +432,17 @@ mod tests {
         let lines: Vec<_> = text.split_inclusive('\n').collect();
         for (changed, message) in [
             (
-                [0, 1, 3, 2, 4].as_slice(),
+                [0, 1, 3, 2, 4, 5, 6].as_slice(),
                 "line 3 is damaged: its sum is wrong",
             ),
-            (&[0, 1, 2, 4], "line 4 is damaged: its sum is wrong"),
-            (&[0, 1, 1, 2, 3, 4], "line 3 is damaged: its sum is wrong"),
+            (&[0, 1, 2, 4, 5, 6], "line 4 is damaged: its sum is wrong"),
             (
-                &[0, 1, 2, 3, 4, 4],
-                "line 6 is damaged: it follows the end of the archive",
+                &[0, 1, 1, 2, 3, 4, 5, 6],
+                "line 3 is damaged: its sum is wrong",
+            ),
+            (
+                &[0, 1, 2, 3, 4, 5, 6, 6],
+                "line 8 is damaged: it follows the end of the archive",
             ),
         ] {
             let changed: String = changed.iter().map(|&line| lines[line]).collect();

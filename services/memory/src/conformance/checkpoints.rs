@@ -1,7 +1,7 @@
 //! Checkpoints and blobs.
 
 use super::support::*;
-use crate::port::{Checkpoint, Commit, Limit, SessionKey, StoreError};
+use crate::port::{BlobUse, Checkpoint, Commit, Limit, SessionKey, StoreError};
 use bytes::Bytes;
 
 async fn keep(owner: &mut Owner, through_seq: u64, state: &str) {
@@ -114,12 +114,20 @@ pub async fn a_blob_comes_back(subject: &Subject) {
     let key = subject.parked("a").await;
     for size in [0, 1, 100_000] {
         let data = Bytes::from(vec![3; size]);
-        let digest = subject.store.put_blob(&key, data.clone()).await.unwrap();
+        let digest = subject
+            .store
+            .put_blob(&key, data.clone(), BlobUse::Event)
+            .await
+            .unwrap();
         assert_eq!(digest.len(), 64);
         assert_eq!(subject.store.get_blob(&key, &digest).await, Ok(data));
     }
     // The digest is SHA-256 in hexadecimal, which anybody can compute.
-    let digest = subject.store.put_blob(&key, bytes("abc")).await.unwrap();
+    let digest = subject
+        .store
+        .put_blob(&key, bytes("abc"), BlobUse::Event)
+        .await
+        .unwrap();
     assert_eq!(
         digest,
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -129,25 +137,44 @@ pub async fn a_blob_comes_back(subject: &Subject) {
 pub async fn a_blob_may_be_put_again(subject: &Subject) {
     let key = subject.parked("a").await;
     let data = Bytes::from(vec![3; 200 << 10]);
-    let first = subject.store.put_blob(&key, data.clone()).await.unwrap();
+    let first = subject
+        .store
+        .put_blob(&key, data.clone(), BlobUse::Event)
+        .await
+        .unwrap();
     for _ in 0..5 {
-        let again = subject.store.put_blob(&key, data.clone()).await.unwrap();
+        let again = subject
+            .store
+            .put_blob(&key, data.clone(), BlobUse::Event)
+            .await
+            .unwrap();
         assert_eq!(again, first);
     }
 }
 
 pub async fn a_blob_belongs_to_one_session(subject: &Subject) {
     let (one, two) = (subject.parked("a").await, subject.parked("b").await);
-    let digest = subject.store.put_blob(&one, bytes("secret")).await.unwrap();
+    let digest = subject
+        .store
+        .put_blob(&one, bytes("secret"), BlobUse::Event)
+        .await
+        .unwrap();
     let missing = subject.store.get_blob(&two, &digest).await;
     assert_eq!(missing, Err(StoreError::NotFound));
-    let missing = subject.store.put_blob(&key("unknown"), bytes("x")).await;
+    let missing = subject
+        .store
+        .put_blob(&key("unknown"), bytes("x"), BlobUse::Event)
+        .await;
     assert_eq!(missing, Err(StoreError::NotFound));
 }
 
 pub async fn blobs_are_limited(subject: &Subject) {
     let key = subject.parked("a").await;
-    let blob = |fill: u8, size| subject.store.put_blob(&key, vec![fill; size].into());
+    let blob = |fill: u8, size| {
+        subject
+            .store
+            .put_blob(&key, vec![fill; size].into(), BlobUse::Event)
+    };
     let refused = StoreError::limit(Limit::BlobBytes, 256 << 10);
     assert_eq!(blob(1, (256 << 10) + 1).await, Err(refused));
     blob(1, 256 << 10).await.unwrap();

@@ -2,7 +2,8 @@
 
 use super::support::*;
 use crate::port::{
-    Completion, Copied, CopyEvents, Header, ListQuery, SessionKey, Source, StoreError, StoreResult,
+    BlobUse, Completion, Copied, CopyEvents, Header, ListQuery, SessionKey, Source, StoreError,
+    StoreResult,
 };
 use bytes::Bytes;
 use cairn_proto::event::{Event, StoredApart, event::Kind};
@@ -129,7 +130,7 @@ pub async fn a_copy_is_not_there_before_it_is_complete(subject: &Subject) {
     assert_eq!(store.delete(&child).await, Err(missing.clone()));
     let appended = store.append_command(command(&child, "c")).await;
     assert_eq!(appended.err(), Some(missing.clone()));
-    let put = store.put_blob(&child, bytes("blob")).await;
+    let put = store.put_blob(&child, bytes("blob"), BlobUse::Event).await;
     assert_eq!(put.err(), Some(missing));
     let listed = store
         .list(SPACE, &ListQuery::newest(10))
@@ -291,7 +292,7 @@ pub async fn a_large_copy_takes_several_calls(subject: &Subject) {
 
 pub async fn blobs_come_with_the_events_that_name_them(subject: &Subject) {
     let mut owner = subject.owned("source", "one").await;
-    let put = |data: Bytes| subject.store.put_blob(&owner.key, data);
+    let put = |data: Bytes| subject.store.put_blob(&owner.key, data, BlobUse::Event);
     let early = put(Bytes::from(vec![1; 200_000])).await.unwrap();
     let late = put(Bytes::from(vec![2; 100])).await.unwrap();
     let unnamed = put(Bytes::from(vec![3; 100])).await.unwrap();
@@ -315,7 +316,11 @@ pub async fn blobs_come_with_the_events_that_name_them(subject: &Subject) {
         assert_eq!(missing, Err(StoreError::NotFound));
     }
     // What was copied counts once.
-    let more = |fill: u8, size| subject.store.put_blob(&child, vec![fill; size].into());
+    let more = |fill: u8, size| {
+        subject
+            .store
+            .put_blob(&child, vec![fill; size].into(), BlobUse::Event)
+    };
     more(4, 256 << 10).await.unwrap();
     assert!(more(5, 60_000).await.is_ok());
     assert!(more(6, 60_000).await.is_err());

@@ -2,8 +2,8 @@
 
 use super::support::*;
 use crate::port::{
-    Checkpoint, Commit, End, ListQuery, MemoryWrite, OwnedSession, ReleaseRequest, RenewRequest,
-    SessionKey, StoreError,
+    BlobUse, Checkpoint, Commit, End, ListQuery, MemoryWrite, OwnedSession, ReleaseRequest,
+    RenewRequest, SessionKey, StoreError,
 };
 
 fn set() -> MemoryWrite {
@@ -28,7 +28,7 @@ async fn full(subject: &Subject, id: &str) -> (Owner, String) {
     subject.remember(&owner.key, set()).await;
     let digest = subject
         .store
-        .put_blob(&owner.key, bytes("blob"))
+        .put_blob(&owner.key, bytes("blob"), BlobUse::Event)
         .await
         .unwrap();
     (owner, digest)
@@ -85,7 +85,10 @@ pub async fn late_writes_to_a_deleted_session_are_terminal(subject: &Subject) {
         Some(gone.clone())
     );
     assert_eq!(
-        store.put_blob(key, bytes("blob")).await.err(),
+        store
+            .put_blob(key, bytes("blob"), BlobUse::Event)
+            .await
+            .err(),
         Some(gone.clone())
     );
     assert_eq!(

@@ -3,7 +3,7 @@
 use super::copies::{completing, copy, source};
 use super::support::*;
 use crate::port::{
-    CopyEvents, End, LeaseChange, ListQuery, SessionKey, Source, StoreError, Transcript,
+    BlobUse, CopyEvents, End, LeaseChange, ListQuery, SessionKey, Source, StoreError, Transcript,
     TranscriptEvent, TranscriptPage,
 };
 use bytes::Bytes;
@@ -71,7 +71,11 @@ impl Subject {
     async fn storied(&self) -> SessionKey {
         let mut owner = source(self).await;
         let data = Bytes::from(vec![7; 100_000]);
-        let digest = self.store.put_blob(&owner.key, data).await.unwrap();
+        let digest = self
+            .store
+            .put_blob(&owner.key, data, BlobUse::Event)
+            .await
+            .unwrap();
         let (size, at_unix_ms) = (100_000, 1);
         let event = Event {
             at_unix_ms,

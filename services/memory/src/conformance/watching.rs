@@ -3,7 +3,7 @@
 use super::memory::{remove, set};
 use super::support::*;
 use crate::grpc::Memory;
-use crate::port::{Commit, MemoryWrite, SessionKey};
+use crate::port::{BlobUse, Commit, MemoryWrite, SessionKey};
 use bytes::Bytes;
 use cairn_proto::event::{self as wire, Event, event::Kind};
 use cairn_proto::memory as pb;
@@ -192,7 +192,11 @@ pub async fn watching_memory_tells_of_what_is_stored_apart(subject: &Subject) {
     let mut commit = owner.next("");
     for data in [bytes("of something else"), set_event("k", "large")] {
         let size = data.len() as u64;
-        let digest = subject.store.put_blob(&owner.key, data).await.unwrap();
+        let digest = subject
+            .store
+            .put_blob(&owner.key, data, BlobUse::Event)
+            .await
+            .unwrap();
         let apart = wire::StoredApart { digest, size };
         commit.events.push(event(Kind::StoredApart(apart)));
     }

@@ -104,6 +104,7 @@ fn transcript(source: &str, page: pb::TranscriptPage) -> Result<TranscriptPage, 
         },
         after_seq: page.after_seq,
         continues: page.continues,
+        blobs: page.blobs,
     })
 }
 
@@ -115,8 +116,10 @@ fn transcript_event(index: usize, event: pb::TranscriptEvent) -> Result<Transcri
     let blob = Some(event.blob).filter(|blob| !blob.is_empty());
     let digest = blob.as_ref().map(|blob| digest_of(blob));
     if digest != blob_of(&event.event) {
-        let error = RpcError::invalid(field("blob"), "is not the blob that the event names");
-        return Err(error.allowed("the data of that digest, or nothing if the event names none"));
+        let error = RpcError::invalid(field("blob"), "is not the blob that the event is stored in");
+        return Err(
+            error.allowed("the data of that digest, or nothing if the event is stored whole")
+        );
     }
     Ok(TranscriptEvent {
         event: event.event,

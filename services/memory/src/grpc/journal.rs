@@ -3,7 +3,8 @@
 use super::{convert, copy, list, observe};
 use crate::error::{about, about_cursor};
 use crate::port::{
-    AppendCommand, Commit, Create, DeltaStream, LeaseRequest, SessionKey, Store, StoreError,
+    AppendCommand, BlobUse, Commit, Create, DeltaStream, LeaseRequest, SessionKey, Store,
+    StoreError,
 };
 use cairn_proto::memory::{self as pb, journal_service_server::JournalService};
 use cairn_rpc::RpcError;
@@ -220,8 +221,13 @@ impl JournalService for Journal {
         request: Request<pb::PutBlobRequest>,
     ) -> Result<Response<pb::PutBlobResponse>, Status> {
         let key = convert::session_key(&request, &request.get_ref().session)?;
-        let data = request.into_inner().data;
-        let digest = self.store.put_blob(&key, data).await.map_err(about(&key))?;
+        let pb::PutBlobRequest { data, part, .. } = request.into_inner();
+        let what = match part {
+            true => BlobUse::Part,
+            false => BlobUse::Event,
+        };
+        let put = self.store.put_blob(&key, data, what).await;
+        let digest = put.map_err(about(&key))?;
         Ok(Response::new(pb::PutBlobResponse { digest }))
     }
 

@@ -53,6 +53,7 @@ fn result(committed: &StoreResult<Committed>) -> &'static str {
         Err(StoreError::Terminal(_)) => "terminal",
         Err(StoreError::NotFound) => "not_found",
         Err(StoreError::RequestMismatch) => "request_mismatch",
+        Err(StoreError::BlobMissing { .. }) => "blob_missing",
         Err(StoreError::Limit { .. }) => "limit",
         Err(StoreError::Unavailable { .. }) => "unavailable",
         Err(StoreError::Damaged(_)) => "damaged",

@@ -3,6 +3,7 @@
 //! Whoever writes in a namespace's folder has the lock there, until the session is deleted: a file
 //! is never replaced by an earlier state of its session.
 
+use crate::apart::{listed, listed_blob};
 use crate::archive::{Header, Lines};
 use crate::port::{IdleSession, Store, StoreError};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -106,6 +107,14 @@ impl Archive {
             }
             for event in &page.events {
                 cursor += 1;
+                for digest in listed(&event.event) {
+                    let part = match listed_blob(&**store, &session.key, digest).await {
+                        Err(StoreError::Terminal(_)) => return Ok(None),
+                        part => part?,
+                    };
+                    text.push_str(&lines.part(&part));
+                    partial = partial.append(std::mem::take(&mut text)).await?;
+                }
                 text.push_str(&lines.event(cursor, event));
             }
             partial = partial.append(text).await?;

@@ -54,6 +54,9 @@ pub struct TranscriptPage {
     pub after_seq: u64,
     /// The first event of the page belongs to the transition of the event before it.
     pub continues: bool,
+    /// Blobs that events of this page or of later ones list. They are kept, whether or not the events of
+    /// the page are copied.
+    pub blobs: Vec<Bytes>,
 }
 
 /// A part of a journal with all that another store needs to hold the session.
@@ -70,9 +73,9 @@ pub struct Transcript {
 /// An event of a transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TranscriptEvent {
-    /// Opaque, but for the name of its blob.
+    /// Opaque, but for the blobs that it names.
     pub event: Bytes,
-    /// The blob that the event names, if it was stored apart.
+    /// The blob that the event is stored in, if it is stored apart. Blobs that it lists are not here.
     pub blob: Option<Bytes>,
     /// The event is the last of its transition.
     pub ends: bool,

@@ -56,6 +56,14 @@ pub enum StoreError {
     /// The request id belongs to another request, or the session to another creator.
     #[error("the request id, or the session's id, was used for another request")]
     RequestMismatch,
+    /// An event of a transcript lists a blob that no page of the transcript has brought.
+    #[error("event {seq} lists the blob {digest}, which was not sent with the event or before it")]
+    BlobMissing {
+        /// Number of the event.
+        seq: u64,
+        /// The digest of the blob.
+        digest: String,
+    },
     /// Too large, too many, or no room on the disk. Nothing was written.
     #[error("{}", limited(*what, *allowed))]
     Limit {

@@ -1,8 +1,8 @@
 //! The limits of a session, and the checks that need nothing but the request.
 
 use super::{
-    AppendCommand, Commit, Completion, CopyEvents, Create, Limit, MemoryWrite, Source, StoreError,
-    StoreResult, TranscriptEvent,
+    AppendCommand, BlobUse, Commit, Completion, CopyEvents, Create, Limit, MemoryWrite, Source,
+    StoreError, StoreResult, TranscriptEvent,
 };
 use bytes::Bytes;
 use cairn_engine::limits::{MAX_MEMORY_BYTES, MAX_MEMORY_KEYS, MAX_TRANSITION};
@@ -56,7 +56,8 @@ pub struct Limits {
     pub checkpoint_bytes: u64,
     /// Bytes of a blob.
     pub blob_bytes: u64,
-    /// Bytes of all blobs of a session.
+    /// Bytes of all blobs of a session: each counts once, also if no event names it. Parts of large
+    /// results fill at most three quarters.
     pub session_blob_bytes: u64,
     /// Bytes that may be appended without ownership while an owner has not seen them. They all
     /// travel in the answer to its next transition.
@@ -129,6 +130,9 @@ impl Limits {
                 at_most(size(event), self.event_bytes, Limit::EventBytes)?;
                 blob.iter().try_for_each(|blob| self.check_blob(blob))?;
             }
+            page.blobs
+                .iter()
+                .try_for_each(|blob| self.check_blob(blob))?;
             self.check_journal(transcript.last_seq, 0, Room::Reserve)?;
         }
         let mut completion = copy.completion.iter();
@@ -176,6 +180,15 @@ impl Limits {
 
     pub(crate) fn check_blob(&self, data: &[u8]) -> StoreResult<()> {
         at_most(size(data), self.blob_bytes, Limit::BlobBytes)
+    }
+
+    /// Whether the blobs of a session may grow to so many bytes by such a blob.
+    pub(crate) fn check_session_blobs(&self, bytes: u64, what: BlobUse) -> StoreResult<()> {
+        let allowed = match what {
+            BlobUse::Event => self.session_blob_bytes,
+            BlobUse::Part => self.session_blob_bytes / 4 * 3,
+        };
+        at_most(bytes, allowed, Limit::SessionBlobBytes)
     }
 
     /// Whether a journal may grow to `events` events of `bytes` bytes.

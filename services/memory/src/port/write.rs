@@ -277,3 +277,13 @@ pub struct Taken {
     /// Whoever owned the session before is proven dead together with its tools.
     pub previous_holder_dead: bool,
 }
+
+/// What a blob holds, which decides how far it may fill the session's quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlobUse {
+    /// An event that is stored apart. It may fill the whole quota.
+    Event,
+    /// A part of a large result. It may fill three quarters of the quota, so that a session full of
+    /// results still stores large events.
+    Part,
+}

@@ -15,15 +15,16 @@ use super::inner::Inner;
 use super::journal::{self, NAME};
 use super::keys::{CopyNames, PARTITIONS, Session};
 use super::notes::notes;
-use super::script::{Call, Odd, Script};
+use super::script::{Call, Odd, Reply, Script};
 use super::witness::Mark;
-use crate::apart::blob_of;
+use crate::apart::named;
 use crate::fingerprint::Fingerprint;
 use crate::port::{
     COPY_BYTES, Completion, Copied, CopyEvents, Level, Room, SessionKey, Source, StoreResult,
     TranscriptPage, UNFINISHED_MS,
 };
 use bytes::Bytes;
+use std::collections::BTreeSet;
 
 /// Events that one script copies at most, so that nobody waits for it.
 const BATCH: usize = 500;
@@ -117,7 +118,12 @@ impl Inner {
         if (begun.cut_seq, begun.copied_through) != (page.cut, through) {
             return Ok(begun);
         }
-        self.copy_blobs(copy, source, names, &mut page).await?;
+        let known = self.copied_blobs(names, &page.events).await?;
+        self.copy_blobs(copy, source, names, &mut page, known)
+            .await?;
+        if page.events.is_empty() && page.cut > through {
+            return Ok(begun);
+        }
         self.append_copied(copy, names, through, &page.fields, &page.events)
             .await
     }
@@ -148,29 +154,57 @@ impl Inner {
         Ok(copied)
     }
 
-    /// Copies the blobs that events name before the events. Those that would be too much for once
-    /// are left out with their events.
+    /// Which of the blobs that events name the copy has, by digest.
+    async fn copied_blobs(&self, names: &Names, events: &[Bytes]) -> StoreResult<BTreeSet<String>> {
+        let digests = events.iter().flat_map(|event| named(event));
+        let digests: BTreeSet<_> = digests.collect();
+        if digests.is_empty() {
+            return Ok(digests);
+        }
+        let questions = digests.iter().map(|digest| {
+            let mut cmd = redis::cmd("HEXISTS");
+            cmd.arg(names.copy.blobs()).arg(digest);
+            (names.child.partition.number, cmd)
+        });
+        let mut answers = Reply::of(self.servers.ask_all(questions).await?);
+        let mut copied = BTreeSet::new();
+        for digest in digests {
+            let is_copied = answers.int().map_err(|error| odd(Effect::Reads, error))?;
+            if is_copied == 1 {
+                copied.insert(digest);
+            }
+        }
+        Ok(copied)
+    }
+
+    /// Copies the blobs that events name before the events; `known` are those that the copy has. What would
+    /// be too much for once is left out with its events, and the blobs of an event that were copied are
+    /// known to the next call.
     async fn copy_blobs(
         &self,
         copy: &CopyEvents,
         source: &SessionKey,
         names: &Names,
         page: &mut Page,
+        mut known: BTreeSet<String>,
     ) -> StoreResult<()> {
         let mut bytes = 0;
         for place in 0..page.events.len() {
-            let Some(digest) = blob_of(&page.events[place]) else {
-                continue;
-            };
-            if bytes > COPY_BYTES {
-                page.events.truncate(place);
-                page.fields.truncate(NAME * place);
-                return Ok(());
-            }
-            // A blob that is not there was none for the source's readers either.
-            if let Some(data) = self.blob(source, &digest).await? {
-                bytes += data.len();
-                self.put_copied(copy, names, &digest, &data).await?;
+            for digest in named(&page.events[place]) {
+                if known.contains(&digest) {
+                    continue;
+                }
+                if bytes >= COPY_BYTES {
+                    page.events.truncate(place);
+                    page.fields.truncate(NAME * place);
+                    return Ok(());
+                }
+                // A blob that is not there was none for the source's readers either.
+                if let Some(data) = self.blob(source, &digest).await? {
+                    bytes += data.len();
+                    self.put_copied(copy, names, &digest, &data).await?;
+                }
+                known.insert(digest);
             }
         }
         Ok(())

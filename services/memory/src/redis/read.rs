@@ -12,8 +12,8 @@ use super::unchanged::Moment;
 use crate::apart::digest_of;
 use crate::checksum::check_blob;
 use crate::port::{
-    EventPage, Header, Level, Limit, MemoryEntry, MemoryList, Quarantine, SessionKey,
-    SessionStatus, StoreError, StoreResult, StoredEvent, at_most,
+    BlobUse, EventPage, Header, Level, MemoryEntry, MemoryList, Quarantine, SessionKey,
+    SessionStatus, StoreError, StoreResult, StoredEvent,
 };
 use bytes::Bytes;
 
@@ -69,7 +69,12 @@ impl Inner {
     }
 
     /// See [`Store::put_blob`](crate::port::Store::put_blob).
-    pub(super) async fn put_blob(&self, key: &SessionKey, data: Bytes) -> StoreResult<String> {
+    pub(super) async fn put_blob(
+        &self,
+        key: &SessionKey,
+        data: Bytes,
+        what: BlobUse,
+    ) -> StoreResult<String> {
         self.limits.check_blob(&data)?;
         let content = data.clone();
         let digest = tokio::task::spawn_blocking(move || digest_of(&content));
@@ -78,11 +83,7 @@ impl Inner {
         let size = data.len() as u64;
         match self.blob_bytes_without(&names, &digest).await? {
             None => return Ok(digest),
-            Some(bytes) => at_most(
-                bytes + size,
-                self.limits.session_blob_bytes,
-                Limit::SessionBlobBytes,
-            )?,
+            Some(bytes) => self.limits.check_session_blobs(bytes + size, what)?,
         }
         let mut set = redis::cmd("HSET");
         set.arg(names.blobs()).arg(&digest).arg(&data[..]);

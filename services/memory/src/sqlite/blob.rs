@@ -2,9 +2,9 @@
 
 use super::operation::{Operation, Stop, Tx};
 use super::row::Session;
-use super::schema::to_i64;
+use super::schema::{to_i64, to_u64};
 use crate::checksum::check_blob;
-use crate::port::{Limit, SessionKey, StoreError, Stored, at_most};
+use crate::port::{BlobUse, SessionKey, StoreError, Stored};
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -13,6 +13,7 @@ pub(super) struct PutBlobOp {
     pub(super) key: SessionKey,
     pub(super) digest: String,
     pub(super) data: Bytes,
+    pub(super) what: BlobUse,
 }
 
 impl Operation for PutBlobOp {
@@ -28,11 +29,7 @@ impl Operation for PutBlobOp {
             return Ok(self.digest.clone());
         }
         let bytes = session.blob_bytes + u64::try_from(self.data.len()).unwrap_or(u64::MAX);
-        at_most(
-            bytes,
-            tx.limits().session_blob_bytes,
-            Limit::SessionBlobBytes,
-        )?;
+        tx.limits().check_session_blobs(bytes, self.what)?;
         tx.conn
             .prepare_cached("INSERT INTO blob (sid, digest, data) VALUES (?1, ?2, ?3)")?
             .execute(params![session.sid, self.digest, &self.data[..]])?;
@@ -53,4 +50,15 @@ pub(super) fn get(conn: &Connection, key: &SessionKey, digest: &str) -> Result<B
         .map_err(Stop::reading(Stored::Blob(digest.to_owned())))?;
     let data = data.ok_or(StoreError::NotFound)?;
     Ok(check_blob(digest, data.into())?)
+}
+
+/// How many bytes the blob has, if the session has one of that digest. There may be no session yet.
+pub(super) fn length(
+    conn: &Connection,
+    sid: Option<i64>,
+    digest: &str,
+) -> rusqlite::Result<Option<u64>> {
+    conn.prepare_cached("SELECT octet_length(data) FROM blob WHERE sid = ?1 AND digest = ?2")?
+        .query_row(params![sid, digest], |row| row.get(0).map(to_u64))
+        .optional()
 }

@@ -2,6 +2,7 @@
 
 use super::SqliteStore;
 use super::operation::Stop;
+use crate::apart::{listed, listed_blob};
 use crate::port::{SessionKey, Store as _, StoreError, StoreResult, Stored};
 use rusqlite::Connection;
 
@@ -45,6 +46,9 @@ impl SqliteStore {
             let page = self.transcript(key, seq).await?;
             if page.events.is_empty() {
                 return Ok(());
+            }
+            for digest in page.events.iter().flat_map(|event| listed(&event.event)) {
+                listed_blob(self, key, digest).await?;
             }
             seq += page.events.len() as u64;
         }

@@ -114,9 +114,9 @@ impl CopyOp {
                 sid
             }
             Origin::Page(page) => {
-                transcript::check(tx.limits(), page, staged)?;
+                let brought = transcript::check(tx.conn, tx.limits(), page, staged)?;
                 let sid = self.begun(tx, staged)?;
-                transcript::append(tx.conn, sid, page, staged)?;
+                brought.append(tx.conn, sid, staged)?;
                 sid
             }
         };

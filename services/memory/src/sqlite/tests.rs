@@ -3,8 +3,8 @@
 use super::operation::{Operation, Stop, Task, Tx};
 use super::{SqliteOptions, SqliteStore};
 use crate::port::{
-    Create, Header, LeaseRequest, Level, ListQuery, RequestId, SessionKey, Store, StoreError,
-    StoreResult,
+    BlobUse, Create, Header, LeaseRequest, Level, ListQuery, RequestId, SessionKey, Store,
+    StoreError, StoreResult,
 };
 use bytes::Bytes;
 use std::sync::mpsc;
@@ -491,7 +491,7 @@ async fn what_could_not_be_removed_makes_room_when_the_file_is_full() {
         for number in 0..6 {
             let blob = Bytes::from(vec![number; 256 * 1024]);
             let key = SessionKey::new("space", id);
-            store.put_blob(&key, blob).await.unwrap();
+            store.put_blob(&key, blob, BlobUse::Event).await.unwrap();
         }
         if id == "a" {
             send(&store, Leftover).await.await.unwrap().unwrap();

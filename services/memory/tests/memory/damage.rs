@@ -53,7 +53,10 @@ async fn fill(store: &dyn Store) {
         let key = key(session);
         store.create(creation(session, Some("one"))).await.unwrap();
         let data = vec![7; 300];
-        let digest = store.put_blob(&key, data.into()).await.unwrap();
+        let digest = store
+            .put_blob(&key, data.into(), BlobUse::Event)
+            .await
+            .unwrap();
         let apart = Event {
             at_unix_ms: 1,
             kind: Some(Kind::StoredApart(StoredApart { digest, size: 300 })),

@@ -185,7 +185,11 @@ async fn a_journal_is_archived_whole_before_its_session_goes() {
     let janitor = world.janitor(&folder.path().join("new/archive"));
     world.session("a", &["x", "y"]).await;
     let large = Bytes::from("a large one");
-    let digest = world.store.put_blob(&key("a"), large).await.unwrap();
+    let digest = world
+        .store
+        .put_blob(&key("a"), large, BlobUse::Event)
+        .await
+        .unwrap();
     let apart = Event {
         at_unix_ms: 1,
         kind: Some(Kind::StoredApart(StoredApart { digest, size: 11 })),

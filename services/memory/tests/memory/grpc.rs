@@ -168,6 +168,7 @@ async fn the_largest_checkpoint_and_blob_fit() {
         .into_inner();
     assert_eq!(found.checkpoint.unwrap().state.len(), 64 << 20);
     let blob = pb::PutBlobRequest {
+        part: false,
         session: "s-1".to_owned(),
         data: vec![2; 3 << 20].into(),
     };

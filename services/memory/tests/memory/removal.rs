@@ -36,7 +36,10 @@ async fn large(store: &SqliteStore, session: &str) {
     for number in 0..BLOBS {
         let byte = u8::try_from(number).unwrap();
         let blob = Bytes::from(vec![byte; 256 * 1024]);
-        store.put_blob(&key(session), blob).await.unwrap();
+        store
+            .put_blob(&key(session), blob, BlobUse::Event)
+            .await
+            .unwrap();
     }
 }
 

@@ -85,6 +85,7 @@ impl From<Event> for proto::Event {
             answers: event.answers,
             principal: event.principal.map(Into::into),
             needs: super::needs_to_wire(event.kind.needs()),
+            blobs: Vec::new(),
             kind: Some(event.kind.into()),
         }
     }

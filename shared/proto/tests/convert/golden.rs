@@ -29,7 +29,7 @@ fn stored(name: &str, bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn stored_apart() -> Vec<u8> {
-    encode_stored_apart(1_760_000_000_000, 1, DIGEST.to_owned(), 70_000)
+    encode_stored_apart(1_760_000_000_000, 1, Vec::new(), DIGEST.to_owned(), 70_000)
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn what_is_unknown_in_an_event_of_the_level_is_left_to_a_newer_version_too() {
 
 #[test]
 fn an_event_that_is_stored_apart_asks_for_its_level_where_it_is_named() {
-    let named = encode_stored_apart(7, 2, "digest".to_owned(), 1);
+    let named = encode_stored_apart(7, 2, Vec::new(), "digest".to_owned(), 1);
     assert_eq!(decode_event(&named, 1), Ok(Decoded::Newer { needs: 2 }));
     assert!(matches!(
         decode_event(&named, 2),

@@ -6,7 +6,7 @@ use cairn_engine::decide::Reply;
 use cairn_engine::event::{self, Event, EventKind};
 use cairn_engine::level::LEVEL;
 use cairn_engine::message::Message;
-use cairn_proto::convert::{Decoded, decode_event, encode_stored_apart};
+use cairn_proto::convert::{Decoded, Named, decode_event, encode_stored_apart};
 use cairn_proto::{event as proto, executor};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -53,9 +53,16 @@ proptest! {
 
     #[test]
     fn an_event_stored_apart_names_its_blob(
-        at in strategies::time(), digest in any::<String>(), size in any::<u64>()
+        at in strategies::time(),
+        digest in any::<String>(),
+        size in any::<u64>(),
+        listed in prop::collection::vec((any::<String>(), any::<u32>()), 0..4)
     ) {
-        let bytes = encode_stored_apart(at, 1, digest.clone(), size);
+        let blobs = listed.into_iter().map(|(digest, size)| proto::Blob { digest, size });
+        let blobs: Vec<_> = blobs.collect();
+        let bytes = encode_stored_apart(at, 1, blobs.clone(), digest.clone(), size);
+        let apart = Some(proto::StoredApart { digest: digest.clone(), size });
+        prop_assert_eq!(Named::by(&bytes), Named { apart, blobs });
         prop_assert_eq!(decode_event(&bytes, LEVEL), Ok(Decoded::StoredApart { digest, size }));
     }
 }

@@ -1,7 +1,7 @@
 //! Journals that leave for an archive or come from one.
 
 use super::{BATCH, Names};
-use crate::apart::{blob_of, lacks_blob};
+use crate::apart::{blob_of, digest_of, lacks_blob, listed};
 use crate::port::{
     COPY_BYTES, Copied, CopyEvents, SessionKey, StoreError, StoreResult, Transcript,
     TranscriptEvent, TranscriptPage,
@@ -46,7 +46,7 @@ impl Inner {
         Ok(transcript)
     }
 
-    /// Copies a page of a transcript, if it is the next one.
+    /// Keeps the blobs of a page of a transcript, and copies its events if they are the next ones.
     pub(super) async fn take_page(
         &self,
         copy: &CopyEvents,
@@ -65,20 +65,34 @@ impl Inner {
         if begun.cut_seq != last {
             return Err(StoreError::RequestMismatch);
         }
+        let events = &page.transcript.events;
+        let stored_apart = events.iter().flat_map(|event| &event.blob);
+        for data in page.blobs.iter().chain(stored_apart) {
+            self.put_copied(copy, names, &digest_of(data), data).await?;
+        }
         if begun.copied_through != page.after_seq {
             return Ok(begun);
         }
-        let events = &page.transcript.events;
-        for event in events {
-            if let (Some(digest), Some(data)) = (blob_of(&event.event), &event.blob) {
-                self.put_copied(copy, names, &digest, data).await?;
-            }
-        }
+        self.check_listed(page, names).await?;
         let numbered = (page.after_seq + 1..).zip(events);
         let fields = numbered.map(|(seq, event)| name(seq, event.ends, &event.event));
         let fields = fields.collect::<Vec<_>>().concat();
         let events: Vec<_> = events.iter().map(|event| event.event.clone()).collect();
         self.append_copied(copy, names, page.after_seq, &fields, &events)
             .await
+    }
+
+    /// Refuses events that list a blob which the copy does not have.
+    async fn check_listed(&self, page: &TranscriptPage, names: &Names) -> StoreResult<()> {
+        let events = &page.transcript.events;
+        let bytes: Vec<_> = events.iter().map(|event| event.event.clone()).collect();
+        let copied = self.copied_blobs(names, &bytes).await?;
+        for (seq, event) in (page.after_seq + 1..).zip(events) {
+            let mut digests = listed(&event.event).into_iter();
+            if let Some(digest) = digests.find(|digest| !copied.contains(digest)) {
+                return Err(StoreError::BlobMissing { seq, digest });
+            }
+        }
+        Ok(())
     }
 }

@@ -1,15 +1,16 @@
 //! The beginning of a session, as the source of a copy.
 
-use super::super::journal;
 use super::super::operation::Stop;
 use super::super::pack::{Packed, unpack};
 use super::super::row::Session;
-use super::super::schema::{position, seq_of, to_u64};
+use super::super::schema::{position, seq_of};
+use super::super::{blob, journal};
 use super::Staged;
-use crate::apart::blob_of;
+use crate::apart::named;
 use crate::port::{COPY_BYTES, StoreError, Stored};
 use bytes::Bytes;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
+use std::collections::BTreeSet;
 
 /// A row of the source's journal, as far as it is copied.
 struct Row {
@@ -23,8 +24,8 @@ struct Row {
 #[derive(Default)]
 pub(super) struct Batch {
     rows: Vec<Row>,
-    /// The blobs that the events name.
-    blobs: Vec<String>,
+    /// Blobs that events name and the child does not have: those of the rows, and of the row that comes next.
+    blobs: BTreeSet<String>,
 }
 
 /// Where the last transition ends that ends at or before `at`.
@@ -64,7 +65,8 @@ pub(super) fn cut(conn: &Connection, source: &Session, at: Option<u64>) -> Resul
     Ok(at)
 }
 
-/// Reads what one call copies.
+/// Reads what one call copies. A row is copied once all blobs that its events name are, which may take
+/// several calls.
 pub(super) fn read(conn: &Connection, sid: i64, staged: &Staged) -> Result<Batch, Stop> {
     let (mut batch, mut bytes) = (Batch::default(), 0);
     let wanted = (staged.through + 1, staged.cut);
@@ -79,9 +81,19 @@ pub(super) fn read(conn: &Connection, sid: i64, staged: &Staged) -> Result<Batch
         for event in events.take_while(|event| event.seq <= staged.cut) {
             copied.events += 1;
             copied.bytes += event.event.len() as u64;
-            if let Some(digest) = blob_of(&event.event) {
-                bytes += blob_length(conn, sid, &digest)?.unwrap_or(0);
-                batch.blobs.push(digest);
+            for digest in named(&event.event) {
+                if blob::length(conn, staged.sid, &digest)?.is_some() {
+                    continue;
+                }
+                if bytes >= COPY_BYTES as u64 {
+                    return Ok(false);
+                }
+                // A blob that is not there was none for the source's readers either.
+                if let Some(length) = blob::length(conn, Some(sid), &digest)?
+                    && batch.blobs.insert(digest)
+                {
+                    bytes += length;
+                }
             }
         }
         copied
@@ -114,12 +126,6 @@ pub(super) fn append(
     Ok(())
 }
 
-fn blob_length(conn: &Connection, sid: i64, digest: &str) -> rusqlite::Result<Option<u64>> {
-    conn.prepare_cached("SELECT octet_length(data) FROM blob WHERE sid = ?1 AND digest = ?2")?
-        .query_row(params![sid, digest], |row| row.get(0).map(to_u64))
-        .optional()
-}
-
 /// Answers by how many bytes the child's blobs grow.
 fn copy_blob(conn: &Connection, from: i64, to: i64, digest: &str) -> rusqlite::Result<u64> {
     let copied = conn
@@ -131,5 +137,5 @@ fn copy_blob(conn: &Connection, from: i64, to: i64, digest: &str) -> rusqlite::R
     if copied == 0 {
         return Ok(0);
     }
-    Ok(blob_length(conn, to, digest)?.unwrap_or(0))
+    Ok(blob::length(conn, Some(to), digest)?.unwrap_or(0))
 }

@@ -6,13 +6,14 @@ use super::super::pack::Packed;
 use super::super::row::Session;
 use super::super::{blob, idle};
 use super::Staged;
-use crate::apart::{blob_of, digest_of, lacks_blob};
+use crate::apart::{blob_of, digest_of, lacks_blob, listed};
 use crate::port::{
-    COPY_BYTES, Limit, Limits, Room, SessionKey, StoreError, StoredEvent, Transcript,
-    TranscriptEvent, TranscriptPage, at_most,
+    BlobUse, COPY_BYTES, Limits, Room, SessionKey, StoreError, StoredEvent, Transcript,
+    TranscriptEvent, TranscriptPage,
 };
 use bytes::Bytes;
 use rusqlite::{Connection, params};
+use std::collections::BTreeMap;
 
 /// See [`Store::transcript`](crate::port::Store::transcript).
 pub(in super::super) fn read(
@@ -46,7 +47,7 @@ pub(in super::super) fn read(
                 return Ok(false);
             }
             let event = TranscriptEvent {
-                blob: named_blob(conn, key, &stored)?,
+                blob: blob_apart(conn, key, &stored)?,
                 event: stored.event,
                 // What a session was made with is no transition: each event stands for itself.
                 ends: row.first_seq == 1,
@@ -63,7 +64,7 @@ pub(in super::super) fn read(
     Ok(transcript)
 }
 
-fn named_blob(
+fn blob_apart(
     conn: &Connection,
     key: &SessionKey,
     stored: &StoredEvent,
@@ -77,61 +78,93 @@ fn named_blob(
     }
 }
 
-/// Refuses a page that does not belong to the copy, or with which the session would be too large.
-pub(super) fn check(limits: &Limits, page: &TranscriptPage, staged: &Staged) -> Result<(), Stop> {
+/// What a page brings, checked.
+pub(super) struct Brought<'a> {
+    page: &'a TranscriptPage,
+    /// The blobs that the copy does not have yet, by digest.
+    blobs: BTreeMap<String, &'a Bytes>,
+    /// The events are the next ones.
+    is_next: bool,
+}
+
+/// Refuses a page that does not belong to the copy, lacks a blob that an event lists, or with which the
+/// session would be too large.
+pub(super) fn check<'a>(
+    conn: &Connection,
+    limits: &Limits,
+    page: &'a TranscriptPage,
+    staged: &Staged,
+) -> Result<Brought<'a>, Stop> {
     if page.transcript.last_seq != staged.cut {
         return Err(StoreError::RequestMismatch.into());
     }
-    if staged.through != page.after_seq {
-        return Ok(());
-    }
     let events = &page.transcript.events;
-    let bytes: usize = events.iter().map(|event| event.event.len()).sum();
-    let blobs: usize = events
-        .iter()
-        .flat_map(|event| &event.blob)
-        .map(Bytes::len)
-        .sum();
-    let journal_bytes = staged.journal_bytes + bytes as u64;
-    limits.check_journal(staged.cut, journal_bytes, Room::Reserve)?;
-    let blob_bytes = staged.blob_bytes + blobs as u64;
-    at_most(
-        blob_bytes,
-        limits.session_blob_bytes,
-        Limit::SessionBlobBytes,
-    )?;
-    Ok(())
-}
-
-/// Writes the page if it is the next one.
-pub(super) fn append(
-    conn: &Connection,
-    sid: i64,
-    page: &TranscriptPage,
-    staged: &mut Staged,
-) -> rusqlite::Result<()> {
-    if staged.through != page.after_seq {
-        return Ok(());
-    }
-    let mut continues = page.continues;
-    for transition in page.transcript.events.split_inclusive(|event| event.ends) {
-        let events: Vec<_> = transition.iter().map(|event| event.event.clone()).collect();
-        let mut packed = match continues {
-            true => Packed::continuing(&events),
-            false => Packed::new(&events),
-        };
-        journal::append(conn, sid, staged.through + 1, &mut packed)?;
-        staged.through += packed.count;
-        staged.journal_bytes += packed.bytes;
-        continues = false;
-    }
-    let mut insert =
-        conn.prepare_cached("INSERT OR IGNORE INTO blob (sid, digest, data) VALUES (?1, ?2, ?3)")?;
-    for data in page.transcript.events.iter().flat_map(|event| &event.blob) {
-        let new = insert.execute(params![sid, digest_of(data), &data[..]])?;
-        if new > 0 {
-            staged.blob_bytes += data.len() as u64;
+    let mut brought = Brought {
+        page,
+        blobs: BTreeMap::new(),
+        is_next: staged.through == page.after_seq,
+    };
+    let stored_apart = events.iter().flat_map(|event| &event.blob);
+    for data in page.blobs.iter().chain(stored_apart) {
+        let digest = digest_of(data);
+        if blob::length(conn, staged.sid, &digest)?.is_none() {
+            brought.blobs.insert(digest, data);
         }
     }
-    Ok(())
+    let blobs: usize = brought.blobs.values().map(|data| data.len()).sum();
+    limits.check_session_blobs(staged.blob_bytes + blobs as u64, BlobUse::Event)?;
+    if brought.is_next {
+        let bytes: usize = events.iter().map(|event| event.event.len()).sum();
+        let journal_bytes = staged.journal_bytes + bytes as u64;
+        limits.check_journal(staged.cut, journal_bytes, Room::Reserve)?;
+        brought.check_listed(conn, staged.sid)?;
+    }
+    Ok(brought)
+}
+
+impl Brought<'_> {
+    fn check_listed(&self, conn: &Connection, sid: Option<i64>) -> Result<(), Stop> {
+        let numbered = (self.page.after_seq + 1..).zip(&self.page.transcript.events);
+        for (seq, event) in numbered {
+            for digest in listed(&event.event) {
+                let is_new = self.blobs.contains_key(&digest);
+                if !is_new && blob::length(conn, sid, &digest)?.is_none() {
+                    return Err(StoreError::BlobMissing { seq, digest }.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the blobs, and the events if they are the next ones.
+    pub(super) fn append(
+        &self,
+        conn: &Connection,
+        sid: i64,
+        staged: &mut Staged,
+    ) -> rusqlite::Result<()> {
+        let mut insert =
+            conn.prepare_cached("INSERT INTO blob (sid, digest, data) VALUES (?1, ?2, ?3)")?;
+        for (digest, data) in &self.blobs {
+            insert.execute(params![sid, digest, &data[..]])?;
+            staged.blob_bytes += data.len() as u64;
+        }
+        if !self.is_next {
+            return Ok(());
+        }
+        let mut continues = self.page.continues;
+        let events = &self.page.transcript.events;
+        for transition in events.split_inclusive(|event| event.ends) {
+            let events: Vec<_> = transition.iter().map(|event| event.event.clone()).collect();
+            let mut packed = match continues {
+                true => Packed::continuing(&events),
+                false => Packed::new(&events),
+            };
+            journal::append(conn, sid, staged.through + 1, &mut packed)?;
+            staged.through += packed.count;
+            staged.journal_bytes += packed.bytes;
+            continues = false;
+        }
+        Ok(())
+    }
 }

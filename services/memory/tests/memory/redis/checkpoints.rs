@@ -1,7 +1,9 @@
 //! States of checkpoints on a server: which of them there are, and who may remove them.
 
 use crate::support::work::{creation, key, transition};
-use cairn_memory::port::{Checkpoint, Commit, ReleaseRequest, Store as _, StoreError, StoreResult};
+use cairn_memory::port::{
+    BlobUse, Checkpoint, Commit, ReleaseRequest, Store as _, StoreError, StoreResult,
+};
 use cairn_memory::redis::{RedisConfig, RedisOptions, RedisStore};
 use cairn_testkit::RedisServer;
 use redis::{FromRedisValue, cmd};
@@ -162,7 +164,9 @@ async fn no_script_is_given_a_state_or_a_blob() {
         .await
         .unwrap();
     assert_eq!(owned.newest().await.1.len(), LARGE);
-    let blob = store.put_blob(&key("a"), vec![7; LARGE].into()).await;
+    let blob = store
+        .put_blob(&key("a"), vec![7; LARGE].into(), BlobUse::Event)
+        .await;
     let blob = store.get_blob(&key("a"), &blob.unwrap()).await;
     assert_eq!(blob.unwrap().len(), LARGE);
     type Entry = (u64, u64, u64, Vec<Vec<u8>>, String, String);

@@ -139,10 +139,13 @@ async fn live(store: &RedisStore, session: &str, proxy: Option<&Proxy>) {
         let blob = Bytes::from(format!("blob {reply}"));
         if let Some(proxy) = proxy {
             proxy.cut_reply(reply);
-            let lost = store.put_blob(&a, blob.clone()).await;
+            let lost = store.put_blob(&a, blob.clone(), BlobUse::Event).await;
             check_lost(reply, &lost);
         }
-        let digest = store.put_blob(&a, blob.clone()).await.unwrap();
+        let digest = store
+            .put_blob(&a, blob.clone(), BlobUse::Event)
+            .await
+            .unwrap();
         assert_eq!(store.get_blob(&a, &digest).await, Ok(blob));
     }
     if let Some(proxy) = proxy {

@@ -77,7 +77,10 @@ async fn a_replica_is_not_read_from() {
     let (server, store) = start().await;
     let a = key("a");
     store.create(creation("a", Some("one"))).await.unwrap();
-    let blob = store.put_blob(&a, "blob".into()).await.unwrap();
+    let blob = store
+        .put_blob(&a, "blob".into(), BlobUse::Event)
+        .await
+        .unwrap();
     server.ask(&["REPLICAOF", "127.0.0.1", "1"]);
     let start = Instant::now();
     while store.read(&a, 0, 10).await.is_ok() {

@@ -250,10 +250,11 @@ impl Store for RemoteStore {
         }))
     }
 
-    async fn put_blob(&self, key: &SessionKey, data: Bytes) -> StoreResult<String> {
+    async fn put_blob(&self, key: &SessionKey, data: Bytes, what: BlobUse) -> StoreResult<String> {
         let message = pb::PutBlobRequest {
             session: session(key),
             data,
+            part: what == BlobUse::Part,
         };
         let answer = self.journal.clone().put_blob(about(key, message)).await;
         Ok(answer.map_err(refused)?.into_inner().digest)

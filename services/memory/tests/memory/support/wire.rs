@@ -1,8 +1,8 @@
 //! Between the port's types and messages, on the side of the client.
 
 use cairn_memory::error::{
-    CONFLICT, DAMAGED, END, FENCED, LIMIT, NOT_WRITTEN, OUTCOME_UNKNOWN, REQUEST_MISMATCH,
-    TERMINAL, WENT_BACK, WRITES_LOST,
+    BLOB_MISSING, CONFLICT, DAMAGED, END, FENCED, LIMIT, NOT_WRITTEN, OUTCOME_UNKNOWN,
+    REQUEST_MISMATCH, TERMINAL, WENT_BACK, WRITES_LOST,
 };
 use cairn_memory::port::*;
 use cairn_proto::memory as pb;
@@ -32,6 +32,10 @@ pub(crate) fn refused(status: Status) -> StoreError {
             StoreError::Terminal(End::from_name(error.metadata(END).unwrap()).unwrap())
         }
         (Code::FailedPrecondition, WRITES_LOST) => StoreError::WritesLost,
+        (Code::FailedPrecondition, BLOB_MISSING) => StoreError::BlobMissing {
+            seq: error.metadata("seq").unwrap().parse().unwrap(),
+            digest: error.metadata("digest").unwrap().to_owned(),
+        },
         (Code::AlreadyExists, REQUEST_MISMATCH) => StoreError::RequestMismatch,
         (Code::DataLoss | Code::OutOfRange, WENT_BACK) => {
             let number = |name| error.metadata(name).unwrap().parse().unwrap();

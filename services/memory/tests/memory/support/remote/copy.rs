@@ -47,6 +47,7 @@ fn transcript(page: TranscriptPage) -> pb::TranscriptPage {
         after_seq: page.after_seq,
         continues: page.continues,
         events: page.transcript.events.into_iter().map(event).collect(),
+        blobs: page.blobs,
     }
 }
 
