@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
 use crate::ui::text::{command, quoted};
-use cairn_memory::archive::{ReadError, Reader};
+use cairn_memory::archive::{Item, ReadError, Reader};
 use cairn_proto::orchestrator::{
     ArchivedEvent, ImportSessionRequest, ImportSessionResponse, ImportStart,
 };
@@ -21,6 +21,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of events and blobs in one message, about.
 const MESSAGE_BYTES: usize = 512 << 10;
+
+/// Blobs in one message. More may wait for their event.
+const MESSAGE_BLOBS: usize = 256;
 
 /// The arguments of `cairn import`.
 #[derive(Debug, clap::Args)]
@@ -99,10 +102,7 @@ fn unusable(path: &Path, error: &ReadError) -> CliError {
 /// Reads the whole file before anything is sent.
 fn read(path: &Path) -> Result<Whole, CliError> {
     let mut reader = open(path)?;
-    while let Some(_event) = reader
-        .next_event()
-        .map_err(|error| unusable(path, &error))?
-    {}
+    while let Some(_item) = reader.next_item().map_err(|error| unusable(path, &error))? {}
     let header = reader.header();
     Ok(Whole {
         session: header.session.clone(),
@@ -159,29 +159,37 @@ struct Messages {
 }
 
 impl Messages {
-    fn batch(&mut self) -> Result<Vec<ArchivedEvent>, CliError> {
+    /// The next message; empty once the file was read to its end.
+    fn batch(&mut self) -> Result<ImportSessionRequest, CliError> {
         let reader = match &mut self.reader {
             Some(reader) => reader,
             empty => empty.insert(open(&self.path)?),
         };
-        let (mut events, mut bytes) = (Vec::new(), 0);
-        while bytes < MESSAGE_BYTES {
-            let event = reader.next_event();
-            let Some(event) = event.map_err(|error| unusable(&self.path, &error))? else {
-                if reader.digest() != self.digest {
+        let mut message = ImportSessionRequest::default();
+        let mut bytes = 0;
+        while bytes < MESSAGE_BYTES && message.blobs.len() < MESSAGE_BLOBS {
+            let item = reader.next_item();
+            match item.map_err(|error| unusable(&self.path, &error))? {
+                Some(Item::Part(data)) => {
+                    bytes += data.len();
+                    message.blobs.push(data);
+                }
+                Some(Item::Event(event)) => {
+                    let blob = event.blob.unwrap_or_default();
+                    bytes += event.event.len() + blob.len();
+                    message.events.push(ArchivedEvent {
+                        event: event.event,
+                        blob,
+                        ends: event.ends,
+                    });
+                }
+                None if reader.digest() == self.digest => break,
+                None => {
                     return Err(not_read(&self.path, "the file changes while it is read"));
                 }
-                break;
-            };
-            let blob = event.blob.unwrap_or_default();
-            bytes += event.event.len() + blob.len();
-            events.push(ArchivedEvent {
-                event: event.event,
-                blob,
-                ends: event.ends,
-            });
+            }
         }
-        Ok(events)
+        Ok(message)
     }
 }
 
@@ -190,10 +198,10 @@ impl Iterator for Messages {
 
     fn next(&mut self) -> Option<ImportSessionRequest> {
         match self.batch() {
-            Ok(events) if events.is_empty() => None,
-            Ok(events) => Some(ImportSessionRequest {
+            Ok(message) if message.events.is_empty() && message.blobs.is_empty() => None,
+            Ok(message) => Some(ImportSessionRequest {
                 start: self.start.take(),
-                events,
+                ..message
             }),
             Err(error) => {
                 let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);

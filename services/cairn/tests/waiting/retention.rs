@@ -1,7 +1,7 @@
 //! Sessions that end because their time is over, with real processes: in a file and on Redis.
 
 use crate::support::{self, CAIRN, place};
-use cairn_memory::archive::Reader;
+use cairn_memory::archive::{Item, Reader};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::RpcError;
 use cairn_testkit::{Site, TestStore};
@@ -53,8 +53,8 @@ fn archived(site: &Site, session: &str) -> (usize, Option<u64>) {
     let mut reader = Reader::new(BufReader::new(file)).expect("a header");
     assert_eq!(reader.header().session, session);
     let mut events = 0;
-    while reader.next_event().expect("an event").is_some() {
-        events += 1;
+    while let Some(item) = reader.next_item().expect("an item") {
+        events += usize::from(matches!(item, Item::Event(_)));
     }
     (events, reader.header().time_to_live_ms)
 }

@@ -5,13 +5,14 @@ mod redis;
 
 use crate::support::work::{creation, key};
 use bytes::Bytes;
-use cairn_memory::archive::Reader;
+use cairn_memory::archive::{Item, Reader};
 use cairn_memory::janitor::{Archive, Janitor, Swept};
 use cairn_memory::port::*;
 use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
-use cairn_proto::event::{Event, StoredApart, event::Kind};
+use cairn_proto::event::{Blob, Event, StoredApart, event::Kind};
 use cairn_rpc::ManualClock;
 use prost::Message as _;
+use sha2::{Digest as _, Sha256};
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::os::unix::fs::PermissionsExt as _;
@@ -88,25 +89,29 @@ fn files(folder: &Path) -> Vec<String> {
     names
 }
 
-/// What an archive holds, and the id of its session.
-fn read(folder: &Path, name: &str) -> (String, Transcript) {
+/// What an archive holds: the id of its session, the events, and the blobs that events list.
+fn read(folder: &Path, name: &str) -> (String, Transcript, Vec<Bytes>) {
     let file = File::open(folder.join("space").join(name)).unwrap();
     let mut reader = Reader::new(BufReader::new(file)).unwrap();
     let mut transcript = Transcript {
         time_to_live_ms: reader.header().time_to_live_ms,
         ..Transcript::default()
     };
-    while let Some(event) = reader.next_event().unwrap() {
-        transcript.events.push(event);
+    let mut blobs = Vec::new();
+    while let Some(item) = reader.next_item().unwrap() {
+        match item {
+            Item::Part(data) => blobs.push(data),
+            Item::Event(event) => transcript.events.push(event),
+        }
     }
     transcript.last_seq = reader.seq();
     assert_eq!(reader.header().namespace, "space");
-    (reader.header().session.clone(), transcript)
+    (reader.header().session.clone(), transcript, blobs)
 }
 
 /// The events of an archive of session `a`, numbered: those stored apart by their blobs.
 fn file(folder: &Path, name: &str) -> String {
-    let (session, transcript) = read(folder, name);
+    let (session, transcript, _) = read(folder, name);
     assert!(name.starts_with(&format!("{session}.")), "{session}");
     let shown = |event: &TranscriptEvent| {
         let bytes = event.blob.as_ref().unwrap_or(&event.event);
@@ -117,14 +122,36 @@ fn file(folder: &Path, name: &str) -> String {
     lines.collect()
 }
 
+fn digest_of(data: &[u8]) -> String {
+    cairn_engine::key::hex(&Sha256::digest(data))
+}
+
+/// An event of session `a` that lists two blobs, the first of them twice; and the blobs of the list.
+async fn listing(store: &Arc<dyn Store>) -> (Bytes, Vec<Bytes>) {
+    let parts = ["one", "two", "one"].map(Bytes::from);
+    let mut blobs = Vec::new();
+    for part in &parts {
+        let digest = store.put_blob(&key("a"), part.clone(), BlobUse::Part).await;
+        let (digest, size) = (digest.unwrap(), 3);
+        blobs.push(Blob { digest, size });
+    }
+    let event = Event {
+        at_unix_ms: 1,
+        blobs,
+        ..Default::default()
+    };
+    (event.encode_to_vec().into(), parts.into())
+}
+
 /// Makes the session of an archive, as an import does.
 async fn import(store: &Arc<dyn Store>, folder: &Path, name: &str) {
-    let (session, transcript) = read(folder, name);
+    let (session, transcript, blobs) = read(folder, name);
     let copy = |completion: Option<Completion>| CopyEvents {
         source: Source::Transcript(TranscriptPage {
             transcript: transcript.clone(),
             after_seq: 0,
             continues: false,
+            blobs: blobs.clone(),
         }),
         child: key(&session),
         request: RequestId {
@@ -213,9 +240,15 @@ async fn a_journal_is_archived_whole_before_its_session_goes() {
     let [claim] = &claims.unwrap().claims[..] else {
         panic!("the command can be handled");
     };
+    let (listing, parts) = listing(&world.store).await;
+    let orphan = world
+        .store
+        .put_blob(&key("a"), "orphan".into(), BlobUse::Part);
+    let orphan = orphan.await.unwrap();
     let parks = Commit {
         epoch: claim.lease.epoch,
         seen_seq: 4,
+        events: vec![listing.clone()],
         header: Header {
             handled_through: 4,
             ..Header::default()
@@ -229,8 +262,10 @@ async fn a_journal_is_archived_whole_before_its_session_goes() {
     assert_eq!(janitor.sweep().await, Ok(ended(1)));
     let archive = folder.path().join("new/archive");
     assert_eq!(files(&archive), ["a.jsonl"]);
-    let lines = "1 created\n2 x\n3 y\n4 a large one\n5 event 0\n";
+    let listing = String::from_utf8_lossy(&listing);
+    let lines = format!("1 created\n2 x\n3 y\n4 a large one\n5 {listing}\n");
     assert_eq!(file(&archive, "a.jsonl"), lines);
+    assert_eq!(read(&archive, "a.jsonl").2, parts);
     let mode = fs::metadata(archive.join("space/a.jsonl")).unwrap();
     assert_eq!(mode.permissions().mode() & 0o777, 0o600);
     let gone = Some(StoreError::Terminal(End::Archived));
@@ -239,6 +274,12 @@ async fn a_journal_is_archived_whole_before_its_session_goes() {
     // None of these events can be decoded by any version, and all come back byte by byte.
     import(&world.store, &archive, "a.jsonl").await;
     assert_eq!(world.store.transcript(&key("a"), 0).await.unwrap(), was);
+    for part in parts {
+        let digest = digest_of(&part);
+        assert_eq!(world.store.get_blob(&key("a"), &digest).await, Ok(part));
+    }
+    let orphan = world.store.get_blob(&key("a"), &orphan).await;
+    assert_eq!(orphan, Err(StoreError::NotFound), "no event names it");
     // Archived again, it takes the place of its own file.
     world.pass();
     assert_eq!(janitor.sweep().await, Ok(ended(1)));

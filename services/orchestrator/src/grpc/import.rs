@@ -3,7 +3,8 @@
 use super::{Answer, start_run};
 use crate::key::SessionKey;
 use crate::requests::Requests;
-use crate::requests::import::{Asked, import};
+use crate::requests::import::{Asked, Batch, import};
+use bytes::Bytes;
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{Principal, RpcError, check_request_id, check_session_id, principal};
@@ -20,11 +21,11 @@ pub(super) async fn session(
     let first = messages.message().await?.unwrap_or_default();
     let start = first.start.ok_or_else(|| RpcError::missing("start"))?;
     let asked = asked(principal, start)?;
-    let first = Ok(batch(first.events));
+    let first = Ok(batch(first.blobs, first.events));
     let later = messages.map(|message| {
         let message = message?;
         match message.start {
-            None => Ok(batch(message.events)),
+            None => Ok(batch(message.blobs, message.events)),
             Some(_) => {
                 let error = RpcError::invalid("start", "is there again");
                 Err(error.allowed("once, in the first message").into())
@@ -65,11 +66,12 @@ fn asked(principal: Principal, start: pb::ImportStart) -> Result<Asked, RpcError
     })
 }
 
-fn batch(events: Vec<pb::ArchivedEvent>) -> Vec<memory_pb::TranscriptEvent> {
+fn batch(blobs: Vec<Bytes>, events: Vec<pb::ArchivedEvent>) -> Batch {
     let event = |event: pb::ArchivedEvent| memory_pb::TranscriptEvent {
         event: event.event,
         blob: event.blob,
         ends: event.ends,
     };
-    events.into_iter().map(event).collect()
+    let events = events.into_iter().map(event).collect();
+    Batch { blobs, events }
 }

@@ -1,26 +1,31 @@
 //! Sessions that come from an archive.
 //!
-//! The caller sends a journal, event by event. Each event is folded here before the store gets it, so
-//! that what cannot be a session never becomes one. The store keeps the events as bytes, and no client
-//! sees the session before the whole journal is there. A caller that ends in between leaves something
-//! that the same request continues, or that the store removes.
+//! The caller sends a journal, event by event, and before an event the blobs that it lists. Each event is
+//! folded here before the store gets it, so that what cannot be a session never becomes one. The store
+//! keeps blobs and events as bytes, and no client sees the session before the whole journal is there. A
+//! caller that ends in between leaves something that the same request continues, or that the store
+//! removes.
+
+mod waiting;
 
 use super::Requests;
 use super::admission::{Admission, admit_idle, is_there};
 use super::fork;
 use crate::key::{SessionKey, in_journal};
 use crate::store::NEWER_VERSION;
+use bytes::Bytes;
 use cairn_engine::decide::Fork;
 use cairn_engine::event::Event;
 use cairn_engine::key::{digest, hex};
 use cairn_engine::session::Session;
-use cairn_proto::convert::{Decoded, decode_event};
+use cairn_proto::convert::{Decoded, Named, decode_event};
 use cairn_proto::memory as pb;
 use cairn_rpc::{Principal, RpcError};
 use futures::{Stream, StreamExt as _};
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 use tonic::Status;
+use waiting::Waiting;
 
 /// What is asked for.
 #[derive(Debug)]
@@ -64,6 +69,15 @@ impl Asked {
     }
 }
 
+/// A message of an import.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// Blobs that events list: of these events, and behind them of the one that comes next.
+    pub(crate) blobs: Vec<Bytes>,
+    /// The next events.
+    pub(crate) events: Vec<pb::TranscriptEvent>,
+}
+
 /// What became of an import.
 #[derive(Debug)]
 pub(crate) struct Imported {
@@ -72,11 +86,11 @@ pub(crate) struct Imported {
     pub(crate) is_duplicate: bool,
 }
 
-/// Makes the session of what the caller sends: batches of events, in their order.
+/// Makes the session of what the caller sends: batches of events and blobs, in their order.
 pub(crate) async fn import(
     requests: &Arc<Requests>,
     asked: Asked,
-    batches: impl Stream<Item = Result<Vec<pb::TranscriptEvent>, Status>>,
+    batches: impl Stream<Item = Result<Batch, Status>>,
 ) -> Result<Imported, Status> {
     let admission = admit_idle(requests).await;
     if let Admission::OnlyRepeats(full) = &admission
@@ -102,6 +116,15 @@ pub(crate) async fn import(
     })
 }
 
+/// What the store is sent at once.
+#[derive(Debug, Default)]
+struct Page {
+    after_seq: u64,
+    continues: bool,
+    blobs: Vec<Bytes>,
+    events: Vec<pb::TranscriptEvent>,
+}
+
 /// A journal on its way to the store.
 struct Transfer<'a> {
     requests: &'a Requests,
@@ -110,6 +133,7 @@ struct Transfer<'a> {
     session: Session,
     /// The last event that came ends its transition.
     ends: bool,
+    waiting: Waiting,
     /// The last event that the store has.
     stored: u64,
     is_complete: bool,
@@ -124,29 +148,62 @@ impl<'a> Transfer<'a> {
             asked,
             session: Session::default(),
             ends: true,
+            waiting: Waiting::default(),
             stored: 0,
             is_complete: false,
             now_unix_ms: 0,
         };
-        transfer.send(0, false, Vec::new(), None).await?;
+        transfer.send(Page::default(), None).await?;
         Ok(transfer)
     }
 
-    /// Takes the next events. Those that the store has from an earlier try are folded only.
-    async fn take(&mut self, batch: Vec<pb::TranscriptEvent>) -> Result<(), RpcError> {
-        let mut new = Vec::with_capacity(batch.len());
+    /// Takes the next events with their blobs. Those that the store has from an earlier try are folded only.
+    async fn take(&mut self, batch: Batch) -> Result<(), RpcError> {
+        let Batch { mut blobs, events } = batch;
+        let mut new = Vec::with_capacity(events.len());
         let mut continues = false;
-        for (index, event) in batch.into_iter().enumerate() {
+        let earlier = self.waiting.len();
+        self.waiting.add(&blobs)?;
+        // The blobs of the events that the store has.
+        let mut known = 0;
+        for (index, event) in events.into_iter().enumerate() {
             let seq = self.session.seq + 1;
-            self.fold(index, seq, &event)?;
+            let listed = self.fold(index, seq, &event)?;
             let follows = !self.ends;
             self.ends = event.ends;
             if seq > self.stored {
                 continues = if new.is_empty() { follows } else { continues };
                 new.push(event);
+            } else {
+                known += listed;
             }
         }
+        // What waits is the next event's, which the store may have, too.
+        let known = match self.session.seq < self.stored {
+            true => blobs.len(),
+            false => known.saturating_sub(earlier),
+        };
+        let blobs = blobs.split_off(known);
+        self.pass_on(blobs, &new, continues).await
+    }
+
+    /// Sends the store blobs, and events up to the last that was folded. `continues` is about the first of the
+    /// events.
+    async fn pass_on(
+        &mut self,
+        blobs: Vec<Bytes>,
+        new: &[pb::TranscriptEvent],
+        continues: bool,
+    ) -> Result<(), RpcError> {
         let through = self.session.seq;
+        if self.stored >= through && !blobs.is_empty() {
+            let page = Page {
+                after_seq: self.stored,
+                blobs,
+                ..Page::default()
+            };
+            return self.send(page, None).await;
+        }
         while self.stored < through {
             let (before, missing) = (self.stored, through - self.stored);
             // Another caller with the same request may have brought a part of the events.
@@ -157,8 +214,13 @@ impl<'a> Transfer<'a> {
                 None => continues,
                 Some(last) => !new[last].ends,
             };
-            self.send(before, continues, new[known..].to_vec(), None)
-                .await?;
+            let page = Page {
+                after_seq: before,
+                continues,
+                blobs: blobs.clone(),
+                events: new[known..].to_vec(),
+            };
+            self.send(page, None).await?;
             if self.stored <= before {
                 return Err(given_up());
             }
@@ -166,12 +228,13 @@ impl<'a> Transfer<'a> {
         Ok(())
     }
 
+    /// Answers how many blobs the event lists.
     fn fold(
         &mut self,
         index: usize,
         seq: u64,
         event: &pb::TranscriptEvent,
-    ) -> Result<(), RpcError> {
+    ) -> Result<usize, RpcError> {
         let last = self.asked.last_seq;
         if seq > last {
             let error = RpcError::invalid("events", format!("continue after event {last}"));
@@ -183,8 +246,11 @@ impl<'a> Transfer<'a> {
         }
         let level = self.requests.config().level();
         let decoded = decoded(index, seq, event, level)?;
+        let listed = Named::by(&event.event).blobs;
+        self.waiting.take(seq, &listed)?;
         let applied = self.session.apply(seq, &decoded);
-        applied.map_err(|error| unfit(index, seq, &error))
+        applied.map_err(|error| unfit(index, seq, &error))?;
+        Ok(listed.len())
     }
 
     /// Makes the session be there.
@@ -193,6 +259,10 @@ impl<'a> Transfer<'a> {
         if seq < last {
             let error = RpcError::invalid("events", format!("end after event {seq}"));
             return Err(error.allowed(format!("all {last} events")));
+        }
+        if self.waiting.len() > 0 {
+            let error = RpcError::invalid("blobs", "follow the last event");
+            return Err(error.allowed("the blobs that events list"));
         }
         let completion = match &self.asked.copy {
             None => {
@@ -214,14 +284,16 @@ impl<'a> Transfer<'a> {
                 fork::decided(self.requests, &mut self.session, fork, self.now_unix_ms)?
             }
         };
-        self.send(last, false, Vec::new(), Some(completion)).await
+        let page = Page {
+            after_seq: last,
+            ..Page::default()
+        };
+        self.send(page, Some(completion)).await
     }
 
     async fn send(
         &mut self,
-        after_seq: u64,
-        continues: bool,
-        events: Vec<pb::TranscriptEvent>,
+        page: Page,
         completion: Option<pb::CopyCompletion>,
     ) -> Result<(), RpcError> {
         let child = self.asked.child();
@@ -230,9 +302,10 @@ impl<'a> Transfer<'a> {
             transcript: Some(pb::TranscriptPage {
                 last_seq: self.asked.last_seq,
                 time_to_live_ms: self.asked.time_to_live_ms,
-                after_seq,
-                continues,
-                events,
+                after_seq: page.after_seq,
+                continues: page.continues,
+                events: page.events,
+                blobs: page.blobs,
             }),
             ..self.asked.request()
         };
@@ -274,6 +347,13 @@ fn decoded(
     if named != has_blob.then(|| hex(&Sha256::digest(&event.blob))) {
         let error = RpcError::invalid(field(index, "blob"), "is not the data that the event names");
         return Err(error.allowed("the data of that digest, or nothing if the event names none"));
+    }
+    if has_blob && Named::by(&event.event).blobs != Named::by(&event.blob).blobs {
+        return Err(unfit(
+            index,
+            seq,
+            "it does not repeat the list of blobs of its own blob",
+        ));
     }
     match decoded {
         Decoded::Event(event) => Ok(event),

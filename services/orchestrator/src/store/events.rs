@@ -5,7 +5,7 @@ use crate::key::SessionKey;
 use crate::readers::{Part, Share};
 use bytes::Bytes;
 use cairn_engine::event::Event;
-use cairn_proto::convert::{Decoded, decode_event, encode_own_event, encode_stored_apart};
+use cairn_proto::convert::{Decoded, Named, decode_event, encode_own_event, encode_stored_apart};
 use cairn_proto::event::{Event as Stored, event::Kind};
 use cairn_proto::memory as pb;
 use cairn_rpc::RpcError;
@@ -87,9 +87,11 @@ impl Store {
         data: Bytes,
     ) -> Result<Bytes, RpcError> {
         let size = data.len() as u64;
+        let blobs = Named::by(&data).blobs;
         let request = pb::PutBlobRequest {
             session: key.id.to_string(),
             data,
+            part: false,
         };
         let digest = self
             .journal()
@@ -97,7 +99,7 @@ impl Store {
             .await?
             .into_inner()
             .digest;
-        Ok(encode_stored_apart(large.at, large.needs, digest, size).into())
+        Ok(encode_stored_apart(large.at, large.needs, blobs, digest, size).into())
     }
 
     /// The level that an event is marked with when it is written here.

@@ -49,6 +49,7 @@ fn messages(
     let message = |events: &[pb::ArchivedEvent]| pb::ImportSessionRequest {
         start: start.take(),
         events: events.to_vec(),
+        blobs: Vec::new(),
     };
     events.chunks(size).map(message).collect()
 }

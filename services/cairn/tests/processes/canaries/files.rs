@@ -7,7 +7,7 @@
 use super::in_order;
 use super::places::Places;
 use super::world::{ALL, CAIRN, EVERYTHING, end, plan};
-use cairn_memory::archive::Reader;
+use cairn_memory::archive::{Item, Reader};
 use cairn_testkit::model_server::{Answer, Asked, reply};
 use cairn_testkit::{Collector, ModelServer, Site, TraceSpan, eventually};
 use serde_json::{Value, json};
@@ -223,9 +223,14 @@ impl World {
         server.wait().expect("its end");
         let mut reader = Reader::new(BufReader::new(file)).expect("an archive");
         let mut text = String::new();
-        while let Some(event) = reader.next_event().expect("an event") {
-            let bytes = [&event.event[..], event.blob.as_deref().unwrap_or_default()];
-            text.push_str(&String::from_utf8_lossy(&bytes.concat()));
+        while let Some(item) = reader.next_item().expect("an item") {
+            let bytes = match item {
+                Item::Part(data) => data.to_vec(),
+                Item::Event(event) => {
+                    [&event.event[..], event.blob.as_deref().unwrap_or_default()].concat()
+                }
+            };
+            text.push_str(&String::from_utf8_lossy(&bytes));
         }
         text
     }

@@ -62,6 +62,7 @@ pub(super) fn messages(
             messages.push(pb::ImportSessionRequest {
                 start: start.take(),
                 events: std::mem::take(&mut batch),
+                blobs: Vec::new(),
             });
         }
     }

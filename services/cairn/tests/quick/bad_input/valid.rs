@@ -183,6 +183,7 @@ fn import(n: usize) -> Vec<Vec<u8>> {
             blob: Vec::new().into(),
             ends: true,
         }],
+        blobs: Vec::new(),
     })
 }
 

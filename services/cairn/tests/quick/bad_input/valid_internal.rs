@@ -146,6 +146,7 @@ fn journal(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
         "PutBlob" => one(&pb::PutBlobRequest {
             session,
             data: vec![6].into(),
+            part: true,
         }),
         "GetBlob" => one(&pb::GetBlobRequest {
             session,
