@@ -16,6 +16,7 @@
     reason = "these are tests: their names say what they show, and they fail by panicking"
 )]
 
+mod blobs;
 mod checkpoints;
 mod children;
 mod claims;
@@ -38,6 +39,7 @@ mod taking;
 mod transcripts;
 mod watching;
 
+pub use blobs::*;
 pub use checkpoints::*;
 pub use children::*;
 pub use claims::*;
@@ -257,6 +259,13 @@ macro_rules! conformance {
             a_blob_may_be_put_again
             a_blob_belongs_to_one_session
             blobs_are_limited
+
+            a_copy_brings_the_blobs_that_its_events_list
+            a_copy_of_a_transition_ends_with_its_blobs
+            parts_of_results_leave_room_for_events
+            blobs_that_no_event_lists_stay_with_the_session
+            a_transcript_brings_the_blobs_that_its_events_list
+            blobs_of_a_transcript_hold_to_the_limits
 
             an_event_is_limited_in_bytes
             a_transition_is_limited_in_events

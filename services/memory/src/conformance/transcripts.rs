@@ -11,7 +11,7 @@ use cairn_proto::event::{Event, StoredApart, event::Kind};
 use prost::Message as _;
 
 /// The whole journal, however many pages it takes; and how many it took.
-async fn whole(subject: &Subject, key: &SessionKey) -> (Transcript, usize) {
+pub(super) async fn whole(subject: &Subject, key: &SessionKey) -> (Transcript, usize) {
     let mut whole = subject.store.transcript(key, 0).await.unwrap();
     let mut pages = 1;
     while whole.events.len() < whole.last_seq as usize {
@@ -27,7 +27,7 @@ async fn whole(subject: &Subject, key: &SessionKey) -> (Transcript, usize) {
 }
 
 /// The call with the events of these places, from 0.
-fn page(child: &SessionKey, whole: &Transcript, from: usize, to: usize) -> CopyEvents {
+pub(super) fn page(child: &SessionKey, whole: &Transcript, from: usize, to: usize) -> CopyEvents {
     let before = from.checked_sub(1).map(|before| &whole.events[before]);
     let transcript = Transcript {
         events: whole.events[from..to].to_vec(),
@@ -38,6 +38,7 @@ fn page(child: &SessionKey, whole: &Transcript, from: usize, to: usize) -> CopyE
             transcript,
             after_seq: from as u64,
             continues: before.is_some_and(|before| !before.ends),
+            blobs: Vec::new(),
         }),
         ..copy(child, child, 0)
     }

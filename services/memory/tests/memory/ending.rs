@@ -241,9 +241,8 @@ async fn a_journal_is_archived_whole_before_its_session_goes() {
         panic!("the command can be handled");
     };
     let (listing, parts) = listing(&world.store).await;
-    let orphan = world
-        .store
-        .put_blob(&key("a"), "orphan".into(), BlobUse::Part);
+    let a = key("a");
+    let orphan = world.store.put_blob(&a, "orphan".into(), BlobUse::Part);
     let orphan = orphan.await.unwrap();
     let parks = Commit {
         epoch: claim.lease.epoch,

@@ -11,6 +11,7 @@
     reason = "tests fail by panicking, their helpers included"
 )]
 
+mod blobs;
 mod conformance;
 #[cfg(debug_assertions)]
 mod crash;

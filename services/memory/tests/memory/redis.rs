@@ -2,6 +2,7 @@
 //!
 //! All tests that need `redis-server` stand here, so that `-E 'not test(redis)'` leaves them out.
 
+mod blobs;
 mod checkpoints;
 mod clock;
 mod cluster;
