@@ -9,7 +9,9 @@ use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
 use cairn_proto::event::{Blob, Event};
 use cairn_rpc::{Exposure, ServerBuilder};
 use prost::Message as _;
+use rusqlite::Connection;
 use std::sync::Arc;
+use std::time::Duration;
 
 const PART: usize = 600 << 10;
 const PARTS: u8 = 5;
@@ -89,4 +91,21 @@ async fn an_event_with_large_blobs_is_copied_in_several_calls_over_a_link() {
     let server = builder.build().await.unwrap();
     let remote = RemoteStore::new(server.link(), memory.store().clone());
     large_blobs_are_copied_in_several_calls(&remote).await;
+}
+
+/// Only a look at the whole store and an archive read the blobs that events list.
+#[tokio::test]
+async fn a_listed_blob_that_is_gone_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cairn.db");
+    let store = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+    let digests = fill(&store).await;
+    let file = Connection::open(&path).unwrap();
+    file.busy_timeout(Duration::from_secs(10)).unwrap();
+    let removed = file.execute("DELETE FROM blob WHERE digest = ?1", [&digests[3]]);
+    assert_eq!(removed.unwrap(), 1);
+    let mut found = Vec::new();
+    let report = |key: &SessionKey, part| found.push((key.clone(), part));
+    store.check(report).await.unwrap();
+    assert_eq!(found, [(key("a"), Stored::Blob(digests[3].clone()))]);
 }

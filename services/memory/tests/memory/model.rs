@@ -1,6 +1,7 @@
 //! Random operations, repeated, stale and out of order, on a store and on a reference: every
 //! answer and everything that can be read must be the same.
 
+mod copies;
 mod idle;
 mod lists;
 mod ownership;
@@ -8,7 +9,7 @@ mod place;
 #[cfg(target_os = "linux")]
 mod redis;
 
-use crate::support::ops::{Body, LEASE, Op, What, change, key, level, name, needs, ops};
+use crate::support::ops::{Body, LEASE, Op, What, change, key, level, listing, name, needs, ops};
 use crate::support::reference::Reference;
 use crate::support::remote::RemoteStore;
 use bytes::Bytes;
@@ -138,6 +139,8 @@ impl Run {
                 let want = self.reference.write_memory(&key, &change, &by);
                 assert_eq!(store.write_memory(&key, change, &by).await, want);
             }
+            Op::Blob { session, number } => self.put_blob(session, number).await,
+            Op::Fork { source, child, at } => self.fork(source, child, at).await,
             Op::Delete { session } => {
                 let want = self.reference.delete(&key(session));
                 assert_eq!(store.delete(&key(session)).await, want);
@@ -172,6 +175,7 @@ impl Run {
         self.store = None;
         self.open().await;
         self.reference.reopen(died);
+        self.compare_blobs().await;
     }
 
     async fn append(
@@ -268,7 +272,10 @@ impl Run {
             operation_id: format!("operation-{number}"),
             seen_seq: seen,
             events: (0..body.events)
-                .map(|i| Bytes::from(format!("event {number}.{i}")))
+                .map(|i| match i == 0 && !body.lists.is_empty() {
+                    true => listing(&body.lists),
+                    false => Bytes::from(format!("event {number}.{i}")),
+                })
                 .collect(),
             memory_writes: body.memory.iter().map(|&number| change(number)).collect(),
             header: Header {

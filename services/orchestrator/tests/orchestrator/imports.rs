@@ -2,10 +2,12 @@
 
 use crate::support::{Fault, World, chain, count, for_tenant, model_step, put_newer, tool_step};
 use bytes::Bytes;
+use cairn_proto::event as wire;
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::RpcError;
 use futures::stream;
+use sha2::Digest as _;
 
 /// What an archive has of a session that has done its work.
 async fn archived(world: &World, session: &str) -> Vec<pb::ArchivedEvent> {
@@ -245,6 +247,116 @@ async fn what_is_no_journal_never_becomes_a_session() {
     assert_eq!(imported.session, session);
 }
 
+/// Makes these events, by their seq, list blobs; answers the blobs in the order of the events.
+fn list_blobs(events: &mut [pb::ArchivedEvent], lists: &[(usize, &[&'static str])]) -> Vec<Bytes> {
+    let mut all = Vec::new();
+    for (seq, texts) in lists {
+        let stored = &mut events[seq - 1].event;
+        let mut event: wire::Event = prost::Message::decode(stored.clone()).unwrap();
+        for text in *texts {
+            let data = Bytes::from_static(text.as_bytes());
+            let (digest, size) = (digest_of(&data), 3);
+            event.blobs.push(wire::Blob { digest, size });
+            all.push(data);
+        }
+        *stored = prost::Message::encode_to_vec(&event).into();
+    }
+    all
+}
+
+fn digest_of(data: &[u8]) -> String {
+    cairn_engine::key::hex(&sha2::Sha256::digest(data))
+}
+
+/// A message with blobs, and with the events of these places.
+fn message(
+    blobs: &[Bytes],
+    events: &[pb::ArchivedEvent],
+    places: std::ops::Range<usize>,
+) -> pb::ImportSessionRequest {
+    pb::ImportSessionRequest {
+        start: None,
+        events: events[places].to_vec(),
+        blobs: blobs.to_vec(),
+    }
+}
+
+async fn blob(world: &World, session: &str, data: &[u8]) -> Option<Bytes> {
+    let request = memory_pb::GetBlobRequest {
+        session: session.to_owned(),
+        digest: digest_of(data),
+    };
+    let found = world.journal.0.clone().get_blob(for_tenant(request)).await;
+    found.ok().map(|found| found.into_inner().data)
+}
+
+/// However the blobs are spread over messages, and however often the stream breaks.
+#[tokio::test(start_paused = true)]
+async fn the_blobs_of_an_event_come_with_it_or_before() {
+    let (_old, session, mut events) = finished().await;
+    let all = events.len();
+    let lists: [(usize, &[&str]); 3] = [(2, &["one", "two"]), (3, &["two"]), (5, &["six", "one"])];
+    let blobs = list_blobs(&mut events, &lists);
+    let messages = || {
+        let mut messages = vec![
+            message(&[], &events, 0..1),
+            message(&blobs[..1], &events, 0..0),
+            // The rest of event 2, event 3, and one of event 5.
+            message(&blobs[1..4], &events, 1..4),
+            message(&blobs[4..], &events, 4..all),
+        ];
+        messages[0].start = Some(start(&session, &events));
+        messages
+    };
+    for (broken, brought) in [(0, 4), (1, 3), (2, 3), (3, 2)] {
+        let world = World::new().await;
+        if broken > 0 {
+            send(&world, messages()[..broken].to_vec())
+                .await
+                .unwrap_err();
+        }
+        let before = world.faults.calls("CopyEvents");
+        send(&world, messages()).await.unwrap();
+        // It asks how far the copy is, brings what is missing, and completes it.
+        let calls = world.faults.calls("CopyEvents") - before;
+        assert_eq!(calls, 2 + brought, "{broken}");
+        assert_eq!(archived(&world, &session).await, events);
+        for data in &blobs {
+            assert_eq!(blob(&world, &session, data).await.as_ref(), Some(data));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_without_its_blobs_is_refused_by_its_number() {
+    let (_old, session, mut events) = finished().await;
+    let all = events.len();
+    let lists: [(usize, &[&str]); 1] = [(3, &["one", "two"])];
+    let blobs = list_blobs(&mut events, &lists);
+    let world = World::new().await;
+    let swapped = [blobs[1].clone(), blobs[0].clone()];
+    let extra = [blobs.clone(), blobs.clone()].concat();
+    for (sent, words) in [
+        (&blobs[..0], "where event 3 lists it"),
+        (&blobs[..1], "where event 3 lists it"),
+        (&swapped[..], "where event 3 lists it"),
+        (&extra[..], "follow the last event"),
+    ] {
+        let mut request = message(sent, &events, 0..all);
+        request.start = Some(start(&session, &events));
+        let refused = send(&world, vec![request]).await.unwrap_err();
+        assert_eq!(refused.violations()[0].field, "blobs", "{refused}");
+        assert!(refused.to_string().contains(words), "{refused}");
+        assert!(world.listed(10).await.is_empty());
+    }
+    let mut begun = message(&blobs[..1], &events, 0..1);
+    begun.start = Some(start(&session, &events));
+    // What waits from an earlier message is the next event's, and event 2 lists none.
+    let refused = send(&world, vec![begun, message(&blobs[1..], &events, 1..all)]).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("more before event 2"), "{refused}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_event_of_a_newer_version_is_left_to_that_version() {
     let old = World::new().await;
@@ -292,4 +404,11 @@ async fn what_was_stored_apart_comes_back_apart() {
         new.journal.events("other").await,
     );
     assert_eq!(is[..was.len()], was[..]);
+    // A store follows the list in the journal, so that has to be the event's own.
+    let place = events.iter().position(|event| !event.blob.is_empty());
+    let lists: [(usize, &[&str]); 1] = [(place.unwrap() + 1, &["one"])];
+    list_blobs(&mut events, &lists);
+    let refused = send(&World::new().await, messages(&fork, &events, 2)).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("does not repeat the list"), "{refused}");
 }

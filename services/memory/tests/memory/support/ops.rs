@@ -1,11 +1,16 @@
 //! Random operations: fresh, repeated, stale and out of order.
 
+use bytes::Bytes;
 use cairn_memory::port::{End, Level, MemoryWrite, SessionKey};
+use cairn_proto::event::{Blob, Event};
 use proptest::prelude::*;
+use prost::Message as _;
+use sha2::{Digest as _, Sha256};
 
 pub(crate) const LEASE: u32 = 1000;
 const OWNERS: [&str; 3] = ["local", "remote-1", "remote-2"];
 pub(crate) const SESSIONS: u8 = 3;
+pub(crate) const BLOBS: u8 = 3;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Op {
@@ -47,6 +52,15 @@ pub(crate) enum Op {
         session: u8,
         change: u8,
     },
+    Blob {
+        session: u8,
+        number: u8,
+    },
+    Fork {
+        source: u8,
+        child: u8,
+        at: u8,
+    },
     Delete {
         session: u8,
     },
@@ -82,6 +96,8 @@ pub(crate) struct Body {
     pub(crate) handles: bool,
     pub(crate) park: Option<Option<u16>>,
     pub(crate) no_progress: bool,
+    /// The blobs that the first event lists.
+    pub(crate) lists: Vec<u8>,
 }
 
 fn body() -> impl Strategy<Value = Body> {
@@ -91,13 +107,15 @@ fn body() -> impl Strategy<Value = Body> {
         1 => (0..2000_u16).prop_map(|ms| Some(Some(ms))),
     ];
     let memory = proptest::collection::vec(any::<u8>(), 0..3);
-    (0..4_u8, memory, any::<bool>(), park, any::<bool>()).prop_map(
-        |(events, memory, handles, park, no_progress)| Body {
+    let lists = proptest::collection::vec(0..BLOBS, 0..3);
+    (0..4_u8, memory, any::<bool>(), park, any::<bool>(), lists).prop_map(
+        |(events, memory, handles, park, no_progress, lists)| Body {
             events,
             memory,
             handles,
             park,
             no_progress,
+            lists,
         },
     )
 }
@@ -141,6 +159,10 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (session.clone(), any::<u8>()).prop_map(
             |(session, change)| Op::WriteMemory { session, change }
         ),
+        2 => (session.clone(), 0..BLOBS).prop_map(|(session, number)| Op::Blob { session, number }),
+        3 => (session.clone(), session.clone(), any::<u8>()).prop_map(
+            |(source, child, at)| Op::Fork { source, child, at }
+        ),
         1 => session.clone().prop_map(|session| Op::Delete { session }),
         4 => proptest::option::of(Just(700_u16)).prop_map(|after| Op::Idle { after }),
         1 => (session, proptest::bool::weighted(0.8), 0..2_u8).prop_map(
@@ -153,6 +175,29 @@ fn op() -> impl Strategy<Value = Op> {
 
 pub(crate) fn key(session: u8) -> SessionKey {
     SessionKey::new("space", format!("s{session}"))
+}
+
+/// The data of a blob.
+pub(crate) fn blob(number: u8) -> Bytes {
+    vec![number; 100 + usize::from(number)].into()
+}
+
+pub(crate) fn digest_of(data: &[u8]) -> String {
+    cairn_engine::key::hex(&Sha256::digest(data))
+}
+
+/// An event that lists blobs.
+pub(crate) fn listing(blobs: &[u8]) -> Bytes {
+    let listed = |number: &u8| Blob {
+        digest: digest_of(&blob(*number)),
+        size: 100 + u32::from(*number),
+    };
+    let event = Event {
+        at_unix_ms: 1,
+        blobs: blobs.iter().map(listed).collect(),
+        ..Default::default()
+    };
+    event.encode_to_vec().into()
 }
 
 pub(crate) fn ends() -> [End; 2] {

@@ -1,6 +1,7 @@
 //! The store's rules once more, as plainly as possible: one thread, no disk, no limits.
 
 mod claims;
+mod copies;
 mod idle;
 mod memory;
 mod taking;
@@ -22,6 +23,9 @@ pub(crate) struct Reference {
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Session {
     pub(crate) events: Vec<Bytes>,
+    /// Which of the events are the last of their transition.
+    ends: Vec<bool>,
+    pub(crate) blobs: BTreeMap<String, Bytes>,
     pub(crate) version: u64,
     pub(crate) header: Header,
     pub(crate) memory: BTreeMap<String, String>,
@@ -135,6 +139,7 @@ impl Reference {
         });
         let mut session = Session {
             events: create.events.clone(),
+            ends: vec![true; create.events.len()],
             header: create.header.clone(),
             last_command: create.last_command_seq,
             floor: create.events.len() as u64,
@@ -191,6 +196,8 @@ impl Reference {
         committed.first_seq = session.last() + 1;
         committed.others = session.between(commit.seen_seq, session.last());
         session.events.extend(commit.events.iter().cloned());
+        let places = (1..=commit.events.len()).map(|place| place == commit.events.len());
+        session.ends.extend(places);
         commit
             .memory_writes
             .iter()
@@ -239,6 +246,7 @@ impl Reference {
             };
         }
         session.events.push(command.event.clone());
+        session.ends.push(true);
         session.updated_at = now;
         session.header.needs = session.header.needs.max(command.needs);
         let (seq, quarantined) = (session.last(), session.quarantined);

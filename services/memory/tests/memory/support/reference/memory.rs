@@ -56,6 +56,7 @@ impl Reference {
             .encode_to_vec()
             .into(),
         );
+        session.ends.push(true);
         session.updated_at = at_unix_ms;
         Ok(session.last())
     }
