@@ -166,6 +166,7 @@ impl Inner {
             cmd.arg(names.copy.blobs()).arg(digest);
             (names.child.partition.number, cmd)
         });
+        let questions: Vec<_> = questions.collect();
         let mut answers = Reply::of(self.servers.ask_all(questions).await?);
         let mut copied = BTreeSet::new();
         for digest in digests {
