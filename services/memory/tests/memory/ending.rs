@@ -143,6 +143,26 @@ async fn listing(store: &Arc<dyn Store>) -> (Bytes, Vec<Bytes>) {
     (event.encode_to_vec().into(), parts.into())
 }
 
+/// Claims session `a` for its command, which is event 4, and parks it with an event.
+async fn park(store: &Arc<dyn Store>, event: Bytes) {
+    let claims = store.claim(crate::support::work::claim("one")).await;
+    let [claim] = &claims.unwrap().claims[..] else {
+        panic!("the command can be handled");
+    };
+    let parks = Commit {
+        epoch: claim.lease.epoch,
+        seen_seq: 4,
+        events: vec![event],
+        header: Header {
+            handled_through: 4,
+            ..Header::default()
+        },
+        lease: LeaseChange::Park { due_unix_ms: None },
+        ..crate::support::work::transition("a", "one", 0)
+    };
+    store.commit(parks).await.unwrap();
+}
+
 /// Makes the session of an archive, as an import does.
 async fn import(store: &Arc<dyn Store>, folder: &Path, name: &str) {
     let (session, transcript, blobs) = read(folder, name);
@@ -236,26 +256,11 @@ async fn a_journal_is_archived_whole_before_its_session_goes() {
         event: apart.encode_to_vec().into(),
     };
     world.store.append_command(command).await.unwrap();
-    let claims = world.store.claim(crate::support::work::claim("one")).await;
-    let [claim] = &claims.unwrap().claims[..] else {
-        panic!("the command can be handled");
-    };
     let (listing, parts) = listing(&world.store).await;
     let a = key("a");
     let orphan = world.store.put_blob(&a, "orphan".into(), BlobUse::Part);
     let orphan = orphan.await.unwrap();
-    let parks = Commit {
-        epoch: claim.lease.epoch,
-        seen_seq: 4,
-        events: vec![listing.clone()],
-        header: Header {
-            handled_through: 4,
-            ..Header::default()
-        },
-        lease: LeaseChange::Park { due_unix_ms: None },
-        ..crate::support::work::transition("a", "one", 0)
-    };
-    world.store.commit(parks).await.unwrap();
+    park(&world.store, listing.clone()).await;
     world.pass();
     let was = world.store.transcript(&key("a"), 0).await.unwrap();
     assert_eq!(janitor.sweep().await, Ok(ended(1)));

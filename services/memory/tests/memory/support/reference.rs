@@ -195,9 +195,7 @@ impl Reference {
         committed.duplicate = false;
         committed.first_seq = session.last() + 1;
         committed.others = session.between(commit.seen_seq, session.last());
-        session.events.extend(commit.events.iter().cloned());
-        let places = (1..=commit.events.len()).map(|place| place == commit.events.len());
-        session.ends.extend(places);
+        session.extend(&commit.events);
         commit
             .memory_writes
             .iter()

@@ -6,6 +6,15 @@ use bytes::Bytes;
 use cairn_memory::port::*;
 use cairn_proto::convert::Named;
 
+impl Session {
+    /// Appends the events of a transition.
+    pub(super) fn extend(&mut self, events: &[Bytes]) {
+        self.events.extend(events.iter().cloned());
+        let places = 1..=events.len();
+        self.ends.extend(places.map(|place| place == events.len()));
+    }
+}
+
 impl Reference {
     pub(crate) fn put_blob(&mut self, key: &SessionKey, data: &Bytes) -> StoreResult<String> {
         let digest = digest_of(data);
