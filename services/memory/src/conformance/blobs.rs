@@ -9,7 +9,7 @@ use bytes::Bytes;
 use cairn_proto::event::{Blob, Event};
 use prost::Message as _;
 
-/// Bytes of the blobs of the cases, of which five are too many for a session.
+/// Bytes of the blobs of the cases, of which six are too many for a session.
 const SIZE: usize = 100_000;
 
 fn part(fill: u8) -> Bytes {
