@@ -39,7 +39,7 @@ impl Model for Counting {
         self.model.chat(request).await
     }
 
-    fn estimate_tokens(&self, messages: &[Message]) -> u64 {
+    fn estimate_tokens(&self, messages: &[Arc<Message>]) -> u64 {
         self.model.estimate_tokens(messages)
     }
 

@@ -35,10 +35,7 @@ async fn main() -> Result<()> {
 /// The reply of a model, piece by piece.
 async fn a_reply(model: &dyn Model) -> Result<()> {
     println!("── a model's reply ──");
-    let asked = |text: &str| ChatRequest {
-        messages: vec![Message::user(text)],
-        ..ChatRequest::default()
-    };
+    let asked = |text: &str| ChatRequest::new([Message::user(text)]);
     let (mut text, mut kinds) = (String::new(), Vec::new());
     let reply = chat_streamed(model, &asked("How is the weather?"), |event| match event {
         StreamEvent::AssistantTextDelta { text: delta } => {

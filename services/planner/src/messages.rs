@@ -70,8 +70,7 @@ fn written_step(step: &StepDraft) -> Value {
     Value::Object(fields)
 }
 
-/// Adds an answer that was no plan, and what is wrong with it, in the words of `request`.
-pub(crate) fn ask_for_repair(messages: &mut Vec<Message>, answer: Message, request: String) {
-    messages.push(answer);
-    messages.push(Message::user(request));
+/// An answer that was no plan, and what is wrong with it, in the words of `request`.
+pub(crate) fn ask_for_repair(answer: Message, request: String) -> [Message; 2] {
+    [answer, Message::user(request)]
 }

@@ -9,6 +9,7 @@ use cairn_engine::plan::PlanDraft;
 use cairn_model::{ChatRequest, Model, RetryPolicy, chat_with_retry, prompt, traced};
 use cairn_rpc::metrics::{self, histogram};
 use cairn_rpc::trace::is_content_wanted;
+use std::sync::Arc;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
@@ -33,10 +34,7 @@ pub(crate) async fn make_plan(
     tools: &[String],
 ) -> Planned {
     let mut usage = Usage::default();
-    let mut request = ChatRequest {
-        messages,
-        ..ChatRequest::default()
-    };
+    let mut request = ChatRequest::new(messages);
     let mut repairs = 0;
     let outcome = loop {
         let asked = chat_with_retry(model, &request, retry, |attempt, error, wait| {
@@ -84,7 +82,8 @@ pub(crate) async fn make_plan(
         tracing::warn!(%error, "plan returned to the model");
         match prompt::plan_repair(&error.to_string()) {
             Ok(text) => {
-                messages::ask_for_repair(&mut request.messages, reply.message, text);
+                let repair = messages::ask_for_repair(reply.message, text);
+                request.messages.extend(repair.map(Arc::new));
             }
             Err(error) => break Err(error.into()),
         }

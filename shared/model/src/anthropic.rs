@@ -32,6 +32,7 @@ use async_trait::async_trait;
 use cairn_engine::failure::Failure;
 use cairn_engine::message::Message;
 use futures::stream::BoxStream;
+use std::sync::Arc;
 
 /// The provider's name.
 pub const ANTHROPIC: &str = "anthropic";
@@ -122,7 +123,7 @@ impl Model for Anthropic {
         self.server.chat_stream(request, &encode).await
     }
 
-    fn estimate_tokens(&self, messages: &[Message]) -> u64 {
+    fn estimate_tokens(&self, messages: &[Arc<Message>]) -> u64 {
         estimate_tokens(messages)
     }
 

@@ -23,8 +23,8 @@ pub struct OfferedTool {
 /// One question to a model.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ChatRequest {
-    /// The conversation so far, oldest first.
-    pub messages: Vec<Message>,
+    /// The conversation so far, oldest first. Requests of one conversation share its messages.
+    pub messages: Vec<Arc<Message>>,
     /// How many of the first messages are the same in every later request of this conversation, so
     /// that a provider's cache can keep them; 0 if that is not known.
     pub stable: usize,
@@ -33,6 +33,16 @@ pub struct ChatRequest {
     pub tools: Arc<[OfferedTool]>,
     /// Options that differ from call to call.
     pub options: ChatOptions,
+}
+
+impl ChatRequest {
+    /// A question with these messages, without tools and options.
+    pub fn new(messages: impl IntoIterator<Item = Message>) -> Self {
+        Self {
+            messages: messages.into_iter().map(Arc::new).collect(),
+            ..Self::default()
+        }
+    }
 }
 
 /// Options of one call; what is not set is the provider's default.
@@ -117,7 +127,7 @@ pub trait Model: Send + Sync + std::fmt::Debug {
     }
 
     /// Tokens that these messages would take, estimated without a call.
-    fn estimate_tokens(&self, messages: &[Message]) -> u64;
+    fn estimate_tokens(&self, messages: &[Arc<Message>]) -> u64;
 
     /// What is known of the model.
     fn describe(&self) -> ModelInfo;

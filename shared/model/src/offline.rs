@@ -22,6 +22,7 @@ use crate::{ChatReply, ChatRequest, FinishReason, Model, ModelError, ModelInfo, 
 use async_trait::async_trait;
 use cairn_engine::message::{Message, Role, Usage};
 use futures::stream::{self, BoxStream, StreamExt};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Name of the provider and of its only model.
@@ -71,7 +72,7 @@ impl Model for Offline {
         Ok(stream::iter(events).boxed())
     }
 
-    fn estimate_tokens(&self, _messages: &[Message]) -> u64 {
+    fn estimate_tokens(&self, _messages: &[Arc<Message>]) -> u64 {
         0
     }
 

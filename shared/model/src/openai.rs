@@ -37,6 +37,7 @@ use async_trait::async_trait;
 use cairn_engine::failure::Failure;
 use cairn_engine::message::Message;
 use futures::stream::BoxStream;
+use std::sync::Arc;
 
 /// The provider's name.
 pub const OPENAI: &str = "openai";
@@ -119,7 +120,7 @@ impl Model for OpenAi {
         self.server.chat_stream(request, &encode).await
     }
 
-    fn estimate_tokens(&self, messages: &[Message]) -> u64 {
+    fn estimate_tokens(&self, messages: &[Arc<Message>]) -> u64 {
         estimate_tokens(messages)
     }
 

@@ -68,6 +68,7 @@ use cairn_engine::message::{Message, Opaque, Part, Role, ToolCall, Usage};
 use format::{Arguments, Recording, Reply};
 use futures::stream::BoxStream;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A model that answers from a recording. See the module for the file's format.
@@ -215,7 +216,7 @@ impl Model for Recorded {
         Ok(Box::pin(futures::stream::iter(word_events(reply))))
     }
 
-    fn estimate_tokens(&self, messages: &[Message]) -> u64 {
+    fn estimate_tokens(&self, messages: &[Arc<Message>]) -> u64 {
         estimate_tokens(messages)
     }
 

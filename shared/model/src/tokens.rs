@@ -2,6 +2,7 @@
 
 use crate::{ChatRequest, OfferedTool};
 use cairn_engine::message::{Media, Message, Part};
+use std::borrow::Borrow;
 
 /// What a message costs beside its text: role and separators.
 const PER_MESSAGE: u64 = 4;
@@ -12,8 +13,9 @@ const PER_IMAGE: u64 = 1_600;
 
 /// Tokens that these messages would take in a common model: a fourth of the ASCII bytes, one per
 /// other character, and a little for each message and call. Rather too many than too few.
-pub fn estimate_tokens(messages: &[Message]) -> u64 {
-    let of_message = |message: &Message| {
+pub fn estimate_tokens<M: Borrow<Message>>(messages: &[M]) -> u64 {
+    let of_message = |message: &M| {
+        let message: &Message = message.borrow();
         let parts = message.parts.iter().map(of_part);
         PER_MESSAGE + parts.sum::<u64>()
     };
@@ -111,13 +113,12 @@ mod tests {
         let tokens: u64 = parts.iter().map(|(_, tokens)| tokens).sum();
         assert_eq!(estimate_tokens(&[message]), PER_MESSAGE + tokens);
         let request = ChatRequest {
-            messages: short.to_vec(),
             tools: Arc::new([OfferedTool {
                 name: "read".into(),
                 description: "Reads.".into(),
                 parameters: serde_json::json!({"type": "object"}),
             }]),
-            ..ChatRequest::default()
+            ..ChatRequest::new(short.to_vec())
         };
         assert!(estimate_request(&request) > estimate_tokens(&short) + PER_CALL);
     }

@@ -6,6 +6,7 @@
 use crate::{ChatReply, ChatRequest, Model, ModelError};
 use cairn_engine::message::{FinishReason, Message, Role};
 use serde_json::json;
+use std::borrow::Borrow;
 use tracing::Span;
 use tracing::field::Empty;
 
@@ -91,8 +92,9 @@ fn finish(reason: FinishReason) -> &'static str {
     }
 }
 
-fn shown(messages: &[Message]) -> String {
+fn shown<M: Borrow<Message>>(messages: &[M]) -> String {
     let shown = messages.iter().map(|message| {
+        let message: &Message = message.borrow();
         let role = match message.role {
             Role::System => "system",
             Role::User => "user",

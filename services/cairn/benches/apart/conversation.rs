@@ -50,7 +50,7 @@ impl Model for AtOnce {
         })
     }
 
-    fn estimate_tokens(&self, messages: &[Message]) -> u64 {
+    fn estimate_tokens(&self, messages: &[Arc<Message>]) -> u64 {
         cairn_model::tokens::estimate_tokens(messages)
     }
 

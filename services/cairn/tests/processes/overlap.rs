@@ -115,7 +115,7 @@ impl Model for Asked {
         })
     }
 
-    fn estimate_tokens(&self, messages: &[Message]) -> u64 {
+    fn estimate_tokens(&self, messages: &[Arc<Message>]) -> u64 {
         tokens::estimate_tokens(messages)
     }
 

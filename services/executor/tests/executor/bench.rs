@@ -62,8 +62,9 @@ impl Asked {
     }
 
     /// The messages after the step's context.
-    pub(crate) fn said(&self) -> &[Message] {
-        &self.request.messages[2..]
+    pub(crate) fn said(&self) -> Vec<Message> {
+        let said = self.request.messages[2..].iter();
+        said.map(|message| Message::clone(message)).collect()
     }
 }
 
@@ -123,8 +124,8 @@ impl Model for PlayedModel {
         }
     }
 
-    fn estimate_tokens(&self, messages: &[Message]) -> u64 {
-        let is_large = |message: &&Message| message.text().contains(LARGE);
+    fn estimate_tokens(&self, messages: &[Arc<Message>]) -> u64 {
+        let is_large = |message: &&Arc<Message>| message.text().contains(LARGE);
         WINDOW * messages.iter().filter(is_large).count() as u64
     }
 

@@ -8,6 +8,7 @@ use cairn_engine::message::{Message, Part};
 use cairn_model::ModelError;
 use cairn_proto::event::{Effect, FailureKind};
 use cairn_proto::executor::AttemptStart;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -25,6 +26,7 @@ async fn a_step_continues_until_the_owner_ends_it() {
         Message::system("You are a tester.\n\nPool: 1"),
         Message::user("## Requirement\ntest"),
     ];
+    let opening = opening.map(Arc::new);
     assert_eq!(asked.request.messages, opening);
     assert_eq!(asked.request.stable, 2);
     let names: Vec<_> = asked
@@ -267,9 +269,10 @@ async fn calls_without_an_id_of_their_own_get_one() {
         bench.called().await.output("seen");
     }
     let asked = bench.asked().await;
-    let last = asked.said()[4].results().next().expect("a result");
+    let said = asked.said();
+    let last = said[4].results().next().expect("a result");
     assert_eq!(last.call_id, "call_0_3");
-    let ids: Vec<_> = asked.said()[0].calls().map(|call| &*call.id).collect();
+    let ids: Vec<_> = said[0].calls().map(|call| &*call.id).collect();
     assert_eq!(ids[3], "call_0_3");
 }
 

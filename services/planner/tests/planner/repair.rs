@@ -111,7 +111,7 @@ async fn every_fault_is_reported_back_once_and_a_mended_plan_counts() {
         let [answer, reported] = &second[first.len()..] else {
             panic!("the answer and what is wrong with it: {second:?}");
         };
-        assert_eq!(*answer, Message::assistant(bad, Vec::new()));
+        assert_eq!(**answer, Message::assistant(bad, Vec::new()));
         assert!(reported.text().contains(said), "{bad}: {}", reported.text());
     }
 }

@@ -6,6 +6,7 @@ use super::look::{self, brief};
 use super::words::has;
 use cairn_engine::message::{Message, Role};
 use cairn_engine::prompt::memory;
+use std::sync::Arc;
 
 /// Most lines of files, and most entries of session memory, in an answer.
 const MAX_LINES: usize = 8;
@@ -18,9 +19,9 @@ const REQUESTS: &str = "what what's which who where when why how is are do does 
                         tell show find list search read look give explain describe summarize compare";
 
 /// The index of the message to answer: the last one in which a person says something.
-pub(super) fn question_at(messages: &[Message]) -> usize {
+pub(super) fn question_at(messages: &[Arc<Message>]) -> usize {
     let is_question =
-        |it: &Message| it.role == Role::User && !without_reminders(it).trim().is_empty();
+        |it: &Arc<Message>| it.role == Role::User && !without_reminders(it).trim().is_empty();
     messages.iter().rposition(is_question).unwrap_or_default()
 }
 
@@ -32,8 +33,13 @@ fn without_reminders(message: &Message) -> String {
 }
 
 /// The answer to the message at `at`, or the calls that it needs first.
-pub(super) fn answer(desk: &Desk<'_>, messages: &[Message], at: usize) -> Result<String, Reply> {
-    let question = messages.get(at).map(without_reminders).unwrap_or_default();
+pub(super) fn answer(
+    desk: &Desk<'_>,
+    messages: &[Arc<Message>],
+    at: usize,
+) -> Result<String, Reply> {
+    let question = messages.get(at).map(|asked| without_reminders(asked));
+    let question = question.unwrap_or_default();
     let lower = question.to_lowercase();
     let words: Vec<&str> = lower.split(|c: char| !c.is_alphanumeric()).collect();
     let asks = |list: &str| words.iter().any(|word| has(list, word));
@@ -76,12 +82,12 @@ fn left_out(all: usize, what: &str) -> String {
 }
 
 /// The entries of session memory with most of the words, or all if a person asks for them.
-fn remembered(messages: &[Message], ask: &Ask, asks_for_all: bool) -> Option<String> {
-    let is_prompt = |it: &&Message| matches!(it.role, Role::System | Role::User);
+fn remembered(messages: &[Arc<Message>], ask: &Ask, asks_for_all: bool) -> Option<String> {
+    let is_prompt = |it: &&Arc<Message>| matches!(it.role, Role::System | Role::User);
     let prompts: Vec<String> = messages
         .iter()
         .filter(is_prompt)
-        .map(Message::text)
+        .map(|message| message.text())
         .collect();
     let entries = memory::read(prompts.iter().map(String::as_str))?;
     let texts: Vec<String> = entries
@@ -99,7 +105,7 @@ fn remembered(messages: &[Message], ask: &Ask, asks_for_all: bool) -> Option<Str
 
 /// The newest earlier sentence of a speaker with most of the words. A question answers nothing, unless
 /// a person asks about the past.
-fn recalled(earlier: &[Message], by: Role, ask: &Ask, is_past: bool) -> Option<String> {
+fn recalled(earlier: &[Arc<Message>], by: Role, ask: &Ask, is_past: bool) -> Option<String> {
     let (mut most, mut best) = (0, None);
     for message in earlier.iter().rev().filter(|message| message.role == by) {
         let text = without_reminders(message)

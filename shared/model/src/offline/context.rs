@@ -2,6 +2,7 @@
 
 use cairn_engine::escape::unescape_lines;
 use cairn_engine::message::{Message, Role};
+use std::sync::Arc;
 
 /// What the step context says.
 #[derive(Debug, Default)]
@@ -15,7 +16,7 @@ pub(super) struct StepContext {
 }
 
 /// The newest step context, and its index. Messages before it belong to a conversation.
-pub(super) fn find(messages: &[Message]) -> Option<(usize, StepContext)> {
+pub(super) fn find(messages: &[Arc<Message>]) -> Option<(usize, StepContext)> {
     let newest = messages.iter().enumerate().rev();
     let mut newest = newest.filter(|(_, message)| message.role == Role::User);
     newest.find_map(|(at, message)| Some((at, parse(&message.text())?)))

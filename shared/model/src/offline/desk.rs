@@ -7,6 +7,7 @@
 use crate::OfferedTool;
 use cairn_engine::message::{Message, Role, ToolCall};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// A tool and its arguments.
 pub(super) type Call = (&'static str, Value);
@@ -32,10 +33,14 @@ pub(super) struct Desk<'a> {
 
 impl<'a> Desk<'a> {
     /// Collects the calls after the message at `start`.
-    pub(super) fn new(messages: &'a [Message], start: usize, tools: &'a [OfferedTool]) -> Self {
+    pub(super) fn new(
+        messages: &'a [Arc<Message>],
+        start: usize,
+        tools: &'a [OfferedTool],
+    ) -> Self {
         let since = messages.get(start..).unwrap_or_default();
         let answered = |call: &'a ToolCall| {
-            let mut results = since.iter().flat_map(Message::results);
+            let mut results = since.iter().flat_map(|message| message.results());
             let result = results.find(|result| result.call_id == call.id)?;
             let text = result.text.clone();
             let answer = if result.is_error { Err(text) } else { Ok(text) };
@@ -43,7 +48,7 @@ impl<'a> Desk<'a> {
             Some((call.name.as_str(), arguments, answer))
         };
         let replies = messages.iter().filter(|it| it.role == Role::Assistant);
-        let calls = since.iter().flat_map(Message::calls);
+        let calls = since.iter().flat_map(|message| message.calls());
         Self {
             answered: calls.filter_map(answered).collect(),
             tools,

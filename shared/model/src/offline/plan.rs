@@ -5,11 +5,12 @@ use super::words::has;
 use crate::prompt::PLAN_REPAIR;
 use cairn_engine::message::{Message, Role};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 const REMOVALS: &str = "without drop remove except skip ignore forget leave not don't no";
 
 /// The plan as JSON text, for the planner's messages: a goal, then perhaps a plan with feedback on it.
-pub(super) fn plan(messages: &[Message]) -> String {
+pub(super) fn plan(messages: &[Arc<Message>]) -> String {
     let (mut ask, mut is_planned) = (None, false);
     for message in messages {
         let text = message.text();

@@ -3,6 +3,7 @@
 use super::format::{Exchange, Match, Reply};
 use crate::ChatRequest;
 use cairn_engine::message::{Message, Role};
+use std::sync::Arc;
 
 /// How a step context begins the part about its step.
 const CURRENT_STEP: &str = "## Current step";
@@ -50,7 +51,7 @@ pub(super) fn describe(request: &ChatRequest) -> String {
 }
 
 /// The message that an exchange counts from, if it is for this conversation at all.
-fn anchor(when: &Match, messages: &[Message]) -> Option<usize> {
+fn anchor(when: &Match, messages: &[Arc<Message>]) -> Option<usize> {
     let holds = |wanted: &Option<String>, text: &str| {
         wanted.as_ref().is_none_or(|wanted| text.contains(wanted))
     };
@@ -60,11 +61,12 @@ fn anchor(when: &Match, messages: &[Message]) -> Option<usize> {
     if when.system.is_some() && !systems.any(|message| holds(&when.system, &message.text())) {
         return None;
     }
-    let last = messages.last().map_or_else(String::new, Message::text);
+    let last = messages.last().map(|message| message.text());
+    let last = last.unwrap_or_default();
     if !holds(&when.last, &last) {
         return None;
     }
-    let fits = |message: &Message| {
+    let fits = |message: &Arc<Message>| {
         if message.role != Role::User {
             return false;
         }
@@ -80,7 +82,7 @@ fn anchor(when: &Match, messages: &[Message]) -> Option<usize> {
 }
 
 /// The replies given since the anchor.
-fn turn(since: &[Message]) -> usize {
+fn turn(since: &[Arc<Message>]) -> usize {
     let replies = since.iter();
     replies
         .filter(|message| message.role == Role::Assistant)

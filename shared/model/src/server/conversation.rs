@@ -13,6 +13,7 @@ use cairn_engine::message::{self, Media, Message, Opaque, Role, ToolCall, ToolRe
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// The result of a call whose own result was removed from the list.
 const REMOVED: &str = "removed";
@@ -91,7 +92,7 @@ pub(crate) fn left_out(media: &Media) -> String {
 /// The turns of a conversation with the model `info`. Characters of ids that are not `admitted` are
 /// replaced: a conversation may have begun with a model of another provider.
 pub(crate) fn turns<'a>(
-    messages: &'a [Message],
+    messages: &'a [Arc<Message>],
     info: &ModelInfo,
     admitted: fn(char) -> bool,
 ) -> Vec<Turn<'a>> {

@@ -23,7 +23,8 @@ impl Asked {
     pub(crate) fn of(request: &ChatRequest) -> Self {
         let replies = request.messages.iter();
         let replies = replies.filter(|message| message.role == Role::Assistant);
-        let calls = request.messages.iter().flat_map(Message::calls);
+        let messages = request.messages.iter();
+        let calls = messages.flat_map(|message| message.calls());
         Self {
             round: replies.count(),
             call_ids: calls.map(|call| call.id.clone()).collect(),

@@ -58,9 +58,8 @@ pub(crate) fn tools_of_a_step() -> Vec<OfferedTool> {
 /// Asks twice: a reply follows from the request alone.
 pub(crate) fn ask(messages: &[Message], tools: Vec<OfferedTool>) -> Message {
     let request = ChatRequest {
-        messages: messages.to_vec(),
         tools: tools.into(),
-        ..ChatRequest::default()
+        ..ChatRequest::new(messages.to_vec())
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let runtime = runtime.unwrap();

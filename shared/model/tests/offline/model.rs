@@ -11,9 +11,8 @@ fn step_request() -> ChatRequest {
     let context = "## Requirement\nFind it.\n\n## Plan overview\n1. Survey >> current\n\n## Current \
                    step (step 1)\nTitle: Survey\nDescription: List the files.";
     ChatRequest {
-        messages: vec![Message::system("s"), Message::user(context)],
         tools: tools_of_a_step().into(),
-        ..ChatRequest::default()
+        ..ChatRequest::new([Message::system("s"), Message::user(context)])
     }
 }
 

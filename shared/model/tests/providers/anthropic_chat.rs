@@ -85,23 +85,24 @@ async fn a_conversation_with_tools_is_sent_as_the_protocol_wants_it() {
         call("c3", "read", "{\"a\""),
         call("c4", "read", "[1]"),
     ];
+    let messages = [
+        Message::system("Be brief."),
+        Message::system("  \n"),
+        Message::system("Be kind."),
+        Message::user("Read."),
+        Message::user("All of it."),
+        Message::assistant(" ", calls),
+        Message::tool("c1", "text", false),
+        Message::tool("c 2", "no such file", true),
+        Message::tool("c3", "", true),
+        Message::tool("c4", "list", false),
+        Message::user("And now?"),
+    ];
     let request = ChatRequest {
-        messages: vec![
-            Message::system("Be brief."),
-            Message::system("  \n"),
-            Message::system("Be kind."),
-            Message::user("Read."),
-            Message::user("All of it."),
-            Message::assistant(" ", calls),
-            Message::tool("c1", "text", false),
-            Message::tool("c 2", "no such file", true),
-            Message::tool("c3", "", true),
-            Message::tool("c4", "list", false),
-            Message::user("And now?"),
-        ],
         stable: 5,
         tools: Arc::new([tool("read"), tool("list")]),
         options: hot(),
+        ..ChatRequest::new(messages)
     };
     let use_of = |id: &str, input: Value| json!({"type": "tool_use", "id": id, "name": "read", "input": input});
     let offered = |name: &str| json!({"name": name, "description": "Reads.", "input_schema": {"type": "object"}});
@@ -160,10 +161,7 @@ async fn the_user_speaks_first_and_last() {
         ),
     ];
     for (messages, expected) in cases {
-        let request = ChatRequest {
-            messages,
-            ..ChatRequest::default()
-        };
+        let request = ChatRequest::new(messages);
         assert_eq!(sent(&request, |_| {}).await["messages"], expected);
     }
 }
@@ -199,7 +197,7 @@ async fn blocks_are_parts_and_those_of_other_kinds_are_kept_as_they_are() {
 
     // They go back where they were, but for the thoughts of others.
     let mut request = ask("Read.");
-    request.messages.push(reply.message);
+    request.messages.push(Arc::new(reply.message));
     let again = sent(&request, |_| {}).await;
     let said = again["messages"][1]["content"].as_array().expect("blocks");
     assert_eq!(said[..4], content.as_array().expect("blocks")[..4]);

@@ -1,6 +1,6 @@
 //! Optional fields that a server refuses by name.
 
-use crate::support::{answer, anthropic, ask, assert_reason, scripted};
+use crate::support::{answer, anthropic, assert_reason, scripted};
 use cairn_engine::message::Message;
 use cairn_http::test_server::{Reply, TestServer};
 use cairn_model::{ChatOptions, ChatRequest, Model, ModelError, OfferedTool};
@@ -15,14 +15,13 @@ fn request() -> ChatRequest {
         parameters: json!({"type": "object"}),
     };
     ChatRequest {
-        messages: vec![Message::system("s"), Message::user("x")],
         tools: Arc::from([tool]),
         options: ChatOptions {
             temperature: Some(0.2),
             max_output_tokens: Some(50),
             ..ChatOptions::default()
         },
-        ..ask("x")
+        ..ChatRequest::new([Message::system("s"), Message::user("x")])
     }
 }
 

@@ -48,25 +48,25 @@ async fn a_conversation_with_tools_is_sent_as_the_protocol_wants_it() {
         call("c2", "read", ""),
         call("c3", "read", "{\"a\""),
     ];
+    let messages = [
+        Message::system("Be brief."),
+        Message::user("Read."),
+        Message::assistant("", calls),
+        Message::tool("c1", "text", false),
+        Message::tool("c2", "no such file", true),
+    ];
     let request = ChatRequest {
-        messages: vec![
-            Message::system("Be brief."),
-            Message::user("Read."),
-            Message::assistant("", calls),
-            Message::tool("c1", "text", false),
-            Message::tool("c2", "no such file", true),
-        ],
         tools: Arc::new([OfferedTool {
             name: "read".to_owned(),
             description: "Reads.".to_owned(),
             parameters: json!({"type": "object"}),
         }]),
-        stable: 0,
         options: ChatOptions {
             max_output_tokens: Some(50),
             temperature: Some(0.2),
             ..ChatOptions::default()
         },
+        ..ChatRequest::new(messages)
     };
 
     model.chat(&request).await.expect("a reply");
@@ -146,7 +146,8 @@ async fn calls_come_whole_with_ids_of_their_own() {
     let (_server, model) = scripted(vec![Reply::json(200, body.to_string())]).await;
     let mut request = ask("Read.");
     let before = vec![call("used", "list", "{}")];
-    request.messages.push(Message::assistant("", before));
+    let before = Message::assistant("", before);
+    request.messages.push(Arc::new(before));
 
     let reply = model.chat(&request).await.expect("a reply");
 
@@ -318,5 +319,6 @@ fn the_model_describes_itself() {
         ("openai", "large-1")
     );
     assert_eq!(info.window_tokens, 9_000);
-    assert!(model.estimate_tokens(&[Message::user("Hello, world.")]) > 4);
+    let messages = [Arc::new(Message::user("Hello, world."))];
+    assert!(model.estimate_tokens(&messages) > 4);
 }

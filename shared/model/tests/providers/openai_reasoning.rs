@@ -5,6 +5,7 @@ use cairn_engine::message::Part;
 use cairn_http::test_server::Reply;
 use cairn_model::{FinishReason, Model};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 fn piece(delta: &Value) -> String {
     format!("data: {}\n\n", json!({"choices": [{"delta": delta}]}))
@@ -33,7 +34,7 @@ async fn reasoning_is_kept_and_goes_back_in_the_field_in_which_it_came() {
     ];
     assert_eq!(reply.message.parts, expected);
 
-    request.messages.push(reply.message);
+    request.messages.push(Arc::new(reply.message));
     model.chat(&request).await.expect("a reply");
     let sent: Value = serde_json::from_str(&server.requests()[1].body).expect("JSON");
     let mut said = message;

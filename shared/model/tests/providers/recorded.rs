@@ -30,15 +30,8 @@ fn step(title: &str) -> Message {
     ))
 }
 
-fn request(messages: Vec<Message>) -> ChatRequest {
-    ChatRequest {
-        messages,
-        ..ChatRequest::default()
-    }
-}
-
 async fn reply(messages: Vec<Message>) -> ChatReply {
-    let request = request(messages);
+    let request = ChatRequest::new(messages);
     model().chat(&request).await.expect("a reply")
 }
 
@@ -122,7 +115,7 @@ async fn the_last_reply_repeats_only_where_it_is_said() {
         messages = then(messages, &next, "ok");
     }
     let error = model()
-        .chat(&request(messages))
+        .chat(&ChatRequest::new(messages))
         .await
         .expect_err("no third reply");
     assert!(error.to_string().contains("turn 2 of the step"), "{error}");
@@ -227,7 +220,10 @@ async fn an_unknown_question_is_named() {
             "a conversation without a user message",
         ),
     ] {
-        let error = model().chat(&request(asked)).await.expect_err("unknown");
+        let error = model()
+            .chat(&ChatRequest::new(asked))
+            .await
+            .expect_err("unknown");
         assert!(matches!(error, ModelError::BadAnswer { .. }), "{error:?}");
         assert!(error.to_string().contains(shown), "{error}");
     }
@@ -235,7 +231,7 @@ async fn an_unknown_question_is_named() {
 
 #[tokio::test]
 async fn a_stream_is_the_same_reply_in_pieces() {
-    let request = request(vec![step("Count")]);
+    let request = ChatRequest::new([step("Count")]);
     let stream = model().chat_stream(&request).await.expect("a stream");
     let events: Vec<_> = stream.collect().await;
     let whole = model().chat(&request).await.expect("a reply");

@@ -9,7 +9,7 @@ use cairn_model::{
     RetryPolicy, chat_with_retry, stream_with_retry,
 };
 use std::future::ready;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -63,7 +63,7 @@ impl Model for Flaky {
         outcome.unwrap_or_else(|| Ok(reply(vec![text("done")])))
     }
 
-    fn estimate_tokens(&self, _messages: &[Message]) -> u64 {
+    fn estimate_tokens(&self, _messages: &[Arc<Message>]) -> u64 {
         0
     }
 

@@ -31,6 +31,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Debug;
 use std::future::ready;
+use std::sync::Arc;
 
 const TABLE: &str = include_str!("shapes.json");
 /// More than one, so that the test sees whether an empty reply is requested exactly once more.
@@ -143,12 +144,12 @@ async fn observe(server: &TestServer, model: &dyn Model) -> Observed {
     let requests = server.requests().len();
     let mut next_request = Value::Null;
     if let Ok(reply) = &outcome {
-        request.messages.push(reply.message.clone());
+        request.messages.push(Arc::new(reply.message.clone()));
         for call in reply.message.calls() {
             let result = Message::tool(call.id.as_str(), "done", false);
-            request.messages.push(result);
+            request.messages.push(Arc::new(result));
         }
-        request.messages.push(Message::user("go on"));
+        request.messages.push(Arc::new(Message::user("go on")));
         drop(model.chat_stream(&request).await);
         let sent = server.requests();
         let body = sent.last().map_or("", |seen| seen.body.as_str());

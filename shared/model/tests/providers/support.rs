@@ -59,10 +59,7 @@ pub(crate) async fn anthropic(
 
 /// A question.
 pub(crate) fn ask(text: &str) -> ChatRequest {
-    ChatRequest {
-        messages: vec![Message::user(text)],
-        ..ChatRequest::default()
-    }
+    ChatRequest::new([Message::user(text)])
 }
 
 /// Cuts bytes into pieces of one length, through the middle of characters, lines and names.

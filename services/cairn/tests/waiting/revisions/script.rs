@@ -120,7 +120,7 @@ impl Model for Played {
         })
     }
 
-    fn estimate_tokens(&self, messages: &[Message]) -> u64 {
+    fn estimate_tokens(&self, messages: &[Arc<Message>]) -> u64 {
         tokens::estimate_tokens(messages)
     }
 

@@ -48,7 +48,7 @@ struct Played(mpsc::UnboundedSender<Question>);
 impl Model for Played {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError> {
         let (answer, wait) = oneshot::channel();
-        let mut texts = request.messages.iter().map(Message::text);
+        let mut texts = request.messages.iter().map(|message| message.text());
         let step = texts.find(|text| text.contains("\nTitle: "));
         let step = step.expect("the step is in the question");
         let (_, step) = step.split_once("\nTitle: ").expect("it was found");
@@ -61,7 +61,7 @@ impl Model for Played {
         }
     }
 
-    fn estimate_tokens(&self, _messages: &[Message]) -> u64 {
+    fn estimate_tokens(&self, _messages: &[Arc<Message>]) -> u64 {
         0
     }
 

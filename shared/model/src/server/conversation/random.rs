@@ -114,7 +114,6 @@ fn opaque() -> impl Strategy<Value = Opaque> {
 /// A request with these messages and a tool.
 pub(crate) fn request(messages: &[Message], stable: usize) -> ChatRequest {
     ChatRequest {
-        messages: messages.to_vec(),
         stable,
         tools: [OfferedTool {
             name: "read".to_owned(),
@@ -122,7 +121,7 @@ pub(crate) fn request(messages: &[Message], stable: usize) -> ChatRequest {
             parameters: json!({"type": "object"}),
         }]
         .into(),
-        ..ChatRequest::default()
+        ..ChatRequest::new(messages.to_vec())
     }
 }
 
