@@ -10,6 +10,7 @@ use cairn_proto::convert::{repeated, required};
 use cairn_proto::executor::{AttemptStart, CallResult};
 use cairn_rpc::RpcError;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A conversation with a model, as far as it has come.
 #[derive(Debug)]
@@ -35,11 +36,12 @@ impl Replica {
         let waiting: Vec<Op> = repeated("start.ops", ops).map_err(|error| invalid(&error))?;
         let mut calls = Vec::new();
         if start.tool_turns > 0 {
-            let reply = conversation.incremental.last();
+            let reply = conversation.behind.last();
             let reply = reply.ok_or_else(|| {
                 RpcError::invalid("start.conversation", "does not end with the last reply")
             })?;
-            calls.extend(reply.calls().map(|call| (call.id.clone(), None)));
+            let asked = reply.message.calls();
+            calls.extend(asked.map(|call| (call.id.clone(), None)));
         }
         for result in std::mem::take(&mut start.results) {
             let index = last_call(start, &result)?;
@@ -65,17 +67,19 @@ impl Replica {
     /// The model has replied.
     pub(crate) fn add_reply(&mut self, reply: Message) {
         self.tool_turns += 1;
-        self.conversation.incremental.push(reply);
+        self.conversation.append(reply);
     }
 
     /// All calls of the last reply have their results, here in the order of the calls.
     pub(crate) fn add_results(&mut self, results: impl IntoIterator<Item = Message>) {
-        self.conversation.incremental.extend(results);
+        for result in results {
+            self.conversation.append(result);
+        }
     }
 
     /// The messages of the next request, and how many of them never change. All changes so far are in
     /// them.
-    pub(crate) fn messages(&mut self) -> Result<(Vec<Message>, usize), RpcError> {
+    pub(crate) fn messages(&mut self) -> Result<(Vec<Arc<Message>>, usize), RpcError> {
         for op in self.waiting.drain(..) {
             let applied = self.conversation.apply(op);
             applied.map_err(|error| RpcError::invalid("ops", error.to_string()))?;

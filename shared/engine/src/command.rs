@@ -12,7 +12,6 @@ pub use run_limits::{LimitOverrides, OnFailure, RunLimits};
 pub use settlement::Settlement;
 pub(crate) use submit_turn::full;
 
-use crate::conversation::Op;
 use crate::decide::{Decision, Rejection};
 use crate::event::*;
 use crate::level::LEVEL;
@@ -101,7 +100,7 @@ impl Command {
     /// The lowest level of a reader that can read it, with the operations that it has.
     pub fn needs(&self) -> u32 {
         let ops = match self {
-            Self::ChangeContext(change) => Op::needs_of(&change.ops),
+            Self::ChangeContext(change) => ContextOp::needs_of(&change.ops),
             _ => 1,
         };
         self.since().max(ops)

@@ -3,14 +3,16 @@
 //! The owner folds it from the journal, and an executor has a replica that the same changes keep equal:
 //! so a continued attempt sends byte for byte what the one before it would have sent.
 
+mod ops;
 mod reminders;
 
+pub use ops::Op;
 pub use reminders::Reminders;
 
 use crate::event::AttemptRef;
 use crate::key::text_digest;
-use crate::message::{Message, Part, Role};
-use crate::transitions::{Applied, IllegalTransition};
+use crate::message::Message;
+use crate::transitions::IllegalTransition;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -149,7 +151,20 @@ impl Sent<'_> {
     }
 }
 
+/// A message of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its number, from 1. A conversation numbers messages as they are added, never anew, and no number
+    /// twice. An insertion puts a higher number before a lower one.
+    pub number: u32,
+    /// The message, which requests share.
+    pub message: Arc<Message>,
+}
+
 /// What a model is sent, oldest first.
+///
+/// The mark stands between two lists of the incremental messages. A turn works behind the mark of its context,
+/// and all that an attempt at a step says stands behind a mark.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conversation {
     /// The system prompt, by kind. A later change of a layer is a message, so that no byte before it
@@ -159,13 +174,19 @@ pub struct Conversation {
     /// change session memory.
     pub reminders: Reminders,
     /// What it began with.
-    pub immutable: Vec<Message>,
+    pub immutable: Vec<Entry>,
     /// What stands for older messages.
-    pub compressed: Vec<Message>,
-    /// What was said since.
-    pub incremental: Vec<Message>,
+    pub compressed: Vec<Entry>,
+    /// What was said since, before the mark.
+    pub incremental: Vec<Entry>,
+    /// What was said behind the mark, by the attempt under way and to it.
+    pub behind: Vec<Entry>,
+    /// How many of the newest messages before the mark a request has; none for all.
+    pub window: Option<u32>,
     /// The last message, with the notes that the model keeps for itself; empty for none.
     pub scratch: String,
+    /// The number that the newest message got; 0 before the first.
+    pub last_number: u32,
 }
 
 /// Whose conversation it is.
@@ -177,174 +198,59 @@ pub enum ConversationRef {
     Context(String),
 }
 
-/// A change of a conversation. Indices are those of the incremental messages, from 0.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Op {
-    /// Adds a message at the end.
-    Append(Message),
-    /// Puts another message in the place of one.
-    Update {
-        /// Its index.
-        index: u32,
-        /// The new one.
-        message: Message,
-    },
-    /// Puts a message before another one, or at the end.
-    Insert {
-        /// The index that it gets.
-        index: u32,
-        /// The new one.
-        message: Message,
-    },
-    /// Takes a message out.
-    Remove {
-        /// Its index.
-        index: u32,
-    },
-    /// Takes the last message out, if there is one.
-    Pop,
-    /// Takes out all messages of other roles.
-    Retain(Role),
-    /// Takes all messages out.
-    Clear,
-    /// Puts a message in the place of the oldest ones. It joins the compressed messages.
-    Compact {
-        /// How many it stands for.
-        messages: u32,
-        /// What stands for them.
-        summary: Message,
-    },
-    /// Writes a layer of the system prompt.
-    SetLayer(Layer),
-    /// Writes a layer of the system prompt whose text the session has. Folding puts [`Op::SetLayer`] in
-    /// its place, so no conversation meets it.
-    UseLayer(KnownLayer),
-    /// A layer has changed: a text about it is added as by [`Op::Notice`].
-    Remind(Reminder),
-    /// Tells the model something beside what the person says: a text that is added to the last message
-    /// if that is the user's, else as a message of the user.
-    Notice(String),
-    /// Sends so many of the latest messages; none for all. It is the context's, and changes no message.
-    SetWindow(Option<u32>),
-}
+impl Conversation {
+    /// A conversation that begins with these messages.
+    pub fn beginning_with(messages: impl IntoIterator<Item = Message>) -> Self {
+        let mut conversation = Self::default();
+        for message in messages {
+            let entry = conversation.numbered(message);
+            conversation.immutable.push(entry);
+        }
+        conversation
+    }
 
-impl Op {
-    /// The level that each needs; see [`LEVEL`](crate::level::LEVEL).
-    fn since(&self) -> u32 {
-        match self {
-            Self::Append(_) => 1,
-            Self::Update { .. } => 1,
-            Self::Insert { .. } => 1,
-            Self::Remove { .. } => 1,
-            Self::Pop => 1,
-            Self::Retain(_) => 1,
-            Self::Clear => 1,
-            Self::Compact { .. } => 1,
-            Self::SetLayer(_) => 1,
-            Self::UseLayer(_) => 1,
-            Self::Remind(_) => 1,
-            Self::Notice(_) => 1,
-            Self::SetWindow(_) => 1,
+    fn numbered(&mut self, message: Message) -> Entry {
+        self.last_number += 1;
+        Entry {
+            number: self.last_number,
+            message: Arc::new(message),
         }
     }
 
-    /// The lowest level of a reader that can read all of them; 1 for none.
-    pub(crate) fn needs_of(ops: &[Self]) -> u32 {
-        ops.iter().map(Self::since).max().unwrap_or(1)
+    /// Adds a message at the end, behind the mark.
+    pub fn append(&mut self, message: Message) {
+        let entry = self.numbered(message);
+        self.behind.push(entry);
     }
-}
 
-impl Conversation {
-    /// Applies a change.
+    /// The incremental messages before the mark that a request has.
+    pub fn in_window(&self) -> &[Entry] {
+        let length = self.incremental.len();
+        let most = self.window.map_or(length, |most| most as usize);
+        &self.incremental[length.saturating_sub(most)..]
+    }
+
+    /// What stands behind the mark ends: the messages through this number stay, the others are cut, and the
+    /// mark moves to the end. Nothing stays with 0. Returns the messages that stay.
     ///
     /// # Errors
-    /// An index is beyond the end; nothing has changed then.
-    pub fn apply(&mut self, op: Op) -> Applied {
-        let length = self.incremental.len();
-        let within = |index: u32, end: usize| match index as usize {
-            at if at < end => Ok(at),
-            _ => Err(IllegalTransition::missing(format_args!(
-                "message {index} of {length}"
-            ))),
+    /// No message behind the mark has the number; nothing has changed then.
+    pub(crate) fn move_mark(&mut self, kept_through: u32) -> Result<&[Entry], IllegalTransition> {
+        let kept = match kept_through {
+            0 => 0,
+            number => 1 + place(&self.behind, number)?,
         };
-        match op {
-            Op::Append(message) => self.incremental.push(message),
-            Op::Update { index, message } => {
-                let at = within(index, length)?;
-                self.incremental[at] = message;
-                self.reminders.moved(|it| (it != at).then_some(it));
-            }
-            Op::Insert { index, message } => {
-                let at = within(index, length + 1)?;
-                self.incremental.insert(at, message);
-                let moved = |it: usize| it + usize::from(it >= at);
-                self.reminders.moved(|it| Some(moved(it)));
-            }
-            Op::Remove { index } => {
-                let at = within(index, length)?;
-                drop(self.incremental.remove(at));
-                let moved = |it: usize| it - usize::from(it > at);
-                self.reminders.moved(|it| (it != at).then(|| moved(it)));
-            }
-            Op::Pop => {
-                drop(self.incremental.pop());
-                let end = self.incremental.len();
-                self.reminders.moved(|it| (it < end).then_some(it));
-            }
-            Op::Retain(role) => self.retain(role),
-            Op::Clear => {
-                self.incremental.clear();
-                self.reminders = Reminders::default();
-            }
-            Op::Compact { messages, summary } => {
-                let end = within(messages, length + 1)?;
-                drop(self.incremental.drain(..end));
-                self.reminders.moved(|it| it.checked_sub(end));
-                self.compressed.push(summary);
-            }
-            Op::SetLayer(layer) => set(&mut self.system, layer),
-            Op::UseLayer(KnownLayer { number, .. }) => {
-                return Err(IllegalTransition::missing(format_args!("text {number}")));
-            }
-            Op::Remind(Reminder { text, of }) => {
-                let at = self.remind(Part::Text(text));
-                self.reminders.note(at, of);
-            }
-            Op::Notice(text) => _ = self.remind(Part::Text(text)),
-            Op::SetWindow(_) => {}
-        }
-        Ok(())
+        let cut = self.behind.drain(kept..).map(|entry| entry.number);
+        self.reminders.forget(cut);
+        let before = self.incremental.len();
+        self.incremental.append(&mut self.behind);
+        Ok(&self.incremental[before..])
     }
 
-    fn retain(&mut self, role: Role) {
-        let mut kept = 0;
-        let places = self.incremental.iter().map(|message| {
-            let place = (message.role == role).then_some(kept);
-            kept += usize::from(place.is_some());
-            place
-        });
-        let places: Vec<Option<usize>> = places.collect();
-        self.incremental.retain(|message| message.role == role);
-        self.reminders.moved(|it| places.get(it).copied().flatten());
-    }
-
-    /// Adds a part to the last message if that is the user's, else as a message of the user. Returns the
-    /// index of the message.
-    fn remind(&mut self, part: Part) -> usize {
-        match self.incremental.last_mut() {
-            Some(last) if last.role == Role::User => last.parts.push(part),
-            _ => self.incremental.push(Message {
-                role: Role::User,
-                parts: vec![part],
-            }),
-        }
-        self.incremental.len() - 1
-    }
-
-    /// The last message tells of a change also without a reminder.
+    /// The last message behind the mark tells of a change also without a reminder.
     pub(crate) fn tell(&mut self, of: Reminded) {
-        if let Some(last) = self.incremental.len().checked_sub(1) {
-            self.reminders.note(last, of);
+        if let Some(last) = self.behind.last() {
+            self.reminders.note(last.number, of);
         }
     }
 
@@ -353,53 +259,70 @@ impl Conversation {
         self.system.iter().find(|layer| layer.kind == kind)
     }
 
-    /// What the model was last sent as this layer, if it is sent the messages from this index on; none if
-    /// nothing was. Of session memory there is [`Conversation::memory_mark`].
-    pub(crate) fn sent(&self, kind: LayerKind, from: usize) -> Option<Sent<'_>> {
-        match self.reminders.last(kind, from) {
+    /// What the model was last sent as this layer; none if nothing was. A reminder counts while requests
+    /// have its message. Of session memory there is [`Conversation::memory_mark`].
+    pub(crate) fn sent(&self, kind: LayerKind) -> Option<Sent<'_>> {
+        match self.reminded(kind).next_back() {
             Some(Reminded::Layer { digest, .. }) => Some(Sent::Digest(digest)),
             _ => self.layer(kind).map(|layer| Sent::Text(&layer.text)),
         }
     }
 
-    /// The changes of session memory that the model knows, if it is sent the messages from this index on.
-    /// `written` are those of the layer.
-    pub(crate) fn memory_mark(&self, written: MemoryMark, from: usize) -> MemoryMark {
-        self.reminders.memory_mark(written, from)
+    /// The changes of session memory that its layer has.
+    pub(crate) fn memory_written(&self) -> MemoryMark {
+        let written = self.layer(LayerKind::Memory);
+        written.map(|layer| layer.through).unwrap_or_default()
     }
 
-    /// Adds what was said in a turn, with the reminders in it.
-    pub(crate) fn take_in(&mut self, turn: Self) {
-        let before = self.incremental.len();
-        self.reminders.take_in(turn.reminders, before);
-        self.incremental.extend(turn.incremental);
+    /// The changes of session memory that the model knows. `written` are those of the layer.
+    pub(crate) fn memory_mark(&self, written: MemoryMark) -> MemoryMark {
+        let told = self.reminded(LayerKind::Memory);
+        told.fold(written, |mark, of| match of {
+            Reminded::Memory { since, through } => mark.after(*since, *through),
+            Reminded::Layer { .. } => mark,
+        })
+    }
+
+    /// What the messages of a request tell of a layer, the oldest first.
+    fn reminded(&self, kind: LayerKind) -> impl DoubleEndedIterator<Item = &Reminded> {
+        let shown = self
+            .window
+            .map(|_| self.in_window().iter().chain(&self.behind));
+        self.reminders.of(kind, shown)
     }
 
     /// All messages of a request. The first [`Conversation::stable`] of them never change.
-    pub fn messages(&self) -> Vec<Message> {
+    pub fn messages(&self) -> Vec<Arc<Message>> {
         let layers = self.system.iter().map(|layer| layer.text.trim_end());
         let layers: Vec<_> = layers.filter(|text| !text.is_empty()).collect();
         let system = (!layers.is_empty()).then(|| Message::system(layers.join("\n\n")));
-        let zones = [&self.immutable, &self.compressed, &self.incremental];
-        let said = zones.into_iter().flatten().cloned();
+        let said: [&[Entry]; 4] = [
+            &self.immutable,
+            &self.compressed,
+            self.in_window(),
+            &self.behind,
+        ];
+        let said = said.into_iter().flatten();
+        let said = said.map(|entry| Arc::clone(&entry.message));
         let scratch = (!self.scratch.is_empty()).then(|| Message::user(&*self.scratch));
-        system.into_iter().chain(said).chain(scratch).collect()
+        let system = system.into_iter().map(Arc::new);
+        system.chain(said).chain(scratch.map(Arc::new)).collect()
     }
 
-    /// How many messages at the beginning of a request stay as they are until a compaction.
+    /// How many messages at the beginning of a request stay as they are until a compaction, or until the
+    /// mark moves.
     pub fn stable(&self) -> usize {
         let has_system = self
             .system
             .iter()
             .any(|layer| !layer.text.trim_end().is_empty());
-        usize::from(has_system) + self.immutable.len() + self.compressed.len()
+        let before = self.immutable.len() + self.compressed.len() + self.in_window().len();
+        usize::from(has_system) + before
     }
 }
 
-/// Layers are few, and stand in the order of their kinds.
-fn set(layers: &mut Vec<Layer>, layer: Layer) {
-    match layers.binary_search_by_key(&layer.kind, |other| other.kind) {
-        Ok(at) => layers[at] = layer,
-        Err(at) => layers.insert(at, layer),
-    }
+/// Where the message of that number stands. Mostly one of the last is asked for.
+fn place(entries: &[Entry], number: u32) -> Result<usize, IllegalTransition> {
+    let found = entries.iter().rposition(|entry| entry.number == number);
+    found.ok_or_else(|| IllegalTransition::missing(format_args!("message {number}")))
 }

@@ -41,6 +41,7 @@ use cairn_engine::session::{
     PlanState, Run, RunStatus, Session, Slot, Step, StepNo, StepStatus, in_journal_order,
 };
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// The state of the newest run, or of a session without one.
 pub fn of_session(session: &Session) -> Value {
@@ -79,7 +80,7 @@ pub fn of_run(session: &Session, run: &Run) -> Value {
         "revision": run.plan.as_ref().map(|plan| plan.revision),
         "phase": phase(run),
         "steps": steps().map(|(number, step)| step_value(run, number, step)).collect::<Vec<_>>(),
-        "current_step_chat_history": chat_history(run),
+        "current_step_chat_history": chat_history(session, run),
         "scratchpad": notes.join("\n"),
         "pending": pending,
         "usage": {
@@ -156,15 +157,15 @@ fn step_value(run: &Run, number: StepNo, step: &Step) -> Value {
 }
 
 /// A message says which step it belongs to, because several may be running.
-fn chat_history(run: &Run) -> Vec<Value> {
+fn chat_history(session: &Session, run: &Run) -> Vec<Value> {
     let mut history = Vec::new();
     for (name, step, attempt) in run.running_attempts() {
         // No reply asks for the call of a tool step.
         let asked = step.plan.tool.as_ref().map(|_| {
             let calls = attempt.calls.iter().map(|call| call.call.clone());
-            Message::assistant("", calls.collect())
+            Arc::new(Message::assistant("", calls.collect()))
         });
-        for message in asked.into_iter().chain(attempt.messages()) {
+        for message in asked.into_iter().chain(session.said(name)) {
             let mut value = json!({
                 "step": name.step,
                 "attempt": name.attempt,

@@ -4,7 +4,6 @@ use crate::bench::Bench;
 use crate::owner::{
     Owner, call_ref, catalogue, conversation, model_step, outputs, owners_result, permit,
 };
-use cairn_engine::conversation::Conversation;
 use cairn_engine::message::{Message, ToolCall};
 use cairn_proto::event::Effect;
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
@@ -84,10 +83,8 @@ fn after_two_calls() -> AttemptStart {
         name: "send".to_owned(),
         arguments: "{}".to_owned(),
     };
-    let said = Conversation {
-        incremental: vec![Message::assistant("", vec![call(0), call(1)])],
-        ..conversation()
-    };
+    let mut said = conversation();
+    said.append(Message::assistant("", vec![call(0), call(1)]));
     AttemptStart {
         conversation: Some(said.into()),
         tool_turns: 1,

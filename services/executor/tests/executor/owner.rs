@@ -211,8 +211,7 @@ pub(crate) fn conversation() -> Conversation {
             Layer::new(LayerKind::Environment, ""),
             Layer::new(LayerKind::Memory, "Pool: 1"),
         ],
-        immutable: vec![Message::user("## Requirement\ntest")],
-        ..Conversation::default()
+        ..Conversation::beginning_with([Message::user("## Requirement\ntest")])
     }
 }
 

@@ -4,7 +4,7 @@ use crate::bench::{Bench, LARGE, executor};
 use crate::owner::{
     Owner, attempt, call_ref, catalogue, conversation, model_step, owners_result, permit,
 };
-use cairn_engine::conversation::{Conversation, Op};
+use cairn_engine::conversation::Op;
 use cairn_engine::message::{Message, ToolCall};
 use cairn_executor::Config;
 use cairn_model::ModelRegistry;
@@ -22,10 +22,8 @@ fn after(ids: &[&str], results: &[u32]) -> AttemptStart {
         name: "look".to_owned(),
         arguments: "{}".to_owned(),
     });
-    let said = Conversation {
-        incremental: vec![Message::assistant("", calls.collect())],
-        ..conversation()
-    };
+    let mut said = conversation();
+    said.append(Message::assistant("", calls.collect()));
     let results = results
         .iter()
         .map(|index| owners_result(call_ref(0, *index), "seen"));
@@ -59,7 +57,7 @@ async fn a_start_that_makes_no_sense_is_refused_by_field() {
         ("start.conversation", |s| s.conversation = None),
         ("start.conversation", |s| s.tool_turns = 1),
         ("ops", |s| {
-            s.ops = vec![Op::Remove { index: 7 }.into()];
+            s.ops = vec![Op::Remove { number: 7 }.into()];
         }),
     ];
     for (want, change) in starts {

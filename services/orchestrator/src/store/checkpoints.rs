@@ -158,11 +158,15 @@ mod tests {
                 turn_index: 0,
             }),
         };
-        let reason = "r".repeat(1_000);
+        let cancelled = RunCancelled {
+            run,
+            reason: "r".repeat(1_000),
+            kept_through: 0,
+        };
         let events = [
             (0, received.into()),
             (command, started.into()),
-            (0, RunCancelled { run, reason }.into()),
+            (0, cancelled.into()),
         ];
         for (answers, kind) in events {
             let event = Event {

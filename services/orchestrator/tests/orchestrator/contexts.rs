@@ -1,5 +1,6 @@
 //! Contexts, as clients change, read and watch them.
 
+mod behind;
 mod reads;
 mod room;
 mod watch;

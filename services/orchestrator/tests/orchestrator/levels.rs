@@ -46,7 +46,7 @@ fn growths() -> [(&'static str, Vec<u8>); 5] {
         ..wire::Event::default()
     };
     let op = wire::ChangeContext {
-        ops: vec![wire::Op { op: None }],
+        ops: vec![wire::ContextOp { op: None }],
         ..wire::ChangeContext::default()
     };
     let value = wire::StartRun {

@@ -31,7 +31,8 @@ async fn a_goal_is_planned_and_carried_out() {
     assert_eq!(first.place(), (1, 1));
     let conversation = first.start.conversation.clone().expect("a conversation");
     let context = Conversation::try_from(conversation).expect("a conversation");
-    assert!(context.immutable[0].text().contains("Do think."));
+    let begun_with = context.immutable[0].message.text();
+    assert!(begun_with.contains("Do think."));
     first.reply(reply(
         0,
         "looking",

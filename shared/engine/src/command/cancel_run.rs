@@ -28,7 +28,7 @@ impl Handle for CancelRun {
             decision.stop_step(attempt, Ended::Cancelled)?;
         }
         decision.drop_requests(run, "the run was cancelled")?;
-        decision.answer(RunCancelled { run, reason })
+        decision.answer(RunCancelled::because(run, reason))
     }
 }
 

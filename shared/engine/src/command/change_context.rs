@@ -2,13 +2,14 @@
 
 use super::Handle;
 use super::submit_turn::full;
-use crate::conversation::Op;
+use crate::conversation::{Entry, Op};
 use crate::decide::{Decision, Rejection};
 use crate::event::ContextChanged;
 use crate::limits::{MAX_CONTEXT, check_extension};
 use crate::message::{Message, Role};
 use crate::refusal::Refusal;
 use crate::session::Context;
+use crate::transitions::IllegalTransition;
 use serde::{Deserialize, Serialize};
 
 /// Change the incremental messages of a context and its window, all at once or not at all.
@@ -18,8 +19,96 @@ pub struct ChangeContext {
     pub context: String,
     /// The version that the context must have; none for any.
     pub expected_version: Option<u64>,
-    /// The changes, in order: of messages and the window, not of layers.
-    pub ops: Vec<Op>,
+    /// The changes, in order.
+    pub ops: Vec<ContextOp>,
+}
+
+/// A change of a context. Indices count the incremental messages before the mark, from 0: as the changes before
+/// it leave them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ContextOp {
+    /// Adds a message at the end.
+    Append(Message),
+    /// Puts another message in the place of one.
+    Update {
+        /// Its index.
+        index: u32,
+        /// The new one.
+        message: Message,
+    },
+    /// Puts a message before another one, or at the end.
+    Insert {
+        /// The index that it gets.
+        index: u32,
+        /// The new one.
+        message: Message,
+    },
+    /// Takes a message out.
+    Remove {
+        /// Its index.
+        index: u32,
+    },
+    /// Takes the last message out, if there is one.
+    Pop,
+    /// Takes out all messages of other roles.
+    Retain(Role),
+    /// Takes all messages out.
+    Clear,
+    /// Sends so many of the latest messages; none for all.
+    SetWindow(Option<u32>),
+}
+
+impl ContextOp {
+    /// The level that each needs; see [`LEVEL`](crate::level::LEVEL).
+    fn since(&self) -> u32 {
+        match self {
+            Self::Append(_) => 1,
+            Self::Update { .. } => 1,
+            Self::Insert { .. } => 1,
+            Self::Remove { .. } => 1,
+            Self::Pop => 1,
+            Self::Retain(_) => 1,
+            Self::Clear => 1,
+            Self::SetWindow(_) => 1,
+        }
+    }
+
+    /// The lowest level of a reader that can read all of them; 1 for none.
+    pub(crate) fn needs_of(ops: &[Self]) -> u32 {
+        ops.iter().map(Self::since).max().unwrap_or(1)
+    }
+
+    /// The same change of these messages, which are those before the mark, by their numbers.
+    pub(crate) fn by_number(self, messages: &[Entry]) -> Result<Op, IllegalTransition> {
+        let number = |index: u32| match messages.get(index as usize) {
+            Some(entry) => Ok(entry.number),
+            None => Err(IllegalTransition::missing(format_args!(
+                "message {index} of {}",
+                messages.len()
+            ))),
+        };
+        Ok(match self {
+            Self::Append(message) => Op::Append(message),
+            Self::Update { index, message } => Op::Update {
+                number: number(index)?,
+                message,
+            },
+            Self::Insert { index, message } => Op::Insert {
+                before: match index as usize == messages.len() {
+                    true => None,
+                    false => Some(number(index)?),
+                },
+                message,
+            },
+            Self::Remove { index } => Op::Remove {
+                number: number(index)?,
+            },
+            Self::Pop => Op::Pop,
+            Self::Retain(role) => Op::Retain(role),
+            Self::Clear => Op::Clear,
+            Self::SetWindow(window) => Op::SetWindow(window),
+        })
+    }
 }
 
 impl ChangeContext {
@@ -52,22 +141,24 @@ impl ChangeContext {
     /// Bytes of the message that is replaced, if that is all that changes.
     fn replaced(&self, context: &Context) -> u64 {
         let replaced = match &self.ops[..] {
-            [Op::Update { index, .. }] => context.conversation.incremental.get(*index as usize),
+            [ContextOp::Update { index, .. }] => context.conversation.incremental.get(*index as usize),
             _ => None,
         };
-        replaced.map_or(0, Message::bytes)
+        replaced.map_or(0, |entry| entry.message.bytes())
     }
 }
 
-fn message_of(op: &Op) -> Option<&Message> {
+fn message_of(op: &ContextOp) -> Option<&Message> {
     match op {
-        Op::Append(message) | Op::Update { message, .. } | Op::Insert { message, .. } => Some(message),
+        ContextOp::Append(message)
+        | ContextOp::Update { message, .. }
+        | ContextOp::Insert { message, .. } => Some(message),
         _ => None,
     }
 }
 
 /// The index of an op has to fit the length at its time.
-fn check_op(op: &Op, name: &str, length: &mut usize) -> Result<(), Rejection> {
+fn check_op(op: &ContextOp, name: &str, length: &mut usize) -> Result<(), Rejection> {
     if message_of(op).is_some_and(|message| message.role == Role::System) {
         let message = "a message of the role system is no part of a context; its system prompt is given when it is created";
         return Err(Rejection::refused(Refusal::BadMessage, message));
@@ -80,28 +171,20 @@ fn check_op(op: &Op, name: &str, length: &mut usize) -> Result<(), Rejection> {
         }
     };
     match op {
-        Op::Append(_) => *length += 1,
-        Op::Update { index, .. } => within(*index, *length)?,
-        Op::Insert { index, .. } => {
+        ContextOp::Append(_) => *length += 1,
+        ContextOp::Update { index, .. } => within(*index, *length)?,
+        ContextOp::Insert { index, .. } => {
             within(*index, *length + 1)?;
             *length += 1;
         }
-        Op::Remove { index } => {
+        ContextOp::Remove { index } => {
             within(*index, *length)?;
             *length -= 1;
         }
-        Op::Pop => *length = length.saturating_sub(1),
+        ContextOp::Pop => *length = length.saturating_sub(1),
         // How many stay is not known before; no index follows these in one request.
-        Op::Clear | Op::Retain(_) => *length = 0,
-        Op::SetWindow(_) => {}
-        Op::Compact { .. }
-        | Op::SetLayer(_)
-        | Op::UseLayer(_)
-        | Op::Remind(_)
-        | Op::Notice(_) => {
-            let message = "only messages and the window can be changed";
-            return Err(Rejection::refused(Refusal::BadMessage, message));
-        }
+        ContextOp::Clear | ContextOp::Retain(_) => *length = 0,
+        ContextOp::SetWindow(_) => {}
     }
     Ok(())
 }
@@ -114,7 +197,8 @@ impl Handle for ChangeContext {
         let context = decision.free_context(&name)?;
         self.check(&name, context)?;
         let last = context.conversation.incremental.last();
-        let popped = last.filter(|_| self.ops.contains(&Op::Pop)).cloned();
+        let last = last.filter(|_| self.ops.contains(&ContextOp::Pop));
+        let popped = last.map(|entry| Message::clone(&entry.message));
         let version = context.version + 1;
         // The command itself has the changes.
         decision.answer(ContextChanged {
@@ -132,15 +216,15 @@ mod tests {
     use crate::event::EventKind;
     use crate::limits::MAX_EXTENSION;
 
-    fn change(ops: Vec<Op>) -> ChangeContext {
+    fn change(ops: Vec<ContextOp>) -> ChangeContext {
         ChangeContext {
             ops,
             ..ChangeContext::default()
         }
     }
 
-    fn append(text: &str) -> Op {
-        Op::Append(Message::user(text))
+    fn append(text: &str) -> ContextOp {
+        ContextOp::Append(Message::user(text))
     }
 
     fn texts(sent: &Sent) -> Vec<String> {
@@ -154,15 +238,15 @@ mod tests {
         let ops = [
             append("a"),
             append("b"),
-            Op::Insert {
+            ContextOp::Insert {
                 index: 2,
                 message: Message::user("c"),
             },
-            Op::Update {
+            ContextOp::Update {
                 index: 1,
                 message: Message::assistant("B", Vec::new()),
             },
-            Op::Remove { index: 0 },
+            ContextOp::Remove { index: 0 },
         ];
         let events = sent.send(change(ops.into()));
         let [EventKind::ContextChanged(changed)] = &events[..] else {
@@ -170,9 +254,9 @@ mod tests {
         };
         assert_eq!((changed.version, &changed.ops[..]), (1, &[][..]));
         assert_eq!(texts(&sent), ["B", "c"]);
-        sent.send(change(vec![Op::Retain(Role::Assistant)]));
+        sent.send(change(vec![ContextOp::Retain(Role::Assistant)]));
         assert_eq!(texts(&sent), ["B"]);
-        sent.send(change(vec![Op::Clear]));
+        sent.send(change(vec![ContextOp::Clear]));
         let context = sent.session.context("main").expect("main");
         assert_eq!((context.version, context.bytes), (3, 0));
     }
@@ -182,9 +266,10 @@ mod tests {
         let mut sent = Sent::new();
         sent.send(change(vec![append("a"), append("b"), append("c")]));
         for (window, seen) in [(Some(1), 1), (Some(2), 2), (None, 3)] {
-            sent.send(change(vec![Op::SetWindow(window)]));
+            sent.send(change(vec![ContextOp::SetWindow(window)]));
             let context = sent.session.context("").expect("main");
-            assert_eq!((context.window, context.in_window().len()), (window, seen));
+            let said = &context.conversation;
+            assert_eq!((said.window, said.in_window().len()), (window, seen));
         }
         assert_eq!(texts(&sent), ["a", "b", "c"]);
         assert_eq!(sent.session.context("").expect("main").version, 4);
@@ -195,7 +280,7 @@ mod tests {
         let mut sent = Sent::new();
         sent.send(change(vec![append("last")]));
         for wanted in [Some("last"), None] {
-            let events = sent.send(change(vec![Op::Pop]));
+            let events = sent.send(change(vec![ContextOp::Pop]));
             let [EventKind::ContextChanged(changed)] = &events[..] else {
                 panic!("{events:?}");
             };
@@ -208,29 +293,27 @@ mod tests {
     fn a_change_that_does_not_fit_changes_nothing() {
         let mut sent = Sent::new();
         sent.send(change(vec![append("only")]));
-        let update = |index| Op::Update {
+        let update = |index| ContextOp::Update {
             index,
             message: Message::user("x"),
         };
-        let insert = Op::Insert {
+        let insert = ContextOp::Insert {
             index: 2,
             message: Message::user("x"),
         };
         for ops in [
             vec![append("x"), update(2)],
             vec![insert],
-            vec![Op::Remove { index: 1 }],
-            vec![Op::Clear, Op::Remove { index: 0 }],
+            vec![ContextOp::Remove { index: 1 }],
+            vec![ContextOp::Clear, ContextOp::Remove { index: 0 }],
         ] {
             assert_eq!(sent.refused(change(ops)), Refusal::BadIndex);
         }
-        let system = Op::Append(Message::system("x"));
+        let system = ContextOp::Append(Message::system("x"));
         assert_eq!(sent.refused(change(vec![system])), Refusal::BadMessage);
-        let notice = Op::Notice("x".to_owned());
-        assert_eq!(sent.refused(change(vec![notice])), Refusal::BadMessage);
         let unknown = ChangeContext {
             context: "other".to_owned(),
-            ..change(vec![Op::Pop])
+            ..change(vec![ContextOp::Pop])
         };
         assert_eq!(sent.refused(unknown), Refusal::ContextNotFound);
         assert_eq!(texts(&sent), ["only"]);
@@ -261,11 +344,11 @@ mod tests {
             sent.send(change(vec![append(&most)]));
         }
         assert_eq!(sent.refused(change(vec![append("x")])), Refusal::Limit);
-        let update = Op::Update {
+        let update = ContextOp::Update {
             index: 1,
             message: Message::user(most),
         };
-        for ops in [vec![update], vec![Op::Pop], vec![append("x")]] {
+        for ops in [vec![update], vec![ContextOp::Pop], vec![append("x")]] {
             let events = sent.send(change(ops));
             assert!(matches!(&events[..], [EventKind::ContextChanged(_)]));
         }

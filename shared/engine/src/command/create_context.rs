@@ -120,7 +120,7 @@ mod tests {
         let context = sent.session.context("side.A-1").expect("it is there");
         let texts: Vec<_> = context.messages().map(Message::text).collect();
         assert_eq!(texts, ["always"]);
-        assert_eq!((context.window, context.bytes), (Some(2), 32 + 6));
+        assert_eq!((context.conversation.window, context.bytes), (Some(2), 32 + 6));
         let layers = &context.conversation.system;
         let last = layers.last().expect("a system prompt");
         assert_eq!(last.kind, LayerKind::Memory);

@@ -2,12 +2,11 @@
 
 use super::testing::{Sent, plan};
 use super::{
-    ApplyProposal, BridgeContext, CancelRun, CancelTurn, ChangeContext, Command, CreateContext,
-    Decide, DestroyContext, LimitOverrides, PauseRun, RedoStep, RenameSession, ResumeRun,
-    RevisePlan, RevokeApproval, SendMessage, Settlement, SkipStep, StartRun, SubmitTurn,
+    ApplyProposal, BridgeContext, CancelRun, CancelTurn, ChangeContext, Command, ContextOp,
+    CreateContext, Decide, DestroyContext, LimitOverrides, PauseRun, RedoStep, RenameSession,
+    ResumeRun, RevisePlan, RevokeApproval, SendMessage, Settlement, SkipStep, StartRun, SubmitTurn,
     SwitchContext, WhenBusy, examples,
 };
-use crate::conversation::Op;
 use crate::decide::Input;
 use crate::event::{ApprovalGranted, EventKind};
 use crate::failure::{Failure, FailureKind};
@@ -95,7 +94,7 @@ impl Example for CancelTurn {
 impl Example for ChangeContext {
     fn example(_: &mut Sent) -> Self {
         Self {
-            ops: vec![Op::Append(Message::user("hello"))],
+            ops: vec![ContextOp::Append(Message::user("hello"))],
             ..Self::default()
         }
     }

@@ -91,8 +91,9 @@ mod tests {
             panic!("{events:?}");
         };
         assert!(changed.is_steering);
-        let (_, _, attempt) = sent.run().running_attempts().next().expect("a step");
-        assert_eq!(attempt.messages().last().map(Message::text).as_deref(), Some("be brief"));
+        let (attempt, ..) = sent.run().running_attempts().next().expect("a step");
+        let said = sent.session.said(attempt);
+        assert_eq!(said.last().map(|message| message.text()).as_deref(), Some("be brief"));
     }
 
     #[test]

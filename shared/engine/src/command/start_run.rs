@@ -99,9 +99,8 @@ impl Handle for StartRun {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::ChangeContext;
+    use crate::command::{ChangeContext, ContextOp};
     use crate::command::testing::{Sent, plan};
-    use crate::conversation::Op;
     use crate::limits::{MAX_CONTEXT, MAX_EXTENSION};
     use crate::message::Message;
     use crate::session::RunStatus;
@@ -154,7 +153,7 @@ mod tests {
         let most = Message::user("x".repeat(MAX_EXTENSION as usize - 32));
         for _ in 0..MAX_CONTEXT / MAX_EXTENSION {
             sent.send(ChangeContext {
-                ops: vec![Op::Append(most.clone())],
+                ops: vec![ContextOp::Append(most.clone())],
                 ..ChangeContext::default()
             });
         }

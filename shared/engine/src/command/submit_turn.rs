@@ -149,7 +149,7 @@ impl Handle for SubmitTurn {
                     for attempt in decision.running(number) {
                         decision.stop_step(attempt, Ended::Cancelled)?;
                     }
-                    decision.take_up(RunCancelled { run: number, reason })?;
+                    decision.take_up(RunCancelled::because(number, reason))?;
                 }
                 WhenBusy::Refuse | WhenBusy::Interrupt => {
                     let message =
@@ -245,9 +245,8 @@ impl Apply for TurnQueued {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::ChangeContext;
+    use crate::command::{ChangeContext, ContextOp};
     use crate::command::testing::Sent;
-    use crate::conversation::Op;
     use crate::limits::MAX_EXTENSION;
     use crate::session::RunStatus;
 
@@ -259,7 +258,7 @@ mod tests {
         }
     }
 
-    fn change(ops: Vec<Op>) -> ChangeContext {
+    fn change(ops: Vec<ContextOp>) -> ChangeContext {
         ChangeContext {
             ops,
             ..ChangeContext::default()
@@ -281,7 +280,7 @@ mod tests {
         let silent = SubmitTurn::default;
         let mut sent = Sent::new();
         assert_eq!(sent.refused(silent()), Refusal::EmptyContext);
-        sent.send(change(vec![Op::Append(Message::user("hello"))]));
+        sent.send(change(vec![ContextOp::Append(Message::user("hello"))]));
         sent.send(silent());
         assert_eq!(sent.run().status, RunStatus::Running);
     }
@@ -311,7 +310,7 @@ mod tests {
         // With what a message and its part count beside their bytes.
         let most = Message::user("x".repeat(MAX_EXTENSION as usize - 32));
         for _ in 0..MAX_CONTEXT / MAX_EXTENSION {
-            sent.send(change(vec![Op::Append(most.clone())]));
+            sent.send(change(vec![ContextOp::Append(most.clone())]));
         }
         assert_eq!(sent.refused(say("x", WhenBusy::Refuse)), Refusal::Limit);
     }

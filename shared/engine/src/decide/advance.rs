@@ -43,9 +43,11 @@ impl Decision<'_> {
                 _ => String::new(),
             };
             let concluded = run.turn.clone().filter(|turn| turn.concludes);
+            let kept_through = self.session.last_of_turn(number);
             self.emit(RunCompleted {
                 run: number,
                 answer,
+                kept_through,
             })?;
             if let Some(Turn { context, .. }) = concluded {
                 self.emit(ContextDestroyed { context })?;

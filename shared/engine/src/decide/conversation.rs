@@ -7,7 +7,7 @@ use crate::event::{AttemptRef, ContextChanged};
 use crate::message::{FinishReason, Message};
 use crate::prompt::memory::snapshot;
 use crate::refusal::Refusal;
-use crate::session::{Attempt, Context, RunStatus, Turn};
+use crate::session::{Context, RunStatus, Turn};
 use crate::transitions::Applied;
 
 /// The layers whose whole text is sent when they have changed.
@@ -159,30 +159,26 @@ impl Decision<'_> {
         let Some(running) = self.session.attempt(attempt) else {
             return Vec::new();
         };
+        let Some(said) = self.session.conversation_of(attempt) else {
+            return Vec::new();
+        };
         let turn = self.session.turn(attempt);
         let context = turn.and_then(|turn| self.session.context(&turn.context));
         let changed = WHOLE.into_iter().filter_map(|kind| {
             let now = self.layer_now(kind, context);
-            let in_context = || context.and_then(|context| context.sent(kind));
-            let sent = running.sent(kind).or_else(in_context);
+            let sent = running.sent(said, kind);
             let is_sent = sent.map_or(now.is_empty(), |sent| sent.is(now));
             (!is_sent).then(|| words::changed(kind, now))
         });
-        let memory = self.memory_reminder(attempt, running, context);
+        let memory = self.memory_reminder(attempt, running.memory_mark(said));
         changed.chain(memory).map(Op::Remind).collect()
     }
 
-    /// The keys of session memory that the model does not know as they are; the whole, if the state does not
-    /// know them any more.
-    fn memory_reminder(
-        &self,
-        attempt: AttemptRef,
-        running: &Attempt,
-        context: Option<&Context>,
-    ) -> Option<Reminder> {
+    /// The keys of session memory that the model, which was sent these changes, does not know as they are;
+    /// the whole, if the state does not know them any more.
+    fn memory_reminder(&self, attempt: AttemptRef, sent: MemoryMark) -> Option<Reminder> {
         let memory = &self.session.memory;
-        let in_context = context.map(Context::memory_mark).unwrap_or_default();
-        let (sent, now) = (running.memory_mark(in_context), memory.mark());
+        let now = memory.mark();
         if sent == now {
             return None;
         }

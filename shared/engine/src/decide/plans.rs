@@ -66,6 +66,7 @@ impl Decision<'_> {
                     failure,
                     usage: Some(usage),
                     duration_ms,
+                    kept_through: 0,
                 });
             }
         };

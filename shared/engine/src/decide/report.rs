@@ -6,7 +6,7 @@ use crate::command::{Command, full};
 use crate::event::{AttemptRef, CallFinished, Effect, ReplyReceived, StepCompleted, StepFailed};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::MAX_CONTEXT;
-use crate::message::{FinishReason, Message};
+use crate::message::FinishReason;
 use crate::refusal::Refusal;
 use crate::session::{Call, CallStatus, Received};
 use crate::text::headline;
@@ -202,9 +202,8 @@ impl Decision<'_> {
         let running = self.session.attempt(attempt)?;
         let cut = running.cut_replies;
         if let Some(turn) = self.session.turn(attempt) {
-            let before = self.session.context(&turn.context).map_or(0, |it| it.bytes);
-            let said = running.conversation.incremental.iter();
-            let bytes = before + said.map(Message::bytes).sum::<u64>();
+            let context = self.session.context(&turn.context);
+            let bytes = context.map_or(0, |it| it.bytes + it.bytes_behind());
             if bytes > MAX_CONTEXT {
                 let message = full(&turn.context, bytes);
                 return Some(Failure::refused(Refusal::Limit, message));

@@ -89,6 +89,7 @@ pub struct BudgetRefused {
 pub struct RunCompleted {
     pub run: u32,
     pub answer: String,
+    pub kept_through: u32,
 }
 
 /// A run ended without reaching its goal.
@@ -98,6 +99,7 @@ pub struct RunFailed {
     pub failure: Failure,
     pub usage: Option<Usage>,
     pub duration_ms: u64,
+    pub kept_through: u32,
 }
 
 /// A person ended a run.
@@ -105,16 +107,29 @@ pub struct RunFailed {
 pub struct RunCancelled {
     pub run: u32,
     pub reason: String,
+    pub kept_through: u32,
+}
+
+impl RunCancelled {
+    /// Of which nothing is kept.
+    pub(crate) fn because(run: u32, reason: String) -> Self {
+        Self {
+            run,
+            reason,
+            kept_through: 0,
+        }
+    }
 }
 
 impl RunFailed {
-    /// For a failure that used nothing up by itself.
+    /// For a failure that used nothing up by itself, and of which nothing is kept.
     pub(crate) fn because(run: u32, failure: Failure) -> Self {
         Self {
             run,
             failure,
             usage: None,
             duration_ms: 0,
+            kept_through: 0,
         }
     }
 }

@@ -3,10 +3,10 @@
 use super::{Apply, Call, CallStatus, Envelope, Note, Session};
 use crate::conversation::{Conversation, LayerKind, MemoryMark, Op, Reminded, Reminder, Sent};
 use crate::event::{
-    AttemptRef, CallRef, Effect, NotesFrame, ReplyReceived, ScratchpadWritten, SubGoalAdded,
-    SubGoalCompleted, SubGoalDropped, SubGoalFocused, ToolsFound,
+    AttemptRef, CallRef, Effect, ReplyReceived, ScratchpadWritten, SubGoalAdded, SubGoalCompleted,
+    SubGoalDropped, SubGoalFocused, ToolsFound,
 };
-use crate::message::{FinishReason, Message};
+use crate::message::FinishReason;
 use crate::text::headline;
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
@@ -20,8 +20,8 @@ const STEERING_HEADLINE: usize = 80;
 pub struct Attempt {
     /// From 1.
     pub number: u32,
-    /// What its model was sent and has said, through the last reply; without the results of its calls. Of a
-    /// turn: without its context, see [`Session::conversation`].
+    /// What the model of a step was sent and has said, through the last reply; without the results of its
+    /// calls. A turn has an empty one: it works in its context, see [`Session::conversation`].
     pub conversation: Conversation,
     /// Changes of the conversation that no reply has seen. They follow the results of the last reply's
     /// calls.
@@ -44,8 +44,6 @@ pub struct Attempt {
     pub focus: Option<u32>,
     /// Tools that its model has found, in the order of their finding.
     pub found_tools: Vec<String>,
-    /// The words around its notes, if it wrote some as a turn.
-    pub notes_frame: Option<NotesFrame>,
 }
 
 /// A message of a person to a running attempt.
@@ -101,7 +99,7 @@ impl Attempt {
     }
 
     /// Takes changes that the next request has. Of a steering event they are messages of a person.
-    pub(super) fn say(&mut self, ops: Vec<Op>, is_steering: bool) {
+    pub(super) fn say(&mut self, ops: impl IntoIterator<Item = Op>, is_steering: bool) {
         for op in ops {
             if let (true, Op::Append(message)) = (is_steering, &op) {
                 self.steering.push(Steering {
@@ -132,7 +130,8 @@ impl Attempt {
     }
 
     /// What the model was last sent as a layer, or will be with its next request; none if nothing was.
-    pub(crate) fn sent(&self, kind: LayerKind) -> Option<Sent<'_>> {
+    /// `said` is the conversation that the attempt works in.
+    pub(crate) fn sent<'a>(&'a self, said: &'a Conversation, kind: LayerKind) -> Option<Sent<'a>> {
         let mut newest = self.waiting_ops.iter().rev();
         let waiting = newest.find_map(|op| match op {
             Op::SetLayer(layer) if layer.kind == kind => Some(Sent::Text(&layer.text)),
@@ -142,25 +141,23 @@ impl Attempt {
             }) if *of == kind => Some(Sent::Digest(digest)),
             _ => None,
         });
-        waiting.or_else(|| self.conversation.sent(kind, 0))
+        waiting.or_else(|| said.sent(kind))
     }
 
-    /// The changes of session memory that the model was sent, or will be with its next request, if it knows
-    /// those of `before` from its context.
-    pub(crate) fn memory_mark(&self, before: MemoryMark) -> MemoryMark {
+    /// The changes of session memory that the model was sent, or will be with its next request. `said` is
+    /// the conversation that the attempt works in.
+    pub(crate) fn memory_mark(&self, said: &Conversation) -> MemoryMark {
         let waiting = self.waiting_ops.iter().rev().find_map(|op| match op {
-            Op::SetLayer(layer) if layer.kind == LayerKind::Memory => Some(layer),
+            Op::SetLayer(layer) if layer.kind == LayerKind::Memory => Some(layer.through),
             _ => None,
         });
-        let written = waiting.or_else(|| self.conversation.layer(LayerKind::Memory));
-        let written = written.map_or(before, |layer| layer.through);
-        let mark = self.conversation.memory_mark(written, 0);
+        let mark = said.memory_mark(waiting.unwrap_or_else(|| said.memory_written()));
         let waiting = self.waiting_memory();
         waiting.fold(mark, |mark, (since, through)| mark.after(since, through))
     }
 
     /// The reminders of session memory that no reply has seen.
-    fn waiting_memory(&self) -> impl Iterator<Item = (Option<MemoryMark>, MemoryMark)> {
+    pub(super) fn waiting_memory(&self) -> impl Iterator<Item = (Option<MemoryMark>, MemoryMark)> {
         self.waiting_ops.iter().filter_map(|op| match op {
             Op::Remind(Reminder {
                 of: Reminded::Memory { since, through },
@@ -170,58 +167,26 @@ impl Attempt {
         })
     }
 
-    /// A call of its last reply made the owner's change of session memory with this number. If the model
-    /// knew the changes before it, the message with the call tells of this one as well. Says whether no
-    /// older value follows that message. `before` is as for [`Attempt::memory_mark`].
-    pub(super) fn note_memory_change(&mut self, number: u64, before: MemoryMark) -> bool {
-        let written = self.conversation.layer(LayerKind::Memory);
-        let written = written.map_or(before, |layer| layer.through);
-        let since = self.conversation.memory_mark(written, 0);
-        let is_newest = self.waiting_memory().next().is_none();
-        let mut through = since;
-        if is_newest && since.owner + 1 == number {
-            through.owner = number;
-        }
-        self.conversation.tell(Reminded::Memory {
-            since: Some(since),
-            through,
-        });
-        is_newest
-    }
-
-    /// What was said after the step context, as far as it is known: results of the last reply's calls
-    /// that have ended, and changes that no reply has seen, included.
-    pub fn messages(&self) -> Vec<Message> {
-        let mut said = self.conversation.clone();
-        let results = self.calls.iter().filter_map(Call::result);
-        said.incremental.extend(results);
-        for op in &self.waiting_ops {
-            // One that does not fit is refused when it takes effect.
-            let _ = said.apply(op.clone());
-        }
-        said.incremental
-    }
-
-    /// The model was sent the results of the last reply's calls, and then the changes up to this one.
-    pub(super) fn end_tool_turn(&mut self, ops_through: u64) -> Applied {
+    /// What the model was sent before its reply: the results of the last reply's calls, and then the changes
+    /// up to this one.
+    fn end_tool_turn(&mut self, ops_through: u64) -> Result<Vec<Op>, IllegalTransition> {
+        let mut sent = Vec::new();
         for call in std::mem::take(&mut self.calls) {
             let open = || {
                 let what = format_args!("tool turn {}", self.tool_turns);
                 IllegalTransition::not_allowed(what, "a call before it is open", "next")
             };
-            self.conversation
-                .incremental
-                .push(call.result().ok_or_else(open)?);
+            sent.push(Op::Append(call.result().ok_or_else(open)?));
         }
         while self.ops_through < ops_through {
             let Some(op) = self.waiting_ops.pop_front() else {
                 let what = format_args!("change {ops_through} of a conversation");
                 return Err(IllegalTransition::missing(what));
             };
-            self.conversation.apply(op)?;
+            sent.push(op);
             self.ops_through += 1;
         }
-        Ok(())
+        Ok(sent)
     }
 
     /// It can do nothing that matters without asking the model again. Calls that may be made again
@@ -272,8 +237,7 @@ impl Apply for ReplyReceived {
                 "next",
             ));
         }
-        attempt.end_tool_turn(self.ops_through)?;
-        attempt.conversation.apply(Op::Append(self.message()))?;
+        let sent = attempt.end_tool_turn(self.ops_through)?;
         let calls = self.calls.iter();
         let calls = calls.map(|asked| {
             Call::requested(asked.call.clone(), asked.effect, asked.tool_digest.clone())
@@ -285,6 +249,11 @@ impl Apply for ReplyReceived {
             FinishReason::Length => attempt.cut_replies + 1,
             _ => 0,
         };
+        let conversation = session.conversation_mut(self.attempt)?;
+        for op in sent {
+            conversation.apply(op)?;
+        }
+        conversation.append(self.message());
         let step = session.step_mut(self.attempt)?;
         step.usage.add(&self.usage);
         step.tool_turns += 1;
@@ -343,11 +312,11 @@ impl Apply for SubGoalDropped {
 
 impl Apply for ScratchpadWritten {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
-        let attempt = session.attempt_mut(self.attempt)?;
-        if let Some(frame) = &self.frame {
-            attempt.notes_frame = Some(frame.clone());
-        }
+        session.attempt_mut(self.attempt)?;
         let run = session.run_mut(self.attempt.run)?;
+        if let (Some(turn), Some(frame)) = (&mut run.turn, &self.frame) {
+            turn.notes_frame = Some(frame.clone());
+        }
         run.ticks += 1;
         let tick = run.ticks;
         let notes = &mut session.step_mut(self.attempt)?.notes;

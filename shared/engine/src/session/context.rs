@@ -1,8 +1,8 @@
 //! Contexts: the named conversations of a session.
 
 use super::{Apply, EffectfulCall, Envelope, Session};
-use crate::command::{Command, CreateContext};
-use crate::conversation::{Conversation, ConversationRef, LayerKind, MemoryMark, Op, Sent};
+use crate::command::{Command, ContextOp, CreateContext};
+use crate::conversation::{Conversation, ConversationRef, Entry, Op};
 use crate::event::{ContextChanged, NotesFrame};
 use crate::message::Message;
 use crate::transitions::{Applied, IllegalTransition};
@@ -22,16 +22,14 @@ pub struct Context {
     pub version: u64,
     /// The system prompt that its creator gave; may be empty.
     pub prompt: String,
-    /// How many of the newest incremental messages a request has; none for all.
-    pub window: Option<u32>,
-    /// Its zones, with the system prompt once that was written. It has no scratch: see
-    /// [`Context::notes`].
+    /// Its zones, with the system prompt once that was written. Its turn works behind the mark. It has no
+    /// scratch: see [`Context::notes`].
     pub conversation: Conversation,
     /// The notes that its model keeps for itself.
     pub notes: String,
     /// The words around the notes, in the last message of a request.
     pub notes_frame: NotesFrame,
-    /// Bytes of its messages.
+    /// Bytes of its messages before the mark.
     pub bytes: u64,
     /// Turns that completed.
     pub turns: u32,
@@ -40,7 +38,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// The messages of its zones, in the order of a request, the window left aside.
+    /// The messages of its zones before the mark, in the order of a request, the window left aside.
     pub fn messages(&self) -> impl DoubleEndedIterator<Item = &Message> {
         let Conversation {
             immutable,
@@ -48,100 +46,80 @@ impl Context {
             incremental,
             ..
         } = &self.conversation;
-        immutable.iter().chain(compressed).chain(incremental)
+        let entries = immutable.iter().chain(compressed).chain(incremental);
+        entries.map(|entry| &*entry.message)
     }
 
-    /// How many messages its zones have.
+    /// How many messages its zones have before the mark.
     pub fn len(&self) -> usize {
         let it = &self.conversation;
         it.immutable.len() + it.compressed.len() + it.incremental.len()
     }
 
-    /// Its zones have no message.
+    /// Its zones have no message before the mark.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The incremental messages that a request has.
-    pub fn in_window(&self) -> &[Message] {
-        &self.conversation.incremental[self.window_start()..]
-    }
-
-    /// Index of the first incremental message that a request has.
-    fn window_start(&self) -> usize {
-        let length = self.conversation.incremental.len();
-        let shown = self.window.map_or(length, |most| most as usize);
-        length.saturating_sub(shown)
-    }
-
-    /// What the model of a turn is sent before that turn's own messages. All of it stays as it is until
-    /// the turn ends, so the incremental messages stand with the compressed ones.
-    pub(crate) fn before_turn(&self) -> Conversation {
-        let compressed = self.conversation.compressed.iter();
+    /// What the model of its turn is sent through its last reply.
+    pub(super) fn of_turn(&self) -> Conversation {
+        let it = &self.conversation;
         Conversation {
-            system: self.conversation.system.clone(),
-            immutable: self.conversation.immutable.clone(),
-            compressed: compressed.chain(self.in_window()).cloned().collect(),
+            system: it.system.clone(),
+            immutable: it.immutable.clone(),
+            compressed: it.compressed.clone(),
+            incremental: it.in_window().to_vec(),
+            behind: it.behind.clone(),
             scratch: self.notes_frame.around(&self.notes),
+            last_number: it.last_number,
             ..Conversation::default()
         }
     }
 
-    /// What its model reads as a layer: in the last reminder of it that a request has, or in the system
-    /// prompt if there is none.
-    pub(crate) fn sent(&self, kind: LayerKind) -> Option<Sent<'_>> {
-        self.conversation.sent(kind, self.window_start())
-    }
-
-    /// The changes of session memory that its model knows.
-    pub(crate) fn memory_mark(&self) -> MemoryMark {
-        let written = self.conversation.layer(LayerKind::Memory);
-        let written = written.map(|layer| layer.through).unwrap_or_default();
-        self.conversation.memory_mark(written, self.window_start())
-    }
-
     /// The context that the command describes.
     pub(crate) fn new(create: &CreateContext) -> Self {
+        let immutable = create.immutable.iter().cloned();
         let mut context = Self {
             prompt: create.prompt.clone(),
-            window: create.window,
+            conversation: Conversation {
+                window: create.window,
+                ..Conversation::beginning_with(immutable)
+            },
             ..Self::default()
         };
-        context.conversation.immutable.clone_from(&create.immutable);
         context.count_bytes();
         context
     }
 
-    /// Makes changes that count as one.
-    fn change(&mut self, ops: impl IntoIterator<Item = Op>) -> Applied {
-        for op in ops {
-            if let Op::SetWindow(window) = &op {
-                self.window = *window;
-            }
-            let bytes = self.bytes_after(&op);
-            self.conversation.apply(op)?;
+    /// Makes changes that count as one: what a client asks for, and layers of the system prompt.
+    fn change(&mut self, asked: Vec<ContextOp>, layers: Vec<Op>) -> Applied {
+        for asked in asked {
+            let bytes = self.bytes_after(&asked);
+            let op = asked.by_number(&self.conversation.incremental)?;
+            self.conversation.apply_before_mark(op)?;
             match bytes {
                 Some(bytes) => self.bytes = bytes,
                 None => self.count_bytes(),
             }
+        }
+        for op in layers {
+            self.conversation.apply_before_mark(op)?;
         }
         self.version += 1;
         Ok(())
     }
 
     /// Bytes of the messages after a change of single ones. None for a change that looks at many.
-    fn bytes_after(&self, op: &Op) -> Option<u64> {
+    fn bytes_after(&self, op: &ContextOp) -> Option<u64> {
         let said = &self.conversation.incremental;
-        let at = |index: u32| said.get(index as usize).map_or(0, Message::bytes);
+        let at = |index: u32| said.get(index as usize).map_or(0, bytes_of);
         let (more, less) = match op {
-            Op::Append(message) | Op::Insert { message, .. } => (message.bytes(), 0),
-            Op::Update { index, message } => (message.bytes(), at(*index)),
-            Op::Remove { index } => (0, at(*index)),
-            Op::Pop => (0, said.last().map_or(0, Message::bytes)),
-            Op::SetLayer(_) | Op::UseLayer(_) | Op::SetWindow(_) => (0, 0),
-            Op::Retain(_) | Op::Clear | Op::Compact { .. } | Op::Remind(_) | Op::Notice(_) => {
-                return None;
-            }
+            ContextOp::Append(message) | ContextOp::Insert { message, .. } => (message.bytes(), 0),
+            ContextOp::Update { index, message } => (message.bytes(), at(*index)),
+            ContextOp::Remove { index } => (0, at(*index)),
+            ContextOp::Pop => (0, said.last().map_or(0, bytes_of)),
+            ContextOp::SetWindow(_) => (0, 0),
+            ContextOp::Retain(_) | ContextOp::Clear => return None,
         };
         Some(self.bytes.saturating_add(more).saturating_sub(less))
     }
@@ -150,13 +128,29 @@ impl Context {
         self.bytes = self.messages().map(Message::bytes).sum();
     }
 
-    /// Appends the messages of a completed turn.
-    pub(super) fn take_in(&mut self, turn: Conversation) {
-        self.bytes += turn.incremental.iter().map(Message::bytes).sum::<u64>();
-        self.conversation.take_in(turn);
+    /// Bytes of the messages behind the mark.
+    pub(crate) fn bytes_behind(&self) -> u64 {
+        self.conversation.behind.iter().map(bytes_of).sum()
+    }
+
+    /// Its turn ends. The messages of the turn through this number stay; none with 0.
+    pub(super) fn end_turn(&mut self, kept_through: u32) -> Applied {
+        let kept = self.conversation.move_mark(kept_through)?;
+        if !kept.is_empty() {
+            self.bytes += kept.iter().map(bytes_of).sum::<u64>();
+            self.version += 1;
+        }
+        Ok(())
+    }
+
+    /// Its turn has completed.
+    pub(super) fn complete_turn(&mut self, notes: String, frame: Option<NotesFrame>) {
         self.lost_calls.clear();
         self.turns += 1;
-        self.version += 1;
+        self.notes = notes;
+        if let Some(frame) = frame {
+            self.notes_frame = frame;
+        }
     }
 
     /// Keeps the newest calls of a turn that failed, for the next one.
@@ -167,13 +161,21 @@ impl Context {
     }
 
     /// A run with a plan has reached its goal. A goal or an answer that says nothing is no message.
-    pub(super) fn take_in_run(&mut self, goal: &str, answer: &str) {
-        let mut said = vec![Message::user(goal), Message::assistant(answer, Vec::new())];
-        said.retain(|message| !message.text().trim().is_empty());
-        self.bytes += said.iter().map(Message::bytes).sum::<u64>();
-        self.conversation.incremental.extend(said);
+    pub(super) fn take_in_run(&mut self, goal: &str, answer: &str) -> Applied {
+        let said = [Message::user(goal), Message::assistant(answer, Vec::new())];
+        for message in said {
+            if !message.text().trim().is_empty() {
+                self.bytes += message.bytes();
+                self.conversation.apply_before_mark(Op::Append(message))?;
+            }
+        }
         self.version += 1;
+        Ok(())
     }
+}
+
+fn bytes_of(entry: &Entry) -> u64 {
+    entry.message.bytes()
 }
 
 impl Session {
@@ -207,32 +209,35 @@ impl Session {
         context.ok_or_else(|| IllegalTransition::missing(format_args!("context {name}")))
     }
 
-    /// All changes of an event, with those that its command brought. `answers` is the event's, and the
-    /// state is the one before the event.
-    pub fn ops_of(&self, changed: &ContextChanged, answers: u64) -> Vec<Op> {
+    /// What the command that an event answers asks of a context. `answers` is the event's, and the state is
+    /// the one before the event.
+    pub(super) fn asked_of_context(&self, answers: u64) -> &[ContextOp] {
         let received = self.commands.get(&answers);
-        let mut ops = match received.map(|received| &received.command) {
-            Some(Command::SendMessage(sent)) => vec![Op::Append(sent.message.clone())],
-            Some(Command::ChangeContext(change)) => change.ops.clone(),
-            _ => Vec::new(),
-        };
-        ops.extend(changed.ops.iter().cloned());
-        ops
+        match received.map(|received| &received.command) {
+            Some(Command::ChangeContext(change)) => &change.ops,
+            _ => &[],
+        }
     }
 }
 
 impl Apply for ContextChanged {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
-        let ops = session.ops_of(self, envelope.answers);
-        let ops = session.with_texts(ops)?;
+        let ops = session.with_texts(self.ops.clone())?;
         match &self.conversation {
             ConversationRef::Attempt(attempt) => {
+                let received = session.commands.get(&envelope.answers);
+                let steering = received.and_then(|received| match &received.command {
+                    Command::SendMessage(sent) => Some(Op::Append(sent.message.clone())),
+                    _ => None,
+                });
+                let ops = steering.into_iter().chain(ops);
                 session.attempt_mut(*attempt)?.say(ops, self.is_steering);
                 Ok(())
             }
             ConversationRef::Context(name) => {
+                let asked = session.asked_of_context(envelope.answers).to_vec();
                 let context = session.context_mut(name)?;
-                context.change(ops)?;
+                context.change(asked, ops)?;
                 if context.version != self.version {
                     let what = format_args!("version {} of context {name}", self.version);
                     return Err(IllegalTransition::not_allowed(

@@ -1,7 +1,7 @@
 //! Session memory.
 
-use super::{Apply, Context, Envelope, Session};
-use crate::conversation::MemoryMark;
+use super::{Apply, Envelope, Session};
+use crate::conversation::{MemoryMark, Reminded};
 use crate::event::{AttemptRef, EventKind, MemoryCleared, MemoryRemoved, MemorySet, MemoryWriter};
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
@@ -142,12 +142,21 @@ impl Session {
         name: AttemptRef,
         number: u64,
     ) -> Result<bool, IllegalTransition> {
-        let turn = self.turn(name);
         // The messages of a turn may be left out of later requests, and no reminder leaves out what they say.
-        let lasts = turn.is_none();
-        let context = turn.and_then(|turn| self.context(&turn.context));
-        let before = context.map(Context::memory_mark).unwrap_or_default();
-        let is_newest = self.attempt_mut(name)?.note_memory_change(number, before);
+        let lasts = self.turn(name).is_none();
+        // No older value follows the message with the call.
+        let is_newest = self.attempt_mut(name)?.waiting_memory().next().is_none();
+        let said = self.conversation_mut(name)?;
+        let since = said.memory_mark(said.memory_written());
+        let mut through = since;
+        // If the model knew the changes before this one, its call tells of this one as well.
+        if is_newest && since.owner + 1 == number {
+            through.owner = number;
+        }
+        said.tell(Reminded::Memory {
+            since: Some(since),
+            through,
+        });
         Ok(lasts && is_newest)
     }
 }

@@ -1,13 +1,14 @@
 //! Notices: the changes of a context's messages, for those who follow it.
 
 use super::Session;
-use crate::conversation::{ConversationRef, Op};
+use crate::command::ContextOp;
+use crate::conversation::{ConversationRef, Entry};
 use crate::event::{Event, EventKind};
 use crate::message::{Message, Role};
 use crate::transitions::IllegalTransition;
 use std::collections::BTreeMap;
 
-/// A change of the messages of a context. Indices count the incremental messages, from 0.
+/// A change of the messages of a context. Indices count the incremental messages before the mark, from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
     /// A message was added at the end.
@@ -82,7 +83,9 @@ impl Session {
                 None => {
                     let length = known.map_or(0, |(_, length)| *length);
                     let added = context.conversation.incremental.iter().skip(length);
-                    added.cloned().map(Notice::Appended).collect()
+                    added
+                        .map(|entry| Notice::Appended(Message::clone(&entry.message)))
+                        .collect()
                 }
             };
             changed.push(Noted {
@@ -103,61 +106,54 @@ impl Session {
             return None;
         };
         let known = self.contexts.get(name)?;
-        let ops = self.ops_of(changed, event.answers);
-        let notices = notices(&known.conversation.incremental, &ops);
+        let asked = self.asked_of_context(event.answers);
+        let notices = notices(&known.conversation.incremental, asked);
         Some((name.clone(), notices))
     }
 }
 
 /// The notices of changes that are valid for these messages.
-fn notices(messages: &[Message], ops: &[Op]) -> Vec<Notice> {
-    let mut messages: Vec<&Message> = messages.iter().collect();
-    let mut notices = Vec::with_capacity(ops.len());
-    for op in ops {
+fn notices(messages: &[Entry], asked: &[ContextOp]) -> Vec<Notice> {
+    let mut messages: Vec<&Message> = messages.iter().map(|entry| &*entry.message).collect();
+    let mut notices = Vec::with_capacity(asked.len());
+    for op in asked {
         notices.extend(notice(&mut messages, op));
     }
     notices
 }
 
-/// Of one change. The messages are then as they are after it, except for a reminder, which only attempts
-/// have, and a compaction, which has no notice.
-fn notice<'m>(messages: &mut Vec<&'m Message>, op: &'m Op) -> Option<Notice> {
+/// Of one change. The messages are then as they are after it. A window has none.
+fn notice<'m>(messages: &mut Vec<&'m Message>, op: &'m ContextOp) -> Option<Notice> {
     Some(match op {
-        Op::Append(message) => {
+        ContextOp::Append(message) => {
             messages.push(message);
             Notice::Appended(message.clone())
         }
-        Op::Update { index, message } => {
+        ContextOp::Update { index, message } => {
             *messages.get_mut(*index as usize)? = message;
             let (index, message) = (*index, message.clone());
             Notice::Updated { index, message }
         }
-        Op::Insert { index, message } => {
+        ContextOp::Insert { index, message } => {
             let at = (*index as usize).min(messages.len());
             messages.insert(at, message);
             let (index, message) = (*index, message.clone());
             Notice::Inserted { index, message }
         }
-        Op::Remove { index } => {
+        ContextOp::Remove { index } => {
             messages.get(*index as usize)?;
             messages.remove(*index as usize);
             Notice::Removed { index: *index }
         }
-        Op::Pop => Notice::Popped(messages.pop().cloned()),
-        Op::Retain(role) => {
+        ContextOp::Pop => Notice::Popped(messages.pop().cloned()),
+        ContextOp::Retain(role) => {
             messages.retain(|message| message.role == *role);
             Notice::Retained(*role)
         }
-        Op::Clear => {
+        ContextOp::Clear => {
             messages.clear();
             Notice::Cleared
         }
-        Op::Compact { messages: gone, .. } => {
-            messages.drain(..(*gone as usize).min(messages.len()));
-            return None;
-        }
-        Op::SetLayer(_) | Op::UseLayer(_) | Op::Remind(_) | Op::Notice(_) | Op::SetWindow(_) => {
-            return None;
-        }
+        ContextOp::SetWindow(_) => return None,
     })
 }

@@ -240,7 +240,7 @@ impl Apply for RunCompleted {
             .run_mut(self.run)?
             .end(RunStatus::Completed, envelope)?;
         end.answer.clone_from(&self.answer);
-        session.note_end(self.run, true)
+        session.note_end(self.run, self.kept_through)
     }
 }
 
@@ -251,7 +251,7 @@ impl Apply for RunFailed {
             .end(RunStatus::Failed, envelope)?;
         end.failure = Some(self.failure.clone());
         session.spend(self.run, &self.usage.unwrap_or_default())?;
-        session.note_end(self.run, false)
+        session.note_end(self.run, self.kept_through)
     }
 }
 
@@ -261,6 +261,6 @@ impl Apply for RunCancelled {
             .run_mut(self.run)?
             .end(RunStatus::Cancelled, envelope)?;
         end.cancel_reason.clone_from(&self.reason);
-        session.note_end(self.run, false)
+        session.note_end(self.run, self.kept_through)
     }
 }

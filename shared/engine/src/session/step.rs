@@ -196,7 +196,6 @@ impl Apply for AttemptContinued {
 impl Apply for StepCompleted {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
         session.attempt_mut(self.attempt)?;
-        session.complete_turn(self.attempt)?;
         let end = StepStatus::Completed {
             response: self.response.clone(),
             summary: self.summary.clone(),
@@ -283,10 +282,7 @@ impl Step {
         let context = Some(&event.context).filter(|context| !context.is_empty());
         let begun = Attempt {
             number: name.attempt,
-            conversation: Conversation {
-                immutable: context.into_iter().map(Message::user).collect(),
-                ..Conversation::default()
-            },
+            conversation: Conversation::beginning_with(context.into_iter().map(Message::user)),
             tool_turns: u32::from(call.is_some()),
             calls: call.into_iter().collect(),
             ..Attempt::default()

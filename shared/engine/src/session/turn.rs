@@ -1,15 +1,16 @@
 //! A turn: a run of one step without a plan, which continues a context.
 
-use super::{Note, PlanState, Run, Session};
+use super::{Call, Note, PlanState, Run, RunStatus, Session, Step};
 use crate::command::{Command, SubmitTurn, TurnOptions};
-use crate::conversation::Conversation;
-use crate::event::{AttemptRef, PlanApplied, StartedTurn};
+use crate::conversation::{Conversation, Op};
+use crate::event::{AttemptRef, NotesFrame, PlanApplied, StartedTurn};
 use crate::message::{Message, Usage};
 use crate::plan::{Order, PlanDraft, StepDraft};
 use crate::principal::Principal;
 use crate::text::headline;
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// State tools that manage a step of a plan.
 pub(crate) const OF_STEPS: [&str; 2] = ["step", "read_progress"];
@@ -26,6 +27,8 @@ pub struct Turn {
     pub message: Option<Message>,
     /// How the model is asked.
     pub options: TurnOptions,
+    /// The words around its notes, if it wrote some.
+    pub notes_frame: Option<NotesFrame>,
     /// The context ends with it.
     pub concludes: bool,
 }
@@ -68,6 +71,7 @@ impl Turn {
             context: started.context.clone(),
             message: submitted.message,
             options: submitted.options,
+            notes_frame: None,
             concludes,
         })
     }
@@ -145,14 +149,49 @@ impl Session {
     /// All that the model of an attempt is sent through its last reply.
     pub fn conversation(&self, name: AttemptRef) -> Option<Conversation> {
         let attempt = self.attempt(name)?;
-        let Some(turn) = self.turn(name) else {
-            return Some(attempt.conversation.clone());
+        match self.turn(name) {
+            None => Some(attempt.conversation.clone()),
+            Some(turn) => Some(self.contexts.get(&turn.context)?.of_turn()),
+        }
+    }
+
+    /// What was said to and by an attempt since it began, as far as it is known: results of the last reply's
+    /// calls that have ended, and changes that no reply has seen, included.
+    pub fn said(&self, name: AttemptRef) -> Vec<Arc<Message>> {
+        let known = self.attempt(name).zip(self.conversation_of(name));
+        let Some((attempt, conversation)) = known else {
+            return Vec::new();
         };
-        let mut conversation = self.contexts.get(&turn.context)?.before_turn();
-        conversation
-            .incremental
-            .clone_from(&attempt.conversation.incremental);
-        Some(conversation)
+        let mut said = Conversation {
+            behind: conversation.behind.clone(),
+            last_number: conversation.last_number,
+            ..Conversation::default()
+        };
+        let results = attempt.calls.iter().filter_map(Call::result);
+        let results = results.map(Op::Append);
+        for op in results.chain(attempt.waiting_ops.iter().cloned()) {
+            // One that does not fit is refused when it takes effect.
+            let _ = said.apply(op);
+        }
+        said.behind.into_iter().map(|entry| entry.message).collect()
+    }
+
+    /// The conversation that an attempt works in, behind its mark.
+    pub(crate) fn conversation_of(&self, name: AttemptRef) -> Option<&Conversation> {
+        match self.turn(name) {
+            None => Some(&self.attempt(name)?.conversation),
+            Some(turn) => Some(&self.contexts.get(&turn.context)?.conversation),
+        }
+    }
+
+    pub(super) fn conversation_mut(
+        &mut self,
+        name: AttemptRef,
+    ) -> Result<&mut Conversation, IllegalTransition> {
+        match self.turn(name).map(|turn| turn.context.clone()) {
+            None => Ok(&mut self.attempt_mut(name)?.conversation),
+            Some(context) => Ok(&mut self.context_mut(&context)?.conversation),
+        }
     }
 
     /// The attempt of a turn has begun: it has the person's message, and goes on with the notes of its
@@ -162,63 +201,57 @@ impl Session {
             return Ok(());
         };
         let (message, name) = (turn.message.take(), turn.context.clone());
-        let text = self.context_mut(&name)?.notes.clone();
+        let context = self.context_mut(&name)?;
+        let text = context.notes.clone();
+        if let Some(message) = message {
+            context.conversation.append(message);
+        }
         let notes = (!text.is_empty()).then_some(Note { tick, text });
         self.step_mut(attempt)?.notes = notes.into_iter().collect();
-        let running = self.attempt_mut(attempt)?;
-        running.conversation.incremental.extend(message);
         Ok(())
     }
 
-    /// What was said in a turn that completes is part of its context from now on.
-    pub(super) fn complete_turn(&mut self, name: AttemptRef) -> Applied {
-        let Some(turn) = self.turn(name) else {
-            return Ok(());
-        };
-        let context = turn.context.clone();
-        let notes = self.step_mut(name)?.notes();
-        let attempt = self.attempt_mut(name)?;
-        let frame = attempt.notes_frame.take();
-        let results: Vec<_> = attempt
-            .calls
-            .iter()
-            .filter_map(super::Call::result)
-            .collect();
-        let mut said = std::mem::take(&mut attempt.conversation);
-        said.incremental.extend(results);
-        let context = self.context_mut(&context)?;
-        context.take_in(said);
-        context.notes = notes;
-        if let Some(frame) = frame {
-            context.notes_frame = frame;
-        }
-        Ok(())
+    /// The number of the last message of a turn that has not ended; 0 without any, and for a run with a plan.
+    pub(crate) fn last_of_turn(&self, run: u32) -> u32 {
+        let turn = self.run(run).and_then(|run| run.turn.as_ref());
+        let context = turn.and_then(|turn| self.contexts.get(&turn.context));
+        let last = context.and_then(|context| context.conversation.behind.last());
+        last.map_or(0, |last| last.number)
     }
 
-    /// What follows for a context from the end of a run: of a turn that did not complete, the next turn
-    /// is to know the calls with side effects.
-    pub(super) fn note_end(&mut self, number: u32, is_completed: bool) -> Applied {
+    /// What follows for a context from the end of a run. Of a turn the messages through `kept_through` stay.
+    /// If it did not complete, the next turn is to know the calls with side effects.
+    pub(super) fn note_end(&mut self, number: u32, kept_through: u32) -> Applied {
         let run = self.run_mut(number)?;
-        let (goal, answer) = (run.goal.clone(), run.end.answer.clone());
-        let Some(turn) = &run.turn else {
+        let is_completed = run.status == RunStatus::Completed;
+        let Some(turn) = &mut run.turn else {
             if is_completed {
+                let (goal, answer) = (run.goal.clone(), run.end.answer.clone());
                 let active = self.active_context.clone();
-                self.context_mut(&active)?.take_in_run(&goal, &answer);
+                self.context_mut(&active)?.take_in_run(&goal, &answer)?;
             }
             return Ok(());
         };
-        let context = turn.context.clone();
-        let effects = match is_completed {
-            true => Vec::new(),
-            false => run.effects(),
-        };
+        let (name, frame) = (turn.context.clone(), turn.notes_frame.take());
+        let (notes, effects) = (run.notes(), run.effects());
         run.forget_turn();
-        self.context_mut(&context)?.lose(effects);
+        let context = self.context_mut(&name)?;
+        context.end_turn(kept_through)?;
+        match is_completed {
+            true => context.complete_turn(notes, frame),
+            false => context.lose(effects),
+        }
         Ok(())
     }
 }
 
 impl Run {
+    /// Of a turn.
+    fn notes(&self) -> String {
+        let step = self.plan.as_ref().and_then(|plan| plan.steps.first());
+        step.map(Step::notes).unwrap_or_default()
+    }
+
     fn effects(&self) -> Vec<super::EffectfulCall> {
         let steps = self.plan.iter().flat_map(|plan| &plan.steps);
         steps

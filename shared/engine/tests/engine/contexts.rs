@@ -1,23 +1,25 @@
 //! Contexts over random histories, against a model of their description: zones, indices, notices.
 //!
 //! Clients create, switch, destroy and bridge contexts and change their messages, while turns and runs
-//! with a plan complete or fail. After each operation the session has the messages of the model, and the
-//! journal gives a subscriber of each context the notices of the model.
+//! with a plan complete or fail. Clients also change contexts in the middle of a turn: other contexts while
+//! it works, and its own while it waits. After each operation the session has the messages of the model, each
+//! under the number that it got, and the journal gives a subscriber of each context the notices of the model.
 
 mod model;
 
 use self::model::{Change, Contexts, Line, Seen, Zones, line, message};
-use crate::world::{World, chain, fold, look, tool_step};
+use crate::world::{World, chain, fold, look, tool_call, tool_step};
 use cairn_engine::command::{
-    BridgeContext, CancelRun, ChangeContext, Command, CreateContext, DestroyContext, StartRun,
-    SubmitTurn, SwitchContext,
+    BridgeContext, CancelRun, ChangeContext, Command, ContextOp, CreateContext, DestroyContext,
+    SendMessage, Settlement, StartRun, SubmitTurn, SwitchContext, WhenBusy,
 };
-use cairn_engine::conversation::Op;
 use cairn_engine::event::{Event, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::{Message, Role};
-use cairn_engine::session::Session;
+use cairn_engine::pending::pending;
+use cairn_engine::session::{RunStatus, Session};
 use proptest::prelude::*;
+use serde_json::json;
 use std::collections::BTreeMap;
 
 const NAMES: [&str; 4] = ["main", "a", "b", "c"];
@@ -30,6 +32,8 @@ struct Test {
     model: Contexts,
     /// What a subscriber of each context folds, and the messages that its notices gave.
     followed: BTreeMap<&'static str, (Session, Vec<Line>)>,
+    /// Of each context, the last number that it gave, and the messages under their numbers.
+    numbers: BTreeMap<String, (u32, BTreeMap<u32, Line>)>,
     lines: u32,
 }
 
@@ -39,6 +43,7 @@ impl Test {
             world: World::new(),
             model: Contexts::new(),
             followed: NAMES.map(|name| (name, Default::default())).into(),
+            numbers: BTreeMap::new(),
             lines: 0,
         };
         test.check(&[]);
@@ -80,6 +85,8 @@ impl Test {
             7 => Change::Retain([Role::User, Role::Assistant, Role::Tool][many as usize % 3]),
             _ => match index % 4 {
                 0 => Change::Clear,
+                1 => Change::Window(None),
+                2 => Change::Window(Some(1 + u32::from(many % 4))),
                 _ => Change::Append(self.line(many)),
             },
         }
@@ -128,8 +135,10 @@ impl Test {
         }
     }
 
+    /// The context whose turn works.
     fn busy(&self) -> Option<String> {
-        let run = self.world.session.active_run()?;
+        let run = self.world.session.active_run();
+        let run = run.filter(|run| run.status == RunStatus::Running)?;
         Some(run.turn.as_ref()?.context.clone())
     }
 
@@ -237,46 +246,145 @@ impl Test {
         self.check(&[(name, seen)]);
     }
 
-    /// A turn with a call, in which clients change contexts, that completes, fails or is cancelled.
+    /// A turn with a call, which may wait for an approval. It completes, fails, is cancelled or interrupted.
     fn turn(&mut self, asked: &str, end: u8, many: u8) {
+        if !self.begin_turn(asked, WhenBusy::Refuse) {
+            return;
+        }
+        let waits = many.is_multiple_of(2);
+        let call = match waits {
+            true => tool_call("pay", &json!({})),
+            false => look(),
+        };
+        self.world.reply(1, "", std::slice::from_ref(&call));
+        self.said((Role::Assistant, call.name));
+        for step in 0..1 + many % 3 {
+            let change = self.random_change(many ^ step, end.wrapping_add(step), many ^ step);
+            let name = [asked, "main", "a", "b"][usize::from(end ^ step) % 4];
+            self.change(name, &change, many ^ step);
+        }
+        if waits {
+            let asked = pending(&self.world.session)[0].id().to_string();
+            self.world.answer(&asked, Settlement::Approve);
+            self.check(&[]);
+        }
+        self.world.result(1, 0, "seen");
+        self.said((Role::Tool, "seen".to_owned()));
+        if many.is_multiple_of(3) {
+            self.steer();
+        }
+        self.end_turn(asked, end);
+    }
+
+    /// False if there is no such context.
+    fn begin_turn(&mut self, asked: &str, when_busy: WhenBusy) -> bool {
         let said = self.line(0);
         let events = self.world.command(Command::SubmitTurn(SubmitTurn {
             context: asked.to_owned(),
             message: Some(message(&said)),
+            when_busy,
             ..SubmitTurn::default()
         }));
         let name = self.model.name(asked);
         if !self.model.named.contains_key(&name) {
-            return self.refused(&events, "CONTEXT_NOT_FOUND");
+            self.refused(&events, "CONTEXT_NOT_FOUND");
+            return false;
         }
+        self.model.turn = Some((name, vec![said]));
         self.check(&[]);
-        self.world.reply(1, "", &[look()]);
-        let change = self.random_change(many, end, many);
-        self.change(["main", "a", "b", ""][many as usize % 4], &change, many);
-        self.world.result(1, 0, "seen");
+        true
+    }
+
+    fn said(&mut self, line: Line) {
+        let (_, said) = self.model.turn.as_mut().unwrap();
+        said.push(line);
         self.check(&[]);
-        match end % 4 {
+    }
+
+    fn steer(&mut self) {
+        let said = self.line(0);
+        let (step, message) = (None, message(&said));
+        let steering = SendMessage { step, message };
+        self.world.command(Command::SendMessage(steering));
+        self.said(said);
+    }
+
+    fn end_turn(&mut self, asked: &str, end: u8) {
+        match end % 6 {
             0 => drop(self.world.fail(1, failure())),
             1 => {
                 let cancel = CancelRun::default();
                 self.world.command(Command::CancelRun(cancel));
             }
-            _ => {
+            other => {
+                if other == 2 {
+                    self.begin_turn(asked, WhenBusy::Interrupt);
+                }
+                let mut lines = self.own();
                 self.world.reply(1, "the answer", &[]);
-                let lines = [
-                    said,
-                    (Role::Assistant, "look".to_owned()),
-                    (Role::Tool, "seen".to_owned()),
-                    (Role::Assistant, "the answer".to_owned()),
-                ];
+                lines.push((Role::Assistant, "the answer".to_owned()));
+                let (name, _) = self.model.turn.take().unwrap();
                 return self.append(&name, &lines);
             }
         }
+        self.model.turn = None;
         self.check(&[]);
+    }
+
+    /// What was said in the turn that has not ended.
+    fn own(&self) -> Vec<Line> {
+        let said = self.world.session.said(self.world.attempt(1));
+        said.iter().map(|message| line(message)).collect()
+    }
+
+    /// The request of the turn that has not ended is as the model says, which knows nothing of reminders: a
+    /// change of the context may take one out, and then it is repeated in the turn.
+    fn check_turn(&self) {
+        let Some((name, said)) = &self.model.turn else {
+            return;
+        };
+        let mut own = self.own();
+        own.retain(|(_, text)| !text.starts_with("<system-reminder>"));
+        assert_eq!(own, *said, "{name}");
+        let sent = self.world.session.conversation(self.world.attempt(1));
+        let sent = sent.unwrap();
+        let before = [&sent.immutable, &sent.compressed, &sent.incremental];
+        let before = before.into_iter().flatten();
+        let before: Vec<_> = before.map(|entry| line(&entry.message)).collect();
+        assert!(before.iter().eq(self.model.named[name].sent()), "{name}");
+    }
+
+    /// No message got another number, and no number was given twice.
+    fn check_numbers(&mut self, noticed: &[(&str, Vec<Seen>)]) {
+        let contexts = &self.world.session.contexts;
+        self.numbers.retain(|name, _| contexts.contains_key(name));
+        for (name, context) in contexts {
+            let it = &context.conversation;
+            let zones = [&it.immutable, &it.compressed, &it.incremental, &it.behind];
+            let entries: Vec<_> = zones.into_iter().flatten().collect();
+            let now = entries
+                .iter()
+                .map(|entry| (entry.number, line(&entry.message)));
+            let now: BTreeMap<u32, Line> = now.collect();
+            assert_eq!(now.len(), entries.len(), "{name}: a number comes twice");
+            let (last, before) = self.numbers.remove(name).unwrap_or_default();
+            let mut notices = noticed.iter().filter(|(noticed, _)| noticed == name);
+            let is_update = |seen: &Seen| matches!(seen, Seen::Updated(..));
+            let has_update = notices.any(|(_, seen)| seen.iter().any(is_update));
+            for (number, line) in &now {
+                match before.get(number) {
+                    None => assert!(*number > last, "{name}: {number} was given before"),
+                    Some(known) => assert!(known == line || has_update, "{name}: {number}"),
+                }
+            }
+            self.numbers.insert(name.clone(), (it.last_number, now));
+        }
     }
 
     /// The session is as the model says, and the events since the last check give these notices.
     fn check(&mut self, noticed: &[(&str, Vec<Seen>)]) {
+        self.check_turn();
+        self.check_numbers(noticed);
         let session = &self.world.session;
         assert!(session.contexts.keys().eq(self.model.named.keys()));
         assert_eq!(session.active_context, self.model.active);
@@ -324,22 +432,26 @@ fn failure() -> Failure {
     Failure::new(FailureKind::Llm, "Broken", "it broke")
 }
 
-fn ops(change: &Change) -> Vec<Op> {
+fn ops(change: &Change) -> Vec<ContextOp> {
     vec![match change {
-        Change::Append(line) => Op::Append(message(line)),
-        Change::Extend(lines) => return lines.iter().map(message).map(Op::Append).collect(),
-        Change::Update(index, line) => Op::Update {
+        Change::Append(line) => ContextOp::Append(message(line)),
+        Change::Extend(lines) => {
+            let messages = lines.iter().map(message);
+            return messages.map(ContextOp::Append).collect();
+        }
+        Change::Update(index, line) => ContextOp::Update {
             index: *index,
             message: message(line),
         },
-        Change::Insert(index, line) => Op::Insert {
+        Change::Insert(index, line) => ContextOp::Insert {
             index: *index,
             message: message(line),
         },
-        Change::Remove(index) => Op::Remove { index: *index },
-        Change::Pop => Op::Pop,
-        Change::Retain(role) => Op::Retain(*role),
-        Change::Clear => Op::Clear,
+        Change::Remove(index) => ContextOp::Remove { index: *index },
+        Change::Pop => ContextOp::Pop,
+        Change::Retain(role) => ContextOp::Retain(*role),
+        Change::Clear => ContextOp::Clear,
+        Change::Window(window) => ContextOp::SetWindow(*window),
     }]
 }
 

@@ -2,7 +2,7 @@
 
 use crate::world::{World, chain, kinds, look, model_step, report_reply};
 use cairn_engine::conversation::{
-    Conversation, Layer, LayerKind, MemoryMark, Op, Reminded, Reminder,
+    Conversation, Entry, Layer, LayerKind, MemoryMark, Op, Reminded, Reminder,
 };
 use cairn_engine::decide::Input;
 use cairn_engine::event::{self, ContextChanged, Event, EventKind};
@@ -45,12 +45,9 @@ fn ended(world: &mut World, finish: FinishReason) -> Vec<Event> {
 
 /// The text of the last change that a model was told.
 pub(crate) fn last_reported(world: &World) -> String {
-    let running = world.session.attempt(world.attempt(1)).unwrap();
-    running
-        .messages()
-        .last()
-        .map(Message::text)
-        .unwrap_or_default()
+    let said = world.session.said(world.attempt(1));
+    let last = said.last().map(|message| message.text());
+    last.unwrap_or_default()
 }
 
 #[test]
@@ -67,11 +64,8 @@ fn a_layer_that_was_written_before_is_only_named() {
     assert_eq!((known.kind, known.number), (LayerKind::Prompt, 1));
     assert!(memory.text.contains("key: new"));
     let sent = world.session.attempt(world.attempt(2)).unwrap();
-    assert!(
-        sent.conversation.immutable[0]
-            .text()
-            .contains("## Current step (step 2)")
-    );
+    let context = sent.conversation.immutable[0].message.text();
+    assert!(context.contains("## Current step (step 2)"));
     assert_eq!(
         sent.waiting_ops.len(),
         2,
@@ -103,8 +97,7 @@ fn changed_memory_is_a_reminder_after_the_results() {
         panic!("one reminder: {events:?}");
     };
     assert_eq!(changed.ops.len(), 1);
-    let running = world.session.attempt(world.attempt(1)).unwrap();
-    let said = running.messages();
+    let said = world.session.said(world.attempt(1));
     let roles: Vec<_> = said.iter().map(|message| message.role).collect();
     assert_eq!(roles, [Role::Assistant, Role::Tool, Role::User]);
     let text = last_reported(&world);
@@ -130,8 +123,8 @@ fn memory_that_changed_with_a_report_is_in_the_next_request() {
     let again = world.decide(Input::MemoryChanged { attempts });
     assert!(again.is_empty(), "{again:?}");
     world.result(1, 0, "seen");
-    let running = world.session.attempt(world.attempt(1)).unwrap();
-    let roles: Vec<_> = running.messages().iter().map(|it| it.role).collect();
+    let said = world.session.said(world.attempt(1));
+    let roles: Vec<_> = said.iter().map(|it| it.role).collect();
     assert_eq!(roles, [Role::Assistant, Role::Tool, Role::User]);
     assert!(last_reported(&world).contains("key: first"));
 }
@@ -146,9 +139,9 @@ fn a_request_that_was_built_before_a_change_keeps_it_for_the_next() {
     let reply = report_reply(world.attempt(1), (1, before), "", &[look()]);
     world.decide(reply);
     let running = world.session.attempt(world.attempt(1)).unwrap();
-    let last = running.conversation.incremental.last().unwrap();
+    let last = running.conversation.behind.last().unwrap();
     assert_eq!(
-        last.role,
+        last.message.role,
         Role::Assistant,
         "the reminder follows its results"
     );
@@ -252,72 +245,108 @@ fn messages() -> impl Strategy<Value = Message> {
     })
 }
 
+/// Changes whose numbers may be those of messages that are there, that are gone, or that never were.
 fn ops() -> impl Strategy<Value = Op> {
-    let placed = || (0..6_u32, messages());
+    let numbered = || (0..12_u32, messages());
+    let inserted = (prop::option::of(0..12_u32), messages());
     prop_oneof![
-        messages().prop_map(Op::Append),
-        messages().prop_map(Op::Append),
-        placed().prop_map(|(index, message)| Op::Update { index, message }),
-        placed().prop_map(|(index, message)| Op::Insert { index, message }),
-        (0..6_u32).prop_map(|index| Op::Remove { index }),
-        Just(Op::Pop),
-        Just(Op::Retain(Role::User)),
-        Just(Op::Clear),
-        placed().prop_map(|(messages, summary)| Op::Compact { messages, summary }),
+        4 => messages().prop_map(Op::Append),
+        2 => numbered().prop_map(|(number, message)| Op::Update { number, message }),
+        3 => inserted.prop_map(|(before, message)| Op::Insert { before, message }),
+        2 => (0..12_u32).prop_map(|number| Op::Remove { number }),
+        1 => Just(Op::Pop),
+        1 => Just(Op::Retain(Role::User)),
+        1 => Just(Op::Clear),
+        1 => numbered().prop_map(|(through, summary)| Op::Compact { through, summary }),
     ]
 }
 
-/// The same over a plain list: the compressed messages and those after them, or nothing if an index is
-/// beyond the end.
-fn expected(compressed: &mut Vec<Message>, list: &mut Vec<Message>, op: &Op) -> Option<()> {
-    match op.clone() {
-        Op::Append(message) => list.push(message),
-        Op::Update { index, message } => *list.get_mut(index as usize)? = message,
-        Op::Insert { index, message } => {
-            let rest = (index as usize <= list.len()).then(|| list.split_off(index as usize))?;
-            list.push(message);
-            list.extend(rest);
-        }
-        Op::Remove { index } => {
-            list.get(index as usize)?;
-            list.remove(index as usize);
-        }
-        Op::Pop => drop(list.pop()),
-        Op::Retain(role) => list.retain(|message| message.role == role),
-        Op::Clear => list.clear(),
-        Op::Compact { messages, summary } => {
-            list.get(..messages as usize)?;
-            list.drain(..messages as usize);
-            compressed.push(summary);
-        }
-        Op::UseLayer(_) => return None,
-        Op::SetLayer(_) | Op::Remind(_) | Op::Notice(_) | Op::SetWindow(_) => {}
+type Numbered = (u32, Message);
+
+/// The same over plain lists of messages with their numbers.
+#[derive(Debug, Default)]
+struct Plain {
+    last_number: u32,
+    compressed: Vec<Numbered>,
+    list: Vec<Numbered>,
+}
+
+impl Plain {
+    fn numbered(&mut self, message: Message) -> Numbered {
+        self.last_number += 1;
+        (self.last_number, message)
     }
-    Some(())
+
+    fn place(&self, wanted: u32) -> Option<usize> {
+        self.list.iter().position(|(number, _)| *number == wanted)
+    }
+
+    /// Nothing if the change names a message that is not there.
+    fn apply(&mut self, op: Op) -> Option<()> {
+        match op {
+            Op::Append(message) => {
+                let last = self.numbered(message);
+                self.list.push(last);
+            }
+            Op::Update { number, message } => {
+                let at = self.place(number)?;
+                self.list[at].1 = message;
+            }
+            Op::Insert { before, message } => {
+                let at = match before {
+                    Some(number) => self.place(number)?,
+                    None => self.list.len(),
+                };
+                let inserted = self.numbered(message);
+                self.list.insert(at, inserted);
+            }
+            Op::Remove { number } => {
+                let at = self.place(number)?;
+                self.list.remove(at);
+            }
+            Op::Pop => drop(self.list.pop()),
+            Op::Retain(role) => self.list.retain(|(_, message)| message.role == role),
+            Op::Clear => self.list.clear(),
+            Op::Compact { through, summary } => {
+                let last = self.place(through)?;
+                self.list.drain(..=last);
+                let summary = self.numbered(summary);
+                self.compressed.push(summary);
+            }
+            Op::UseLayer(_) => return None,
+            Op::SetLayer(_) | Op::Remind(_) | Op::Notice(_) | Op::SetWindow(_) => {}
+        }
+        Some(())
+    }
+}
+
+fn plain(entries: &[Entry]) -> Vec<Numbered> {
+    let entries = entries.iter();
+    entries
+        .map(|entry| (entry.number, Message::clone(&entry.message)))
+        .collect()
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn changes_are_those_of_a_plain_list(ops in prop::collection::vec(ops(), 0..20)) {
-        let mut conversation = Conversation {
-            immutable: vec![Message::user("first")],
-            ..Conversation::default()
-        };
-        let (mut compressed, mut list) = (Vec::new(), Vec::new());
+    fn changes_are_those_of_a_plain_list(ops in prop::collection::vec(ops(), 0..24)) {
+        let mut conversation = Conversation::beginning_with([Message::user("first")]);
+        let mut expected = Plain { last_number: 1, ..Plain::default() };
         for op in ops {
             let before = conversation.clone();
-            let fits = expected(&mut compressed, &mut list, &op);
+            let fits = expected.apply(op.clone());
             let applied = conversation.apply(op);
             prop_assert_eq!(applied.is_ok(), fits.is_some());
             if applied.is_err() {
                 prop_assert_eq!(&conversation, &before);
             }
-            prop_assert_eq!(&conversation.incremental, &list);
-            prop_assert_eq!(&conversation.compressed, &compressed);
+            prop_assert_eq!(&plain(&conversation.behind), &expected.list);
+            prop_assert_eq!(&plain(&conversation.compressed), &expected.compressed);
+            prop_assert_eq!(conversation.last_number, expected.last_number);
         }
-        prop_assert_eq!(conversation.stable(), 1 + compressed.len());
+        prop_assert_eq!(conversation.stable(), 1 + expected.compressed.len());
     }
 
     /// No change of a layer touches what was sent before.
@@ -335,8 +364,8 @@ proptest! {
             conversation.apply(Op::Remind(reminder(text))).unwrap();
             conversation.apply(Op::Append(Message::assistant("hm", Vec::new()))).unwrap();
             prop_assert_eq!(&conversation.messages()[..before.len()], &before[..]);
-            let said = &conversation.incremental[conversation.incremental.len() - 2];
-            prop_assert_eq!(said, &Message { role: Role::User, parts: vec![Part::Text(text.clone())] });
+            let said = &conversation.behind[conversation.behind.len() - 2].message;
+            prop_assert_eq!(&**said, &Message { role: Role::User, parts: vec![Part::Text(text.clone())] });
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::doubt::takes_effect;
 use crate::play::{Op, ops};
+use crate::turns::{said, submit};
 use crate::world::{LEASE, TIME_LIMIT, World, chain, fold, graph, kinds, look, model_step, send};
 use crate::world::{tool_call, tool_step};
 use cairn_engine::command::{self, Command, LimitOverrides, RevisePlan, Settlement};
@@ -284,6 +285,35 @@ fn what_nobody_has_answered_is_not_asked_of_the_child() {
     assert_eq!(child.since(&world), ["ForkedFrom", "RevisionFailed"]);
     assert_eq!(child.outstanding(), [Work::RunStep(child.attempt(1))]);
     assert_eq!(child.session.handled_through, world.session.seq);
+}
+
+/// What stands behind the mark of a context is the copy's own from then on.
+#[test]
+fn a_copy_in_the_middle_of_a_turn_continues_it() {
+    let mut world = World::new();
+    submit(&mut world, "hello");
+    world.reply(1, "hi", &[]);
+    submit(&mut world, "look");
+    world.reply(1, "I look.", &[look()]);
+    let before = ["user: hello", "assistant: hi"];
+    let mut child = world.forked(true);
+    assert_eq!(child.session.said(child.attempt(1)).len(), 2);
+    child.result(1, 0, "seen");
+    child.reply(1, "there", &[]);
+    let turn = [
+        "user: look",
+        "assistant: I look.",
+        "tool: seen",
+        "assistant: there",
+    ];
+    assert_eq!(said(&child), [&before[..], &turn[..]].concat());
+    assert_eq!(child.folded(), child.session);
+    assert_eq!(said(&world), before);
+    let mut other = world.forked(false);
+    let reason = String::new();
+    other.command(Command::CancelRun(command::CancelRun { run: 0, reason }));
+    assert_eq!(said(&other), before);
+    assert_eq!(other.folded(), other.session);
 }
 
 #[test]

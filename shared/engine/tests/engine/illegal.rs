@@ -1,5 +1,6 @@
 //! Events that do not fit are refused, and the refusal names what is wrong.
 
+use crate::turns::submit;
 use crate::world::{
     World, chain, complete, finished, fold, graph, look, model_step, send, tool_step,
 };
@@ -9,7 +10,7 @@ use cairn_engine::event::{self, AttemptRef, CallRef, Effect, Event, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::pending::{PendingId, Subject};
 use cairn_engine::plan::PlanDraft;
-use cairn_engine::session::Session;
+use cairn_engine::session::{MAIN, Session};
 
 /// The refusal of an event in a state.
 pub(crate) fn refusal(session: &Session, kind: EventKind) -> String {
@@ -309,16 +310,19 @@ fn runs_begin_and_end_once_and_with_nothing_running() {
         EventKind::RunCompleted(event::RunCompleted {
             run: 1,
             answer: String::new(),
+            kept_through: 0,
         }),
         EventKind::RunFailed(event::RunFailed {
             run: 1,
             failure,
             usage: None,
             duration_ms: 0,
+            kept_through: 0,
         }),
         EventKind::RunCancelled(event::RunCancelled {
             run: 1,
             reason: String::new(),
+            kept_through: 0,
         }),
     ];
     for end in &ends {
@@ -396,4 +400,33 @@ fn a_plan_that_is_none_is_refused_with_its_fault() {
     });
     let text = refusal(&world.session, plan);
     assert_eq!(text, "illegal event: a plan needs at least one step");
+}
+
+/// The end of a turn names a message of that turn, and nothing has changed for one of another turn.
+#[test]
+fn a_turn_keeps_messages_of_its_own() {
+    let mut world = World::new();
+    submit(&mut world, "hello");
+    world.reply(1, "hi", &[]);
+    submit(&mut world, "and now?");
+    let entries = &world.session.context(MAIN).unwrap().conversation;
+    let earlier = entries.incremental[0].number;
+    let skipped = EventKind::StepSkipped(event::StepSkipped {
+        run: 2,
+        step: 1.into(),
+        reason: "cancelled".to_owned(),
+        by_person: false,
+    });
+    world.foreign(skipped);
+    for kept_through in [earlier, 99] {
+        let text = refusal(
+            &world.session,
+            EventKind::RunCancelled(event::RunCancelled {
+                run: 2,
+                reason: String::new(),
+                kept_through,
+            }),
+        );
+        assert!(text.contains(&format!("message {kept_through}")), "{text}");
+    }
 }

@@ -4,9 +4,9 @@ use crate::reminders::{many_turns, removed, set};
 use crate::turns::turn;
 use crate::world::{World, graph, model_step, report_reply};
 use cairn_engine::command::{
-    BridgeContext, CancelRun, ChangeContext, Command, CreateContext, SubmitTurn,
+    BridgeContext, CancelRun, ChangeContext, Command, ContextOp, CreateContext, SubmitTurn,
 };
-use cairn_engine::conversation::Op;
+use cairn_engine::conversation::{Entry, Op};
 use cairn_engine::decide::Input;
 use cairn_engine::event::{AttemptRef, EventKind, MemoryCleared, MemoryRemoved, MemorySet};
 use cairn_engine::message::{Message, Part, Role, ToolCall};
@@ -56,9 +56,11 @@ enum Move {
         rounds: Vec<Round>,
         is_cancelled: bool,
     },
-    Change(Op),
+    Change(ContextOp),
     /// Of a message that the context has.
     Remove(prop::sample::Index),
+    /// Of a message, before one that the context has or at the end.
+    Insert(prop::sample::Index),
     Bridge(Write),
 }
 
@@ -100,12 +102,13 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         3 => clients().prop_map(Move::Client),
         6 => rounds.prop_map(|(rounds, is_cancelled)| Move::Turn { rounds, is_cancelled }),
         3 => any::<prop::sample::Index>().prop_map(Move::Remove),
-        1 => Just(Move::Change(Op::Pop)),
+        1 => Just(Move::Change(ContextOp::Pop)),
         1 => prop::sample::select(vec![Role::User, Role::Assistant])
-            .prop_map(|role| Move::Change(Op::Retain(role))),
-        1 => Just(Move::Change(Op::Clear)),
-        1 => Just(Move::Change(Op::Insert { index: 0, message: Message::user("first") })),
-        2 => prop::option::of(1..8_u32).prop_map(|window| Move::Change(Op::SetWindow(window))),
+            .prop_map(|role| Move::Change(ContextOp::Retain(role))),
+        1 => Just(Move::Change(ContextOp::Clear)),
+        2 => any::<prop::sample::Index>().prop_map(Move::Insert),
+        2 => prop::option::of(1..8_u32)
+            .prop_map(|window| Move::Change(ContextOp::SetWindow(window))),
         2 => writes().prop_map(Move::Bridge),
     ];
     prop::collection::vec(moves, 0..14)
@@ -163,13 +166,16 @@ fn told(message: &Message) -> Vec<String> {
 fn known(world: &World, name: AttemptRef) -> BTreeMap<String, String> {
     let running = world.session.attempt(name).unwrap();
     let mut sent = world.session.conversation(name).unwrap();
-    sent.incremental = running.messages();
+    let said = world.session.said(name).into_iter();
+    let said = said.map(|message| Entry { number: 0, message });
+    sent.behind = said.collect();
     for op in &running.waiting_ops {
         if let Op::SetLayer(_) = op {
             sent.apply(op.clone()).unwrap();
         }
     }
-    let texts: Vec<String> = sent.messages().iter().flat_map(told).collect();
+    let messages = sent.messages();
+    let texts: Vec<String> = messages.iter().flat_map(|message| told(message)).collect();
     read(texts.iter().map(String::as_str)).unwrap_or_default()
 }
 
@@ -211,7 +217,7 @@ fn take_turn(world: &mut World, rounds: &[Round], is_cancelled: bool) {
     }
 }
 
-fn change(world: &mut World, op: Op) {
+fn change(world: &mut World, op: ContextOp) {
     world.command(Command::from(ChangeContext {
         context: SIDE.to_owned(),
         ops: vec![op],
@@ -232,8 +238,15 @@ fn play(world: &mut World, it: &Move) {
             let length = context.conversation.incremental.len();
             if length > 0 {
                 let index = index.index(length) as u32;
-                change(world, Op::Remove { index });
+                change(world, ContextOp::Remove { index });
             }
+        }
+        Move::Insert(index) => {
+            let context = world.session.context(SIDE).unwrap();
+            let length = context.conversation.incremental.len();
+            let index = index.index(length + 1) as u32;
+            let message = Message::user("inserted");
+            change(world, ContextOp::Insert { index, message });
         }
         Move::Bridge(write) => {
             let (key, value) = name(*write);
@@ -316,7 +329,7 @@ fn a_later_turn_is_told_what_an_earlier_one_wrote_once_its_call_is_gone() {
         take_turn(&mut world, &[round(0, None), round(1, of_client)], false);
         if is_gone {
             // The reply that wrote the first key. The reminder after it stays.
-            change(&mut world, Op::Remove { index: 1 });
+            change(&mut world, ContextOp::Remove { index: 1 });
         }
         let begun = world.journal.len();
         take_turn(&mut world, &[], false);

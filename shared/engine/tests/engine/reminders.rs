@@ -6,7 +6,7 @@ use cairn_engine::command::{Command, CreateContext, DestroyContext, LimitOverrid
 use cairn_engine::conversation::{LayerKind, Op};
 use cairn_engine::decide::Input;
 use cairn_engine::event::{self, Budget, Event, EventKind};
-use cairn_engine::message::{Message, ToolCall};
+use cairn_engine::message::ToolCall;
 use cairn_engine::session::{PerBudget, Session};
 use serde_json::json;
 
@@ -56,8 +56,8 @@ fn an_attempt_is_reminded_of_what_another_one_wrote() {
     assert!(!text.contains("\nown: "), "{text}");
     // Now the first has another value than the second knows.
     world.reply(2, "", &[look()]);
-    let second = world.session.attempt(world.attempt(2)).unwrap();
-    let text = second.messages().last().map(Message::text).unwrap();
+    let said = world.session.said(world.attempt(2));
+    let text = said.last().unwrap().text();
     assert!(
         text.contains("\nown: 1\n") && !text.contains("\nk: "),
         "{text}"
@@ -149,8 +149,8 @@ fn context_and_journal_grow_by_what_changes_in_session_memory() {
     world.reply(1, "", &[look()]);
     world.result(1, 0, "seen");
     let sizes = |world: &World| {
-        let attempt = world.session.attempt(world.attempt(1)).unwrap();
-        let context = attempt.messages().iter().map(Message::bytes).sum::<u64>();
+        let said = world.session.said(world.attempt(1));
+        let context: u64 = said.iter().map(|message| message.bytes()).sum();
         let state = world.session.to_checkpoint().unwrap().len() as u64;
         (context, format!("{:?}", world.journal).len() as u64, state)
     };

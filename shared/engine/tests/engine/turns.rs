@@ -2,10 +2,9 @@
 
 use crate::world::{World, chain, kinds, model_step, send, tool_call};
 use cairn_engine::command::{
-    CancelRun, ChangeContext, Command, DestroyContext, SendMessage, SubmitTurn, TurnOptions,
-    WhenBusy,
+    CancelRun, ChangeContext, Command, ContextOp, DestroyContext, PauseRun, ResumeRun, SendMessage,
+    SubmitTurn, TurnOptions, WhenBusy,
 };
-use cairn_engine::conversation::Op;
 use cairn_engine::decide::Input;
 use cairn_engine::event::{Event, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
@@ -54,9 +53,10 @@ pub(crate) fn said(world: &World) -> Vec<String> {
 pub(crate) fn sent(world: &World) -> Vec<String> {
     let name = world.attempt(1);
     let before = world.session.conversation(name).unwrap();
-    let own = world.session.attempt(name).unwrap().messages();
-    let before = before.immutable.iter().chain(&before.compressed);
-    before.chain(&own).map(Message::text).collect()
+    let zones = [&before.immutable, &before.compressed, &before.incremental];
+    let before = zones.into_iter().flatten().map(|entry| &entry.message);
+    let own = world.session.said(name);
+    before.chain(&own).map(|message| message.text()).collect()
 }
 
 pub(crate) fn refusal(events: &[Event]) -> &str {
@@ -241,7 +241,7 @@ fn a_context_changes_while_its_turn_waits_but_not_while_it_works() {
     let mut world = World::new();
     let change = || {
         Command::from(ChangeContext {
-            ops: vec![Op::Append(Message::user("aside"))],
+            ops: vec![ContextOp::Append(Message::user("aside"))],
             ..ChangeContext::default()
         })
     };
@@ -254,6 +254,54 @@ fn a_context_changes_while_its_turn_waits_but_not_while_it_works() {
     let reason = String::new();
     world.command(CancelRun { run: 0, reason }.into());
     assert_eq!(said(&world), ["user: aside"]);
+}
+
+#[test]
+fn a_window_stays_where_it_is_during_a_turn() {
+    let mut world = World::new();
+    let messages = ["a", "b", "c"].map(|text| ContextOp::Append(Message::user(text)));
+    let window = ContextOp::SetWindow(Some(2));
+    world.command(Command::from(ChangeContext {
+        ops: messages.into_iter().chain([window]).collect(),
+        ..ChangeContext::default()
+    }));
+    submit(&mut world, "look");
+    world.reply(1, "I look.", &[look()]);
+    world.result(1, 0, "seen");
+    assert_eq!(sent(&world), ["b", "c", "look", "I look.", "seen"]);
+    world.reply(1, "there", &[]);
+    submit(&mut world, "and now?");
+    assert_eq!(sent(&world), ["seen", "there", "and now?"]);
+}
+
+/// Its last reply came before the pause, and the run ends after it.
+#[test]
+fn a_paused_turn_is_no_part_of_its_context_before_it_ends() {
+    let paused = || {
+        let mut world = World::new();
+        submit(&mut world, "hello");
+        let reason = String::new();
+        world.command(PauseRun { run: 0, reason }.into());
+        let replied = world.reply(1, "hi", &[]);
+        assert_eq!(kinds(&replied), ["ReplyReceived", "StepCompleted"]);
+        world.command(Command::from(ChangeContext {
+            ops: vec![ContextOp::Append(Message::user("aside"))],
+            ..ChangeContext::default()
+        }));
+        assert_eq!(said(&world), ["user: aside"]);
+        world
+    };
+    let mut resumed = paused();
+    let ended = resumed.command(ResumeRun { run: 0 }.into());
+    assert_eq!(kinds(&ended), ["RunResumed", "RunCompleted"]);
+    let all = ["user: aside", "user: hello", "assistant: hi"];
+    assert_eq!(said(&resumed), all);
+    assert_eq!(resumed.session, resumed.folded());
+    let mut cancelled = paused();
+    let reason = String::new();
+    cancelled.command(CancelRun { run: 0, reason }.into());
+    assert_eq!(said(&cancelled), ["user: aside"]);
+    assert_eq!(cancelled.session, cancelled.folded());
 }
 
 #[test]
@@ -273,7 +321,7 @@ fn a_turn_without_a_message_sends_the_context_as_it_stands() {
         "EMPTY_CONTEXT"
     );
     world.command(Command::from(ChangeContext {
-        ops: vec![Op::Append(Message::user("hello"))],
+        ops: vec![ContextOp::Append(Message::user("hello"))],
         ..ChangeContext::default()
     }));
     world.command(SubmitTurn::default().into());

@@ -2,8 +2,9 @@
 
 use crate::turns::{sent, turn};
 use crate::world::World;
-use cairn_engine::command::{BridgeContext, ChangeContext, Command, CreateContext, SubmitTurn};
-use cairn_engine::conversation::Op;
+use cairn_engine::command::{
+    BridgeContext, ChangeContext, Command, ContextOp, CreateContext, SubmitTurn,
+};
 use cairn_engine::event::{EventKind, MemorySet};
 use cairn_engine::message::{Message, Role};
 
@@ -45,7 +46,7 @@ fn colours(world: &mut World, text: &str) -> Vec<String> {
     colours.map(str::to_owned).collect()
 }
 
-fn change(world: &mut World, op: Op) {
+fn change(world: &mut World, op: ContextOp) {
     world.command(Command::from(ChangeContext {
         context: SIDE.to_owned(),
         ops: vec![op],
@@ -64,15 +65,15 @@ fn a_reminder_that_has_left_the_window_is_repeated() {
 
 #[test]
 fn a_reminder_that_was_taken_out_is_repeated() {
-    let replaced = Op::Update {
+    let replaced = ContextOp::Update {
         index: 2,
         message: Message::user("other"),
     };
     for ops in [
-        vec![Op::Clear],
-        vec![Op::Pop, Op::Pop],
-        vec![Op::Remove { index: 2 }],
-        vec![Op::Retain(Role::Assistant)],
+        vec![ContextOp::Clear],
+        vec![ContextOp::Pop, ContextOp::Pop],
+        vec![ContextOp::Remove { index: 2 }],
+        vec![ContextOp::Retain(Role::Assistant)],
         vec![replaced],
     ] {
         let mut world = reminded(None);
@@ -87,7 +88,7 @@ fn a_reminder_that_was_taken_out_is_repeated() {
 fn a_reminder_that_is_sent_is_not_repeated() {
     let mut world = reminded(None);
     assert_eq!(colours(&mut world, "three"), ["red"]);
-    change(&mut world, Op::Pop);
+    change(&mut world, ContextOp::Pop);
     assert_eq!(colours(&mut world, "four"), ["red"]);
 }
 
@@ -96,7 +97,7 @@ fn an_older_reminder_does_not_count_as_the_newest() {
     let mut world = reminded(None);
     colour(&mut world, "blue");
     assert_eq!(colours(&mut world, "three"), ["red", "blue"]);
-    change(&mut world, Op::Remove { index: 4 });
+    change(&mut world, ContextOp::Remove { index: 4 });
     assert_eq!(colours(&mut world, "four"), ["red", "blue"]);
     world.command(Command::from(BridgeContext {
         from: "main".to_owned(),

@@ -4,7 +4,7 @@
 use crate::turns::submit;
 use crate::world::{World, chain, fold, look, model_step, report_reply, send, tool_call};
 use cairn_engine::command::Settlement;
-use cairn_engine::conversation::Op;
+use cairn_engine::conversation::{Entry, Op};
 use cairn_engine::decide::Input;
 use cairn_engine::event::{self, Event, EventKind, NotesFrame};
 use cairn_engine::message::{FinishReason, Message, Part};
@@ -61,13 +61,16 @@ fn sent(session: &Session, world: &World) -> Vec<String> {
     let name = world.attempt(1);
     let mut conversation = session.conversation(name).unwrap();
     let attempt = session.attempt(name).unwrap();
-    conversation.incremental = attempt.messages();
+    let said = session.said(name).into_iter();
+    let said = said.map(|message| Entry { number: 0, message });
+    conversation.behind = said.collect();
     for op in &attempt.waiting_ops {
         if let Op::SetLayer(_) = op {
             conversation.apply(op.clone()).unwrap();
         }
     }
-    conversation.messages().iter().map(Message::text).collect()
+    let messages = conversation.messages();
+    messages.iter().map(|message| message.text()).collect()
 }
 
 /// Folds the journal in other words, also through a checkpoint after each event.

@@ -4,15 +4,36 @@ use super::error::{ConvertError, required};
 use super::wire::{OnWire, known, plain_record};
 use crate::event::{self as proto, context_changed::Conversation as Whose};
 use cairn_engine::conversation::{
-    Conversation, ConversationRef, KnownLayer, Layer, LayerKind, MemoryMark, Op, Reminded,
-    Reminder, Reminders,
+    Conversation, ConversationRef, Entry, KnownLayer, Layer, LayerKind, MemoryMark, Op, Reminded,
+    Reminder,
 };
 use cairn_engine::event::{AttemptRef, ContextChanged, MemoryWriter, NotesFrame};
+use std::sync::Arc;
 
 plain_record! { MemoryMark => proto::MemoryMark { owner, clients } }
 plain_record! { NotesFrame => proto::NotesFrame { before, after } }
 
-/// An executor need not know which messages are reminders.
+impl From<Entry> for proto::NumberedMessage {
+    fn from(entry: Entry) -> Self {
+        Self {
+            number: entry.number,
+            message: Arc::unwrap_or_clone(entry.message).to_wire(),
+        }
+    }
+}
+
+impl TryFrom<proto::NumberedMessage> for Entry {
+    type Error = ConvertError;
+
+    fn try_from(numbered: proto::NumberedMessage) -> Result<Self, ConvertError> {
+        Ok(Self {
+            number: numbered.number,
+            message: Arc::new(required("message", numbered.message)?),
+        })
+    }
+}
+
+/// An executor need not know which messages are reminders. It is sent only what the window has.
 impl From<Conversation> for proto::Conversation {
     fn from(conversation: Conversation) -> Self {
         Self {
@@ -20,7 +41,9 @@ impl From<Conversation> for proto::Conversation {
             immutable: conversation.immutable.to_wire(),
             compressed: conversation.compressed.to_wire(),
             incremental: conversation.incremental.to_wire(),
+            behind: conversation.behind.to_wire(),
             scratch: conversation.scratch,
+            last_number: conversation.last_number,
         }
     }
 }
@@ -31,11 +54,13 @@ impl TryFrom<proto::Conversation> for Conversation {
     fn try_from(conversation: proto::Conversation) -> Result<Self, ConvertError> {
         Ok(Self {
             system: OnWire::from_wire(conversation.system, "system")?,
-            reminders: Reminders::default(),
             immutable: OnWire::from_wire(conversation.immutable, "immutable")?,
             compressed: OnWire::from_wire(conversation.compressed, "compressed")?,
             incremental: OnWire::from_wire(conversation.incremental, "incremental")?,
+            behind: OnWire::from_wire(conversation.behind, "behind")?,
             scratch: conversation.scratch,
+            last_number: conversation.last_number,
+            ..Self::default()
         })
     }
 }
@@ -229,22 +254,24 @@ impl TryFrom<proto::ContextChanged> for ContextChanged {
 impl From<Op> for proto::Op {
     fn from(op: Op) -> Self {
         use proto::op::Op as Wire;
-        let placed = |index, message| proto::PlacedMessage {
-            index,
-            message: OnWire::to_wire(message),
-        };
         let op = match op {
             Op::Append(message) => Wire::Append(message.into()),
-            Op::Update { index, message } => Wire::Update(placed(index, message)),
-            Op::Insert { index, message } => Wire::Insert(placed(index, message)),
-            Op::Remove { index } => Wire::Remove(proto::MessageIndex { index }),
+            Op::Update { number, message } => Wire::Update(proto::NumberedMessage {
+                number,
+                message: message.to_wire(),
+            }),
+            Op::Insert { before, message } => Wire::Insert(proto::InsertedMessage {
+                before: before.unwrap_or_default(),
+                message: message.to_wire(),
+            }),
+            Op::Remove { number } => Wire::Remove(proto::MessageNumber { number }),
             Op::Pop => Wire::Pop(proto::LastMessage {}),
             Op::Retain(role) => Wire::Retain(proto::RoleOnly {
                 role: role.to_wire(),
             }),
             Op::Clear => Wire::Clear(proto::AllMessages {}),
-            Op::Compact { messages, summary } => Wire::Compact(proto::Compaction {
-                messages,
+            Op::Compact { through, summary } => Wire::Compact(proto::Compaction {
+                through,
                 summary: summary.to_wire(),
             }),
             Op::SetLayer(layer) => Wire::SetLayer(layer.into()),
@@ -267,20 +294,22 @@ impl TryFrom<proto::Op> for Op {
         let op = op.op.ok_or_else(|| ConvertError::no_choice("op"))?;
         Ok(match op {
             Wire::Append(message) => Self::Append(required("append", Some(message))?),
-            Wire::Update(placed) => Self::Update {
-                index: placed.index,
-                message: required("update.message", placed.message)?,
+            Wire::Update(numbered) => Self::Update {
+                number: numbered.number,
+                message: required("update.message", numbered.message)?,
             },
-            Wire::Insert(placed) => Self::Insert {
-                index: placed.index,
-                message: required("insert.message", placed.message)?,
+            Wire::Insert(inserted) => Self::Insert {
+                before: Some(inserted.before).filter(|number| *number > 0),
+                message: required("insert.message", inserted.message)?,
             },
-            Wire::Remove(named) => Self::Remove { index: named.index },
+            Wire::Remove(named) => Self::Remove {
+                number: named.number,
+            },
             Wire::Pop(_) => Self::Pop,
             Wire::Retain(only) => Self::Retain(OnWire::from_wire(only.role, "retain.role")?),
             Wire::Clear(_) => Self::Clear,
             Wire::Compact(compaction) => Self::Compact {
-                messages: compaction.messages,
+                through: compaction.through,
                 summary: required("compact.summary", compaction.summary)?,
             },
             Wire::SetLayer(layer) => Self::SetLayer(required("set_layer", Some(layer))?),

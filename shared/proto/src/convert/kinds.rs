@@ -34,9 +34,9 @@ kinds! {
         run_waiting: RunWaiting { run, reason }
         run_resumed: RunResumed { run }
         run_taken_over: RunTakenOver { run }
-        run_completed: RunCompleted { run, answer }
-        run_failed: RunFailed { run, failure, usage, duration_ms }
-        run_cancelled: RunCancelled { run, reason }
+        run_completed: RunCompleted { run, answer, kept_through }
+        run_failed: RunFailed { run, failure, usage, duration_ms, kept_through }
+        run_cancelled: RunCancelled { run, reason, kept_through }
         step_started: StepStarted { attempt, tool_effect, tool_digest, context }
         attempt_continued: AttemptContinued { attempt }
         step_completed: StepCompleted { attempt, response, summary }

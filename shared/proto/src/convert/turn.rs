@@ -4,9 +4,9 @@ use super::error::{ConvertError, repeated, required};
 use super::wire::{OnWire, known, plain_record, record};
 use crate::event as proto;
 use cairn_engine::command::{
-    BridgeContext, CancelTurn, ChangeContext, ContextCreated, ContextDestroyed, ContextSwitched,
-    CreateContext, DestroyContext, QueuedTurnDropped, ResponseFormat, SendMessage, SubmitTurn,
-    SwitchContext, TurnOptions, TurnQueued, WhenBusy,
+    BridgeContext, CancelTurn, ChangeContext, ContextCreated, ContextDestroyed, ContextOp,
+    ContextSwitched, CreateContext, DestroyContext, QueuedTurnDropped, ResponseFormat, SendMessage,
+    SubmitTurn, SwitchContext, TurnOptions, TurnQueued, WhenBusy,
 };
 use cairn_engine::event::StartedTurn;
 
@@ -37,6 +37,56 @@ impl TryFrom<proto::ChangeContext> for ChangeContext {
             context: change.context,
             expected_version: change.expected_version,
             ops: repeated("ops", change.ops)?,
+        })
+    }
+}
+
+impl From<ContextOp> for proto::ContextOp {
+    fn from(op: ContextOp) -> Self {
+        use proto::context_op::Op as Wire;
+        let placed = |index, message| proto::PlacedMessage {
+            index,
+            message: OnWire::to_wire(message),
+        };
+        let op = match op {
+            ContextOp::Append(message) => Wire::Append(message.into()),
+            ContextOp::Update { index, message } => Wire::Update(placed(index, message)),
+            ContextOp::Insert { index, message } => Wire::Insert(placed(index, message)),
+            ContextOp::Remove { index } => Wire::Remove(proto::MessageIndex { index }),
+            ContextOp::Pop => Wire::Pop(proto::LastMessage {}),
+            ContextOp::Retain(role) => Wire::Retain(proto::RoleOnly {
+                role: role.to_wire(),
+            }),
+            ContextOp::Clear => Wire::Clear(proto::AllMessages {}),
+            ContextOp::SetWindow(messages) => Wire::SetWindow(proto::WindowChange {
+                window: messages.map(|messages| proto::Window { messages }),
+            }),
+        };
+        Self { op: Some(op) }
+    }
+}
+
+impl TryFrom<proto::ContextOp> for ContextOp {
+    type Error = ConvertError;
+
+    fn try_from(op: proto::ContextOp) -> Result<Self, ConvertError> {
+        use proto::context_op::Op as Wire;
+        let op = op.op.ok_or_else(|| ConvertError::no_choice("op"))?;
+        Ok(match op {
+            Wire::Append(message) => Self::Append(required("append", Some(message))?),
+            Wire::Update(placed) => Self::Update {
+                index: placed.index,
+                message: required("update.message", placed.message)?,
+            },
+            Wire::Insert(placed) => Self::Insert {
+                index: placed.index,
+                message: required("insert.message", placed.message)?,
+            },
+            Wire::Remove(named) => Self::Remove { index: named.index },
+            Wire::Pop(_) => Self::Pop,
+            Wire::Retain(only) => Self::Retain(OnWire::from_wire(only.role, "retain.role")?),
+            Wire::Clear(_) => Self::Clear,
+            Wire::SetWindow(change) => Self::SetWindow(change.window.map(|window| window.messages)),
         })
     }
 }

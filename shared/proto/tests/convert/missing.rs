@@ -9,7 +9,7 @@ use prost::Message as _;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Value};
 
 /// Paths of messages that may be left out, as their ends.
-const OPTIONAL: [&str; 19] = [
+const OPTIONAL: [&str; 20] = [
     "principal",
     "start_run.plan",
     "start_run.limits",
@@ -24,6 +24,7 @@ const OPTIONAL: [&str; 19] = [
     "options.response_format",
     "options.tools",
     "create_context.window",
+    "set_window.window",
     ".writer",
     "writer.attempt",
     "scratchpad_written.frame",

@@ -177,15 +177,18 @@ fn runs() -> Kinds {
         "run_waiting.in_doubt": RunWaiting { run: 2, reason: WaitReason::InDoubt }
         "run_waiting.budget": RunWaiting { run: 2, reason: WaitReason::Budget }
         "run_paused": RunPaused { run: 2, reason: "lunch".into() }
-        "run_completed": RunCompleted { run: 2, answer: "5 of 12 files".into() }
+        "run_completed": RunCompleted {
+            run: 2, answer: "5 of 12 files".into(), kept_through: 0
+        }
+        "run_completed.turn": RunCompleted { run: 3, answer: String::new(), kept_through: 14 }
         "run_failed": RunFailed {
-            run: 2, failure: failure.clone(), usage: None, duration_ms: 0
+            run: 2, failure: failure.clone(), usage: None, duration_ms: 0, kept_through: 0
         }
         "run_failed.planning": RunFailed {
-            run: 2, failure: failure, usage: Some(USAGE), duration_ms: 2_345
+            run: 2, failure: failure, usage: Some(USAGE), duration_ms: 2_345, kept_through: 0
         }
         "run_cancelled": RunCancelled {
-            run: 2, reason: "no longer needed".into()
+            run: 2, reason: "no longer needed".into(), kept_through: 0
         }
     }
 }

@@ -316,11 +316,12 @@ kinds! {
     budget_raised: BudgetRaised { run: number(), budget: budget(), more: seq() }
     budget_refused: BudgetRefused { run: number(), failure: failure() }
     call_held: CallHeld { call: call() }
-    run_completed: RunCompleted { run: number(), answer: text() }
+    run_completed: RunCompleted { run: number(), answer: text(), kept_through: number() }
     run_failed: RunFailed {
-        run: number(), failure: failure(), usage: option::of(usage()), duration_ms: seq()
+        run: number(), failure: failure(), usage: option::of(usage()), duration_ms: seq(),
+        kept_through: number()
     }
-    run_cancelled: RunCancelled { run: number(), reason: text() }
+    run_cancelled: RunCancelled { run: number(), reason: text(), kept_through: number() }
     step_started: StepStarted { attempt: attempt(), tool_effect: option::of(effect()), tool_digest: text(),
         context: text() }
     attempt_continued: AttemptContinued { attempt: attempt() }

@@ -136,6 +136,7 @@ fn a_run_that_has_ended_is_opened_by_a_plan_of_its_own_only() {
     let ended = Kind::RunCompleted(wire::RunCompleted {
         run: 1,
         answer: "done".to_owned(),
+        ..wire::RunCompleted::default()
     });
     let history = [started(), plan(1, &[(1, "a")]), completed(1), ended];
     let asked = Kind::RevisionRequested(wire::RevisionRequested {
@@ -216,7 +217,7 @@ fn the_answer_of_a_turn_is_its_last_reply() {
     };
     let completed = Kind::RunCompleted(wire::RunCompleted {
         run: 1,
-        answer: String::new(),
+        ..wire::RunCompleted::default()
     });
     let mut progress = Progress::new(1, 0);
     for kind in [

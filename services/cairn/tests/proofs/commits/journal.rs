@@ -1,7 +1,8 @@
 //! Journals of sessions with ended turns and one context beside, as an archive has them.
 
-use cairn_engine::command::{ChangeContext, Command, CreateContext, RunLimits, SubmitTurn};
-use cairn_engine::conversation::Op;
+use cairn_engine::command::{
+    ChangeContext, Command, ContextOp, CreateContext, RunLimits, SubmitTurn,
+};
 use cairn_engine::decide::{Facts, Input, Reply, ToolList};
 use cairn_engine::event::{AttemptRef, CommandReceived, Event};
 use cairn_engine::message::{FinishReason, Message, Usage};
@@ -121,7 +122,7 @@ impl Author {
         });
         let message = Message::user("x".repeat(TEXT));
         let mut left = usize::try_from(bytes / message.bytes()).expect("a number");
-        let append = Op::Append(message);
+        let append = ContextOp::Append(message);
         while left > 0 {
             let count = left.min(AT_ONCE);
             left -= count;

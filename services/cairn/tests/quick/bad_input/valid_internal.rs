@@ -303,11 +303,10 @@ fn conversation() -> wire::Conversation {
         name: "pure".to_owned(),
         arguments: "{}".to_owned(),
     };
-    let conversation = Conversation {
+    let mut conversation = Conversation {
         system: vec![Layer::new(LayerKind::Prompt, "Be brief.")],
-        immutable: vec![Said::user("Look.")],
-        incremental: vec![Said::assistant("I look.", vec![call])],
-        ..Conversation::default()
+        ..Conversation::beginning_with([Said::user("Look.")])
     };
+    conversation.append(Said::assistant("I look.", vec![call]));
     conversation.into()
 }

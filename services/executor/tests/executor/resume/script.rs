@@ -62,6 +62,8 @@ pub(super) enum Change {
     Steering(Message),
     /// The owner makes it.
     Ops(Vec<Op>),
+    /// The owner adds a message, and puts a summary in the place of the first one of the attempt.
+    Compaction { message: Message, summary: Message },
 }
 
 /// What a tool turn waits for.
@@ -278,11 +280,8 @@ fn change(is_conversation: bool) -> BoxedStrategy<Change> {
     if is_conversation {
         return of_any.boxed();
     }
-    // Nothing else is sure to be there when it takes effect.
-    let compaction = (message(), message()).prop_map(|(message, summary)| {
-        let (messages, append) = (1, Op::Append(message));
-        Change::Ops(vec![append, Op::Compact { messages, summary }])
-    });
+    let compaction = (message(), message())
+        .prop_map(|(message, summary)| Change::Compaction { message, summary });
     prop_oneof![
         6 => of_any,
         1 => layer().prop_map(move |layer| one(Op::SetLayer(layer))),

@@ -4,8 +4,8 @@ use super::script::{Change, Moment, Script, earlier, person_says};
 use super::sent::Sent;
 use crate::owner::model_step;
 use cairn_engine::command::{
-    ChangeContext, Command, Decide, RunLimits, SendMessage, Settlement, StartRun, SubmitTurn,
-    TurnOptions,
+    ChangeContext, Command, ContextOp, Decide, RunLimits, SendMessage, Settlement, StartRun,
+    SubmitTurn, TurnOptions,
 };
 use cairn_engine::conversation::{Conversation, ConversationRef, Op};
 use cairn_engine::decide::{Facts, Input, Reply, ToolFacts, ToolList};
@@ -89,7 +89,7 @@ impl OwnedSession {
         });
         if script.is_conversation {
             owned.command(ChangeContext {
-                ops: earlier().into_iter().map(Op::Append).collect(),
+                ops: earlier().into_iter().map(ContextOp::Append).collect(),
                 ..ChangeContext::default()
             });
             owned.command(SubmitTurn {
@@ -135,7 +135,7 @@ impl OwnedSession {
         fold(&self.journal, |session, event| {
             if let EventKind::ReplyReceived(reply) = &event.kind {
                 let mut conversation = session.conversation(ATTEMPT).expect("a conversation");
-                conversation.incremental.pop();
+                conversation.behind.pop();
                 questions.push((reply.ops_through, conversation));
             }
         });
@@ -217,19 +217,26 @@ impl OwnedSession {
                     self.receive(SendMessage { step, message }, true);
                     self.decide(Input::HandleCommand);
                 }
-                Change::Ops(ops) => {
-                    let changed = ContextChanged {
-                        conversation: ConversationRef::Attempt(ATTEMPT),
-                        ops: ops.clone(),
-                        version: 0,
-                        popped: None,
-                        is_steering: false,
-                    };
-                    self.write(changed, true);
+                Change::Ops(ops) => self.write(changed(ops.clone()), true),
+                Change::Compaction { message, summary } => {
+                    let mut ops = vec![Op::Append(message.clone())];
+                    ops.extend(self.first_message().map(|through| Op::Compact {
+                        through,
+                        summary: summary.clone(),
+                    }));
+                    self.write(changed(ops), true);
                 }
             }
         }
         (!due.is_empty()).then(|| self.changes())
+    }
+
+    /// The number of the first message of the attempt, if it is still there when a change takes effect.
+    fn first_message(&self) -> Option<u32> {
+        let mut waiting = self.attempt().waiting_ops.iter();
+        let goes = waiting.any(|op| matches!(op, Op::Compact { .. }));
+        let said = self.session.conversation(ATTEMPT)?.behind;
+        said.first().filter(|_| !goes).map(|entry| entry.number)
     }
 
     /// What a person is asked.
@@ -305,6 +312,16 @@ impl OwnedSession {
         let attempt = self.session.attempt(ATTEMPT);
         let attempt = attempt.expect("the attempt is under way");
         self.sent.changes(ATTEMPT, attempt)
+    }
+}
+
+fn changed(ops: Vec<Op>) -> ContextChanged {
+    ContextChanged {
+        conversation: ConversationRef::Attempt(ATTEMPT),
+        ops,
+        version: 0,
+        popped: None,
+        is_steering: false,
     }
 }
 

@@ -7,9 +7,8 @@ use super::check_name;
 use super::lines::{self, Imported};
 use crate::requests::{Answer as Answered, Requests};
 use cairn_engine::command::{
-    BridgeContext, ChangeContext, CreateContext, DestroyContext, SwitchContext,
+    BridgeContext, ChangeContext, ContextOp, CreateContext, DestroyContext, SwitchContext,
 };
-use cairn_engine::conversation::Op;
 use cairn_engine::event::EventKind;
 use cairn_engine::limits::{
     MAX_CONTEXT_NAME, MAX_EXTENSION, MAX_MEMORY_KEY, MAX_MEMORY_VALUE, check_extension,
@@ -44,34 +43,34 @@ macro_rules! changes {
 
 changes! {
     AppendMessageRequest(asked) -> AppendMessageResponse
-        vec![Op::Append(message("message", asked.message)?)];
+        vec![ContextOp::Append(message("message", asked.message)?)];
     ExtendMessagesRequest(asked) -> ExtendMessagesResponse {
         let messages = all_messages("messages", asked.messages)?;
-        messages.into_iter().map(Op::Append).collect()
+        messages.into_iter().map(ContextOp::Append).collect()
     };
     UpdateMessageRequest(asked) -> UpdateMessageResponse {
         let message = message("message", asked.message)?;
-        vec![Op::Update { index: asked.index, message }]
+        vec![ContextOp::Update { index: asked.index, message }]
     };
     InsertMessageRequest(asked) -> InsertMessageResponse {
         let message = message("message", asked.message)?;
-        vec![Op::Insert { index: asked.index, message }]
+        vec![ContextOp::Insert { index: asked.index, message }]
     };
     RemoveMessageRequest(asked) -> RemoveMessageResponse
-        vec![Op::Remove { index: asked.index }];
+        vec![ContextOp::Remove { index: asked.index }];
     RetainMessagesRequest(asked) -> RetainMessagesResponse
-        vec![Op::Retain(role("role", asked.role)?)];
+        vec![ContextOp::Retain(role("role", asked.role)?)];
     ClearMessagesRequest(asked) -> ClearMessagesResponse
-        vec![Op::Clear];
+        vec![ContextOp::Clear];
     SetWindowRequest(asked) -> SetWindowResponse {
         let window = asked.window.map(|window| window.messages);
         check_window("window.messages", window)?;
-        vec![Op::SetWindow(window)]
+        vec![ContextOp::SetWindow(window)]
     };
 }
 
 command_request!(PopMessageRequest(asked) {
-    change(asked.context, asked.expected_version, vec![Op::Pop])?
+    change(asked.context, asked.expected_version, vec![ContextOp::Pop])?
 });
 
 impl AnsweredRequest for pb::PopMessageRequest {
@@ -91,7 +90,7 @@ impl AnsweredRequest for pb::PopMessageRequest {
 
 command_request!(ImportContextRequest(asked) {
     let imported = lines::read(&asked.jsonl, asked.preserve_reasoning)?;
-    let ops = imported.messages.into_iter().map(Op::Append).collect();
+    let ops = imported.messages.into_iter().map(ContextOp::Append).collect();
     change(asked.context, asked.expected_version, ops)?
 });
 
@@ -184,7 +183,7 @@ impl AnsweredRequest for pb::BridgeContextRequest {
 fn change(
     context: String,
     expected_version: Option<u64>,
-    ops: Vec<Op>,
+    ops: Vec<ContextOp>,
 ) -> Result<ChangeContext, RpcError> {
     check_name("context", &context)?;
     Ok(ChangeContext {

@@ -84,7 +84,7 @@ pub(super) async fn list(
         version: context.version,
         is_active: *name == session.active_context,
         system_prompt: context.prompt.clone(),
-        window: context.window.map(|messages| wire::Window { messages }),
+        window: window_of(context),
         messages: count(context.len()),
         bytes: context.bytes,
         turns: context.turns,
@@ -92,6 +92,11 @@ pub(super) async fn list(
     Ok(Response::new(pb::ListContextsResponse {
         contexts: contexts.collect(),
     }))
+}
+
+fn window_of(context: &Context) -> Option<wire::Window> {
+    let window = context.conversation.window;
+    window.map(|messages| wire::Window { messages })
 }
 
 pub(super) fn message(
@@ -132,7 +137,7 @@ pub(super) fn messages(
     let incremental_at = compressed_at + zones.compressed.len();
     let end = context.len();
     let listed = match (asked.in_window, zone) {
-        (true, Zone::Unspecified | Zone::Incremental) => end - context.in_window().len()..end,
+        (true, Zone::Unspecified | Zone::Incremental) => end - zones.in_window().len()..end,
         (true, _) => {
             let error = RpcError::invalid("zone", "has no window");
             return Err(error.allowed("ZONE_INCREMENTAL, or none, with in_window"));

@@ -78,7 +78,11 @@ fn completed(seq: u64) -> pb::WatchSessionResponse {
     let answer = String::new();
     event(
         seq,
-        Kind::RunCompleted(wire::RunCompleted { run: RUN, answer }),
+        Kind::RunCompleted(wire::RunCompleted {
+            run: RUN,
+            answer,
+            ..wire::RunCompleted::default()
+        }),
     )
 }
 

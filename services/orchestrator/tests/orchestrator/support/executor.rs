@@ -33,7 +33,7 @@ impl Attempt {
     /// How many replies and results it starts with.
     pub(crate) fn said(&self) -> usize {
         let conversation = self.start.conversation.as_ref().expect("a conversation");
-        conversation.incremental.len() + self.start.results.len()
+        conversation.behind.len() + self.start.results.len()
     }
 
     /// Step and attempt.

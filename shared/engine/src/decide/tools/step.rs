@@ -2,13 +2,14 @@
 
 use super::ask_person::ASK_PERSON;
 use super::{CallRejection, StateTool, arguments, invalid};
+use crate::conversation::Entry;
 use crate::decide::Decision;
 use crate::escape::breaks_line;
 use crate::event::{
     AttemptRef, CallRef, SubGoalAdded, SubGoalCompleted, SubGoalDropped, SubGoalFocused,
 };
 use crate::limits::MAX_SUB_GOALS;
-use crate::message::{Message, Role, ToolCall};
+use crate::message::{Role, ToolCall};
 use crate::session::{Attempt, Call, CallStatus};
 use crate::transitions::Applied;
 use serde::Deserialize;
@@ -322,7 +323,7 @@ pub(in crate::decide) fn ending(attempt: &Attempt, name: AttemptRef) -> Ending {
     let asked: Result<StepArguments, _> = arguments(&attempt.calls[index].call);
     Ending::Step {
         call,
-        response: last_text(&attempt.conversation.incremental),
+        response: last_text(&attempt.conversation.behind),
         summary: asked
             .ok()
             .and_then(|asked| asked.summary)
@@ -331,10 +332,10 @@ pub(in crate::decide) fn ending(attempt: &Attempt, name: AttemptRef) -> Ending {
 }
 
 /// The newest text of the model that is not empty.
-fn last_text(messages: &[Message]) -> String {
-    let replies = messages.iter().rev();
-    let replies = replies.filter(|message| message.role == Role::Assistant);
-    let mut texts = replies.map(Message::text);
+fn last_text(said: &[Entry]) -> String {
+    let messages = said.iter().rev().map(|entry| &entry.message);
+    let replies = messages.filter(|message| message.role == Role::Assistant);
+    let mut texts = replies.map(|message| message.text());
     texts
         .find(|text| !text.trim().is_empty())
         .unwrap_or_default()

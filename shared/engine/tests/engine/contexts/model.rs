@@ -18,14 +18,17 @@ pub(crate) enum Change {
     Pop,
     Retain(Role),
     Clear,
+    /// Requests have so many of the latest messages, or all.
+    Window(Option<u32>),
 }
 
-/// A context: three zones, of which only the last one changes.
+/// A context: three zones, of which only the last one changes, and the window over that.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Zones {
     pub(crate) immutable: Vec<Line>,
     pub(crate) compressed: Vec<Line>,
     pub(crate) incremental: Vec<Line>,
+    pub(crate) window: Option<u32>,
 }
 
 impl Zones {
@@ -76,7 +79,20 @@ impl Zones {
                 zone.clear();
                 Seen::Cleared
             }
+            Change::Window(window) => {
+                self.window = *window;
+                return Ok(Vec::new());
+            }
         }])
+    }
+
+    /// What a request has before the messages of its turn.
+    pub(crate) fn sent(&self) -> Vec<&Line> {
+        let length = self.incremental.len();
+        let most = self.window.map_or(length, |most| most as usize);
+        let shown = &self.incremental[length.saturating_sub(most)..];
+        let before = self.immutable.iter().chain(&self.compressed);
+        before.chain(shown).collect()
     }
 }
 
@@ -142,6 +158,8 @@ pub(crate) fn message((role, text): &Line) -> Message {
 pub(crate) struct Contexts {
     pub(crate) named: BTreeMap<String, Zones>,
     pub(crate) active: String,
+    /// The context of the turn that has not ended, and what was said in the turn: no context has that yet.
+    pub(crate) turn: Option<(String, Vec<Line>)>,
 }
 
 impl Contexts {
@@ -150,6 +168,7 @@ impl Contexts {
         Self {
             named: [(main.clone(), Zones::default())].into(),
             active: main,
+            turn: None,
         }
     }
 

@@ -4,7 +4,6 @@ use super::World;
 use super::words::{chain, complete, look, model_step, step_call, tool_call, tool_step};
 use cairn_engine::command::{Command, StartRun};
 use cairn_engine::event::{self, AttemptRef, Event, EventKind};
-use cairn_engine::message::Message;
 use cairn_engine::pending::Subject;
 use cairn_engine::session::Session;
 use serde_json::json;
@@ -21,7 +20,7 @@ pub(crate) fn fold(journal: &[Event]) -> Session {
 /// The step context that an attempt under way began with.
 pub(crate) fn step_context(session: &Session, attempt: AttemptRef) -> Option<String> {
     let began_with = &session.attempt(attempt)?.conversation.immutable;
-    began_with.first().map(Message::text)
+    began_with.first().map(|entry| entry.message.text())
 }
 
 /// The names of the events' kinds, as far as they matter for their order.

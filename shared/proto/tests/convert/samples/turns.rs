@@ -2,7 +2,7 @@
 
 use super::{ATTEMPT, Kinds, failure, unlimited};
 use cairn_engine::command::{
-    BridgeContext, CancelTurn, ChangeContext, Command, ContextCreated, ContextDestroyed,
+    BridgeContext, CancelTurn, ChangeContext, Command, ContextCreated, ContextDestroyed, ContextOp,
     ContextSwitched, CreateContext, DestroyContext, QueuedTurnDropped, RenameSession,
     ResponseFormat, RevokeApproval, SendMessage, SessionRenamed, SubmitTurn, SwitchContext,
     TurnOptions, TurnQueued, WhenBusy,
@@ -69,19 +69,19 @@ fn ops() -> Vec<Op> {
         Op::Append(reply()),
         Op::Append(Message::tool("toolu_1", "3 files", true)),
         Op::Update {
-            index: 2,
+            number: 2,
             message: picture(),
         },
         Op::Insert {
-            index: 1,
+            before: Some(1),
             message: message(),
         },
-        Op::Remove { index: 3 },
+        Op::Remove { number: 3 },
         Op::Pop,
         Op::Retain(Role::Assistant),
         Op::Clear,
         Op::Compact {
-            messages: 4,
+            through: 4,
             summary: message(),
         },
         Op::SetLayer(layer()),
@@ -103,6 +103,28 @@ fn ops() -> Vec<Op> {
             through: MARK,
         }),
         Op::Notice("<system-reminder>\nnote\n</system-reminder>".into()),
+    ]
+}
+
+/// One change of each kind that a client makes.
+fn context_ops() -> Vec<ContextOp> {
+    let message = || Message::user("Which files mention Redis?");
+    vec![
+        ContextOp::Append(message()),
+        ContextOp::Update {
+            index: 2,
+            message: picture(),
+        },
+        ContextOp::Insert {
+            index: 1,
+            message: message(),
+        },
+        ContextOp::Remove { index: 3 },
+        ContextOp::Pop,
+        ContextOp::Retain(Role::Assistant),
+        ContextOp::Clear,
+        ContextOp::SetWindow(Some(20)),
+        ContextOp::SetWindow(None),
     ]
 }
 
@@ -251,7 +273,7 @@ pub(super) fn of_contexts() -> Kinds {
     let change = ChangeContext {
         context: name(),
         expected_version: Some(6),
-        ops: ops(),
+        ops: context_ops(),
     };
     let switch = SwitchContext { context: name() };
     vec![

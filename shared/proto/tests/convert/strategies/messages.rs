@@ -1,9 +1,10 @@
 //! Messages, conversations and replies.
 
 use super::{attempt, effect, text};
+use cairn_engine::command::ContextOp;
 use cairn_engine::conversation::{
-    Conversation, ConversationRef, KnownLayer, Layer, LayerKind, MemoryMark, Op, Reminded,
-    Reminder, Reminders,
+    Conversation, ConversationRef, Entry, KnownLayer, Layer, LayerKind, MemoryMark, Op, Reminded,
+    Reminder,
 };
 use cairn_engine::decide::Reply;
 use cairn_engine::event::{
@@ -15,6 +16,7 @@ use cairn_engine::message::{
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use std::sync::Arc;
 
 pub(crate) fn usage() -> impl Strategy<Value = Usage> {
     any::<([u64; 7], u32)>().prop_map(|(tokens, model_calls)| {
@@ -206,18 +208,34 @@ pub(super) fn frame() -> impl Strategy<Value = Option<NotesFrame>> {
     option::of(frame)
 }
 
-pub(super) fn op() -> impl Strategy<Value = Op> {
+pub(super) fn context_op() -> impl Strategy<Value = ContextOp> {
     let placed = || (any::<u32>(), message());
     prop_oneof![
+        message().prop_map(ContextOp::Append),
+        placed().prop_map(|(index, message)| ContextOp::Update { index, message }),
+        placed().prop_map(|(index, message)| ContextOp::Insert { index, message }),
+        any::<u32>().prop_map(|index| ContextOp::Remove { index }),
+        Just(ContextOp::Pop),
+        role().prop_map(ContextOp::Retain),
+        Just(ContextOp::Clear),
+        option::of(any::<u32>()).prop_map(ContextOp::SetWindow),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let placed = || (any::<u32>(), message());
+    // 0 stands for the end.
+    let inserted = (option::of(1..=u32::MAX), message());
+    prop_oneof![
         message().prop_map(Op::Append),
-        placed().prop_map(|(index, message)| Op::Update { index, message }),
-        placed().prop_map(|(index, message)| Op::Insert { index, message }),
-        any::<u32>().prop_map(|index| Op::Remove { index }),
+        placed().prop_map(|(number, message)| Op::Update { number, message }),
+        inserted.prop_map(|(before, message)| Op::Insert { before, message }),
+        any::<u32>().prop_map(|number| Op::Remove { number }),
         Just(Op::Pop),
         role().prop_map(Op::Retain),
         Just(Op::Clear),
         option::of(any::<u32>()).prop_map(Op::SetWindow),
-        placed().prop_map(|(messages, summary)| Op::Compact { messages, summary }),
+        placed().prop_map(|(through, summary)| Op::Compact { through, summary }),
         layer().prop_map(Op::SetLayer),
         known_layer().prop_map(Op::UseLayer),
         reminder().prop_map(Op::Remind),
@@ -243,22 +261,26 @@ pub(super) fn context_changed() -> impl Strategy<Value = ContextChanged> {
 }
 
 pub(crate) fn conversation() -> impl Strategy<Value = Conversation> {
-    let messages = || vec(message(), 0..3);
-    (
-        vec(layer(), 0..3),
-        messages(),
-        messages(),
-        messages(),
-        text(),
-    )
-        .prop_map(
-            |(system, immutable, compressed, incremental, scratch)| Conversation {
+    let entry = || {
+        (any::<u32>(), message()).prop_map(|(number, message)| Entry {
+            number,
+            message: Arc::new(message),
+        })
+    };
+    let entries = || vec(entry(), 0..3);
+    let zones = (entries(), entries(), entries(), entries());
+    (vec(layer(), 0..3), zones, text(), any::<u32>()).prop_map(
+        |(system, (immutable, compressed, incremental, behind), scratch, last_number)| {
+            Conversation {
                 system,
-                reminders: Reminders::default(),
                 immutable,
                 compressed,
                 incremental,
+                behind,
                 scratch,
-            },
-        )
+                last_number,
+                ..Conversation::default()
+            }
+        },
+    )
 }

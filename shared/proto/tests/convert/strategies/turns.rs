@@ -1,6 +1,6 @@
 //! Turns, contexts, and the commands about them.
 
-use super::messages::{message, op};
+use super::messages::{context_op, message};
 use super::{failure, number, seq, step_no, text};
 use cairn_engine::command::{
     BridgeContext, CancelTurn, ChangeContext, Command, ContextCreated, ContextDestroyed,
@@ -71,7 +71,7 @@ fn pairs() -> impl Strategy<Value = Vec<(String, String)>> {
 pub(super) fn command() -> impl Strategy<Value = Command> {
     let step = option::of(step_no().prop_filter("0 stands for none", |it| *it != StepNo::new(0)));
     let created = (text(), text(), vec(message(), 0..3), option::of(number()));
-    let changed = (text(), option::of(seq()), vec(op(), 0..3));
+    let changed = (text(), option::of(seq()), vec(context_op(), 0..3));
     prop_oneof![
         submitted().prop_map(Command::from),
         (seq(), text()).prop_map(|(number, reason)| CancelTurn { number, reason }.into()),
