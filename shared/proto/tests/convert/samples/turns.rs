@@ -110,7 +110,7 @@ fn ops() -> Vec<Op> {
 fn context_ops() -> Vec<ContextOp> {
     let message = || Message::user("Which files mention Redis?");
     vec![
-        ContextOp::Append(message()),
+        ContextOp::Append(reply()),
         ContextOp::Update {
             index: 2,
             message: picture(),
