@@ -23,8 +23,8 @@ pub struct ChangeContext {
     pub ops: Vec<ContextOp>,
 }
 
-/// A change of a context. Indices count the incremental messages before the mark, from 0: as the changes before
-/// it leave them.
+/// A change of a context. Its indices count the incremental messages before the mark, from 0, as the changes
+/// before it leave them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ContextOp {
     /// Adds a message at the end.

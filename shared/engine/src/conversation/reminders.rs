@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// by which the model changed session memory counts as one.
 ///
 /// Each was added to what was then the last message. So their messages stand in the order of their numbers,
-/// whatever clients put between them.
+/// also if clients insert others between them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reminders(BTreeMap<LayerKind, Vec<Told>>);
 
