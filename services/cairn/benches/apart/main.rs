@@ -26,6 +26,10 @@ mod watchers;
 
 const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
 
+/// As in the program itself.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let wanted: Vec<String> = std::env::args()
         .skip(1)
