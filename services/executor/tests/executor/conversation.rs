@@ -1,12 +1,13 @@
 //! The executor's replica of the conversation, and the catalogue.
 
 use crate::bench::{Bench, reply};
-use crate::owner::{catalogue, model_step};
+use crate::owner::{catalogue, conversation, model_step};
 use cairn_engine::conversation::{MemoryMark, Op, Reminded, Reminder};
 use cairn_engine::message::{FinishReason, Message, Opaque, Part};
 use cairn_proto::event;
 use cairn_proto::executor::AttemptStart;
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
+use std::borrow::Borrow;
 
 /// The owner says how it continues, in its acknowledgement.
 #[tokio::test(start_paused = true)]
@@ -55,6 +56,49 @@ async fn changes_follow_the_results_of_the_last_reply() {
     asked.reply("Hm.", &[]);
     let sent = owner.report().await.reply.expect("a reply");
     assert_eq!(sent.ops_through, 1);
+}
+
+/// A request takes no copy of what was said, however long the conversation is.
+#[tokio::test(start_paused = true)]
+async fn requests_share_their_messages() {
+    let mut long = conversation();
+    for turn in 0..20 {
+        let question = Message::user(format!("Question {turn}"));
+        let answer = Message::assistant(format!("Answer {turn}"), Vec::new());
+        for message in [question, answer] {
+            long.apply(Op::Append(message)).expect("a change");
+        }
+    }
+    let mut bench = Bench::new().await;
+    let start = AttemptStart {
+        conversation: Some(long.into()),
+        ..model_step()
+    };
+    let mut owner = bench.start(start).await;
+    let asked = bench.asked().await;
+    let first = asked.request.clone();
+    asked.reply("", &[("look", "{}")]);
+    owner.report().await;
+    owner.ack(1);
+    bench.called().await.output("seen");
+    let second = bench.asked().await;
+    // The system prompt is made of its layers for each request.
+    let before = places(&first.messages[1..]);
+    let after = places(&second.request.messages[1..]);
+    assert_eq!(before.len(), 41);
+    assert_eq!(before, after[..before.len()]);
+}
+
+/// Where the texts of messages are in memory.
+fn places<M: Borrow<Message>>(messages: &[M]) -> Vec<*const u8> {
+    let places = messages.iter().flat_map(|message| {
+        let message: &Message = message.borrow();
+        message.parts.iter().filter_map(|part| match part {
+            Part::Text(text) => Some(text.as_ptr()),
+            _ => None,
+        })
+    });
+    places.collect()
 }
 
 /// What only the provider can read is reported, and comes back in its place.
