@@ -7,7 +7,7 @@ use crate::error::{Stop, invalid};
 use crate::owner::Owner;
 use crate::replica::{LastCall, Replica};
 use crate::spans;
-use crate::tools::{Call, Tools, millis};
+use crate::tools::{Call, Limits, Tools, millis};
 use crate::turn::{Answer, Turn, give_ids};
 use cairn_engine::command::TurnOptions;
 use cairn_engine::conversation::Op;
@@ -98,7 +98,10 @@ async fn carry_out(
         namespace,
         std::mem::take(&mut start.session),
         caller,
-        shared.config.call_limit,
+        Limits {
+            time: shared.config.call_limit,
+            result_bytes: start.result_bytes,
+        },
     );
     if let Some(call) = start.tool_step {
         return tool_step(&tools, owner, attempt, call).await;
@@ -196,8 +199,11 @@ async fn settle(
             }
             Some((call, outcome)) = running.next() => match outcome {
                 Ok(ended) => {
-                    let answer = Answer::of(&ended.result);
-                    if turn.answer(call, answer) {
+                    let waited = match ended.is_long {
+                        true => turn.leave_to_owner(call),
+                        false => turn.answer(call, Answer::of(&ended.result)),
+                    };
+                    if waited {
                         if ended.urgent {
                             owner.report_result(ended.result);
                         } else {

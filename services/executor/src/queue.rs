@@ -3,10 +3,11 @@
 //! Reports never wait for room, and cannot pile up: at most one reply and the results of its calls
 //! are sent before the owner has to acknowledge them. Parts of a reply are not acknowledged, so the
 //! bytes of those that wait are limited here. Text that finds no room stays where it is gathered,
-//! and is dropped when the whole reply is reported.
+//! and is dropped when the whole reply is reported. Parts of results wait for room, and with them
+//! the tools service.
 
 use cairn_proto::event::{CallProgress, TextDelta};
-use cairn_proto::executor::RunStepResponse;
+use cairn_proto::executor::{ResultPart, RunStepResponse};
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::{Stream, ready};
 use std::pin::Pin;
@@ -16,6 +17,8 @@ use tokio::sync::Semaphore;
 
 /// Most bytes of parts that wait for the owner.
 const MOST_WAITING: usize = 256 * 1024;
+/// Parts of results that wait for the owner, whatever their calls are.
+const MOST_PARTS: usize = 2;
 /// Bytes of a part beside its text, about.
 const AROUND_TEXT: usize = 256;
 
@@ -24,6 +27,7 @@ const AROUND_TEXT: usize = 256;
 pub(crate) struct Sender {
     messages: UnboundedSender<RunStepResponse>,
     room: Room,
+    parts: Arc<Semaphore>,
 }
 
 /// The end that the owner's stream takes from.
@@ -31,6 +35,7 @@ pub(crate) struct Sender {
 pub(crate) struct Receiver {
     messages: UnboundedReceiver<RunStepResponse>,
     room: Room,
+    parts: Arc<Semaphore>,
 }
 
 /// Room for parts of replies; each byte is a permit.
@@ -40,13 +45,16 @@ pub(crate) struct Room(Arc<Semaphore>);
 pub(crate) fn queue() -> (Sender, Receiver) {
     let (sender, receiver) = unbounded();
     let room = Room(Arc::new(Semaphore::new(MOST_WAITING)));
+    let parts = Arc::new(Semaphore::new(MOST_PARTS));
     let sender = Sender {
         messages: sender,
         room: room.clone(),
+        parts: parts.clone(),
     };
     let receiver = Receiver {
         messages: receiver,
         room,
+        parts,
     };
     (sender, receiver)
 }
@@ -81,6 +89,18 @@ impl Sender {
         }
     }
 
+    /// Sends a part of a result, once few enough of them wait.
+    pub(crate) async fn part(&self, part: ResultPart) {
+        // It is never closed.
+        if let Ok(permit) = self.parts.acquire().await {
+            permit.forget();
+        }
+        self.report(RunStepResponse {
+            part: Some(Box::new(part)),
+            ..RunStepResponse::default()
+        });
+    }
+
     /// Sends a part of a reply, which takes its room.
     pub(crate) fn pass_on(&self, delta: TextDelta) {
         self.room.0.forget_permits(size_of(&delta));
@@ -99,6 +119,12 @@ impl Stream for Receiver {
         let message = ready!(Pin::new(&mut self.messages).poll_next(cx));
         if let Some(delta) = message.as_ref().and_then(|message| message.delta.as_ref()) {
             self.room.0.add_permits(size_of(delta));
+        }
+        if message
+            .as_ref()
+            .is_some_and(|message| message.part.is_some())
+        {
+            self.parts.add_permits(1);
         }
         Poll::Ready(message)
     }

@@ -6,15 +6,16 @@ use cairn_engine::event::{CallFinished, CallRef, Effect};
 use cairn_engine::key::call_key;
 use cairn_engine::message::ToolCall;
 use cairn_proto::event::{CallProgress, Condition, ToolInput};
-use cairn_proto::executor::{CallResult, PermittedCall};
-use cairn_proto::tool_result;
+use cairn_proto::executor::{CallResult, PermittedCall, ResultPart};
+use cairn_proto::no_result;
+use cairn_proto::tools::invoke_tool_response::Message;
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
-use cairn_proto::tools::{InvokeToolRequest, ToolProgress, ToolResult};
+use cairn_proto::tools::{InvokeToolRequest, InvokeToolResponse, ToolResult};
 use cairn_rpc::trace::is_recording;
 use cairn_rpc::{Link, Namespace, Principal, RpcError, TraceParent, with_principal};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use tonic::{Code, Request, Status};
+use tonic::{Code, Request, Status, Streaming};
 
 /// How long to wait before a call is sent again that may be, when the tools service was out of
 /// reach: it may just be starting anew.
@@ -89,6 +90,34 @@ pub(crate) struct Ended {
     /// The result has to be durable before the model is asked again: it has cost an effect or
     /// time, or the owner has to say what is to become of the call.
     pub(crate) urgent: bool,
+    /// The owner says what the model gets of the result.
+    pub(crate) is_long: bool,
+}
+
+/// Limits of calls.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// A call without an answer is given up after this.
+    pub(crate) time: Duration,
+    /// Most bytes of a result that the model gets as it is; 0 for any number.
+    pub(crate) result_bytes: u32,
+}
+
+/// A result, with what was sent of it before.
+#[derive(Debug, Default)]
+struct Received {
+    result: ToolResult,
+    /// Bytes of its text that were passed on in parts.
+    part_bytes: u64,
+}
+
+impl From<ToolResult> for Received {
+    fn from(result: ToolResult) -> Self {
+        Self {
+            result,
+            part_bytes: 0,
+        }
+    }
 }
 
 /// The tools service on behalf of one session.
@@ -98,30 +127,29 @@ pub(crate) struct Tools {
     namespace: Namespace,
     session: String,
     caller: Option<TraceParent>,
-    call_limit: Duration,
+    limits: Limits,
 }
 
 impl Tools {
-    /// The tools service at the end of `link`. A call without an answer is given up after
-    /// `call_limit`.
+    /// The tools service at the end of `link`.
     pub(crate) fn new(
         link: Link,
         namespace: Namespace,
         session: String,
         caller: Option<TraceParent>,
-        call_limit: Duration,
+        limits: Limits,
     ) -> Self {
         Self {
             client: ToolsServiceClient::new(link),
             namespace,
             session,
             caller,
-            call_limit,
+            limits,
         }
     }
 
-    /// Makes a call and waits for its result. Its progress goes to `reports`. A pure or idempotent call is
-    /// sent again for a while if the tools service is out of reach.
+    /// Makes a call and waits for its result. Its progress and the parts of a long result go to `reports`. A
+    /// pure or idempotent call is sent again for a while if the tools service is out of reach.
     ///
     /// # Errors
     /// Unavailable, if nobody knows what became of the call.
@@ -132,20 +160,28 @@ impl Tools {
     ) -> (CallRef, Result<Ended, RpcError>) {
         let (at, effect) = (call.at, call.effect);
         let started = Instant::now();
-        let outcome = self.send(call, reports).await.map(|result| {
+        let outcome = self.send(call, reports).await.map(|received| {
             let took = started.elapsed();
+            let (result, is_long) = (&received.result, self.is_long(&received));
             Ended {
                 urgent: effect == Effect::Effectful
                     || took > HOLD
+                    || is_long
                     || result.question.is_some()
                     || result.reason == CallFinished::NOT_SENT,
-                result: reported(at, result, took),
+                is_long,
+                result: reported(at, received, took),
             }
         });
         (at, outcome)
     }
 
-    async fn send(&self, call: Call, reports: &Sender) -> Result<ToolResult, RpcError> {
+    fn is_long(&self, received: &Received) -> bool {
+        let most = self.limits.result_bytes as usize;
+        received.part_bytes > 0 || (most > 0 && received.result.output.len() > most)
+    }
+
+    async fn send(&self, call: Call, reports: &Sender) -> Result<Received, RpcError> {
         let at = call.at;
         let repeatable = matches!(call.effect, Effect::Pure | Effect::Idempotent);
         let message = InvokeToolRequest {
@@ -172,10 +208,10 @@ impl Tools {
                 continue;
             }
             return match fault {
-                Fault::NotBegun => Ok(not_sent(&status)),
-                Fault::NotSent if !repeatable => Ok(not_sent(&status)),
-                Fault::Refused => Ok(refused(&status)),
-                Fault::Failed if repeatable => Ok(refused(&status)),
+                Fault::NotBegun => Ok(not_sent(&status).into()),
+                Fault::NotSent if !repeatable => Ok(not_sent(&status).into()),
+                Fault::Refused => Ok(refused(&status).into()),
+                Fault::Failed if repeatable => Ok(refused(&status).into()),
                 Fault::NotSent => Err(unreachable(at, status)),
                 Fault::Failed | Fault::Lost => Err(lost(at, status)),
             };
@@ -187,10 +223,10 @@ impl Tools {
         at: CallRef,
         message: InvokeToolRequest,
         reports: &Sender,
-    ) -> Result<ToolResult, Status> {
+    ) -> Result<Received, Status> {
         let executor = Principal::service("executor", self.namespace.clone());
         let mut request = with_principal(Request::new(message), &executor);
-        request.set_timeout(self.call_limit);
+        request.set_timeout(self.limits.time);
         // A process that records nothing itself passes on what it was told.
         let own = is_recording().then(|| TraceParent::of_span(&tracing::Span::current()));
         if let Some(trace) = own.flatten().or(self.caller) {
@@ -198,17 +234,9 @@ impl Tools {
         }
         let answered = async {
             let messages = self.client.clone().invoke_tool(request).await?;
-            let pass_on = |step: ToolProgress| {
-                reports.progress(CallProgress {
-                    call: Some(at.into()),
-                    progress: step.progress,
-                    total: step.total,
-                    message: step.message,
-                });
-            };
-            tool_result(messages.into_inner(), pass_on).await
+            pass_on(at, messages.into_inner(), reports).await
         };
-        match tokio::time::timeout(self.call_limit, answered).await {
+        match tokio::time::timeout(self.limits.time, answered).await {
             Ok(answer) => answer,
             Err(_) => Err(Status::deadline_exceeded(
                 "the tools service did not answer in time",
@@ -217,8 +245,38 @@ impl Tools {
     }
 }
 
+/// The result of a call, which is the last message. What comes before it goes to the owner. Memory holds one
+/// part: the next one is read once the owner's stream has room.
+async fn pass_on(
+    at: CallRef,
+    mut messages: Streaming<InvokeToolResponse>,
+    reports: &Sender,
+) -> Result<Received, Status> {
+    let mut part_bytes = 0;
+    while let Some(response) = messages.message().await? {
+        match response.message {
+            Some(Message::Result(result)) => return Ok(Received { result, part_bytes }),
+            Some(Message::Part(text)) => {
+                let (offset, bytes) = (part_bytes, text.len() as u64);
+                let call = Some(at.into());
+                reports.part(ResultPart { call, offset, text }).await;
+                part_bytes += bytes;
+            }
+            Some(Message::Progress(step)) => reports.progress(CallProgress {
+                call: Some(at.into()),
+                progress: step.progress,
+                total: step.total,
+                message: step.message,
+            }),
+            None => {}
+        }
+    }
+    Err(no_result())
+}
+
 /// The result for the owner. What the owner is to judge anew has the digest of the tool as it is now.
-fn reported(at: CallRef, result: ToolResult, took: Duration) -> CallResult {
+fn reported(at: CallRef, received: Received, took: Duration) -> CallResult {
+    let Received { result, part_bytes } = received;
     let (tool_digest, resolved) = match result.unsent {
         Some(unsent) => (Some(unsent.tool_digest), unsent.resolved),
         None => (None, Vec::new()),
@@ -233,6 +291,7 @@ fn reported(at: CallRef, result: ToolResult, took: Duration) -> CallResult {
         tool_digest,
         resolved,
         question: result.question,
+        part_bytes,
     }
 }
 

@@ -54,6 +54,8 @@ enum State {
     Held,
     /// Sent; an answer will come.
     Running,
+    /// Its result is too long for the model, and the owner sends the text that the model gets.
+    Reported,
     Answered(Answer),
 }
 
@@ -125,6 +127,16 @@ impl Turn {
         waited
     }
 
+    /// A call has a result that is too long for the model. Returns whether it still waited for one.
+    pub(crate) fn leave_to_owner(&mut self, call: CallRef) -> bool {
+        let slot = &mut self.slots[call.index as usize];
+        let waited = !matches!(slot.state, State::Answered(_));
+        if waited {
+            slot.state = State::Reported;
+        }
+        waited
+    }
+
     /// Takes in what an acknowledgement says of this turn's calls, and returns those to be sent.
     ///
     /// A call that ended as not sent may be permitted anew. A permit for one that was sent
@@ -144,7 +156,7 @@ impl Turn {
             let state = &mut self.slots[index].state;
             let may_be_held = match state {
                 State::Waiting => true,
-                State::Held | State::Running => false,
+                State::Held | State::Running | State::Reported => false,
                 State::Answered(answer) => answer.is_open,
             };
             if may_be_held {
@@ -162,7 +174,7 @@ impl Turn {
             let slot = &mut self.slots[index];
             let may_start = match &slot.state {
                 State::Waiting | State::Held => true,
-                State::Running => false,
+                State::Running | State::Reported => false,
                 State::Answered(answer) => answer.is_open,
             };
             if may_start {
@@ -197,7 +209,7 @@ impl Turn {
     pub(crate) fn into_results(self) -> impl Iterator<Item = Message> {
         self.slots.into_iter().filter_map(|slot| match slot.state {
             State::Answered(answer) => Some(Message::tool(slot.id, answer.output, answer.is_error)),
-            State::Waiting | State::Held | State::Running => None,
+            State::Waiting | State::Held | State::Running | State::Reported => None,
         })
     }
 

@@ -2,6 +2,7 @@
 
 use cairn_engine::command::RunLimits;
 use cairn_engine::level::LEVEL;
+use cairn_engine::limits::RESULT_BYTES;
 use std::time::Duration;
 
 /// The orchestrator's settings, checked.
@@ -33,6 +34,9 @@ pub struct Config {
     pub waits_for_tools: bool,
     /// Limits of a run that names none.
     pub limits: RunLimits,
+    /// Most bytes of a result that a model gets at once. The whole of a longer one is kept in blobs, which the
+    /// model reads in pieces.
+    pub result_bytes: usize,
     /// Layers of every system prompt after the executor's own: where the work happens.
     pub environment: String,
     /// The level of this process, in place of its release's. What it writes is marked with a level above
@@ -70,6 +74,7 @@ impl Default for Config {
             mode: Mode::ClaimAny,
             waits_for_tools: true,
             limits: RunLimits::default(),
+            result_bytes: RESULT_BYTES,
             environment: String::new(),
             #[cfg(debug_assertions)]
             level: LEVEL,

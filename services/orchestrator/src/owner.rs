@@ -1,11 +1,13 @@
 //! The owner of one session: decides, makes durable, and performs what the committed state leaves
 //! outstanding. One task a session, one commit in flight.
 
+mod answers;
 mod commit;
 mod decide;
 mod executor_view;
 mod facts;
 mod inbox;
+mod long_results;
 mod lost_writes;
 mod outstanding;
 mod planner;
@@ -22,8 +24,8 @@ use crate::key::SessionKey;
 use crate::observe::ActiveRun;
 use crate::state_bytes::StateBytes;
 use crate::store::{Acknowledged, Checkpointer, Loaded, Newer};
-use cairn_engine::decide::Input;
-use cairn_engine::event::{AttemptRef, Event};
+use cairn_engine::decide::{Answer, Input};
+use cairn_engine::event::{AttemptRef, CallRef, Event};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::limits::FULL_TRANSITION;
 use cairn_engine::outstanding::Work;
@@ -33,6 +35,7 @@ use cairn_proto::executor::RunStepResponse;
 use cairn_proto::planner::MakePlanResponse;
 use cairn_rpc::RpcError;
 use inbox::Inbox;
+use long_results::Wholes;
 use outstanding::Outstanding;
 use reports::Failures;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,6 +59,8 @@ enum Message {
         attempt: AttemptRef,
         stream: u64,
         report: Box<RunStepResponse>,
+        /// The long results of the report.
+        wholes: Wholes,
     },
     /// The stream to an executor ended.
     Broken {
@@ -63,6 +68,8 @@ enum Message {
         stream: u64,
         status: Option<Status>,
     },
+    /// The result of a call that the owner answers was found.
+    Answered { call: CallRef, answer: Answer },
     /// An executor has a slot for the attempt.
     SlotFree { attempt: AttemptRef, slot: Slot },
     /// Something is due.
@@ -77,6 +84,7 @@ impl Message {
             Self::Report { attempt, .. }
             | Self::Broken { attempt, .. }
             | Self::SlotFree { attempt, .. } => Some(Work::RunStep(*attempt)),
+            Self::Answered { call, .. } => Some(Work::Answer(*call)),
             Self::Tick => None,
         }
     }
@@ -360,7 +368,14 @@ impl Owner {
                 attempt,
                 stream,
                 report,
-            } => self.reported(attempt, stream, *report, inputs),
+                wholes,
+            } => self.reported(attempt, stream, (*report, wholes), inputs),
+            // One that the state no longer asks for was dropped.
+            Message::Answered { call, answer } => {
+                if self.active.remove(&Work::Answer(call)).is_some() {
+                    inputs.push(Input::Answered { call, answer });
+                }
+            }
             Message::SlotFree { attempt, slot } => {
                 let work = Work::RunStep(attempt);
                 self.active.remove(&work);

@@ -157,7 +157,12 @@ impl Tool for CommandTool {
             ToolError::ExecutionFailed(format!("tool '{}' was lost: {error}", self.spec.name))
         })?;
         if end.status.success() {
-            Ok(Output::text(String::from_utf8_lossy(&end.stdout)))
+            // It may be large, and is copied only if it is no text.
+            let text = String::from_utf8(end.stdout);
+            let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            Ok(Output::text(
+                text.unwrap_or_else(|error| lossy(error.as_bytes())),
+            ))
         } else {
             Err(self.failed(end))
         }

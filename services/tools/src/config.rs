@@ -12,6 +12,7 @@ use crate::schema::Schema;
 use crate::tool::{Effect, OUTPUT_LIMIT, TIME_LIMIT};
 use cairn_engine::decide::STATE_TOOLS;
 use cairn_engine::level::LEVEL;
+use cairn_engine::limits::MAX_RESULT;
 use cairn_engine::rules::{Answer, NamePattern, Rule, Rules};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -28,8 +29,8 @@ const PATH: &str = "path";
 pub const OFFERED: u32 = 40;
 /// Most tools that a model can be offered.
 const MOST_OFFERED: u32 = 1000;
-/// Bytes that a server's result may have.
-const RESULT_BYTES: RangeInclusive<usize> = 1024..=1 << 20;
+/// Bytes of a program's output that its result may have.
+const OUTPUT_BYTES: RangeInclusive<usize> = 256..=MAX_RESULT;
 /// Longest time limit that can be set.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// Environment variables that are set for a command and cannot be asked for.
@@ -62,8 +63,6 @@ pub struct Config {
     pub rules: Vec<Rule>,
     /// A model is offered at most so many tools, and finds the rest by `search_tools`.
     pub offered: u32,
-    /// Most bytes of the text of a server's result; the rest is cut, with a note.
-    pub result_bytes: usize,
     /// How many tools processes may run at a time. More than one have no server that keeps state.
     pub replicas: u32,
     /// Bounds of what one call may use up.
@@ -108,7 +107,6 @@ impl Default for Config {
             ask: Vec::new(),
             rules: Vec::new(),
             offered: OFFERED,
-            result_bytes: OUTPUT_LIMIT,
             replicas: 1,
             limits: Limits::default(),
             commands: Vec::new(),
@@ -168,11 +166,6 @@ impl Config {
                 format!("1 to {MOST_OFFERED}"),
             );
             faults.push(Fault::new("offered", problem, allowed));
-        }
-        if !RESULT_BYTES.contains(&self.result_bytes) {
-            let problem = format!("is {}", self.result_bytes);
-            let allowed = format!("{} to {}", RESULT_BYTES.start(), RESULT_BYTES.end());
-            faults.push(Fault::new("result_bytes", problem, allowed));
         }
         self.limits.validate(&mut faults);
         for (index, rule) in self.rules.iter().enumerate() {
@@ -353,11 +346,11 @@ impl CommandConfig {
                 &allowed,
             );
         }
-        if self.output_bytes < 256 {
+        if !OUTPUT_BYTES.contains(&self.output_bytes) {
             fault(
                 "output_bytes",
                 format!("is {}", self.output_bytes),
-                "256 or more",
+                &format!("{} to {}", OUTPUT_BYTES.start(), OUTPUT_BYTES.end()),
             );
         }
         for name in &self.env {

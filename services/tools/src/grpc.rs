@@ -13,6 +13,7 @@ use cairn_proto::tools::tools_service_server::ToolsService;
 use cairn_rpc::{RpcError, TraceParent};
 use futures::future::BoxFuture;
 use futures::stream::Stream;
+use result::Divided;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -80,6 +81,7 @@ impl ToolsService for Grpc {
         Ok(Response::new(Messages {
             steps,
             outcome: Some(Box::pin(outcome)),
+            ended: None,
         }))
     }
 
@@ -131,10 +133,11 @@ fn call(request: proto::InvokeToolRequest) -> CallRequest {
     }
 }
 
-/// Progress as it comes, and the result last.
+/// Progress as it comes, then the parts of a long text, and the result last.
 pub(crate) struct Messages {
     steps: Steps,
     outcome: Option<BoxFuture<'static, Outcome>>,
+    ended: Option<Divided>,
 }
 
 impl Stream for Messages {
@@ -142,20 +145,26 @@ impl Stream for Messages {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        let Some(outcome) = &mut this.outcome else {
-            return Poll::Ready(None);
-        };
-        let message = match this.steps.poll(context) {
-            Poll::Ready(step) => Ok(Message::Progress(result::progress(step))),
-            Poll::Pending => {
-                let ended = ready!(outcome.as_mut().poll(context));
-                this.outcome = None;
-                result::answer(ended).map(Message::Result)
+        if let Some(outcome) = &mut this.outcome {
+            if let Poll::Ready(step) = this.steps.poll(context) {
+                let progress = Message::Progress(result::progress(step));
+                return Poll::Ready(Some(Ok(response(progress))));
             }
-        };
-        Poll::Ready(Some(message.map(|message| proto::InvokeToolResponse {
-            message: Some(message),
-        })))
+            let ended = ready!(outcome.as_mut().poll(context));
+            this.outcome = None;
+            match result::answer(ended) {
+                Ok(result) => this.ended = Some(Divided::of(result)),
+                Err(status) => return Poll::Ready(Some(Err(status))),
+            }
+        }
+        let next = this.ended.as_mut().and_then(Divided::next_message);
+        Poll::Ready(next.map(|message| Ok(response(message))))
+    }
+}
+
+fn response(message: Message) -> proto::InvokeToolResponse {
+    proto::InvokeToolResponse {
+        message: Some(message),
     }
 }
 

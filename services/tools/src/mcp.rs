@@ -43,6 +43,8 @@ pub use json::{JsonError, JsonServer, Unused, parse_servers};
 pub use setting::Setting;
 pub use source::{McpDeps, McpSource};
 
+use std::ops::RangeInclusive;
+
 /// Most tools of one server.
 pub const MOST_TOOLS: usize = 1_000;
 /// Most pages of one list.
@@ -53,14 +55,17 @@ const MOST_LIST_BYTES: usize = 1 << 20;
 pub const MOST_SCHEMA_BYTES: usize = 64 * 1024;
 /// Bytes of a description that are used; the rest is cut.
 pub const MOST_DESCRIPTION_BYTES: usize = 8 * 1024;
-/// Most bytes of one message of a server. One with more ends its call, and the connection lives.
-pub const MOST_MESSAGE_BYTES: usize = 16 << 20;
+/// Most bytes of one message of a server, unless its settings say otherwise. One with more ends its call, and
+/// the connection lives.
+pub const MESSAGE_BYTES: usize = 16 << 20;
+/// The least and the most that settings may allow a message.
+const MESSAGE_BYTES_RANGE: RangeInclusive<usize> = 1 << 20..=MOST_MESSAGES_BYTES;
 /// Most bytes of all messages that one server sends at one time. One beyond that ends its call.
-const MOST_MESSAGES_BYTES: usize = 4 * MOST_MESSAGE_BYTES;
+const MOST_MESSAGES_BYTES: usize = 64 << 20;
 /// Most values of one message: in memory each may need a hundred times its text.
 const MOST_VALUES: usize = 1 << 19;
 /// Most bytes of a message that is skipped. One with more ends the connection.
-const MOST_SKIPPED_BYTES: usize = 4 * MOST_MESSAGE_BYTES;
+const MOST_SKIPPED_BYTES: usize = 64 << 20;
 /// Most bytes of an answer with an HTTP error.
 const MOST_ERROR_BYTES: usize = 16 * 1024;
 /// Between the server's name and the tool's.

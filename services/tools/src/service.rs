@@ -136,7 +136,6 @@ pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
             .unwrap_or_else(|_| config.workspace.clone()),
         programs: deps.programs,
         trust: deps.trust,
-        result_bytes: config.result_bytes,
     };
     let servers = config.servers.into_iter();
     let servers: Vec<_> = servers

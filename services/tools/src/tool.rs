@@ -6,6 +6,7 @@ use crate::progress::Progress;
 use async_trait::async_trait;
 use cairn_engine::canonical::to_canonical_json;
 use cairn_engine::key::{digest, hex};
+use cairn_engine::limits::MAX_RESULT;
 use cairn_engine::rules::{Answer, Condition, Matcher, Scope};
 use cairn_rpc::TraceParent;
 use serde::{Deserialize, Serialize};
@@ -18,8 +19,9 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// Largest arguments, in bytes of JSON text, unless the tool says otherwise.
 pub const ARGUMENT_LIMIT: usize = 256 * 1024;
-/// Largest output, in bytes, unless the tool says otherwise.
-pub const OUTPUT_LIMIT: usize = 64 * 1024;
+/// Largest output, in bytes, unless the tool says otherwise. What a model gets of it at once is less: the
+/// session's owner keeps the whole.
+pub const OUTPUT_LIMIT: usize = MAX_RESULT;
 /// Longest call, unless the tool says otherwise.
 pub const TIME_LIMIT: Duration = Duration::from_secs(30);
 
@@ -52,7 +54,7 @@ pub struct ToolSpec {
     pub effect: Effect,
     /// A call that takes longer is stopped.
     pub time_limit: Duration,
-    /// Bytes of output that the model is shown; the rest is cut off.
+    /// Bytes of output that are kept, at most [`MAX_RESULT`]; the rest is cut off.
     pub output_limit: usize,
     /// Bytes of JSON text that are read as arguments.
     pub argument_limit: usize,

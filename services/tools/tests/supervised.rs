@@ -47,7 +47,6 @@ async fn host(folder: &Path) {
         ..ServerConfig::default()
     };
     let deps = McpDeps {
-        result_bytes: 64 * 1024,
         workspace: folder.to_owned(),
         programs: Programs {
             supervisor: Some(Supervisor::this_program().unwrap()),

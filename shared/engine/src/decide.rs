@@ -24,14 +24,15 @@ mod words;
 pub use calls::UNKNOWN_TOOL;
 pub use facts::{Away, Facts, ToolFacts, ToolList};
 pub use fork::Fork;
-pub use input::{Input, Reply, Unfinished};
-pub use tools::{SEARCH_TOOLS, STATE_TOOLS, StateTool};
+pub use input::{Answer, Input, Reply, Unfinished};
+pub use tools::{Question, SEARCH_TOOLS, STATE_TOOLS, StateTool};
 pub use words::{EXECUTION, GUIDE};
 
 pub(crate) use calls::judged_scope;
 pub(crate) use commands::Ended;
 pub(crate) use plans::{Change, moved_on};
 pub(crate) use rejection::Rejection;
+pub(crate) use tools::is_answered_by_owner;
 
 use crate::command::Command;
 use crate::event::{CommandReceived, Event, EventKind, SessionCreated};
@@ -133,6 +134,7 @@ impl Decision<'_> {
                 .into_iter()
                 .try_for_each(|attempt| self.prepare_request(attempt)),
             Input::AttemptLost { attempt } => self.attempt_lost(attempt),
+            Input::Answered { call, answer } => self.answered_by_owner(call, answer),
             Input::Tick => self.settle_due(),
             Input::Forked(fork) => self.fork(fork),
             Input::LimitReached { failure } => self.end_at_limit(&failure),

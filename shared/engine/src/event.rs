@@ -137,6 +137,28 @@ pub(crate) enum Impact {
 }
 
 impl EventKind {
+    /// The blobs that the event refers to, in order. Its envelope lists them, so that stores find them
+    /// without reading the kind.
+    pub fn blobs(&self) -> &[Blob] {
+        match self {
+            Self::CallFinished(finished) => {
+                let whole = finished.whole.as_ref();
+                whole.map_or(&[][..], |whole| &whole.blobs[..])
+            }
+            _ => &[],
+        }
+    }
+
+    /// Takes the blobs that the envelope lists. A kind that refers to none drops them.
+    pub fn set_blobs(&mut self, blobs: Vec<Blob>) {
+        if let Self::CallFinished(CallFinished {
+            whole: Some(whole), ..
+        }) = self
+        {
+            whole.blobs = blobs;
+        }
+    }
+
     /// A full journal takes the event into its reserve.
     pub fn ends_only(&self) -> bool {
         self.impact() != Impact::Grows

@@ -1,5 +1,7 @@
 //! Sizes that the core holds to. The store has limits of its own.
 
+use std::ops::RangeInclusive;
+
 /// Most bytes of a session's title.
 pub const MAX_TITLE: usize = 256;
 
@@ -95,3 +97,17 @@ pub const MAX_TRANSITION: usize = 2 * FULL_TRANSITION
 pub const MAX_GRANTS: usize = 200;
 /// Tools that one search finds.
 pub const MAX_FOUND: usize = 5;
+
+/// Most bytes of the text of a call's result. Tools cut what is longer.
+pub const MAX_RESULT: usize = 64 * 1024 * 1024;
+/// Most bytes of a part of a long result: on its way to the owner, and as a blob.
+pub const MAX_RESULT_PART: usize = 2 * 1024 * 1024;
+/// A result with more bytes travels in parts.
+pub const LARGEST_UNDIVIDED_RESULT: usize = 64 * 1024;
+/// Most bytes of a result that a model gets at once, unless the settings say otherwise. A result with more is
+/// kept in blobs, and the model gets its beginning and a handle.
+pub const RESULT_BYTES: usize = 32 * 1024;
+/// The least and the most that the settings may allow.
+pub const RESULT_BYTES_RANGE: RangeInclusive<usize> = 1024..=1024 * 1024;
+/// Results with a handle of which a session knows the blobs. With one more the oldest can no longer be read.
+pub const MAX_HANDLES: usize = 4096;

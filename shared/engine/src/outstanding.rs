@@ -1,6 +1,6 @@
 //! `outstanding(state) → effects`: what the committed state leaves to be done.
 
-use crate::event::AttemptRef;
+use crate::event::{AttemptRef, CallRef};
 use crate::session::{Attempt, Call, CallStatus, Run, RunStatus, Session, Step};
 
 /// Something to be done. The same state always asks for the same work; work under way continues.
@@ -18,6 +18,8 @@ pub enum Work {
     },
     /// Have an executor run the attempt.
     RunStep(AttemptRef),
+    /// Find the result of a call of a state tool by I/O. May be repeated: only what is recorded counts.
+    Answer(CallRef),
     /// Decide again at that time: an answer takes effect then, or a budget is used up.
     Wake {
         /// Milliseconds since 1970 by the store's clock.
@@ -74,6 +76,7 @@ impl Session {
             wake = times.chain(wake).min();
         }
         work.extend(run.attempts_to_run(has_begun).map(Work::RunStep));
+        work.extend(run.calls_of_owner().map(Work::Answer));
         work.extend(wake.map(|at| Work::Wake { at }));
         work
     }
@@ -106,6 +109,17 @@ impl Run {
             }
             Some(name)
         })
+    }
+
+    /// The calls that the owner answers now. They wait with the other calls of their reply: while the run
+    /// is held, and while one of the calls waits for a person.
+    fn calls_of_owner(&self) -> impl Iterator<Item = CallRef> {
+        let attempts = self.running_attempts();
+        let attempts =
+            attempts.filter(move |(_, _, attempt)| !self.is_held() && !attempt.waits_for_person());
+        let calls = attempts.flat_map(|(name, _, attempt)| attempt.last_calls(name));
+        let calls = calls.filter(|(_, call)| call.waits_for_owner());
+        calls.map(|(name, _)| name)
     }
 
     /// Whether [`Run::attempts_to_run`] has any, if none has begun.

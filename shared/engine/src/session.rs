@@ -10,6 +10,7 @@ mod context;
 mod decisions;
 mod fork;
 mod grant;
+mod handles;
 mod holds;
 mod memory;
 mod notices;
@@ -31,6 +32,7 @@ pub use context::{Context, MAIN};
 pub use decisions::{DecisionKind, PastDecision};
 pub use fork::Origin;
 pub use grant::{ApprovalGranted, Grant};
+pub use handles::Handles;
 pub use memory::Memory;
 pub use notices::{Noted, Notice};
 pub use numbers::{Place, Slot, StepNo};
@@ -41,7 +43,7 @@ pub use runs::{RunSummary, Runs};
 pub use sizes::Sizes;
 pub use spent::Spent;
 pub use step::{EffectfulCall, Moment, Note, Step, StepStatus, in_journal_order};
-pub(crate) use turn::OF_STEPS;
+pub(crate) use turn::{OF_STEPS, READ_RESULT};
 pub use turn::{QueuedTurn, Turn};
 
 use crate::command::Command;
@@ -100,6 +102,8 @@ pub struct Session {
     pub grants: Vec<Grant>,
     /// How many there have been.
     pub grants_given: u32,
+    /// Results that models read in pieces.
+    pub handles: Handles,
 }
 
 /// A command that waits for its answer.

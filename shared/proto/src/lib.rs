@@ -7,7 +7,7 @@ pub mod convert;
 pub mod json;
 mod tool_result;
 
-pub use tool_result::tool_result;
+pub use tool_result::{no_result, tool_result};
 
 /// Generated code, one module a package.
 #[allow(

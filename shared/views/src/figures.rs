@@ -1,8 +1,9 @@
-//! Times, durations and prices as people read them. All times are UTC.
+//! Times, durations, prices and sizes as people read them. All times are UTC.
 
 use cairn_engine::event::WaitReason;
 use cairn_engine::message::Usage;
 use cairn_engine::session::RunStatus;
+use cairn_engine::text::counted;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -38,6 +39,25 @@ fn date(at_ms: u64) -> String {
         (month - 9, 1)
     };
     format!("{:04}-{month:02}-{day:02}", era * 400 + year + next_year)
+}
+
+/// `512 bytes`, `31.2 KiB`, `5.0 MiB`.
+pub fn size(bytes: u64) -> String {
+    const KIB: u64 = 1024;
+    let tenths = |unit: u64| {
+        let tenths = bytes.saturating_mul(10) / unit;
+        format!("{}.{}", tenths / 10, tenths % 10)
+    };
+    match bytes {
+        0..KIB => counted(bytes, "byte"),
+        KIB..0x10_0000 => format!("{} KiB", tenths(KIB)),
+        _ => format!("{} MiB", tenths(KIB * KIB)),
+    }
+}
+
+/// What follows the beginning of a long result: `… of 5.0 MiB, handle result-3`.
+pub fn rest_of_result(bytes: u64, handle: &str) -> String {
+    format!("… of {}, handle {handle}", size(bytes))
 }
 
 /// In 10⁻⁹ dollars.

@@ -4,13 +4,14 @@ use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::ui::event_json::principal;
+use crate::ui::event_json::{principal, result_handle};
 use crate::ui::out;
 use crate::ui::style::Style;
 use crate::ui::text::block;
 use crate::ui::time::{clock, span, utc};
 use cairn_proto::orchestrator::{GetExecutionLogRequest, LogEntry};
 use cairn_rpc::text::escape;
+use cairn_views::figures::rest_of_result;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -23,8 +24,11 @@ const BRIEF: usize = 12;
 A line with ! is a decision of a person, with who decided. A line with < is what a person says in a
 conversation, or the arguments of a call.
 
-With --json one entry a line, always whole: seq, at, run, step, tool (empty for texts), input,
-output, is_error, duration_ms, decision (empty for texts and calls), principal.
+Of a result that was too long for the model only its beginning is shown, also with --full and --json.
+
+With --json one entry a line: seq, at, run, step, tool (empty for texts), input, output, is_error,
+duration_ms, decision (empty for texts and calls), principal, whole (null, or the handle and the size of
+a long result).
 
 Examples:
   cairn log
@@ -38,7 +42,7 @@ pub struct Args {
     /// Only what came after this event
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     after: u64,
-    /// Show long texts whole
+    /// Show long texts whole, and of long results all that is in the log: their beginning
     #[arg(long)]
     full: bool,
 }
@@ -86,6 +90,7 @@ fn entry_json(entry: &LogEntry) -> Value {
         "duration_ms": entry.duration_ms,
         "decision": entry.decision,
         "principal": principal(entry.principal.as_ref()),
+        "whole": result_handle(entry.whole.as_ref()),
     })
 }
 
@@ -115,6 +120,12 @@ fn entry_text(entry: &LogEntry, full: bool, style: Style) -> String {
     }
     let output = if entry.is_error { "✗" } else { ">" };
     push_lines(&mut text, output, &entry.output, full);
+    if let Some(whole) = &entry.whole {
+        let rest = rest_of_result(whole.bytes, &escape(&whole.handle));
+        text.push_str(&format!(
+            "\n    {output} {rest}; only its beginning is shown"
+        ));
+    }
     text
 }
 

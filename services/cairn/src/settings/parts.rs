@@ -63,6 +63,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             cache_bytes: settings.session.cache_bytes,
             max_queued: settings.session.max_queued,
             limits: settings.run.limits(),
+            result_bytes: settings.tools.result_bytes,
             environment: surroundings(workspace),
             #[cfg(debug_assertions)]
             trusts_leases: crate::fail::sabotage(&context.environment)?.leases,
@@ -128,7 +129,6 @@ pub(super) fn tools(settings: &Settings, found: &OfWorkspace) -> cairn_tools::Co
         has_further_servers: found.has_left_out(),
         rules: settings.tools.rules.clone(),
         offered: settings.tools.offered,
-        result_bytes: settings.tools.result_bytes,
         replicas: settings.tools.replicas,
         limits: settings.tools.limits.clone(),
         commands: settings.tools.commands.clone(),

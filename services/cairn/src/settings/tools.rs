@@ -3,6 +3,7 @@
 use super::servers::OfWorkspace;
 use super::{Settings, parts};
 use cairn_boot::{Checks, Environment};
+use cairn_engine::limits::{RESULT_BYTES, RESULT_BYTES_RANGE};
 use cairn_engine::rules::Rule;
 use cairn_tools::{CommandConfig, Limits};
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,8 @@ pub struct ToolSettings {
     /// With more tools than this, a model is offered the built-in tools and programs, and finds those of
     /// servers by `search_tools`.
     pub offered: u32,
-    /// Most bytes of the text of a server's result; the rest is cut, with a note.
+    /// Most bytes of a result that a model gets at once. The whole of a longer one, of at most 64 MiB, is kept
+    /// with the session, and the model reads it in pieces.
     pub result_bytes: usize,
     /// How many tools processes may run at a time. More than one have no server that keeps state.
     pub replicas: u32,
@@ -45,7 +47,7 @@ impl Default for ToolSettings {
             ask: config.ask,
             rules: config.rules,
             offered: config.offered,
-            result_bytes: config.result_bytes,
+            result_bytes: RESULT_BYTES,
             replicas: config.replicas,
             trust: None,
             limits: config.limits,
@@ -59,6 +61,8 @@ pub(super) fn check(settings: &Settings, checks: &mut Checks) {
     let is_path = |path: &PathBuf| !path.as_os_str().is_empty();
     let has_path = settings.tools.trust.as_ref().is_none_or(is_path);
     checks.require(has_path, "tools.trust", "is empty", "a file");
+    let bytes = settings.tools.result_bytes;
+    checks.range("tools.result_bytes", bytes, RESULT_BYTES_RANGE);
     // Without values of variables: a server that needs one may be there all the same, and lists may name it.
     let found = OfWorkspace::read(&settings.workspace.path, &Environment::default());
     let tools = parts::tools(settings, &found);
@@ -67,8 +71,7 @@ pub(super) fn check(settings: &Settings, checks: &mut Checks) {
     for fault in faults {
         let section = match fault.field.split(['[', '.']).next() {
             Some(
-                "commands" | "limits" | "allow" | "deny" | "ask" | "rules" | "offered"
-                | "result_bytes" | "replicas",
+                "commands" | "limits" | "allow" | "deny" | "ask" | "rules" | "offered" | "replicas",
             ) => "tools",
             Some("show") => "workspace",
             Some("servers") => "mcp",

@@ -9,7 +9,7 @@ use cairn_proto::json;
 use serde_json::{Map, Value};
 
 /// An event with its number as a JSON object: `seq`, `at`, `kind`, the fields of its kind, and, where
-/// they are set, `answers`, `principal` and `needs`.
+/// they are set, `answers`, `principal`, `needs` and `blobs`.
 pub fn event_json(seq: u64, event: &wire::Event) -> Value {
     let mut fields = json::fields("cairn.event.v1.Event", event);
     let mut object = Map::new();
@@ -18,6 +18,8 @@ pub fn event_json(seq: u64, event: &wire::Event) -> Value {
     let answers = fields.remove("answers").filter(|seq| *seq != 0);
     let principal = fields.remove("principal").filter(|it| !it.is_null());
     let needs = fields.remove("needs").filter(|level| *level != 0);
+    let is_list = |blobs: &Value| blobs.as_array().is_some_and(|blobs| !blobs.is_empty());
+    let blobs = fields.remove("blobs").filter(is_list);
     fields.remove("at_unix_ms");
     // What is left is the kind; nothing of one that a newer version has written.
     let kind = fields.into_iter().next();
@@ -26,6 +28,7 @@ pub fn event_json(seq: u64, event: &wire::Event) -> Value {
     object.extend(answers.map(|answers| ("answers".to_owned(), answers)));
     object.extend(principal.map(|principal| ("principal".to_owned(), principal)));
     object.extend(needs.map(|needs| ("needs".to_owned(), needs)));
+    object.extend(blobs.map(|blobs| ("blobs".to_owned(), blobs)));
     if let Value::Object(fields) = fields {
         object.extend(fields);
     }
@@ -46,6 +49,11 @@ pub fn usage(usage: Option<&wire::Usage>) -> Value {
 /// Who asked or decided, as JSON; `null` if it is not known.
 pub fn principal(principal: Option<&wire::Principal>) -> Value {
     json::value("cairn.event.v1.Principal", principal)
+}
+
+/// A long result as JSON; `null` if there is none.
+pub fn result_handle(whole: Option<&wire::ResultHandle>) -> Value {
+    json::value("cairn.event.v1.ResultHandle", whole)
 }
 
 /// A step as it was planned.

@@ -206,7 +206,7 @@ async fn call(address: String, round: usize, number: usize) -> Result<String, St
     let mut client = ToolsServiceClient::new(link(&address));
     let answer = client.invoke_tool(request).await;
     let messages = answer.map_err(|status| status.to_string())?.into_inner();
-    let answer = tool_result(messages, drop).await;
+    let answer = tool_result(messages, usize::MAX, drop).await;
     let answer = answer.map_err(|status| status.to_string())?;
     match answer.is_error {
         true => Err(answer.output),

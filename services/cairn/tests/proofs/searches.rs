@@ -127,7 +127,7 @@ fn begin(address: &str, searches: usize) -> JoinSet<String> {
                 ..InvokeToolRequest::default()
             };
             match client.invoke_tool(request).await {
-                Ok(answer) => match tool_result(answer.into_inner(), drop).await {
+                Ok(answer) => match tool_result(answer.into_inner(), usize::MAX, drop).await {
                     Ok(result) => result.output,
                     Err(status) => status.to_string(),
                 },

@@ -72,6 +72,7 @@ fn entry_of(before: &Session, seq: u64, event: &Event) -> Option<pb::LogEntry> {
             output: finished.output.clone(),
             is_error: finished.is_error,
             duration_ms: finished.duration_ms,
+            whole: finished.whole.as_deref().cloned().map(Into::into),
             ..of_call(before, finished.call)
         },
         EventKind::CallInDoubt(event::CallInDoubt { call, .. }) => pb::LogEntry {

@@ -26,6 +26,8 @@ use tonic::{Request, Response, Status};
 const MAX_NAME: usize = 128;
 /// Largest arguments, in bytes.
 const MAX_ARGUMENTS: usize = 256 * 1024;
+/// Most bytes of the text of a result; the rest is cut, with a note.
+const MAX_RESULT: usize = 256 * 1024;
 /// How long a call may wait to begin.
 const BEGINS_WITHIN: Duration = Duration::from_secs(30);
 
@@ -142,7 +144,7 @@ async fn judged_call(
     call.tool_digest = tool.map_or_else(|| UNKNOWN_TOOL.to_owned(), |tool| tool.digest.clone());
     let mut tools = requests.deps().dispatch.tools();
     let messages = tools.invoke_tool(for_namespace(namespace, call.clone()));
-    tool_result(messages.await?.into_inner(), drop).await
+    tool_result(messages.await?.into_inner(), MAX_RESULT, drop).await
 }
 
 /// Whether they fit the tool is for the tools service to say.

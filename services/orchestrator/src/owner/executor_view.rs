@@ -3,7 +3,7 @@
 use crate::dispatch::Catalogue;
 use crate::key::SessionKey;
 use cairn_engine::event::{AttemptRef, Budget, CallRef, Effect};
-use cairn_engine::session::{Call, CallStatus, Session};
+use cairn_engine::session::{Attempt, Call, CallStatus, Session};
 use cairn_proto::event as wire;
 use cairn_proto::executor::{Acknowledgement, AttemptStart, CallResult, PermittedCall};
 use std::collections::BTreeSet;
@@ -27,6 +27,16 @@ pub(super) struct ExecutorView {
     pub(super) results: BTreeSet<u32>,
     /// Tools that it knows to be found.
     found: usize,
+}
+
+impl ExecutorView {
+    /// The owner has answered a call of the last reply, and the executor was not sent the result.
+    pub(super) fn lacks_result(&self, attempt: &Attempt) -> bool {
+        let mut calls = attempt.calls.iter().zip(0..);
+        let is_new =
+            |(call, index): (&Call, u32)| call.is_finished() && !self.results.contains(&index);
+        self.tool_turns == attempt.tool_turns && calls.any(is_new)
+    }
 }
 
 /// The version of the context that an attempt continues; 0 for a step.

@@ -29,6 +29,7 @@ pub(crate) fn facts<'a>(
         rules: &catalogue.rules,
         environment: &deps.config.environment,
         limits: deps.config.limits,
+        result_bytes: deps.config.result_bytes,
         responses: elicitation::responses,
         starts: starts && deps.config.runs_steps(),
     }

@@ -1,6 +1,7 @@
 //! What planners and executors answer, in the words of the engine.
 
 use super::Owner;
+use super::long_results::Wholes;
 use super::planner::{planning_ended, read_plan};
 use super::work::has_open_intent;
 use crate::store::NEWER_VERSION;
@@ -96,15 +97,15 @@ impl Owner {
         &mut self,
         attempt: AttemptRef,
         stream: u64,
-        report: RunStepResponse,
+        (report, wholes): (RunStepResponse, Wholes),
         inputs: &mut Vec<Input>,
     ) {
         if !self.is_from(attempt, stream) {
             return;
         }
         self.reported.insert(attempt, report.number);
-        self.note_results(attempt, &report);
-        match read_report(attempt, report) {
+        self.note_results(attempt, &report, &wholes);
+        match read_report(attempt, report, wholes) {
             Ok(read) => inputs.push(read),
             Err(error) => {
                 tracing::error!(session = %self.key, %error, "report of an executor is dropped");
@@ -113,17 +114,19 @@ impl Owner {
         }
     }
 
-    /// The executor knows the results that it reports, so it is not sent them.
-    fn note_results(&mut self, attempt: AttemptRef, report: &RunStepResponse) {
+    /// The executor knows the results that it reports, so it is not sent them. Of a long one it does not know
+    /// what the model gets.
+    fn note_results(&mut self, attempt: AttemptRef, report: &RunStepResponse, wholes: &Wholes) {
         let active = self.active.get_mut(&Work::RunStep(attempt));
         let Some(executor) = active.and_then(|active| active.executor.as_mut()) else {
             return;
         };
-        let is_end = |result: &&CallResult| {
-            result.question.is_none() && result.reason != CallFinished::NOT_SENT
+        let is_end = |(position, result): &(usize, &CallResult)| {
+            let is_open = result.question.is_some() || result.reason == CallFinished::NOT_SENT;
+            !is_open && !wholes.contains_key(position)
         };
-        let ended = report.results.iter().filter(is_end);
-        let ended = ended.filter_map(|result| result.call.map(|call| call.index));
+        let ended = report.results.iter().enumerate().filter(is_end);
+        let ended = ended.filter_map(|(_, result)| result.call.map(|call| call.index));
         executor.view.results.extend(ended);
     }
 
@@ -267,11 +270,18 @@ fn failed(attempt: AttemptRef, kind: FailureKind, reason: &str, message: String)
 }
 
 /// A report in the words of the engine. A reply that no journal takes fails the attempt.
-fn read_report(attempt: AttemptRef, report: RunStepResponse) -> Result<Input, ConvertError> {
+fn read_report(
+    attempt: AttemptRef,
+    report: RunStepResponse,
+    mut wholes: Wholes,
+) -> Result<Input, ConvertError> {
     let (mut results, mut unfinished) = (Vec::new(), Vec::new());
-    for result in report.results {
+    for (position, result) in report.results.into_iter().enumerate() {
         match Reported::try_from(result)? {
-            Reported::Finished(result) => results.push(result),
+            Reported::Finished(mut result) => {
+                result.whole = wholes.remove(&position).map(Box::new);
+                results.push(result);
+            }
             Reported::Unfinished(call) => unfinished.push(call),
         }
     }

@@ -1,6 +1,7 @@
 //! The stream of an attempt, between its owner and its executor.
 
 use super::Message;
+use super::long_results::{LongResults, Stored, Wholes, has_long};
 use crate::dispatch::{Catalogue, Dispatcher, Used};
 use crate::key::SessionKey;
 use crate::store::Store;
@@ -49,8 +50,14 @@ pub(super) struct Reports {
     /// Publishes parts of replies, once there is one.
     pub(super) publisher: Option<mpsc::Sender<TextDelta>>,
     pub(super) dispatch: Arc<Dispatcher>,
+    /// Most bytes of a result that a model gets at once.
+    pub(super) result_bytes: usize,
+    /// Long results, once there is one. None while they are being stored.
+    pub(super) long: Option<Box<LongResults>>,
+    /// Stores the long results of a message. Nothing is read from the stream meanwhile, so the executor waits.
+    pub(super) storing: Option<BoxFuture<'static, (Box<LongResults>, Stored)>>,
     /// A report that is judged by the tools as they are, once these are read.
-    pub(super) waiting: Option<(RunStepResponse, BoxFuture<'static, ()>)>,
+    pub(super) waiting: Option<(RunStepResponse, Wholes, BoxFuture<'static, ()>)>,
 }
 
 /// What an executor sends, for the owner.
@@ -63,11 +70,25 @@ impl Stream for Reports {
             return Poll::Ready(None);
         }
         loop {
-            if let Some((_, reading)) = &mut this.waiting {
+            if let Some((.., reading)) = &mut this.waiting {
                 ready!(reading.as_mut().poll(context));
             }
-            if let Some((report, _)) = this.waiting.take() {
-                return Poll::Ready(Some(this.message(report)));
+            if let Some((report, wholes, _)) = this.waiting.take() {
+                return Poll::Ready(Some(this.message(report, wholes)));
+            }
+            if let Some(storing) = &mut this.storing {
+                let (long, stored) = ready!(storing.as_mut().poll(context));
+                (this.long, this.storing) = (Some(long), None);
+                match stored {
+                    Ok(None) => {}
+                    Ok(Some((report, wholes))) => {
+                        if let Some(message) = this.judged(report, wholes) {
+                            return Poll::Ready(Some(message));
+                        }
+                        continue;
+                    }
+                    Err(status) => return Poll::Ready(Some(this.broken(Some(status)))),
+                }
             }
             let report = match ready!(this.answers.poll_next_unpin(context)) {
                 Some(Ok(report)) => report,
@@ -76,24 +97,50 @@ impl Stream for Reports {
             let Some(report) = this.take_aside(report) else {
                 continue;
             };
-            let mut results = report.results.iter();
-            if !results.any(|result| this.is_of_another(result)) {
-                return Poll::Ready(Some(this.message(report)));
+            if has_long(&report, this.result_bytes) {
+                this.store_long(report);
+                continue;
             }
-            let dispatch = this.dispatch.clone();
-            let reading = async move { dispatch.read_again().await };
-            this.waiting = Some((report, reading.boxed()));
+            if let Some(message) = this.judged(report, Wholes::new()) {
+                return Poll::Ready(Some(message));
+            }
         }
     }
 }
 
 impl Reports {
-    fn message(&self, report: RunStepResponse) -> Message {
+    fn message(&self, report: RunStepResponse, wholes: Wholes) -> Message {
         Message::Report {
             attempt: self.attempt,
             stream: self.stream,
             report: Box::new(report),
+            wholes,
         }
+    }
+
+    /// None if the tools have to be read before the report is judged.
+    fn judged(&mut self, report: RunStepResponse, wholes: Wholes) -> Option<Message> {
+        let mut results = report.results.iter();
+        if !results.any(|result| self.is_of_another(result)) {
+            return Some(self.message(report, wholes));
+        }
+        let dispatch = self.dispatch.clone();
+        let reading = async move { dispatch.read_again().await };
+        self.waiting = Some((report, wholes, reading.boxed()));
+        None
+    }
+
+    /// Begins to store what the message has of long results.
+    fn store_long(&mut self, message: RunStepResponse) {
+        let (store, key, most) = (&self.store, &self.key, self.result_bytes);
+        let long = self.long.take();
+        let mut long =
+            long.unwrap_or_else(|| Box::new(LongResults::new(store.clone(), key.clone(), most)));
+        let storing = async move {
+            let stored = long.take(message).await;
+            (long, stored)
+        };
+        self.storing = Some(storing.boxed());
     }
 
     /// The executor has ended the stream.

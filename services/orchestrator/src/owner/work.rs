@@ -12,7 +12,7 @@ use cairn_engine::decide::ToolList;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::outstanding::Work;
 use cairn_engine::prompt::memory::snapshot;
-use cairn_engine::session::{CallStatus, Session};
+use cairn_engine::session::{Attempt, CallStatus, Session};
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{Acknowledgement, RunStepRequest};
 use cairn_proto::{LARGE_START, START_BYTES};
@@ -139,6 +139,7 @@ impl Owner {
                 Work::HandleCommand => {}
                 Work::Plan { run, request } => self.ask_planner(work, run, pause, request),
                 Work::RunStep(name) => self.start_attempt(work, name, pause),
+                Work::Answer(call) => self.find_answer(work, call),
                 Work::Wake { at } => {
                     let wait = at.saturating_sub(self.deps.store.clock.now());
                     let wait = Duration::from_millis(wait);
@@ -158,10 +159,17 @@ impl Owner {
     }
 
     /// An owner that is stopping begins nothing but what it alone knows: that a call whose intent
-    /// is durable has not been sent. For the next owner it would be in doubt.
+    /// is durable has not been sent. For the next owner it would be in doubt. An attempt that waits for the
+    /// owner's answers takes no slot before.
     fn may_begin(&self, work: Work) -> bool {
         if !self.runs_steps() {
-            return !matches!(work, Work::RunStep(_));
+            return !matches!(work, Work::RunStep(_) | Work::Answer(_));
+        }
+        if let Work::RunStep(name) = work {
+            let attempt = self.session.attempt(name);
+            if attempt.is_some_and(Attempt::waits_for_owner) {
+                return false;
+            }
         }
         !self.inbox.is_stopping() || has_open_intent(&self.session, work)
     }
@@ -242,11 +250,13 @@ impl Owner {
     fn start_in(&mut self, slot: Slot, work: Work, attempt: AttemptRef) {
         let catalogue = self.catalogue_of(attempt);
         let not_after = self.inbox.not_after();
-        let Some((start, view)) =
+        let Some((mut start, view)) =
             attempt_start(&self.session, &self.key, attempt, &catalogue, not_after)
         else {
             return;
         };
+        let result_bytes = self.deps.config.result_bytes;
+        start.result_bytes = u32::try_from(result_bytes).unwrap_or(u32::MAX);
         // A channel for a few messages: one that makes room for many at once costs a tool step more
         // than its messages do.
         let (to_executor, from_owner) = unbounded();
@@ -286,6 +296,9 @@ impl Owner {
                         stream,
                         publisher: None,
                         dispatch,
+                        result_bytes,
+                        long: None,
+                        storing: None,
                         waiting: None,
                     };
                     reports.left_stream()
@@ -303,7 +316,7 @@ impl Owner {
         self.begin_work(work, reports.flatten_stream(), Some(executor));
     }
 
-    fn begin_work(
+    pub(super) fn begin_work(
         &mut self,
         work: Work,
         messages: impl stream::Stream<Item = Message> + Send + 'static,
@@ -332,7 +345,7 @@ impl Owner {
     }
 
     /// Attempts that have reported, by the number of their last report; and those whose conversation has
-    /// changed without one.
+    /// changed, or whose calls the owner has answered, without one.
     fn attempts_with_news(&mut self) -> BTreeMap<AttemptRef, u64> {
         let mut attempts: BTreeMap<_, _> = std::mem::take(&mut self.reported).into_iter().collect();
         for (work, active) in &self.active {
@@ -340,8 +353,11 @@ impl Owner {
                 continue;
             };
             let running = self.session.attempt(*name);
-            let known = active.executor.as_ref().map(|it| it.view.newest_op);
-            if running.map(|it| it.newest_op()) > known && known.is_some() {
+            let (Some(running), Some(executor)) = (running, &active.executor) else {
+                continue;
+            };
+            let view = &executor.view;
+            if running.newest_op() > view.newest_op || view.lacks_result(running) {
                 attempts.entry(*name).or_insert(0);
             }
         }

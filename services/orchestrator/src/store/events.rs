@@ -88,18 +88,39 @@ impl Store {
     ) -> Result<Bytes, RpcError> {
         let size = data.len() as u64;
         let blobs = Named::by(&data).blobs;
+        let digest = self.put_blob(key, data, false).await?;
+        Ok(encode_stored_apart(large.at, large.needs, blobs, digest, size).into())
+    }
+
+    /// Stores a blob of a session, and returns its digest. May be repeated. A part of a result leaves room in
+    /// the quota for events that are stored apart.
+    pub(crate) async fn put_blob(
+        &self,
+        key: &SessionKey,
+        data: Bytes,
+        part: bool,
+    ) -> Result<String, RpcError> {
         let request = pb::PutBlobRequest {
             session: key.id.to_string(),
             data,
-            part: false,
+            part,
         };
-        let digest = self
-            .journal()
-            .put_blob(for_session(key, request))
-            .await?
-            .into_inner()
-            .digest;
-        Ok(encode_stored_apart(large.at, large.needs, blobs, digest, size).into())
+        let put = self.journal().put_blob(for_session(key, request)).await;
+        Ok(put?.into_inner().digest)
+    }
+
+    /// Reads a blob of a session.
+    pub(crate) async fn get_blob(
+        &self,
+        key: &SessionKey,
+        digest: String,
+    ) -> Result<Bytes, RpcError> {
+        let request = pb::GetBlobRequest {
+            session: key.id.to_string(),
+            digest,
+        };
+        let found = self.journal().get_blob(for_session(key, request)).await;
+        Ok(found?.into_inner().data)
     }
 
     /// The level that an event is marked with when it is written here.
@@ -187,13 +208,8 @@ impl Store {
 
     /// The encoded event that is stored apart for `seq`.
     async fn blob(&self, key: &SessionKey, seq: u64, digest: String) -> Result<Bytes, RpcError> {
-        let request = pb::GetBlobRequest {
-            session: key.id.to_string(),
-            digest,
-        };
-        let found = self.journal().get_blob(for_session(key, request)).await;
-        match found.map_err(RpcError::from) {
-            Ok(found) => Ok(found.into_inner().data),
+        match self.get_blob(key, digest).await {
+            Ok(data) => Ok(data),
             Err(error)
                 if error.metadata("resource") == Some("blob") || error.reason_name() == DAMAGED =>
             {

@@ -2,8 +2,12 @@
 
 use super::{LONGEST, millis};
 use crate::error::Fault;
-use crate::tool::{OUTPUT_LIMIT, TIME_LIMIT};
+use crate::tool::TIME_LIMIT;
+use cairn_engine::limits::MAX_RESULT;
 use serde::{Deserialize, Serialize};
+
+/// Bytes of a file tool's result: a model gets pages of what is longer.
+const FILE_OUTPUT: usize = 64 * 1024;
 
 /// Bounds of what one call may use up. Sizes are bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +35,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             parallel_calls: 64,
-            output_bytes: OUTPUT_LIMIT,
+            output_bytes: FILE_OUTPUT,
             file_time_ms: millis(TIME_LIMIT),
             walk_entries: 50_000,
             walk_depth: 64,
@@ -69,6 +73,12 @@ impl Limits {
             self.parallel_calls as u64,
             4096,
             "every running call may take a thread",
+        );
+        at_most(
+            "output_bytes",
+            self.output_bytes as u64,
+            MAX_RESULT as u64,
+            "no result has more",
         );
         at_most(
             "walk_depth",

@@ -4,9 +4,12 @@ use super::list::millis;
 use crate::error::ToolError;
 use crate::invoke::Outcome;
 use crate::progress::ProgressStep;
+use crate::text;
 use crate::tool::{InputRequired, Media, Output};
+use cairn_engine::limits::{LARGEST_UNDIVIDED_RESULT, MAX_RESULT, MAX_RESULT_PART};
 use cairn_proto::event;
 use cairn_proto::tools as proto;
+use cairn_proto::tools::invoke_tool_response::Message;
 use cairn_rpc::RpcError;
 use cairn_views::elicitation;
 use tonic::Status;
@@ -37,6 +40,41 @@ pub(super) fn answer(outcome: Outcome) -> Result<proto::ToolResult, Status> {
         duration_ms,
         ..result
     })
+}
+
+/// A result, whose text goes before it in parts if it is long.
+pub(super) struct Divided {
+    /// The text that goes in parts; empty if the result has it.
+    text: String,
+    /// Bytes of it that were sent.
+    sent: usize,
+    /// None once it was sent.
+    result: Option<proto::ToolResult>,
+}
+
+impl Divided {
+    pub(super) fn of(mut result: proto::ToolResult) -> Self {
+        let text = match result.output.len() > LARGEST_UNDIVIDED_RESULT {
+            true => text::cut(std::mem::take(&mut result.output), MAX_RESULT),
+            false => String::new(),
+        };
+        Self {
+            text,
+            sent: 0,
+            result: Some(result),
+        }
+    }
+
+    /// The next message; none after the result. A part ends between two characters.
+    pub(super) fn next_message(&mut self) -> Option<Message> {
+        let rest = &self.text[self.sent..];
+        if rest.is_empty() {
+            return self.result.take().map(Message::Result);
+        }
+        let part = &rest[..rest.floor_char_boundary(MAX_RESULT_PART)];
+        self.sent += part.len();
+        Some(Message::Part(part.to_owned()))
+    }
 }
 
 fn question(asked: InputRequired) -> event::ToolQuestion {

@@ -1,7 +1,7 @@
 //! One server of the settings.
 
-use super::SEPARATOR;
 use super::setting::Setting;
+use super::{MESSAGE_BYTES, MESSAGE_BYTES_RANGE, SEPARATOR};
 use crate::error::Fault;
 use crate::tool::Effect;
 use cairn_engine::key::{digest, hex};
@@ -48,6 +48,8 @@ pub struct ServerConfig {
     pub time_limit_ms: u64,
     /// Longest time to start or connect and to list the tools, in milliseconds.
     pub start_ms: u64,
+    /// Most bytes of one message: a result with more fails its call. A result of 60 MiB needs 64 MiB.
+    pub message_bytes: usize,
     /// It keeps state between calls. Such a server is refused where several tools replicas run, as each
     /// of them would have one of its own.
     pub stateful: bool,
@@ -141,6 +143,7 @@ impl Default for ServerConfig {
             arguments: BTreeMap::new(),
             time_limit_ms: 60_000,
             start_ms: 30_000,
+            message_bytes: MESSAGE_BYTES,
             stateful: false,
             disabled_tools: Vec::new(),
             written: None,
@@ -280,6 +283,11 @@ impl ServerConfig {
             if value == 0 || value > LONGEST_MS {
                 fault(field, format!("is {value}"), &format!("1 to {LONGEST_MS}"));
             }
+        }
+        if !MESSAGE_BYTES_RANGE.contains(&self.message_bytes) {
+            let (least, most) = (MESSAGE_BYTES_RANGE.start(), MESSAGE_BYTES_RANGE.end());
+            let problem = format!("is {}", self.message_bytes);
+            fault("message_bytes", problem, &format!("{least} to {most}"));
         }
     }
 

@@ -6,13 +6,13 @@
 //! over a new connection. What worked is remembered for the server.
 
 use super::backlog::{Backlog, Paced};
-use super::config::{Protocol, ServerConfig};
+use super::config::{self, Protocol, ServerConfig};
 use super::error::of_start;
+use super::frame::Room;
 use super::handler::Handler;
 use super::lines::Lines;
 use super::process::{Process, Program, Started};
 use super::web::Web;
-use super::{MOST_MESSAGE_BYTES, config};
 use crate::service::Programs;
 use cairn_http::{HttpClient, HttpConfig, Proxies, build_client};
 use http::{HeaderName, HeaderValue};
@@ -38,8 +38,6 @@ pub(crate) struct Target {
     pub(crate) folder: PathBuf,
     /// The process's environment, for `PATH` and references, and what ends programs.
     pub(crate) programs: Programs,
-    /// Most bytes of the text of a result.
-    pub(crate) result_bytes: usize,
     /// The folder without links on the way, as it was when the server was started last.
     pub(crate) real_folder: Mutex<Option<PathBuf>>,
 }
@@ -152,7 +150,8 @@ impl Target {
         mode: ClientLifecycleMode,
     ) -> Result<Connection, Failed> {
         let (mut process, output, input) = self.start()?;
-        let lines = Lines::new(output, input, process.refused.clone());
+        let room = Room::new(self.config.message_bytes);
+        let lines = Lines::new(output, input, process.refused.clone(), room);
         let transport = Backlog::new(Paced(lines), process.refused.clone());
         let why = match self.handshake(handler, transport, mode).await {
             Ok(Ok(service)) => return Ok(Connection::new(service, Some(process))),
@@ -256,13 +255,13 @@ impl Target {
         let mut config = StreamableHttpClientTransportConfig::with_uri(self.config.url.as_str())
             .custom_headers(headers)
             .max_concurrent_requests(64)
-            .max_sse_event_size(MOST_MESSAGE_BYTES);
+            .max_sse_event_size(self.config.message_bytes);
         // A stream that broke is asked for again at once, and not for ever: a call waits for it.
         let mut again = FixedInterval::default();
         again.max_times = Some(1);
         config.retry_config = Arc::new(again);
         Ok(StreamableHttpClientTransport::with_client(
-            Web::new(client.raw().clone()),
+            Web::new(client.raw().clone(), self.config.message_bytes),
             config,
         ))
     }

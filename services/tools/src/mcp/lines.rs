@@ -1,6 +1,6 @@
 //! Messages of a program, each a line of its standard input or output.
 
-use super::frame::Gathered;
+use super::frame::{Gathered, Room};
 use super::process::Refused;
 use rmcp::model::ServerJsonRpcMessage;
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
@@ -27,11 +27,16 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub(crate) fn new(output: ChildStdout, input: ChildStdin, refused: Refused) -> Self {
+    pub(crate) fn new(
+        output: ChildStdout,
+        input: ChildStdin,
+        refused: Refused,
+        room: Room,
+    ) -> Self {
         Self {
             output: BufReader::with_capacity(PIPE, output),
             input: AsyncRwTransport::new_client(empty(), input),
-            line: Gathered::default(),
+            line: Gathered::new(None, room),
             ready: VecDeque::new(),
             refused,
         }

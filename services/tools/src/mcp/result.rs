@@ -50,7 +50,11 @@ fn complete(tool: &str, result: CallToolResult) -> Result<Output, ToolError> {
     {
         lines.push(structured.to_string());
     }
-    output.text = lines.join("\n");
+    output.text = match lines.len() {
+        // It may be large, and is not copied.
+        1 => lines.remove(0),
+        _ => lines.join("\n"),
+    };
     if !is_error {
         return Ok(output);
     }

@@ -33,8 +33,6 @@ pub struct McpDeps {
     pub programs: Programs,
     /// Where allowances and pins are kept; without it, in memory.
     pub trust: Option<Trust>,
-    /// Most bytes of the text of a result.
-    pub result_bytes: usize,
 }
 
 impl fmt::Debug for McpDeps {
@@ -111,7 +109,6 @@ impl McpSource {
                 config,
                 folder,
                 programs: deps.programs.clone(),
-                result_bytes: deps.result_bytes,
                 real_folder: Mutex::default(),
             },
             origin,

@@ -101,7 +101,6 @@ pub(crate) fn spec(target: &Target, tool: model::Tool) -> Result<ToolSpec, Strin
     Ok(ToolSpec {
         effect: tightened(declared, hints),
         time_limit: Duration::from_millis(config.time_limit_ms),
-        output_limit: target.result_bytes,
         in_process: false,
         source: server.clone(),
         title: text::brief(&title, MOST_TITLE),

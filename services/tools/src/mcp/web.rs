@@ -4,9 +4,9 @@
 //! cannot read, and tells a refusal from a lost request by its status at best. This one reads each answer to
 //! the end of what it says of its request.
 
+use super::MOST_ERROR_BYTES;
 use super::events::{Events, of_messages};
 use super::frame::{Gathered, REFUSED, Room, read};
-use super::{MOST_ERROR_BYTES, MOST_MESSAGE_BYTES};
 use cairn_http::{RawClient, RawError, RawResponse};
 use futures::stream::{self, BoxStream, StreamExt as _};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -36,13 +36,16 @@ type Stream = BoxStream<'static, Result<Sse, SseError>>;
 pub(crate) struct Web {
     client: RawClient,
     room: Room,
+    /// Most bytes of an event.
+    message_bytes: usize,
 }
 
 impl Web {
-    pub(crate) fn new(client: RawClient) -> Self {
+    pub(crate) fn new(client: RawClient, message_bytes: usize) -> Self {
         Self {
             client,
-            room: Room::default(),
+            room: Room::new(message_bytes),
+            message_bytes,
         }
     }
 }
@@ -134,7 +137,7 @@ impl StreamableHttpClient for Web {
             last_event_id,
             auth_header,
             custom_headers,
-            MOST_MESSAGE_BYTES,
+            self.message_bytes,
         )
         .await
     }

@@ -145,7 +145,6 @@ impl Mcp {
         .chain(variables);
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let deps = McpDeps {
-            result_bytes: 64 * 1024,
             workspace: folder.path().to_owned(),
             programs: Programs {
                 environment: variables.map(owned).collect(),

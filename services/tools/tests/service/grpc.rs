@@ -2,6 +2,7 @@
 
 use crate::support::{Custom, NOW, World, counting};
 use async_trait::async_trait;
+use cairn_engine::limits::MAX_RESULT_PART;
 use cairn_engine::rules::{Answer, Condition, Matcher, MatcherKind, Rule, Scope};
 use cairn_proto::event::Effect as ProtoEffect;
 use cairn_proto::tools::invoke_tool_response::Message;
@@ -94,6 +95,39 @@ async fn a_call_and_its_result_go_through() {
     let request = call("read_file", r#"{"path": "a.md"}"#);
     let response = invoke(&mut client, request).await;
     assert_eq!(response.output, "a.md lines 1-1 of 1\n1\tone");
+}
+
+#[tokio::test]
+async fn a_long_text_goes_before_its_result_in_parts() {
+    let texts = [
+        ("x".repeat(64 * 1024), 0),
+        ("x".repeat(64 * 1024 + 1), 1),
+        ("é".repeat(MAX_RESULT_PART), 2),
+        (format!("x{}", "🦀".repeat(MAX_RESULT_PART)), 5),
+    ];
+    for (text, count) in texts {
+        let output = text.clone();
+        let long = Custom::of_source("test", "long", Effect::Pure, move |_| {
+            let output = output.clone();
+            async move { Ok(Output::text(output)) }
+        });
+        let world = World::with(move |_, deps| deps.tools = vec![long]);
+        let mut client = client(&world).await;
+        let asked = client.invoke_tool(call("long", "{}")).await.unwrap();
+        let (mut messages, mut parts) = (asked.into_inner(), Vec::new());
+        let result = loop {
+            match messages.message().await.unwrap().unwrap().message {
+                Some(Message::Part(part)) => parts.push(part),
+                Some(Message::Result(result)) => break result,
+                _ => {}
+            }
+        };
+        assert!(messages.message().await.unwrap().is_none());
+        assert!(parts.iter().all(|part| part.len() <= MAX_RESULT_PART));
+        assert_eq!(parts.len(), count, "{} bytes", text.len());
+        assert!(parts.is_empty() || result.output.is_empty());
+        assert!(parts.concat() + &result.output == text);
+    }
 }
 
 #[tokio::test]

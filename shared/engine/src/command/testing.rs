@@ -116,6 +116,7 @@ impl Sent {
             away: &[],
             offered: &BTreeMap::new(),
             limits: RunLimits::default(),
+            result_bytes: crate::limits::RESULT_BYTES,
             responses: |_, _| Ok(String::new()),
             starts: true,
         };

@@ -218,8 +218,18 @@ impl Decision<'_> {
                 // The next owner has it sent.
                 false => Ok(()),
             },
-            _ => self.emit(result),
+            _ => self.emit(self.with_handle(result)),
         }
+    }
+
+    /// A result that a model does not get at once has a handle, and its output becomes the text that the
+    /// model gets in place of it.
+    fn with_handle(&self, mut result: CallFinished) -> CallFinished {
+        if let Some(whole) = &mut result.whole {
+            whole.handle = self.session.handles.next_name();
+            result.output = words::beginning(&result.output, whole, self.facts.result_bytes);
+        }
+        result
     }
 
     /// Gives a call its result. A reason makes it an error.
@@ -231,6 +241,7 @@ impl Decision<'_> {
             reason: reason.to_owned(),
             duration_ms: 0,
             media: Vec::new(),
+            whole: None,
         })
     }
 

@@ -228,6 +228,7 @@ mod tests {
             away: &[],
             offered: &BTreeMap::new(),
             limits: RunLimits::default(),
+            result_bytes: crate::limits::RESULT_BYTES,
             responses: |_, _| Ok(String::new()),
             starts: true,
         };

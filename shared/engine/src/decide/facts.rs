@@ -73,6 +73,9 @@ pub struct Facts<'a> {
     pub environment: &'a str,
     /// Limits of a run that names none.
     pub limits: RunLimits,
+    /// Most bytes of a result that a model gets at once; see
+    /// [`RESULT_BYTES`](crate::limits::RESULT_BYTES).
+    pub result_bytes: usize,
     /// What a tool gets that asked: from its requests, which only its protocol can read, and the decision.
     /// An error says for a person why the decision does not fit them. A pure function.
     pub responses: fn(&str, &Settlement) -> Result<String, String>,

@@ -38,8 +38,8 @@ mod tests {
     use crate::command::{
         CancelRun, Command, Decide, PauseRun, Settlement, StartRun, SubmitTurn, WhenBusy, examples,
     };
-    use crate::decide::{Fork, Input, Reply, STATE_TOOLS, ToolFacts};
-    use crate::event::{AttemptRef, EventKind, MemorySet};
+    use crate::decide::{Answer, Fork, Input, Reply, STATE_TOOLS, ToolFacts, is_answered_by_owner};
+    use crate::event::{AttemptRef, Blob, CallRef, EventKind, MemorySet, ResultHandle};
     use crate::failure::{Failure, FailureKind};
     use crate::message::{FinishReason, Message, ToolCall, Usage};
     use crate::pending::pending;
@@ -159,8 +159,11 @@ mod tests {
             ..ToolFacts::default()
         };
         sent.tools.insert("weather".to_owned(), weather);
-        let mut tools: Vec<_> = STATE_TOOLS
+        // The owner answers the others later.
+        let at_once = STATE_TOOLS
             .iter()
+            .filter(|tool| !is_answered_by_owner(tool.name));
+        let mut tools: Vec<_> = at_once
             .map(|tool| (tool.name, arguments(tool.name)))
             .collect();
         tools.push((
@@ -242,18 +245,47 @@ mod tests {
         let lost = Input::AttemptLost {
             attempt: attempt(&paying),
         };
-        vec![wants_to_pay(), (remembers, changed), (paying, lost)]
+        vec![
+            wants_to_pay(),
+            (remembers, changed),
+            (paying, lost),
+            reads(),
+        ]
+    }
+
+    /// The owner has read a piece of a long result.
+    fn reads() -> (Sent, Input) {
+        let mut sent = running();
+        sent.session.handles.keep(&ResultHandle {
+            handle: "result-1".to_owned(),
+            bytes: 1,
+            lines: 1,
+            lost_bytes: 0,
+            blobs: vec![Blob {
+                digest: "digest".to_owned(),
+                size: 1,
+            }],
+        });
+        let call = CallRef {
+            attempt: attempt(&sent),
+            tool_turn: 0,
+            index: 0,
+        };
+        let reply = calls(&sent, &[("read_result", r#"{"handle": "result-1"}"#)]);
+        sent.decide(reply);
+        let answer = Answer::found("a piece".to_owned());
+        (sent, Input::Answered { call, answer })
     }
 
     #[test]
     fn an_input_is_decided_as_a_whole_or_not_at_all() {
-        let mut decided = [false; 10];
+        let mut decided = [false; 11];
         for (mut sent, input) in of_owner().into_iter().chain(of_attempts()) {
             let at = place_of(&input);
             assert!(!sent.decide(input).is_empty(), "input {at}");
             decided[at] = true;
         }
-        assert_eq!(decided, [true; 10]);
+        assert_eq!(decided, [true; 11]);
     }
 
     /// Another kind of input needs another place.
@@ -269,6 +301,7 @@ mod tests {
             Input::Tick => 7,
             Input::Forked(_) => 8,
             Input::LimitReached { .. } => 9,
+            Input::Answered { .. } => 10,
         }
     }
 }

@@ -72,11 +72,47 @@ pub enum Input {
     Tick,
     /// The session has been copied from another one, up to the end of a transition.
     Forked(Fork),
+    /// The owner has found the result of a call; see [`Work::Answer`](crate::outstanding::Work::Answer).
+    Answered {
+        /// The call.
+        call: CallRef,
+        /// What came of it.
+        answer: Answer,
+    },
     /// The journal takes nothing any more but what settles and ends.
     LimitReached {
         /// What the run ends with.
         failure: Failure,
     },
+}
+
+/// What the owner has found for a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The result that the model gets.
+    pub output: String,
+    /// Stable name of the failure; empty without one.
+    pub reason: &'static str,
+}
+
+impl Answer {
+    /// The reason of an answer that was not found within its time limit.
+    pub const TIMEOUT: &str = "Timeout";
+    /// The reason of an answer that cannot be found.
+    pub const FAILED: &str = "ExecutionFailed";
+
+    /// A result.
+    pub fn found(output: String) -> Self {
+        Self { output, reason: "" }
+    }
+
+    /// A failure: its name, and the words that the model gets.
+    pub fn failed(reason: &'static str, output: impl Into<String>) -> Self {
+        Self {
+            output: output.into(),
+            reason,
+        }
+    }
 }
 
 /// What the executor reports of a call that has not ended.

@@ -1,21 +1,23 @@
-//! The tools that change the session itself. The owner answers them within the transition. Each file has
-//! the specification, the arguments and the handler of some.
+//! The tools that are about the session itself. The owner answers them: within the transition, or by I/O
+//! after it. Each file has the specification, the arguments and the handler of some.
 
 mod ask_person;
 mod memory;
 mod notes;
 mod progress;
+mod read_result;
 mod search;
 mod step;
 
 pub use search::SEARCH_TOOLS;
 pub(super) use step::{Ending, STEP, ending};
 
-use super::{Decision, Rejection};
+use super::{Answer, Decision, Rejection};
 use crate::event::CallRef;
 use crate::message::ToolCall;
 use crate::refusal::Refusal;
-use crate::session::OF_STEPS;
+use crate::result::ResultRequest;
+use crate::session::{Call, OF_STEPS, Session};
 use crate::transitions::Applied;
 use serde::Deserialize;
 
@@ -28,8 +30,27 @@ pub struct StateTool {
     pub description: &'static str,
     /// JSON Schema of its arguments.
     pub parameters: &'static str,
-    call: Handler,
+    answers: Answers,
 }
+
+/// How calls of a state tool are answered.
+#[derive(Debug, Clone, Copy)]
+enum Answers {
+    /// In the transition that takes the reply.
+    InTransition(Handler),
+    /// By I/O of the owner, once that transition is durable. The function reads what is asked.
+    ByOwner(Reader),
+}
+
+/// What the owner is to find for a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Question {
+    /// A piece of a long result.
+    ReadResult(ResultRequest),
+}
+
+/// A refusal is the error that the model gets. Nothing is read for such a call.
+type Reader = fn(&Session, &ToolCall) -> Result<Question, CallRejection>;
 
 /// Gives the result of the call; `None` if that has to wait for the other calls of the reply, or for a
 /// person. A refusal is the error that the model gets.
@@ -61,9 +82,10 @@ impl CallRefusal {
 }
 
 /// All state tools, sorted by name.
-pub const STATE_TOOLS: [StateTool; 9] = [
+pub const STATE_TOOLS: [StateTool; 10] = [
     ask_person::TOOL,
     progress::TOOL,
+    read_result::TOOL,
     notes::TOOL,
     search::TOOL,
     memory::GET,
@@ -78,6 +100,31 @@ const MOST_NAMED: usize = 30;
 
 pub(super) fn is_state_tool(name: &str) -> bool {
     STATE_TOOLS.iter().any(|tool| tool.name == name)
+}
+
+/// The owner answers calls of the tool by I/O.
+pub(crate) fn is_answered_by_owner(name: &str) -> bool {
+    let by_owner = |tool: &StateTool| matches!(tool.answers, Answers::ByOwner(_));
+    STATE_TOOLS
+        .iter()
+        .any(|tool| tool.name == name && by_owner(tool))
+}
+
+impl Session {
+    /// What the owner is to find for a call that waits for it; the error is the result of the call then.
+    /// None if the call does not wait for the owner.
+    pub fn question(&self, name: CallRef) -> Option<Result<Question, Answer>> {
+        let call = self.call(name).filter(|call| call.waits_for_owner())?;
+        let mut tools = STATE_TOOLS.iter();
+        let tool = tools.find(|tool| tool.name == call.call.name)?;
+        let Answers::ByOwner(read) = tool.answers else {
+            return None;
+        };
+        Some(read(self, &call.call).map_err(|rejection| match rejection {
+            Rejection::Refused { reason, message } => Answer::failed(reason.name(), message),
+            Rejection::Illegal(error) => Answer::failed(Answer::FAILED, error.to_string()),
+        }))
+    }
 }
 
 /// Refuses a call for its arguments.
@@ -99,8 +146,10 @@ impl Decision<'_> {
     pub(super) fn answer_state_call(&mut self, name: CallRef, call: &ToolCall) -> Applied {
         let tool = STATE_TOOLS.iter().find(|tool| tool.name == call.name);
         let tool = tool.filter(|_| self.session.offers(name.attempt, &call.name));
-        let answer = match tool {
-            Some(tool) => (tool.call)(self, name, call),
+        let answer = match tool.map(|tool| tool.answers) {
+            Some(Answers::InTransition(handle)) => handle(self, name, call),
+            // The call has no result until the owner has found it.
+            Some(Answers::ByOwner(read)) => read(self.session, call).map(|_| None),
             None => Err(self.unknown_tool(name, &call.name)),
         };
         match answer {
@@ -111,6 +160,18 @@ impl Decision<'_> {
             }
             Err(Rejection::Illegal(error)) => Err(error),
         }
+    }
+
+    /// The owner has found the result of a call. A call that has ended since, or is gone with its attempt,
+    /// takes none.
+    pub(super) fn answered_by_owner(&mut self, name: CallRef, answer: Answer) -> Applied {
+        if !self.session.call(name).is_some_and(Call::waits_for_owner) {
+            return Ok(());
+        }
+        self.finish_call(name, answer.output, answer.reason)?;
+        self.finish_tool_turn(name.attempt)?;
+        self.prepare_request(name.attempt)?;
+        self.advance(name.attempt.run)
     }
 
     /// A turn may name the tool as one that it offers.

@@ -6,10 +6,12 @@
 use crate::command::Settlement;
 use crate::conversation::{LayerKind, MemoryMark, Reminded, Reminder};
 use crate::escape::line;
-use crate::event::NotesFrame;
+use crate::event::{NotesFrame, ResultHandle};
 use crate::key::text_digest;
 use crate::prompt::memory;
+use crate::result::head;
 use crate::session::{EffectfulCall, Memory};
+use crate::text::counted;
 use std::collections::BTreeMap;
 
 /// How a step is carried out.
@@ -144,5 +146,80 @@ pub(super) fn decided(settlement: &Settlement) -> String {
     match reason.as_str() {
         "" => what.to_owned(),
         reason => format!("{what}: {reason}"),
+    }
+}
+
+/// Bytes that the note after the beginning of a result may have.
+const AROUND_BEGINNING: usize = 400;
+
+/// The beginning of a result that is longer than a model gets at once, with how to read on. `text` has at
+/// least `most` bytes of the result.
+pub(super) fn beginning(text: &str, whole: &ResultHandle, most: usize) -> String {
+    let shown = head(text, most.saturating_sub(AROUND_BEGINNING));
+    let ResultHandle {
+        handle,
+        bytes,
+        lost_bytes,
+        ..
+    } = whole;
+    let lines = counted(whole.lines, "line");
+    let ends = if shown.ends_with('\n') { "" } else { "\n" };
+    let size = format!(
+        "this is its beginning, {} of {bytes} bytes; it has {lines}",
+        shown.len()
+    );
+    let rest = match (lost_bytes, whole.blobs.is_empty()) {
+        (0, _) => format!("read_result with handle '{handle}' reads on, or searches it"),
+        (_, true) => "the rest was not kept, because the store is full".to_owned(),
+        (lost, false) => format!(
+            "its last {lost} bytes were not kept, because the store is full; read_result with handle \
+             '{handle}' reads on in the rest, or searches it"
+        ),
+    };
+    format!("{shown}{ends}[the result is too long: {size}; {rest}]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(bytes: u64) -> ResultHandle {
+        ResultHandle {
+            handle: "result-3".to_owned(),
+            bytes,
+            lines: 7,
+            lost_bytes: 0,
+            blobs: vec![crate::event::Blob {
+                digest: "d".to_owned(),
+                size: 1,
+            }],
+        }
+    }
+
+    #[test]
+    fn a_beginning_has_its_size_and_how_to_read_on_within_its_limit() {
+        let text = "a line of text\r\n".repeat(100);
+        for unit in ["x", "é", "🦀", "a line of text\r\n", "\n"] {
+            let text = unit.repeat(5000);
+            let beginning = beginning(&text, &whole(5_000_000), 1024);
+            assert!(beginning.len() <= 1024, "{unit:?}: {}", beginning.len());
+            let (shown, note) = beginning.split_once("[the result is too long").unwrap();
+            assert!(text.starts_with(shown.trim_end_matches('\n')), "{unit:?}");
+            assert!(
+                note.contains(
+                    "of 5000000 bytes; it has 7 lines; read_result with handle 'result-3'"
+                )
+            );
+        }
+        let mut lost = whole(1600);
+        lost.lost_bytes = 600;
+        let told = beginning(&text, &lost, 1024);
+        assert!(told.contains("its last 600 bytes were not kept"), "{told}");
+        lost.blobs.clear();
+        let told = beginning(&text, &lost, 1024);
+        assert!(
+            told.ends_with("the rest was not kept, because the store is full]"),
+            "{told}"
+        );
     }
 }

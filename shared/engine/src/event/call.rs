@@ -160,6 +160,30 @@ pub struct CallFinished {
     pub duration_ms: u64,
     /// Images, sounds and files of the result.
     pub media: Vec<CallMedia>,
+    /// The whole result, if the output is only its beginning.
+    pub whole: Option<Box<ResultHandle>>,
+}
+
+/// A blob of the session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blob {
+    pub digest: String,
+    pub size: u32,
+}
+
+/// A result that is longer than a model gets at once.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResultHandle {
+    /// Its name in the session. An executor's report has none: the decision about it gives the name.
+    pub handle: String,
+    /// Of the whole text.
+    pub bytes: u64,
+    /// Of the whole text, as [`Lines`](crate::lines::Lines) counts them.
+    pub lines: u64,
+    /// Bytes at the end that were not kept.
+    pub lost_bytes: u64,
+    /// The text without what was not kept, in parts. The envelope of the event has this list.
+    pub blobs: Vec<Blob>,
 }
 
 impl CallFinished {

@@ -189,13 +189,23 @@ impl Attempt {
         Ok(sent)
     }
 
-    /// It can do nothing that matters without asking the model again. Calls that may be made again
-    /// at any time wait with it; a call with side effects, and the end of the step when it waits
-    /// for other calls, do not.
+    /// Its executor can do nothing that matters without asking the model again. Calls that may be made
+    /// again at any time wait with it; a call with side effects, and the end of the step when it waits
+    /// for other calls, do not. A call that the owner answers is no work of the executor.
     pub fn needs_tool_turn(&self) -> bool {
         let mut calls = self.calls.iter();
-        let matters = |call: &Call| matches!(call.effect, Effect::Effectful | Effect::State);
+        let matters = |call: &Call| match call.effect {
+            Effect::Effectful => true,
+            Effect::State => !call.waits_for_owner(),
+            Effect::Pure | Effect::Idempotent => false,
+        };
         !calls.any(|call| matters(call) && !call.is_finished())
+    }
+
+    /// The owner has to answer calls before anything else of it continues: an executor would only wait.
+    pub fn waits_for_owner(&self) -> bool {
+        let of_executor = |call: &Call| call.effect != Effect::State && !call.is_finished();
+        self.calls.iter().any(Call::waits_for_owner) && !self.calls.iter().any(of_executor)
     }
 
     /// A call with side effects may be on its way.

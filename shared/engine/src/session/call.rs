@@ -2,6 +2,7 @@
 
 use super::{Apply, EffectfulCall, Envelope, Session};
 use crate::command::Settlement;
+use crate::decide::is_answered_by_owner;
 use crate::event::{
     ApprovalRequested, CallFinished, CallHeld, CallInDoubt, CallIntended, CallRef, CallRejudged,
     CallSettled, Decided, Effect, InputRequested, QuestionAsked, ToolInput, ToolQuestion,
@@ -140,6 +141,13 @@ impl Call {
         matches!(self.status, CallStatus::Finished { .. })
     }
 
+    /// The owner finds its result by I/O, and has not recorded one yet.
+    pub fn waits_for_owner(&self) -> bool {
+        self.effect == Effect::State
+            && self.status == CallStatus::Requested
+            && is_answered_by_owner(&self.call.name)
+    }
+
     pub(super) fn enter(&mut self, to: CallStatus) -> Applied {
         let (from, into): (CallPhase, CallPhase) = (self.status.phase(), to.phase());
         if !call_may(from, into) {
@@ -275,6 +283,9 @@ impl Apply for CallFinished {
             is_error: self.is_error,
             reason: self.reason.clone(),
         })?;
+        if let Some(whole) = &self.whole {
+            session.handles.keep(whole);
+        }
         let reason = self.reason.as_str();
         if is_unsent || matches!(reason, CallFinished::NOT_SENT | CallFinished::DENIED) {
             return Ok(());

@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// State tools that manage a step of a plan.
 pub(crate) const OF_STEPS: [&str; 2] = ["step", "read_progress"];
 
+/// The state tool that reads on in results of other tools, so it is offered wherever those are.
+pub(crate) const READ_RESULT: &str = "read_result";
+
 /// The longest name that a turn has in lists, in characters.
 const MAX_NAME: usize = 120;
 
@@ -132,8 +135,11 @@ impl Session {
             return true;
         };
         let offered = turn.options.tools.as_ref();
-        !OF_STEPS.contains(&tool)
-            && offered.is_none_or(|offered| offered.iter().any(|name| name == tool))
+        let is_among = |offered: &Vec<String>| {
+            let goes_with_others = tool == READ_RESULT && !offered.is_empty();
+            goes_with_others || offered.iter().any(|name| name == tool)
+        };
+        !OF_STEPS.contains(&tool) && offered.is_none_or(is_among)
     }
 
     /// The turn of a context that has not ended.

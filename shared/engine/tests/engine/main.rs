@@ -4,6 +4,7 @@
 mod play;
 mod world;
 
+mod answers;
 mod asking;
 mod atomic;
 mod budget;

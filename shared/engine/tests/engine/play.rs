@@ -4,16 +4,18 @@
 mod end;
 mod revise;
 
+use crate::answers::long;
 use crate::world::{
     World, chain, complete, finished, graph, look, model_step, report_reply, send, step_call,
     tool_call, tool_step,
 };
 use cairn_engine::command::{self, Command, LimitOverrides, OnFailure, Settlement, StartRun};
-use cairn_engine::decide::Input;
+use cairn_engine::decide::{Answer, Input};
 use cairn_engine::event::Budget;
 use cairn_engine::event::{self, AttemptRef, CallRef, Effect, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::{ToolCall, Usage};
+use cairn_engine::outstanding::Work;
 use cairn_engine::pending::pending;
 use cairn_engine::plan::{Order, PlanDraft, StepDraft};
 use cairn_engine::session::{Attempt, CallStatus, PerBudget, Session};
@@ -123,7 +125,7 @@ impl PlanSeed {
 
 /// A call that a model might make.
 pub(crate) fn some_call(seed: u8) -> ToolCall {
-    match seed % 23 {
+    match seed % 25 {
         0 | 1 => look(),
         2 => tool_call("put", &json!({"path": "a", "content": "b"})),
         3 | 4 => send(),
@@ -146,6 +148,8 @@ pub(crate) fn some_call(seed: u8) -> ToolCall {
         ),
         20 => tool_call("ask_person", &json!({"question": " "})),
         21 => step_call(&json!({"drop": ["another part"], "plan": ["a third part"]})),
+        22 => tool_call("read_result", &json!({"handle": "result-1"})),
+        23 => tool_call("read_result", &json!({"handle": "result-2", "search": "a"})),
         _ => ToolCall {
             id: String::new(),
             name: "step".to_owned(),
@@ -190,7 +194,7 @@ impl World {
                 }
             }
             Op::Result { attempt, call, how } => {
-                if !self.play_result(*attempt, *call, *how) {
+                if !self.play_result(*attempt, *call, *how) && !self.play_answer(*how) {
                     self.play_reply(*attempt, &[*call, *how]);
                 }
             }
@@ -327,9 +331,30 @@ impl World {
         let result = match how % 16 {
             0 => finished(call, "it went wrong", "ExecutionFailed"),
             1 => finished(call, "too late", "NotSent"),
+            2..5 => long(call, 100_000),
             _ => finished(call, "an output", ""),
         };
         self.report(call.attempt.step, vec![result]);
+        true
+    }
+
+    /// Whether there is a call that the owner answers.
+    fn play_answer(&mut self, seed: u8) -> bool {
+        let work = self.outstanding().into_iter();
+        let calls: Vec<CallRef> = work
+            .filter_map(|work| match work {
+                Work::Answer(call) => Some(call),
+                _ => None,
+            })
+            .collect();
+        let Some(&call) = picked(&calls, seed) else {
+            return false;
+        };
+        let answer = match seed % 4 {
+            0 => Answer::failed(Answer::TIMEOUT, "it took too long"),
+            _ => Answer::found("a piece".to_owned()),
+        };
+        self.decide(Input::Answered { call, answer });
         true
     }
 

@@ -126,6 +126,7 @@ impl World {
             away: &self.away,
             offered: &self.offered,
             limits: self.limits,
+            result_bytes: cairn_engine::limits::RESULT_BYTES,
             responses: words::responses,
             starts: self.starts,
         };

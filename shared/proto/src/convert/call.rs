@@ -7,8 +7,8 @@ use crate::executor as wire;
 use cairn_engine::command::{ApprovalRevoked, RevokeApproval};
 use cairn_engine::decide::Unfinished;
 use cairn_engine::event::{
-    ApprovalGranted, CallFinished, CallMedia, CallRejudged, InputRequested, ToolInput,
-    ToolQuestion, ToolsFound,
+    ApprovalGranted, Blob, CallFinished, CallMedia, CallRejudged, InputRequested, ResultHandle,
+    ToolInput, ToolQuestion, ToolsFound,
 };
 use cairn_engine::rules::Condition;
 
@@ -20,6 +20,37 @@ record! { ApprovalRevoked => proto::ApprovalRevoked { grant } }
 plain_record! { RevokeApproval => proto::RevokeApproval { grant } }
 plain_record! { Condition => proto::Condition { name, pattern } }
 plain_record! { CallMedia => proto::CallMedia { mime_type, name, data } }
+plain_record! { Blob => proto::Blob { digest, size } }
+
+/// Without the blobs, which are in the envelope of the event.
+impl From<ResultHandle> for proto::ResultHandle {
+    fn from(whole: ResultHandle) -> Self {
+        Self {
+            handle: whole.handle,
+            bytes: whole.bytes,
+            lines: whole.lines,
+            lost_bytes: whole.lost_bytes,
+        }
+    }
+}
+
+/// What only long results have.
+impl OnWire<Option<proto::ResultHandle>> for Option<Box<ResultHandle>> {
+    fn to_wire(self) -> Option<proto::ResultHandle> {
+        self.map(|whole| (*whole).into())
+    }
+
+    fn from_wire(wire: Option<proto::ResultHandle>, _field: &str) -> Result<Self, ConvertError> {
+        let whole = wire.map(|wire| ResultHandle {
+            handle: wire.handle,
+            bytes: wire.bytes,
+            lines: wire.lines,
+            lost_bytes: wire.lost_bytes,
+            blobs: Vec::new(),
+        });
+        Ok(whole.map(Box::new))
+    }
+}
 
 impl From<ToolQuestion> for proto::ToolQuestion {
     fn from(question: ToolQuestion) -> Self {
@@ -85,6 +116,7 @@ impl TryFrom<wire::CallResult> for Reported {
             reason: result.reason,
             duration_ms: result.duration_ms,
             media: result.media.into_iter().map(Into::into).collect(),
+            whole: None,
         }))
     }
 }

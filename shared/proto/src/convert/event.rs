@@ -69,7 +69,11 @@ record! {
         ops_through
     }
 }
-record! { CallFinished => proto::CallFinished { call, output, is_error, reason, duration_ms, media } }
+record! {
+    CallFinished => proto::CallFinished {
+        call, output, is_error, reason, duration_ms, media, whole
+    }
+}
 record! { RequestedCall => proto::RequestedCall { call, effect, tool_digest } }
 record! { CallRef => proto::CallRef { attempt, tool_turn, index } }
 plain_record! { AttemptRef => proto::AttemptRef { run, step, attempt } }
@@ -81,11 +85,11 @@ pub(super) fn read<E: OnWire<W>, W>(wire: W, kind: &str, field: &str) -> Result<
 impl From<Event> for proto::Event {
     fn from(event: Event) -> Self {
         Self {
+            blobs: event.kind.blobs().to_vec().to_wire(),
             at_unix_ms: event.at.to_wire(),
             answers: event.answers,
             principal: event.principal.map(Into::into),
             needs: super::needs_to_wire(event.kind.needs()),
-            blobs: Vec::new(),
             kind: Some(event.kind.into()),
         }
     }
@@ -101,10 +105,13 @@ impl TryFrom<proto::Event> for Decoded {
         let Some(kind) = event.kind else {
             return Ok(Self::Newer { needs });
         };
-        let kind = match decode(kind)? {
+        let mut kind = match decode(kind)? {
             Ok(kind) => kind,
             Err(apart) => return Ok(apart),
         };
+        if !event.blobs.is_empty() {
+            kind.set_blobs(OnWire::from_wire(event.blobs, "blobs")?);
+        }
         let principal = event.principal.map(Principal::try_from).transpose();
         Ok(Self::Event(Event {
             at,

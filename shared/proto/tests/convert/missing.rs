@@ -9,7 +9,8 @@ use prost::Message as _;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Value};
 
 /// Paths of messages that may be left out, as their ends.
-const OPTIONAL: [&str; 20] = [
+const OPTIONAL: [&str; 21] = [
+    "call_finished.whole",
     "principal",
     "start_run.plan",
     "start_run.limits",

@@ -18,8 +18,8 @@ use cairn_engine::command::{
     self, Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
 };
 use cairn_engine::event::{
-    self, AttemptRef, Budget, CallFinished, CallRef, Effect, Event, EventKind, MemoryWriter,
-    ReplyReceived, RequestedCall, WaitReason,
+    self, AttemptRef, Blob, Budget, CallFinished, CallRef, Effect, Event, EventKind, MemoryWriter,
+    ReplyReceived, RequestedCall, ResultHandle, WaitReason,
 };
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::{FinishReason, ToolCall, Usage};
@@ -353,6 +353,24 @@ fn calls() -> Kinds {
         is_error: true,
         reason: "NotFound".into(),
         duration_ms: 3,
+        whole: None,
+    };
+    let blob = |digest: &str, size| Blob {
+        digest: digest.to_owned(),
+        size,
+    };
+    let long = CallFinished {
+        output: "the first line\n[the result is too long]".into(),
+        is_error: false,
+        reason: String::new(),
+        whole: Some(Box::new(ResultHandle {
+            handle: "result-3".into(),
+            bytes: 5_000_000,
+            lines: 70_000,
+            lost_bytes: 1_000_000,
+            blobs: vec![blob("9f86d081", 2_097_152), blob("884c7d65", 1_902_848)],
+        })),
+        ..finished.clone()
     };
     let mut calls = kinds! {
         "call_intended": CallIntended {
@@ -362,6 +380,7 @@ fn calls() -> Kinds {
     };
     calls.push(("reply_received", EventKind::ReplyReceived(reply)));
     calls.push(("call_finished", EventKind::CallFinished(finished)));
+    calls.push(("call_finished.whole", EventKind::CallFinished(long)));
     calls
 }
 

@@ -247,14 +247,16 @@ fn change() -> impl Strategy<Value = Command> {
 
 pub(crate) fn call_finished() -> impl Strategy<Value = CallFinished> {
     let of_result = (text(), any::<bool>(), text(), any::<u64>());
-    (call(), of_result, vec(calls::media(), 0..2)).prop_map(
-        |(call, (output, is_error, reason, duration_ms), media)| CallFinished {
+    let whole = option::of(calls::whole());
+    (call(), of_result, vec(calls::media(), 0..2), whole).prop_map(
+        |(call, (output, is_error, reason, duration_ms), media, whole)| CallFinished {
             call,
             output,
             is_error,
             reason,
             duration_ms,
             media,
+            whole: whole.map(Box::new),
         },
     )
 }

@@ -2,7 +2,9 @@
 
 use super::turn::said;
 use cairn_engine::command::{Command, Settlement};
-use cairn_engine::event::{AttemptRef, Budget, CallRef, Event, EventKind, PlanApplied};
+use cairn_engine::event::{
+    AttemptRef, Budget, CallRef, Event, EventKind, PlanApplied, ResultHandle,
+};
 use cairn_engine::message::Usage;
 use cairn_engine::pending::Subject;
 use cairn_engine::plan::{ToolInvocation, numbers_of};
@@ -86,6 +88,8 @@ pub(super) struct ResultFacts<'a> {
     pub(super) is_error: bool,
     pub(super) reason: &'a str,
     pub(super) duration_ms: Option<u64>,
+    /// The whole, if the output is its beginning.
+    pub(super) whole: Option<&'a ResultHandle>,
 }
 
 /// A time at which the outcome of a call was unknown.
@@ -330,6 +334,7 @@ impl<'a> Facts<'a> {
                 is_error: it.is_error,
                 reason: &it.reason,
                 duration_ms: Some(it.duration_ms),
+                whole: it.whole.as_deref(),
             }),
             E::CallInDoubt(it) => {
                 let call = self.call(it.call)?;
@@ -365,6 +370,7 @@ impl<'a> Facts<'a> {
                         is_error,
                         reason: if is_error { "Decided" } else { "" },
                         duration_ms: None,
+                        whole: None,
                     });
                 }
             }

@@ -1,7 +1,9 @@
 //! The facts of a report as Markdown.
 
-use super::gather::{CallFacts, Doubt, Facts, StepFacts, Waits};
-use crate::figures::{clock, cost, date_time, duration, input_tokens, output_tokens, run_status};
+use super::gather::{CallFacts, Doubt, Facts, ResultFacts, StepFacts, Waits};
+use crate::figures::{
+    clock, cost, date_time, duration, input_tokens, output_tokens, rest_of_result, run_status,
+};
 use crate::safe::{code, inline, paragraph};
 use cairn_engine::command::Settlement;
 use cairn_engine::event::Budget;
@@ -209,7 +211,7 @@ fn call_line(call: &CallFacts<'_>) -> String {
             format!(" ({})", duration(ms))
         }
     });
-    let output = code(&brief(result.output));
+    let output = code(&brief_result(result));
     let word = match call.decision {
         Some(Settlement::Approve) => ", allowed by a person",
         Some(Settlement::Answer { .. }) => ", answered by a person",
@@ -224,6 +226,17 @@ fn call_line(call: &CallFacts<'_>) -> String {
         format!(" ({})", inline(result.reason))
     };
     format!("{tool} {input} → **failed**{reason}: {output}{time}{word}")
+}
+
+fn brief_result(result: &ResultFacts<'_>) -> String {
+    let Some(whole) = result.whole else {
+        return brief(result.output);
+    };
+    let first = cut(
+        first_line(result.output).unwrap_or("(empty)"),
+        MOST_OF_OUTPUT,
+    );
+    format!("{first} {}", rest_of_result(whole.bytes, &whole.handle))
 }
 
 fn brief(output: &str) -> String {
@@ -245,7 +258,7 @@ fn failures(facts: &Facts<'_>) -> Option<String> {
     for (step, number) in facts.steps.iter().zip(StepNo::all()) {
         for call in &step.calls {
             if let Some(result) = call.result.as_ref().filter(|result| result.is_error) {
-                let (tool, output) = (code(call.tool), code(&brief(result.output)));
+                let (tool, output) = (code(call.tool), code(&brief_result(result)));
                 lines.push(format!("- Step {number}, {tool}: {output}"));
             }
         }

@@ -48,9 +48,15 @@ pub(super) fn text(text: &str) -> String {
     first_sentence(text, MOST)
 }
 
-/// Of a result: its first line that says something, which by custom is its title.
-pub(super) fn result(output: &str) -> String {
-    brief(output, MOST)
+/// Of a result: its first line that says something, which by custom is its title. `rest` follows the beginning
+/// of a long result.
+pub(super) fn result(output: &str, rest: &str) -> String {
+    let most = MOST.saturating_sub(rest.chars().count());
+    let first = brief(output, most);
+    match rest {
+        "" => first,
+        rest => format!("{first} {rest}"),
+    }
 }
 
 /// Of a goal or an evaluation: the text itself, on one line.

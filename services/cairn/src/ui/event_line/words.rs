@@ -6,6 +6,7 @@ use cairn_boot::config::duration;
 use cairn_proto::event as wire;
 use cairn_proto::json;
 use cairn_rpc::text::clip;
+use cairn_views::figures::rest_of_result;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -214,7 +215,15 @@ pub(super) fn result(event: &wire::CallFinished) -> (Mark, String) {
         true => (Mark::Bad, "failed"),
         false => (Mark::Plain, "gave"),
     };
-    let (gist, time) = (gist(&event.output), span(event.duration_ms));
+    let gist = match &event.whole {
+        Some(whole) => {
+            let first = event.output.trim().lines().next().unwrap_or_default();
+            let rest = rest_of_result(whole.bytes, &clip(&whole.handle, PIECE));
+            format!("{} {rest}", after_colon(first))
+        }
+        None => gist(&event.output),
+    };
+    let time = span(event.duration_ms);
     (mark, format!("{verb}{gist} ({time})"))
 }
 

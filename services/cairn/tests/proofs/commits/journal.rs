@@ -161,6 +161,7 @@ impl Author {
             rules: Rules::none(),
             environment: "",
             limits: RunLimits::default(),
+            result_bytes: cairn_engine::limits::RESULT_BYTES,
             responses: |_, _| Ok(String::new()),
             starts: true,
         };

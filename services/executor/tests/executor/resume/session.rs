@@ -57,6 +57,7 @@ fn facts() -> Facts<'static> {
         rules: Rules::none(),
         environment: "",
         limits: RunLimits::default(),
+        result_bytes: cairn_engine::limits::RESULT_BYTES,
         responses: |_, _| Ok(String::new()),
         starts: true,
     }

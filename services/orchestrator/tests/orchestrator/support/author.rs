@@ -106,6 +106,7 @@ impl Author {
             offered: &BTreeMap::new(),
             environment: "",
             limits: RunLimits::default(),
+            result_bytes: cairn_engine::limits::RESULT_BYTES,
             responses: |_, _| Ok(String::new()),
             starts: true,
         };

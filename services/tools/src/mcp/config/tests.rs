@@ -59,6 +59,11 @@ fn faults_name_their_field() {
         ["servers.x.env"]
     );
     assert_eq!(with("command = 'a'\nstart_ms = 0"), ["servers.x.start_ms"]);
+    for bytes in [0, (1 << 20) - 1, (64 << 20) + 1] {
+        let field = with(&format!("command = 'a'\nmessage_bytes = {bytes}"));
+        assert_eq!(field, ["servers.x.message_bytes"], "{bytes}");
+    }
+    assert!(with(&format!("command = 'a'\nmessage_bytes = {}", 64 << 20)).is_empty());
     for name in [
         "",
         "a b",

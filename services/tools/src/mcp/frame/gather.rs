@@ -1,6 +1,6 @@
 //! A frame that comes in pieces: a server must not fill the memory.
 
-use super::super::{MOST_MESSAGE_BYTES, MOST_MESSAGES_BYTES, MOST_SKIPPED_BYTES};
+use super::super::{MESSAGE_BYTES, MOST_MESSAGES_BYTES, MOST_SKIPPED_BYTES};
 use super::scan::Scan;
 use super::{read, unreadable};
 use rmcp::model::{RequestId, ServerJsonRpcMessage};
@@ -11,13 +11,27 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Endless;
 
-/// The bytes that all frames of one server may have at one time.
+/// The bytes that all frames of one server may have at one time, and each of them.
 #[derive(Debug, Clone)]
-pub(crate) struct Room(Arc<Semaphore>);
+pub(crate) struct Room {
+    free: Arc<Semaphore>,
+    /// Most bytes of one frame.
+    most: usize,
+}
+
+impl Room {
+    /// Room for frames of at most so many bytes.
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            free: Arc::new(Semaphore::new(MOST_MESSAGES_BYTES)),
+            most,
+        }
+    }
+}
 
 impl Default for Room {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(MOST_MESSAGES_BYTES)))
+        Self::new(MESSAGE_BYTES)
     }
 }
 
@@ -75,12 +89,12 @@ impl Gathered {
     /// Why so many further bytes are not kept. Nobody waits for room: what is not read of a connection may hold
     /// up what has it.
     fn too_much(&mut self, more: usize) -> Option<String> {
-        if self.length > MOST_MESSAGE_BYTES {
-            let most = MOST_MESSAGE_BYTES >> 20;
+        if self.length > self.room.most {
+            let most = self.room.most >> 20;
             return Some(format!("it has more than {most} MiB"));
         }
         let more = u32::try_from(more).unwrap_or(u32::MAX);
-        let Ok(more) = self.room.0.clone().try_acquire_many_owned(more) else {
+        let Ok(more) = self.room.free.clone().try_acquire_many_owned(more) else {
             let most = MOST_MESSAGES_BYTES >> 20;
             return Some(format!("its server sends more than {most} MiB at one time"));
         };
@@ -120,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_frame_that_is_too_large_ends_its_request_wherever_its_id_is() {
-        let large = vec![b'x'; MOST_MESSAGE_BYTES];
+        let large = vec![b'x'; MESSAGE_BYTES];
         for (before, after) in [
             (r#"{"jsonrpc":"2.0","id":7,"result":""#, r#""}"#),
             (r#"{"result":""#, r#"","jsonrpc":"2.0","id":7}"#),
@@ -139,6 +153,19 @@ mod tests {
     }
 
     #[test]
+    fn an_operator_may_allow_larger_frames() {
+        let text = "x".repeat(2 << 20);
+        let message = format!(r#"{{"jsonrpc":"2.0","id":7,"result":"{text}"}}"#);
+        for (most, is_read) in [(4 << 20, true), (1 << 20, false)] {
+            let mut frame = Gathered::new(None, Room::new(most));
+            frame.add(message.as_bytes()).unwrap();
+            let messages = frame.end();
+            let was_read = matches!(messages.as_slice(), [JsonRpcMessage::Response(_)]);
+            assert_eq!(was_read, is_read, "{most}");
+        }
+    }
+
+    #[test]
     fn a_frame_without_end_is_given_up() {
         let piece = vec![b'x'; 1 << 20];
         let mut gathered = Gathered::default();
@@ -148,7 +175,10 @@ mod tests {
 
     #[test]
     fn frames_of_one_server_share_their_room() {
-        let room = Room(Arc::new(Semaphore::new(4096)));
+        let room = Room {
+            free: Arc::new(Semaphore::new(4096)),
+            most: MESSAGE_BYTES,
+        };
         let large = vec![b'x'; 900];
         let frame = || {
             let mut frame = Gathered::new(Some(RequestId::Number(7)), room.clone());

@@ -1,6 +1,6 @@
 //! `ask_person`: a question of the model to a person.
 
-use super::{CallRejection, StateTool, arguments, invalid};
+use super::{Answers, CallRejection, StateTool, arguments, invalid};
 use crate::event::QuestionAsked;
 use crate::limits::{MAX_CHOICES, MAX_QUESTION};
 use serde::Deserialize;
@@ -12,7 +12,7 @@ pub(super) const TOOL: StateTool = StateTool {
     name: ASK_PERSON,
     description: "Asks the person for whom this is done. The step waits for the answer, which may take long: ask only what you cannot find out and cannot decide yourself.",
     parameters: r#"{"type":"object","properties":{"question":{"type":"string"},"choices":{"type":"array","items":{"type":"string"},"description":"Answers to choose from, at most 10; the person may give another."}},"required":["question"],"additionalProperties":false}"#,
-    call: |decision, name, call| {
+    answers: Answers::InTransition(|decision, name, call| {
         let Arguments { question, choices } = arguments(call)?;
         check(&question, &choices)?;
         decision.emit(QuestionAsked {
@@ -22,7 +22,7 @@ pub(super) const TOOL: StateTool = StateTool {
         })?;
         // The call has no result until a person answers.
         Ok(None)
-    },
+    }),
 };
 
 #[derive(Debug, Deserialize)]

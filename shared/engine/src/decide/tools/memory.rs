@@ -1,6 +1,6 @@
 //! `session_memory_*`: what the session remembers.
 
-use super::{StateTool, arguments, invalid};
+use super::{Answers, StateTool, arguments, invalid};
 use crate::decide::{Decision, Rejection};
 use crate::event::{MemoryRemoved, MemorySet, MemoryWriter};
 use crate::limits::{
@@ -15,43 +15,43 @@ pub(super) const GET: StateTool = StateTool {
     name: "session_memory_get",
     description: "Reads one key of the session's memory.",
     parameters: r#"{"type":"object","properties":{"key":{"type":"string"}},"required":["key"],"additionalProperties":false}"#,
-    call: |decision, _, call| {
+    answers: Answers::InTransition(|decision, _, call| {
         let Key { key } = arguments(call)?;
         let found = decision.session.memory.get(&key).cloned();
         Ok(Some(found.unwrap_or_else(|| format!("'{key}' is not set"))))
-    },
+    }),
 };
 
 pub(super) const LIST: StateTool = StateTool {
     name: "session_memory_list",
     description: "Reads all keys and values of the session's memory, each on a line as it stands in the system prompt: \\n is a line break, \\\\ a backslash, &lt; a <. session_memory_get reads a value as it was set.",
     parameters: r#"{"type":"object","properties":{},"additionalProperties":false}"#,
-    call: |decision, _, _| {
+    answers: Answers::InTransition(|decision, _, _| {
         Ok(Some(match decision.session.memory.is_empty() {
             true => "session memory is empty".to_owned(),
             false => memory::list(decision.session.memory.iter()),
         }))
-    },
+    }),
 };
 
 pub(super) const REMOVE: StateTool = StateTool {
     name: "session_memory_remove",
     description: "Takes one key out of the session's memory.",
     parameters: r#"{"type":"object","properties":{"key":{"type":"string"}},"required":["key"],"additionalProperties":false}"#,
-    call: |decision, name, call| {
+    answers: Answers::InTransition(|decision, name, call| {
         let Key { key } = arguments(call)?;
         let result = format!("'{key}' is not set any more");
         let writer = Some(MemoryWriter::Attempt(name.attempt));
         decision.emit(MemoryRemoved { key, writer })?;
         Ok(Some(result))
-    },
+    }),
 };
 
 pub(super) const SET: StateTool = StateTool {
     name: "session_memory_set",
     description: "Remembers a value under a key for the whole session, over steps and runs.",
     parameters: r#"{"type":"object","properties":{"key":{"type":"string"},"value":{"type":"string"}},"required":["key","value"],"additionalProperties":false}"#,
-    call: |decision, name, call| {
+    answers: Answers::InTransition(|decision, name, call| {
         let entry: Entry = arguments(call)?;
         let fits = check(&decision.session.memory, &entry.key, &entry.value);
         fits.map_err(|(_, message)| invalid(message))?;
@@ -60,7 +60,7 @@ pub(super) const SET: StateTool = StateTool {
         let writer = Some(MemoryWriter::Attempt(name.attempt));
         decision.emit(MemorySet { key, value, writer })?;
         Ok(Some(result))
-    },
+    }),
 };
 
 #[derive(Debug, Deserialize)]

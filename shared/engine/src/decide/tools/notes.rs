@@ -1,6 +1,6 @@
 //! `scratchpad`: the model's notes.
 
-use super::{CallRefusal, CallRejection, StateTool, arguments, invalid};
+use super::{Answers, CallRefusal, CallRejection, StateTool, arguments, invalid};
 use crate::decide::words;
 use crate::event::ScratchpadWritten;
 use crate::limits::MAX_NOTES;
@@ -12,7 +12,7 @@ pub(super) const TOOL: StateTool = StateTool {
     name: "scratchpad",
     description: "Writes notes that stay when the conversation of this step is gone. Later steps that depend on this one see them. At most 16 KiB.",
     parameters: r#"{"type":"object","properties":{"text":{"type":"string","description":"The notes."},"mode":{"type":"string","enum":["append","replace"],"description":"append (the default) adds a line, replace overwrites all notes of this step."}},"required":["text"],"additionalProperties":false}"#,
-    call: |decision, name, call| {
+    answers: Answers::InTransition(|decision, name, call| {
         let attempt = name.attempt;
         let Arguments { text, mode } = arguments(call)?;
         let replaces = match mode.as_deref() {
@@ -37,7 +37,7 @@ pub(super) const TOOL: StateTool = StateTool {
             frame: is_turn.then(words::around_notes),
         })?;
         Ok(Some(format!("notes: {}", counted(bytes, "byte"))))
-    },
+    }),
 };
 
 #[derive(Debug, Deserialize)]

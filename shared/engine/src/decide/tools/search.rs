@@ -1,6 +1,6 @@
 //! `search_tools`: tools that are not offered from the start.
 
-use super::{StateTool, arguments, invalid};
+use super::{Answers, StateTool, arguments, invalid};
 use crate::decide::Decision;
 use crate::event::{AttemptRef, ToolsFound};
 use crate::limits::{MAX_FOUND, MAX_QUESTION};
@@ -13,7 +13,7 @@ pub(super) const TOOL: StateTool = StateTool {
     name: SEARCH_TOOLS,
     description: "Finds further tools by what they do. There are more tools than those that you see; what this finds can be called from your next reply on.",
     parameters: r#"{"type":"object","properties":{"query":{"type":"string","description":"Words of what the tool is to do: 'create issue github'."}},"required":["query"],"additionalProperties":false}"#,
-    call: |decision, name, call| {
+    answers: Answers::InTransition(|decision, name, call| {
         let Arguments { query } = arguments(call)?;
         if query.trim().is_empty() || query.len() > MAX_QUESTION {
             return Err(invalid(format!("a query has 1 to {MAX_QUESTION} bytes")));
@@ -32,7 +32,7 @@ pub(super) const TOOL: StateTool = StateTool {
             tools,
         })?;
         Ok(Some(text))
-    },
+    }),
 };
 
 #[derive(Debug, Deserialize)]

@@ -1,7 +1,7 @@
 //! `step`: the parts of a step, and its end.
 
 use super::ask_person::ASK_PERSON;
-use super::{CallRejection, StateTool, arguments, invalid};
+use super::{Answers, CallRejection, StateTool, arguments, invalid};
 use crate::conversation::Entry;
 use crate::decide::Decision;
 use crate::escape::breaks_line;
@@ -22,7 +22,7 @@ pub(super) const TOOL: StateTool = StateTool {
     name: STEP,
     description: "Manages this step. plan adds sub-goals, drop gives up open ones, focus turns to one of them by its text, complete ends the sub-goal in focus, or, with none in focus, this step. A text of plan that is there already, open or completed, is not added again. Give a summary with complete: it is all that later steps see of this one.",
     parameters: r#"{"type":"object","properties":{"plan":{"type":"array","items":{"type":"string"},"description":"Sub-goals to add, one line each."},"drop":{"type":"array","items":{"type":"string"},"description":"Texts of open sub-goals that are not needed any more."},"focus":{"type":"string","description":"Text of the sub-goal to turn to."},"complete":{"type":"boolean","description":"The sub-goal in focus, or the step, is done."},"summary":{"type":"string","description":"What was found or done; goes with complete."}},"additionalProperties":false}"#,
-    call: manage,
+    answers: Answers::InTransition(manage),
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -271,8 +271,7 @@ pub(in crate::decide) enum Ending {
     },
 }
 
-/// A call of `step` that is left open asks to end the step: all other state calls are answered at
-/// once.
+/// A call of `step` that is left open asks to end the step.
 pub(in crate::decide) fn ending(attempt: &Attempt, name: AttemptRef) -> Ending {
     let asks_to_complete =
         |call: &Call| call.call.name == STEP && matches!(call.status, CallStatus::Requested);

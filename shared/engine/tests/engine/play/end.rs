@@ -3,7 +3,7 @@
 use super::{Op, PlanSeed, open_calls, sendable_calls, some_call, some_settlement};
 use crate::world::{World, complete, finished, look, send};
 use cairn_engine::command::Settlement;
-use cairn_engine::decide::Input;
+use cairn_engine::decide::{Answer, Input};
 use cairn_engine::event::AttemptRef;
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::{Pending, Subject, pending};
@@ -53,6 +53,10 @@ pub(crate) fn play_to_the_end(world: &mut World, seed: &PlanSeed, seeds: &[u8], 
             }
             Some(&Work::RunStep(name)) => {
                 play_towards_the_end(world, name, seeds.next().unwrap());
+            }
+            Some(&Work::Answer(call)) => {
+                let answer = Answer::found("what was asked for".to_owned());
+                world.decide(Input::Answered { call, answer });
             }
             Some(Work::HandleCommand | Work::Wake { .. }) | None => {}
         }

@@ -57,6 +57,7 @@ pub(crate) fn finished(call: CallRef, output: &str, reason: &str) -> CallFinishe
         is_error: !reason.is_empty(),
         reason: reason.to_owned(),
         duration_ms: 50,
+        whole: None,
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::{attempt, call, effect, number, text};
 use cairn_engine::event::{
-    ApprovalGranted, ApprovalRevoked, CallMedia, CallRejudged, EventKind, InputRequested,
-    ToolQuestion, ToolsFound,
+    ApprovalGranted, ApprovalRevoked, Blob, CallMedia, CallRejudged, EventKind, InputRequested,
+    ResultHandle, ToolQuestion, ToolsFound,
 };
 use cairn_engine::rules::Condition;
 use proptest::collection::vec;
@@ -15,6 +15,20 @@ pub(super) fn media() -> impl Strategy<Value = CallMedia> {
         mime_type,
         name,
         data,
+    })
+}
+
+pub(super) fn whole() -> impl Strategy<Value = ResultHandle> {
+    let blob = (text(), any::<u32>()).prop_map(|(digest, size)| Blob { digest, size });
+    let sizes = (any::<u64>(), any::<u64>(), any::<u64>());
+    (text(), sizes, vec(blob, 0..3)).prop_map(|(handle, (bytes, lines, lost_bytes), blobs)| {
+        ResultHandle {
+            handle,
+            bytes,
+            lines,
+            lost_bytes,
+            blobs,
+        }
     })
 }
 

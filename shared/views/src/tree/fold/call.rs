@@ -4,6 +4,7 @@ use super::super::infer::{infer, is_step_tool};
 use super::super::{Node, NodeIndex, NodeKind, NodeStatus, Tree, describe};
 use super::step::path_of;
 use super::{Origin, Working, WorkingCall};
+use crate::figures::rest_of_result;
 use cairn_engine::command::Settlement;
 use cairn_engine::event::{CallFinished, CallRef, CallSettled, ReplyReceived};
 use cairn_engine::message::ToolCall;
@@ -14,6 +15,8 @@ struct Outcome<'a> {
     reason: &'a str,
     status: NodeStatus,
     duration_ms: Option<u64>,
+    /// What follows the output, if that is the beginning of a long result; else empty.
+    rest: String,
 }
 
 impl Tree {
@@ -112,6 +115,9 @@ impl Tree {
             reason: &finished.reason,
             status,
             duration_ms: Some(finished.duration_ms),
+            rest: finished.whole.as_ref().map_or_else(String::new, |whole| {
+                rest_of_result(whole.bytes, &whole.handle)
+            }),
         };
         self.end_call(finished.call, &outcome, origin);
     }
@@ -143,6 +149,7 @@ impl Tree {
             reason: "",
             status,
             duration_ms: None,
+            rest: String::new(),
         };
         self.end_call(name, &outcome, origin);
     }
@@ -170,8 +177,9 @@ impl Tree {
         if let Some(result) = self.add(run, Some(action), NodeKind::Result, path, origin) {
             let node = &mut self.nodes[result];
             node.status = outcome.status;
-            node.description = describe::result(outcome.output);
+            node.description = describe::result(outcome.output, &outcome.rest);
             node.data.push(("output", outcome.output.to_owned()));
+            node.data.push(("rest", outcome.rest.clone()));
             node.data.push(("reason", outcome.reason.to_owned()));
             node.data.retain(|(_, value)| !value.is_empty());
         }

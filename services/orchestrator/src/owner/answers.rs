@@ -1,0 +1,108 @@
+//! Answers calls of state tools that need I/O.
+//!
+//! Each owner of the session finds an answer anew until one is recorded, so nothing here may do harm when it is
+//! done again. An answer ends with its call: [`Owner::drop_done`] drops what the state no longer asks for.
+
+use super::{Message, Owner, may_pass};
+use crate::key::SessionKey;
+use crate::store::Store;
+use bytes::Bytes;
+use cairn_engine::decide::{Answer, Question};
+use cairn_engine::event::CallRef;
+use cairn_engine::outstanding::Work;
+use cairn_engine::result::{Excerpt, ResultRequest};
+use cairn_rpc::RpcError;
+use futures::stream;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// Answers of a session that are found at a time. Further ones begin when these have ended.
+const MOST_AT_A_TIME: usize = 4;
+
+/// An answer that takes longer is a failure.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// One try to read from the store may take so long.
+const TRY: Duration = Duration::from_secs(5);
+
+/// The pause before the store is asked again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+impl Owner {
+    /// Begins to find the answer of a call, unless too many are being found.
+    pub(super) fn find_answer(&mut self, work: Work, call: CallRef) {
+        let under_way = self.active.keys();
+        let under_way = under_way.filter(|work| matches!(work, Work::Answer(_)));
+        if under_way.count() >= MOST_AT_A_TIME {
+            return;
+        }
+        let Some(question) = self.session.question(call) else {
+            return;
+        };
+        let (store, key) = (self.deps.store.clone(), self.key.clone());
+        let most = self.deps.config.result_bytes;
+        let found = async move {
+            let answer = match question {
+                Ok(question) => within_limit(find(&store, &key, question, most)).await,
+                Err(refused) => refused,
+            };
+            Message::Answered { call, answer }
+        };
+        self.begin_work(work, stream::once(found), None);
+    }
+}
+
+async fn within_limit(found: impl Future<Output = Answer>) -> Answer {
+    timeout(LONGEST, found).await.unwrap_or_else(|_| {
+        let limit = LONGEST.as_secs();
+        let message = format!("nothing was found within {limit} s; try again, or ask for less");
+        Answer::failed(Answer::TIMEOUT, message)
+    })
+}
+
+async fn find(store: &Store, key: &SessionKey, question: Question, most: usize) -> Answer {
+    match question {
+        Question::ReadResult(asked) => match excerpt(store, key, asked, most).await {
+            Ok(text) => Answer::found(text),
+            Err(message) => Answer::failed(Answer::FAILED, message),
+        },
+    }
+}
+
+/// Reads the blobs of a long result, one after the other, as far as the answer needs them.
+///
+/// # Errors
+/// Why there is no answer, in words for the model.
+async fn excerpt(
+    store: &Store,
+    key: &SessionKey,
+    asked: ResultRequest,
+    most: usize,
+) -> Result<String, String> {
+    let (handle, blobs) = (asked.whole.handle.clone(), asked.whole.blobs.clone());
+    let mut excerpt = Excerpt::new(asked, most);
+    for blob in blobs {
+        if excerpt.is_done() {
+            break;
+        }
+        let part = read(store, key, blob.digest).await.map_err(|error| {
+            tracing::error!(session = %key, %error, handle, "a long result cannot be read");
+            format!("'{handle}' cannot be read: the store has lost a part of it")
+        })?;
+        let text = std::str::from_utf8(&part)
+            .map_err(|_| format!("'{handle}' is binary; only text can be read"))?;
+        excerpt.take(text)?;
+    }
+    excerpt.finish()
+}
+
+/// Reads a blob, again and again while the store may have it.
+async fn read(store: &Store, key: &SessionKey, digest: String) -> Result<Bytes, RpcError> {
+    loop {
+        match timeout(TRY, store.get_blob(key, digest.clone())).await {
+            Ok(Err(error)) if !may_pass(&error) => return Err(error),
+            Ok(Ok(data)) => return Ok(data),
+            Ok(Err(_)) | Err(_) => sleep(PAUSE).await,
+        }
+    }
+}
