@@ -158,11 +158,28 @@ fn begun(
     deltas.chain(end).boxed()
 }
 
+/// What the tools service sends of a call.
+pub(crate) type Messages = BoxStream<'static, Result<InvokeToolResponse, Status>>;
+
+/// The last message of a call.
+pub(crate) fn result(result: ToolResult) -> Result<InvokeToolResponse, Status> {
+    Ok(InvokeToolResponse {
+        message: Some(ToolMessage::Result(result)),
+    })
+}
+
+/// A part of a long result.
+pub(crate) fn part(text: &str) -> Result<InvokeToolResponse, Status> {
+    Ok(InvokeToolResponse {
+        message: Some(ToolMessage::Part(text.to_owned())),
+    })
+}
+
 /// A call that has arrived at the tools service.
 pub(crate) struct Called {
     pub(crate) request: InvokeToolRequest,
     pub(crate) principal: Principal,
-    answer: oneshot::Sender<Result<ToolResult, Status>>,
+    answer: oneshot::Sender<Result<Messages, Status>>,
 }
 
 impl Called {
@@ -174,9 +191,17 @@ impl Called {
     }
 
     pub(crate) fn answer(self, answer: Result<ToolResult, Status>) {
-        self.answer
-            .send(answer)
-            .expect("the executor waits for the call");
+        self.answer_with(answer.map(|answer| stream::iter([result(answer)]).boxed()));
+    }
+
+    /// Sends these messages, the result last.
+    pub(crate) fn streams(self, messages: Messages) {
+        self.answer_with(Ok(messages));
+    }
+
+    fn answer_with(self, answer: Result<Messages, Status>) {
+        let sent = self.answer.send(answer);
+        assert!(sent.is_ok(), "the executor waits for the call");
     }
 
     /// Waits until the call is given up.
@@ -193,7 +218,7 @@ struct PlayedTools(mpsc::UnboundedSender<Called>);
 
 #[tonic::async_trait]
 impl ToolsService for PlayedTools {
-    type InvokeToolStream = BoxStream<'static, Result<InvokeToolResponse, Status>>;
+    type InvokeToolStream = Messages;
 
     async fn list_tools(
         &self,
@@ -215,11 +240,8 @@ impl ToolsService for PlayedTools {
             answer,
         };
         self.0.send(called).expect("the test listens");
-        let answered = wait.await.expect("the test answers")?;
-        let message = Ok(InvokeToolResponse {
-            message: Some(ToolMessage::Result(answered)),
-        });
-        Ok(Response::new(stream::iter([message]).boxed()))
+        let messages = wait.await.expect("the test answers")?;
+        Ok(Response::new(messages))
     }
 
     async fn allow_tool(

@@ -13,6 +13,7 @@ mod bench;
 mod conversation;
 mod deltas;
 mod held;
+mod long_results;
 mod memory;
 mod owner;
 mod refusals;

@@ -21,8 +21,9 @@ const TRY: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The whole of each long result of a report, by its position there. The report has the beginning.
-pub(super) type Wholes = BTreeMap<usize, ResultHandle>;
+/// The results of a report of which the executor does not know what the model gets, by their positions: with
+/// the whole, if that is more than the report has.
+pub(super) type Wholes = BTreeMap<usize, Option<Box<ResultHandle>>>;
 
 /// What became of a message of an executor: a report, or nothing for a part.
 pub(super) type Stored = Result<Option<(RunStepResponse, Wholes)>, Status>;
@@ -76,8 +77,10 @@ impl LongResults {
         }
         let mut wholes = Wholes::new();
         for (position, result) in message.results.iter_mut().enumerate() {
-            if let Some(whole) = self.end(result).await? {
-                wholes.insert(position, whole);
+            let came_in_parts = result.part_bytes > 0;
+            let whole = self.end(result).await?;
+            if came_in_parts || whole.is_some() {
+                wholes.insert(position, whole.map(Box::new));
             }
         }
         Ok(Some((message, wholes)))

@@ -279,7 +279,7 @@ fn read_report(
     for (position, result) in report.results.into_iter().enumerate() {
         match Reported::try_from(result)? {
             Reported::Finished(mut result) => {
-                result.whole = wholes.remove(&position).map(Box::new);
+                result.whole = wholes.remove(&position).flatten();
                 results.push(result);
             }
             Reported::Unfinished(call) => unfinished.push(call),

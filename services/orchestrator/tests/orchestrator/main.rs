@@ -11,6 +11,7 @@
 
 mod admission;
 mod agreement;
+mod answers;
 mod budgets;
 mod checkpoints;
 mod claims;

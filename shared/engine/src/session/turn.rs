@@ -135,9 +135,11 @@ impl Session {
             return true;
         };
         let offered = turn.options.tools.as_ref();
+        let makes_calls = |run: &Run| run.limits.max_tool_turns > 0;
         let is_among = |offered: &Vec<String>| {
             let goes_with_others = tool == READ_RESULT && !offered.is_empty();
-            goes_with_others || offered.iter().any(|name| name == tool)
+            offered.iter().any(|name| name == tool)
+                || (goes_with_others && self.run(attempt.run).is_some_and(makes_calls))
         };
         !OF_STEPS.contains(&tool) && offered.is_none_or(is_among)
     }

@@ -230,7 +230,10 @@ fn only_named_tools_are_there() {
     }));
     let events = world.reply(1, "", &[send()]);
     let (text, is_error) = World::reported(&events).pop().unwrap();
-    assert!(is_error && text.ends_with("there are: look, read_result"), "{text}");
+    assert!(
+        is_error && text.ends_with("there are: look, read_result"),
+        "{text}"
+    );
     // And a turn has no step.
     let events = world.reply(1, "", &[tool_call("step", &json!({"complete": true}))]);
     assert!(World::reported(&events)[0].1, "{events:?}");

@@ -5,7 +5,7 @@ use cairn_proto::event as wire;
 use cairn_proto::executor::executor_service_server::{ExecutorService, ExecutorServiceServer};
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{
-    Acknowledgement, AttemptStart, CallResult, ExecutorState, Reply, RunStepRequest,
+    Acknowledgement, AttemptStart, CallResult, ExecutorState, Reply, ResultPart, RunStepRequest,
     RunStepResponse, WatchStatusRequest, WatchStatusResponse,
 };
 use cairn_rpc::{Exposure, Link, RpcError, ServerBuilder};
@@ -104,6 +104,37 @@ impl Attempt {
             duration_ms: 3,
             ..CallResult::default()
         }
+    }
+
+    /// Sends a part of a long result, which is no report.
+    pub(crate) fn part(&self, tool_turn: u32, index: u32, offset: u64, text: &str) {
+        let part = ResultPart {
+            call: Some(self.call(tool_turn, index)),
+            offset,
+            text: text.to_owned(),
+        };
+        let message = RunStepResponse {
+            part: Some(Box::new(part)),
+            ..RunStepResponse::default()
+        };
+        let _ = self.reports.send(Ok(message));
+    }
+
+    /// Reports a result that was sent in these parts.
+    pub(crate) fn long_result(&mut self, tool_turn: u32, index: u32, parts: &[&str]) {
+        let mut offset = 0;
+        for text in parts {
+            self.part(tool_turn, index, offset, text);
+            offset += text.len() as u64;
+        }
+        let result = CallResult {
+            part_bytes: offset,
+            ..self.result(tool_turn, index, "")
+        };
+        self.report(RunStepResponse {
+            results: vec![result],
+            ..RunStepResponse::default()
+        });
     }
 
     pub(crate) fn report_result(&mut self, tool_turn: u32, index: u32, output: &str) {

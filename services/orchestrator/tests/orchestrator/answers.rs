@@ -1,0 +1,317 @@
+//! Long results, and the calls that the owner answers: `read_result`.
+
+use crate::drain::Draining;
+use crate::support::{Attempt, Fault, Kind, World, chain, count, model_step, reply};
+use cairn_engine::event::{CallFinished, Event};
+use cairn_memory::port::Limits;
+use cairn_orchestrator::Config;
+use cairn_proto::executor::{Acknowledgement, CallResult};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A text of so many numbered lines.
+fn lines(count: usize) -> String {
+    (1..=count).map(|line| format!("line {line}\n")).collect()
+}
+
+/// The results that the owner sends next.
+async fn results(world: &World, attempt: &mut Attempt) -> Vec<CallResult> {
+    let sent = async {
+        loop {
+            let Acknowledgement { results, .. } = attempt.ack().await;
+            if !results.is_empty() {
+                return results;
+            }
+        }
+    };
+    world.until(sent).await
+}
+
+/// A step whose model has a long result of this text, in two parts.
+async fn with_long_result(world: &World, text: &str) -> (String, Attempt, CallResult) {
+    let session = world.start(chain(vec![model_step("one")])).await;
+    let mut attempt = world.attempt().await;
+    attempt.reply(reply(0, "", &[("pure", "{}")]));
+    let (first, second) = text.split_at(text.len() / 2);
+    attempt.long_result(0, 0, &[first, second]);
+    let mut results = results(world, &mut attempt).await;
+    assert_eq!(results.len(), 1);
+    (session, attempt, results.remove(0))
+}
+
+/// The model asks to read a piece of its first long result.
+fn read(attempt: &mut Attempt, tool_turn: u32, range: &str) {
+    let arguments = format!(r#"{{"handle": "result-1"{range}}}"#);
+    attempt.reply(reply(tool_turn, "", &[("read_result", &arguments)]));
+}
+
+fn finished(events: &[Event]) -> Vec<&CallFinished> {
+    let finished = events.iter().filter_map(|event| match &event.kind {
+        Kind::CallFinished(finished) => Some(finished),
+        _ => None,
+    });
+    finished.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_result_is_in_blobs_and_is_read_in_pieces() {
+    let world = World::new().await;
+    let text = lines(20_000);
+    let (session, mut attempt, told) = with_long_result(&world, &text).await;
+    assert_eq!(attempt.start.result_bytes, 32 * 1024);
+    assert!(told.output.len() <= 32 * 1024);
+    assert!(told.output.starts_with("line 1\nline 2\n"));
+    assert!(
+        told.output.contains("with handle 'result-1'"),
+        "{}",
+        told.output
+    );
+
+    read(&mut attempt, 1, r#", "from_line": 19999"#);
+    let answer = results(&world, &mut attempt).await.remove(0);
+    assert!(!answer.is_error);
+    let expected =
+        "result-1: lines 19999 to 20000 of 20000 lines\n19999\tline 19999\n20000\tline 20000";
+    assert_eq!(answer.output, expected);
+    read(&mut attempt, 2, r#", "search": "line 1234""#);
+    let answer = results(&world, &mut attempt).await.remove(0);
+    assert!(
+        answer.output.starts_with("result-1: 11 lines of"),
+        "{}",
+        answer.output
+    );
+
+    let events = world.journal.events(&session).await;
+    let whole = finished(&events)[0].whole.as_ref().expect("a handle");
+    assert_eq!((whole.bytes, whole.lines), (text.len() as u64, 20_000));
+    assert_eq!((whole.blobs.len(), whole.lost_bytes), (2, 0));
+    let sizes: u64 = whole.blobs.iter().map(|blob| u64::from(blob.size)).sum();
+    assert_eq!(sizes, text.len() as u64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fits_is_no_handle_in_whatever_pieces_it_comes() {
+    let world = World::new().await;
+    let session = world.start(chain(vec![model_step("one")])).await;
+    let mut attempt = world.attempt().await;
+    attempt.reply(reply(0, "", &[("effectful", "{}")]));
+    attempt.ack().await;
+    attempt.long_result(0, 0, &["one ", "two"]);
+    // The executor, which has sent it in parts, is told what it is.
+    let told = results(&world, &mut attempt).await.remove(0);
+    assert_eq!(told.output, "one two");
+    let events = world.journal.events(&session).await;
+    let result = finished(&events)[0];
+    assert_eq!((result.output.as_str(), &result.whole), ("one two", &None));
+    assert_eq!(world.faults.calls("PutBlob"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_setting_says_what_is_long() {
+    let config = Config {
+        result_bytes: 1024,
+        ..Config::default()
+    };
+    let world = World::with_config(config).await;
+    let session = world.start(chain(vec![model_step("one")])).await;
+    let mut attempt = world.attempt().await;
+    attempt.reply(reply(0, "", &[("pure", "{}")]));
+    // In one piece.
+    attempt.report_result(0, 0, &lines(200));
+    let told = results(&world, &mut attempt).await.remove(0);
+    assert!(told.output.len() <= 1024, "{}", told.output.len());
+    read(&mut attempt, 1, "");
+    let answer = results(&world, &mut attempt).await.remove(0);
+    assert!(answer.output.len() <= 1024, "{}", answer.output.len());
+    assert!(answer.output.contains("[read on with from_line "));
+    let events = world.journal.events(&session).await;
+    assert_eq!(
+        finished(&events)[0]
+            .whole
+            .as_ref()
+            .expect("a handle")
+            .blobs
+            .len(),
+        1
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn over_the_quota_the_beginning_is_kept_and_the_rest_is_lost() {
+    let limits = Limits {
+        session_blob_bytes: 200_000,
+        ..Limits::default()
+    };
+    let world = World::with_limits(limits).await;
+    let text = lines(25_000);
+    let (session, mut attempt, told) = with_long_result(&world, &text).await;
+    let events = world.journal.events(&session).await;
+    let whole = finished(&events)[0].whole.as_ref().expect("a handle");
+    let kept = u64::from(whole.blobs[0].size);
+    assert_eq!(whole.lost_bytes, text.len() as u64 - kept);
+    assert!(kept > 100_000);
+    let note = format!("its last {} bytes were not kept", whole.lost_bytes);
+    assert!(told.output.contains(&note), "{}", told.output);
+    read(&mut attempt, 1, r#", "from_line": 10000, "to_line": 10001"#);
+    let answer = results(&world, &mut attempt).await.remove(0);
+    assert!(
+        answer.output.ends_with("10001\tline 10001"),
+        "{}",
+        answer.output
+    );
+    read(&mut attempt, 2, r#", "from_line": 24000"#);
+    let answer = results(&world, &mut attempt).await.remove(0);
+    assert!(
+        answer.is_error && answer.output.contains("are lost"),
+        "{}",
+        answer.output
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_for_a_while_loses_nothing() {
+    let world = World::new().await;
+    world.faults.next("PutBlob", Fault::Refuse, 2);
+    world.faults.next("PutBlob", Fault::LoseAnswer, 1);
+    world.faults.next("PutBlob", Fault::Hang, 1);
+    let (session, ..) = with_long_result(&world, &lines(20_000)).await;
+    let events = world.journal.events(&session).await;
+    let whole = finished(&events)[0].whole.as_ref().expect("a handle");
+    assert_eq!((whole.blobs.len(), whole.lost_bytes), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn parts_that_do_not_fit_together_are_no_result() {
+    let world = World::new().await;
+    let session = world.start(chain(vec![model_step("one")])).await;
+    let mut attempt = world.attempt().await;
+    attempt.reply(reply(0, "", &[("pure", "{}")]));
+    attempt.settled().await;
+    attempt.part(0, 0, 0, "one");
+    attempt.part(0, 0, 7, "two");
+    let events = world.ended(&session).await;
+    assert_eq!(count(&events, "CallFinished"), 0);
+    assert_eq!(count(&events, "StepFailed"), 1);
+}
+
+/// What began is read to its end, also if it takes long, and is recorded once.
+#[tokio::test(start_paused = true)]
+async fn an_answer_may_take_its_time() {
+    let world = World::new().await;
+    let (session, mut attempt, _) = with_long_result(&world, &lines(20_000)).await;
+    let mut held = world.faults.hold("GetBlob");
+    read(&mut attempt, 1, "");
+    world.until(held.reached()).await;
+    world.pass(Duration::from_secs(3)).await;
+    let events = world.journal.events(&session).await;
+    assert_eq!(finished(&events).len(), 1, "nothing is recorded before");
+    // The commit is repeated, and the answer is recorded once.
+    world.faults.next("Commit", Fault::LoseAnswer, 1);
+    held.release();
+    let answer = results(&world, &mut attempt).await.remove(0);
+    assert!(
+        answer.output.starts_with("result-1: lines 1 to "),
+        "{}",
+        answer.output
+    );
+    attempt.complete(2);
+    let events = world.ended(&session).await;
+    let read = finished(&events);
+    assert_eq!(
+        read.iter().filter(|it| it.output == answer.output).count(),
+        1
+    );
+    assert_eq!(count(&events, "StepCompleted"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_never_comes_ends_at_its_limit() {
+    let world = World::new().await;
+    let (_session, mut attempt, _) = with_long_result(&world, &lines(20_000)).await;
+    world.faults.always("GetBlob", Some(Fault::Hang));
+    read(&mut attempt, 1, "");
+    let answer = results(&world, &mut attempt).await.remove(0);
+    assert_eq!((answer.is_error, answer.reason.as_str()), (true, "Timeout"));
+    assert!(answer.output.contains("within 30 s"), "{}", answer.output);
+    world.faults.always("GetBlob", None);
+    read(&mut attempt, 2, "");
+    assert!(!results(&world, &mut attempt).await[0].is_error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_answers_of_one_reply_come_a_few_at_a_time() {
+    let world = World::new().await;
+    let (session, mut attempt, _) = with_long_result(&world, &lines(20_000)).await;
+    world.faults.always("GetBlob", Some(Fault::Hang));
+    let before = world.faults.calls("GetBlob");
+    let read = ("read_result", r#"{"handle": "result-1"}"#);
+    attempt.reply(reply(1, "", &[read; 10]));
+    attempt.settled().await;
+    world.settle().await;
+    assert_eq!(world.faults.calls("GetBlob") - before, 4);
+    world.faults.always("GetBlob", None);
+    let mut answers = 0;
+    while answers < 10 {
+        answers += results(&world, &mut attempt).await.len();
+    }
+    attempt.complete(2);
+    let events = world.ended(&session).await;
+    assert_eq!(count(&events, "StepCompleted"), 1);
+}
+
+/// The process stops in the middle: the next owner finds the answer, and begins no attempt before.
+#[tokio::test(start_paused = true)]
+async fn the_next_owner_finds_the_answer_anew() {
+    let world = Arc::new(World::new().await);
+    let (session, mut attempt, _) = with_long_result(&world, &lines(20_000)).await;
+    let mut held = world.faults.hold("GetBlob");
+    read(&mut attempt, 1, "");
+    world.until(held.reached()).await;
+    Draining::of(&world).await.over(&world).await;
+    attempt.dropped().await;
+    let config = Config {
+        owner: "o-2".to_owned(),
+        ..Config::default()
+    };
+    let mut again = world.faults.hold("GetBlob");
+    let (_client, _running) = world.another(config).await;
+    world.until(again.reached()).await;
+    assert!(
+        world.other_attempts().await.is_empty(),
+        "no slot is taken to wait"
+    );
+    again.release();
+    held.release();
+    let mut attempt = world.attempt().await;
+    let answer = &attempt.start.results[0];
+    assert!(
+        answer.output.starts_with("result-1: lines 1 to "),
+        "{}",
+        answer.output
+    );
+    attempt.complete(2);
+    let events = world.ended(&session).await;
+    assert_eq!(
+        finished(&events).len(),
+        3,
+        "two results, and the end of the step"
+    );
+    assert_eq!(count(&events, "StepCompleted"), 1);
+}
+
+/// A person cancels the run while the answer is being found.
+#[tokio::test(start_paused = true)]
+async fn an_answer_ends_with_its_run() {
+    let world = World::new().await;
+    let (session, mut attempt, _) = with_long_result(&world, &lines(20_000)).await;
+    let mut held = world.faults.hold("GetBlob");
+    read(&mut attempt, 1, "");
+    world.until(held.reached()).await;
+    let cancellation = world.cancellation(&session);
+    let cancelled = world.client.clone().cancel_run(cancellation).await;
+    cancelled.expect("the run is cancelled");
+    held.release();
+    world.settle().await;
+    let events = world.ended(&session).await;
+    assert_eq!(finished(&events).len(), 1);
+}
