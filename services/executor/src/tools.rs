@@ -176,9 +176,12 @@ impl Tools {
         (at, outcome)
     }
 
+    /// A call that has not ended has no result.
     fn is_long(&self, received: &Received) -> bool {
-        let most = self.limits.result_bytes as usize;
-        received.part_bytes > 0 || (most > 0 && received.result.output.len() > most)
+        let (result, most) = (&received.result, self.limits.result_bytes as usize);
+        let is_open = result.question.is_some() || result.reason == CallFinished::NOT_SENT;
+        let is_larger = most > 0 && result.output.len() > most;
+        received.part_bytes > 0 || (is_larger && !is_open)
     }
 
     async fn send(&self, call: Call, reports: &Sender) -> Result<Received, RpcError> {

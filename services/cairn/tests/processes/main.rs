@@ -27,6 +27,7 @@ mod five;
 mod kill;
 mod overlap;
 mod overload;
+mod results;
 mod savings;
 mod shared_store;
 mod takeover;

@@ -21,6 +21,7 @@ pub(crate) mod load;
 pub(crate) mod mcp;
 pub(crate) mod replicas;
 pub(crate) mod replies;
+pub(crate) mod results;
 pub(crate) mod rolling;
 pub(crate) mod searches;
 pub(crate) mod starts;
@@ -57,6 +58,9 @@ pub(crate) enum Proof {
     /// Sends replies of a model, streamed and whole, larger than any may be. The executor stays below
     /// 128 MiB, and a run whose reply is too large fails with the name of the limit
     Replies(replies::Options),
+    /// Has a program and a server of the Model Context Protocol give results of up to 60 MiB, of which the model
+    /// reads the last lines. Each is kept whole, and executor and orchestrator grow by less than 48 MiB
+    Results(results::Options),
     /// Submits the turns of one conversation to two servers over one Redis, in turn. Each request of the
     /// model has all turns before it, and both servers list the same messages
     Replicas(replicas::Options),
@@ -122,6 +126,7 @@ impl Proof {
             Self::DeadServer(options) => dead_server::prove(options),
             Self::Dispatch(options) => dispatch::prove(options),
             Self::Replies(options) => replies::prove(options),
+            Self::Results(options) => results::prove(options),
             Self::Replicas(options) => replicas::prove(options),
             Self::Handover(options) => handover::prove(options),
             Self::Lists(options) => lists::prove(options),

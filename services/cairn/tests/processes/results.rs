@@ -1,0 +1,200 @@
+//! Long results from a program and from a server of the Model Context Protocol. The model reads pieces of them,
+//! and `cairn serve` is killed before and after every commit: over a file, and at a third of the commits over
+//! Redis. Each result and each answer is recorded once, and the model gets the same.
+
+use crate::proofs::results::{SETTINGS, give, lines};
+use crate::support::commits::{Sweep, kill_around_each};
+use crate::support::connect;
+use crate::support::place::Place;
+use crate::support::watcher::Watcher;
+use cairn_proto::event as wire;
+use cairn_proto::orchestrator as pb;
+use cairn_testkit::{Journal, TestStore};
+use std::sync::Arc;
+use tonic::Status;
+
+const SIGKILL: i32 = 9;
+/// Kills at the same time.
+const AT_ONCE: usize = 8;
+const KIB: usize = 1024;
+
+/// A model that was recorded: it has both results given, and reads a piece of each in one reply.
+const PLAYED: &str = r#"
+{"match": {"contains": "Read it all"}, "reply": {"text": "{\"steps\": [{\"title\": \"First\", \"description\": \"Read.\"}]}"}}
+{"match": {"step": "First"}, "replies": [{"tool_calls": [{"name": "much", "arguments": {}}]}, {"tool_calls": [{"name": "ops__long", "arguments": {}}]}, {"tool_calls": [{"name": "read_result", "arguments": {"handle": "result-1", "search": "line 100"}}, {"name": "read_result", "arguments": {"handle": "result-2", "from_line": 1000, "to_line": 1002}}]}, {"tool_calls": [{"name": "step", "arguments": {"complete": true, "summary": "Read."}}]}]}
+"#;
+
+/// A run over a store.
+struct World {
+    store: Arc<TestStore>,
+    of_program: String,
+    of_server: String,
+}
+
+impl World {
+    /// The results have about so many bytes.
+    fn over(store: TestStore, of_program: usize, of_server: usize) -> Self {
+        Self {
+            store: Arc::new(store),
+            of_program: lines(of_program),
+            of_server: lines(of_server),
+        }
+    }
+
+    /// Where one run is made.
+    fn place(&self, name: &str) -> Place {
+        let place = Place::beside_others(&self.store, name);
+        give(&place.site, &self.of_program, &self.of_server);
+        place.site.write("played.jsonl", PLAYED.trim_start());
+        let model = "[models.played]\nprovider = \"recorded\"\npath = \"played.jsonl\"\n";
+        place
+            .site
+            .append("cairn.toml", &format!("{SETTINGS}{model}"));
+        place
+    }
+
+    fn watcher() -> Watcher {
+        Watcher::of(wire::StartRun {
+            goal: "Read it all.".to_owned(),
+            model: "played".to_owned(),
+            ..wire::StartRun::default()
+        })
+    }
+
+    /// The journal of a run that nothing disturbs, and its commits.
+    async fn undisturbed(&self) -> (Journal, usize) {
+        let mut place = self.place("undisturbed");
+        let count = place.site.path().join("commits");
+        let count = format!("count:{}", count.display());
+        assert!(place.keep_serving_with(&[("CAIRN_FAIL_COMMIT", &count)]));
+        let mut watcher = Self::watcher();
+        let ended = watch(&mut watcher, &place, &Journal(Vec::new())).await;
+        ended.expect("a run that nothing disturbs");
+        let commits = place.site.read("commits").expect("commits are counted");
+        let journal = place.journal(&watcher.session);
+        watcher.check(&journal, "undisturbed");
+        self.check(&journal);
+        (journal, commits.lines().count())
+    }
+
+    /// Panics unless both results are kept whole, and the model was sent pieces of them.
+    fn check(&self, journal: &Journal) {
+        let finished = journal.of_kind("call_finished");
+        for (result, text) in finished.iter().zip([&self.of_program, &self.of_server]) {
+            let whole = &result["whole"];
+            assert_eq!(whole["bytes"], text.len(), "{whole}");
+            assert_eq!(whole["lines"], text.lines().count(), "{whole}");
+            assert_eq!(whole["lost_bytes"], 0, "{whole}");
+            let blobs = result["blobs"].as_array().expect("blobs");
+            let sizes = blobs.iter().filter_map(|blob| blob["size"].as_u64());
+            assert_eq!(sizes.sum::<u64>(), text.len() as u64);
+            let output = result["output"].as_str().expect("an output");
+            assert!(output.len() <= 32 * KIB && output.starts_with("line 1: x"));
+        }
+        let answers = finished.iter().filter_map(|it| it["output"].as_str());
+        let answers: Vec<&str> = answers.filter(|it| it.starts_with("result-")).collect();
+        assert_eq!(answers.len(), 2, "one answer for each question");
+        let found = answers.iter().find(|it| it.contains("contain 'line 100'"));
+        assert!(found.is_some_and(|it| it.contains("\n100\tline 100: x")));
+        let range = answers
+            .iter()
+            .find(|it| it.starts_with("result-2: lines 1000 to 1002"));
+        assert!(range.is_some_and(|it| it.contains("\n1002\tline 1002: x")));
+    }
+
+    /// Returns whether the server was killed.
+    async fn kill_once(&self, side: &str, commit: usize, reference: &Journal) -> Option<()> {
+        let fail = &format!("{side}:{commit}");
+        let mut place = self.place(&format!("{side}-{commit}"));
+        let mut watcher = Self::watcher();
+        assert!(place.keep_serving_with(&[("CAIRN_FAIL_COMMIT", fail)]));
+        // The server dies under it, or has just served it to the end.
+        while place.is_served() && !watcher.has_ended {
+            let _ = watch(&mut watcher, &place, reference).await;
+            place.pause().await;
+        }
+        if place.is_served() {
+            return None;
+        }
+        assert_eq!(place.wait_for_signal(), Some(SIGKILL), "{fail}");
+        place.site.wait_for_programs();
+        place.keep_serving();
+        while !watcher.has_ended {
+            let watched = watch(&mut watcher, &place, reference).await;
+            watched.unwrap_or_else(|status| panic!("{fail}: {status:?}"));
+        }
+        let journal = place.journal(&watcher.session);
+        journal.check();
+        watcher.check(&journal, fail);
+        journal.check_like(reference);
+        self.check(&journal);
+        Some(())
+    }
+
+    async fn kill_everywhere(&self) {
+        let (reference, commits) = self.undisturbed().await;
+        let kill = |side: &'static str, commit: usize| self.kill_once(side, commit, &reference);
+        let sweep = Sweep::over(&self.store);
+        let swept = kill_around_each(commits, AT_ONCE, sweep, kill).await;
+        println!("{commits} commits, {} kills", swept.killed.len());
+        swept.check_reached(swept.points / 4);
+    }
+}
+
+/// Starts the run, or finds it started, and watches until it ends or the server is gone.
+async fn watch(watcher: &mut Watcher, place: &Place, reference: &Journal) -> Result<(), Status> {
+    let client = connect(place.address());
+    watcher.go_on_with(client, &place.site, reference).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_results_survive_a_kill_at_every_commit() {
+    World::over(TestStore::file(), 5 * KIB * KIB, 100 * KIB)
+        .kill_everywhere()
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_result_of_a_server_is_kept_whole() {
+    let world = World::over(TestStore::file(), 100 * KIB, 5 * KIB * KIB);
+    world.undisturbed().await;
+}
+
+/// The copy has the blobs of its results, and none is lost with the session that it was copied from.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_reads_the_results_of_its_origin() {
+    let world = World::over(TestStore::file(), 5 * KIB * KIB, 100 * KIB);
+    let mut place = world.place("forked");
+    place.keep_serving();
+    let mut watcher = World::watcher();
+    let ended = watch(&mut watcher, &place, &Journal(Vec::new())).await;
+    ended.expect("a run that nothing disturbs");
+    let session = watcher.session.as_str();
+    let journal = place.journal(session);
+    let results = journal.of_kind("call_finished");
+    let second = results[1]["seq"].as_u64().expect("a seq").to_string();
+    place.with_code(
+        0,
+        &["fork", session, "--at", &second, "--new-session", "copy"],
+    );
+    let delete = pb::DeleteSessionRequest {
+        session: session.to_owned(),
+        ..pb::DeleteSessionRequest::default()
+    };
+    let deleted = connect(place.address()).delete_session(delete).await;
+    deleted.expect("the origin is deleted");
+    place.with_code(0, &["resume", "copy"]);
+    world.check(&place.journal("copy"));
+}
+
+/// Each needs servers of Redis.
+mod redis {
+    use super::{KIB, TestStore, World};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn long_results_survive_kills_at_sampled_commits_over_redis() {
+        World::over(TestStore::redis(), 5 * KIB * KIB, 100 * KIB)
+            .kill_everywhere()
+            .await;
+    }
+}
