@@ -46,13 +46,22 @@ pub(super) fn context_version(session: &Session, name: AttemptRef) -> u64 {
     context.map_or(0, |context| context.version)
 }
 
+/// What limits an attempt beside its run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StartLimits {
+    /// The end of what calls may begin, by the store's clock.
+    pub(super) not_after: i64,
+    /// Most bytes of a result that a model gets at once.
+    pub(super) result_bytes: usize,
+}
+
 /// What an attempt begins or continues with, and what its executor knows then.
 pub(super) fn attempt_start(
     session: &Session,
     key: &SessionKey,
     name: AttemptRef,
     catalogue: &Arc<Catalogue>,
-    not_after: i64,
+    limits: StartLimits,
 ) -> Option<(AttemptStart, ExecutorView)> {
     let (run, step) = (session.run(name.run)?, session.step(name)?);
     let attempt = session.attempt(name)?;
@@ -73,7 +82,7 @@ pub(super) fn attempt_start(
             results.push(result);
         } else if may_be_sent(call) {
             view.permitted.insert((index, times_intended(call)));
-            open.push(permitted(session, key, call_name, call, not_after));
+            open.push(permitted(session, key, call_name, call, limits.not_after));
         } else {
             held.push(call_name.into());
         }
@@ -86,6 +95,7 @@ pub(super) fn attempt_start(
         // The owner ends a turn that uses up its tool turns: a final reply may follow the last of them.
         max_tool_turns: turn.map_or(run.limits.max_tool_turns, |_| u32::MAX),
         limits_cost: run.spent.allowed[Budget::Cost].is_some(),
+        result_bytes: u32::try_from(limits.result_bytes).unwrap_or(u32::MAX),
         ..AttemptStart::default()
     };
     if step.plan.tool.is_some() {

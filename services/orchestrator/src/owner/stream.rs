@@ -50,14 +50,30 @@ pub(super) struct Reports {
     /// Publishes parts of replies, once there is one.
     pub(super) publisher: Option<mpsc::Sender<TextDelta>>,
     pub(super) dispatch: Arc<Dispatcher>,
-    /// Most bytes of a result that a model gets at once.
-    pub(super) result_bytes: usize,
-    /// Long results, once there is one. None while they are being stored.
-    pub(super) long: Option<Box<LongResults>>,
-    /// Stores the long results of a message. Nothing is read from the stream meanwhile, so the executor waits.
-    pub(super) storing: Option<BoxFuture<'static, (Box<LongResults>, Stored)>>,
+    pub(super) long: Storing,
     /// A report that is judged by the tools as they are, once these are read.
     pub(super) waiting: Option<(RunStepResponse, Wholes, BoxFuture<'static, ()>)>,
+}
+
+/// The long results of the stream.
+pub(super) struct Storing {
+    /// Most bytes of a result that a model gets at once.
+    result_bytes: usize,
+    /// Once there is one. None while they are being stored.
+    results: Option<Box<LongResults>>,
+    /// Stores those of a message. Nothing is read from the stream meanwhile, so the executor waits.
+    future: Option<BoxFuture<'static, (Box<LongResults>, Stored)>>,
+}
+
+impl Storing {
+    /// A result with more bytes is long.
+    pub(super) fn new(result_bytes: usize) -> Self {
+        Self {
+            result_bytes,
+            results: None,
+            future: None,
+        }
+    }
 }
 
 /// What an executor sends, for the owner.
@@ -76,9 +92,9 @@ impl Stream for Reports {
             if let Some((report, wholes, _)) = this.waiting.take() {
                 return Poll::Ready(Some(this.message(report, wholes)));
             }
-            if let Some(storing) = &mut this.storing {
-                let (long, stored) = ready!(storing.as_mut().poll(context));
-                (this.long, this.storing) = (Some(long), None);
+            if let Some(storing) = &mut this.long.future {
+                let (results, stored) = ready!(storing.as_mut().poll(context));
+                (this.long.results, this.long.future) = (Some(results), None);
                 match stored {
                     Ok(None) => {}
                     Ok(Some((report, wholes))) => {
@@ -97,7 +113,7 @@ impl Stream for Reports {
             let Some(report) = this.take_aside(report) else {
                 continue;
             };
-            if has_long(&report, this.result_bytes) {
+            if has_long(&report, this.long.result_bytes) {
                 this.store_long(report);
                 continue;
             }
@@ -132,15 +148,15 @@ impl Reports {
 
     /// Begins to store what the message has of long results.
     fn store_long(&mut self, message: RunStepResponse) {
-        let (store, key, most) = (&self.store, &self.key, self.result_bytes);
-        let long = self.long.take();
-        let mut long =
-            long.unwrap_or_else(|| Box::new(LongResults::new(store.clone(), key.clone(), most)));
+        let (store, key, most) = (&self.store, &self.key, self.long.result_bytes);
+        let results = self.long.results.take();
+        let mut results =
+            results.unwrap_or_else(|| Box::new(LongResults::new(store.clone(), key.clone(), most)));
         let storing = async move {
-            let stored = long.take(message).await;
-            (long, stored)
+            let stored = results.take(message).await;
+            (results, stored)
         };
-        self.storing = Some(storing.boxed());
+        self.long.future = Some(storing.boxed());
     }
 
     /// The executor has ended the stream.

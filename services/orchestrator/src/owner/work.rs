@@ -1,8 +1,10 @@
 //! Does what the committed state leaves outstanding, and what is done already continues.
 
-use super::executor_view::{ExecutorView, attempt_start, context_version, news_for_executor};
+use super::executor_view::{
+    ExecutorView, StartLimits, attempt_start, context_version, news_for_executor,
+};
 use super::planner::question;
-use super::stream::Reports;
+use super::stream::{Reports, Storing};
 use super::{Message, Outstanding, Owner};
 use crate::dispatch::Catalogue;
 use crate::dispatch::Slot;
@@ -249,14 +251,15 @@ impl Owner {
 
     fn start_in(&mut self, slot: Slot, work: Work, attempt: AttemptRef) {
         let catalogue = self.catalogue_of(attempt);
-        let not_after = self.inbox.not_after();
-        let Some((mut start, view)) =
-            attempt_start(&self.session, &self.key, attempt, &catalogue, not_after)
+        let limits = StartLimits {
+            not_after: self.inbox.not_after(),
+            result_bytes: self.deps.config.result_bytes,
+        };
+        let Some((start, view)) =
+            attempt_start(&self.session, &self.key, attempt, &catalogue, limits)
         else {
             return;
         };
-        let result_bytes = self.deps.config.result_bytes;
-        start.result_bytes = u32::try_from(result_bytes).unwrap_or(u32::MAX);
         // A channel for a few messages: one that makes room for many at once costs a tool step more
         // than its messages do.
         let (to_executor, from_owner) = unbounded();
@@ -296,9 +299,7 @@ impl Owner {
                         stream,
                         publisher: None,
                         dispatch,
-                        result_bytes,
-                        long: None,
-                        storing: None,
+                        long: Storing::new(limits.result_bytes),
                         waiting: None,
                     };
                     reports.left_stream()

@@ -69,6 +69,7 @@ fn result(call: CallRef, output: &str) -> CallFinished {
         is_error: false,
         reason: String::new(),
         duration_ms: 4,
+        whole: None,
     }
 }
 

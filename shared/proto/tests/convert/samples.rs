@@ -355,23 +355,6 @@ fn calls() -> Kinds {
         duration_ms: 3,
         whole: None,
     };
-    let blob = |digest: &str, size| Blob {
-        digest: digest.to_owned(),
-        size,
-    };
-    let long = CallFinished {
-        output: "the first line\n[the result is too long]".into(),
-        is_error: false,
-        reason: String::new(),
-        whole: Some(Box::new(ResultHandle {
-            handle: "result-3".into(),
-            bytes: 5_000_000,
-            lines: 70_000,
-            lost_bytes: 1_000_000,
-            blobs: vec![blob("9f86d081", 2_097_152), blob("884c7d65", 1_902_848)],
-        })),
-        ..finished.clone()
-    };
     let mut calls = kinds! {
         "call_intended": CallIntended {
             call: CALL, not_after: 1_760_000_012_000, time_limit_ms: 60_000, in_process: true
@@ -380,8 +363,33 @@ fn calls() -> Kinds {
     };
     calls.push(("reply_received", EventKind::ReplyReceived(reply)));
     calls.push(("call_finished", EventKind::CallFinished(finished)));
-    calls.push(("call_finished.whole", EventKind::CallFinished(long)));
+    calls.push((
+        "call_finished.whole",
+        EventKind::CallFinished(long_result()),
+    ));
     calls
+}
+
+fn long_result() -> CallFinished {
+    let blob = |digest: &str, size| Blob {
+        digest: digest.to_owned(),
+        size,
+    };
+    CallFinished {
+        media: Vec::new(),
+        call: CALL,
+        output: "the first line\n[the result is too long]".into(),
+        is_error: false,
+        reason: String::new(),
+        duration_ms: 3,
+        whole: Some(Box::new(ResultHandle {
+            handle: "result-3".into(),
+            bytes: 5_000_000,
+            lines: 70_000,
+            lost_bytes: 1_000_000,
+            blobs: vec![blob("9f86d081", 2_097_152), blob("884c7d65", 1_902_848)],
+        })),
+    }
 }
 
 fn plan(order: Order) -> PlanDraft {

@@ -3,7 +3,9 @@
 use cairn_engine::event::WaitReason;
 use cairn_engine::message::Usage;
 use cairn_engine::session::RunStatus;
-use cairn_views::figures::{clock, cost, date_time, dollars, duration, rfc3339, run_status};
+use cairn_views::figures::{
+    clock, cost, date_time, dollars, duration, rest_of_result, rfc3339, run_status, size,
+};
 
 #[test]
 fn dates_are_those_of_the_gregorian_calendar() {
@@ -106,4 +108,22 @@ fn a_status_says_what_is_waited_for() {
         "waiting (in doubt)"
     );
     assert_eq!(run_status(RunStatus::Cancelled), "cancelled");
+}
+
+#[test]
+fn sizes_have_one_decimal() {
+    for (bytes, expected) in [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (1023, "1023 bytes"),
+        (1024, "1.0 KiB"),
+        (32_000, "31.2 KiB"),
+        ((1 << 20) - 1, "1023.9 KiB"),
+        (5 << 20, "5.0 MiB"),
+        (u64::MAX, "1759218604441.5 MiB"),
+    ] {
+        assert_eq!(size(bytes), expected);
+    }
+    let rest = rest_of_result(5 << 20, "result-3");
+    assert_eq!(rest, "… of 5.0 MiB, handle result-3");
 }
