@@ -88,6 +88,12 @@ pub(crate) fn give(site: &Site, of_program: &str, of_server: &str) {
     site.write("long.json", &result.to_string());
 }
 
+#[test]
+fn a_long_result_leaves_executor_and_orchestrator_small() {
+    let findings = one("much", 20);
+    assert!(findings.is_empty(), "{}", findings.join("\n"));
+}
+
 /// Gives results of each size from a program and from a server, and panics if one does not arrive or a process
 /// takes too much memory.
 pub(crate) fn prove(options: &Options) {

@@ -3,7 +3,7 @@
 use super::{reported, wrong};
 
 /// A server of tools that is right but for one key, by the key that is named.
-const SERVERS: [(&str, &str); 16] = [
+const SERVERS: [(&str, &str); 17] = [
     ("command", "command = 17"),
     ("command", "args = [\"canary-4711\"]"),
     ("url", "command = \"x\"\nurl = \"http://h/\""),
@@ -24,6 +24,7 @@ const SERVERS: [(&str, &str); 16] = [
     ("protocol", "command = \"x\"\nprotocol = \"2020-01-01\""),
     ("time_limit_ms", "command = \"x\"\ntime_limit_ms = 0"),
     ("start_ms", "command = \"x\"\nstart_ms = -1"),
+    ("message_bytes", "command = \"x\"\nmessage_bytes = 1"),
     ("stateful", "command = \"x\"\nstateful = \"yes\""),
     ("comand", "comand = \"x\""),
 ];
