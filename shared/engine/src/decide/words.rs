@@ -168,7 +168,7 @@ pub(super) fn beginning(text: &str, whole: &ResultHandle, most: usize) -> String
         "this is its beginning, {} of {bytes} bytes; it has {lines}",
         shown.len()
     );
-    let rest = match (lost_bytes, whole.blobs.is_empty()) {
+    let rest = match (*lost_bytes, whole.blobs.is_empty()) {
         (0, _) => format!("read_result with handle '{handle}' reads on, or searches it"),
         (_, true) => "the rest was not kept, because the store is full".to_owned(),
         (lost, false) => format!(
