@@ -169,4 +169,23 @@ mod tests {
         });
         insta::assert_snapshot!("log_entry", texts.concat());
     }
+
+    #[test]
+    fn a_long_result_names_its_size_and_its_handle() {
+        let whole = cairn_proto::event::ResultHandle {
+            handle: "result-3".into(),
+            bytes: 5 << 20,
+            ..Default::default()
+        };
+        let entry = LogEntry {
+            whole: Some(whole),
+            ..entry()
+        };
+        for full in [true, false] {
+            let text = entry_text(&entry, full, Style::new(false));
+            let end = "> … of 5.0 MiB, handle result-3; only its beginning is shown";
+            assert!(text.ends_with(end), "{text}");
+        }
+        assert_eq!(entry_json(&entry)["whole"]["handle"], "result-3");
+    }
 }

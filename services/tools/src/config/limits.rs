@@ -3,11 +3,12 @@
 use super::{LONGEST, millis};
 use crate::error::Fault;
 use crate::tool::TIME_LIMIT;
-use cairn_engine::limits::MAX_RESULT;
+use cairn_engine::limits::{MAX_RESULT, RESULT_BYTES};
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a file tool's result: a model gets pages of what is longer.
-const FILE_OUTPUT: usize = 64 * 1024;
+/// Bytes of a file tool's result: as much as a model gets at once, so that it asks for further pages here, and
+/// needs no handle.
+const FILE_OUTPUT: usize = RESULT_BYTES;
 
 /// Bounds of what one call may use up. Sizes are bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,31 +1,15 @@
 //! Long results, and calls that the owner answers by I/O.
 
 use crate::state_tools::complaint;
-use crate::world::{World, chain, complete, finished, kinds, look, model_step, send, tool_call};
+use crate::world::{World, chain, complete, kinds, long, look, model_step, send, tool_call};
 use cairn_engine::command::{CancelRun, Command, LimitOverrides, PauseRun, ResumeRun};
 use cairn_engine::decide::{Answer, Input, Question};
-use cairn_engine::event::{Blob, Budget, CallFinished, CallRef, Event, EventKind, ResultHandle};
+use cairn_engine::event::{Budget, CallRef, Event, EventKind};
 use cairn_engine::limits::{MAX_HANDLES, RESULT_BYTES};
 use cairn_engine::message::ToolCall;
 use cairn_engine::outstanding::Work;
 use cairn_engine::session::{PerBudget, StepStatus};
 use serde_json::{Value, json};
-
-/// A result of so many bytes as an owner has it from an executor: the text is its beginning.
-pub(crate) fn long(call: CallRef, bytes: u64) -> CallFinished {
-    CallFinished {
-        whole: Some(Box::new(ResultHandle {
-            bytes,
-            lines: bytes / 10,
-            blobs: vec![Blob {
-                digest: format!("digest-{bytes}"),
-                size: bytes as u32,
-            }],
-            ..ResultHandle::default()
-        })),
-        ..finished(call, &"123456789\n".repeat(RESULT_BYTES / 10 + 1), "")
-    }
-}
 
 fn read(arguments: &Value) -> ToolCall {
     tool_call("read_result", arguments)

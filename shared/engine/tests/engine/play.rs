@@ -4,9 +4,8 @@
 mod end;
 mod revise;
 
-use crate::answers::long;
 use crate::world::{
-    World, chain, complete, finished, graph, look, model_step, report_reply, send, step_call,
+    World, chain, complete, finished, graph, long, look, model_step, report_reply, send, step_call,
     tool_call, tool_step,
 };
 use cairn_engine::command::{self, Command, LimitOverrides, OnFailure, Settlement, StartRun};

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 pub(crate) use reading::{explored, fold, kinds, run_of, step_context};
 pub(crate) use words::{
-    after, chain, complete, finished, graph, look, model_step, report_reply, send, step_call,
+    after, chain, complete, finished, graph, long, look, model_step, report_reply, send, step_call,
     tool_call, tool_step, with_goal,
 };
 

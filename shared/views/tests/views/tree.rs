@@ -1,7 +1,7 @@
 //! The execution tree: which nodes there are, and where they hang.
 
 use crate::world::{
-    World, chain, complete, explored, look, model_step, send, step_call, tool_call, tool_step,
+    World, chain, complete, explored, long, look, model_step, send, step_call, tool_call, tool_step,
 };
 use cairn_engine::command::{self, Settlement};
 use cairn_engine::decide::Input;
@@ -30,6 +30,20 @@ fn outline(tree: &Tree) -> String {
         }
     }
     lines.join("\n")
+}
+
+/// The beginning of a long result is the node's text, and what follows says how long it is.
+#[test]
+fn a_long_result_names_its_size_and_its_handle() {
+    let mut world = World::with_plan(chain(vec![model_step("one")]));
+    world.reply(1, "", &[look()]);
+    let result = long(world.call(1, 0), 5 << 20);
+    world.report(1, vec![result]);
+    let tree = tree(&world);
+    let found = find(&tree, "123456789 … of 5.0 MiB, handle result-1");
+    let rest = found.data.iter().find(|(name, _)| *name == "rest");
+    let rest = rest.map(|(_, rest)| rest.as_str());
+    assert_eq!(rest, Some("… of 5.0 MiB, handle result-1"));
 }
 
 fn find<'a>(tree: &'a Tree, description: &str) -> &'a Node {

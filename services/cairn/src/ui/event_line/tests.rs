@@ -252,3 +252,24 @@ fn a_dropped_turn_failed_or_was_cancelled() {
         assert_eq!(line.to_string(), expected);
     }
 }
+
+#[test]
+fn a_long_result_names_its_size_and_its_handle() {
+    let finished = wire::CallFinished {
+        call: Some(wire::CallRef {
+            attempt: Some(AT),
+            tool_turn: 0,
+            index: 0,
+        }),
+        output: "first\nsecond\n".into(),
+        whole: Some(wire::ResultHandle {
+            handle: "result-3".into(),
+            bytes: 5 << 20,
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let line = Narrator::default().line(&event(Kind::CallFinished(finished)));
+    let expected = "gave: first … of 5.0 MiB, handle result-3 (0 ms)";
+    assert!(line.text.ends_with(expected), "{}", line.text);
+}

@@ -2,7 +2,8 @@
 
 use cairn_engine::command::{Command, Settlement, StartRun};
 use cairn_engine::decide::{Input, Reply};
-use cairn_engine::event::{AttemptRef, CallFinished, CallRef};
+use cairn_engine::event::{AttemptRef, Blob, CallFinished, CallRef, ResultHandle};
+use cairn_engine::limits::RESULT_BYTES;
 use cairn_engine::message::{FinishReason, ToolCall, Usage};
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
 use serde_json::{Value, json};
@@ -58,6 +59,22 @@ pub(crate) fn finished(call: CallRef, output: &str, reason: &str) -> CallFinishe
         reason: reason.to_owned(),
         duration_ms: 50,
         whole: None,
+    }
+}
+
+/// A result of so many bytes as an owner has it from an executor: the text is its beginning.
+pub(crate) fn long(call: CallRef, bytes: u64) -> CallFinished {
+    CallFinished {
+        whole: Some(Box::new(ResultHandle {
+            bytes,
+            lines: bytes / 10,
+            blobs: vec![Blob {
+                digest: format!("digest-{bytes}"),
+                size: bytes as u32,
+            }],
+            ..ResultHandle::default()
+        })),
+        ..finished(call, &"123456789\n".repeat(RESULT_BYTES / 10 + 1), "")
     }
 }
 
