@@ -29,7 +29,7 @@ pub use call::Reported;
 pub use error::{ConvertError, repeated, required};
 
 use crate::event::{self as proto, event::Kind};
-use cairn_engine::event::{Blob, Event};
+use cairn_engine::event::Event;
 use prost::Message as _;
 use wire::OnWire as _;
 

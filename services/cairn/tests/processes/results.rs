@@ -179,7 +179,6 @@ async fn a_fork_reads_the_results_of_its_origin() {
     );
     let delete = pb::DeleteSessionRequest {
         session: session.to_owned(),
-        ..pb::DeleteSessionRequest::default()
     };
     let deleted = connect(place.address()).delete_session(delete).await;
     deleted.expect("the origin is deleted");

@@ -64,7 +64,8 @@ async fn the_parts_come_in_order_and_the_owner_says_what_the_model_gets() {
     bench.is_quiet().await;
     owner.ack_with(2, Vec::new(), vec![owners_result(call_ref(0, 0), "one …")]);
     let asked = bench.asked().await;
-    let told = asked.said().last().expect("a result");
+    let said = asked.said();
+    let told = said.last().expect("a result");
     assert!(
         told.results().any(|result| result.text == "one …"),
         "{told:?}"

@@ -111,9 +111,7 @@ impl Run {
                 owner,
                 what,
                 body,
-            } => {
-                self.commit((owner, session), what, &body).await;
-            }
+            } => self.commit((owner, session), what, &body).await,
             Op::Append {
                 session,
                 request,

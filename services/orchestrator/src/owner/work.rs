@@ -249,6 +249,16 @@ impl Owner {
         }
     }
 
+    /// A request about an attempt, in the trace of its run.
+    fn in_trace<T>(&self, attempt: AttemptRef, message: T) -> Request<T> {
+        let mut request = for_session(&self.key, message);
+        let run = self.session.run(attempt.run).filter(|_| is_passed_on());
+        if let Some(trace) = run.and_then(|run| trace_of(&self.key, run)) {
+            trace.set_on(&mut request);
+        }
+        request
+    }
+
     fn start_in(&mut self, slot: Slot, work: Work, attempt: AttemptRef) {
         let catalogue = self.catalogue_of(attempt);
         let limits = StartLimits {
@@ -269,12 +279,8 @@ impl Owner {
         };
         // The receiver is right here.
         let _ = to_executor.unbounded_send(first);
-        let mut requests = for_session(&self.key, from_owner);
+        let mut requests = self.in_trace(attempt, from_owner);
         name_bytes(&mut requests, start_bytes);
-        let run = self.session.run(attempt.run).filter(|_| is_passed_on());
-        if let Some(trace) = run.and_then(|run| trace_of(&self.key, run)) {
-            trace.set_on(&mut requests);
-        }
         let executor = Executor {
             id: slot.executor().clone(),
             level: slot.level(),

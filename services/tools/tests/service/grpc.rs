@@ -289,6 +289,7 @@ async fn progress_comes_before_the_result() {
         seen.push(match response.message {
             Some(Message::Progress(step)) => format!("{} of {}", step.progress, step.total),
             Some(Message::Result(result)) => result.output,
+            Some(Message::Part(_)) => "a part".to_owned(),
             None => "nothing".to_owned(),
         });
     }

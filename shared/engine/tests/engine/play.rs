@@ -193,7 +193,7 @@ impl World {
                 }
             }
             Op::Result { attempt, call, how } => {
-                if !self.play_result(*attempt, *call, *how) && !self.play_answer(*how) {
+                if !self.play_result(*attempt, *call, *how) && !self.play_owner_answer(*how) {
                     self.play_reply(*attempt, &[*call, *how]);
                 }
             }
@@ -338,7 +338,7 @@ impl World {
     }
 
     /// Whether there is a call that the owner answers.
-    fn play_answer(&mut self, seed: u8) -> bool {
+    fn play_owner_answer(&mut self, seed: u8) -> bool {
         let work = self.outstanding().into_iter();
         let calls: Vec<CallRef> = work
             .filter_map(|work| match work {

@@ -106,6 +106,46 @@ fn refusal<T: std::fmt::Debug>(answer: Result<T, Status>) -> String {
     error.reason_name().to_owned()
 }
 
+/// Two clients insert, append, update and remove a message.
+async fn edit(world: &World, session: &str) {
+    let (mut first, mut other) = (world.contexts.clone(), world.contexts.clone());
+    let both = async {
+        tokio::join!(
+            first.insert_message(insert(world, session, 0, "zero")),
+            other.append_message(pb::AppendMessageRequest {
+                session: session.to_owned(),
+                request_id: world.request_id(),
+                message: Some(user("three")),
+                ..pb::AppendMessageRequest::default()
+            }),
+        )
+    };
+    let (inserted, added) = world.until(both).await;
+    inserted.expect("it is inserted");
+    added.expect("it is appended");
+    let update = pb::UpdateMessageRequest {
+        session: session.to_owned(),
+        request_id: world.request_id(),
+        index: 1,
+        message: Some(user("ONE")),
+        ..pb::UpdateMessageRequest::default()
+    };
+    world
+        .until(first.update_message(update))
+        .await
+        .expect("it is updated");
+    let remove = pb::RemoveMessageRequest {
+        session: session.to_owned(),
+        request_id: world.request_id(),
+        index: 2,
+        ..pb::RemoveMessageRequest::default()
+    };
+    world
+        .until(other.remove_message(remove))
+        .await
+        .expect("it is removed");
+}
+
 #[tokio::test(start_paused = true)]
 async fn two_clients_change_a_context_whose_turn_waits() {
     let world = World::new().await;
@@ -117,46 +157,11 @@ async fn two_clients_change_a_context_whose_turn_waits() {
     assert!(next(&world, &mut watched).await.notices.is_empty());
     assert_eq!(texts(&world, &session, "").await, ["one", "two"]);
 
-    let (mut first, mut other) = (world.contexts.clone(), world.contexts.clone());
-    let both = async {
-        tokio::join!(
-            first.insert_message(insert(&world, &session, 0, "zero")),
-            other.append_message(pb::AppendMessageRequest {
-                session: session.clone(),
-                request_id: world.request_id(),
-                message: Some(user("three")),
-                ..pb::AppendMessageRequest::default()
-            }),
-        )
-    };
-    let (inserted, added) = world.until(both).await;
-    inserted.expect("it is inserted");
-    added.expect("it is appended");
-    let update = pb::UpdateMessageRequest {
-        session: session.clone(),
-        request_id: world.request_id(),
-        index: 1,
-        message: Some(user("ONE")),
-        ..pb::UpdateMessageRequest::default()
-    };
-    world
-        .until(first.update_message(update))
-        .await
-        .expect("it is updated");
-    let remove = pb::RemoveMessageRequest {
-        session: session.clone(),
-        request_id: world.request_id(),
-        index: 2,
-        ..pb::RemoveMessageRequest::default()
-    };
-    world
-        .until(other.remove_message(remove))
-        .await
-        .expect("it is removed");
+    edit(&world, &session).await;
     // The turn has two messages, which no index reaches.
-    let beyond = world
-        .until(first.insert_message(insert(&world, &session, 4, "beyond")))
-        .await;
+    let mut contexts = world.contexts.clone();
+    let beyond = insert(&world, &session, 4, "beyond");
+    let beyond = world.until(contexts.insert_message(beyond)).await;
     assert_eq!(refusal(beyond), "BAD_INDEX");
     let before = ["zero", "ONE", "three"];
     assert_eq!(texts(&world, &session, "").await, before);
@@ -202,7 +207,7 @@ async fn what_clients_change_stays_when_the_turn_is_cancelled() {
     assert_eq!(texts(&world, &session, "").await, ["aside"]);
     submit(&world, &session, "").await;
     let attempt = world.attempt().await;
-    let conversation = attempt.start.conversation.clone().expect("a conversation");
+    let conversation = attempt.start.conversation.expect("a conversation");
     assert_eq!(sent(&conversation.incremental), ["aside"]);
     assert_eq!(sent(&conversation.behind), ["pay"]);
 }
