@@ -61,7 +61,7 @@ fn a_full_disk_stops_a_run_and_more_room_lets_it_go_on() {
         &format!("{}\n", "y".repeat(1000)).repeat(55),
     );
     let step = r#"{"tool": "read_file", "arguments": {"path": "docs/long.md"}}"#;
-    let steps = [step; 24].join(",");
+    let steps = [step; 48].join(",");
     site.write("plan.json", &format!("{{\"steps\": [{steps}]}}"));
     let small = [("CAIRN_STORE__MAX_PAGES", "256")];
     let arguments = ["run", "--session", "big", "--plan", "plan.json"];
@@ -76,7 +76,7 @@ fn a_full_disk_stops_a_run_and_more_room_lets_it_go_on() {
     let journal = site.journal("big");
     journal.check();
     let before = journal.of_kind("step_completed").len();
-    assert!((1..24).contains(&before), "{before} steps");
+    assert!((1..48).contains(&before), "{before} steps");
     assert!(
         journal.of_kind("run_failed").is_empty(),
         "a full disk is no failure of the run"
@@ -86,9 +86,9 @@ fn a_full_disk_stops_a_run_and_more_room_lets_it_go_on() {
     check_done(&site.run(&["resume", "big"]));
     let journal = site.journal("big");
     journal.check();
-    assert_eq!(journal.of_kind("step_completed").len(), 24);
+    assert_eq!(journal.of_kind("step_completed").len(), 48);
     assert_eq!(journal.of_kind("run_completed").len(), 1);
-    println!("full after {before} of 24 steps, twice, and completed with more room");
+    println!("full after {before} of 48 steps, twice, and completed with more room");
 }
 
 #[test]

@@ -74,7 +74,7 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
         ("ForkSessionRequest" | "ImportStart", "new_session") => ID,
         ("ImportSessionRequest", "start") => required(ANY),
         // As many events as the start says; so many are refused as a whole.
-        ("ImportSessionRequest", "events") => ANY,
+        ("ImportSessionRequest", "events" | "blobs") => ANY,
         ("ImportStart", "session") => required(ID),
         ("ImportStart", "last_seq") | ("ArchivedEvent", "event") => required(ANY),
         ("ArchivedEvent", "blob" | "ends") => ANY,

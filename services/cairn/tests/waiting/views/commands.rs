@@ -113,6 +113,8 @@ async fn check_others(scene: &mut Scene, said: &Said) {
             "tool": entry.tool, "input": entry.input, "output": entry.output,
             "is_error": entry.is_error, "duration_ms": entry.duration_ms,
             "decision": entry.decision, "principal": principal(entry.principal.as_ref()),
+            // No result is long.
+            "whole": Value::Null,
         })
     };
     let entries: Vec<Value> = entries.iter().map(entry).collect();

@@ -135,8 +135,9 @@ async fn a_failover_to_a_server_that_keeps_nothing_is_noticed() {
     servers.master.kill();
     let start = Instant::now();
     let place = format!("127.0.0.1:{}", servers.replica.port());
-    while store.now().await.is_err() {
-        assert!(start.elapsed() < RedisSentinel::PATIENCE, "no failover");
+    while let Err(error) = store.now().await {
+        let waited = start.elapsed();
+        assert!(waited < RedisSentinel::PATIENCE, "no failover: {error}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let told = format!("redis at {place}: appendonly is no");
