@@ -8,6 +8,7 @@
 mod bearer;
 mod pool;
 mod remote;
+mod resend;
 
 pub use bearer::FindToken;
 pub use remote::RemoteOptions;
@@ -22,7 +23,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, Stream, StreamExt as _};
 use http::{Extensions, Request, Response};
 use pool::Pool;
-use remote::{Remote, RemoteFuture};
+use remote::{Answer, Remote};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -76,7 +77,8 @@ impl Link {
     /// Whether a call with this error certainly did not begin, and may begin when it is retried: there
     /// was no connection, or the other end refused the token before it read the call.
     ///
-    /// The link looks for a token again after a refusal, so a retry carries the token of that time.
+    /// The link looks for a token again after a refusal, and sends the call once more if it finds
+    /// another one. Only then does the refusal reach the caller, and a retry looks again.
     pub fn did_not_begin(error: &RpcError) -> bool {
         match error.kind() {
             ErrorKind::Unavailable => error.reason_name() == Self::NOT_CONNECTED,
@@ -206,9 +208,9 @@ impl Service<Request<Body>> for Link {
                 request.extensions_mut().clear();
                 Inner::Local(services.call(request, caller))
             }
-            Transport::Remote(remote) => Inner::Remote(remote.call(on_wire(request, caller))),
-            Transport::Pool(pool) => Inner::Pool(pool.call(on_wire(request, caller))),
-            Transport::Member(member) => Inner::Pool(member.call(on_wire(request, caller))),
+            Transport::Remote(remote) => Inner::Elsewhere(remote.call(on_wire(request, caller))),
+            Transport::Pool(pool) => Inner::Elsewhere(pool.call(on_wire(request, caller))),
+            Transport::Member(member) => Inner::Elsewhere(member.call(on_wire(request, caller))),
         })
     }
 }
@@ -226,8 +228,7 @@ pub struct LinkFuture(Inner);
 
 enum Inner {
     Local(LocalCall),
-    Remote(RemoteFuture),
-    Pool(BoxFuture<'static, Result<Response<Body>, Status>>),
+    Elsewhere(BoxFuture<'static, Answer>),
 }
 
 impl Future for LinkFuture {
@@ -243,8 +244,7 @@ impl Future for LinkFuture {
                     })
                     .map_err(|never| match never {})
             }),
-            Inner::Remote(call) => Pin::new(call).poll(cx),
-            Inner::Pool(call) => call.as_mut().poll(cx),
+            Inner::Elsewhere(call) => call.as_mut().poll(cx),
         }
     }
 }

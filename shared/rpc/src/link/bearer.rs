@@ -1,6 +1,8 @@
 //! The token that the calls of a link carry.
 
+use super::Link;
 use crate::address::Address;
+use crate::error::RpcError;
 use crate::token::Token;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
@@ -12,9 +14,10 @@ use tonic::{Code, Status};
 pub trait FindToken: fmt::Debug + Send + Sync + 'static {
     /// The token for the process at an address. Without one, calls go without.
     ///
-    /// A link asks before its first call, and again before the call after one that was refused: the
-    /// process at the address may start later than the link, and make its token then. The answer may
-    /// come from a small file; it must not wait for anything else.
+    /// A link asks before its first call, and again when a call was refused: the process at the
+    /// address may start later than the link, and make its token then. If the token is another one
+    /// by then, the link sends the refused call once more. The answer may come from a small file; it
+    /// must not wait for anything else.
     fn find(&self, address: &Address) -> Option<Token>;
 }
 
@@ -42,12 +45,14 @@ impl Bearer {
         })
     }
 
-    /// Puts the token into a request, in place of what the caller has put there.
-    pub(super) fn put(&self, headers: &mut HeaderMap) {
-        match self.known().or_else(|| self.find()) {
-            Some(token) => headers.insert(AUTHORIZATION, token),
+    /// Puts the token into a request, in place of what the caller has put there. Returns the token.
+    pub(super) fn put(&self, headers: &mut HeaderMap) -> Option<HeaderValue> {
+        let token = self.known().or_else(|| self.find());
+        match &token {
+            Some(token) => headers.insert(AUTHORIZATION, token.clone()),
             None => headers.remove(AUTHORIZATION),
         };
+        token
     }
 
     /// The next call looks for the token again.
@@ -66,13 +71,27 @@ impl Bearer {
         Some(found.insert(token).clone())
     }
 
-    /// Forgets the token if an answer says that it is not the right one.
-    pub(super) fn note_answer(&self, headers: &HeaderMap) {
-        let code = headers.get(Status::GRPC_STATUS);
+    /// Whether an answer refuses the token that was sent, so that the call did not begin. A token
+    /// that is not the right one is forgotten.
+    pub(super) fn is_refused(&self, sent: Option<&HeaderValue>, answer: &HeaderMap) -> bool {
+        let code = answer.get(Status::GRPC_STATUS);
         let code = code.map(|code| Code::from_bytes(code.as_bytes()));
-        if code == Some(Code::Unauthenticated) {
+        if code != Some(Code::Unauthenticated) {
+            return false;
+        }
+        // Another call may have found the next one meanwhile.
+        if self.known().as_ref() == sent {
             self.forget();
         }
+        let status = Status::from_header_map(answer);
+        status.is_some_and(|status| Link::did_not_begin(&RpcError::from_status(&status)))
+    }
+
+    /// The token of this moment, if it is another one than that which was refused. One that a person
+    /// gave stays the same.
+    pub(super) fn other_than(&self, refused: Option<&HeaderValue>) -> Option<HeaderValue> {
+        let token = self.known().or_else(|| self.find());
+        token.filter(|token| Some(token) != refused)
     }
 }
 
@@ -109,10 +128,15 @@ mod tests {
         assert_eq!(sent(), Some(format!("Bearer {one}")));
         assert_eq!(sent(), Some(format!("Bearer {one}")));
         let mut answer = HeaderMap::new();
-        bearer.note_answer(&answer);
+        let refused = HeaderValue::from_static("Bearer 1111111111111111");
+        assert!(!bearer.is_refused(Some(&refused), &answer));
         assert_eq!(sent(), Some(format!("Bearer {one}")));
         answer.insert(Status::GRPC_STATUS, "16".parse().unwrap());
-        bearer.note_answer(&answer);
+        // An authenticator of others: the call may have begun.
+        assert!(!bearer.is_refused(Some(&refused), &answer));
+        assert_eq!(sent(), Some(format!("Bearer {two}")));
+        // A late answer to a call with the first token.
+        bearer.is_refused(Some(&refused), &answer);
         assert_eq!(sent(), Some(format!("Bearer {two}")));
     }
 }

@@ -6,11 +6,11 @@
 //! with the name of the service and the address.
 
 use super::Link;
-use super::remote::{self, Remote, RemoteOptions};
+use super::remote::{self, Answer, Remote, RemoteOptions};
 use crate::address::{Address, Place};
 use crate::error::RpcError;
 use futures::future::{BoxFuture, FutureExt as _};
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Request};
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -174,8 +174,6 @@ fn named(service: &str, address: &Address, status: Status) -> Status {
     error.retry_after(LONGEST_PAUSE).into()
 }
 
-type Answer = Result<Response<Body>, Status>;
-
 impl Shared {
     /// The next member that serves; if none does, the next one, whose error tells why.
     fn choose(&self) -> Option<Arc<Member>> {
@@ -277,8 +275,9 @@ async fn watch_member(pool: Weak<Shared>, member: Weak<Member>) {
         let Some(remote) = member.upgrade().map(|member| member.remote.clone()) else {
             return;
         };
-        let (served, why) = follow_health(&pool, &member, &remote).await;
+        // A call during the pause may have found the token of a process that was about to end.
         remote.forget_token();
+        let (served, why) = follow_health(&pool, &member, &remote).await;
         let (Some(pool), Some(member)) = (pool.upgrade(), member.upgrade()) else {
             return;
         };

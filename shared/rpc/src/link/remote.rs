@@ -2,6 +2,7 @@
 
 use super::Link;
 use super::bearer::{Bearer, FindToken};
+use super::resend::Kept;
 use crate::address::{Address, Place};
 use crate::error::{ErrorKind, RpcError};
 use crate::guard::header_list_too_large;
@@ -9,19 +10,20 @@ use base64::Engine as _;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
+use futures::future::{BoxFuture, FutureExt as _};
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper_util::rt::TokioIo;
 use std::error::Error as StdError;
-use std::future::Future;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tonic::body::Body;
-use tonic::transport::channel::ResponseFuture;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{self, Channel, Endpoint};
 use tonic::{ConnectError, Status, TimeoutExpired};
 use tower::{Service as _, service_fn};
 
@@ -102,6 +104,8 @@ impl RemoteOptions {
     }
 }
 
+pub(super) type Answer = Result<Response<Body>, Status>;
+
 /// A connection to one address, with the token for its calls. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Remote {
@@ -142,12 +146,38 @@ impl Remote {
         self.channel.poll_ready(cx).map_err(|error| status(&error))
     }
 
-    pub(super) fn call(&mut self, mut request: Request<Body>) -> RemoteFuture {
-        self.put_token(request.headers_mut());
-        RemoteFuture {
-            answer: self.channel.call(request),
-            bearer: self.bearer.clone(),
+    /// Sends a call. If the other end refuses its token and another one is found by then, the call
+    /// is sent once more: a process that started anew may have a new token.
+    pub(super) fn call(&mut self, mut request: Request<Body>) -> BoxFuture<'static, Answer> {
+        let Some(bearer) = self.bearer.clone() else {
+            return self.channel.call(request).map(received).boxed();
+        };
+        let token = bearer.put(request.headers_mut());
+        let (parts, body) = request.into_parts();
+        let (body, kept) = Kept::new(body);
+        let first = self.channel.call(Request::from_parts(parts.clone(), body));
+        let mut channel = self.channel.clone();
+        async move {
+            let answer = received(first.await)?;
+            if !bearer.is_refused(token.as_ref(), answer.headers()) {
+                kept.release();
+                return Ok(answer);
+            }
+            let Some(other) = bearer.other_than(token.as_ref()) else {
+                return Ok(answer);
+            };
+            let Some(body) = kept.again() else {
+                return Ok(answer);
+            };
+            let mut request = Request::from_parts(parts, body);
+            request.headers_mut().insert(AUTHORIZATION, other.clone());
+            let ready = poll_fn(|cx| channel.poll_ready(cx)).await;
+            ready.map_err(|error| status(&error))?;
+            let answer = received(channel.call(request).await)?;
+            bearer.is_refused(Some(&other), answer.headers());
+            Ok(answer)
         }
+        .boxed()
     }
 }
 
@@ -179,34 +209,15 @@ fn endpoint(uri: Uri, options: &RemoteOptions) -> Endpoint {
         .tcp_nodelay(true)
 }
 
-pub(super) struct RemoteFuture {
-    answer: ResponseFuture,
-    bearer: Option<Arc<Bearer>>,
-}
-
-impl Future for RemoteFuture {
-    type Output = Result<Response<Body>, Status>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.answer)
-            .poll(cx)
-            .map(|result| match result {
-                Ok(response)
-                    if response.status() == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE =>
-                {
-                    // The server's HTTP/2 library answers so before any service sees the request.
-                    Err(header_list_too_large().into())
-                }
-                Ok(mut response) => {
-                    if let Some(bearer) = &self.bearer {
-                        bearer.note_answer(response.headers());
-                    }
-                    drop_broken_details(response.headers_mut());
-                    Ok(response.map(|body| Body::new(RemoteBody(body))))
-                }
-                Err(error) => Err(status(&error)),
-            })
+/// The answer of a call, whose errors are those of the link.
+fn received(answer: Result<Response<Body>, transport::Error>) -> Answer {
+    let mut response = answer.map_err(|error| status(&error))?;
+    if response.status() == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE {
+        // The server's HTTP/2 library answers so before any service sees the request.
+        return Err(header_list_too_large().into());
     }
+    drop_broken_details(response.headers_mut());
+    Ok(response.map(|body| Body::new(RemoteBody(body))))
 }
 
 /// A response's body whose errors are those of the link.

@@ -1,7 +1,7 @@
 //! Who the caller is: taken from where it may be taken, and from nowhere else.
 
 use crate::demo::{Client, DESCRIPTORS, Demo, ECHO, forged, text};
-use crate::stand::{Kind, LONG, Stand};
+use crate::stand::{Kind, LONG, Stand, within};
 use async_trait::async_trait;
 use cairn_rpc::{
     Address, AllowAnonymous, Authenticate, Authentication, ErrorKind, Exposure, FindToken, Link,
@@ -294,7 +294,7 @@ async fn links_carry_the_token_and_handlers_do_not_see_it() {
     }
 }
 
-/// The token file of a process that starts anew, and then has another token.
+/// The token file of a process that starts anew twice, each time with another token.
 #[derive(Debug)]
 struct Renewed(Mutex<Vec<&'static str>>);
 
@@ -306,16 +306,18 @@ impl FindToken for Renewed {
 }
 
 #[tokio::test]
-async fn a_call_with_the_token_of_yesterday_did_not_begin_and_its_retry_succeeds() {
+async fn a_call_whose_token_is_refused_twice_did_not_begin_and_its_retry_succeeds() {
     for kind in [Kind::Tcp, Kind::Service] {
         let stand = Stand::new(kind, Exposure::Services(required()), LONG).await;
         let address = stand.address.clone().unwrap();
-        let tokens = Renewed(Mutex::new(vec![TOKEN, "canary-9876543210"]));
-        let options = RemoteOptions::default().with_tokens(Arc::new(tokens));
+        let tokens = Arc::new(Renewed(Mutex::default()));
+        let options = RemoteOptions::default().with_tokens(Arc::<Renewed>::clone(&tokens));
         let link = match kind {
             Kind::Service => Link::to_service("demo", &[address], options),
             _ => Link::remote_with(&address, &options),
         };
+        within(link.serves()).await;
+        *tokens.0.lock().unwrap() = vec![TOKEN, "canary-9876543210", "canary-8765432109"];
         let call = || {
             let request = with_principal(whoami(), &service());
             let mut client = Client::new(link.clone());

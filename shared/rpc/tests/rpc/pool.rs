@@ -4,8 +4,8 @@ use crate::demo::{Client, DESCRIPTORS, Demo, ECHO, forged, text};
 use crate::stand::{LONG, services, within};
 use async_trait::async_trait;
 use cairn_rpc::{
-    Address, Authenticate, Authentication, Exposure, FindToken, Forward, Link, Listener, Principal,
-    RemoteOptions, RequireToken, RpcError, ServerBuilder, Token, with_principal,
+    Address, Authenticate, Authentication, ErrorKind, Exposure, FindToken, Forward, Link, Listener,
+    Principal, RemoteOptions, RequireToken, RpcError, ServerBuilder, Token, with_principal,
 };
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
@@ -168,10 +168,7 @@ async fn a_service_that_is_passed_on_knows_who_calls() {
     assert_eq!(RpcError::from(error).reason_name(), "DEMO_REFUSED");
     process.die().await;
     let error = within(client.echo("whoami")).await.unwrap_err();
-    assert_eq!(
-        RpcError::from(error).kind(),
-        cairn_rpc::ErrorKind::Unavailable
-    );
+    assert_eq!(RpcError::from(error).kind(), ErrorKind::Unavailable);
 }
 
 /// The token of the process that serves now.
@@ -208,6 +205,73 @@ async fn a_process_in_the_place_of_another_is_sent_its_own_token() {
     let process = begin(place.as_str(), "2222222222222222").await;
     within(link.serves()).await;
     echo(&link).await.unwrap();
+    process.die().await;
+}
+
+/// The token file of a process that drains is there until it ends, and calls meanwhile read it.
+#[tokio::test]
+async fn a_process_after_one_that_drained_answers_the_first_call_and_the_first_stream() {
+    let (old, new) = ("1111111111111111", "2222222222222222");
+    for (is_watched, is_stream) in [(false, false), (false, true), (true, false), (true, true)] {
+        let current = Current::default();
+        let begin = async |place: &str, text: &str| {
+            let token: Token = text.parse().unwrap();
+            let required = RequireToken::new(&token, "");
+            *current.0.lock().unwrap() = Some(token);
+            Process::with(place, Exposure::Services(Arc::new(required))).await
+        };
+        let process = begin("127.0.0.1:0", old).await;
+        let (address, place) = (process.address.clone(), process.place());
+        let options = RemoteOptions::default().with_tokens(Arc::new(current.clone()));
+        let link = match is_watched {
+            true => Link::to_service("demo", &[address], options),
+            false => Link::remote_with(&address, &options),
+        };
+        within(link.serves()).await;
+        echo(&link).await.unwrap();
+        process.stop.cancel();
+        within(process.serving).await.unwrap();
+        while echo(&link).await.unwrap_err().reason_name() != Link::NOT_CONNECTED {}
+        let process = begin(place.as_str(), new).await;
+        match is_stream {
+            false => assert_eq!(echo(&link).await.unwrap(), "hello"),
+            true => {
+                let (say, mut received) = within(Client::new(link.clone()).chat()).await.unwrap();
+                for said in ["one", "two"] {
+                    say.send(text(said)).await.unwrap();
+                    let answer = within(received.message()).await.unwrap().unwrap();
+                    assert_eq!(answer.text, said);
+                }
+            }
+        }
+        process.die().await;
+    }
+}
+
+/// Refuses every token, and reports each call.
+struct Refusing(mpsc::UnboundedSender<()>);
+
+#[async_trait]
+impl Authenticate for Refusing {
+    async fn authenticate(&self, _: &http::request::Parts) -> Result<Principal, RpcError> {
+        let _ = self.0.send(());
+        let error = RpcError::new(ErrorKind::Unauthenticated, "another token");
+        Err(error.reason(RequireToken::WRONG))
+    }
+}
+
+#[tokio::test]
+async fn a_call_with_a_token_that_a_person_gave_is_sent_once() {
+    let (sent, mut calls) = mpsc::unbounded_channel();
+    let exposure = Exposure::Services(Arc::new(Refusing(sent)));
+    let process = Process::with("127.0.0.1:0", exposure).await;
+    let token: Token = "1111111111111111".parse().unwrap();
+    let options = RemoteOptions::default().with_tokens(Arc::new(token));
+    let link = Link::remote_with(&process.address, &options);
+    let error = echo(&link).await.unwrap_err();
+    assert_eq!(error.reason_name(), RequireToken::WRONG);
+    assert_eq!(calls.try_recv(), Ok(()));
+    assert!(calls.try_recv().is_err(), "the call was sent again");
     process.die().await;
 }
 
