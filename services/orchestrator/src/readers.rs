@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio::time::{Instant, timeout_at};
 
 /// A stream whose client has not read for this long can be ended to make room.
@@ -25,6 +25,8 @@ struct All {
     most: usize,
     open: Mutex<Open>,
     freed: Notify,
+    /// Held while a state is loaded whose bytes are not counted yet.
+    uncounted: AsyncMutex<()>,
 }
 
 #[derive(Default)]
@@ -92,6 +94,7 @@ impl Readers {
             most,
             open: Mutex::default(),
             freed: Notify::new(),
+            uncounted: AsyncMutex::default(),
         }))
     }
 
@@ -250,6 +253,36 @@ impl Share {
         }
     }
 
+    /// Loads a state and holds its `bytes`. Only a load tells how many they are, so streams make the first
+    /// load one after the other. A stream that finds no room drops its state, and loads it again once it has
+    /// room: what waits holds nothing.
+    ///
+    /// # Errors
+    /// The load fails, or there is no room, as in [`fit`](Self::fit).
+    pub(crate) async fn load<T, F>(
+        &self,
+        load: impl Fn() -> F,
+        bytes: fn(&T) -> usize,
+    ) -> Result<T, RpcError>
+    where
+        F: Future<Output = Result<T, RpcError>>,
+    {
+        let readers = &self.0.readers;
+        let needed = {
+            let _turn = readers.0.uncounted.lock().await;
+            let state = load().await?;
+            let needed = bytes(&state);
+            if let Turn::Fits = readers.try_fit(self.0.id, Part::Fold, needed) {
+                return Ok(state);
+            }
+            needed
+        };
+        self.fit(Part::Fold, needed).await?;
+        let state = load().await?;
+        self.set(Part::Fold, bytes(&state));
+        Ok(state)
+    }
+
     /// The client reads: what it was sent is not held any more.
     pub(crate) fn reads(&self) {
         self.set(Part::Message, 0);
@@ -309,7 +342,8 @@ impl fmt::Debug for Readers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use futures::future::join_all;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     const MIB: usize = 1024 * 1024;
 
@@ -363,6 +397,44 @@ mod tests {
         tokio::task::yield_now().await;
         drop(read);
         waiting.await.expect("no panic").expect("room");
+    }
+
+    /// Counts how many of them are there.
+    struct State<'a>(&'a AtomicUsize);
+
+    impl<'a> State<'a> {
+        async fn load(there: &'a AtomicUsize, most: &AtomicUsize) -> Result<Self, RpcError> {
+            let now = there.fetch_add(1, Ordering::Relaxed) + 1;
+            most.fetch_max(now, Ordering::Relaxed);
+            let state = Self(there);
+            tokio::task::yield_now().await;
+            Ok(state)
+        }
+    }
+
+    impl Drop for State<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Has a state for a while.
+    async fn stream(share: Share, there: &AtomicUsize, most: &AtomicUsize) {
+        let load = || State::load(there, most);
+        let state = share.load(load, |_| MIB).await.expect("room");
+        tokio::time::sleep(PATIENCE).await;
+        drop((state, share));
+    }
+
+    /// One of them has room, and the bytes of one are looked at. The others wait, and are loaded again.
+    #[tokio::test(start_paused = true)]
+    async fn states_that_wait_for_room_are_not_there() {
+        let readers = Readers::new(MIB);
+        let (there, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let streams = (0..8).map(|_| stream(readers.share(), &there, &most));
+        join_all(streams).await;
+        let seen = [&most, &there].map(|it| it.load(Ordering::Relaxed));
+        assert_eq!((seen, readers.bytes()), ([2, 0], 0));
     }
 
     /// Each holds its state while it waits for room for a message.

@@ -179,9 +179,10 @@ impl ContextService for Orchestrator {
         &self,
         request: Request<pb::ExportContextRequest>,
     ) -> Answer<Self::ExportContextStream> {
-        let viewed = self.viewed(&request).await?;
         let share = self.requests.readers.share();
-        Ok(reads::export(viewed, share).await?)
+        let view = || self.viewed(&request);
+        let viewed = share.load(view, Viewed::bytes).await?;
+        Ok(reads::export(viewed, share))
     }
 
     type WatchContextStream = watch::Notices;

@@ -56,6 +56,11 @@ impl Viewed {
         })
     }
 
+    /// About how many bytes the session has.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn context(&self) -> Result<&Context, RpcError> {
         self.session.known_context(&self.name).map_err(unknown)
     }
@@ -279,10 +284,9 @@ pub(super) fn tokens(viewed: &Viewed) -> Result<pb::EstimateTokensResponse, RpcE
     })
 }
 
-/// The lines of all messages, as they are now, in parts that fit into a message. Waits for room for the
+/// The lines of all messages, as they are now, in parts that fit into a message. The share counts the
 /// session, which the stream holds to its end.
-pub(super) async fn export(viewed: Viewed, share: Share) -> Result<Response<Exported>, RpcError> {
-    share.fit(Part::Fold, viewed.bytes).await?;
+pub(super) fn export(viewed: Viewed, share: Share) -> Response<Exported> {
     let lines = stream::unfold(
         (viewed, share.clone(), 0),
         |(viewed, share, next)| async move {
@@ -298,7 +302,7 @@ pub(super) async fn export(viewed: Viewed, share: Share) -> Result<Response<Expo
         Ok(line) => stream::iter(parts(&line)).left_stream(),
         Err(error) => stream::iter([Err(error.into())]).right_stream(),
     });
-    Ok(respond(share, parts.boxed(), 0, |_| 0))
+    respond(share, parts.boxed(), 0, |_| 0)
 }
 
 fn parts(line: &str) -> Vec<Result<pb::ExportContextResponse, Status>> {

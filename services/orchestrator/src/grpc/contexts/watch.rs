@@ -83,28 +83,33 @@ struct Begun {
 }
 
 impl Begun {
-    /// With a fold of its own, which waits for room.
+    /// With a fold of its own, which has room before it is loaded.
     async fn read(
         requests: &Requests,
         key: &SessionKey,
         asked: &pb::WatchContextRequest,
         share: &Share,
     ) -> Result<Self, RpcError> {
-        let viewed = requests.store().view(key).await?;
+        let view = || requests.store().view(key);
+        let viewed = share.load(view, |viewed| viewed.bytes).await?;
         let newest = viewed.session;
         if asked.after_seq > newest.seq {
             streams::check_cursor(requests, key, asked.after_seq).await?;
         }
         let context = newest.context_name(&asked.context).to_owned();
         let other_bytes = viewed.bytes.saturating_sub(context_bytes(&newest));
-        share.fit(Part::Fold, viewed.bytes).await?;
+        let is_known = newest.known_context(&context).map(drop);
+        // The room is for one state, so the newest goes before another is loaded.
         let session = match asked.after_seq {
             0 => Session::default(),
-            after if after == newest.seq => Session::clone(&newest),
-            after => requests.store().view_at(key, after).await?,
+            after if after == newest.seq => Arc::unwrap_or_clone(newest),
+            after => {
+                drop(newest);
+                requests.store().view_at(key, after).await?
+            }
         };
         if session.context(&context).is_none() {
-            newest.known_context(&context).map_err(unknown)?;
+            is_known.map_err(unknown)?;
         }
         Ok(Self {
             version: session.context(&context).map_or(0, |it| it.version),
