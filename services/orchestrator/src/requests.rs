@@ -19,7 +19,7 @@ use crate::readers::Readers;
 use crate::sessions::{Reservation, Sessions, begin_claimed};
 use crate::store::{LARGEST_INLINE_EVENT, Store, for_session, within};
 use admission::{Backlog, is_there};
-use answer::{answer_of, not_stored};
+use answer::{answer_of, left_to_newer, not_stored};
 use cairn_engine::command::Command;
 use cairn_engine::event::{CommandReceived, Event};
 use cairn_engine::key::digest;
@@ -171,7 +171,8 @@ pub(crate) async fn submit_if(
                 .map_err(RpcError::internal)??
         }
     };
-    wait_for_answer(requests, key, &appended).await
+    let answer = wait_for_answer(requests, key, &appended).await;
+    answer.map_err(left_to_newer)
 }
 
 /// Appends a command. If this process has capacity and no lease of the session runs, it owns the session

@@ -202,6 +202,14 @@ impl RpcError {
         self
     }
 
+    /// Adds to the end of the message for people: "; the request is stored".
+    #[must_use]
+    pub fn and_message(mut self, more: impl AsRef<str>) -> Self {
+        let message = format!("{}{}", self.message(), more.as_ref());
+        self.0.message = clip(&message, MAX_MESSAGE);
+        self
+    }
+
     /// What caused the error: for logs, never sent.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {

@@ -1,5 +1,6 @@
 //! Which event answers a command, and how.
 
+use crate::store::NEWER_VERSION;
 use cairn_engine::event::{Event, EventKind};
 use cairn_engine::failure::Failure;
 use cairn_engine::limits::CONTINUE_ELSEWHERE;
@@ -35,6 +36,18 @@ pub(super) fn not_stored(error: RpcError) -> RpcError {
             let error = RpcError::new(error.kind(), message).reason(Refusal::Limit.name());
             error.meta("limit", limit)
         }
+        _ => error,
+    }
+}
+
+/// The error for a stored command, which says so if a newer version handles it: under another request_id,
+/// the command would be carried out twice.
+pub(super) fn left_to_newer(error: RpcError) -> RpcError {
+    match error.reason_name() {
+        NEWER_VERSION => error.and_message(
+            "; this request is stored, and a newer process handles it: send it again only with the \
+             same request_id",
+        ),
         _ => error,
     }
 }

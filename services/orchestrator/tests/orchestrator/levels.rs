@@ -20,6 +20,10 @@ const NEXT: u32 = 2;
 
 const LONG: Duration = Duration::from_secs(35);
 
+/// Ends the message about a request that this release has stored.
+const IS_STORED: &str = "; this request is stored, and a newer process handles it: send it again only \
+                         with the same request_id";
+
 /// An empty message in the field 900, which no message has yet.
 const NEW_FIELD: [u8; 3] = [0xa2, 0x38, 0x00];
 
@@ -265,6 +269,9 @@ async fn the_next_release_continues_and_answers_commands_in_their_order() {
         .await;
     let refused = RpcError::from_status(&refused.expect_err("it is too old"));
     assert_eq!(refused.reason_name(), "NEWER_VERSION");
+    assert_eq!(refused.metadata("needs"), Some("2"));
+    let message = refused.message();
+    assert!(message.ends_with(IS_STORED), "{message}");
 
     let (mut new, _running) = next_release(&world).await;
     let mut again = world.attempt().await;
@@ -384,6 +391,7 @@ async fn every_reader_says_that_it_is_too_old() {
         assert_eq!(error.reason_name(), "NEWER_VERSION", "{what}");
         assert_eq!(error.metadata("needs"), Some("2"), "{what}");
         assert_eq!(error.metadata("level"), Some("1"), "{what}");
+        assert!(!error.message().contains("stored"), "{what}: {error}");
     }
     let (mut new, _running) = next_release(&world).await;
     let read = new.get_session(pb::GetSessionRequest { session: session() });

@@ -192,4 +192,6 @@ async fn an_answer_is_given_or_refused_as_one_of_a_newer_version() {
     let answer = world.until(renaming).await.expect("no panic");
     let error = RpcError::from_status(&answer.expect_err("it cannot be read"));
     assert_eq!(error.reason_name(), "NEWER_VERSION", "{error}");
+    let message = error.message();
+    assert!(message.contains("this request is stored"), "{message}");
 }
