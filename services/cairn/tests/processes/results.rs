@@ -149,21 +149,21 @@ async fn watch(watcher: &mut Watcher, place: &Place, reference: &Journal) -> Res
 
 #[tokio::test(flavor = "multi_thread")]
 async fn long_results_survive_a_kill_at_every_commit() {
-    World::over(TestStore::file(), 5 * KIB * KIB, 100 * KIB)
+    World::over(TestStore::file(), 2_560 * KIB, 100 * KIB)
         .kill_everywhere()
         .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_result_of_a_server_is_kept_whole() {
-    let world = World::over(TestStore::file(), 100 * KIB, 5 * KIB * KIB);
+    let world = World::over(TestStore::file(), 100 * KIB, 2_560 * KIB);
     world.undisturbed().await;
 }
 
 /// The copy has the blobs of its results, and none is lost with the session that it was copied from.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fork_reads_the_results_of_its_origin() {
-    let world = World::over(TestStore::file(), 5 * KIB * KIB, 100 * KIB);
+    let world = World::over(TestStore::file(), 2_560 * KIB, 100 * KIB);
     let mut place = world.place("forked");
     place.keep_serving();
     let mut watcher = World::watcher();
@@ -192,7 +192,7 @@ mod redis {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn long_results_survive_kills_at_sampled_commits_over_redis() {
-        World::over(TestStore::redis(), 5 * KIB * KIB, 100 * KIB)
+        World::over(TestStore::redis(), 2_560 * KIB, 100 * KIB)
             .kill_everywhere()
             .await;
     }

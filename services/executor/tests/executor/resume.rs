@@ -151,7 +151,7 @@ async fn check(script: Script) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn every_cut_is_continued_as_if_there_were_none(script in script()) {

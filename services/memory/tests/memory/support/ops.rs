@@ -160,7 +160,7 @@ fn op() -> impl Strategy<Value = Op> {
             |(session, change)| Op::WriteMemory { session, change }
         ),
         2 => (session.clone(), 0..BLOBS).prop_map(|(session, number)| Op::Blob { session, number }),
-        3 => (session.clone(), session.clone(), any::<u8>()).prop_map(
+        1 => (session.clone(), session.clone(), any::<u8>()).prop_map(
             |(source, child, at)| Op::Fork { source, child, at }
         ),
         1 => session.clone().prop_map(|session| Op::Delete { session }),
