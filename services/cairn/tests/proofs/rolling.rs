@@ -45,7 +45,7 @@ const DRIVERS: usize = 8;
 /// The last runs end within this, and this more for each client.
 const LAST_RUNS: Duration = Duration::from_secs(60);
 const LAST_RUN: Duration = Duration::from_millis(500);
-/// As in the settings: whoever stops gives its sessions back before.
+/// As in the settings: a process that stops gives its sessions back before.
 const LEASE: Duration = Duration::from_secs(5);
 
 /// How much an upgrade is put under load. The defaults are the long form.
@@ -168,7 +168,7 @@ mod redis {
         });
         judge(&world, &verdict, Vec::new());
         let longest = Duration::from_millis(verdict.longest[0].ms);
-        assert!(longest < LEASE, "somebody waited for a lease: {longest:?}");
+        assert!(longest < LEASE, "a session waited for a lease: {longest:?}");
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl Queue {
     }
 
     /// The partitions that are worth a look for a claimer of this level: those with news, or all if it is time
-    /// or somebody wants them. Whoever takes them looks there.
+    /// or a claimer wants them. A call that takes them looks there.
     pub(super) fn take(&self, level: Level, all: bool) -> Vec<u16> {
         let mut left = BTreeSet::new();
         self.left().retain(|&partition, needs| {

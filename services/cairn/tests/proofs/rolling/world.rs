@@ -101,7 +101,7 @@ impl<'a> World<'a> {
     }
 
     /// Replaces the processes of a service by those of the next release, as a Deployment does: one more begins,
-    /// and once it serves (`maxUnavailable: 0`) an old one is told to stop, after the pause before that.
+    /// and once it serves (`maxUnavailable: 0`) an old one gets the signal to stop, after the pause before that.
     pub(crate) fn upgrade(&mut self, service: &'static str, pause: Duration) {
         self.cluster.set_variable(LEVEL, "2");
         let place = |number| Member { service, number };
