@@ -9,14 +9,13 @@
 //! # Figures
 //!
 //! `cargo bench -p cairn --bench steps -- redis`, with `appendfsync always`, for 1, 16, 64 and 512
-//! sessions. The ratios are those of the machine that the file `main.rs` describes. These were measured when
-//! starts and ends were timed too, and with fewer steps the more sessions there were:
+//! sessions. The ratios are those of a virtual machine with 2 cores, medians of three rounds:
 //!
-//! - One orchestrator: 1,820, 10,240, 15,810 and 8,960 steps/s. Bare script: 2,610, 12,650, 25,380
-//!   and 17,270/s. Ratio: 70, 81, 62 and 52 %. Required: 40 % for 1 and 30 % for 64 sessions.
+//! - One orchestrator: 1,980, 13,450, 15,180 and 9,200 steps/s. Bare script: 3,540, 15,010, 21,060
+//!   and 22,800/s. Ratio: 56, 90, 72 and 40 %. Required: 40 % for 1 and 30 % for 64 sessions.
 //!   Goal: 60 and 50 %.
-//! - Four orchestrators: 2,010, 10,220, 12,250 and 11,160 steps/s. Bare script: 3,100, 12,920,
-//!   20,830 and 23,480/s. Ratio: 65, 79, 59 and 48 %.
+//! - Four orchestrators: 3,010, 16,840, 19,690 and 12,370 steps/s. Bare script: 4,940, 23,140,
+//!   33,330 and 28,460/s. Ratio: 61, 73, 59 and 43 %.
 
 use crate::cases::models;
 use crate::counted::{Calls, Counted};
