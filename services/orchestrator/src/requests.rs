@@ -34,8 +34,7 @@ use until_known::until_known;
 
 /// How long the store may take to store a command.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
-/// The session of a command that nobody has answered for so long may have been quarantined since, or left
-/// to a newer version.
+/// A session that has not answered a command for this long may be quarantined, or left to a newer version.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How often this is looked at again.
 const LATER_LOOKS: Duration = Duration::from_secs(5);

@@ -163,8 +163,8 @@ impl Store {
         Ok(Quarantine::read(page.quarantined, page.quarantine_reason()))
     }
 
-    /// Why no process like this one works on the session, if that is so; `so` is what becomes of what its
-    /// client waits for.
+    /// Why no process like this one works on the session, if that is so. `so` completes the text for a
+    /// quarantined session: what becomes of the client's request or stream.
     pub(crate) async fn held_up(
         &self,
         key: &SessionKey,

@@ -100,8 +100,8 @@ async fn stall(mut stalled: Stalled, session: &SessionKey) -> RpcError {
     }
 }
 
-/// The error for whoever waits for a session that is quarantined or left to a newer version, or comes to be:
-/// looked for once all events were sent, and then again and again while nobody here works on it.
+/// The error for a watcher of a session that is quarantined, or left to a newer version, or becomes so. The
+/// store is asked once all events were sent, and then regularly while no owner here works on the session.
 async fn held_up(
     requests: &Requests,
     key: &SessionKey,

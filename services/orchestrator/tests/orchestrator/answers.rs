@@ -97,7 +97,7 @@ async fn what_fits_is_no_handle_in_whatever_pieces_it_comes() {
     attempt.reply(reply(0, "", &[("effectful", "{}")]));
     attempt.ack().await;
     attempt.long_result(0, 0, &["one ", "two"]);
-    // The executor, which has sent it in parts, is told what it is.
+    // The executor, which has sent it in parts, gets the text that the model reads.
     let told = results(&world, &mut attempt).await.remove(0);
     assert_eq!(told.output, "one two");
     let events = world.journal.events(&session).await;

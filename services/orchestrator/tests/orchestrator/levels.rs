@@ -116,7 +116,7 @@ async fn calling(world: &World) -> (String, Attempt) {
     (session, attempt)
 }
 
-/// The events that a process of the present level can read, whatever is between them.
+/// The events that a process of the present level can read, without those between them.
 async fn readable(world: &World, session: &str) -> Vec<Event> {
     let page = world.journal.read(session, 0).await;
     let events = page.events.iter();
