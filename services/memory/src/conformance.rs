@@ -271,6 +271,7 @@ macro_rules! conformance {
             a_transition_is_limited_in_events
             a_journal_is_limited_in_events_but_for_the_reserve
             a_journal_is_limited_in_bytes_but_for_the_reserve
+            a_commit_and_a_page_say_how_full_the_journal_is
             a_full_journal_still_takes_empty_transitions
             what_an_owner_has_not_seen_is_limited
             what_nobody_owns_is_not_limited_by_what_was_seen

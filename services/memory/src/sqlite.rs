@@ -334,17 +334,20 @@ impl Store for SqliteStore {
     }
 
     async fn read(&self, key: &SessionKey, after_seq: u64, max: usize) -> StoreResult<EventPage> {
-        let key = key.clone();
-        let read = move |conn: &_| read::events(conn, &key, after_seq, max);
+        let (shared, key) = (self.shared.clone(), key.clone());
+        let read = move |conn: &_| read::events(conn, &shared.limits, &key, after_seq, max);
         self.readers.read(read).await
     }
 
     async fn follow(&self, key: &SessionKey, after_seq: u64) -> StoreResult<EventStream> {
-        let (readers, session) = (self.readers.clone(), key.clone());
+        let (readers, shared) = (self.readers.clone(), self.shared.clone());
+        let session = key.clone();
         let read: ReadPage = Box::new(move |after_seq| {
-            let (readers, key) = (readers.clone(), session.clone());
+            let (readers, shared, key) = (readers.clone(), shared.clone(), session.clone());
             Box::pin(async move {
-                let read = move |conn: &_| read::events(conn, &key, after_seq, FOLLOW_EVENTS);
+                let read = move |conn: &_| {
+                    read::events(conn, &shared.limits, &key, after_seq, FOLLOW_EVENTS)
+                };
                 readers.read(read).await
             })
         });

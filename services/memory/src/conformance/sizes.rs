@@ -124,6 +124,59 @@ pub async fn a_journal_is_limited_in_bytes_but_for_the_reserve(subject: &Subject
     assert_eq!(commands, 2);
 }
 
+async fn permille(subject: &Subject, key: &SessionKey) -> u32 {
+    let page = subject.store.read(key, u64::MAX, 1).await.unwrap();
+    page.journal_permille
+}
+
+/// The journal may have 2000 events and 64 times 64 KiB.
+pub async fn a_commit_and_a_page_say_how_full_the_journal_is(subject: &Subject) {
+    let mut owner = subject.owned("a", "one").await;
+    assert_eq!(permille(subject, &owner.key).await, 1);
+    let commit = Commit {
+        events: vec![bytes("x"); 898],
+        ..owner.next("")
+    };
+    assert_eq!(owner.make(commit).await.unwrap().journal_permille, 450);
+    // What others append counts as well.
+    for id in ["c", "d"] {
+        subject.append(&owner.key, id).await;
+    }
+    assert_eq!(permille(subject, &owner.key).await, 451);
+    assert_eq!(owner.commit("").await.journal_permille, 451);
+
+    // Bytes are the larger share now.
+    let event = Bytes::from(vec![1; 64 << 10]);
+    let mut last = 0;
+    for _ in 0..12 {
+        let commit = Commit {
+            events: vec![event.clone(); 4],
+            ..owner.next("")
+        };
+        last = owner.make(commit).await.unwrap().journal_permille;
+    }
+    assert_eq!(last, 750);
+
+    let repeated = owner.next("x");
+    owner.make(repeated.clone()).await.unwrap();
+    let mut large = command(&owner.key, "large");
+    large.event = event.clone();
+    subject.store.append_command(large).await.unwrap();
+    let again = subject.store.commit(repeated).await.unwrap();
+    assert_eq!((again.duplicate, again.journal_permille), (true, 765));
+
+    for (count, from_reserve) in [(14, false), (2, true)] {
+        let commit = Commit {
+            events: vec![event.clone(); count],
+            from_reserve,
+            ..owner.next("")
+        };
+        last = owner.make(commit).await.unwrap().journal_permille;
+    }
+    assert_eq!(last, 1015);
+    assert_eq!(permille(subject, &owner.key).await, 1015);
+}
+
 pub async fn a_full_journal_still_takes_empty_transitions(subject: &Subject) {
     let mut owner = subject.owned("a", "one").await;
     for count in [1000, 998] {

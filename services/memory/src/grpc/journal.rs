@@ -95,6 +95,7 @@ impl JournalService for Journal {
             others: convert::events(committed.others),
             lease_until_unix_ms: committed.lease_until_unix_ms.unwrap_or(0),
             store_time_unix_ms: committed.now_unix_ms,
+            journal_permille: committed.journal_permille,
         }))
     }
 
@@ -147,6 +148,7 @@ impl JournalService for Journal {
             quarantined: page.quarantined.is_some(),
             quarantine_reason: convert::quarantine_number(page.quarantined),
             accepted_losses: page.accepted_losses,
+            journal_permille: page.journal_permille,
         }))
     }
 

@@ -212,6 +212,15 @@ impl Limits {
         )
     }
 
+    /// How full a journal of so many events and bytes is, in thousandths of the limits without the reserve:
+    /// the larger of both shares. Above 1000 the journal is in its reserve.
+    pub fn journal_permille(&self, events: u64, bytes: u64) -> u32 {
+        let share = |size: u64, limit: u64| size.saturating_mul(1000) / limit.max(1);
+        let events = share(events, self.journal_events);
+        let permille = events.max(share(bytes, self.journal_bytes));
+        u32::try_from(permille).unwrap_or(u32::MAX)
+    }
+
     fn check_events(&self, events: &[Bytes]) -> StoreResult<()> {
         let count = u64::try_from(events.len()).unwrap_or(u64::MAX);
         at_most(count, self.events_per_commit, Limit::EventsPerCommit)?;

@@ -28,6 +28,8 @@ pub struct EventPage {
     pub quarantined: Option<Quarantine>,
     /// How often somebody has accepted that acknowledged writes of it are lost.
     pub accepted_losses: u64,
+    /// How full the journal is; see [`Limits::journal_permille`](super::Limits::journal_permille).
+    pub journal_permille: u32,
 }
 
 /// Batches of events as they come; an empty one says that the follower has caught up.

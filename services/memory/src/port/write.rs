@@ -224,6 +224,9 @@ pub struct Committed {
     pub lease_until_unix_ms: Option<i64>,
     /// The store's time.
     pub now_unix_ms: i64,
+    /// How full the journal is now; see [`Limits::journal_permille`](super::Limits::journal_permille).
+    /// A duplicate has the present value, too.
+    pub journal_permille: u32,
 }
 
 impl Committed {

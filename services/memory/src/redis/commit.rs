@@ -139,6 +139,7 @@ impl Inner {
         let first_seq = reply.number()?;
         let ends = reply.int()?;
         let accepted_losses = reply.number()?;
+        let (events, bytes) = (reply.number()?, reply.number()?);
         let fields = reply.bytes()?;
         let mut others = Vec::with_capacity(reply.len());
         for seq in (seen + 1..first_seq).take(reply.len()) {
@@ -151,6 +152,7 @@ impl Inner {
             others,
             lease_until_unix_ms: (ends >= 0).then_some(ends),
             now_unix_ms: self.servers.time.take(now),
+            journal_permille: self.limits.journal_permille(events, bytes),
         };
         Ok((committed, accepted_losses, fields))
     }

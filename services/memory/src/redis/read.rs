@@ -45,6 +45,7 @@ impl Inner {
             let accepted_losses = reply.number()?;
             let mut header = noted(header, &reply.text()?);
             header.needs = Level::of_stored(reply.int()?);
+            let journal_bytes = reply.number()?;
             let fields = reply.bytes()?;
             let mut events = Vec::with_capacity(reply.len());
             for place in 0..reply.len() {
@@ -59,6 +60,7 @@ impl Inner {
                 header,
                 quarantined,
                 accepted_losses,
+                journal_permille: self.limits.journal_permille(last_seq, journal_bytes),
             };
             Ok((fields, page))
         });

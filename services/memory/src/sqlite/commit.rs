@@ -181,12 +181,15 @@ impl Operation for CommitOp {
             first_seq: session.last_seq + 1,
             queued: park.flatten().is_some(),
         });
+        let events = session.last_seq + self.packed.count;
+        let bytes = session.journal_bytes + self.packed.bytes;
         Ok(Committed {
             duplicate: false,
             first_seq: session.last_seq + 1,
             others,
             lease_until_unix_ms: park.is_none().then_some(lease_until),
             now_unix_ms: tx.now,
+            journal_permille: tx.limits().journal_permille(events, bytes),
         })
     }
 
@@ -228,6 +231,9 @@ fn duplicate(tx: &Tx<'_>, commit: &Commit, session: &Session) -> Result<Committe
         others: others(tx, session, commit.seen_seq, first_seq.saturating_sub(1))?,
         lease_until_unix_ms: owned.then_some(session.lease_until_ms),
         now_unix_ms: tx.now,
+        journal_permille: tx
+            .limits()
+            .journal_permille(session.last_seq, session.journal_bytes),
     })
 }
 

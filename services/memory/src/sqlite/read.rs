@@ -5,7 +5,7 @@ use super::operation::Stop;
 use super::row::{Session, accepted_losses};
 use super::schema::{position, seq_of};
 use crate::checksum::check_checkpoint;
-use crate::port::{Checkpoint, EventPage, SessionKey, Stored};
+use crate::port::{Checkpoint, EventPage, Limits, SessionKey, Stored};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 /// About where a page of events stops.
@@ -14,6 +14,7 @@ const PAGE_BYTES: usize = 1 << 20;
 /// See [`Store::read`](crate::port::Store::read).
 pub(super) fn events(
     conn: &Connection,
+    limits: &Limits,
     key: &SessionKey,
     after_seq: u64,
     max: usize,
@@ -26,6 +27,7 @@ pub(super) fn events(
         version: session.version,
         quarantined: session.quarantined,
         accepted_losses: accepted_losses(conn, session.sid)?,
+        journal_permille: limits.journal_permille(session.last_seq, session.journal_bytes),
         header: session.into_header(),
     })
 }

@@ -340,6 +340,7 @@ impl Run {
                 (page.version, &page.header, page.quarantined.is_some()),
                 (session.version, &session.header, session.quarantined)
             );
+            assert_eq!(page.journal_permille, session.journal_permille());
             let memory = store.list_memory(&key).await.unwrap().entries;
             let memory: Vec<_> = memory
                 .into_iter()

@@ -37,7 +37,8 @@ local owned = s[10] == ARGV[4] and s[11] == ARGV[3] and s[11] ~= ''
 if version == tonumber(ARGV[5]) + 1 and s[8] == ARGV[6] then
   local ends = -1
   if owned then ends = tonumber(s[12]) end
-  return with_others({'dup', now, tonumber(s[9]), ends, accepted(s[16])}, tonumber(s[9]) - 1)
+  return with_others({'dup', now, tonumber(s[9]), ends, accepted(s[16]), last, tonumber(s[5])},
+    tonumber(s[9]) - 1)
 end
 -- A caller that has made more transitions than there are: they were lost.
 if version < tonumber(ARGV[5]) then return {'back', tonumber(ARGV[5]), version} end
@@ -60,7 +61,7 @@ if changes > 0 then
   if bad then return bad end
 end
 
-local answer = with_others({'ok', now, last + 1, -1, accepted(s[16])}, last)
+local answer = with_others({'ok', now, last + 1, -1, accepted(s[16]), events, bytes}, last)
 for i = 1, count do
   append(KEYS[2], last + i, name(i < count and 'm' or 'e', ARGV[24], i, last + i), ARGV[26 + i])
 end

@@ -55,6 +55,12 @@ impl Session {
         self.events.len() as u64
     }
 
+    /// How full the journal is, by the default limits.
+    pub(crate) fn journal_permille(&self) -> u32 {
+        let bytes: usize = self.events.iter().map(Bytes::len).sum();
+        Limits::default().journal_permille(self.last(), bytes as u64)
+    }
+
     fn is_owned_by(&self, owner: &str, epoch: u64) -> bool {
         self.epoch == epoch && self.owner.as_ref().is_some_and(|(name, _)| name == owner)
     }
@@ -171,6 +177,7 @@ impl Reference {
             others: session.between(commit.seen_seq, session.operation.1.saturating_sub(1)),
             lease_until_unix_ms: None,
             now_unix_ms: now,
+            journal_permille: session.journal_permille(),
         };
         let mine = session.is_owned_by(&commit.owner, commit.epoch);
         if session.version == commit.version + 1 && session.operation.0 == commit.operation_id {
@@ -200,6 +207,7 @@ impl Reference {
             .memory_writes
             .iter()
             .for_each(|change| session.change(change));
+        committed.journal_permille = session.journal_permille();
         session.version += 1;
         session.note(&commit.header);
         session.floor = session.last();

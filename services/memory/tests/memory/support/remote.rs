@@ -121,6 +121,7 @@ impl Store for RemoteStore {
             others: stored(answer.others),
             lease_until_unix_ms: answer.owned.then_some(answer.lease_until_unix_ms),
             now_unix_ms: answer.store_time_unix_ms,
+            journal_permille: answer.journal_permille,
         })
     }
 
@@ -173,6 +174,7 @@ impl Store for RemoteStore {
             header: header_of(answer.header.unwrap()),
             quarantined: quarantine(answer.quarantined, answer.quarantine_reason),
             accepted_losses: answer.accepted_losses,
+            journal_permille: answer.journal_permille,
         })
     }
 
