@@ -128,6 +128,7 @@ impl OrchestratorService for Orchestrator {
         let key = key_of(&request, &request.get_ref().session)?;
         let viewed = self.requests.store().view(&key).await?;
         let mut session = session_message(&key.id, &viewed.session, viewed.quarantine);
+        session.journal_permille = viewed.journal_permille;
         if let Some(run) = &mut session.latest_run {
             answers::add(&self.requests, &key, run).await?;
         }

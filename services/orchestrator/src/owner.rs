@@ -117,6 +117,8 @@ struct Owner {
     mark: String,
     /// How far the store has come by its answers. A loss that is accepted ends the ownership first.
     acknowledged: Acknowledged,
+    /// How full the journal is by the store's last answer, in thousandths of its limits.
+    journal_permille: u32,
     session: Session,
     inbox: Inbox,
     active: BTreeMap<Work, Active>,
@@ -191,6 +193,7 @@ impl Owner {
             session: self.session,
             acknowledged: self.acknowledged,
             checkpoints: self.checkpoints,
+            journal_permille: self.journal_permille,
         };
         self.deps.store.keep(&self.key, loaded);
     }
@@ -235,6 +238,7 @@ impl Owner {
             epoch: ownership.epoch,
             mark: commit::new_mark(),
             acknowledged: loaded.acknowledged,
+            journal_permille: loaded.journal_permille,
             session: loaded.session,
             inbox,
             active: BTreeMap::new(),
@@ -322,6 +326,7 @@ impl Owner {
         }
         self.session = loaded.session;
         self.checkpoints = loaded.checkpoints;
+        self.journal_permille = loaded.journal_permille;
         // The events were decided without what others have written since.
         self.memory_changed = true;
         for event in events {

@@ -58,6 +58,8 @@ pub fn is_context_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
 }
 
+/// From so many thousandths of the journal's limits on, the end of a turn says how full the journal is.
+pub const NEARLY_FULL_JOURNAL: u32 = 900;
 /// What a person can do about a session that has reached its limit.
 pub const CONTINUE_ELSEWHERE: &str = "continue in a new session, which gets the conversation by \
     `cairn context export` and `cairn context import`";

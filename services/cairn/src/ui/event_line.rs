@@ -6,7 +6,7 @@ mod runs;
 mod tools;
 mod words;
 
-pub use words::{failure_text, step_facts, step_name, used_up, waits_for};
+pub use words::{failure_text, nearly_full, step_facts, step_name, used_up, waits_for};
 
 use super::plans::numbered;
 use super::time::clock;

@@ -56,6 +56,7 @@ pub(crate) fn session_message(
         active_context: session.active_context.clone(),
         turn_index: session.context("").map_or(0, |context| context.turns),
         queued_turns: session.queued_turns.iter().map(|it| it.number).collect(),
+        ..pb::Session::default()
     }
 }
 

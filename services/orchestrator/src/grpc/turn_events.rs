@@ -222,7 +222,7 @@ impl TurnEvents {
                 events.push(Event::Resumed(pb::TurnResumed {}));
             }
             Kind::RunCompleted(completed) if completed.run == self.run => {
-                events.push(Event::Complete(self.completed()));
+                events.push(Event::Complete(self.completed(completed.journal_permille)));
             }
             Kind::RunFailed(failed) if failed.run == self.run => {
                 events.push(Event::Error(pb::TurnError {
@@ -338,7 +338,7 @@ impl TurnEvents {
         }
     }
 
-    fn completed(&mut self) -> pb::TurnComplete {
+    fn completed(&mut self, journal_permille: u32) -> pb::TurnComplete {
         pb::TurnComplete {
             reason: self.finish,
             response: std::mem::take(&mut self.response),
@@ -346,6 +346,7 @@ impl TurnEvents {
             turn_index: self.turn_index,
             run: self.run,
             calls: std::mem::take(&mut self.calls),
+            journal_permille,
         }
     }
 }

@@ -114,6 +114,7 @@ impl Owner {
         let bytes = transition.encoded.bytes;
         self.inbox.renewed(answer.lease_until_unix_ms);
         self.acknowledged.version += 1;
+        self.journal_permille = answer.journal_permille;
         if !answer.others.is_empty() {
             let others = self.read_events(&answer.others).await?;
             self.memory_changed |= others.iter().any(|(_, event)| event.kind.is_memory());
@@ -150,6 +151,7 @@ impl Owner {
                 folded.map_err(|error| End::Stalled(unreadable(&self.key, seq, error)))?;
             }
             self.state_bytes.set(self.checkpoints.state_bytes());
+            self.journal_permille = page.journal_permille;
             if self.session.seq >= page.last_seq {
                 break;
             }

@@ -66,13 +66,11 @@ impl Owner {
         offered: &'a BTreeMap<AttemptRef, Arc<ToolList>>,
     ) -> Facts<'a> {
         let not_after = u64::try_from(self.inbox.not_after()).unwrap_or(0);
-        facts(
-            deps,
-            catalogue,
-            offered,
-            not_after,
-            !self.inbox.is_stopping(),
-        )
+        let starts = !self.inbox.is_stopping();
+        Facts {
+            journal_permille: self.journal_permille,
+            ..facts(deps, catalogue, offered, not_after, starts)
+        }
     }
 
     /// Returns whether it was taken.

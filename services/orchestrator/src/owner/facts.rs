@@ -8,7 +8,7 @@ use cairn_views::elicitation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The facts of this moment.
+/// The facts of this moment. How full the journal is, only its owner knows.
 ///
 /// `offered` has the tools that the start of each running attempt offered. After `not_after`, in
 /// milliseconds since 1970 by the store's clock, no effectful call may begin. With `starts`, steps may
@@ -30,6 +30,7 @@ pub(crate) fn facts<'a>(
         environment: &deps.config.environment,
         limits: deps.config.limits,
         result_bytes: deps.config.result_bytes,
+        journal_permille: 0,
         responses: elicitation::responses,
         starts: starts && deps.config.runs_steps(),
     }

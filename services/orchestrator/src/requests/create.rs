@@ -81,6 +81,8 @@ pub(crate) async fn create(
         session,
         acknowledged: Acknowledged::default(),
         checkpoints,
+        // The first commit says it.
+        journal_permille: 0,
     };
     // Boxed, so that it is not moved on its way into the task.
     let making = Box::pin(make(requests.clone(), key.clone(), request, loaded));

@@ -20,6 +20,8 @@ pub(crate) struct Loaded {
     pub(crate) acknowledged: Acknowledged,
     /// How far the journal is from its next checkpoint.
     pub(crate) checkpoints: Checkpointer,
+    /// How full the journal is, in thousandths of its limits.
+    pub(crate) journal_permille: u32,
 }
 
 /// A session to look at.
@@ -30,16 +32,35 @@ pub(crate) struct Viewed {
     pub(crate) bytes: usize,
     /// Why the session has no owner before it is released, if that is so.
     pub(crate) quarantine: Option<Quarantine>,
+    /// How full the journal is, in thousandths of its limits.
+    pub(crate) journal_permille: u32,
+}
+
+/// What a page says of the session beside its events.
+#[derive(Debug, Clone, Copy)]
+struct Standing {
+    quarantine: Option<Quarantine>,
+    journal_permille: u32,
+}
+
+impl Standing {
+    fn of(page: &pb::ReadEventsResponse) -> Self {
+        Self {
+            quarantine: Quarantine::read(page.quarantined, page.quarantine_reason()),
+            journal_permille: page.journal_permille,
+        }
+    }
 }
 
 impl Store {
     /// Reads a session for its owner.
     pub(crate) async fn load(&self, key: &SessionKey) -> Result<Loaded, RpcError> {
-        let (fold, _) = self.newest(key).await?;
+        let (fold, standing) = self.newest(key).await?;
         Ok(Loaded {
             session: Arc::unwrap_or_clone(fold.session),
             acknowledged: fold.acknowledged,
             checkpoints: fold.checkpoints,
+            journal_permille: standing.journal_permille,
         })
     }
 
@@ -64,14 +85,13 @@ impl Store {
             let page = self.read(key, kept.session.seq).await?;
             if acknowledged(&page) == kept.acknowledged && page.last_seq == kept.session.seq {
                 self.check_level(key, &page)?;
-                let quarantine = Quarantine::read(page.quarantined, page.quarantine_reason());
-                return Ok(Viewed::new(&kept, quarantine));
+                return Ok(Viewed::new(&kept, Standing::of(&page)));
             }
         }
         let turn = self.turns.of(key);
         let _turn = turn.lock().await;
-        let (fold, quarantine) = self.newest(key).await?;
-        let viewed = Viewed::new(&fold, quarantine);
+        let (fold, standing) = self.newest(key).await?;
+        let viewed = Viewed::new(&fold, standing);
         self.cache.put(key, fold);
         Ok(viewed)
     }
@@ -86,7 +106,7 @@ impl Store {
 
     /// The fold of all events. It begins from a kept one if the store is still at its version and has
     /// its seq: then owners have written nothing since.
-    async fn newest(&self, key: &SessionKey) -> Result<(Fold, Option<Quarantine>), RpcError> {
+    async fn newest(&self, key: &SessionKey) -> Result<(Fold, Standing), RpcError> {
         if let Some(kept) = self.cache.take(key) {
             let page = self.read(key, kept.session.seq).await?;
             let is_same = acknowledged(&page) == kept.acknowledged;
@@ -97,13 +117,13 @@ impl Store {
         let checkpoint = self.checkpoint(key, 0).await?;
         let (session, size) = checkpoint.unwrap_or_default();
         let mut begun = Begun::new(session, size);
-        let (acknowledged, quarantine) = self.fold(key, &mut begun, u64::MAX).await?;
+        let (acknowledged, standing) = self.fold(key, &mut begun, u64::MAX).await?;
         let fold = Fold {
             session: Arc::new(begun.session),
             acknowledged,
             checkpoints: begun.checkpoints,
         };
-        Ok((fold, quarantine))
+        Ok((fold, standing))
     }
 
     async fn continue_from(
@@ -111,18 +131,18 @@ impl Store {
         key: &SessionKey,
         kept: Fold,
         page: pb::ReadEventsResponse,
-    ) -> Result<(Fold, Option<Quarantine>), RpcError> {
-        let quarantine = Quarantine::read(page.quarantined, page.quarantine_reason());
+    ) -> Result<(Fold, Standing), RpcError> {
+        let standing = Standing::of(&page);
         if page.events.is_empty() {
-            return Ok((kept, quarantine));
+            return Ok((kept, standing));
         }
         let mut begun = Begun {
             session: Arc::unwrap_or_clone(kept.session),
             checkpoints: kept.checkpoints,
         };
         let is_last = self.fold_page(key, &mut begun, u64::MAX, &page).await?;
-        let (acknowledged, quarantine) = match is_last {
-            true => (kept.acknowledged, quarantine),
+        let (acknowledged, standing) = match is_last {
+            true => (kept.acknowledged, standing),
             false => self.fold(key, &mut begun, u64::MAX).await?,
         };
         let fold = Fold {
@@ -130,7 +150,7 @@ impl Store {
             acknowledged,
             checkpoints: begun.checkpoints,
         };
-        Ok((fold, quarantine))
+        Ok((fold, standing))
     }
 
     /// Folds the events after those that were folded, through a seq.
@@ -139,12 +159,11 @@ impl Store {
         key: &SessionKey,
         begun: &mut Begun,
         until: u64,
-    ) -> Result<(Acknowledged, Option<Quarantine>), RpcError> {
+    ) -> Result<(Acknowledged, Standing), RpcError> {
         loop {
             let page = self.read(key, begun.session.seq).await?;
             if self.fold_page(key, begun, until, &page).await? {
-                let quarantine = Quarantine::read(page.quarantined, page.quarantine_reason());
-                return Ok((acknowledged(&page), quarantine));
+                return Ok((acknowledged(&page), Standing::of(&page)));
             }
         }
     }
@@ -199,11 +218,12 @@ impl Store {
 }
 
 impl Viewed {
-    fn new(fold: &Fold, quarantine: Option<Quarantine>) -> Self {
+    fn new(fold: &Fold, standing: Standing) -> Self {
         Self {
             session: fold.session.clone(),
             bytes: fold.checkpoints.state_bytes(),
-            quarantine,
+            quarantine: standing.quarantine,
+            journal_permille: standing.journal_permille,
         }
     }
 }

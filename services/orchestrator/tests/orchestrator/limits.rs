@@ -160,6 +160,65 @@ async fn a_full_journal_ends_the_run() {
     assert!(world.claim("o-2").await.is_empty());
 }
 
+/// A turn to its end: how full the journal was when the model was asked, and how full the end says it is.
+async fn turn(world: &World, session: &str, text: &str) -> (u32, u32) {
+    let part = wire::part::Part::Text(text.to_owned());
+    let message = wire::Message {
+        role: wire::Role::User.into(),
+        parts: vec![wire::Part { part: Some(part) }],
+    };
+    let submit = pb::SubmitTurnRequest {
+        session: session.to_owned(),
+        request_id: world.request_id(),
+        turn: Some(wire::SubmitTurn {
+            message: Some(message),
+            ..wire::SubmitTurn::default()
+        }),
+        ..pb::SubmitTurnRequest::default()
+    };
+    let mut client = world.client.clone();
+    let submitted = world.until(client.submit_turn(submit)).await;
+    let mut responses = submitted.expect("a turn").into_inner();
+    let mut attempt = world.attempt().await;
+    let before = world.journal.read(session, 0).await.journal_permille;
+    attempt.reply(reply(0, "hi", &[]));
+    loop {
+        let response = world.until(responses.message()).await.expect("no error");
+        for event in response.expect("the end").events {
+            if let Some(pb::turn_event::Event::Complete(complete)) = event.event {
+                return (before, complete.journal_permille);
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_turn_says_when_the_journal_is_nearly_full() {
+    let limits = Limits {
+        journal_bytes: 200_000,
+        ..Limits::default()
+    };
+    let world = World::with_limits(limits).await;
+    let create = pb::CreateSessionRequest {
+        request_id: world.request_id(),
+        ..pb::CreateSessionRequest::default()
+    };
+    let created = world.client.clone().create_session(create).await;
+    let session = created.expect("a session").into_inner().session;
+    let long = "x".repeat(60_000);
+    let mut told = Vec::new();
+    for text in ["hello", &long, &long, &long] {
+        let (before, said) = turn(&world, &session, text).await;
+        assert_eq!(said, if before >= 900 { before } else { 0 });
+        told.push(said > 0);
+    }
+    assert_eq!(told, [false, false, false, true]);
+    let asked = pb::GetSessionRequest { session };
+    let found = world.client.clone().get_session(asked).await;
+    let found = found.expect("a session").into_inner().session;
+    assert!(found.expect("its state").journal_permille >= 900);
+}
+
 /// To take back what was allowed adds nothing: a full journal has room for it.
 #[tokio::test(start_paused = true)]
 async fn an_approval_is_revoked_in_a_full_journal() {

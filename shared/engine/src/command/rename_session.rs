@@ -61,6 +61,7 @@ mod tests {
             offered: &BTreeMap::new(),
             limits: RunLimits::default(),
             result_bytes: crate::limits::RESULT_BYTES,
+            journal_permille: 0,
             responses: |_, _| Ok(String::new()),
             starts: true,
         };

@@ -117,6 +117,7 @@ impl Sent {
             offered: &BTreeMap::new(),
             limits: RunLimits::default(),
             result_bytes: crate::limits::RESULT_BYTES,
+            journal_permille: 0,
             responses: |_, _| Ok(String::new()),
             starts: true,
         };

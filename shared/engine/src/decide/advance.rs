@@ -9,7 +9,7 @@ use crate::event::{
     RunWaiting, StepStarted, WaitReason,
 };
 use crate::failure::Failure;
-use crate::limits::FULL_TRANSITION;
+use crate::limits::{FULL_TRANSITION, NEARLY_FULL_JOURNAL};
 use crate::session::{Attempt, Run, RunStatus, StepNo, StepStatus, Turn};
 use crate::transitions::{Applied, IllegalTransition};
 
@@ -43,17 +43,28 @@ impl Decision<'_> {
                 _ => String::new(),
             };
             let concluded = run.turn.clone().filter(|turn| turn.concludes);
+            let journal_permille = self.nearly_full_journal(run.turn.is_some());
             let kept_through = self.session.last_of_turn(number);
             self.emit(RunCompleted {
                 run: number,
                 answer,
                 kept_through,
+                journal_permille,
             })?;
             if let Some(Turn { context, .. }) = concluded {
                 self.emit(ContextDestroyed { context })?;
             }
         }
         Ok(())
+    }
+
+    /// How full the journal is, if it is so full that the end of a turn says so; else 0.
+    fn nearly_full_journal(&self, is_turn: bool) -> u32 {
+        let permille = self.facts.journal_permille;
+        match is_turn && permille >= NEARLY_FULL_JOURNAL {
+            true => permille,
+            false => 0,
+        }
     }
 
     /// A step has failed, and nothing is running.

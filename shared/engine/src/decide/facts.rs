@@ -76,6 +76,9 @@ pub struct Facts<'a> {
     /// Most bytes of a result that a model gets at once; see
     /// [`RESULT_BYTES`](crate::limits::RESULT_BYTES).
     pub result_bytes: usize,
+    /// How full the journal was after the owner's last write, in thousandths of its limits; 0 if that is
+    /// not known.
+    pub journal_permille: u32,
     /// What a tool gets that asked: from its requests, which only its protocol can read, and the decision.
     /// An error says for a person why the decision does not fit them. A pure function.
     pub responses: fn(&str, &Settlement) -> Result<String, String>,

@@ -90,6 +90,7 @@ pub struct RunCompleted {
     pub run: u32,
     pub answer: String,
     pub kept_through: u32,
+    pub journal_permille: u32,
 }
 
 /// A run ended without reaching its goal.

@@ -311,6 +311,7 @@ fn runs_begin_and_end_once_and_with_nothing_running() {
             run: 1,
             answer: String::new(),
             kept_through: 0,
+            journal_permille: 0,
         }),
         EventKind::RunFailed(event::RunFailed {
             run: 1,

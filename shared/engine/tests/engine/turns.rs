@@ -96,6 +96,24 @@ fn a_reply_without_calls_ends_the_turn_and_enters_the_context() {
 }
 
 #[test]
+fn the_end_of_a_turn_says_how_full_the_journal_is_from_900_on() {
+    let told = |events: &[Event]| match &events.last().unwrap().kind {
+        EventKind::RunCompleted(completed) => completed.journal_permille,
+        other => panic!("it is not completed: {other:?}"),
+    };
+    for (permille, want) in [(0, 0), (899, 0), (900, 900), (1_015, 1_015)] {
+        let mut world = World::new();
+        world.journal_permille = permille;
+        submit(&mut world, "hello");
+        assert_eq!(told(&world.reply(1, "hi", &[])), want, "{permille}");
+    }
+    // The end of a plan is no place to continue from.
+    let mut world = World::with_plan(chain(vec![model_step("a")]));
+    world.journal_permille = 950;
+    assert_eq!(told(&world.complete(1, "done")), 0);
+}
+
+#[test]
 fn all_that_was_said_in_a_turn_is_sent_in_the_next() {
     let mut world = World::new();
     submit(&mut world, "look");

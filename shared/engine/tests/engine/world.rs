@@ -43,6 +43,8 @@ pub(crate) struct World {
     pub(crate) offered: BTreeMap<AttemptRef, Arc<ToolList>>,
     pub(crate) rules: Rules,
     pub(crate) limits: RunLimits,
+    /// How full the journal is; 0 by default.
+    pub(crate) journal_permille: u32,
     /// The owner is not about to let go.
     pub(crate) starts: bool,
 }
@@ -80,6 +82,7 @@ impl World {
             offered: BTreeMap::new(),
             rules: Rules::default(),
             limits: RunLimits::default(),
+            journal_permille: 0,
             starts: true,
         };
         world.decide(Input::Create {
@@ -127,6 +130,7 @@ impl World {
             offered: &self.offered,
             limits: self.limits,
             result_bytes: cairn_engine::limits::RESULT_BYTES,
+            journal_permille: self.journal_permille,
             responses: words::responses,
             starts: self.starts,
         };

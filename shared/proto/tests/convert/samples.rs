@@ -178,9 +178,14 @@ fn runs() -> Kinds {
         "run_waiting.budget": RunWaiting { run: 2, reason: WaitReason::Budget }
         "run_paused": RunPaused { run: 2, reason: "lunch".into() }
         "run_completed": RunCompleted {
-            run: 2, answer: "5 of 12 files".into(), kept_through: 0
+            run: 2, answer: "5 of 12 files".into(), kept_through: 0, journal_permille: 0
         }
-        "run_completed.turn": RunCompleted { run: 3, answer: String::new(), kept_through: 14 }
+        "run_completed.turn": RunCompleted {
+            run: 3, answer: String::new(), kept_through: 14, journal_permille: 0
+        }
+        "run_completed.full_journal": RunCompleted {
+            run: 4, answer: String::new(), kept_through: 9, journal_permille: 934
+        }
         "run_failed": RunFailed {
             run: 2, failure: failure.clone(), usage: None, duration_ms: 0, kept_through: 0
         }

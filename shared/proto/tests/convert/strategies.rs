@@ -318,7 +318,9 @@ kinds! {
     budget_raised: BudgetRaised { run: number(), budget: budget(), more: seq() }
     budget_refused: BudgetRefused { run: number(), failure: failure() }
     call_held: CallHeld { call: call() }
-    run_completed: RunCompleted { run: number(), answer: text(), kept_through: number() }
+    run_completed: RunCompleted {
+        run: number(), answer: text(), kept_through: number(), journal_permille: number()
+    }
     run_failed: RunFailed {
         run: number(), failure: failure(), usage: option::of(usage()), duration_ms: seq(),
         kept_through: number()

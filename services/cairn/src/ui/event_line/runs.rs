@@ -1,6 +1,6 @@
 //! Lines about runs and their plans.
 
-use super::words::{after_colon, failure_text, step_name, used_up, waits_for};
+use super::words::{after_colon, failure_text, nearly_full, step_name, used_up, waits_for};
 use super::{EventLine, Mark, line};
 use crate::ui::plans::{numbered, order_name, size_text};
 use crate::ui::time::span;
@@ -25,7 +25,10 @@ pub(super) fn run_line(kind: &Kind) -> EventLine {
         Kind::RunTakenOver(e) => line(Mark::Plain, format!("run {} is taken over", e.run)),
         Kind::RunResumed(e) => line(Mark::Began, format!("run {} continues", e.run)),
         Kind::RunCompleted(e) => {
-            let text = format!("run {} completed{}", e.run, after_colon(&e.answer));
+            let mut text = format!("run {} completed{}", e.run, after_colon(&e.answer));
+            if let Some(full) = nearly_full(e.journal_permille) {
+                text.push_str(&format!("; {full}"));
+            }
             line(Mark::Good, text)
         }
         Kind::RunFailed(e) => {

@@ -3,6 +3,7 @@
 use super::Mark;
 use crate::ui::time::span;
 use cairn_boot::config::duration;
+use cairn_engine::limits::NEARLY_FULL_JOURNAL;
 use cairn_proto::event as wire;
 use cairn_proto::json;
 use cairn_rpc::text::clip;
@@ -55,6 +56,13 @@ pub fn failure_text(failure: Option<&wire::Failure>) -> String {
         false if message.is_empty() => reason,
         false => format!("{message} ({reason})"),
     }
+}
+
+/// How full a journal is, if it is nearly full: `the journal is 93 % full`.
+pub fn nearly_full(journal_permille: u32) -> Option<String> {
+    let percent = (journal_permille / 10).min(100);
+    let is_said = journal_permille >= NEARLY_FULL_JOURNAL;
+    is_said.then(|| format!("the journal is {percent} % full"))
 }
 
 /// What a waiting run waits for, for people.

@@ -162,6 +162,7 @@ impl Author {
             environment: "",
             limits: RunLimits::default(),
             result_bytes: cairn_engine::limits::RESULT_BYTES,
+            journal_permille: 0,
             responses: |_, _| Ok(String::new()),
             starts: true,
         };
