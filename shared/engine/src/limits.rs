@@ -61,8 +61,8 @@ pub fn is_context_name_char(c: char) -> bool {
 /// From so many thousandths of the journal's limits on, the end of a turn says how full the journal is.
 pub const NEARLY_FULL_JOURNAL: u32 = 900;
 /// What a person can do about a session that has reached its limit.
-pub const CONTINUE_ELSEWHERE: &str = "continue in a new session, which gets the conversation by \
-    `cairn context export` and `cairn context import`";
+pub const CONTINUE_ELSEWHERE: &str = "continue in a new session: `/continue` in `cairn chat` takes \
+    the last turns along, and `cairn context export` and `cairn context import` take all messages";
 /// Most turns that wait for the end of a run.
 pub const MAX_QUEUED_TURNS: usize = 16;
 /// Most bytes of one reply of a model, unless the settings say otherwise: its text, and the ids,

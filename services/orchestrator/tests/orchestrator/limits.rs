@@ -207,7 +207,7 @@ async fn the_end_of_a_turn_says_when_the_journal_is_nearly_full() {
     let session = created.expect("a session").into_inner().session;
     let long = "x".repeat(60_000);
     let mut told = Vec::new();
-    for text in ["hello", &long, &long, &long] {
+    for text in ["hello", long.as_str(), long.as_str(), long.as_str()] {
         let (before, said) = turn(&world, &session, text).await;
         assert_eq!(said, if before >= 900 { before } else { 0 });
         told.push(said > 0);

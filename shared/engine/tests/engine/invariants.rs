@@ -99,7 +99,7 @@ fn check_sleeps(session: &Session) {
         offered: &BTreeMap::new(),
         limits: RunLimits::default(),
         result_bytes: cairn_engine::limits::RESULT_BYTES,
-            journal_permille: 0,
+        journal_permille: 0,
         responses: |_, _| Ok(String::new()),
         starts: true,
     };

@@ -58,7 +58,7 @@ fn facts() -> Facts<'static> {
         environment: "",
         limits: RunLimits::default(),
         result_bytes: cairn_engine::limits::RESULT_BYTES,
-            journal_permille: 0,
+        journal_permille: 0,
         responses: |_, _| Ok(String::new()),
         starts: true,
     }
