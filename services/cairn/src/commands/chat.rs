@@ -1,6 +1,7 @@
 //! `cairn chat`: a conversation.
 
 mod ask;
+mod continuation;
 mod editor;
 mod free;
 mod keys;

@@ -8,7 +8,7 @@ use crate::ui::describe::{
     painted, run_status, seen, session_json, session_status, step_json, step_lines, usage_text,
 };
 use crate::ui::event_json::order;
-use crate::ui::event_line::failure_text;
+use crate::ui::event_line::{failure_text, nearly_full};
 use crate::ui::out;
 use crate::ui::questions::{pending_json, pending_lines};
 use crate::ui::style::Style;
@@ -157,6 +157,9 @@ fn session_lines(session: &pb::Session, is_held: bool, style: Style) -> Vec<Stri
     lines.push(format!("created  {created}, changed {updated}"));
     let runs = counted(session.runs, "run");
     lines.push(format!("journal  {} events, {runs}", session.last_seq));
+    if let Some(full) = nearly_full(session.journal_permille) {
+        lines.push(style.asks(&format!("full     {full}")));
+    }
     lines
 }
 

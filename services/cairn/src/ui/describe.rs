@@ -82,6 +82,7 @@ pub fn session_json(session: &pb::Session) -> Value {
         "created": utc(session.created_unix_ms),
         "updated": utc(session.updated_unix_ms),
         "last_seq": session.last_seq,
+        "journal_permille": session.journal_permille,
         "forked_from": session.forked_from.as_ref().map(|origin| {
             json!({"session": origin.session, "seq": origin.seq})
         }),

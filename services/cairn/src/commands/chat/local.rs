@@ -1,7 +1,7 @@
 //! The commands of a conversation: what they ask of the services, and the lines that they show.
 
 use super::slash::{Slash, help};
-use super::{Chat, start};
+use super::{Chat, continuation, start};
 use crate::commands::context::{list, rpc};
 use crate::commands::memory;
 use crate::error::CliError;
@@ -16,7 +16,9 @@ use cairn_proto::orchestrator::Session;
 /// The service's.
 pub(super) async fn run(chat: &mut Chat<'_, '_>, command: &Slash) -> Result<Vec<String>, CliError> {
     match command {
-        Slash::Contexts | Slash::Switch(_) | Slash::Memory | Slash::Cost if chat.is_new => {
+        Slash::Contexts | Slash::Switch(_) | Slash::Memory | Slash::Cost | Slash::Continue
+            if chat.is_new =>
+        {
             Ok(vec![
                 "the session begins with your first message".to_owned(),
             ])
@@ -57,6 +59,7 @@ pub(super) async fn run(chat: &mut Chat<'_, '_>, command: &Slash) -> Result<Vec<
             Ok(memory::table(&listed.into_inner().entries))
         }
         Slash::Cost => Ok(cost(&start::session(chat).await?)),
+        Slash::Continue => Box::pin(continuation::run(chat)).await,
         Slash::Help => Ok(help()),
         Slash::Quit => Ok(Vec::new()),
     }

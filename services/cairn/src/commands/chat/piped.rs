@@ -2,7 +2,7 @@
 
 use super::submit::{Next, Turn};
 use super::view::{Shown, State, View};
-use super::{Chat, free, under_way};
+use super::{Chat, continuation, free, under_way};
 use crate::error::{CliError, FAILURE, INTERRUPTED, WAITING};
 use crate::ui::out;
 use crate::ui::questions::pending_lines;
@@ -129,6 +129,9 @@ async fn turn(chat: &mut Chat<'_, '_>, request: SubmitTurnRequest) -> Result<u8,
                 let _ = Beside.write_all(format!("{line}\n").as_bytes());
             }
         }
+        if let Some(offer) = offer(chat, &view) {
+            screen::tell(&offer);
+        }
         match &view.state {
             State::Completed(_) if is_json => return Ok(0),
             State::Completed(text) => return out::text(text).map(|()| 0),
@@ -142,6 +145,15 @@ async fn turn(chat: &mut Chat<'_, '_>, request: SubmitTurnRequest) -> Result<u8,
             }
             State::Waiting | State::Running => {}
         }
+    }
+}
+
+/// How full the journal is at the end of a turn, and where a person continues in a new session. Each line of
+/// the input is a turn, so none can be a command.
+fn offer(chat: &Chat<'_, '_>, view: &View) -> Option<String> {
+    match view.is_over() {
+        true => continuation::offer(view.journal_permille, Some(&chat.come_back())),
+        false => None,
     }
 }
 

@@ -13,6 +13,8 @@ pub(super) enum Slash {
     Memory,
     /// Show what the session has used.
     Cost,
+    /// Continue in a new session.
+    Continue,
     /// List the commands.
     Help,
     /// Leave the conversation.
@@ -20,7 +22,7 @@ pub(super) enum Slash {
 }
 
 /// Command, arguments and meaning, as `/help` lists them.
-pub(super) const COMMANDS: [(&str, &str, &str); 7] = [
+pub(super) const COMMANDS: &[(&str, &str, &str)] = &[
     ("/context", "", "list the contexts of this session"),
     ("/context", "NAME", "continue in another context"),
     (
@@ -30,6 +32,11 @@ pub(super) const COMMANDS: [(&str, &str, &str); 7] = [
     ),
     ("/memory", "", "list what the session remembers"),
     ("/cost", "", "show the tokens and the cost of this session"),
+    (
+        "/continue",
+        "",
+        "continue in a new session with the last turns",
+    ),
     ("/help", "", "list the commands"),
     ("/quit", "", "leave; the session stays"),
 ];
@@ -54,6 +61,7 @@ fn parse_command(line: &str) -> Result<Slash, String> {
         ("/context", [name]) => Ok(Slash::Switch((*name).to_owned())),
         ("/memory", []) => Ok(Slash::Memory),
         ("/cost", []) => Ok(Slash::Cost),
+        ("/continue", []) => Ok(Slash::Continue),
         ("/help", []) => Ok(Slash::Help),
         ("/quit", []) => Ok(Slash::Quit),
         (name, _) if names().contains(&name) => {
@@ -107,6 +115,7 @@ mod tests {
             ("/context new draft", Slash::NewContext("draft".to_owned())),
             ("/memory", Slash::Memory),
             ("/cost", Slash::Cost),
+            ("/continue", Slash::Continue),
             ("/help", Slash::Help),
             ("/quit", Slash::Quit),
         ];

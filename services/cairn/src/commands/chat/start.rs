@@ -54,7 +54,7 @@ pub(super) async fn conversation<'c, 'a>(
 }
 
 /// An id for a session that is not there, so that it can be shown before anything is said.
-fn new_session() -> String {
+pub(super) fn new_session() -> String {
     let random = uuid::Uuid::now_v7().simple().to_string();
     // The last digits of a UUID of this version are random; the first are the time. With 52 bits, none of a
     // million others has the same: such a conversation would continue in it.

@@ -5,7 +5,7 @@ use super::slash::{self, Slash};
 use super::submit::{Next, Turn};
 use super::terminal::{Input, Terminal};
 use super::view::{Shown, View};
-use super::{Chat, ask, local, start, text_of, under_way};
+use super::{Chat, ask, continuation, local, start, text_of, under_way};
 use crate::commands::context::rpc;
 use crate::commands::decide;
 use crate::error::{CliError, INTERRUPTED};
@@ -165,6 +165,10 @@ impl Talk<'_, '_, '_> {
     async fn command(&mut self, command: Result<Slash, String>) -> Result<bool, CliError> {
         match command {
             Ok(Slash::Quit) => return Ok(false),
+            // Its messages join the context when it has ended, and it is steered in this session.
+            Ok(Slash::Continue) if self.turn.is_some() => {
+                self.say("a turn works; enter /continue after its end")?;
+            }
             Ok(command) => {
                 let shown = local::run(self.chat, &command).await;
                 self.report(shown)?;
@@ -311,10 +315,14 @@ impl Talk<'_, '_, '_> {
             }
         }
         let (run, is_over) = (running.view.run, running.view.is_over());
+        let offer = continuation::offer(running.view.journal_permille, None);
         if !had_begun && running.is_cancelled {
             self.cancel(run).await?;
         }
         if is_over {
+            if let Some(offer) = offer {
+                self.terminal.line(&self.style.asks(&offer))?;
+            }
             return self.end_turn();
         }
         let mut events = response.events.iter();

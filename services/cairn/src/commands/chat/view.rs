@@ -53,6 +53,8 @@ pub(super) struct View {
     pub(super) run: u32,
     /// What has become of it.
     pub(super) state: State,
+    /// How full the journal is by the end of the turn, in thousandths; 0 while that is not worth a word.
+    pub(super) journal_permille: u32,
     /// A person paused it.
     is_paused: bool,
     /// The number of the reply whose text was shown last, until the reply ends.
@@ -75,6 +77,7 @@ impl View {
             columns: columns.max(NARROWEST),
             run: 0,
             state: State::Running,
+            journal_permille: 0,
             is_paused: false,
             writing: None,
             calls: BTreeMap::new(),
@@ -134,6 +137,7 @@ impl View {
             }
             Event::Complete(complete) => {
                 self.state = State::Completed(complete.response.clone());
+                self.journal_permille = complete.journal_permille;
                 self.end_text(shown);
                 shown.extend(self.complete(complete, ms));
             }

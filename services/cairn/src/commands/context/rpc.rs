@@ -6,9 +6,9 @@ use cairn_proto::event::part::Part;
 use cairn_proto::event::{CreateContext, DestroyContext, Message, Role, Window};
 use cairn_proto::orchestrator::{
     ContextSummary, CountMessagesRequest, CountMessagesResponse, CreateContextRequest,
-    DestroyContextRequest, DestroyContextResponse, FindMessagesRequest, ImportContextRequest,
-    ImportContextResponse, ListContextsRequest, RemoveMessageRequest, SetWindowRequest,
-    SwitchContextRequest,
+    DestroyContextRequest, DestroyContextResponse, ExtendMessagesRequest, FindMessagesRequest,
+    ImportContextRequest, ImportContextResponse, ListContextsRequest, ListMessagesRequest,
+    RemoveMessageRequest, SetWindowRequest, SwitchContextRequest, Zone,
 };
 
 /// Most pages that fill the history of a line editor.
@@ -88,6 +88,54 @@ pub(super) async fn set_window(
     });
     let set = set.await.map(|answer| answer.seq);
     set.map_err(|error| not_found(client, session, error))
+}
+
+/// The messages of a zone of a context, and the version that was read.
+pub(in crate::commands) async fn messages(
+    client: &mut Client<'_>,
+    session: &str,
+    name: &str,
+    zone: Zone,
+) -> Result<(Vec<Message>, u64), CliError> {
+    let mut request = ListMessagesRequest {
+        session: session.to_owned(),
+        context: name.to_owned(),
+        zone: zone.into(),
+        ..ListMessagesRequest::default()
+    };
+    let mut messages = Vec::new();
+    loop {
+        let page = client.persist_contexts(|mut contexts| {
+            let request = request.clone();
+            async move { contexts.list_messages(request).await }
+        });
+        let page = page.await;
+        let page = page.map_err(|error| not_found(client, session, error))?;
+        messages.extend(page.messages.into_iter().filter_map(|it| it.message));
+        if page.next_page_token.is_empty() {
+            return Ok((messages, page.version));
+        }
+        request.page_token = page.next_page_token;
+    }
+}
+
+/// Adds messages to the active context, all or none.
+pub(in crate::commands) async fn extend(
+    client: &mut Client<'_>,
+    session: &str,
+    messages: Vec<Message>,
+) -> Result<(), CliError> {
+    let request = ExtendMessagesRequest {
+        session: session.to_owned(),
+        request_id: request_id(),
+        messages,
+        ..ExtendMessagesRequest::default()
+    };
+    let extended = client.persist_contexts(|mut contexts| {
+        let request = request.clone();
+        async move { contexts.extend_messages(request).await }
+    });
+    extended.await.map(drop)
 }
 
 /// How many messages a context has.

@@ -64,6 +64,36 @@ fn keys_steer_and_cancel_a_turn_and_leave_the_conversation() {
     assert_eq!(said[said.len() - 2..], ["Short.", "Are you there?"]);
 }
 
+#[test]
+fn a_conversation_continues_in_a_new_session_with_its_last_turns() {
+    let answers = ["First.", "Second."].map(|text| reply("r", text, &[]));
+    let (server, asked) = server(answers.to_vec());
+    let site = Site::new(CAIRN);
+    let mut screen = Screen::of(site.command(&["chat"]).envs(model(&server)));
+    screen.wait_for("› ");
+    screen.types("/continue\r");
+    screen.wait_for("the session begins with your first message");
+    screen.wait_for("› ");
+    screen.types("One?\r");
+    screen.wait_for("First.");
+    screen.wait_for("› ");
+    screen.types("/continue\r");
+    screen.wait_for("with 2 messages of the old one");
+    screen.wait_for("come back to the old session with: cairn chat s-");
+    screen.wait_for("› ");
+    screen.types("Two?\r");
+    screen.wait_for("Second.");
+    screen.wait_for("› ");
+    screen.types("\u{4}");
+    screen.wait_for("come back with: cairn chat s-");
+    assert_eq!(screen.child.wait().expect("its end").code(), Some(0));
+    let asked = asked.lock().expect("requests");
+    assert_eq!(super::texts(&asked[1]), ["One?", "First.", "Two?"]);
+    let sessions = site.run(&["sessions", "--json"]).out;
+    assert_eq!(sessions.lines().count(), 2, "{sessions}");
+    assert!(sessions.contains("One? (continued)"), "{sessions}");
+}
+
 /// Another command connects while the model writes, and the log names its frames.
 #[test]
 fn log_lines_follow_the_reply_that_they_come_in() {

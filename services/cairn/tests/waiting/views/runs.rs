@@ -138,6 +138,8 @@ pub(crate) async fn check_runs(scene: &mut Scene) {
         active_context: "main".to_owned(),
         turn_index: 0,
         queued_turns: Vec::new(),
+        // Of 100,000 events.
+        journal_permille: u32::try_from(last.0 / 100).expect("a share"),
     };
     assert_eq!(runs, [first.clone(), second.clone()]);
     for (number, run) in [(1, &first), (2, &second), (0, &second)] {

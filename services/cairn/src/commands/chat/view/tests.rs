@@ -108,12 +108,14 @@ fn a_turn_with_parallel_calls_is_text_and_lines() {
             cost_nano_usd: 5_600_000,
             ..Usage::default()
         }),
+        journal_permille: 934,
         ..pb::TurnComplete::default()
     };
     let ends = vec![text("Done."), Event::Complete(complete)];
     script.part("a text and the end", &mut view, ends);
     insta::assert_snapshot!("turn_with_parallel_calls", script.0);
     assert_eq!(view.state, State::Completed("Done.".to_owned()));
+    assert_eq!(view.journal_permille, 934);
     assert!(view.is_over());
 }
 
