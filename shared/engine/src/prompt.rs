@@ -1,6 +1,8 @@
-//! How state is shown to models: session memory ([`memory`]) and the to-do list ([`progress`]).
+//! How state is shown to models: session memory ([`memory`]), the to-do list ([`progress`]), and calls, results and
+//! goals in one line ([`describe`]).
 //!
-//! The fold uses neither: what a model was sent stands in events.
+//! The fold uses none of them: what a model was sent stands in events.
 
+pub mod describe;
 pub mod memory;
 pub mod progress;

@@ -17,8 +17,7 @@ pub fn headline(output: &str, limit: usize) -> String {
     let Some(first) = lines.next() else {
         return "no output".to_owned();
     };
-    let words: Vec<_> = first.split_whitespace().collect();
-    let first = cut(&words.join(" "), limit);
+    let first = one_line(first, limit);
     match lines.count() {
         0 => first,
         more => format!("{first} (+{})", counted(more, "line")),
@@ -45,6 +44,60 @@ pub fn cut(text: &str, limit: usize) -> String {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
     }
+}
+
+/// `text` on one line, with one space between words, cut to `limit` characters.
+pub fn one_line(text: &str, limit: usize) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    cut(&words.join(" "), limit)
+}
+
+/// The first line of `text`, without white space around it, cut to `limit` characters.
+pub fn brief(text: &str, limit: usize) -> String {
+    let line = text.trim().split(breaks_line).next().unwrap_or_default();
+    cut(line.trim_end(), limit)
+}
+
+/// Abbreviations that a name or a number follows. Those that a sentence may end with, such as
+/// `etc.`, are not among them.
+const ABBREVIATIONS: [&str; 12] = [
+    "al", "approx", "ca", "cf", "dr", "eq", "fig", "incl", "mr", "mrs", "prof", "vs",
+];
+
+/// The first sentence of `text`, cut to `limit` characters.
+pub fn first_sentence(text: &str, limit: usize) -> String {
+    let line = brief(text, usize::MAX);
+    let end = line
+        .char_indices()
+        .map(|(at, c)| at + c.len_utf8())
+        .find(|&end| ends_sentence(&line[..end], &line[end..]));
+    cut(&line[..end.unwrap_or(line.len())], limit)
+}
+
+/// Whether a sentence ends between these two parts of a line.
+fn ends_sentence(before: &str, after: &str) -> bool {
+    let is_apart = after.is_empty() || after.starts_with(char::is_whitespace);
+    match before.chars().next_back() {
+        Some('。' | '！' | '？') => true,
+        Some('!' | '?') => is_apart,
+        Some('.') => is_apart && !is_within_sentence(&before[..before.len() - 1], after),
+        _ => false,
+    }
+}
+
+/// Whether the dot between these two is not the end of a sentence: it belongs to an abbreviation or
+/// to the number of a list, or the next word is in lower case.
+fn is_within_sentence(before: &str, after: &str) -> bool {
+    if after.trim_start().starts_with(char::is_lowercase) {
+        return true;
+    }
+    let mut words = before.rsplit(|c: char| !c.is_alphanumeric() && c != '.');
+    let word = words.next().unwrap_or_default();
+    let is_number_of_list = word == before && word.chars().all(|c| c.is_ascii_digit());
+    let letters = || word.split('.').all(|part| part.chars().count() == 1);
+    let is_known = || ABBREVIATIONS.contains(&word.to_lowercase().as_str());
+    let has_more = !after.trim().is_empty();
+    has_more && (is_number_of_list || (word.contains('.') && letters()) || is_known())
 }
 
 #[cfg(test)]
@@ -78,5 +131,30 @@ mod tests {
         ] {
             assert_eq!(headline(output, 8), expected);
         }
+    }
+
+    #[test]
+    fn a_sentence_does_not_end_within_an_abbreviation() {
+        for (text, expected) in [
+            ("Read it. Then go on.", "Read it."),
+            (
+                "Look at stores, e.g. Redis. Then write.",
+                "Look at stores, e.g. Redis.",
+            ),
+            ("The U.S. Senate met. It rose.", "The U.S. Senate met."),
+            ("Compare, cf. Fig. 3. Done.", "Compare, cf. Fig. 3."),
+            ("Two files, incl. tests. Done.", "Two files, incl. tests."),
+            ("Files, logs etc. Then more.", "Files, logs etc."),
+            ("1. Read the file. 2. Write.", "1. Read the file."),
+            ("See README.md. It says why.", "See README.md."),
+            ("Really? Yes.", "Really?"),
+            ("v1.2 is out", "v1.2 is out"),
+            ("完成。然后", "完成。"),
+            ("It ends with e.g.", "It ends with e.g."),
+            ("one line\rtwo", "one line"),
+        ] {
+            assert_eq!(first_sentence(text, 100), expected);
+        }
+        assert_eq!(first_sentence("Much too long.", 8), "Much too…");
     }
 }

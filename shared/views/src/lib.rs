@@ -36,6 +36,5 @@ pub mod history;
 pub mod plan_diff;
 pub mod report;
 pub mod safe;
-mod text;
 pub mod title;
 pub mod tree;

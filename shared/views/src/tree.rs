@@ -17,11 +17,11 @@
 //! before the other calls of their reply, whose actions belong to the goal that is in progress after
 //! them. A call of `step` makes an action only if it was refused.
 
-mod describe;
 mod fold;
 mod infer;
 
 use cairn_engine::message::Usage;
+use cairn_engine::prompt::describe;
 use cairn_engine::session::{RunStatus, StepNo};
 use fold::Working;
 use std::collections::BTreeMap;

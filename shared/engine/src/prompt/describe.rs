@@ -1,11 +1,10 @@
-//! The one line that says what a node is about.
+//! The one line that says what a call, a result, a text or a goal is about.
 
-use crate::text::{brief, first_sentence};
-use cairn_engine::text::cut;
+use crate::text::{brief, first_sentence, one_line};
 use serde_json::Value;
 
 /// Longest description, in characters.
-pub(super) const MOST: usize = 200;
+const MOST: usize = 200;
 /// Longest value of one argument, in characters.
 const MOST_OF_ARGUMENT: usize = 60;
 /// Most arguments that are shown.
@@ -44,13 +43,13 @@ pub fn call(tool: &str, arguments: &str) -> String {
 }
 
 /// Of a model's text: its first sentence.
-pub(super) fn text(text: &str) -> String {
+pub fn text(text: &str) -> String {
     first_sentence(text, MOST)
 }
 
 /// Of a result: its first line that says something, which by custom is its title. `rest` follows the beginning
 /// of a long result.
-pub(super) fn result(output: &str, rest: &str) -> String {
+pub fn result(output: &str, rest: &str) -> String {
     let most = MOST.saturating_sub(rest.chars().count());
     let first = brief(output, most);
     match rest {
@@ -60,7 +59,6 @@ pub(super) fn result(output: &str, rest: &str) -> String {
 }
 
 /// Of a goal or an evaluation: the text itself, on one line.
-pub(super) fn whole(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    cut(&words.join(" "), MOST)
+pub fn whole(text: &str) -> String {
+    one_line(text, MOST)
 }
