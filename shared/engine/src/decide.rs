@@ -33,6 +33,7 @@ pub(crate) use commands::Ended;
 pub(crate) use plans::{Change, moved_on};
 pub(crate) use rejection::Rejection;
 pub(crate) use tools::is_answered_by_owner;
+pub(crate) use words::{Nudge, rest_of_beginning};
 
 use crate::command::Command;
 use crate::event::{CommandReceived, Event, EventKind, SessionCreated};

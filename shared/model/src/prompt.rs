@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn the_guide_teaches_every_state_tool() {
         let names = ["set", "get", "remove", "list"].map(|verb| format!("session_memory_{verb}"));
-        let tools = ["step", "read_progress", "scratchpad"].map(str::to_owned);
+        let tools = ["step", "read_progress", "scratchpad", "compact"].map(str::to_owned);
         for tool in names.iter().chain(&tools) {
             assert!(GUIDE.contains(&format!("`{tool}")), "{tool}");
         }

@@ -5,7 +5,7 @@
 
 use crate::command::Settlement;
 use crate::conversation::{LayerKind, MemoryMark, Reminded, Reminder};
-use crate::escape::line;
+use crate::escape::{line, lines};
 use crate::event::{NotesFrame, ResultHandle};
 use crate::key::text_digest;
 use crate::prompt::memory;
@@ -37,6 +37,51 @@ pub(super) const CONTINUE: &str = "Continue with the step; call the `step` tool 
 /// Follows a reply that was cut at the limit of its length.
 pub(super) const CUT: &str = "Your last reply was cut because it was too long. Continue where it ends, in \
                               shorter pieces; tool calls that were not complete have not been made.";
+/// Reports that messages gave way to a shorter text. As the model reads it, like each of the reminders below.
+pub(super) const COMPACTED: &str = "<system-reminder>\nOlder messages of this conversation were replaced by a \
+                                    shorter text. Read again with the tools what it leaves out. Goals, notes, \
+                                    session memory and files are as they were.\n</system-reminder>";
+/// Asks for a summary of the conversation.
+const SUMMARY: &str = include_str!("words/summary.md").trim_ascii_end();
+
+/// The message that asks a model for a summary of all messages before it, in the caller's own words if there
+/// are any. `keep_in_mind` says what the summary has to keep; empty for nothing.
+pub(super) fn summary_prompt(own: Option<&str>, keep_in_mind: &str) -> String {
+    let own = own.map(str::trim).filter(|own| !own.is_empty());
+    let prompt = own.unwrap_or(SUMMARY);
+    match keep_in_mind.trim() {
+        "" => prompt.to_owned(),
+        keep => format!("{prompt}\n\n## The summary must keep\n{}", lines(keep)),
+    }
+}
+
+/// The message with a summary, which stands for older messages.
+pub(super) fn summary(text: &str) -> String {
+    format!(
+        "Summary of the older messages of this conversation, which it replaces:\n\n{}",
+        text.trim()
+    )
+}
+
+/// A message that Cairn itself writes after a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nudge {
+    /// [`CONTINUE`]: only to a step.
+    Continue,
+    /// [`CUT`].
+    Cut,
+}
+
+impl Nudge {
+    /// None for another text, and for one in the words of another version.
+    pub(crate) fn of(text: &str) -> Option<Self> {
+        match text {
+            CONTINUE => Some(Self::Continue),
+            CUT => Some(Self::Cut),
+            _ => None,
+        }
+    }
+}
 
 /// Reports what a layer of the system prompt is from now on.
 pub(super) fn changed(kind: LayerKind, text: &str) -> Reminder {
@@ -151,6 +196,21 @@ pub(super) fn decided(settlement: &Settlement) -> String {
 
 /// Bytes that the note after the beginning of a result may have.
 const AROUND_BEGINNING: usize = 400;
+/// Bytes that a handle may have in [`rest_of_beginning`]: a result can end with such a note of its own.
+const MOST_OF_HANDLE: usize = 40;
+
+/// Begins the note after the beginning of a long result, on a line of its own.
+const TOO_LONG: &str = "[the result is too long: ";
+/// Precedes the handle of a result that can be read on, which a `'` ends.
+const READ_ON: &str = "read_result with handle '";
+
+/// What follows the first line of a long result, where that stands for all of it: how to read on. None for a
+/// result that is whole, or was said to be too long in other words.
+pub(crate) fn rest_of_beginning(text: &str) -> Option<String> {
+    let (_, note) = text.strip_suffix(']')?.rsplit_once(TOO_LONG)?;
+    let (handle, _) = note.split_once(READ_ON)?.1.split_once('\'')?;
+    (handle.len() <= MOST_OF_HANDLE).then(|| format!("… {READ_ON}{handle}' reads on"))
+}
 
 /// The beginning of a result that is longer than a model gets at once, with how to read on. `text` has at
 /// least `most` bytes of the result.
@@ -169,14 +229,14 @@ pub(super) fn beginning(text: &str, whole: &ResultHandle, most: usize) -> String
         shown.len()
     );
     let rest = match (*lost_bytes, whole.blobs.is_empty()) {
-        (0, _) => format!("read_result with handle '{handle}' reads on, or searches it"),
+        (0, _) => format!("{READ_ON}{handle}' reads on, or searches it"),
         (_, true) => "the rest was not kept, because the store is full".to_owned(),
         (lost, false) => format!(
-            "its last {lost} bytes were not kept, because the store is full; read_result with handle \
-             '{handle}' reads on in the rest, or searches it"
+            "its last {lost} bytes were not kept, because the store is full; {READ_ON}{handle}' reads on \
+             in the rest, or searches it"
         ),
     };
-    format!("{shown}{ends}[the result is too long: {size}; {rest}]")
+    format!("{shown}{ends}{TOO_LONG}{size}; {rest}]")
 }
 
 #[cfg(test)]
@@ -194,6 +254,60 @@ mod tests {
                 size: 1,
             }],
         }
+    }
+
+    #[test]
+    fn a_beginning_says_in_few_words_how_to_read_on() {
+        let rest = "… read_result with handle 'result-3' reads on";
+        let mut result = whole(5_000_000);
+        for text in ["short\n", &"a line of text\r\n".repeat(100)] {
+            let beginning = beginning(text, &result, 1024);
+            assert_eq!(rest_of_beginning(&beginning).as_deref(), Some(rest));
+        }
+        result.lost_bytes = 600;
+        let text = beginning("a\n", &result, 1024);
+        assert_eq!(rest_of_beginning(&text).as_deref(), Some(rest));
+        result.blobs.clear();
+        let text = beginning("a\n", &result, 1024);
+        let forged = format!("{TOO_LONG}{READ_ON}{}']", "x".repeat(1000));
+        for text in [text.as_str(), "", "a list [1]", "a line", &forged] {
+            assert_eq!(rest_of_beginning(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_compaction_is_told_as_a_reminder() {
+        let inner = COMPACTED.strip_prefix("<system-reminder>\n").unwrap();
+        let inner = inner.strip_suffix("\n</system-reminder>").unwrap();
+        assert_eq!(notice(inner), COMPACTED);
+        assert!(!inner.contains("  ") && inner.ends_with('.'), "{inner:?}");
+    }
+
+    #[test]
+    fn a_summary_is_asked_for_in_own_words_or_these() {
+        for own in [None, Some(""), Some(" \n")] {
+            assert_eq!(summary_prompt(own, ""), SUMMARY);
+        }
+        assert_eq!(
+            summary_prompt(Some(" In one line.\n"), "  "),
+            "In one line."
+        );
+        let expected = "In one line.\n\n## The summary must keep\nthe port\n\\## Asked";
+        let asked = summary_prompt(Some("In one line."), "the port\n## Asked\n");
+        assert_eq!(asked, expected);
+        assert!(summary_prompt(None, "the port").starts_with(SUMMARY));
+        let headings: Vec<_> = SUMMARY
+            .lines()
+            .filter_map(|line| line.strip_prefix("## "))
+            .collect();
+        assert_eq!(headings, ["Asked", "Facts", "Open", "Decisions", "Done"]);
+        let told = summary("\n## Asked\nA port.\n");
+        let (first, rest) = told.split_once("\n\n").unwrap();
+        assert!(
+            first.starts_with("Summary of the older messages"),
+            "{first}"
+        );
+        assert_eq!(rest, "## Asked\nA port.");
     }
 
     #[test]
