@@ -8,13 +8,12 @@
 //!   → read_file(src/config.yaml): src/config.yaml lines 1-40 of 40
 //! [to do] Run the tests
 //! ```
+//!
+//! The lines are those of [`cairn_engine::prompt::history`], which is made from messages.
 
 use super::tree::{Node, NodeIndex, NodeKind, NodeStatus, Tree};
+use cairn_engine::prompt::history::{GoalState, Lines, Outcome, is_key};
 use cairn_engine::text::cut;
-use std::fmt::Write as _;
-
-/// Results that the rest of the history tells already.
-const NOT_KEY: [&str; 2] = ["read_progress", "scratchpad"];
 
 /// Longest result, in characters.
 const BRIEF_LENGTH: usize = 200;
@@ -22,63 +21,54 @@ const BRIEF_LENGTH: usize = 200;
 /// All goals of a run. Empty without a plan.
 pub fn of_run(tree: &Tree, run: u32) -> String {
     let roots = tree.run(run).into_iter().flat_map(|root| &root.roots);
-    let mut text = String::new();
+    let mut lines = Lines::default();
     for &goal in roots {
-        write_goal(tree, goal, &mut text);
+        write_goal(tree, goal, &mut lines);
     }
-    finished(text)
+    lines.finish()
 }
 
-fn write_goal(tree: &Tree, goal: NodeIndex, text: &mut String) {
+fn write_goal(tree: &Tree, goal: NodeIndex, lines: &mut Lines) {
     for (depth, node) in tree.walk(goal) {
-        let indent = "  ".repeat(depth);
-        let _ = match node.kind {
-            NodeKind::Goal => {
-                let (label, what) = (label(node.status), &node.description);
-                writeln!(text, "{indent}[{label}] {what}")
-            }
-            NodeKind::Action => match result(tree, node) {
-                Some(brief) => writeln!(text, "{indent}→ {}: {brief}", node.description),
-                None => Ok(()),
-            },
-            NodeKind::Evaluation if node.description.is_empty() => Ok(()),
+        match node.kind {
+            NodeKind::Goal => lines.goal(depth, state(node.status), &node.description),
+            NodeKind::Action => write_action(tree, node, depth, lines),
+            NodeKind::Evaluation if node.description.is_empty() => {}
             NodeKind::Evaluation => {
                 let summary = node.summary.as_deref().unwrap_or_default().trim();
-                writeln!(text, "{indent}Summary: {}", summary.replace('\n', " "))
+                let summary: Vec<&str> = summary.lines().collect();
+                lines.summary(depth, &summary.join(" "));
             }
-            NodeKind::Thought | NodeKind::Result | NodeKind::Response => Ok(()),
-        };
+            NodeKind::Thought | NodeKind::Result | NodeKind::Response => {}
+        }
     }
 }
 
-fn label(status: NodeStatus) -> &'static str {
+fn state(status: NodeStatus) -> GoalState {
     match status {
-        NodeStatus::Planned => "to do",
-        NodeStatus::InProgress => "in progress",
-        NodeStatus::Completed => "done",
-        NodeStatus::Failed => "failed",
-        NodeStatus::Skipped => "skipped",
+        NodeStatus::Planned => GoalState::ToDo,
+        NodeStatus::InProgress => GoalState::InProgress,
+        NodeStatus::Completed => GoalState::Done,
+        NodeStatus::Failed => GoalState::Failed,
+        NodeStatus::Skipped => GoalState::Skipped,
     }
 }
 
-/// None for a call that is still running, or whose result is of no use later on.
-fn result(tree: &Tree, action: &Node) -> Option<String> {
-    let tool = action.datum("tool_name").unwrap_or_default();
-    if NOT_KEY.contains(&tool) {
-        return None;
+/// Nothing is shown of a call that is still running, or whose result is of no use later on.
+fn write_action(tree: &Tree, action: &Node, depth: usize, lines: &mut Lines) {
+    if !is_key(action.datum("tool_name").unwrap_or_default()) {
+        return;
     }
     let Some(result) = action.children.first().map(|&child| &tree.nodes()[child]) else {
-        let is_in_doubt = action.datum("outcome").is_some();
-        return is_in_doubt.then(|| "nobody knows how it ended".to_owned());
+        if action.datum("outcome").is_some() {
+            lines.call(depth, &action.description, Outcome::Unknown);
+        }
+        return;
     };
     let brief = cut(&result.description, BRIEF_LENGTH);
-    Some(match result.status {
-        NodeStatus::Failed => format!("failed: {brief}"),
-        _ => brief,
-    })
-}
-
-fn finished(mut text: String) -> String {
-    text.truncate(text.trim_end().len());
-    text
+    let outcome = match result.status {
+        NodeStatus::Failed => Outcome::Failed(&brief),
+        _ => Outcome::Known(&brief),
+    };
+    lines.call(depth, &action.description, outcome);
 }

@@ -25,6 +25,7 @@ mod endings;
 mod escape;
 mod failure;
 mod forks;
+mod history;
 mod illegal;
 mod invariants;
 mod judging;

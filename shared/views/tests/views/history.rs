@@ -42,7 +42,7 @@ fn failures_skips_and_doubts_are_shown() {
     world.decide(Input::TakenOver { holder_dead: true });
     let expected = "\
 [in progress] one
-  → send(somebody): nobody knows how it ended
+  → send(somebody): its outcome is not known
   [to do] A
 [to do] two";
     assert_eq!(history::of_run(&tree(&world), 1), expected);
