@@ -199,7 +199,7 @@ async fn settle(
             }
             Some((call, outcome)) = running.next() => match outcome {
                 Ok(ended) => {
-                    let waited = match ended.is_long {
+                    let waited = match ended.is_left_to_owner {
                         true => turn.leave_to_owner(call),
                         false => turn.answer(call, Answer::of(&ended.result)),
                     };

@@ -91,7 +91,7 @@ pub(crate) struct Ended {
     /// time, or the owner has to say what is to become of the call.
     pub(crate) urgent: bool,
     /// The owner says what the model gets of the result.
-    pub(crate) is_long: bool,
+    pub(crate) is_left_to_owner: bool,
 }
 
 /// Limits of calls.
@@ -162,26 +162,26 @@ impl Tools {
         let started = Instant::now();
         let outcome = self.send(call, reports).await.map(|received| {
             let took = started.elapsed();
-            let (result, is_long) = (&received.result, self.is_long(&received));
+            let (result, is_left) = (&received.result, self.is_left_to_owner(&received));
             Ended {
                 urgent: effect == Effect::Effectful
                     || took > HOLD
-                    || is_long
+                    || is_left
                     || result.question.is_some()
                     || result.reason == CallFinished::NOT_SENT,
-                is_long,
+                is_left_to_owner: is_left,
                 result: reported(at, received, took),
             }
         });
         (at, outcome)
     }
 
-    /// A call that has not ended has no result.
-    fn is_long(&self, received: &Received) -> bool {
+    /// The result is too long for the model, or has media. A call that has not ended has no result.
+    fn is_left_to_owner(&self, received: &Received) -> bool {
         let (result, most) = (&received.result, self.limits.result_bytes as usize);
         let is_open = result.question.is_some() || result.reason == CallFinished::NOT_SENT;
         let is_larger = most > 0 && result.output.len() > most;
-        received.part_bytes > 0 || (is_larger && !is_open)
+        received.part_bytes > 0 || (!is_open && (is_larger || !result.media.is_empty()))
     }
 
     async fn send(&self, call: Call, reports: &Sender) -> Result<Received, RpcError> {

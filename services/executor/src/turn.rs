@@ -4,7 +4,7 @@ use crate::error::invalid;
 use crate::replica::LastCall;
 use crate::tools::Call;
 use cairn_engine::event::{AttemptRef, CallFinished, CallRef};
-use cairn_engine::message::{Message, ToolCall};
+use cairn_engine::message::{Media, Message, ToolCall};
 use cairn_proto::convert::required;
 use cairn_proto::event;
 use cairn_proto::executor::{Acknowledgement, CallResult, PermittedCall};
@@ -19,6 +19,8 @@ pub(crate) struct Answer {
     pub(crate) is_error: bool,
     /// It has not ended, so the owner may have the call sent: nothing was done, or its tool asks a person.
     pub(crate) is_open: bool,
+    /// Pictures and files that it gets with the text. The owner says which.
+    pub(crate) media: Vec<Media>,
 }
 
 impl Answer {
@@ -28,7 +30,20 @@ impl Answer {
             output: result.output.clone(),
             is_error: result.is_error,
             is_open: result.reason == CallFinished::NOT_SENT || result.question.is_some(),
+            media: result
+                .media
+                .iter()
+                .filter(|media| media.is_shown)
+                .map(shown)
+                .collect(),
         }
+    }
+}
+
+fn shown(media: &event::CallMedia) -> Media {
+    Media {
+        mime: media.mime_type.clone(),
+        data: media.data.clone(),
     }
 }
 
@@ -54,7 +69,7 @@ enum State {
     Held,
     /// Sent; an answer will come.
     Running,
-    /// Its result is too long for the model, and the owner sends the text that the model gets.
+    /// Its result is too long for the model or has media, and the owner sends what the model gets.
     Reported,
     Answered(Answer),
 }
@@ -127,7 +142,7 @@ impl Turn {
         waited
     }
 
-    /// A call has a result that is too long for the model. Returns whether it still waited for one.
+    /// A call has a result of which the owner says what the model gets. Returns whether it still waited for one.
     pub(crate) fn leave_to_owner(&mut self, call: CallRef) -> bool {
         let slot = &mut self.slots[call.index as usize];
         let waited = !matches!(slot.state, State::Answered(_));
@@ -208,7 +223,10 @@ impl Turn {
     /// The results for the conversation, in the order in which the calls were asked for.
     pub(crate) fn into_results(self) -> impl Iterator<Item = Message> {
         self.slots.into_iter().filter_map(|slot| match slot.state {
-            State::Answered(answer) => Some(Message::tool(slot.id, answer.output, answer.is_error)),
+            State::Answered(answer) => {
+                let result = Message::tool(slot.id, answer.output, answer.is_error);
+                Some(result.with_media(answer.media))
+            }
             State::Waiting | State::Held | State::Running | State::Reported => None,
         })
     }

@@ -13,6 +13,7 @@ mod facts;
 pub(crate) mod faults;
 mod fork;
 mod input;
+mod media;
 mod plans;
 mod rejection;
 mod report;

@@ -111,5 +111,17 @@ pub const LARGEST_UNDIVIDED_RESULT: usize = 64 * 1024;
 pub const RESULT_BYTES: usize = 32 * 1024;
 /// The least and the most that the settings may allow.
 pub const RESULT_BYTES_RANGE: RangeInclusive<usize> = 1024..=1024 * 1024;
+/// Most bytes of a picture or a file that a model gets with a result: as base64, they are the 5 MiB that
+/// providers take.
+pub const MAX_MEDIA: usize = 5 * 1024 * 1024 / 4 * 3;
+/// Most pictures and files of a conversation to which a result adds one. Providers refuse large pictures among
+/// more of them.
+pub const MAX_MEDIA_COUNT: usize = 20;
+/// Most pixels of a side of a picture that a model gets with a result. Providers refuse a larger one, and with
+/// it each later request of the conversation.
+pub const MAX_MEDIA_SIDE: u32 = 8_000;
+/// Most bytes of a conversation to which a result adds a picture or a file. The rest of a context is for texts.
+pub const MAX_WITH_MEDIA: u64 = MAX_CONTEXT / 2;
+
 /// Results with a handle of which a session knows the blobs. With one more the oldest can no longer be read.
 pub const MAX_HANDLES: usize = 4096;

@@ -188,6 +188,13 @@ impl Message {
         }
     }
 
+    /// The same message with pictures and files of the result, which stand behind its text.
+    #[must_use]
+    pub fn with_media(mut self, media: impl IntoIterator<Item = Media>) -> Self {
+        self.parts.extend(media.into_iter().map(Part::Media));
+        self
+    }
+
     fn plain(role: Role, text: String) -> Self {
         // A text with nothing in it is no part.
         let text = (!text.is_empty()).then_some(Part::Text(text));

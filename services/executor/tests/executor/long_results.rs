@@ -1,10 +1,11 @@
 //! Results that are too long for the model: their texts go to the owner in parts, and the owner says what the
-//! model gets.
+//! model gets. So it does of results with media.
 
 use crate::bench::{Bench, Called, part, result, within};
 use crate::owner::{Owner, call_ref, model_step, owners_result, permit};
-use cairn_proto::event::Effect;
-use cairn_proto::executor::{AttemptStart, ResultPart, RunStepResponse};
+use cairn_engine::message::{Media, Message};
+use cairn_proto::event::{CallMedia, Effect};
+use cairn_proto::executor::{AttemptStart, CallResult, ResultPart, RunStepResponse};
 use cairn_proto::tools::ToolResult;
 use futures::StreamExt as _;
 use futures::stream;
@@ -87,6 +88,38 @@ async fn a_result_in_one_piece_may_be_too_long_as_well() {
     bench.is_quiet().await;
     owner.ack_with(2, Vec::new(), vec![owners_result(call_ref(0, 0), "0123 …")]);
     bench.asked().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_owner_says_which_media_of_a_result_the_model_gets() {
+    let (mut bench, mut owner) = after_reply(&[("look", "{}")]).await;
+    owner.ack(1);
+    let media = |mime_type: &str, is_shown| CallMedia {
+        mime_type: mime_type.to_owned(),
+        data: vec![1, 2, 3],
+        is_shown,
+        ..CallMedia::default()
+    };
+    bench.called().await.answer(Ok(ToolResult {
+        output: "seen".to_owned(),
+        media: vec![media("image/png", false), media("audio/wav", false)],
+        ..ToolResult::default()
+    }));
+    let report = owner.report().await;
+    assert_eq!(report.results[0].media.len(), 2, "the journal has both");
+    owner.ack(2);
+    bench.is_quiet().await;
+    let shown = CallResult {
+        media: vec![media("image/png", true), media("audio/wav", false)],
+        ..owners_result(call_ref(0, 0), "seen\n[left out]")
+    };
+    owner.ack_with(2, Vec::new(), vec![shown]);
+    let picture = Media {
+        mime: "image/png".to_owned(),
+        data: vec![1, 2, 3],
+    };
+    let expected = Message::tool("id-0", "seen\n[left out]", false).with_media([picture]);
+    assert_eq!(bench.asked().await.said().last(), Some(&expected));
 }
 
 #[tokio::test(start_paused = true)]

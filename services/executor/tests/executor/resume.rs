@@ -22,12 +22,14 @@ use tokio::time::sleep;
 const PERSON: Duration = Duration::from_millis(30);
 
 static OPENAI: LazyLock<OpenAi> = LazyLock::new(|| {
-    let config = OpenAiConfig::new("http://127.0.0.1:1", MODEL);
+    let mut config = OpenAiConfig::new("http://127.0.0.1:1", MODEL);
+    config.server.vision = Some(true);
     OpenAi::new(config).expect("settings")
 });
 
 static ANTHROPIC: LazyLock<Anthropic> = LazyLock::new(|| {
-    let config = AnthropicConfig::new("http://127.0.0.1:1", MODEL);
+    let mut config = AnthropicConfig::new("http://127.0.0.1:1", MODEL);
+    config.server.vision = Some(true);
     Anthropic::new(config).expect("settings")
 });
 

@@ -3,6 +3,7 @@
 use crate::dispatch::Catalogue;
 use crate::key::SessionKey;
 use cairn_engine::event::{AttemptRef, Budget, CallRef, Effect};
+use cairn_engine::message::Media;
 use cairn_engine::session::{Attempt, Call, CallStatus, Session};
 use cairn_proto::event as wire;
 use cairn_proto::executor::{Acknowledgement, AttemptStart, CallResult, PermittedCall};
@@ -194,9 +195,19 @@ fn result_of(name: CallRef, call: &Call) -> Option<CallResult> {
             output: output.clone(),
             is_error: *is_error,
             reason: reason.clone(),
+            media: call.media.iter().map(shown).collect(),
             ..CallResult::default()
         }),
         _ => None,
+    }
+}
+
+fn shown(media: &Media) -> wire::CallMedia {
+    wire::CallMedia {
+        mime_type: media.mime.clone(),
+        data: media.data.clone(),
+        is_shown: true,
+        ..wire::CallMedia::default()
     }
 }
 

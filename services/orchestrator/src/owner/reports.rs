@@ -114,8 +114,8 @@ impl Owner {
         }
     }
 
-    /// The executor knows the results that it reports, so it is not sent them. Of a long one it does not know
-    /// what the model gets.
+    /// The executor knows the results that it reports, so it is not sent them. Of a long one, and of one with
+    /// media, it does not know what the model gets.
     fn note_results(&mut self, attempt: AttemptRef, report: &RunStepResponse, wholes: &Wholes) {
         let active = self.active.get_mut(&Work::RunStep(attempt));
         let Some(executor) = active.and_then(|active| active.executor.as_mut()) else {
@@ -123,7 +123,7 @@ impl Owner {
         };
         let is_end = |(position, result): &(usize, &CallResult)| {
             let is_open = result.question.is_some() || result.reason == CallFinished::NOT_SENT;
-            !is_open && !wholes.contains_key(position)
+            !is_open && !wholes.contains_key(position) && result.media.is_empty()
         };
         let ended = report.results.iter().enumerate().filter(is_end);
         let ended = ended.filter_map(|(_, result)| result.call.map(|call| call.index));

@@ -116,5 +116,6 @@ fn media(media: Media) -> event::CallMedia {
         mime_type: media.mime_type,
         name: media.name,
         data: media.data,
+        is_shown: false,
     }
 }

@@ -218,7 +218,10 @@ impl Decision<'_> {
                 // The next owner has it sent.
                 false => Ok(()),
             },
-            _ => self.emit(self.with_handle(result)),
+            _ => {
+                let result = self.with_handle(result);
+                self.emit(self.with_shown_media(result))
+            }
         }
     }
 

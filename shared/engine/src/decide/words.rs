@@ -3,11 +3,13 @@
 //! Nothing outside of [`decide`](super) can name this module: what a fold knows of such a text stands in
 //! an event, so another wording changes no session that there is.
 
+use super::media::LeftOut;
 use crate::command::Settlement;
 use crate::conversation::{LayerKind, MemoryMark, Reminded, Reminder};
 use crate::escape::{line, lines};
-use crate::event::{NotesFrame, ResultHandle};
+use crate::event::{CallMedia, NotesFrame, ResultHandle};
 use crate::key::text_digest;
+use crate::limits::{MAX_MEDIA, MAX_MEDIA_COUNT, MAX_MEDIA_SIDE};
 use crate::prompt::memory;
 use crate::result::head;
 use crate::session::{EffectfulCall, Memory};
@@ -192,6 +194,26 @@ pub(super) fn decided(settlement: &Settlement) -> String {
         "" => what.to_owned(),
         reason => format!("{what}: {reason}"),
     }
+}
+
+/// A line of a result about a picture or a file that the model does not get.
+pub(super) fn left_out(media: &CallMedia, why: LeftOut) -> String {
+    let why = match why {
+        LeftOut::Type => "models take PNG, JPEG, GIF, WebP and PDF".to_owned(),
+        LeftOut::Unreadable => "it is damaged, or of another type".to_owned(),
+        LeftOut::Size => format!("at most {MAX_MEDIA} bytes are allowed"),
+        LeftOut::Pixels(width, height) => {
+            format!(
+                "it has {width} x {height} pixels; at most {MAX_MEDIA_SIDE} are allowed for a side"
+            )
+        }
+        LeftOut::Count => {
+            format!("the conversation has {MAX_MEDIA_COUNT} pictures and files already")
+        }
+        LeftOut::Room => "the conversation is too long for it".to_owned(),
+    };
+    let (mime, bytes) = (line(&media.mime_type), media.data.len());
+    format!("\n[a file of type {mime} with {bytes} bytes was left out: {why}]")
 }
 
 /// Bytes that the note after the beginning of a result may have.

@@ -4,7 +4,7 @@
 
 use super::{AttemptRef, CallRef, Effect, RequestedCall};
 use crate::command::Settlement;
-use crate::message::{FinishReason, Message, PlacedOpaque, Usage};
+use crate::message::{FinishReason, Media, Message, PlacedOpaque, Usage};
 use crate::pending::PendingId;
 use crate::rules::Condition;
 use serde::{Deserialize, Serialize};
@@ -76,6 +76,17 @@ pub struct CallMedia {
     pub mime_type: String,
     pub name: String,
     pub data: Vec<u8>,
+    pub is_shown: bool,
+}
+
+/// As a model gets it.
+impl From<&CallMedia> for Media {
+    fn from(media: &CallMedia) -> Self {
+        Self {
+            mime: media.mime_type.clone(),
+            data: media.data.clone(),
+        }
+    }
 }
 
 /// The model may call tools that it has searched for.

@@ -7,7 +7,7 @@ use crate::event::{
     ApprovalRequested, CallFinished, CallHeld, CallInDoubt, CallIntended, CallRef, CallRejudged,
     CallSettled, Decided, Effect, InputRequested, QuestionAsked, ToolInput, ToolQuestion,
 };
-use crate::message::{Message, ToolCall};
+use crate::message::{Media, Message, ToolCall};
 use crate::pending::{Subject, pending};
 use crate::rules::Condition;
 use crate::transitions::{Applied, CallPhase, IllegalTransition, call_may};
@@ -42,6 +42,8 @@ pub struct Call {
     /// The session that it was sent in, or may have been, if this one was copied from there since:
     /// it keeps the key that it had.
     pub origin: Option<String>,
+    /// The pictures and files of its result that the model gets.
+    pub media: Vec<Media>,
 }
 
 /// How far a call got.
@@ -123,6 +125,7 @@ impl Call {
             input: None,
             renewals: 0,
             origin: None,
+            media: Vec::new(),
         }
     }
 
@@ -131,7 +134,10 @@ impl Call {
         match &self.status {
             CallStatus::Finished {
                 output, is_error, ..
-            } => Some(Message::tool(&self.call.id, output, *is_error)),
+            } => {
+                let result = Message::tool(&self.call.id, output, *is_error);
+                Some(result.with_media(self.media.iter().cloned()))
+            }
             _ => None,
         }
     }
@@ -283,6 +289,8 @@ impl Apply for CallFinished {
             is_error: self.is_error,
             reason: self.reason.clone(),
         })?;
+        let shown = self.media.iter().filter(|media| media.is_shown);
+        call.media = shown.map(Media::from).collect();
         if let Some(whole) = &self.whole {
             session.handles.keep(whole);
         }

@@ -33,6 +33,7 @@ mod keys;
 mod known_memory;
 mod leaving;
 mod limits;
+mod media;
 mod memory;
 mod offered;
 mod order;

@@ -19,7 +19,7 @@ record! { ApprovalGranted => proto::ApprovalGranted { grant, tool, tool_digest, 
 record! { ApprovalRevoked => proto::ApprovalRevoked { grant } }
 plain_record! { RevokeApproval => proto::RevokeApproval { grant } }
 plain_record! { Condition => proto::Condition { name, pattern } }
-plain_record! { CallMedia => proto::CallMedia { mime_type, name, data } }
+plain_record! { CallMedia => proto::CallMedia { mime_type, name, data, is_shown } }
 plain_record! { Blob => proto::Blob { digest, size } }
 
 /// Without the blobs, which are in the envelope of the event.

@@ -4,6 +4,7 @@ use crate::bench::{Asked, Called, reply};
 use cairn_engine::conversation::{Layer, LayerKind, MemoryMark, Op, Reminded, Reminder};
 use cairn_engine::message::{Media, Message, Opaque, Part, Role, ToolCall};
 use cairn_model::ChatReply;
+use cairn_proto::event::CallMedia;
 use cairn_proto::tools::ToolResult;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -150,7 +151,7 @@ fn arguments(tool: &str, name: &str, ms: u64) -> String {
     arguments.to_string()
 }
 
-/// Answers a call after the time that its arguments name. Some calls fail.
+/// Answers a call after the time that its arguments name. Some calls fail, and some results have media.
 pub(super) fn carry_out_call(called: Called) {
     let arguments: Value = serde_json::from_str(&called.request.arguments_json).expect("JSON");
     let ms = arguments["ms"].as_u64().expect("a time");
@@ -159,6 +160,7 @@ pub(super) fn carry_out_call(called: Called) {
         output: format!("{} of {arguments}", called.request.name),
         is_error,
         reason: if is_error { "ExecutionFailed" } else { "" }.to_owned(),
+        media: media(ms),
         ..ToolResult::default()
     };
     tokio::spawn(async move {
@@ -168,6 +170,27 @@ pub(super) fn carry_out_call(called: Called) {
             called.answer(Ok(result));
         }
     });
+}
+
+/// None, a picture, or a picture and a file that no model gets.
+fn media(ms: u64) -> Vec<CallMedia> {
+    let of = |mime_type: &str, data: Vec<u8>| CallMedia {
+        mime_type: mime_type.to_owned(),
+        data,
+        ..CallMedia::default()
+    };
+    let picture = || of("image/png", png(ms as u8));
+    match ms % 4 {
+        0 => vec![picture()],
+        1 => vec![of("application/zip", vec![1, 2, 3]), picture()],
+        _ => Vec::new(),
+    }
+}
+
+/// The beginning of a picture, which is all that is looked at.
+fn png(number: u8) -> Vec<u8> {
+    let begin = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".as_slice();
+    [begin, &[0, 0, 1, number, 0, 0, 0, 9]].concat()
 }
 
 /// The messages of a context before its turn: among them a call without a result, and a result without

@@ -2,9 +2,9 @@
 
 use crate::owner::permit;
 use cairn_engine::event::{AttemptRef, Effect};
-use cairn_engine::message::ToolCall;
+use cairn_engine::message::{Media, ToolCall};
 use cairn_engine::session::{Attempt, Call, CallStatus};
-use cairn_proto::event::CallRef;
+use cairn_proto::event::{CallMedia, CallRef};
 use cairn_proto::executor::{Acknowledgement, CallResult};
 use std::collections::BTreeMap;
 
@@ -92,6 +92,16 @@ fn result_of(at: CallRef, call: &Call) -> Option<CallResult> {
         output: output.clone(),
         is_error: *is_error,
         reason: reason.clone(),
+        media: call.media.iter().map(shown).collect(),
         ..CallResult::default()
     })
+}
+
+fn shown(media: &Media) -> CallMedia {
+    CallMedia {
+        mime_type: media.mime.clone(),
+        data: media.data.clone(),
+        is_shown: true,
+        ..CallMedia::default()
+    }
 }

@@ -186,7 +186,10 @@ impl OwnedSession {
         assert_eq!(report.failure, None);
         let results = report.results.into_iter().map(|result| {
             let call = result.call.expect("a call");
-            self.sent.knows_end_of(call);
+            // What the model gets of media is the owner's to say.
+            if result.media.is_empty() {
+                self.sent.knows_end_of(call);
+            }
             match Reported::try_from(result).expect("a result") {
                 Reported::Finished(result) => result,
                 Reported::Unfinished(call) => panic!("it has not ended: {call:?}"),

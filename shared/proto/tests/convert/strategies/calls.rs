@@ -11,10 +11,12 @@ use proptest::option;
 use proptest::prelude::*;
 
 pub(super) fn media() -> impl Strategy<Value = CallMedia> {
-    (text(), text(), vec(any::<u8>(), 0..4)).prop_map(|(mime_type, name, data)| CallMedia {
+    let media = (text(), text(), vec(any::<u8>(), 0..4), any::<bool>());
+    media.prop_map(|(mime_type, name, data, is_shown)| CallMedia {
         mime_type,
         name,
         data,
+        is_shown,
     })
 }
 
