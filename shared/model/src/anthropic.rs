@@ -5,6 +5,8 @@
 //! - system messages at the beginning become the `system` field, later ones the user's; messages of
 //!   one role that follow each other become one, so that the results of several calls are one
 //!   message, results before text;
+//! - pictures and documents of a tool's result stand in the result, or behind it if it tells of a failure.
+//!   They, and those that the user sends, go to a model that sees; a line stands for them with any other one;
 //! - every list of messages is made valid: texts with nothing in them are left out, each call has
 //!   its result in the next message, a result without its call becomes text, and a conversation
 //!   that does not begin and end with the user is made to, because the server refuses anything else;

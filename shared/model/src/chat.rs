@@ -102,6 +102,8 @@ pub struct ModelInfo {
     pub name: String,
     /// Tokens that fit into one conversation.
     pub window_tokens: u64,
+    /// It sees: it is sent pictures and documents. Otherwise a line of text stands for each of them.
+    pub vision: bool,
     /// What it costs; none if no price is known, and then its tokens count as unpriced.
     pub prices: Option<Prices>,
 }

@@ -81,6 +81,7 @@ impl Model for Offline {
             provider: NAME.to_owned(),
             name: NAME.to_owned(),
             window_tokens: 1_000_000,
+            vision: false,
             prices: Some(Prices::FREE),
         }
     }

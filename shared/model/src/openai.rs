@@ -15,6 +15,8 @@
 //! - fields of a message or of a call that are no part of the protocol, such as `extra_content`, are
 //!   kept and go back to the same model only, in their place;
 //! - a whole message at the end of a stream adds only what was not streamed;
+//! - a tool's result is text alone, so its pictures follow as a message of the user. They, and those that
+//!   the user sends, go to a model that sees; a line stands for them with any other one;
 //! - every list of messages is made valid: each call has its result in the next messages, a result
 //!   without its call becomes text, and empty messages are left out;
 //! - an error may come as a status, inside an answer of status 200, or inside a stream: as data, in

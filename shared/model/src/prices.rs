@@ -1,4 +1,5 @@
-//! What tokens cost: prices as dated data that can be replaced, and exact sums.
+//! What tokens cost: prices as dated data that can be replaced, and exact sums. The list also says which
+//! models see.
 //!
 //! The list that is compiled in (`prices.toml` of this crate) says when it was made and from which
 //! pages of the vendors. Prices change: a newer list is a file of the same shape, and the settings
@@ -139,9 +140,18 @@ impl PriceBook {
     /// The prices of a model by its name at the provider. A dated version has the prices of the
     /// model, unless it has a line of its own.
     pub fn find(&self, provider: &str, model: &str) -> Option<Prices> {
+        self.line(provider, model).map(Prices::from)
+    }
+
+    /// Whether a model sees, if the list says so; the model is found as in [`PriceBook::find`].
+    pub fn vision(&self, provider: &str, model: &str) -> Option<bool> {
+        self.line(provider, model)?.vision
+    }
+
+    fn line(&self, provider: &str, model: &str) -> Option<Line> {
         let models = &self.providers.get(provider)?.models;
         let listed = models.get(model).or_else(|| models.get(undated(model)));
-        listed.copied().map(Prices::from)
+        listed.copied()
     }
 }
 
@@ -166,6 +176,8 @@ struct Line {
     cached_input: Option<Dollars>,
     cache_write: Option<Dollars>,
     output: Dollars,
+    /// The model is sent pictures. A list without it says nothing of that.
+    vision: Option<bool>,
 }
 
 impl From<Line> for Prices {
@@ -248,6 +260,7 @@ mod tests {
         assert_eq!(mini, expected);
         for listed in book.providers.values() {
             for (model, line) in &listed.models {
+                assert!(line.vision.is_some(), "{model}");
                 let prices = Prices::from(*line);
                 assert!(prices.output > prices.input, "{model}");
                 assert!(prices.cached_input <= prices.input, "{model}");
@@ -276,6 +289,15 @@ mod tests {
             find("openai", "gpt-4o-2024-05-13"),
             find("openai", "gpt-4o")
         );
+        let vision = |provider, model| book.vision(provider, model);
+        for (provider, model, expected) in [
+            ("anthropic", "claude-sonnet-4-5-20250929", Some(true)),
+            ("openai", "gpt-4o-2024-08-06", Some(true)),
+            ("openai", "o3-mini", Some(false)),
+            ("openai", "gpt-5-turbo", None),
+        ] {
+            assert_eq!(vision(provider, model), expected, "{model}");
+        }
         for unknown in [
             "gpt-5-turbo",
             "gpt",
@@ -357,6 +379,16 @@ mod tests {
         ] {
             assert_eq!(dollars(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_list_without_a_word_on_vision_is_as_good() {
+        let text = "as_of = '2026-01'\n[providers.x]\nsource = 'y'\n[providers.x.models]\n\
+            m = { input = '1', output = '2' }\nn = { input = '1', output = '2', vision = false }";
+        let book = PriceBook::parse("p.toml", text).expect("a list");
+        assert_eq!(book.find("x", "m"), book.find("x", "n"));
+        assert_eq!(book.vision("x", "m"), None);
+        assert_eq!(book.vision("x", "n"), Some(false));
     }
 
     #[test]

@@ -50,7 +50,7 @@
 //!
 //! A line `{"model": {"name": "…", "window_tokens": 8000}}` describes the model; it may also give
 //! `input_nano_usd_per_million` and `output_nano_usd_per_million`, from which the cost is computed
-//! where a usage does not say it.
+//! where a usage does not say it, and `"vision": true` for a model that sees.
 //!
 //! When older messages are summarised, the turn is counted in what is left: use `last` and
 //! `repeat` there.
@@ -106,6 +106,7 @@ impl Recorded {
             provider: "recorded".to_owned(),
             name: about.name.unwrap_or_else(|| name.to_owned()),
             window_tokens: about.window_tokens,
+            vision: about.vision,
             prices: Some(Prices::flat(
                 about.input_nano_usd_per_million,
                 about.output_nano_usd_per_million,

@@ -97,6 +97,7 @@ pub(crate) struct Server {
     url: String,
     headers: HeaderMap,
     max_output_tokens: Option<u32>,
+    parallel_tool_calls: Option<bool>,
     /// The bits of the fields that it is not sent: those of the settings, and those that it refused.
     omitted: AtomicU8,
     /// The bits of the temperature that it refused last; not a number before that.
@@ -157,6 +158,8 @@ impl Server {
         let own = host == dialect.own_host;
         let known = || PriceBook::built_in().find(dialect.provider, &config.model);
         let prices = config.prices.or_else(|| own.then(known).flatten());
+        let sees = || PriceBook::built_in().vision(dialect.provider, &config.model);
+        let vision = config.vision.or_else(|| own.then(sees).flatten());
         let in_stream = config.max_reply_bytes.saturating_mul(BYTES_IN_STREAM);
         let limits = HttpConfig {
             connect_timeout: config.connect_timeout,
@@ -175,6 +178,7 @@ impl Server {
             url,
             headers,
             max_output_tokens: config.max_output_tokens,
+            parallel_tool_calls: config.parallel_tool_calls,
             omitted: AtomicU8::new(Omitted::of(&config.omit).bits()),
             refused_temperature: AtomicU32::new(f32::NAN.to_bits()),
             offers: Offers::new(dialect.schemas),
@@ -184,6 +188,7 @@ impl Server {
                     provider: dialect.provider.to_owned(),
                     name: config.model,
                     window_tokens: config.window_tokens,
+                    vision: vision.unwrap_or(false),
                     prices,
                 },
                 cleaner,
@@ -208,6 +213,12 @@ impl Server {
         let most = self.max_output_tokens.unwrap_or(u32::MAX);
         let asked = request.options.max_output_tokens;
         asked.map_or(self.max_output_tokens, |asked| Some(asked.min(most)))
+    }
+
+    /// Whether a reply that may call these tools may ask for several calls, if the request is to say it.
+    pub(crate) fn parallel_tool_calls(&self, offer: &Offer, omitted: Omitted) -> Option<bool> {
+        let is_sent = !offer.tools.is_empty() && !omitted.has(OptionalField::ParallelToolCalls);
+        self.parallel_tool_calls.filter(|_| is_sent)
     }
 
     /// The fields that it is not sent.

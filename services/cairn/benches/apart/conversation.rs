@@ -63,6 +63,7 @@ impl Model for AtOnce {
             provider: "recorded".to_owned(),
             name: "at-once".to_owned(),
             window_tokens: 100_000_000,
+            vision: false,
             prices: None,
         }
     }

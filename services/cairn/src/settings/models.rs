@@ -70,6 +70,10 @@ pub struct ProviderSettings {
     pub window_tokens: Option<u64>,
     /// Most tokens that a reply may have.
     pub max_output_tokens: Option<u32>,
+    /// It is sent pictures and documents; without a word, as the list of prices says.
+    pub vision: Option<bool>,
+    /// A reply may ask for several calls; without a word, as the server does by itself.
+    pub parallel_tool_calls: Option<bool>,
     /// Fields that the server is not sent.
     pub omit: Vec<OptionalField>,
     /// Price of a million tokens sent, in US dollars; without it the list of prices counts.
@@ -101,6 +105,8 @@ impl Default for ProviderSettings {
             total_timeout: server.total_timeout,
             window_tokens: None,
             max_output_tokens: None,
+            vision: None,
+            parallel_tool_calls: None,
             omit: Vec::new(),
             input_usd_per_million: None,
             cached_input_usd_per_million: None,
@@ -139,13 +145,14 @@ impl ProviderSettings {
     }
 
     /// The settings of a server whose own address, model and window are these; of `settings`, what
-    /// holds for all models.
+    /// holds for all models. `listed` is the operator's list of prices, with the provider's name in it.
     fn server(
         &self,
         own: ServerConfig,
         settings: &Settings,
-        listed: impl FnOnce(&str) -> Option<Prices>,
+        listed: (&PriceBook, &str),
     ) -> ServerConfig {
+        let (list, provider) = listed;
         let model = self.model.clone().unwrap_or(own.model);
         let headers = self.headers.iter();
         ServerConfig {
@@ -161,8 +168,10 @@ impl ProviderSettings {
             max_reply_bytes: settings.model.max_reply_bytes,
             window_tokens: self.window_tokens.unwrap_or(own.window_tokens),
             max_output_tokens: self.max_output_tokens,
+            vision: self.vision.or_else(|| list.vision(provider, &model)),
+            parallel_tool_calls: self.parallel_tool_calls,
             omit: self.omit.clone(),
-            prices: self.prices().or_else(|| listed(&model)),
+            prices: self.prices().or_else(|| list.find(provider, &model)),
             allow_insecure_http: self.allow_insecure_http,
             proxies: settings.proxies.clone(),
             model,
@@ -199,13 +208,13 @@ impl ProviderSettings {
         match self.provider(name) {
             Provider::Openai => {
                 let own = ServerConfig::new(openai::BASE_URL, "gpt-5-mini");
-                let server = self.server(own, settings, |model| prices.find(OPENAI, model));
+                let server = self.server(own, settings, (prices, OPENAI));
                 let model = OpenAi::new(OpenAiConfig::from(server)).map_err(refused)?;
                 Ok(Arc::new(model))
             }
             Provider::Anthropic => {
                 let own = AnthropicConfig::new(anthropic::BASE_URL, "claude-sonnet-4-5").server;
-                let server = self.server(own, settings, |model| prices.find(ANTHROPIC, model));
+                let server = self.server(own, settings, (prices, ANTHROPIC));
                 let model = Anthropic::new(AnthropicConfig::from(server)).map_err(refused)?;
                 Ok(Arc::new(model))
             }

@@ -116,6 +116,8 @@ idle_timeout = '3s'
 total_timeout = '4s'
 window_tokens = 9000
 max_output_tokens = 100
+vision = true
+parallel_tool_calls = false
 omit = ['temperature', 'cache_control']
 input_usd_per_million = 1.5
 cached_input_usd_per_million = 0.15
@@ -123,7 +125,7 @@ output_usd_per_million = 6";
     let loaded = settings(file, &[], &[]).unwrap();
     let model = loaded.config.registry().get("far").unwrap();
     let info = model.describe();
-    assert_eq!(info.window_tokens, 9_000);
+    assert_eq!((info.window_tokens, info.vision), (9_000, true));
     let prices = info.prices.unwrap();
     assert_eq!(
         (prices.input, prices.cached_input),
@@ -135,6 +137,11 @@ output_usd_per_million = 6";
     );
     let shown = format!("{}{:?}{model:?}", loaded.show(), loaded.config);
     assert!(shown.contains("x-tenant"), "{shown}");
+    let model = format!("{model:?}");
+    assert!(
+        model.contains("parallel_tool_calls: Some(false)"),
+        "{model}"
+    );
     assert!(!shown.contains("canary"), "{shown}");
 }
 
@@ -189,6 +196,37 @@ model = 'local-1'";
 }
 
 #[test]
+fn a_model_sees_as_its_setting_or_a_list_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("prices.toml");
+    let own = "as_of = '2027-01'\n[providers.openai]\nsource = 'https://x'\n\
+        [providers.openai.models]\nlocal-1 = { input = '0', output = '0', vision = true }\n\
+        gpt-5-mini = { input = '1', output = '2' }\n";
+    std::fs::write(&list, own).unwrap();
+    let models = "\
+[models.listed]
+[models.blind]
+vision = false
+[models.local]
+base_url = 'http://127.0.0.1:8080/v1'
+model = 'local-1'
+[models.told]
+base_url = 'http://127.0.0.1:8080/v1'
+model = 'local-2'
+vision = true";
+    let sees = |file: &str| {
+        let loaded = settings(file, &[], &[]).unwrap();
+        let registry = loaded.config.registry();
+        ["listed", "blind", "local", "told"]
+            .map(|name| registry.get(name).unwrap().describe().vision)
+    };
+    assert_eq!(sees(models), [true, false, false, true]);
+    // What this list does not say of a model, the built-in one says.
+    let with_list = format!("model.prices = '{}'\n{models}", list.display());
+    assert_eq!(sees(&with_list), [true, false, true, true]);
+}
+
+#[test]
 fn faults_of_a_model_name_its_setting() {
     let error = |line: &str| {
         let file = format!("[models.m]\nbase_url = 'https://h'\n{line}");
@@ -202,6 +240,7 @@ fn faults_of_a_model_name_its_setting() {
         "idle_timeout = '0s'",
         "max_output_tokens = 0",
         "omit = ['stream_option']",
+        "vision = 'yes'",
         "window_tokens = 10",
         "[model]\nmax_reply_bytes = 1000",
         "[session]\nstate_bytes = 1000",

@@ -124,6 +124,7 @@ impl Model for Asked {
             provider: "test".to_owned(),
             name: "asked".to_owned(),
             window_tokens: 8000,
+            vision: false,
             prices: None,
         }
     }

@@ -134,6 +134,7 @@ impl Model for PlayedModel {
             provider: "test".to_owned(),
             name: "played".to_owned(),
             window_tokens: WINDOW - 1,
+            vision: false,
             prices: None,
         }
     }

@@ -49,6 +49,7 @@ impl Model for PlayedModel {
             provider: "test".to_owned(),
             name: "played".to_owned(),
             window_tokens: 1000,
+            vision: false,
             prices: None,
         }
     }

@@ -1,7 +1,8 @@
 //! From a [`ChatRequest`] to the body of a request.
 
 use super::wire::CALL_NAMES;
-use super::wire::{Block, CacheControl, Fields, Message, Part, Request, Role, Source, Tool};
+use super::wire::{Block, CacheControl, Fields, Message, Part, Request, ResultContent, Role};
+use super::wire::{Source, Tool};
 use super::{Anthropic, MAX_OUTPUT_TOKENS};
 use crate::server::conversation::{self, Call, Speaker, Turn, left_out};
 use crate::server::extra::unnamed;
@@ -14,6 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use cairn_engine::command::ResponseFormat;
 use cairn_engine::message::{Media, Opaque};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 
 /// The text of a user message that the protocol requires and the conversation lacks.
 const GO_ON: &str = "Go on.";
@@ -43,22 +45,24 @@ pub(super) fn body(
         description: &tool.description,
         input_schema: &tool.parameters,
     });
+    let choice = model.server.parallel_tool_calls(&offer, omitted);
     let info = model.server.info();
     let mut turns = conversation::turns(&request.messages, info, conversation::is_name_char)
         .into_iter()
         .peekable();
     let mut system = Vec::new();
     while let Some(turn) = turns.next_if(|turn| turn.speaker == Speaker::System) {
-        system.extend(blocks(turn).0);
+        system.extend(blocks(turn, info.vision).0);
     }
     let mut body = Request {
         model: &info.name,
         max_tokens: limit.unwrap_or(MAX_OUTPUT_TOKENS),
         system,
-        messages: messages(turns),
+        messages: messages(turns, info.vision),
         tools: tools.collect(),
         temperature: heat.map(|heat| heat.min(HOTTEST)),
         output_config: format.flatten(),
+        tool_choice: choice.and_then(tool_choice),
         stream,
     };
     let has_marks = is_sent(OptionalField::CacheControl);
@@ -66,6 +70,11 @@ pub(super) fn body(
         set_breakpoints(&mut body, request.stable);
     }
     to_body(&body)
+}
+
+/// Several calls in a reply are the protocol's default, so only the contrary is said.
+fn tool_choice(parallel: bool) -> Option<Value> {
+    (!parallel).then(|| json!({"type": "auto", "disable_parallel_tool_use": true}))
 }
 
 /// The protocol knows no other form than that of a schema.
@@ -81,14 +90,14 @@ fn output_config(format: &ResponseFormat) -> Option<Value> {
 /// The messages after the instructions, each with another role than the one before, the user's
 /// first and last. Instructions in the middle become the user's: the protocol has no other place
 /// for them.
-fn messages<'a>(turns: impl Iterator<Item = Turn<'a>>) -> Vec<Message<'a>> {
+fn messages<'a>(turns: impl Iterator<Item = Turn<'a>>, sees: bool) -> Vec<Message<'a>> {
     let mut messages: Vec<Message<'a>> = Vec::new();
     for turn in turns {
         let role = match turn.speaker {
             Speaker::Assistant => Role::Assistant,
             Speaker::User | Speaker::System => Role::User,
         };
-        let (blocks, results) = blocks(turn);
+        let (blocks, results) = blocks(turn, sees);
         push(&mut messages, role, blocks);
         push(&mut messages, Role::User, results);
     }
@@ -121,15 +130,18 @@ fn push<'a>(messages: &mut Vec<Message<'a>>, role: Role, blocks: Vec<Block<'a>>)
 }
 
 /// The blocks of a turn, and those of the message that has to follow it at once.
-fn blocks(turn: Turn<'_>) -> (Vec<Block<'_>>, Vec<Block<'_>>) {
-    let (mut blocks, mut results) = (Vec::new(), Vec::new());
+fn blocks(turn: Turn<'_>, sees: bool) -> (Vec<Block<'_>>, Vec<Block<'_>>) {
+    let (mut blocks, mut results, mut behind) = (Vec::new(), Vec::new(), Vec::new());
     for part in turn.parts {
         let part = match part {
             conversation::Part::Text(text) => Some(Part::Text { text }),
-            conversation::Part::Media(media) => Some(file(media)),
+            conversation::Part::Media(media) => Some(file(media, sees)),
             conversation::Part::Opaque(opaque) => opaque_block(opaque),
             conversation::Part::Call(call) => {
-                results.push(result(&call).from(call.result_source().unwrap_or(turn.source)));
+                let source = call.result_source().unwrap_or(turn.source);
+                let (result, files) = result(&call, sees);
+                results.push(result.from(source));
+                behind.extend(files.into_iter().map(|file| file.from(source)));
                 Some(Part::ToolUse {
                     id: call.id,
                     name: call.name,
@@ -146,6 +158,7 @@ fn blocks(turn: Turn<'_>) -> (Vec<Block<'_>>, Vec<Block<'_>>) {
     while blocks.last().is_some_and(is_thinking) {
         blocks.pop();
     }
+    results.append(&mut behind);
     (blocks, results)
 }
 
@@ -157,14 +170,41 @@ fn is_thinking(block: &Block<'_>) -> bool {
     matches!(kind, Some("thinking" | "redacted_thinking"))
 }
 
-fn result<'a>(call: &Call<'a>) -> Part<'a> {
-    let (content, is_error) = call.result();
-    let is_blank = content.trim().is_empty();
-    Part::ToolResult {
+/// The result of a call, and what has to stand behind all results: the protocol admits nothing but text in a
+/// result that tells of a failure.
+fn result<'a>(call: &Call<'a>, sees: bool) -> (Part<'a>, Vec<Part<'a>>) {
+    let (text, is_error) = call.result();
+    let files = call.media.iter().copied();
+    let files = files.map(|media| file(media, sees));
+    let is_text = |part: &Part<'a>| matches!(part, Part::Text { .. });
+    let (notes, files): (Vec<_>, Vec<_>) = files.partition(is_text);
+    let said = (!text.trim().is_empty()).then(|| Part::Text { text: text.into() });
+    let texts = said.into_iter().chain(notes);
+    let has_files = !files.is_empty() && !is_error;
+    let (content, behind) = match has_files {
+        true => (
+            ResultContent::Parts(texts.chain(files).collect()),
+            Vec::new(),
+        ),
+        false => (ResultContent::Text(joined(texts)), files),
+    };
+    let result = Part::ToolResult {
         tool_use_id: call.id.clone(),
-        content: if is_blank { "" } else { content },
+        content,
         is_error,
-    }
+    };
+    (result, behind)
+}
+
+/// The texts of these parts as paragraphs.
+fn joined<'a>(parts: impl Iterator<Item = Part<'a>>) -> Cow<'a, str> {
+    let texts = parts.filter_map(|part| match part {
+        Part::Text { text } => Some(text),
+        _ => None,
+    });
+    texts
+        .reduce(|before, text| format!("{before}\n\n{text}").into())
+        .unwrap_or_default()
 }
 
 /// The block as the server made it; none if it is no such block. Kinds that are encoded here are
@@ -176,14 +216,15 @@ fn opaque_block<'a>(opaque: &Opaque) -> Option<Part<'a>> {
     (kind == opaque.kind && !known.contains(&kind)).then_some(Part::Opaque(fields))
 }
 
-fn file(media: &Media) -> Part<'_> {
+/// A picture or a document for a model that sees, else a text in its place.
+fn file(media: &Media, sees: bool) -> Part<'_> {
     let source = || Source {
         kind: "base64",
         media_type: &media.mime,
         data: STANDARD.encode(&media.data),
     };
     match media.mime.as_str() {
-        _ if media.data.is_empty() => Part::Text {
+        _ if !sees || media.data.is_empty() => Part::Text {
             text: left_out(media).into(),
         },
         "image/png" | "image/jpeg" | "image/gif" | "image/webp" => Part::Image { source: source() },

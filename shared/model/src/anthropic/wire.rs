@@ -27,6 +27,8 @@ pub(super) struct Request<'a> {
     pub(super) temperature: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) output_config: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_choice: Option<Value>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) stream: bool,
 }
@@ -77,14 +79,31 @@ pub(super) enum Part<'a> {
     },
     ToolResult {
         tool_use_id: String,
-        #[serde(skip_serializing_if = "str::is_empty")]
-        content: &'a str,
+        #[serde(skip_serializing_if = "ResultContent::is_empty")]
+        content: ResultContent<'a>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
     /// As the server made it.
     #[serde(untagged)]
     Opaque(Fields),
+}
+
+/// Text alone is sent as text.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum ResultContent<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<Part<'a>>),
+}
+
+impl ResultContent<'_> {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Text(text) => text.is_empty(),
+            Self::Parts(parts) => parts.is_empty(),
+        }
+    }
 }
 
 /// The bytes of a file.

@@ -46,12 +46,16 @@ pub(super) fn body(
     let turns = conversation::turns(&request.messages, info, |_| true);
     to_body(&wire::Request {
         model: &info.name,
-        messages: turns.into_iter().flat_map(messages).collect(),
+        messages: turns
+            .into_iter()
+            .flat_map(|turn| messages(turn, info.vision))
+            .collect(),
         tools: tools.collect(),
         max_tokens: limit.filter(|_| has_old_name),
         max_completion_tokens: limit.filter(|_| !has_old_name),
         temperature: temperature.filter(|_| is_sent(OptionalField::Temperature)),
         response_format: format.flatten(),
+        parallel_tool_calls: model.server.parallel_tool_calls(&offer, omitted),
         stream,
         stream_options: usage.then_some(wire::StreamOptions {
             include_usage: true,
@@ -71,11 +75,11 @@ fn response_format(format: &ResponseFormat) -> Option<Value> {
 }
 
 /// The message of a turn, and the results of its calls.
-fn messages(turn: Turn<'_>) -> Vec<Message<'_>> {
+fn messages(turn: Turn<'_>, sees: bool) -> Vec<Message<'_>> {
     match turn.speaker {
-        Speaker::System => vec![plain(Role::System, content(turn.parts))],
-        Speaker::User => vec![plain(Role::User, content(turn.parts))],
-        Speaker::Assistant => reply(turn.parts),
+        Speaker::System => vec![plain(Role::System, content(turn.parts, sees))],
+        Speaker::User => vec![plain(Role::User, content(turn.parts, sees))],
+        Speaker::Assistant => reply(turn.parts, sees),
     }
 }
 
@@ -90,14 +94,19 @@ fn plain(role: Role, content: MessageContent<'_>) -> Message<'_> {
 }
 
 /// A reply with the results of its calls. Reasoning alone is no message.
-fn reply(parts: Vec<Part<'_>>) -> Vec<Message<'_>> {
+///
+/// The protocol admits nothing but text in a result, and nothing but the results of all calls behind a reply. So
+/// pictures of results are a message of the user behind these.
+fn reply(parts: Vec<Part<'_>>, sees: bool) -> Vec<Message<'_>> {
     let (mut text, mut calls, mut results) = (String::new(), Vec::new(), Vec::new());
-    let mut fields = Map::new();
+    let (mut fields, mut pictures) = (Map::new(), Vec::new());
     for part in parts {
         match part {
             Part::Text(more) => text += &more,
             Part::Call(call) => {
-                results.push(result(&call));
+                let (result, mut of_result) = result(&call, sees);
+                results.push(result);
+                pictures.append(&mut of_result);
                 calls.push(called(call));
             }
             Part::Opaque(opaque) if opaque.kind == MESSAGE_FIELDS => {
@@ -120,6 +129,9 @@ fn reply(parts: Vec<Part<'_>>) -> Vec<Message<'_>> {
         fields,
     }];
     messages.append(&mut results);
+    if !pictures.is_empty() {
+        messages.push(plain(Role::User, MessageContent::Parts(pictures)));
+    }
     messages
 }
 
@@ -141,23 +153,42 @@ fn called(call: Call<'_>) -> wire::Call<'_> {
     }
 }
 
-fn result<'a>(call: &Call<'_>) -> Message<'a> {
-    let text = match call.result() {
+/// The result of a call as text, and its pictures behind a text that names the call.
+fn result<'a>(call: &Call<'a>, sees: bool) -> (Message<'a>, Vec<ContentPart<'a>>) {
+    let mut text = match call.result() {
         (text, true) if !text.starts_with("error") => format!("error: {text}"),
-        (text, _) if text.trim().is_empty() => NOTHING.to_owned(),
         (text, _) => text.to_owned(),
     };
-    Message {
+    let mut pictures = Vec::new();
+    for &media in &call.media {
+        match file(media, sees) {
+            ContentPart::Text { text: note } if text.trim().is_empty() => text = note.into_owned(),
+            ContentPart::Text { text: note } => {
+                text.push_str("\n\n");
+                text.push_str(&note);
+            }
+            picture @ ContentPart::ImageUrl { .. } => pictures.push(picture),
+        }
+    }
+    if !pictures.is_empty() {
+        let text = format!("[from the result of the tool call {}]", call.id);
+        pictures.insert(0, ContentPart::Text { text: text.into() });
+    }
+    if text.trim().is_empty() {
+        NOTHING.clone_into(&mut text);
+    }
+    let message = Message {
         tool_call_id: Some(call.id.clone()),
         ..plain(Role::Tool, MessageContent::Text(text.into()))
-    }
+    };
+    (message, pictures)
 }
 
 /// The content of a message: its texts as paragraphs, or its parts where some are no texts.
-fn content(parts: Vec<Part<'_>>) -> MessageContent<'_> {
+fn content(parts: Vec<Part<'_>>, sees: bool) -> MessageContent<'_> {
     let parts = parts.into_iter().filter_map(|part| match part {
         Part::Text(text) => Some(ContentPart::Text { text }),
-        Part::Media(media) => Some(file(media)),
+        Part::Media(media) => Some(file(media, sees)),
         // Only an assistant has any.
         Part::Call(_) | Part::Opaque(_) => None,
     });
@@ -175,10 +206,11 @@ fn content(parts: Vec<Part<'_>>) -> MessageContent<'_> {
     }
 }
 
-fn file(media: &Media) -> ContentPart<'_> {
+/// A picture for a model that sees, else a text in its place.
+fn file(media: &Media, sees: bool) -> ContentPart<'_> {
     let Media { mime, data } = media;
     match mime.as_str() {
-        "image/png" | "image/jpeg" | "image/gif" | "image/webp" if !data.is_empty() => {
+        "image/png" | "image/jpeg" | "image/gif" | "image/webp" if sees && !data.is_empty() => {
             let url = format!("data:{mime};base64,{}", STANDARD.encode(data));
             ContentPart::ImageUrl {
                 image_url: ImageUrl { url },

@@ -17,6 +17,7 @@ pub(super) struct Recording {
 pub(super) struct About {
     pub(super) name: Option<String>,
     pub(super) window_tokens: u64,
+    pub(super) vision: bool,
     pub(super) input_nano_usd_per_million: u64,
     pub(super) output_nano_usd_per_million: u64,
 }
@@ -26,6 +27,7 @@ impl Default for About {
         Self {
             name: None,
             window_tokens: 128_000,
+            vision: false,
             input_nano_usd_per_million: 0,
             output_nano_usd_per_million: 0,
         }

@@ -37,6 +37,12 @@ pub struct ServerConfig {
     pub window_tokens: u64,
     /// Most tokens that a reply may have; a call may ask for less.
     pub max_output_tokens: Option<u32>,
+    /// The model sees, so it is sent pictures and documents. Without a word the list of
+    /// [`crate::prices`] counts, if the base URL is the provider's own; a model that is not in it is
+    /// taken for one that does not see.
+    pub vision: Option<bool>,
+    /// Whether a reply may ask for several calls of tools; without a word, the server's own default.
+    pub parallel_tool_calls: Option<bool>,
     /// Fields that the server is not sent. A field that it refuses by name joins them by itself.
     pub omit: Vec<OptionalField>,
     /// What the model costs. Without them the list of [`crate::prices`] counts, if the base URL is
@@ -54,7 +60,7 @@ const KEY: &str = "api_key";
 const HEADERS: &str = "headers";
 
 impl ServerConfig {
-    /// Settings for `model` at `base_url`: no key, a window of 128,000 tokens, prices as listed,
+    /// Settings for `model` at `base_url`: no key, a window of 128,000 tokens, prices and vision as listed,
     /// 10 s to connect, 5 minutes to the first piece, 2 minutes of silence, 10 minutes for a reply,
     /// 1 MiB.
     pub fn new(base_url: impl Into<String>, model: impl Into<String>) -> Self {
@@ -70,6 +76,8 @@ impl ServerConfig {
             max_reply_bytes: MAX_REPLY as u64,
             window_tokens: 128_000,
             max_output_tokens: None,
+            vision: None,
+            parallel_tool_calls: None,
             omit: Vec::new(),
             prices: None,
             allow_insecure_http: false,

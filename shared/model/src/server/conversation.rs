@@ -63,6 +63,8 @@ pub(crate) struct Call<'a> {
     pub(crate) call: &'a ToolCall,
     /// Fields that the protocol does not name, if the model that is asked made them.
     pub(crate) fields: Map<String, Value>,
+    /// Pictures and files of the result.
+    pub(crate) media: Vec<&'a Media>,
     result: Option<(usize, &'a ToolResult)>,
 }
 
@@ -80,7 +82,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The text in the place of a file that the model cannot read.
+/// The text in the place of a picture or a file that the model cannot read.
 pub(crate) fn left_out(media: &Media) -> String {
     let Media { mime, data } = media;
     format!(
@@ -126,24 +128,30 @@ impl<'a> Turns<'a, '_> {
             Role::User | Role::Tool => Speaker::User,
         };
         let (mut lost, mut parts) = (Vec::new(), Vec::new());
+        // The call whose result the media that follow belong to.
+        let mut answered = None;
         for part in &message.parts {
             match part {
                 message::Part::Text(text) => parts.extend(text_part(text)),
                 message::Part::Result(result) => {
-                    if !self.answer(source, result) {
+                    let call = self.answer(source, result);
+                    if call.is_none() {
                         lost.push(Part::Text(lost_result(result).into()));
                     }
+                    answered = call.filter(|_| message.role == Role::Tool);
                 }
-                message::Part::Media(media) if speaker == Speaker::User => {
-                    parts.push(Part::Media(media));
-                }
-                message::Part::Media(media) => parts.push(Part::Text(left_out(media).into())),
+                message::Part::Media(media) => match (answered, speaker) {
+                    (Some(call), _) => self.attach(call, media),
+                    (None, Speaker::User) => parts.push(Part::Media(media)),
+                    (None, _) => parts.push(Part::Text(left_out(media).into())),
+                },
                 message::Part::Call(call) if speaker == Speaker::Assistant => {
                     parts.push(Part::Call(Call {
                         id: self.new_id(&call.id),
                         name: admitted_name(&call.name),
                         call,
                         fields: Map::new(),
+                        media: Vec::new(),
                         result: None,
                     }));
                 }
@@ -179,18 +187,26 @@ impl<'a> Turns<'a, '_> {
         });
     }
 
-    /// Gives the result to its call; false if the latest reply has no such call without a result.
-    fn answer(&mut self, source: usize, result: &'a ToolResult) -> bool {
-        let reply = self.reply.and_then(|reply| self.turns.get_mut(reply));
-        let mut parts = reply.into_iter().flat_map(|turn| &mut turn.parts);
-        let call = parts.find_map(|part| match part {
+    /// Gives the result to its call, and returns where that is: the turn, and the part of it. None if the
+    /// latest reply has no such call without a result.
+    fn answer(&mut self, source: usize, result: &'a ToolResult) -> Option<(usize, usize)> {
+        let reply = self.reply?;
+        let mut parts = self.turns.get_mut(reply)?.parts.iter_mut().enumerate();
+        parts.find_map(|(at, part)| match part {
             Part::Call(call) if call.call.id == result.call_id && call.result.is_none() => {
-                Some(call)
+                call.result = Some((source, result));
+                Some((reply, at))
             }
             _ => None,
-        });
-        call.map(|call| call.result = Some((source, result)))
-            .is_some()
+        })
+    }
+
+    /// Adds to the result of the call there.
+    fn attach(&mut self, (turn, part): (usize, usize), media: &'a Media) {
+        let turn = self.turns.get_mut(turn);
+        if let Some(Part::Call(call)) = turn.and_then(|turn| turn.parts.get_mut(part)) {
+            call.media.push(media);
+        }
     }
 
     fn new_id(&mut self, id: &str) -> String {

@@ -2,6 +2,7 @@
 
 use crate::ModelError;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A field of a request that some servers refuse. A request without it asks for the same reply, or for
 /// nearly the same.
@@ -20,16 +21,22 @@ pub enum OptionalField {
     /// The limit on a reply's length under its old name. Without it, the limit is sent as
     /// `max_completion_tokens`. Anthropic's protocol has one name only.
     MaxTokens,
+    /// Whether a reply may ask for several calls (`tool_choice` in Anthropic's protocol). Without it, the
+    /// server's default holds, and several calls are made as well.
+    ParallelToolCalls,
 }
 
 impl OptionalField {
     /// Each field that is left out once a server refuses it, with the names that such an error has.
-    const REFUSED: [(Self, &'static [&'static str]); 4] = [
+    const REFUSED: [(Self, &'static [&'static str]); 7] = [
         (Self::StreamOptions, &["stream_options"]),
         (Self::Temperature, &["temperature"]),
         (Self::CacheControl, &["cache_control"]),
         // An error that does not name the other field is about the limit's size.
         (Self::MaxTokens, &["max_tokens", "max_completion_tokens"]),
+        (Self::ParallelToolCalls, &["parallel_tool_calls"]),
+        (Self::ParallelToolCalls, &["disable_parallel_tool_use"]),
+        (Self::ParallelToolCalls, &["tool_choice"]),
     ];
 
     fn bit(self) -> u8 {
@@ -59,7 +66,12 @@ impl Omitted {
         let fields = OptionalField::REFUSED
             .iter()
             .filter(|(field, _)| self.has(*field));
-        let names: Vec<_> = fields.map(|(_, names)| names[0]).collect();
+        // Of a field with several names, the first one.
+        let named: BTreeMap<u8, &str> = fields
+            .rev()
+            .map(|(field, names)| (field.bit(), names[0]))
+            .collect();
+        let names: Vec<_> = named.into_values().collect();
         names.join(", ")
     }
 

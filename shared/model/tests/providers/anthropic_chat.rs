@@ -289,6 +289,9 @@ fn the_model_describes_itself_and_names_what_is_wrong() {
         ("anthropic", 200_000)
     );
     assert_eq!(info.prices.expect("listed").output, 5_000_000_000);
+    assert!(info.vision, "listed");
+    let elsewhere = new("https://h", "claude-haiku-4-5", CANARY).expect("a model");
+    assert!(!elsewhere.describe().vision, "it may be another model");
     let shown = format!("{model:?} {model:#?}");
     assert!(shown.contains("api.anthropic.com/v1/messages"), "{shown}");
     assert!(!shown.contains("canary"), "{shown}");

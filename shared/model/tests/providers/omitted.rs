@@ -1,9 +1,9 @@
 //! Optional fields that a server refuses by name.
 
-use crate::support::{answer, anthropic, assert_reason, scripted};
+use crate::support::{answer, anthropic, assert_reason, configured, scripted};
 use cairn_engine::message::Message;
 use cairn_http::test_server::{Reply, TestServer};
-use cairn_model::{ChatOptions, ChatRequest, Model, ModelError, OfferedTool};
+use cairn_model::{ChatOptions, ChatRequest, Model, ModelError, OfferedTool, OpenAiConfig};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ async fn stream(model: &dyn Model) -> Result<(), ModelError> {
 }
 
 /// Answers of servers that refuse a field, with its name.
-fn refusals() -> [(&'static str, u16, Value); 7] {
+fn refusals() -> [(&'static str, u16, Value); 8] {
     [
         (
             "stream_options",
@@ -89,6 +89,12 @@ fn refusals() -> [(&'static str, u16, Value); 7] {
             400,
             json!({"message": "request.temperature: not allowed"}),
         ),
+        (
+            "parallel_tool_calls",
+            400,
+            json!({"error": {"code": "unsupported_parameter", "param": "parallel_tool_calls", "message":
+                "Unsupported parameter: 'parallel_tool_calls' is not supported with this model."}}),
+        ),
     ]
 }
 
@@ -96,7 +102,9 @@ fn refusals() -> [(&'static str, u16, Value); 7] {
 async fn a_field_that_the_server_refuses_by_name_is_left_out_from_then_on() {
     for (field, status, body) in refusals() {
         let refusal = Reply::json(status, body.to_string());
-        let (server, model) = scripted(vec![refusal, answer("a"), answer("b")]).await;
+        let script = vec![refusal, answer("a"), answer("b")];
+        let set = |config: &mut OpenAiConfig| config.server.parallel_tool_calls = Some(false);
+        let (server, model) = configured(script, set).await;
         for _ in 0..2 {
             stream(&model).await.expect("a reply");
         }
@@ -148,13 +156,21 @@ async fn several_refused_fields_are_left_out_one_after_another() {
 
 #[tokio::test]
 async fn fields_of_anthropics_protocol_are_left_out_too() {
-    for field in ["cache_control", "temperature"] {
+    for field in [
+        "cache_control",
+        "temperature",
+        "tool_choice",
+        "disable_parallel_tool_use",
+    ] {
         let message = format!("system.0.{field}: Extra inputs are not permitted");
         let error = json!({"type": "error", "error": {"type": "invalid_request_error", "message": message}});
         let whole = json!({"content": [{"type": "text", "text": "a"}], "stop_reason": "end_turn"});
         let whole = Reply::json(200, whole.to_string());
         let script = vec![Reply::json(400, error.to_string()), whole];
-        let (server, model) = anthropic(script, |_| {}).await;
+        let (server, model) = anthropic(script, |config| {
+            config.server.parallel_tool_calls = Some(false);
+        })
+        .await;
         model.chat(&request()).await.expect("a reply");
         let had: Vec<bool> = bodies(&server)
             .iter()

@@ -161,9 +161,12 @@ async fn usage_and_description_come_from_the_file() {
     );
     let info = model().describe();
     assert_eq!(
-        (info.provider.as_str(), info.window_tokens),
-        ("recorded", 8000)
+        (info.provider.as_str(), info.window_tokens, info.vision),
+        ("recorded", 8000, false)
     );
+    let lines = "{\"model\": {\"vision\": true}}\n{\"reply\": {\"text\": \"hi\"}}";
+    let seeing = Recorded::parse("seeing", lines).expect("a recording");
+    assert!(seeing.describe().vision);
 }
 
 #[tokio::test]

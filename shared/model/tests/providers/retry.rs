@@ -72,6 +72,7 @@ impl Model for Flaky {
             provider: "flaky".to_owned(),
             name: "flaky".to_owned(),
             window_tokens: 0,
+            vision: false,
             prices: None,
         }
     }

@@ -18,8 +18,8 @@ use cairn_engine::command::{
     self, Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
 };
 use cairn_engine::event::{
-    self, AttemptRef, Blob, Budget, CallFinished, CallRef, Effect, Event, EventKind, MemoryWriter,
-    ReplyReceived, RequestedCall, ResultHandle, WaitReason,
+    self, AttemptRef, Blob, Budget, CallFinished, CallMedia, CallRef, Effect, Event, EventKind,
+    MemoryWriter, ReplyReceived, RequestedCall, ResultHandle, WaitReason,
 };
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::{FinishReason, ToolCall, Usage};
@@ -372,7 +372,32 @@ fn calls() -> Kinds {
         "call_finished.whole",
         EventKind::CallFinished(long_result()),
     ));
+    calls.push((
+        "call_finished.media",
+        EventKind::CallFinished(result_with_media()),
+    ));
     calls
+}
+
+fn result_with_media() -> CallFinished {
+    let media = |mime_type: &str, name: &str, is_shown| CallMedia {
+        mime_type: mime_type.to_owned(),
+        name: name.to_owned(),
+        data: vec![1, 2, 3],
+        is_shown,
+    };
+    CallFinished {
+        media: vec![
+            media("image/png", "chart", true),
+            media("audio/wav", "", false),
+        ],
+        call: CALL,
+        output: "seen".into(),
+        is_error: false,
+        reason: String::new(),
+        duration_ms: 3,
+        whole: None,
+    }
 }
 
 fn long_result() -> CallFinished {

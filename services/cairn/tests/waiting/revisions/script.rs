@@ -129,6 +129,7 @@ impl Model for Played {
             provider: "test".to_owned(),
             name: "played".to_owned(),
             window_tokens: 8000,
+            vision: false,
             prices: None,
         }
     }

@@ -70,6 +70,7 @@ impl Model for Played {
             provider: "test".to_owned(),
             name: "played".to_owned(),
             window_tokens: 100_000,
+            vision: false,
             prices: None,
         }
     }

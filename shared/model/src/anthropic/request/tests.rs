@@ -7,16 +7,26 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+mod media;
 mod nothing_lost;
 
-static ANTHROPIC: LazyLock<Anthropic> = LazyLock::new(|| {
-    Anthropic::new(AnthropicConfig::new("http://127.0.0.1:9", MODEL)).expect("a model")
-});
+fn model(vision: bool, parallel_tool_calls: Option<bool>) -> Anthropic {
+    let mut config = AnthropicConfig::new("http://127.0.0.1:9", MODEL);
+    config.server.vision = Some(vision);
+    config.server.parallel_tool_calls = parallel_tool_calls;
+    Anthropic::new(config).expect("a model")
+}
+
+static SEEING: LazyLock<Anthropic> = LazyLock::new(|| model(true, None));
 
 fn encode(messages: &[engine::Message], stable: usize) -> Value {
+    encode_for(&SEEING, messages, stable)
+}
+
+fn encode_for(model: &Anthropic, messages: &[engine::Message], stable: usize) -> Value {
     let request = random::request(messages, stable);
-    let omitted = ANTHROPIC.server.omitted();
-    let body = body(&ANTHROPIC, &request, false, omitted).expect("a body");
+    let omitted = model.server.omitted();
+    let body = body(model, &request, false, omitted).expect("a body");
     serde_json::from_slice(&body).expect("JSON")
 }
 
@@ -86,8 +96,15 @@ fn check_block(block: &Value, is_user: bool) {
         }
         "tool_result" => {
             assert!(is_user);
-            let content = block.get("content").and_then(Value::as_str);
-            assert_ne!(content, Some(""), "an empty content");
+            let Some(parts) = block.get("content").and_then(Value::as_array) else {
+                assert_ne!(block.get("content"), Some(&json!("")), "an empty content");
+                return;
+            };
+            assert_eq!(block.get("is_error"), None, "more than text in an error");
+            for part in parts {
+                assert_ne!(part["type"], "tool_result");
+                check_block(part, is_user);
+            }
         }
         "image" | "document" => {
             let source = &block["source"];
@@ -213,6 +230,21 @@ fn lost_calls_and_results_are_named() {
         .map(|(_, block)| block)
         .collect();
     assert_eq!(Value::Array(last), expected);
+}
+
+#[test]
+fn one_call_at_a_time_is_said_where_tools_are_offered() {
+    let messages = [engine::Message::user("Read.")];
+    let one = json!({"type": "auto", "disable_parallel_tool_use": true});
+    for (parallel, expected) in [(Some(false), Some(one)), (Some(true), None), (None, None)] {
+        let model = model(true, parallel);
+        let body = encode_for(&model, &messages, 0);
+        assert_eq!(body.get("tool_choice"), expected.as_ref(), "{parallel:?}");
+        let request = ChatRequest::new(messages.to_vec());
+        let bare = super::body(&model, &request, false, model.server.omitted()).expect("a body");
+        let bare: Value = serde_json::from_slice(&bare).expect("JSON");
+        assert_eq!(bare.get("tool_choice"), None, "no tools");
+    }
 }
 
 /// Where the marks stand: the kinds and texts of the marked blocks.

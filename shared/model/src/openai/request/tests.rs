@@ -7,17 +7,30 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+mod media;
 mod nothing_lost;
 
-static OPENAI: LazyLock<OpenAi> =
-    LazyLock::new(|| OpenAi::new(OpenAiConfig::new("http://127.0.0.1:9", MODEL)).expect("a model"));
+static SEEING: LazyLock<OpenAi> = LazyLock::new(|| model(true, None));
+
+fn model(vision: bool, parallel_tool_calls: Option<bool>) -> OpenAi {
+    let mut config = OpenAiConfig::new("http://127.0.0.1:9", MODEL);
+    config.server.vision = Some(vision);
+    config.server.parallel_tool_calls = parallel_tool_calls;
+    OpenAi::new(config).expect("a model")
+}
 
 fn encode(messages: &[engine::Message]) -> Vec<Value> {
-    let request = random::request(messages, 0);
-    let omitted = OPENAI.server.omitted();
-    let body = body(&OPENAI, &request, false, omitted).expect("a body");
-    let body: Value = serde_json::from_slice(&body).expect("JSON");
+    encode_for(&SEEING, messages)
+}
+
+fn encode_for(model: &OpenAi, messages: &[engine::Message]) -> Vec<Value> {
+    let body = body_of(model, &random::request(messages, 0));
     body["messages"].as_array().expect("messages").clone()
+}
+
+fn body_of(model: &OpenAi, request: &ChatRequest) -> Value {
+    let body = body(model, request, false, model.server.omitted()).expect("a body");
+    serde_json::from_slice(&body).expect("JSON")
 }
 
 /// Checks a server's rules, independently of the encoder.
@@ -127,29 +140,7 @@ fn reasoning_goes_back_in_its_field_to_its_model_and_to_no_other() {
 }
 
 #[test]
-fn pictures_are_sent_and_other_files_are_named() {
-    let media = |mime: &str| {
-        engine::Part::Media(Media {
-            mime: mime.to_owned(),
-            data: vec![1, 2, 3],
-        })
-    };
-    let message = engine::Message {
-        role: Role::User,
-        parts: vec![
-            engine::Part::Text("Look.".into()),
-            media("image/png"),
-            media("application/zip"),
-        ],
-    };
-    let left_out =
-        "[a file of type application/zip with 3 bytes was left out: this model cannot read it]";
-    let expected = json!([
-        {"type": "text", "text": "Look."},
-        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AQID"}},
-        {"type": "text", "text": left_out},
-    ]);
-    assert_eq!(encode(&[message])[0]["content"], expected);
+fn several_texts_are_paragraphs() {
     let two = engine::Message {
         role: Role::User,
         parts: vec![
@@ -158,4 +149,17 @@ fn pictures_are_sent_and_other_files_are_named() {
         ],
     };
     assert_eq!(encode(&[two])[0]["content"], "One.\n\nTwo.");
+}
+
+#[test]
+fn whether_a_reply_may_have_several_calls_is_said_where_tools_are_offered() {
+    let messages = [engine::Message::user("Read.")];
+    for parallel in [Some(false), Some(true), None] {
+        let model = model(true, parallel);
+        let body = body_of(&model, &random::request(&messages, 0));
+        let sent = body.get("parallel_tool_calls").and_then(Value::as_bool);
+        assert_eq!(sent, parallel);
+        let bare = body_of(&model, &ChatRequest::new(messages.to_vec()));
+        assert_eq!(bare.get("parallel_tool_calls"), None, "no tools");
+    }
 }

@@ -74,7 +74,7 @@ fn part() -> impl Strategy<Value = Part> {
         3 => text().prop_map(Part::Text),
         3 => call.prop_map(Part::Call),
         4 => result.prop_map(Part::Result),
-        1 => media.prop_map(Part::Media),
+        2 => media.prop_map(Part::Media),
         2 => opaque().prop_map(Part::Opaque),
     ]
 }

@@ -8,7 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cairn_engine::message::{Media, Message, Opaque, Part, Role, ToolCall, ToolResult};
 use serde_json::{Value, json};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 
 /// A block, and whether the assistant says it. The system prompt counts as the user's: which messages
 /// of the system stand there depends on what comes before them.
@@ -28,13 +29,11 @@ pub(super) fn sent(body: &Value) -> Vec<Block> {
 pub(super) fn expected(messages: &[Message]) -> Vec<Block> {
     let mut expected = Expected::default();
     for message in messages {
-        for result in message.results() {
-            expected.add_result(result);
-        }
+        let parts = expected.add_results(message);
         match message.role {
             Role::Assistant => expected.add_reply(&message.parts),
-            Role::System => expected.add(&message.parts, |media| text(&left_out(media))),
-            Role::User | Role::Tool => expected.add(&message.parts, file),
+            Role::System => expected.add(&parts, |media| text(&left_out(media))),
+            Role::User | Role::Tool => expected.add(&parts, file),
         }
     }
     expected.blocks
@@ -45,12 +44,64 @@ struct Expected<'a> {
     blocks: Vec<Block>,
     /// The results that the newest reply lacks: their positions, and the ids of their calls as asked.
     open: Vec<(usize, &'a str)>,
+    /// The results that it has, by their positions.
+    results: BTreeMap<usize, Answered>,
+    /// The files of those that are errors.
+    behind: Range<usize>,
     ids: HashSet<String>,
 }
 
+/// A result with its files, each as a block.
+struct Answered {
+    id: Value,
+    texts: Vec<Value>,
+    files: Vec<Value>,
+    is_error: bool,
+}
+
+impl Answered {
+    fn block(&self) -> Value {
+        let mut block = json!({"type": "tool_result", "tool_use_id": self.id});
+        if !self.files.is_empty() && !self.is_error {
+            block["content"] = json!([self.texts.clone(), self.files.clone()].concat());
+        } else if !self.texts.is_empty() {
+            let texts = self.texts.iter().filter_map(|text| text["text"].as_str());
+            block["content"] = json!(texts.collect::<Vec<_>>().join("\n\n"));
+        }
+        if self.is_error {
+            block["is_error"] = json!(true);
+        }
+        block
+    }
+}
+
 impl<'a> Expected<'a> {
+    /// Takes the results of a message, and the media behind them in a message of a tool. Returns the rest.
+    fn add_results(&mut self, message: &Message) -> Vec<Part> {
+        let (mut rest, mut at) = (Vec::new(), None);
+        for part in &message.parts {
+            if let Part::Result(result) = part {
+                let answered = self.add_result(result);
+                at = answered.filter(|_| message.role == Role::Tool);
+                continue;
+            }
+            match (part, at.and_then(|at| self.results.get_mut(&at))) {
+                (Part::Media(media), Some(answered)) => {
+                    let block = file(media);
+                    match block["type"] == "text" {
+                        true => answered.texts.push(block),
+                        false => answered.files.push(block),
+                    }
+                }
+                _ => rest.push(part.clone()),
+            }
+        }
+        self.write_results();
+        rest
+    }
+
     /// A result belongs to the first open call of its id in the newest reply. Without one it is a text.
-    fn add_result(&mut self, result: &ToolResult) {
+    fn add_result(&mut self, result: &ToolResult) -> Option<usize> {
         let ToolResult {
             call_id,
             text: output,
@@ -60,18 +111,32 @@ impl<'a> Expected<'a> {
             let kind = if *is_error { "Error" } else { "Result" };
             let lost = text(&format!("{kind} of the tool call {call_id}: {output}"));
             self.blocks.push((false, lost));
-            return;
+            return None;
         };
         let (position, _) = self.open.remove(at);
-        let (_, block) = &mut self.blocks[position];
-        let mut answered = json!({"type": "tool_result", "tool_use_id": block["tool_use_id"]});
-        if !output.trim().is_empty() {
-            answered["content"] = json!(output);
+        let said = (!output.trim().is_empty()).then(|| text(output));
+        let answered = Answered {
+            id: self.blocks[position].1["tool_use_id"].clone(),
+            texts: said.into_iter().collect(),
+            files: Vec::new(),
+            is_error: *is_error,
+        };
+        self.results.insert(position, answered);
+        Some(position)
+    }
+
+    fn write_results(&mut self) {
+        self.blocks.drain(self.behind.clone());
+        let mut behind = Vec::new();
+        for (position, answered) in &self.results {
+            self.blocks[*position].1 = answered.block();
+            if answered.is_error {
+                behind.extend(answered.files.iter().map(|file| (false, file.clone())));
+            }
         }
-        if *is_error {
-            answered["is_error"] = json!(true);
-        }
-        *block = answered;
+        let at = self.behind.start;
+        self.behind = at..at + behind.len();
+        self.blocks.splice(at..at, behind);
     }
 
     /// Calls and opaque parts are the assistant's alone.
@@ -129,6 +194,8 @@ impl<'a> Expected<'a> {
             self.open.push((self.blocks.len(), asked));
             self.blocks.push((false, removed));
         }
+        self.results.clear();
+        self.behind = self.blocks.len()..self.blocks.len();
     }
 
     /// The id in the characters that the server admits, with a number if another call has it.

@@ -8,23 +8,21 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cairn_engine::message::{Media, Message, Opaque, Part, Role, ToolCall, ToolResult};
 use serde_json::{Map, Value, json};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 
 /// The messages that have to be sent of these.
 pub(super) fn expected(messages: &[Message]) -> Vec<Value> {
     let mut expected = Expected::default();
     for message in messages {
-        let results = message.results();
-        let lost = results.filter_map(|result| expected.add_result(result));
-        let lost: Vec<_> = lost.collect();
-        expected.add("user", &lost);
+        let rest = expected.add_results(message);
         match message.role {
             Role::Assistant => expected.add_reply(&message.parts),
             Role::System => {
-                let parts = parts(&message.parts, |media| text(&left_out(media)));
+                let parts = parts(&rest, |media| text(&left_out(media)));
                 expected.add("system", &parts);
             }
-            Role::User | Role::Tool => expected.add("user", &parts(&message.parts, file)),
+            Role::User | Role::Tool => expected.add("user", &parts(&rest, file)),
         }
     }
     expected.messages
@@ -35,31 +33,86 @@ struct Expected<'a> {
     messages: Vec<Value>,
     /// The results that the newest reply lacks: their positions, and the ids of their calls as asked.
     open: Vec<(usize, &'a str)>,
+    /// The results that it has, by their positions.
+    results: BTreeMap<usize, Answered>,
+    /// The message with their pictures, if there is one.
+    pictures: Range<usize>,
     ids: HashSet<String>,
 }
 
+/// The texts of a result, and its pictures.
+struct Answered {
+    texts: Vec<String>,
+    pictures: Vec<Value>,
+}
+
 impl<'a> Expected<'a> {
-    /// A result belongs to the first open call of its id in the newest reply. Without one it is a text.
-    fn add_result(&mut self, result: &ToolResult) -> Option<Value> {
-        let ToolResult {
-            call_id,
-            text: output,
-            is_error,
-        } = result;
-        let Some(at) = self.open.iter().position(|(_, id)| id == call_id) else {
-            let kind = if *is_error { "Error" } else { "Result" };
-            return Some(text(&format!(
-                "{kind} of the tool call {call_id}: {output}"
-            )));
-        };
+    /// Takes the results of a message, and the media behind them in a message of a tool. Returns the rest.
+    fn add_results(&mut self, message: &Message) -> Vec<Part> {
+        let (mut rest, mut lost, mut at) = (Vec::new(), Vec::new(), None);
+        for part in &message.parts {
+            if let Part::Result(result) = part {
+                let answered = self.add_result(result);
+                lost.extend(answered.is_none().then(|| lost_result(result)));
+                at = answered.filter(|_| message.role == Role::Tool);
+                continue;
+            }
+            match (part, at.and_then(|at| self.results.get_mut(&at))) {
+                (Part::Media(media), Some(answered)) => {
+                    let part = file(media);
+                    match part["text"].as_str() {
+                        Some(text) => answered.texts.push(text.to_owned()),
+                        None => answered.pictures.push(part),
+                    }
+                }
+                _ => rest.push(part.clone()),
+            }
+        }
+        self.write_results();
+        self.add("user", &lost);
+        rest
+    }
+
+    /// A result belongs to the first open call of its id in the newest reply.
+    fn add_result(&mut self, result: &ToolResult) -> Option<usize> {
+        let mut open = self.open.iter();
+        let at = open.position(|(_, id)| *id == result.call_id)?;
         let (position, _) = self.open.remove(at);
-        self.messages[position]["content"] = match (*is_error, output.trim()) {
+        let text = match result.is_error {
             // The protocol has no mark for it.
-            (true, _) => json!(format!("error: {output}")),
-            (false, "") => json!("(empty)"),
-            (false, _) => json!(output),
+            true => format!("error: {}", result.text),
+            false => result.text.clone(),
         };
-        None
+        let answered = Answered {
+            texts: vec![text],
+            pictures: Vec::new(),
+        };
+        self.results.insert(position, answered);
+        Some(position)
+    }
+
+    fn write_results(&mut self) {
+        self.messages.drain(self.pictures.clone());
+        let mut pictures = Vec::new();
+        for (position, answered) in &self.results {
+            let message = &mut self.messages[*position];
+            let texts = answered.texts.iter().filter(|text| !text.trim().is_empty());
+            let texts: Vec<&str> = texts.map(String::as_str).collect();
+            message["content"] = match texts.as_slice() {
+                [] => json!("(empty)"),
+                texts => json!(texts.join("\n\n")),
+            };
+            if !answered.pictures.is_empty() {
+                let id = message["tool_call_id"].as_str().expect("an id");
+                pictures.push(text(&format!("[from the result of the tool call {id}]")));
+                pictures.extend(answered.pictures.iter().cloned());
+            }
+        }
+        let message = json!({"role": "user", "content": pictures});
+        let message = (!pictures.is_empty()).then_some(message);
+        let at = self.pictures.start;
+        self.pictures = at..at + usize::from(message.is_some());
+        self.messages.splice(at..at, message);
     }
 
     /// Texts alone are one text.
@@ -105,6 +158,8 @@ impl<'a> Expected<'a> {
         let is_said = !text.is_empty() || !calls.is_empty();
         if is_reply || is_said {
             self.open.clear();
+            self.results.clear();
+            self.pictures = self.messages.len()..self.messages.len();
         }
         // Some servers refuse a reply that is reasoning alone.
         if !is_said {
@@ -123,6 +178,8 @@ impl<'a> Expected<'a> {
             let removed = json!({"role": "tool", "tool_call_id": id, "content": "removed"});
             self.messages.push(removed);
         }
+        self.results.clear();
+        self.pictures = self.messages.len()..self.messages.len();
     }
 
     /// The id, with a number if another call has it.
@@ -132,6 +189,13 @@ impl<'a> Expected<'a> {
         let mut ids = std::iter::once(id.to_owned()).chain(numbered);
         ids.find(|id| self.ids.insert(id.clone())).expect("an id")
     }
+}
+
+/// The text of a result without its call.
+fn lost_result(result: &ToolResult) -> Value {
+    let kind = if result.is_error { "Error" } else { "Result" };
+    let ToolResult { call_id, text, .. } = result;
+    self::text(&format!("{kind} of the tool call {call_id}: {text}"))
 }
 
 /// What is sent of another message than a reply. Calls and opaque parts are the assistant's alone.
