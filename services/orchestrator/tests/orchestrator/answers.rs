@@ -5,7 +5,9 @@ use crate::support::{Attempt, Fault, Kind, World, chain, count, model_step, repl
 use cairn_engine::event::{CallFinished, Event};
 use cairn_memory::port::Limits;
 use cairn_orchestrator::Config;
-use cairn_proto::executor::{Acknowledgement, CallResult};
+use cairn_proto::event::CallMedia;
+use cairn_proto::executor::{Acknowledgement, CallResult, RunStepResponse};
+use cairn_rpc::RpcError;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -104,6 +106,41 @@ async fn what_fits_is_no_handle_in_whatever_pieces_it_comes() {
     let result = finished(&events)[0];
     assert_eq!((result.output.as_str(), &result.whole), ("one two", &None));
     assert_eq!(world.faults.calls("PutBlob"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_executor_is_sent_the_media_that_the_model_gets() {
+    let world = World::new().await;
+    let session = world.start(chain(vec![model_step("one")])).await;
+    let mut attempt = world.attempt().await;
+    attempt.reply(reply(0, "", &[("pure", "{}")]));
+    let media = |mime_type: &str, data: &[u8]| CallMedia {
+        mime_type: mime_type.to_owned(),
+        data: data.to_vec(),
+        ..CallMedia::default()
+    };
+    let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x10\0\0\0\x10";
+    let result = CallResult {
+        media: vec![media("image/png", png), media("audio/wav", b"sound")],
+        ..attempt.result(0, 0, "seen")
+    };
+    attempt.report(RunStepResponse {
+        results: vec![result],
+        ..RunStepResponse::default()
+    });
+    let told = results(&world, &mut attempt).await.remove(0);
+    let shown = CallMedia {
+        is_shown: true,
+        ..media("image/png", png)
+    };
+    assert_eq!(told.media, [shown]);
+    let line = "seen\n[a file of type audio/wav with 5 bytes was left out";
+    assert!(told.output.starts_with(line), "{}", told.output);
+    let events = world.journal.events(&session).await;
+    assert_eq!(finished(&events)[0].media.len(), 2, "the journal has both");
+    attempt.break_with(RpcError::unavailable("the executor stops").into());
+    let again = world.attempt().await;
+    assert_eq!(again.start.results, [told]);
 }
 
 #[tokio::test(start_paused = true)]
