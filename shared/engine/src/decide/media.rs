@@ -4,7 +4,7 @@
 //! conversation. So a model gets only what all providers take, and a line in the result for everything else.
 
 use super::{Decision, words};
-use crate::event::{CallFinished, CallMedia};
+use crate::event::{AttemptRef, CallFinished, CallMedia};
 use crate::limits::{MAX_MEDIA, MAX_MEDIA_COUNT, MAX_MEDIA_SIDE, MAX_WITH_MEDIA};
 use crate::message::{Message, Part};
 use crate::picture::Picture;
@@ -12,13 +12,15 @@ use crate::session::Call;
 
 /// What a PDF begins with.
 const PDF: &[u8] = b"%PDF-";
+/// The types of pictures that are read.
+const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// Why a model does not get a picture or a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LeftOut {
     /// No model takes the type.
     Type,
-    /// Its bytes are not of the type.
+    /// Its content is of no type that models take.
     Unreadable,
     /// It has too many bytes.
     Size,
@@ -43,15 +45,46 @@ impl Taken {
         self.count += message.parts.iter().filter(is_media).count();
         self.bytes = self.bytes.saturating_add(message.bytes());
     }
+
+    /// Whether there is a place for one more.
+    fn admit(self, media: &CallMedia) -> Result<(), LeftOut> {
+        if self.count >= MAX_MEDIA_COUNT {
+            return Err(LeftOut::Count);
+        }
+        match self.bytes.saturating_add(media.data.len() as u64) > MAX_WITH_MEDIA {
+            true => Err(LeftOut::Room),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Decision<'_> {
     /// Marks what the model gets. The output says of all else that it was left out. A tool step has no model.
     pub(super) fn with_shown_media(&self, mut result: CallFinished) -> CallFinished {
+        for media in &mut result.media {
+            media.is_shown = false;
+        }
         let attempt = result.call.attempt;
         if result.media.is_empty() || self.is_tool_step(attempt) {
             return result;
         }
+        let mut taken = self.taken(attempt);
+        for media in &mut result.media {
+            let fits = type_of(media).and_then(|mime| taken.admit(media).map(|()| mime));
+            match fits {
+                Ok(mime) => {
+                    media.is_shown = true;
+                    mime.clone_into(&mut media.mime_type);
+                    taken.count += 1;
+                    taken.bytes = taken.bytes.saturating_add(media.data.len() as u64);
+                }
+                Err(why) => result.output.push_str(&words::left_out(media, why)),
+            }
+        }
+        result
+    }
+
+    fn taken(&self, attempt: AttemptRef) -> Taken {
         let mut taken = Taken::default();
         if let Some(conversation) = self.session.conversation_of(attempt) {
             let zones = [
@@ -69,51 +102,35 @@ impl Decision<'_> {
         for message in calls.filter_map(Call::result) {
             taken.add(&message);
         }
-        for media in &mut result.media {
-            let why = unfit(media).or_else(|| too_much(media, taken));
-            media.is_shown = why.is_none();
-            match why {
-                Some(why) => {
-                    let line = words::left_out(media, why);
-                    result.output.push_str(&line);
-                }
-                None => {
-                    taken.count += 1;
-                    taken.bytes = taken.bytes.saturating_add(media.data.len() as u64);
-                }
-            }
-        }
-        result
+        taken
     }
 }
 
-/// Why no model takes it, if none does.
-fn unfit(media: &CallMedia) -> Option<LeftOut> {
-    match media.mime_type.as_str() {
-        "application/pdf" if !media.data.starts_with(PDF) => return Some(LeftOut::Unreadable),
-        "application/pdf" => {}
-        mime @ ("image/png" | "image/jpeg" | "image/gif" | "image/webp") => {
-            let picture = Picture::read(&media.data).filter(|picture| picture.mime == mime);
-            let Some(Picture { width, height, .. }) = picture else {
-                return Some(LeftOut::Unreadable);
+/// The type of something that all providers take, by its content: tools name it wrongly at times, and a provider
+/// refuses that.
+fn type_of(media: &CallMedia) -> Result<&'static str, LeftOut> {
+    let mime = match media.mime_type.as_str() {
+        "application/pdf" if media.data.starts_with(PDF) => "application/pdf",
+        "application/pdf" => return Err(LeftOut::Unreadable),
+        mime if mime.starts_with("image/") => {
+            let Some(picture) = Picture::read(&media.data) else {
+                return Err(match PICTURES.contains(&mime) {
+                    true => LeftOut::Unreadable,
+                    false => LeftOut::Type,
+                });
             };
-            let sides = 1..=MAX_MEDIA_SIDE;
+            let (sides, Picture { width, height, .. }) = (1..=MAX_MEDIA_SIDE, picture);
             if !sides.contains(&width) || !sides.contains(&height) {
-                return Some(LeftOut::Pixels(width, height));
+                return Err(LeftOut::Pixels(width, height));
             }
+            picture.mime
         }
-        _ => return Some(LeftOut::Type),
+        _ => return Err(LeftOut::Type),
+    };
+    match media.data.len() > MAX_MEDIA {
+        true => Err(LeftOut::Size),
+        false => Ok(mime),
     }
-    (media.data.len() > MAX_MEDIA).then_some(LeftOut::Size)
-}
-
-/// Why there is no place for it, if there is none.
-fn too_much(media: &CallMedia, taken: Taken) -> Option<LeftOut> {
-    if taken.count >= MAX_MEDIA_COUNT {
-        return Some(LeftOut::Count);
-    }
-    let bytes = taken.bytes.saturating_add(media.data.len() as u64);
-    (bytes > MAX_WITH_MEDIA).then_some(LeftOut::Room)
 }
 
 #[cfg(test)]
@@ -142,28 +159,29 @@ mod tests {
             data.resize(bytes, 0);
             data
         };
-        for (mime, data, expected) in [
-            ("image/png", png(100), None),
-            ("image/png", png(MAX_MEDIA), None),
-            ("image/png", png(MAX_MEDIA + 1), Some(LeftOut::Size)),
-            ("image/png", png(20), Some(LeftOut::Unreadable)),
-            ("image/png", Vec::new(), Some(LeftOut::Unreadable)),
-            ("image/jpeg", png(100), Some(LeftOut::Unreadable)),
-            ("image/jpeg", samples::jpeg(8_000, 1), None),
+        let cases = [
+            ("image/png", png(100), Ok("image/png")),
+            ("image/png", png(MAX_MEDIA), Ok("image/png")),
+            ("image/png", png(MAX_MEDIA + 1), Err(LeftOut::Size)),
+            ("image/png", png(20), Err(LeftOut::Unreadable)),
+            ("image/png", Vec::new(), Err(LeftOut::Unreadable)),
+            ("image/jpg", png(100), Ok("image/png")),
+            ("image/jpeg", samples::jpeg(8_000, 1), Ok("image/jpeg")),
             (
                 "image/jpeg",
                 samples::jpeg(8_001, 1),
-                Some(LeftOut::Pixels(8_001, 1)),
+                Err(LeftOut::Pixels(8_001, 1)),
             ),
-            ("image/gif", samples::gif(0, 7), Some(LeftOut::Pixels(0, 7))),
-            ("image/svg+xml", b"<svg/>".to_vec(), Some(LeftOut::Type)),
-            ("audio/wav", Vec::new(), Some(LeftOut::Type)),
-            ("application/pdf", pdf(100), None),
-            ("application/pdf", pdf(MAX_MEDIA + 1), Some(LeftOut::Size)),
-            ("application/pdf", png(100), Some(LeftOut::Unreadable)),
-        ] {
+            ("image/gif", samples::gif(0, 7), Err(LeftOut::Pixels(0, 7))),
+            ("image/svg+xml", b"<svg/>".to_vec(), Err(LeftOut::Type)),
+            ("audio/wav", Vec::new(), Err(LeftOut::Type)),
+            ("application/pdf", pdf(100), Ok("application/pdf")),
+            ("application/pdf", pdf(MAX_MEDIA + 1), Err(LeftOut::Size)),
+            ("application/pdf", png(100), Err(LeftOut::Unreadable)),
+        ];
+        for (mime, data, expected) in cases {
             let bytes = data.len();
-            assert_eq!(unfit(&media(mime, data)), expected, "{mime} {bytes}");
+            assert_eq!(type_of(&media(mime, data)), expected, "{mime} {bytes}");
         }
     }
 
@@ -172,14 +190,14 @@ mod tests {
         let media = media("image/png", vec![0; 1_000]);
         let full = MAX_WITH_MEDIA - 1_000;
         for (count, bytes, expected) in [
-            (0, 0, None),
-            (MAX_MEDIA_COUNT - 1, full, None),
-            (MAX_MEDIA_COUNT, 0, Some(LeftOut::Count)),
-            (0, full + 1, Some(LeftOut::Room)),
-            (0, u64::MAX, Some(LeftOut::Room)),
+            (0, 0, Ok(())),
+            (MAX_MEDIA_COUNT - 1, full, Ok(())),
+            (MAX_MEDIA_COUNT, 0, Err(LeftOut::Count)),
+            (0, full + 1, Err(LeftOut::Room)),
+            (0, u64::MAX, Err(LeftOut::Room)),
         ] {
             let taken = Taken { count, bytes };
-            assert_eq!(too_much(&media, taken), expected, "{taken:?}");
+            assert_eq!(taken.admit(&media), expected, "{taken:?}");
         }
     }
 }

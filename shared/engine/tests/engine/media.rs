@@ -44,19 +44,21 @@ fn a_model_gets_pictures_and_a_line_about_what_it_does_not_get() {
     let all = vec![
         media("image/png", PNG),
         media("audio/wav\n]", b"sound"),
-        media("image/gif", PNG),
+        media("image/gif", b"GIF"),
+        media("image/jpeg", PNG),
     ];
     let result = ends(&mut world, all);
-    assert_eq!(shown(&result), [true, false, false]);
+    assert_eq!(shown(&result), [true, false, false, true]);
     let output = "seen\n\
         [a file of type audio/wav\\n] with 5 bytes was left out: models take PNG, JPEG, GIF, WebP and PDF]\n\
-        [a file of type image/gif with 24 bytes was left out: it is damaged, or of another type]";
+        [a file of type image/gif with 3 bytes was left out: it is damaged, or of another type]";
     assert_eq!(result.output, output);
+    // Providers refuse one that is called by another type.
     let picture = Media {
         mime: "image/png".to_owned(),
         data: PNG.to_vec(),
     };
-    let expected = Message::tool("id-look", output, false).with_media([picture]);
+    let expected = Message::tool("id-look", output, false).with_media([picture.clone(), picture]);
     let attempt = world.attempt(1);
     let has_it = |world: &World| {
         let said = world.session.said(attempt);
