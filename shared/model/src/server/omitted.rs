@@ -109,3 +109,18 @@ fn has_word(text: &str, name: &str) -> bool {
         !before.is_some_and(is_part) && !after.is_some_and(is_part)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_with_several_names_is_named_once() {
+        let fields = [
+            OptionalField::ParallelToolCalls,
+            OptionalField::StreamOptions,
+        ];
+        let names = Omitted::of(&fields).names();
+        assert_eq!(names, "stream_options, parallel_tool_calls");
+    }
+}
