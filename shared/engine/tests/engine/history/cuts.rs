@@ -19,8 +19,8 @@ const SAID: [&str; 5] = [
 ];
 const GOALS: [&str; 4] = ["Read", "[done] Write", "  Test  it ", "測る"];
 
-fn pick<T>(from: &[T], op: u8) -> &T {
-    &from[usize::from(op / 8) % from.len()]
+fn pick<T: Copy>(from: &[T], op: u8) -> T {
+    from[usize::from(op / 8) % from.len()]
 }
 
 /// A reply with two calls and their results. Ids repeat.
