@@ -295,6 +295,7 @@ fn reported(at: CallRef, received: Received, took: Duration) -> CallResult {
         resolved,
         question: result.question,
         part_bytes,
+        is_cut: result.is_cut,
     }
 }
 

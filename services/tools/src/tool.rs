@@ -218,6 +218,8 @@ pub struct Output {
     pub text: String,
     /// Images, sounds and files. The text has a line about each.
     pub media: Vec<Media>,
+    /// The text was cut at the limit of the tool. Set around the tool.
+    pub is_cut: bool,
 }
 
 /// An image, a sound or a file.
@@ -237,6 +239,7 @@ impl Output {
         Self {
             text: text.into(),
             media: Vec::new(),
+            is_cut: false,
         }
     }
 }

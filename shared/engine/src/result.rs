@@ -9,6 +9,11 @@ const MOST_FOUND: usize = 200;
 /// Bytes of an excerpt that its first and last line may have.
 const AROUND_EXCERPT: usize = 512;
 
+/// How the note begins that ends the beginning of a long result.
+pub const TOO_LONG: &str = "[the result is too long: ";
+/// What is said of a result whose tool gave more than its own limit allows.
+pub(crate) const NOT_KEPT: &str = "its tool gave more, which was not kept";
+
 /// The beginning of a text, of at most `most` bytes. It ends with a line, if one ends in its second half,
 /// else between two characters. A line end of two characters is not parted.
 pub fn head(text: &str, most: usize) -> &str {
@@ -149,9 +154,11 @@ impl Excerpt {
                 self.asked.from, self.through
             ),
             Some(search) => format!(
-                "{handle}: {} of {all} contain '{}'\n",
+                "{handle}: {} of {} contain '{}'{}\n",
                 counted(self.found, "line"),
-                head(search, 80)
+                self.searched(),
+                head(search, 80),
+                unsearched(whole)
             ),
         };
         for line in &self.shown {
@@ -160,6 +167,17 @@ impl Excerpt {
         }
         text.push_str(&self.rest());
         Ok(text.trim_end_matches('\n').to_owned())
+    }
+
+    /// The lines that a search is about.
+    fn searched(&self) -> String {
+        let ResultRequest {
+            whole, from, to, ..
+        } = &self.asked;
+        match *from == 1 && *to >= whole.lines {
+            true => counted(whole.lines, "line"),
+            false => format!("lines {from} to {}", whole.lines.min(*to)),
+        }
     }
 
     /// What is not shown, and how to read it.
@@ -173,6 +191,15 @@ impl Excerpt {
             None => format!("[read on with from_line {next}]"),
             Some(_) => format!("[the first {shown} are shown; search on with from_line {next}]"),
         }
+    }
+}
+
+/// What a search cannot find, because it was not kept.
+fn unsearched(whole: &ResultHandle) -> String {
+    match (whole.lost_bytes, whole.is_cut) {
+        (0, false) => String::new(),
+        (0, true) => format!(" ({NOT_KEPT})"),
+        (lost, _) => format!(" (its last {lost} bytes were not kept)"),
     }
 }
 

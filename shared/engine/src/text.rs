@@ -32,6 +32,20 @@ pub fn counted(number: impl TryInto<u64>, noun: &str) -> String {
     }
 }
 
+/// `512 bytes`, `31.2 KiB`, `5.0 MiB`.
+pub fn size(bytes: u64) -> String {
+    const KIB: u64 = 1024;
+    let tenths = |unit: u64| {
+        let tenths = bytes.saturating_mul(10) / unit;
+        format!("{}.{}", tenths / 10, tenths % 10)
+    };
+    match bytes {
+        0..KIB => counted(bytes, "byte"),
+        KIB..0x10_0000 => format!("{} KiB", tenths(KIB)),
+        _ => format!("{} MiB", tenths(KIB * KIB)),
+    }
+}
+
 /// The first line that says something, without white space around it.
 pub fn first_line(text: &str) -> Option<&str> {
     let lines = text.split(breaks_line);

@@ -3,7 +3,8 @@
 use cairn_engine::event::WaitReason;
 use cairn_engine::message::Usage;
 use cairn_engine::session::RunStatus;
-use cairn_engine::text::counted;
+
+pub use cairn_engine::text::size;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -39,20 +40,6 @@ fn date(at_ms: u64) -> String {
         (month - 9, 1)
     };
     format!("{:04}-{month:02}-{day:02}", era * 400 + year + next_year)
-}
-
-/// `512 bytes`, `31.2 KiB`, `5.0 MiB`.
-pub fn size(bytes: u64) -> String {
-    const KIB: u64 = 1024;
-    let tenths = |unit: u64| {
-        let tenths = bytes.saturating_mul(10) / unit;
-        format!("{}.{}", tenths / 10, tenths % 10)
-    };
-    match bytes {
-        0..KIB => counted(bytes, "byte"),
-        KIB..0x10_0000 => format!("{} KiB", tenths(KIB)),
-        _ => format!("{} MiB", tenths(KIB * KIB)),
-    }
 }
 
 /// What follows the beginning of a long result: `… of 5.0 MiB, handle result-3`.

@@ -1,5 +1,6 @@
 //! Text that arrives in parts, broken into lines between words.
 
+use cairn_engine::text::{counted, first_line, size};
 use cairn_rpc::text::{escape, is_hidden};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -144,6 +145,13 @@ pub fn gist(text: &str, columns: usize) -> String {
     }
 }
 
+/// The first line of a long result, and how long the whole is, in at most this many columns.
+pub fn gist_of_long(text: &str, lines: u64, bytes: u64, columns: usize) -> String {
+    let whole = format!(" ({}, {})", counted(lines, "line"), size(bytes));
+    let first = first_line(text).unwrap_or("(nothing)");
+    one_line(first, columns.saturating_sub(whole.len())) + &whole
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,6 +216,14 @@ mod tests {
         assert_eq!(gist("", 20), "(nothing)");
         assert_eq!(gist("\n one\ntwo\n", 20), "one (+1 line)");
         assert_eq!(gist("abcdefghij\nb\n\nc", 16), "abcd… (+2 lines)");
+    }
+
+    #[test]
+    fn the_gist_of_a_long_result_has_the_size_of_the_whole() {
+        let text = "\nabcdefghij\nb\n[the result is too long]";
+        let gist = |columns| gist_of_long(text, 80_000, 5_452_595, columns);
+        assert_eq!(gist(40), "abcdefghij (80000 lines, 5.1 MiB)");
+        assert_eq!(gist(28), "abcd… (80000 lines, 5.1 MiB)");
     }
 
     #[test]

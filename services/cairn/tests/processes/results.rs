@@ -98,7 +98,7 @@ impl World {
         assert!(found.is_some_and(|it| it.contains("\n100\tline 100: x")));
         let range = answers
             .iter()
-            .find(|it| it.starts_with("result-2: lines 1000 to 1002"));
+            .find(|it| it.starts_with("result-2-") && it.contains(": lines 1000 to 1002 of"));
         assert!(range.is_some_and(|it| it.contains("\n1002\tline 1002: x")));
     }
 

@@ -4,7 +4,7 @@ use cairn_engine::command::Settlement;
 use cairn_engine::message::Usage;
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::{
-    CallFinished, CallProgress, CallRef, CallSettled, Failure, FinishReason, ReplyReceived,
+    CallFinished, CallProgress, CallSettled, Failure, FinishReason, ReplyReceived,
     RunStarted, TextDelta, ToolCall, ToolResult,
 };
 use cairn_proto::orchestrator as pb;
@@ -201,15 +201,7 @@ impl TurnEvents {
             Kind::ReplyReceived(reply) if reply.attempt.is_some_and(|at| at.run == self.run) => {
                 self.take_reply(reply, events);
             }
-            Kind::CallFinished(finished) => {
-                let CallFinished {
-                    call,
-                    output,
-                    is_error,
-                    ..
-                } = finished;
-                self.take_result(call, output, is_error, events);
-            }
+            Kind::CallFinished(finished) => self.take_result(finished, events),
             Kind::CallSettled(settled) => self.take_settled(settled, events),
             Kind::RunWaiting(waiting) if waiting.run == self.run => {
                 let reason = waiting.reason;
@@ -307,18 +299,18 @@ impl TurnEvents {
         if let Some(Ok(settlement)) = settlement
             && let Some((output, is_error)) = settlement.result(&settled.output)
         {
-            self.take_result(settled.call, output.to_owned(), is_error, events);
+            let finished = CallFinished {
+                call: settled.call,
+                output: output.to_owned(),
+                is_error,
+                ..CallFinished::default()
+            };
+            self.take_result(finished, events);
         }
     }
 
-    fn take_result(
-        &self,
-        call: Option<CallRef>,
-        text: String,
-        is_error: bool,
-        events: &mut Vec<Event>,
-    ) {
-        let Some(name) = call else {
+    fn take_result(&self, finished: CallFinished, events: &mut Vec<Event>) {
+        let Some(name) = finished.call else {
             return;
         };
         let is_of_turn = name
@@ -331,9 +323,10 @@ impl TurnEvents {
                 index: name.index,
                 result: Some(ToolResult {
                     call_id: call.id.clone(),
-                    text,
-                    is_error,
+                    text: finished.output,
+                    is_error: finished.is_error,
                 }),
+                whole: finished.whole,
             }));
         }
     }

@@ -128,7 +128,8 @@ impl LongResults {
         }
         result.part_bytes = 0;
         result.output = std::mem::take(&mut gathered.head);
-        Ok((gathered.bytes > self.most as u64).then(|| gathered.whole()))
+        let is_long = gathered.bytes > self.most as u64;
+        Ok(is_long.then(|| gathered.whole(result.is_cut)))
     }
 
     /// Adds the next part of a text. Nothing is stored as long as the text is not long.
@@ -192,12 +193,13 @@ impl LongResults {
 }
 
 impl Gathered {
-    fn whole(self) -> ResultHandle {
+    fn whole(self, is_cut: bool) -> ResultHandle {
         ResultHandle {
             handle: String::new(),
             bytes: self.bytes,
             lines: self.lines.count(),
             lost_bytes: self.lost_bytes,
+            is_cut,
             blobs: self.blobs,
         }
     }

@@ -55,7 +55,10 @@ pub(super) struct Divided {
 impl Divided {
     pub(super) fn of(mut result: proto::ToolResult) -> Self {
         let text = match result.output.len() > LARGEST_UNDIVIDED_RESULT {
-            true => text::cut(std::mem::take(&mut result.output), MAX_RESULT),
+            true => {
+                result.is_cut |= result.output.len() > MAX_RESULT;
+                text::cut(std::mem::take(&mut result.output), MAX_RESULT)
+            }
             false => String::new(),
         };
         Self {
@@ -90,6 +93,7 @@ fn question(asked: InputRequired) -> event::ToolQuestion {
 fn done(output: Output) -> proto::ToolResult {
     proto::ToolResult {
         output: output.text,
+        is_cut: output.is_cut,
         media: output.media.into_iter().map(media).collect(),
         ..Default::default()
     }

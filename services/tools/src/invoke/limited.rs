@@ -15,6 +15,7 @@ pub(super) fn limited(mut output: Output, limit: usize) -> Output {
         room -= if fits { media.data.len() } else { 0 };
         fits
     });
+    let is_cut = output.text.len() > limit;
     let mut text = text::cut(output.text, limit);
     if output.media.len() < before {
         let left = before - output.media.len();
@@ -25,6 +26,7 @@ pub(super) fn limited(mut output: Output, limit: usize) -> Output {
     Output {
         text,
         media: output.media,
+        is_cut,
     }
 }
 
@@ -43,6 +45,7 @@ mod tests {
         let output = Output {
             text: "x".repeat(2_000),
             media: vec![media(MEDIA_LIMIT - 1), media(2), media(1)],
+            is_cut: false,
         };
         let output = limited(output, 1_000);
         let sizes: Vec<_> = output.media.iter().map(|media| media.data.len()).collect();
@@ -53,5 +56,14 @@ mod tests {
             "{}",
             output.text
         );
+    }
+
+    #[test]
+    fn a_text_beyond_the_limit_is_marked_as_cut() {
+        for (bytes, is_cut) in [(999, false), (1_000, false), (1_001, true)] {
+            let output = limited(Output::text("x".repeat(bytes)), 1_000);
+            assert_eq!(output.is_cut, is_cut, "{bytes}");
+            assert!(output.text.len() <= 1_000);
+        }
     }
 }

@@ -229,7 +229,7 @@ impl Decision<'_> {
     /// model gets in place of it.
     fn with_handle(&self, mut result: CallFinished) -> CallFinished {
         if let Some(whole) = &mut result.whole {
-            whole.handle = self.session.handles.next_name();
+            whole.handle = self.session.handles.next_name(&whole.blobs);
             result.output = words::beginning(&result.output, whole, self.facts.result_bytes);
         }
         result

@@ -261,6 +261,7 @@ mod tests {
             bytes: 1,
             lines: 1,
             lost_bytes: 0,
+            is_cut: false,
             blobs: vec![Blob {
                 digest: "digest".to_owned(),
                 size: 1,

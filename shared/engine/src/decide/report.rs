@@ -1,9 +1,11 @@
 //! What follows from the executor's reports.
 
 use super::tools::{Ending, STEP, ending};
-use super::{Decision, Reply, Unfinished};
+use super::{Decision, Reply, Unfinished, words};
 use crate::command::{Command, full};
-use crate::event::{AttemptRef, CallFinished, Effect, ReplyReceived, StepCompleted, StepFailed};
+use crate::event::{
+    AttemptRef, CallFinished, Effect, EventKind, ReplyReceived, ResultHandle, StepCompleted, StepFailed,
+};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::MAX_CONTEXT;
 use crate::message::FinishReason;
@@ -288,11 +290,26 @@ impl Decision<'_> {
             let failure = Failure::new(FailureKind::Tool, reason.clone(), output.clone());
             return self.fail_step(attempt, failure);
         }
-        let summary = headline(output, HEADLINE_LENGTH);
+        let summary = match self.long_result(attempt) {
+            Some(whole) => words::long_summary(output, whole, HEADLINE_LENGTH),
+            None => headline(output, HEADLINE_LENGTH),
+        };
         self.emit(StepCompleted {
             attempt,
             response: String::new(),
             summary,
+        })
+    }
+
+    /// The result with which a tool step ends, if it is longer than a model gets at once. It is an event of
+    /// this transition, as the end of the step is.
+    fn long_result(&self, attempt: AttemptRef) -> Option<&ResultHandle> {
+        let mut events = self.events.iter().rev();
+        events.find_map(|event| match &event.kind {
+            EventKind::CallFinished(finished) if finished.call.attempt == attempt => {
+                finished.whole.as_deref()
+            }
+            _ => None,
         })
     }
 

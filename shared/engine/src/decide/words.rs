@@ -11,9 +11,9 @@ use crate::event::{CallMedia, NotesFrame, ResultHandle};
 use crate::key::text_digest;
 use crate::limits::{MAX_MEDIA, MAX_MEDIA_COUNT, MAX_MEDIA_SIDE};
 use crate::prompt::memory;
-use crate::result::head;
+use crate::result::{NOT_KEPT, TOO_LONG, head};
 use crate::session::{EffectfulCall, Memory};
-use crate::text::counted;
+use crate::text::{counted, first_line, headline, size};
 use std::collections::BTreeMap;
 
 /// How a step is carried out.
@@ -221,8 +221,6 @@ const AROUND_BEGINNING: usize = 400;
 /// Bytes that a handle may have in [`rest_of_beginning`]: a result can end with such a note of its own.
 const MOST_OF_HANDLE: usize = 40;
 
-/// Begins the note after the beginning of a long result, on a line of its own.
-const TOO_LONG: &str = "[the result is too long: ";
 /// Precedes the handle of a result that can be read on, which a `'` ends.
 const READ_ON: &str = "read_result with handle '";
 
@@ -246,10 +244,13 @@ pub(super) fn beginning(text: &str, whole: &ResultHandle, most: usize) -> String
     } = whole;
     let lines = counted(whole.lines, "line");
     let ends = if shown.ends_with('\n') { "" } else { "\n" };
-    let size = format!(
+    let mut size = format!(
         "this is its beginning, {} of {bytes} bytes; it has {lines}",
         shown.len()
     );
+    if whole.is_cut {
+        size.push_str(&format!("; {NOT_KEPT}"));
+    }
     let rest = match (*lost_bytes, whole.blobs.is_empty()) {
         (0, _) => format!("{READ_ON}{handle}' reads on, or searches it"),
         (_, true) => "the rest was not kept, because the store is full".to_owned(),
@@ -259,6 +260,18 @@ pub(super) fn beginning(text: &str, whole: &ResultHandle, most: usize) -> String
         ),
     };
     format!("{shown}{ends}{TOO_LONG}{size}; {rest}]")
+}
+
+/// The summary of a step that is one call with such a result: its first line of at most `most` characters,
+/// how long it is, and how a later step reads it.
+pub(super) fn long_summary(text: &str, whole: &ResultHandle, most: usize) -> String {
+    let first = headline(first_line(text).unwrap_or_default(), most);
+    let (lines, bytes) = (counted(whole.lines, "line"), size(whole.bytes));
+    let rest = match whole.blobs.is_empty() {
+        true => "only its beginning was kept".to_owned(),
+        false => format!("read_result with handle '{}' reads it", whole.handle),
+    };
+    format!("{first} ({lines}, {bytes}; {rest})")
 }
 
 #[cfg(test)]
@@ -271,6 +284,7 @@ mod tests {
             bytes,
             lines: 7,
             lost_bytes: 0,
+            is_cut: false,
             blobs: vec![crate::event::Blob {
                 digest: "d".to_owned(),
                 size: 1,
@@ -357,5 +371,25 @@ mod tests {
             told.ends_with("the rest was not kept, because the store is full]"),
             "{told}"
         );
+        let mut cut = whole(67_108_864);
+        cut.is_cut = true;
+        let told = beginning(&text, &cut, 1024);
+        let size = "of 67108864 bytes; it has 7 lines; its tool gave more, which was not kept; read_result";
+        assert!(told.contains(size), "{told}");
+        (cut.handle, cut.bytes) = ("result-1000-9f86".to_owned(), u64::MAX);
+        (cut.lines, cut.lost_bytes) = (u64::MAX, u64::MAX);
+        let told = beginning(&text, &cut, 1024);
+        assert!(told.len() <= 1024, "{}", told.len());
+    }
+
+    #[test]
+    fn the_summary_of_a_long_result_has_its_size_and_its_handle() {
+        let mut whole = whole(5_452_595);
+        let text = "\nline 1\nline 2\n";
+        let expected = "line 1 (7 lines, 5.1 MiB; read_result with handle 'result-3' reads it)";
+        assert_eq!(long_summary(text, &whole, 120), expected);
+        whole.blobs.clear();
+        let expected = "lin… (7 lines, 5.1 MiB; only its beginning was kept)";
+        assert_eq!(long_summary(text, &whole, 3), expected);
     }
 }

@@ -107,6 +107,31 @@ fn a_search_counts_all_and_shows_the_first() {
 }
 
 #[test]
+fn a_search_says_what_it_is_about() {
+    for (from, to, lines) in [
+        (1, 1000, "1000 lines"),
+        (5, u64::MAX, "lines 5 to 1000"),
+        (1, 999, "lines 1 to 999"),
+        (7, 7, "lines 7 to 7"),
+    ] {
+        let none = answer(&text(), request(from, to, Some("LINE")), 4096, 999).unwrap();
+        assert_eq!(none, format!("result-1: 0 lines of {lines} contain 'LINE'"));
+    }
+    for (lost_bytes, is_cut, kept) in [
+        (0, true, "its tool gave more, which was not kept"),
+        (600, false, "its last 600 bytes were not kept"),
+        (600, true, "its last 600 bytes were not kept"),
+    ] {
+        let mut asked = request(1, u64::MAX, Some("line 1000"));
+        (asked.whole.lost_bytes, asked.whole.is_cut) = (lost_bytes, is_cut);
+        let found = answer(&text(), asked, 4096, 999).unwrap();
+        let expected =
+            format!("result-1: 1 line of 1000 lines contain 'line 1000' ({kept})\n1000\tline 1000");
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
 fn what_is_binary_or_lost_is_said_in_words() {
     let binary = answer("a\0b", request(1, 1, None), 4096, 10).unwrap_err();
     assert_eq!(binary, "'result-1' is binary; only text can be read");

@@ -45,11 +45,12 @@ fn a_long_result_is_its_beginning_and_a_handle() {
             panic!("{events:?}");
         };
         assert!(finished.output.len() <= RESULT_BYTES);
-        let name = format!("result-{}", index + 1);
+        let name = &finished.whole.as_ref().unwrap().handle;
+        assert!(name.starts_with(&format!("result-{}-", index + 1)));
         assert!(finished.output.contains(&format!("with handle '{name}'")));
         assert!(finished.output.starts_with("123456789\n123456789\n"));
         assert_eq!(events[0].kind.blobs()[0].digest, "digest-1000000");
-        let kept = world.session.handles.get(&name).unwrap();
+        let kept = world.session.handles.get(name).unwrap();
         assert_eq!(Some(kept), finished.whole.as_deref());
     }
     assert_eq!(world.folded(), world.session);
@@ -202,23 +203,48 @@ fn a_used_up_budget_asks_no_model_and_lets_the_answer_come() {
 #[test]
 fn what_cannot_be_read_is_refused_at_once_in_words() {
     let cases = [
-        (json!({}), "missing field `handle`"),
+        (json!({}), "handle is missing; allowed is the name"),
         (
             json!({"handle": "result-7"}),
-            "there is no result 'result-7'; the newest are: result-1",
+            "there is no result 'result-7'; the newest are: result-1-",
         ),
         (
             json!({"handle": "result-1", "from_line": 0}),
-            "lines count from 1",
+            "from_line is 0; lines count from 1",
+        ),
+        (
+            json!({"handle": "result-1", "to_line": 0}),
+            "to_line is 0; lines count from 1",
+        ),
+        (
+            json!({"handle": "result-1", "from_line": -5}),
+            "from_line is -5; allowed is a whole number from 1",
+        ),
+        (
+            json!({"handle": "result-1", "to_line": "7"}),
+            "to_line is \"7\"; allowed is a whole number from 1",
         ),
         (
             json!({"handle": "result-1", "from_line": 9, "to_line": 8}),
-            "is no range",
+            "to_line 8 is before from_line 9",
         ),
         (
             json!({"handle": "result-1", "from_line": 100_001}),
-            "from_line 100001 is beyond the end: 'result-1' has 100000 lines",
+            "from_line 100001 is beyond the end: 'result-1-",
         ),
+        (
+            json!({"handle": 1}),
+            "handle is 1; allowed is the name",
+        ),
+        (
+            json!({"handle": "result-1", "search": 9}),
+            "search is 9; allowed is a text",
+        ),
+        (
+            json!({"handle": "result-1", "line": 9}),
+            "there is no argument 'line'; there are handle, from_line, to_line, search",
+        ),
+        (json!(["result-1"]), "allowed is a JSON object"),
         (
             json!({"handle": "result-1", "search": "a\nb"}),
             "search is one line",

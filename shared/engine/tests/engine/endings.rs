@@ -1,7 +1,7 @@
 //! How a step ends: when its model says so and nothing else is open, or with its one call.
 
 use crate::world::{
-    World, chain, complete, finished, kinds, look, model_step, send, step_call, tool_call,
+    World, chain, complete, finished, kinds, long, look, model_step, send, step_call, tool_call,
     tool_step,
 };
 use cairn_engine::decide::Input;
@@ -153,6 +153,22 @@ fn a_tool_step_ends_with_its_result() {
         ]
     );
     assert_eq!(summary(&world, 1), "first line (+1 line)");
+}
+
+#[test]
+fn the_summary_of_a_long_result_says_how_a_later_step_reads_it() {
+    let mut world = World::with_plan(chain(vec![tool_step("one", "look"), model_step("two")]));
+    let result = long(world.call(1, 0), 1_000_000);
+    world.report(1, vec![result]);
+    let handle = world.session.handles.names().next().unwrap().to_owned();
+    let expected = format!(
+        "123456789 (100000 lines, 976.5 KiB; read_result with handle '{handle}' reads it)"
+    );
+    assert_eq!(summary(&world, 1), expected);
+    let read = tool_call("read_result", &json!({"handle": handle, "from_line": 99_999}));
+    world.reply(2, "", &[read]);
+    assert!(world.session.question(world.call(2, 0)).unwrap().is_ok());
+    assert_eq!(world.folded(), world.session);
 }
 
 #[test]

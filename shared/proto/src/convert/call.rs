@@ -30,6 +30,7 @@ impl From<ResultHandle> for proto::ResultHandle {
             bytes: whole.bytes,
             lines: whole.lines,
             lost_bytes: whole.lost_bytes,
+            is_cut: whole.is_cut,
         }
     }
 }
@@ -46,6 +47,7 @@ impl OnWire<Option<proto::ResultHandle>> for Option<Box<ResultHandle>> {
             bytes: wire.bytes,
             lines: wire.lines,
             lost_bytes: wire.lost_bytes,
+            is_cut: wire.is_cut,
             blobs: Vec::new(),
         });
         Ok(whole.map(Box::new))

@@ -417,6 +417,7 @@ fn long_result() -> CallFinished {
             bytes: 5_000_000,
             lines: 70_000,
             lost_bytes: 1_000_000,
+            is_cut: false,
             blobs: vec![blob("9f86d081", 2_097_152), blob("884c7d65", 1_902_848)],
         })),
     }

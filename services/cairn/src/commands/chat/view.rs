@@ -1,7 +1,7 @@
 //! A turn as people see it: what the server sends becomes text and lines. Pure.
 
 use crate::ui::event_line::failure_text;
-use crate::ui::flow::{gist, one_line};
+use crate::ui::flow::{gist, gist_of_long, one_line};
 use crate::ui::style::Style;
 use crate::ui::time::span;
 use cairn_proto::event::{FinishReason, Usage, WaitReason};
@@ -225,7 +225,11 @@ impl View {
             false => (self.style.good("✓"), Style::dim),
         };
         let room = self.columns.saturating_sub(name.chars().count() + 5);
-        let gist = paint(self.style, &gist(&text.text, room));
+        let gist = match &result.whole {
+            Some(whole) => gist_of_long(&text.text, whole.lines, whole.bytes, room),
+            None => gist(&text.text, room),
+        };
+        let gist = paint(self.style, &gist);
         Shown::Line(format!("{mark} {name}  {gist}").trim_end().to_owned())
     }
 

@@ -7,6 +7,8 @@ use crate::ui::flow::{gist, one_line};
 use crate::ui::out;
 use crate::ui::style::Style;
 use crate::ui::text::block;
+use cairn_engine::result::TOO_LONG;
+use cairn_engine::text::first_line;
 use cairn_proto::event::part::Part;
 use cairn_proto::event::{Message, Role};
 use cairn_proto::json;
@@ -14,6 +16,8 @@ use cairn_proto::orchestrator::{IndexedMessage, ListMessagesRequest};
 
 /// Columns of a call and of a result.
 const COLUMNS: usize = 200;
+/// Columns of the first line of a long result.
+const FIRST_COLUMNS: usize = 60;
 
 /// Shows the messages page by page.
 pub(super) async fn run(
@@ -87,7 +91,7 @@ fn part_text(part: &Part) -> String {
         Part::Call(call) => one_line(&format!("→ {} {}", call.name, call.arguments_json), COLUMNS),
         Part::Result(result) => {
             let mark = if result.is_error { "✗" } else { "✓" };
-            format!("{mark} {}", gist(&result.text, COLUMNS))
+            format!("{mark} {}", result_text(&result.text))
         }
         Part::Media(media) => one_line(
             &format!("({}, {} bytes)", media.mime, media.data.len()),
@@ -100,10 +104,31 @@ fn part_text(part: &Part) -> String {
     }
 }
 
+/// The first line of a result, and how many there are. Of a long one the note says how many: the lines
+/// before it are only the beginning.
+fn result_text(text: &str) -> String {
+    let last = text.lines().next_back();
+    match last.filter(|last| last.starts_with(TOO_LONG)) {
+        Some(note) => {
+            let first = one_line(first_line(text).unwrap_or_default(), FIRST_COLUMNS);
+            format!("{first} {}", one_line(note, COLUMNS))
+        }
+        None => gist(text, COLUMNS),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use cairn_proto::event::{Part as Wrapped, ToolCall};
+
+    #[test]
+    fn a_long_result_is_its_first_line_and_its_note() {
+        let note = format!("{TOO_LONG}this is its beginning, 14 of 5242880 bytes; it has 80000 lines]");
+        let text = format!("line 1\nline 2\n{note}");
+        assert_eq!(result_text(&text), format!("line 1 {note}"));
+        assert_eq!(result_text("line 1\nline 2\n"), "line 1 (+1 line)");
+    }
 
     #[test]
     fn a_message_is_its_role_and_its_parts() {

@@ -1,5 +1,5 @@
 use super::*;
-use cairn_proto::event::{self as wire, AttemptRef, RequestedCall};
+use cairn_proto::event::{self as wire, AttemptRef, CallRef, RequestedCall};
 
 mod cuts;
 
@@ -126,6 +126,34 @@ fn progress(run: u32, tool_turn: u32, index: u32) -> pb::WatchSessionResponse {
         }),
         ..pb::WatchSessionResponse::default()
     }
+}
+
+#[test]
+fn a_long_result_comes_with_its_handle() {
+    let call = CallRef {
+        attempt: attempt(),
+        tool_turn: 0,
+        index: 0,
+    };
+    let whole = wire::ResultHandle {
+        handle: "result-1-9f86".to_owned(),
+        lines: 80_000,
+        ..wire::ResultHandle::default()
+    };
+    let finished = CallFinished {
+        call: Some(call),
+        whole: Some(whole.clone()),
+        ..CallFinished::default()
+    };
+    let finished = event(7, Kind::CallFinished(finished));
+    let mut events = TurnEvents::new(5, 0);
+    let messages = [started(5, 0), reply(6, 0, "", 1), finished];
+    let sent = messages.into_iter().filter_map(|it| events.take(it).0);
+    let results = sent.flat_map(|it| it.events).filter_map(|it| match it.event {
+        Some(Event::ToolResult(result)) => Some(result.whole),
+        _ => None,
+    });
+    assert_eq!(results.collect::<Vec<_>>(), [Some(whole)]);
 }
 
 #[test]

@@ -23,15 +23,17 @@ pub(super) fn media() -> impl Strategy<Value = CallMedia> {
 pub(super) fn whole() -> impl Strategy<Value = ResultHandle> {
     let blob = (text(), any::<u32>()).prop_map(|(digest, size)| Blob { digest, size });
     let sizes = (any::<u64>(), any::<u64>(), any::<u64>());
-    (text(), sizes, vec(blob, 0..3)).prop_map(|(handle, (bytes, lines, lost_bytes), blobs)| {
-        ResultHandle {
+    let whole = (text(), sizes, any::<bool>(), vec(blob, 0..3));
+    whole.prop_map(
+        |(handle, (bytes, lines, lost_bytes), is_cut, blobs)| ResultHandle {
             handle,
             bytes,
             lines,
             lost_bytes,
+            is_cut,
             blobs,
-        }
-    })
+        },
+    )
 }
 
 pub(super) fn condition() -> impl Strategy<Value = Condition> {

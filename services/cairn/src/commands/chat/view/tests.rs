@@ -1,5 +1,5 @@
 use super::*;
-use cairn_proto::event::{Failure, ToolCall, ToolResult};
+use cairn_proto::event::{Failure, ResultHandle, ToolCall, ToolResult};
 use unicode_width::UnicodeWidthStr as _;
 
 fn view() -> View {
@@ -57,6 +57,7 @@ fn result(index: u32, output: &str, is_error: bool) -> Event {
             text: output.to_owned(),
             is_error,
         }),
+        whole: None,
     })
 }
 
@@ -210,6 +211,23 @@ fn lines_keep_to_the_terminal() {
             assert!(line.width() > columns / 2, "{columns}: {line}");
         }
     }
+}
+
+#[test]
+fn a_long_result_is_shown_with_the_size_of_the_whole() {
+    let mut view = view();
+    let Event::ToolResult(mut long) = result(0, "line 1\nline 2\n", false) else {
+        panic!("a result");
+    };
+    long.whole = Some(ResultHandle {
+        handle: "result-1-9f86".to_owned(),
+        lines: 80_000,
+        bytes: 5 << 20,
+        ..ResultHandle::default()
+    });
+    let events = vec![call(0, "run", "{}"), Event::ToolResult(long)];
+    let shown = lines(&mut view, events);
+    assert_eq!(shown[1], line("✓ run  line 1 (80000 lines, 5.0 MiB)"));
 }
 
 #[test]
