@@ -214,6 +214,8 @@ fn parts(
     authenticators: &Authenticators,
 ) -> Result<Parts, CliError> {
     let mut parts = settings::parts(context, workspace)?;
+    let named = context.config().check_named_model(&parts.models);
+    named.map_err(|fault| CliError::usage(fault.to_string()))?;
     servers.hold_back_others(&mut parts);
     parts.orchestrator.waits_for_tools = *servers != Servers::Present;
     parts.authenticators = authenticators.clone();

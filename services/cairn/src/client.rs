@@ -118,6 +118,15 @@ impl<'a> Client<'a> {
         &self.attached
     }
 
+    /// The model that a request names. A process elsewhere that does the work has models of its own and a
+    /// default of its own, so only a model that the person named is sent there.
+    pub fn model(&self, named: Option<String>) -> String {
+        match self.attached.is_remote() {
+            true => named.unwrap_or_default(),
+            false => self.context.config().default_model().to_owned(),
+        }
+    }
+
     /// Reaches the services anew, after the process that held the store has gone.
     ///
     /// # Errors

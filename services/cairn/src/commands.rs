@@ -61,16 +61,16 @@ pub fn context(
     stop: CancellationToken,
 ) -> Result<Context, CliError> {
     let mut flags = flags(&cli.command);
-    let names_server = environment.get(settings::SERVER_VARIABLE).is_some();
-    if cli.global.server.is_some() || names_server && cli.global.store.is_none() {
-        // The models are those of the services there.
-        flags.retain(|(_, setting, _)| *setting != "model.default");
-    }
+    settings::check_given(&cli.global, &flags)?;
+    let model = model_elsewhere(&cli.command, &mut flags);
     let source = settings::Source::find(&cli.global, &environment)?;
     let source = config::settled(source, &cli.command, &environment, cli.global.json)?;
     let file = source.path().to_owned();
     let is_confirmed = source.unconfirmed().is_none();
-    let settings = settings::load_from(source, &cli.global, &environment, &flags)?;
+    let mut settings = settings::load_from(source, &cli.global, &environment, &flags)?;
+    if model.is_some() {
+        settings.config.model.default = model;
+    }
     let is_terminal = std::io::stdout().is_terminal();
     let is_dumb = environment.get("TERM") == Some("dumb");
     let no_color = environment
@@ -91,6 +91,18 @@ pub fn context(
         live: is_terminal && !is_dumb && !cli.global.json,
         stop,
     })
+}
+
+/// Takes the model out of the flags, which is not checked against these settings: another process may do the
+/// work, with models of its own. One that does the work here checks it when it takes the store.
+fn model_elsewhere(command: &Command, flags: &mut Vec<Flag>) -> Option<String> {
+    if matches!(command, Command::Serve(_)) {
+        return None;
+    }
+    let at = flags
+        .iter()
+        .position(|(_, setting, _)| *setting == "model.default")?;
+    Some(flags.remove(at).2)
 }
 
 /// The flags of the command that were given and set a setting.

@@ -321,7 +321,10 @@ fn store_setting(environment: &Environment) -> &'static str {
 
 /// An empty variable is one that is not set; an empty flag is a slip, such as a script's variable
 /// that is not set, and must not lead to another server, store or model than the one meant.
-fn check_given(global: &Global, flags: &[(&str, &str, String)]) -> Result<(), CliError> {
+///
+/// # Errors
+/// A flag has no value.
+pub fn check_given(global: &Global, flags: &[(&str, &str, String)]) -> Result<(), CliError> {
     let is_empty = |(_, _, value): &&(&str, &str, String)| value.is_empty();
     let no_server = global.server.as_ref().is_some_and(String::is_empty);
     let of_command = flags.iter().find(is_empty).map(|(flag, ..)| *flag);

@@ -62,7 +62,7 @@ pub struct Args {
     /// The context to continue, which must be there [default: the active one of the session]
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     context: Option<String>,
-    /// The model, by its name in the settings [default: as the settings say]
+    /// The model, by its name in the settings of the process that does the work [default: as they say]
     #[arg(long, value_name = "NAME")]
     pub(super) model: Option<String>,
     /// The folder that tools read and commands run in [default: the current one]

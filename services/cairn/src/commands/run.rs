@@ -34,7 +34,8 @@ pub struct Args {
     /// Carry out this plan instead of making one: a JSON file, or - for standard input
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
-    /// The model, by its name in the settings [default: openai if it is configured, else offline]
+    /// The model, by its name in the settings of the process that does the work [default: as they say;
+    /// openai if it is configured, else offline]
     #[arg(long, value_name = "NAME")]
     pub(super) model: Option<String>,
     /// How long the offline model waits before each reply, such as 400ms, so that you can follow
@@ -154,6 +155,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         return Err(CliError::usage("the session's id is empty")
             .hint("name the session, or leave --session out for a new one"));
     }
+    let mut client = Client::attach(context, Access::Own).await?;
     let request = StartRunRequest {
         session: args.session.clone().unwrap_or_default(),
         request_id: (args.request_id.clone()).unwrap_or_else(|| new_id("run")),
@@ -161,12 +163,11 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
             goal,
             plan,
             limits: Some(limits(&args)),
-            model: model(&args, context),
+            model: client.model(args.model.clone()),
             ..StartRun::default()
         }),
         time_to_live_ms: args.keep.map_or(0, millis),
     };
-    let mut client = Client::attach(context, Access::Own).await?;
     let followed = start_and_follow(&mut client, request, args).await;
     client.finish().await;
     followed
@@ -185,14 +186,6 @@ fn limits(args: &Args) -> LimitOverrides {
         max_cost_nano_usd: args.max_cost.unwrap_or(0),
         max_active_ms: args.max_time.map_or(0, millis),
         max_calls: args.max_calls.unwrap_or(0),
-    }
-}
-
-/// Services elsewhere have a default of their own.
-fn model(args: &Args, context: &Context) -> String {
-    match context.config().client.server {
-        Some(_) => args.model.clone().unwrap_or_default(),
-        None => context.config().default_model().to_owned(),
     }
 }
 

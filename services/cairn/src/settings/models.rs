@@ -1,7 +1,7 @@
 //! Models: the offline model is always there, others as configured.
 
 use super::Settings;
-use cairn_boot::{Checks, Secret};
+use cairn_boot::{Checks, ConfigErrors, ConfigFault, Origin, Secret};
 use cairn_model::{
     Anthropic, AnthropicConfig, Model, ModelRegistry, Offline, OpenAi, OpenAiConfig, OptionalField,
     PriceBook, Prices, Recorded, ServerConfig, anthropic, openai,
@@ -344,12 +344,36 @@ impl Settings {
         for fault in faults {
             checks.require(false, &fault.setting, &fault.problem, &fault.allowed);
         }
-        let known: Vec<&str> = registry.names().collect();
-        let name = self.default_model();
         // A model that is configured wrongly has been told already.
-        let is_known = known.contains(&name) || (has_faults && self.models.contains_key(name));
+        let is_told = has_faults && self.models.contains_key(self.default_model());
+        if let Some((problem, allowed)) = self.unknown_default(&registry).filter(|_| !is_told) {
+            checks.require(false, "model.default", &problem, &allowed);
+        }
+    }
+
+    /// Checks the model that `--model` names. The settings do not check it when they are read, because the
+    /// process that does the work may be another one, with models of its own.
+    ///
+    /// # Errors
+    /// It is none of these models.
+    pub fn check_named_model(&self, models: &ModelRegistry) -> Result<(), ConfigErrors> {
+        match self.unknown_default(models) {
+            None => Ok(()),
+            Some((problem, allowed)) => Err(ConfigErrors(vec![ConfigFault {
+                path: "model.default".to_owned(),
+                source: Origin::Flag("--model".to_owned()),
+                problem,
+                allowed,
+            }])),
+        }
+    }
+
+    /// What is wrong with the default model, and what is allowed, if it is none of these models.
+    fn unknown_default(&self, models: &ModelRegistry) -> Option<(String, String)> {
+        let known: Vec<&str> = models.names().collect();
+        let name = self.default_model();
         let problem = format!("is {name:?}, which is no model here");
-        checks.require(is_known, "model.default", &problem, &known.join(", "));
+        (!known.contains(&name)).then(|| (problem, known.join(", ")))
     }
 
     fn build_registry(&self) -> (ModelRegistry, Vec<Fault>) {

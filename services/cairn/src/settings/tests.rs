@@ -292,6 +292,21 @@ fn an_unknown_model_is_reported_the_known_ones() {
 }
 
 #[test]
+fn a_named_model_is_checked_where_the_work_is_done() {
+    let mut loaded = settings("", &[], &[]).unwrap();
+    let mut named = |name: &str| {
+        loaded.config.model.default = Some(name.to_owned());
+        let checked = loaded
+            .config
+            .check_named_model(&loaded.config.registry());
+        checked.map_err(|fault| fault.to_string())
+    };
+    assert_eq!(named("offline"), Ok(()));
+    let want = "flag --model: model.default is \"locl\", which is no model here (allowed: offline)";
+    assert!(named("locl").unwrap_err().contains(want));
+}
+
+#[test]
 fn all_faults_come_at_once() {
     let file = "\
 [store]

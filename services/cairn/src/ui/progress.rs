@@ -30,6 +30,8 @@ pub struct Progress {
     pub run: u32,
     /// The seq up to which events were there before this process began to look.
     pub seen_before: u64,
+    /// It is a turn of a conversation, which has no plan.
+    pub is_turn: bool,
     /// Number of the plan in force; 0 while planning.
     pub revision: u32,
     /// `chain` or `graph`.
@@ -86,6 +88,7 @@ impl Progress {
             self.began = e.run == self.run;
             if self.began {
                 self.started_ms = event.at_unix_ms;
+                self.is_turn = e.turn.is_some();
             }
         }
         // Only another plan makes more of a run that has ended.

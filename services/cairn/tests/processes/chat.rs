@@ -15,7 +15,7 @@ use cairn_testkit::{ModelServer, Output, Site, free_port};
 use serde_json::{Value, json};
 use std::io::{BufReader, Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 type Asked = Arc<Mutex<Vec<Value>>>;
@@ -42,8 +42,12 @@ fn model(server: &ModelServer) -> [(&'static str, String); 2] {
 /// Starts a conversation with these lines.
 fn begin(site: &Site, server: &ModelServer, arguments: &[&str], lines: &str) -> Child {
     let mut command = site.command(&[&["chat"], arguments].concat());
+    say(command.envs(model(server)), lines)
+}
+
+/// Starts a command with these lines.
+fn say(command: &mut Command, lines: &str) -> Child {
     let command = command
-        .envs(model(server))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -39,11 +39,7 @@ pub(super) async fn conversation<'c, 'a>(
         Some(name) if !is_new => check_context(client, &session, name).await?,
         _ => {}
     }
-    let context = client.context();
-    let model = match context.config().client.server {
-        Some(_) => args.model.unwrap_or_default(),
-        None => context.config().default_model().to_owned(),
-    };
+    let model = client.model(args.model);
     Ok(Chat {
         client,
         session,

@@ -41,7 +41,7 @@ pub(super) async fn tell(
         None => RunStatus::Waiting,
     });
     if context.json {
-        if code == 0 {
+        if code == 0 && !progress.is_turn {
             report_file(client, what, progress).await?;
         }
         return Ok(ExitCode::from(code));
@@ -50,6 +50,10 @@ pub(super) async fn tell(
     match &progress.end {
         Some(End::Completed(answer)) => {
             paragraph(context, &style.good("answer"), answer)?;
+            if progress.is_turn {
+                item(&style.good("used  "), &figures(progress))?;
+                return look(context, &what.session, style).map(|()| ExitCode::SUCCESS);
+            }
             let file = report_file(client, what, progress).await?;
             let file = file.map_or_else(
                 || command(context, &format!("report {}", what.session)),
@@ -60,7 +64,7 @@ pub(super) async fn tell(
                 &format!("{} · {}", escape(&file), figures(progress)),
             )?;
         }
-        Some(End::Failed(failure)) => failed(context, style, progress, failure)?,
+        Some(End::Failed(failure)) => failed(client, style, progress, failure)?,
         Some(End::Cancelled(reason)) => {
             let reason = clip(reason, 1024);
             let text = if reason.is_empty() {
@@ -75,11 +79,15 @@ pub(super) async fn tell(
             None => waiting(client, what, progress, style).await?,
         },
     }
-    let session = &what.session;
+    look(context, &what.session, style)?;
+    Ok(ExitCode::from(code))
+}
+
+/// The commands that show more.
+fn look(context: &Context, session: &str, style: Style) -> Result<(), CliError> {
     let look = ["tree", "report", "watch"];
     let look = look.map(|verb| command(context, &format!("{verb} {session}")));
-    item(&style.dim("look  "), &look.join(" · "))?;
-    Ok(ExitCode::from(code))
+    item(&style.dim("look  "), &look.join(" · "))
 }
 
 fn item(name: &str, text: &str) -> Result<(), CliError> {
@@ -102,8 +110,8 @@ fn paragraph(context: &Context, name: &str, text: &str) -> Result<(), CliError> 
     Ok(())
 }
 
+/// What the run took. A turn has no steps.
 fn figures(progress: &Progress) -> String {
-    let steps = progress.steps.len();
     let usage = progress.usage;
     let tokens = usage.input_tokens + usage.output_tokens;
     let ms = progress.latest_ms.saturating_sub(progress.started_ms);
@@ -116,13 +124,16 @@ fn figures(progress: &Progress) -> String {
         cost if cost.starts_with('$') => cost,
         cost => format!("cost {cost}"),
     };
-    format!(
-        "{}, {}, {}, {}, {time}",
-        count(steps as u64, "step"),
+    let steps = count(progress.steps.len() as u64, "step");
+    let steps = Some(steps).filter(|_| !progress.is_turn);
+    let rest = [
         count(progress.tool_turns.into(), "tool turn"),
         count(tokens, "token"),
         cost,
-    )
+        time,
+    ];
+    let parts: Vec<String> = steps.into_iter().chain(rest).collect();
+    parts.join(", ")
 }
 
 /// The report's file: the one that the run wrote, or one that is written now and in the place of
@@ -168,14 +179,14 @@ async fn report_file(
 }
 
 fn failed(
-    context: &Context,
+    client: &Client<'_>,
     style: Style,
     progress: &Progress,
     failure: &Failure,
 ) -> Result<(), CliError> {
     let place = match progress.failed_step(failure) {
         Some(step) => format!("step {} {}: ", step.number, step.name),
-        None if progress.steps.is_empty() => "planning: ".to_owned(),
+        None if progress.steps.is_empty() && !progress.is_turn => "planning: ".to_owned(),
         None => String::new(),
     };
     let why = failure_text(Some(failure));
@@ -190,11 +201,11 @@ fn failed(
         _ => again,
     };
     item("do    ", what)?;
-    let model = context.config().default_model();
-    match failure.kind() {
-        FailureKind::Llm => item("model ", &escape(model)),
-        _ => Ok(()),
+    // A process elsewhere has models of its own.
+    if failure.kind() != FailureKind::Llm || client.attached().is_remote() {
+        return Ok(());
     }
+    item("model ", &escape(client.context().config().default_model()))
 }
 
 fn paused(context: &Context, what: &Following, style: Style, reason: &str) -> Result<(), CliError> {
@@ -275,5 +286,24 @@ fn asked(question: &Pending, progress: &Progress) -> Vec<String> {
             question.step,
             clip(&question.call_key, 80)
         )],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_figures_of_a_turn_have_no_steps() {
+        let progress = |is_turn| Progress {
+            is_turn,
+            tool_turns: 2,
+            latest_ms: 1_500,
+            ..Progress::default()
+        };
+        let plan = figures(&progress(false));
+        assert_eq!(plan, "0 steps, 2 tool turns, 0 tokens, $0.0000, 1.5 s");
+        let turn = figures(&progress(true));
+        assert_eq!(turn, "2 tool turns, 0 tokens, $0.0000, 1.5 s");
     }
 }

@@ -1,6 +1,6 @@
 //! Conversations in a session that works, is paused, or has done other things before.
 
-use super::{begin, chat, end, model, server, session};
+use super::{begin, chat, end, model, say, server, session};
 use crate::support::CAIRN;
 use cairn_testkit::eventually;
 use cairn_testkit::model_server::{parts, reply};
@@ -63,6 +63,27 @@ fn a_conversation_of_another_context_waits_for_the_session() {
         ["Aside?"],
         "nothing of main is in it"
     );
+}
+
+/// The client of the test has no model but the offline one, and does not know the name of the other.
+#[test]
+fn a_conversation_through_the_process_that_holds_the_store_has_its_model() {
+    let (server, _) = server(vec![reply("a", "First.", &[]), reply("b", "Second.", &[])]);
+    let site = Site::new(CAIRN);
+    let variables = model(&server);
+    let variables = variables
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--json"];
+    let _serving = site.start(&serve, &variables);
+    for (arguments, expected) in [
+        (&["chat"][..], "First.\n"),
+        (&["chat", "--model", "openai"][..], "Second.\n"),
+    ] {
+        let done = end(say(&mut site.command(arguments), "Hello?\n"));
+        let seen = (done.code, done.out.as_str());
+        assert_eq!(seen, (Some(0), expected), "{done:?}");
+    }
 }
 
 #[test]
