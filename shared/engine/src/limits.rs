@@ -35,6 +35,9 @@ pub const MAX_GOAL: usize = 64 * 1024;
 pub const MAX_CONTEXT: u64 = 16 * 1024 * 1024;
 /// Most bytes of the messages that one request adds to a context.
 pub const MAX_EXTENSION: u64 = 2 * 1024 * 1024;
+/// Most messages that one request takes out of a context by their indices.
+pub const MAX_REMOVED: usize = 1000;
+
 /// Refuses messages that are too large for one request. The error says so to people.
 ///
 /// # Errors

@@ -125,7 +125,7 @@ refusals! {
     EmptyContext since 1: "EMPTY_CONTEXT", FailedPrecondition, false;
     /// The message cannot be part of a context or of a turn.
     BadMessage since 1: "BAD_MESSAGE", InvalidArgument, false;
-    /// Such a context cannot be created, or the context cannot be destroyed.
+    /// Such a context cannot be created, the context cannot be destroyed, or two contexts are one.
     BadContext since 1: "BAD_CONTEXT", FailedPrecondition, false;
     /// The session has no such context.
     ContextNotFound since 1: "CONTEXT_NOT_FOUND", NotFound, false;

@@ -118,17 +118,7 @@ enum Action {
         window: WindowSize,
     },
     /// Remove messages from a context
-    Remove {
-        /// The session: its id or a unique beginning of it
-        #[arg(value_name = "SESSION")]
-        session: String,
-        /// The context
-        #[arg(value_name = "NAME")]
-        name: String,
-        /// A message by its number in cairn context show, or several such as 0-19
-        #[arg(value_name = "NUMBERS", value_parser = remove::Numbers::parse)]
-        numbers: remove::Numbers,
-    },
+    Remove(remove::Args),
     /// Make a context the active one
     Switch {
         /// The session: its id or a unique beginning of it
@@ -147,7 +137,7 @@ impl Action {
         match self {
             Self::List { .. } | Self::Show { .. } | Self::Export { .. } => Access::Read,
             Self::Import(_) | Self::New { .. } | Self::Set { .. } => Access::Change,
-            Self::Remove { .. } | Self::Switch { .. } => Access::Change,
+            Self::Remove(_) | Self::Switch { .. } => Access::Change,
             Self::Destroy(args) => args.access(),
         }
     }
@@ -158,8 +148,9 @@ impl Action {
                 session.as_deref()
             }
             Self::New { session, .. } | Self::Switch { session, .. } => Some(session),
-            Self::Set { session, .. } | Self::Remove { session, .. } => Some(session),
+            Self::Set { session, .. } => Some(session),
             Self::Import(args) => Some(&args.session),
+            Self::Remove(args) => Some(&args.session),
             Self::Destroy(args) => Some(&args.session),
         }
     }
@@ -169,9 +160,11 @@ impl Action {
 ///
 /// # Errors
 /// No such session or context, or a context that a turn works on.
-pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
-    if let Action::Destroy(args) = &args.action {
-        args.agree(context).await?;
+pub async fn run(mut args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    match &mut args.action {
+        Action::Destroy(args) => args.agree(context).await?,
+        Action::Remove(args) => args.agree(context).await?,
+        _ => {}
     }
     let mut client = Client::attach(context, args.action.access()).await?;
     let done = Box::pin(act(&mut client, args.action)).await;
@@ -222,9 +215,7 @@ async fn act(client: &mut Client<'_>, action: Action) -> Result<ExitCode, CliErr
             };
             changed(client, &session, &name, &what, seq)?;
         }
-        Action::Remove { name, numbers, .. } => {
-            remove::run(client, &session, &name, numbers).await?;
-        }
+        Action::Remove(args) => remove::run(client, &session, args).await?,
         Action::Switch { name, .. } => {
             let seq = rpc::switch(client, &session, &name).await?;
             changed(client, &session, &name, "is the active one", seq)?;

@@ -17,7 +17,7 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 88] = [
+const CASES: [Case; 89] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
     ("--server", &[("sessions --server nowhere", 2, "--server"), ("sessions --server=", 2, "--server")]),
     ("--config", &[("sessions --config none.toml", 2, "none.toml"), ("sessions --config docs", 2, "docs")]),
@@ -60,6 +60,7 @@ const CASES: [Case; 88] = [
     ("context new --system", &[("context new s c --system=", 2, "--system")]),
     ("context new --window", &[("context new s c --window 0", 2, "--window"), ("context new s c --window many", 2, "--window")]),
     ("context set --window", &[("context set s c --window 0", 2, "--window"), ("context set s c --window=", 2, "--window")]),
+    ("context remove --version", &[("context remove s main 0 --version many", 2, "--version"), ("context remove s main 0 --version=-1", 2, "--version")]),
     ("context destroy --conclude", &[("context destroy s c --conclude tone", 2, "--conclude"), ("context destroy s c --conclude =dry", 2, "--conclude")]),
     ("resume --in", &[("resume --in= s", 2, "--in"), ("resume --in nowhere s", 1, "nowhere")]),
     ("resume --pace", &[("resume --pace slow s", 2, "--pace")]),

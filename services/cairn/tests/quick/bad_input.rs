@@ -143,6 +143,7 @@ fn check_baseline(method: &MethodDescriptor, answer: &Answer) {
     let needs_more = [
         "AllowTool",
         "ApplyPlan",
+        "BridgeContext",
         "CancelRun",
         "CancelTurn",
         "Decide",

@@ -5,6 +5,7 @@
 use super::Handle;
 use crate::decide::{Decision, Rejection};
 use crate::event::ContextChanged;
+use crate::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 
 /// Store pairs in session memory, and renew what the other context knows of it.
@@ -23,6 +24,12 @@ impl Handle for BridgeContext {
         let to = decision.session.context_name(&self.to).to_owned();
         let has_prompt = !decision.free_context(&to)?.conversation.system.is_empty();
         decision.check_pairs(&self.values)?;
+        if decision.session.context_name(&self.from) == to {
+            let message = format!(
+                "both contexts are '{to}'; name two, and an empty name is the active context"
+            );
+            return Err(Rejection::refused(Refusal::BadContext, message));
+        }
         if !has_prompt {
             decision.write_layers(&to)?;
         }
@@ -40,7 +47,6 @@ mod tests {
     use crate::command::{CreateContext, SubmitTurn};
     use crate::conversation::LayerKind;
     use crate::message::Message;
-    use crate::refusal::Refusal;
 
     fn bridge(from: &str, to: &str) -> BridgeContext {
         BridgeContext {
@@ -87,5 +93,14 @@ mod tests {
         assert_eq!(sent.refused(bridge("main", "side")), Refusal::ContextBusy);
         sent.send(bridge("side", "main"));
         assert_eq!(sent.session.memory["fact"], "it rains");
+    }
+
+    #[test]
+    fn one_context_is_no_bridge_by_whatever_names() {
+        let mut sent = with_side();
+        for (from, to) in [("main", "main"), ("", ""), ("main", ""), ("", "main")] {
+            assert_eq!(sent.refused(bridge(from, to)), Refusal::BadContext, "{from} {to}");
+        }
+        assert!(!sent.session.memory.contains_key("fact"));
     }
 }

@@ -217,7 +217,9 @@ impl Test {
             to: name.to_owned(),
             values: vec![("key".to_owned(), format!("for {name}"))],
         }));
-        match self.model.named.contains_key(&self.model.name(name)) {
+        let name = self.model.name(name);
+        match self.model.named.contains_key(&name) {
+            true if name == "main" => self.refused(&events, "BAD_CONTEXT"),
             true => self.check(&[]),
             false => self.refused(&events, "CONTEXT_NOT_FOUND"),
         }

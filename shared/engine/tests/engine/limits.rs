@@ -96,6 +96,10 @@ fn a_reply_is_not_larger_than_an_input_may_be() {
 /// As many conversations as there may be, each with as many calls with side effects under way.
 fn sending_in_all() -> World {
     let mut world = World::new();
+    world.command(Command::CreateContext(command::CreateContext {
+        name: "side".to_owned(),
+        ..command::CreateContext::default()
+    }));
     let limits = LimitOverrides {
         max_parallel_steps: MAX_CONVERSATIONS,
         budgets: PerBudget::from([(Budget::Turns, 1_000)]),
@@ -115,6 +119,7 @@ fn many_commands(world: &mut World) {
     let rename = Command::RenameSession(command::RenameSession { title });
     let values = (0..MAX_MEMORY_KEYS).map(|key| (key.to_string(), String::new()));
     let bridge = Command::BridgeContext(command::BridgeContext {
+        from: "side".to_owned(),
         values: values.collect(),
         ..command::BridgeContext::default()
     });

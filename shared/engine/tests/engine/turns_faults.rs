@@ -34,8 +34,13 @@ fn a_context_whose_turn_waits_is_not_destroyed() {
 #[test]
 fn a_bridge_to_a_new_context_leaves_its_system_prompt() {
     let mut world = World::new();
+    let side = "side".to_owned();
+    world.command(Command::from(CreateContext {
+        name: side.clone(),
+        ..CreateContext::default()
+    }));
     world.command(Command::from(BridgeContext {
-        from: MAIN.to_owned(),
+        from: side,
         to: MAIN.to_owned(),
         values: vec![("k".to_owned(), "v".to_owned())],
     }));

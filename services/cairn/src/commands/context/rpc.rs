@@ -156,12 +156,12 @@ pub(super) async fn count(
     counted.map_err(|error| not_found(client, session, error))
 }
 
-/// Removes a message from a context of this version, and returns the version after it.
+/// Removes so many messages from an index on, of a context of this version, and returns the version after it.
 pub(super) async fn remove(
     client: &mut Client<'_>,
     session: &str,
     name: &str,
-    index: u32,
+    (index, count): (u32, u32),
     version: u64,
 ) -> Result<u64, CliError> {
     let request = RemoveMessageRequest {
@@ -170,6 +170,7 @@ pub(super) async fn remove(
         context: name.to_owned(),
         expected_version: Some(version),
         index,
+        count,
     };
     let removed = client.persist_contexts(|mut contexts| {
         let request = request.clone();

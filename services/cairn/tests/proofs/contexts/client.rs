@@ -200,7 +200,7 @@ impl Client {
                 message: Some(message(line))
             }),
             Change::Remove(index) => {
-                change!(remove_message: RemoveMessageRequest { index: *index })
+                change!(remove_message: RemoveMessageRequest { index: *index, count: 1 })
             }
             Change::Retain(role) => {
                 change!(retain_messages: RetainMessagesRequest { role: *role })

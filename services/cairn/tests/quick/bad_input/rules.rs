@@ -193,6 +193,7 @@ fn of_context(field: &FieldDescriptor) -> Rule {
         ("CreateContext", "system_prompt" | "immutable" | "window") => ANY,
         ("Window", "messages") => required(ANY),
         ("SetWindowRequest", "window") => ANY,
+        ("RemoveMessageRequest", "count") => number(1000),
         (_, "message" | "role" | "parts") => required(ANY),
         ("ExtendMessagesRequest", "messages") => ANY,
         // A message of a person has none of these but text.

@@ -95,7 +95,7 @@ fn change(method: &str, session: String, request_id: String) -> Option<Vec<u8>> 
             index: 0,
             message: message()
         }),
-        "RemoveMessage" => change!(RemoveMessageRequest { index: 0 }),
+        "RemoveMessage" => change!(RemoveMessageRequest { index: 0, count: 1 }),
         "PopMessage" => change!(PopMessageRequest {}),
         "RetainMessages" => change!(RetainMessagesRequest {
             role: wire::Role::User.into()

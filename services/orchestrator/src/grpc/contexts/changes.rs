@@ -11,8 +11,8 @@ use cairn_engine::command::{
 };
 use cairn_engine::event::EventKind;
 use cairn_engine::limits::{
-    MAX_CONTEXT_NAME, MAX_EXTENSION, MAX_MEMORY_KEY, MAX_MEMORY_VALUE, check_extension,
-    is_context_name_char, is_memory_key,
+    MAX_CONTEXT_NAME, MAX_EXTENSION, MAX_MEMORY_KEY, MAX_MEMORY_VALUE, MAX_REMOVED,
+    check_extension, is_context_name_char, is_memory_key,
 };
 use cairn_engine::message::{Message, Role};
 use cairn_proto::event as wire;
@@ -56,8 +56,10 @@ changes! {
         let message = message("message", asked.message)?;
         vec![ContextOp::Insert { index: asked.index, message }]
     };
-    RemoveMessageRequest(asked) -> RemoveMessageResponse
-        vec![ContextOp::Remove { index: asked.index }];
+    RemoveMessageRequest(asked) -> RemoveMessageResponse {
+        let count = removed(asked.count)?;
+        vec![ContextOp::Remove { index: asked.index }; count]
+    };
     RetainMessagesRequest(asked) -> RetainMessagesResponse
         vec![ContextOp::Retain(role("role", asked.role)?)];
     ClearMessagesRequest(asked) -> ClearMessagesResponse
@@ -249,6 +251,18 @@ fn check_creation(create: &CreateContext) -> Result<(), RpcError> {
         messages::check(&format!("context.immutable[{i}]"), message)?;
     }
     check_size(create.prompt.len() as u64 + immutable.map(Message::bytes).sum::<u64>())
+}
+
+/// How many messages go.
+fn removed(count: u32) -> Result<usize, RpcError> {
+    let count = usize::try_from(count.max(1)).unwrap_or(usize::MAX);
+    match count <= MAX_REMOVED {
+        true => Ok(count),
+        false => {
+            let error = RpcError::invalid("count", format!("is {count}"));
+            Err(error.allowed(format!("at most {MAX_REMOVED}, and 0 for 1")))
+        }
+    }
 }
 
 fn check_window(field: &str, window: Option<u32>) -> Result<(), RpcError> {
