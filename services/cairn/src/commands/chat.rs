@@ -42,7 +42,8 @@ is shown first. While a turn runs, a line that you enter is read by the model be
 cancels the turn. /help lists the commands of a conversation.
 
 If standard input is not a terminal, each line is a turn, and standard output has the replies alone. A
-program that reads them gets them as the model wrote them.
+program that reads them gets them as the model wrote them. The reply to a turn of another client, which works
+when the conversation begins, goes to standard error.
 With --json it has each cairn.orchestrator.v1.SubmitTurnResponse as a line of protobuf JSON.
 
 While another context of the session works, or a run with a plan, the conversation waits for its end.
@@ -105,6 +106,10 @@ struct Chat<'c, 'a> {
     is_new: bool,
     /// Name of the context; empty for the active one.
     context: String,
+    /// The active context, when it was last seen.
+    active: String,
+    /// The context of that name has been destroyed.
+    is_gone: bool,
     /// Name of the model; empty for the default of services elsewhere.
     model: String,
 }
@@ -129,6 +134,20 @@ impl Chat<'_, '_> {
         self.client.work_on(&self.session)?;
         self.is_new = false;
         Ok(())
+    }
+
+    /// Continues in the context of that name from now on.
+    fn continue_in(&mut self, context: &str) {
+        context.clone_into(&mut self.context);
+        self.is_gone = false;
+    }
+
+    /// The context in which the next turn is expected.
+    fn expected(&self) -> &str {
+        match self.context.as_str() {
+            "" => &self.active,
+            name => name,
+        }
     }
 
     /// The request of a turn that says this.
@@ -198,8 +217,14 @@ impl Chat<'_, '_> {
         Ok(open)
     }
 
-    /// What to do about a turn that is refused because of another run.
-    fn refused(&self, error: CliError) -> CliError {
+    /// What to do about a turn that is refused because of another run, or because its context is gone.
+    fn refused(&mut self, error: CliError) -> CliError {
+        if error.reason == "CONTEXT_NOT_FOUND" {
+            self.is_gone = true;
+            let back = self.come_back();
+            let hint = format!("enter /context main to continue there\nor begin again with: {back}");
+            return error.hint(hint);
+        }
         if error.reason != "RUN_ACTIVE" {
             return error;
         }
@@ -225,6 +250,7 @@ impl Chat<'_, '_> {
     /// How to continue the conversation another time.
     fn come_back(&self) -> String {
         let rest = match self.context.as_str() {
+            _ if self.is_gone => format!("chat {}", self.session),
             "" => format!("chat {}", self.session),
             name => format!("chat {} --context {name}", self.session),
         };

@@ -23,6 +23,7 @@ pub(super) async fn until_free(
 ) -> Result<Option<SubmitTurnRequest>, CliError> {
     loop {
         let session = session(chat).await?;
+        chat.active.clone_from(&session.active_context);
         match found(&session, &chat.context) {
             Found::Free => return Ok(None),
             Found::Paused(run) => return Err(paused(chat, run.number)),

@@ -34,7 +34,7 @@ pub(super) async fn run(chat: &mut Chat<'_, '_>, command: &Slash) -> Result<Vec<
         }
         Slash::Switch(name) => {
             rpc::switch(chat.client, &chat.session, name).await?;
-            chat.context = name.clone();
+            chat.continue_in(name);
             Ok(vec![format!(
                 "this conversation continues in the context {name}"
             )])
@@ -47,7 +47,7 @@ pub(super) async fn run(chat: &mut Chat<'_, '_>, command: &Slash) -> Result<Vec<
             };
             rpc::create(chat.client, &chat.session, context).await?;
             rpc::switch(chat.client, &chat.session, name).await?;
-            chat.context = name.clone();
+            chat.continue_in(name);
             Ok(vec![format!(
                 "the context {name} is new, and this conversation continues in it"
             )])

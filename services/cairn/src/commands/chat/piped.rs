@@ -8,7 +8,9 @@ use crate::ui::out;
 use crate::ui::questions::pending_lines;
 use crate::ui::screen::{self, Beside};
 use crate::ui::style::Style;
-use crate::ui::text::json_escaped;
+use crate::ui::text::{block, json_escaped};
+use cairn_engine::limits::MAX_EXTENSION;
+use cairn_engine::message::Message;
 use cairn_engine::text::without_bom;
 use cairn_proto::json;
 use cairn_proto::orchestrator::turn_event::Event;
@@ -37,7 +39,12 @@ pub(super) async fn converse(
     let mut code = 0;
     if let Some(request) = active {
         screen::tell(&under_way(&request));
-        code = Box::pin(turn(chat, request)).await?;
+        // A turn that another process carries out belongs to its client.
+        let is_own = !chat.client.attached().is_remote();
+        code = Box::pin(turn(chat, request, is_own)).await?;
+        if !is_own && code == FAILURE {
+            code = 0;
+        }
     }
     let stop = chat.client.context().stop.clone();
     let mut lines = lines();
@@ -49,19 +56,39 @@ pub(super) async fn converse(
         let Some(line) = line.transpose()? else {
             break;
         };
-        if !line.trim().is_empty() {
+        if let Some(problem) = too_large(&line) {
+            screen::tell(&problem);
+            code = code.max(FAILURE);
+        } else if !line.trim().is_empty() {
             if chat.is_new {
                 chat.create_session().await?;
                 screen::tell(&format!("session {}", chat.session));
             }
             let request = chat.turn(&line);
-            code = code.max(Box::pin(turn(chat, request)).await?);
+            let done = Box::pin(turn(chat, request, true)).await;
+            // An error without words is that of an output whose reader has gone.
+            let fails = |error: &CliError| error.code != INTERRUPTED && !error.message.is_empty();
+            if done.as_ref().is_err_and(fails) && has_more(&mut lines).await {
+                screen::tell("the rest of the input was not sent");
+            }
+            code = code.max(done?);
         }
     }
     if code == WAITING && has_more(&mut lines).await {
         screen::tell("the rest of the input was not sent; enter it again then");
     }
     Ok(ExitCode::from(code))
+}
+
+/// Why a line cannot be a message, if it is too large for one. The services would refuse it in different ways,
+/// by its size.
+fn too_large(line: &str) -> Option<String> {
+    let bytes = Message::user(line).bytes();
+    (bytes > MAX_EXTENSION).then(|| {
+        format!(
+            "a message has {bytes} bytes, and at most {MAX_EXTENSION} are allowed: it was not sent"
+        )
+    })
 }
 
 /// Whether there is input that no turn has taken. A pipe that nobody closes is not waited for.
@@ -95,12 +122,16 @@ fn lines() -> Receiver<Result<String, CliError>> {
     lines
 }
 
-/// One turn to its end, and its exit code.
-async fn turn(chat: &mut Chat<'_, '_>, request: SubmitTurnRequest) -> Result<u8, CliError> {
+/// One turn to its end, and its exit code. The reply to a turn of another client is no answer to this input.
+async fn turn(
+    chat: &mut Chat<'_, '_>,
+    request: SubmitTurnRequest,
+    is_own: bool,
+) -> Result<u8, CliError> {
     let stop = chat.client.context().stop.clone();
     let is_json = chat.client.context().json;
     let (mut turn, began) = (Turn::new(request), Instant::now());
-    let mut view = View::new(Style::new(false), COLUMNS);
+    let mut view = View::new(Style::new(false), COLUMNS).after(chat.expected());
     loop {
         let next = tokio::select! {
             next = turn.next(chat.client) => next.map_err(|error| chat.refused(error))?,
@@ -120,21 +151,28 @@ async fn turn(chat: &mut Chat<'_, '_>, request: SubmitTurnRequest) -> Result<u8,
         if is_json {
             let line = json::line("cairn.orchestrator.v1.SubmitTurnResponse", &*response);
             let line = line.ok_or_else(|| CliError::new("the response is no JSON"))?;
-            out::line(&json_escaped(&line))?;
+            match is_own {
+                true => out::line(&json_escaped(&line))?,
+                false => beside(&json_escaped(&line)),
+            }
         }
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         for shown in view.take(&response, ms) {
             if let Shown::Line(line) = shown {
-                // Where it cannot be written, nobody is there to read it.
-                let _ = Beside.write_all(format!("{line}\n").as_bytes());
+                beside(&line);
             }
         }
         if let Some(offer) = offer(chat, &view) {
             screen::tell(&offer);
         }
+        chat.active.clone_from(&view.context);
         match &view.state {
             State::Completed(_) if is_json => return Ok(0),
-            State::Completed(text) => return out::text(text).map(|()| 0),
+            State::Completed(text) if is_own => return out::text(text).map(|()| 0),
+            State::Completed(text) => {
+                beside(&block(text));
+                return Ok(0);
+            }
             State::Failed => return Ok(FAILURE),
             State::Waiting if is_paused(&response) => {
                 screen::tell(&free::paused(chat, view.run).hint);
@@ -157,6 +195,11 @@ fn offer(chat: &Chat<'_, '_>, view: &View) -> Option<String> {
     }
 }
 
+/// Writes to standard error. Where that cannot be written, no person is there to read it.
+fn beside(text: &str) {
+    let _ = Beside.write_all(format!("{text}\n").as_bytes());
+}
+
 fn asks(response: &SubmitTurnResponse) -> bool {
     let mut events = response.events.iter();
     events.any(|event| matches!(event.event, Some(Event::Waiting(_))))
@@ -177,7 +220,7 @@ async fn waits(chat: &mut Chat<'_, '_>, run: u32) -> Result<bool, CliError> {
     let context = chat.client.context();
     for pending in &open {
         let lines = pending_lines(context, Style::new(false), pending).join("\n");
-        let _ = Beside.write_all(format!("{lines}\n").as_bytes());
+        beside(&lines);
     }
     if !open.is_empty() {
         screen::tell(&format!(

@@ -45,6 +45,8 @@ pub(super) async fn conversation<'c, 'a>(
         session,
         is_new,
         context: args.context.unwrap_or_default(),
+        active: MAIN.to_owned(),
+        is_gone: false,
         model,
     })
 }

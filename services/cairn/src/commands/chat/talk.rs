@@ -182,7 +182,7 @@ impl Talk<'_, '_, '_> {
         self.turn = Some(Running {
             text: text_of(&request).to_owned(),
             turn: Turn::new(request),
-            view: View::new(self.style, Terminal::columns()),
+            view: View::new(self.style, Terminal::columns()).after(self.chat.expected()),
             began: Instant::now(),
             is_cancelled: false,
         });
@@ -295,7 +295,8 @@ impl Talk<'_, '_, '_> {
             Ok(Next::Back) => self.say("connected again"),
             Err(error) => {
                 self.terminal.end_text()?;
-                self.complain(&self.chat.refused(error))?;
+                let error = self.chat.refused(error);
+                self.complain(&error)?;
                 self.end_turn()
             }
         }
@@ -314,6 +315,7 @@ impl Talk<'_, '_, '_> {
                 Shown::Line(line) => self.terminal.line(&line)?,
             }
         }
+        self.chat.active.clone_from(&running.view.context);
         let (run, is_over) = (running.view.run, running.view.is_over());
         let offer = continuation::offer(running.view.journal_permille, None);
         if !had_begun && running.is_cancelled {

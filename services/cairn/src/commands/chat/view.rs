@@ -55,6 +55,8 @@ pub(super) struct View {
     pub(super) state: State,
     /// How full the journal is by the end of the turn, in thousandths; 0 while that is not worth a word.
     pub(super) journal_permille: u32,
+    /// Its context; before the turn has begun, the one in which it is expected.
+    pub(super) context: String,
     /// A person paused it.
     is_paused: bool,
     /// The number of the reply whose text was shown last, until the reply ends.
@@ -78,6 +80,7 @@ impl View {
             run: 0,
             state: State::Running,
             journal_permille: 0,
+            context: String::new(),
             is_paused: false,
             writing: None,
             calls: BTreeMap::new(),
@@ -85,6 +88,12 @@ impl View {
             early_of: 0,
             next_progress: 0,
         }
+    }
+
+    /// The turn is expected in this context.
+    pub(super) fn after(mut self, context: &str) -> Self {
+        context.clone_into(&mut self.context);
+        self
     }
 
     /// The turn has ended.
@@ -107,7 +116,7 @@ impl View {
             Event::Queued(_) => {
                 shown.push(self.dim("the turn waits until the active run ends"));
             }
-            Event::Started(begins) => self.run = begins.run,
+            Event::Started(begins) => shown.extend(self.begin(begins)),
             Event::Text(delta) => self.text(delta, shown),
             Event::Reset(_) => self.reset(shown),
             Event::ToolCall(called) => {
@@ -147,6 +156,18 @@ impl View {
                 shown.push(self.error(error));
             }
         }
+    }
+
+    /// Another client may have made another context the active one.
+    fn begin(&mut self, begins: &pb::TurnStarted) -> Option<Shown> {
+        self.run = begins.run;
+        let expected = std::mem::replace(&mut self.context, begins.context.clone());
+        if expected.is_empty() || expected == self.context {
+            return None;
+        }
+        let context = escape(&self.context);
+        let text = format!("the active context is {context} now, and this turn continues it");
+        Some(self.dim(&text))
     }
 
     fn text(&mut self, delta: &pb::AssistantTextDelta, shown: &mut Vec<Shown>) {

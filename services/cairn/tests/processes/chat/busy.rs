@@ -2,6 +2,7 @@
 
 use super::{begin, chat, end, model, say, server, session};
 use crate::support::CAIRN;
+use crate::support::screen::Screen;
 use cairn_testkit::eventually;
 use cairn_testkit::model_server::{parts, reply};
 use cairn_testkit::{Output, Site};
@@ -84,6 +85,83 @@ fn a_conversation_through_the_process_that_holds_the_store_has_its_model() {
         let seen = (done.code, done.out.as_str());
         assert_eq!(seen, (Some(0), expected), "{done:?}");
     }
+}
+
+#[test]
+fn the_reply_to_a_turn_of_another_client_is_no_answer() {
+    let (held, answer) = parts();
+    let (server, asked) = server(vec![answer, reply("b", "Second.", &[])]);
+    let site = Site::new(CAIRN);
+    let mut first = begin(&site, &server, &[], "One?\n");
+    let seen = wait_for(&mut first, "session ");
+    let session = seen.rsplit("session ").next().expect("its id").trim();
+    eventually("the first request", || {
+        (asked.lock().expect("requests").len() == 1).then_some(())
+    });
+    let mut second = begin(&site, &server, &[session], "Two?\n");
+    wait_for(&mut second, "this turn was under way");
+    held.text("First.");
+    held.end("end", &[]);
+    let first = end(first);
+    let seen = (first.code, first.out.as_str());
+    assert_eq!(seen, (Some(0), "First.\n"), "{first:?}");
+    let second = end(second);
+    let seen = (second.code, second.out.as_str());
+    assert_eq!(seen, (Some(0), "Second.\n"), "{second:?}");
+    says(&second, "First.");
+}
+
+#[test]
+fn a_message_that_is_too_large_is_not_sent_and_the_next_one_is() {
+    for bytes in [3 << 20, 5 << 20] {
+        let (server, asked) = server(vec![reply("a", "Yes.", &[])]);
+        let site = Site::new(CAIRN);
+        let lines = format!("{}\nTwo?\n", "x".repeat(bytes));
+        let done = chat(&site, &server, &[], &lines);
+        let seen = (done.code, done.out.as_str());
+        assert_eq!(seen, (Some(1), "Yes.\n"), "{done:?}");
+        says(&done, "at most 2097152 are allowed: it was not sent");
+        assert_eq!(super::texts(&asked.lock().expect("requests")[0]), ["Two?"]);
+    }
+}
+
+/// Another client destroys the context in which the conversation continues.
+#[test]
+fn a_conversation_in_a_context_that_is_gone_says_how_to_continue() {
+    let (server, _) = server(vec![reply("a", "First.", &[])]);
+    let site = Site::new(CAIRN);
+    let session = session(&chat(&site, &server, &[], "One?\n"));
+    assert_eq!(site.run(&["context", "new", &session, "side"]).code, Some(0));
+    let mut command = site.command(&["chat", &session, "--context", "side"]);
+    let mut screen = Screen::of(command.envs(model(&server)));
+    screen.wait_for("› ");
+    assert_eq!(site.run(&["context", "destroy", &session, "side"]).code, Some(0));
+    screen.types("Two?\r");
+    screen.wait_for("enter /context main to continue there");
+    screen.wait_for("› ");
+    screen.types("\u{4}");
+    screen.wait_for("come back with: cairn chat ");
+    screen.wait_for(&session);
+    let rest = screen.wait_for("\n");
+    assert!(!rest.contains("--context"), "{rest}");
+    assert_eq!(screen.child.wait().expect("its end").code(), Some(0));
+}
+
+/// Another client makes another context the active one.
+#[test]
+fn a_conversation_says_when_it_goes_to_another_context() {
+    let answers = vec![reply("a", "First.", &[]), reply("b", "Second.", &[])];
+    let (server, _) = server(answers);
+    let site = Site::new(CAIRN);
+    let session = session(&chat(&site, &server, &[], "One?\n"));
+    assert_eq!(site.run(&["context", "new", &session, "side"]).code, Some(0));
+    let mut command = site.command(&["chat", &session]);
+    let mut screen = Screen::of(command.envs(model(&server)));
+    screen.wait_for("› ");
+    assert_eq!(site.run(&["context", "switch", &session, "side"]).code, Some(0));
+    screen.types("Two?\r");
+    screen.wait_for("the active context is side now, and this turn continues it");
+    screen.wait_for("Second.");
 }
 
 #[test]

@@ -120,6 +120,22 @@ fn a_turn_with_parallel_calls_is_text_and_lines() {
     assert!(view.is_over());
 }
 
+#[test]
+fn a_turn_in_another_context_than_the_expected_one_says_so() {
+    let begins = || {
+        vec![Event::Started(pb::TurnStarted {
+            run: 4,
+            context: "draft".to_owned(),
+        })]
+    };
+    let said = "the active context is draft now, and this turn continues it";
+    for (expected, shown) in [("", vec![]), ("draft", vec![]), ("main", vec![line(said)])] {
+        let mut view = view().after(expected);
+        assert_eq!(lines(&mut view, begins()), shown, "{expected}");
+        assert_eq!((view.run, view.context.as_str()), (4, "draft"));
+    }
+}
+
 /// A reset counts only after text of the same reply.
 #[test]
 fn a_reply_that_is_reset_or_comes_again_begins_anew() {
