@@ -1,5 +1,6 @@
 //! What the steps of a plan need: capabilities and tools.
 
+use crate::decide::STATE_TOOLS;
 use crate::plan::{PlanDraft, PlanError};
 
 /// The capabilities that a step may ask for. `file_ops` takes the tools `read_file` and
@@ -19,6 +20,20 @@ pub(crate) fn check_capabilities(plan: &PlanDraft) -> Result<(), PlanError> {
             step,
             capability: missing.clone(),
             available: CAPABILITIES.join(", "),
+        }),
+    }
+}
+
+/// Checks that no step names a tool that only models call: its answer is for the model of a step.
+pub(crate) fn check_state_tools(plan: &PlanDraft) -> Result<(), PlanError> {
+    let named = plan.steps.iter().map(|step| step.tool.as_ref());
+    let mut named = named.enumerate().filter_map(|(at, tool)| Some((at, tool?)));
+    let is_state = |name: &str| STATE_TOOLS.iter().any(|tool| tool.name == name);
+    match named.find(|(_, tool)| is_state(&tool.name)) {
+        None => Ok(()),
+        Some((step, tool)) => Err(PlanError::ForModels {
+            step,
+            tool: tool.name.clone(),
         }),
     }
 }

@@ -4,7 +4,7 @@ mod error;
 
 pub use error::{Located, PlanError};
 
-use crate::needs::check_capabilities;
+use crate::needs::{check_capabilities, check_state_tools};
 use crate::session::{Place, Slot, StepNo};
 use crate::text::first_line;
 use serde::{Deserialize, Serialize};
@@ -132,17 +132,18 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Checks a draft that is to be accepted: as [`Plan::new`] does, and that the capabilities of its
-    /// steps are available.
+    /// Checks a draft that is to be accepted: as [`Plan::new`] does, that the capabilities of its steps
+    /// are available, and that no step names a tool that only models call.
     ///
     /// A journal holds plans that were accepted before. They are read with [`Plan::new`], because the
     /// available capabilities may change between versions.
     ///
     /// # Errors
-    /// The first fault of the draft, and else the first step with another capability.
+    /// The first fault of the draft, and else the first step with another capability or such a tool.
     pub fn accept(draft: &PlanDraft) -> Result<Self, PlanError> {
         let plan = Self::new(draft)?;
         check_capabilities(draft)?;
+        check_state_tools(draft)?;
         Ok(plan)
     }
 

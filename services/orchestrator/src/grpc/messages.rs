@@ -5,6 +5,9 @@ use cairn_engine::message::{Message, Part, Role};
 use cairn_proto::event as wire;
 use cairn_rpc::{RpcError, check_text};
 
+/// The roles of messages of a context.
+pub(super) const ROLES: &str = "ROLE_USER, ROLE_ASSISTANT, ROLE_TOOL";
+
 /// Most bytes of a MIME type, and of a name in data for a provider.
 const MAX_PART_NAME: usize = 128;
 
@@ -21,7 +24,7 @@ pub(super) fn message(field: &str, message: Option<wire::Message>) -> Result<Mes
 pub(super) fn check(field: &str, message: &Message) -> Result<(), RpcError> {
     if message.role == Role::System {
         let error = RpcError::invalid(format!("{field}.role"), "is the system's");
-        return Err(error.allowed("ROLE_USER, ROLE_ASSISTANT, ROLE_TOOL"));
+        return Err(error.allowed(ROLES));
     }
     check_parts(field, message)?;
     for (i, part) in message.parts.iter().enumerate() {

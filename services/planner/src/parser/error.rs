@@ -119,7 +119,9 @@ impl PlanParseError {
             Self::Invalid(PlanError::Circle { .. }) => "CircularDependency",
             Self::Invalid(PlanError::DependsOnInChain { .. }) => "DependsOnInChain",
             Self::Invalid(PlanError::BadArguments { .. }) => "BadArguments",
-            Self::Invalid(PlanError::UnknownTool { .. }) => "UnknownTool",
+            Self::Invalid(PlanError::UnknownTool { .. } | PlanError::ForModels { .. }) => {
+                "UnknownTool"
+            }
             Self::Invalid(PlanError::UnknownCapability { .. }) => "UnknownCapability",
             Self::Invalid(_) => "InvalidPlan",
         }

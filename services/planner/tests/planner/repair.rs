@@ -9,7 +9,7 @@ use cairn_proto::event::FailureKind;
 use std::sync::Arc;
 
 /// Every fault of a plan: the answer, its reason, and what is said of it.
-const FAULTS: [(&str, &str, &str); 19] = [
+const FAULTS: [(&str, &str, &str); 20] = [
     ("I would rather not.", "BadJson", "no JSON object found"),
     (
         r#"{"steps":[{"description":"a"},]}"#,
@@ -87,6 +87,11 @@ const FAULTS: [(&str, &str, &str); 19] = [
         r#"{"steps":[{"description":"a"},{"tool":"fly","arguments":{}}]}"#,
         "UnknownTool",
         "step 1 names the tool 'fly', which does not exist; available: s, t",
+    ),
+    (
+        r#"{"steps":[{"description":"a"},{"tool":"step","arguments":{}}]}"#,
+        "UnknownTool",
+        "step 1 names the tool 'step', which is for models only; a plan cannot name it",
     ),
     (
         r#"{"steps":[{"description":"a","capabilities":["file_ops","gpu"]}]}"#,

@@ -74,6 +74,14 @@ pub enum PlanError {
         /// Those that are available, or "none".
         available: String,
     },
+    /// A tool that is about the step of the model that calls it.
+    #[error("step {step} names the tool '{tool}', which is for models only; a plan cannot name it")]
+    ForModels {
+        /// Position of the step.
+        step: usize,
+        /// The tool.
+        tool: String,
+    },
     /// A tool's arguments are no JSON object.
     #[error("the arguments of step {step} are not a JSON object: {problem}")]
     BadArguments {
@@ -120,7 +128,7 @@ impl PlanError {
                 (Some(step), "depends_on")
             }
             Self::UnknownCapability { step, .. } => (Some(step), "capabilities"),
-            Self::UnknownTool { step, .. } => (Some(step), "tool"),
+            Self::UnknownTool { step, .. } | Self::ForModels { step, .. } => (Some(step), "tool"),
             Self::BadArguments { step, .. } => (Some(step), "arguments"),
         };
         let step = step.map(|step| {

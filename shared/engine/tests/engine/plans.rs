@@ -164,6 +164,11 @@ fn every_fault_has_a_place() {
             "steps[1].capabilities",
             "step 2 needs the capability 'gpu', which is not available; available: file_ops",
         ),
+        (
+            second(tool_step("b", "read_result")),
+            "steps[1].tool",
+            "step 2 names the tool 'read_result', which is for models only; a plan cannot name it",
+        ),
     ] {
         let located = Plan::accept(&draft).unwrap_err().located();
         assert_eq!((&*located.path(), &*located.problem), (path, problem));

@@ -49,7 +49,7 @@ pub(super) async fn run(
     args: Args,
 ) -> Result<(), CliError> {
     let context = args.context.unwrap_or_default();
-    let mut chunks = Chunks::new(open(&args.file)?);
+    let mut chunks = Chunks::new(open(&args.file)?, name_of(&args.file));
     let (mut messages, mut dropped) = (0_u64, 0_u64);
     loop {
         let added = |error: CliError| match messages {
@@ -128,13 +128,21 @@ fn placed(error: CliError, first_line: u64) -> CliError {
     }
 }
 
+/// What an error calls the file.
+fn name_of(path: &Path) -> String {
+    match path.as_os_str() == "-" {
+        true => "standard input".to_owned(),
+        false => path.display().to_string(),
+    }
+}
+
 fn open(path: &Path) -> Result<Box<dyn BufRead>, CliError> {
     if path.as_os_str() == "-" {
         return Ok(Box::new(BufReader::new(stdin())));
     }
     let file = File::open(path);
     let file = file.map_err(|error| {
-        CliError::new(format!("cannot read {}: {error}", path.display())).code(USAGE)
+        CliError::new(format!("cannot read {}: {error}", name_of(path))).code(USAGE)
     })?;
     Ok(Box::new(BufReader::new(file)))
 }
@@ -151,6 +159,8 @@ struct Chunk {
 /// A text in chunks of whole lines.
 struct Chunks<R> {
     from: R,
+    /// What an error calls the file.
+    name: String,
     /// The line that did not fit into the chunk before.
     next: String,
     /// Number of lines that were read.
@@ -158,9 +168,10 @@ struct Chunks<R> {
 }
 
 impl<R: BufRead> Chunks<R> {
-    fn new(from: R) -> Self {
+    fn new(from: R, name: String) -> Self {
         Self {
             from,
+            name,
             next: String::new(),
             number: 0,
         }
@@ -196,8 +207,9 @@ impl<R: BufRead> Chunks<R> {
         let most = MOST_OF_LINE as u64 + 1;
         let mut from = std::io::Read::take(&mut self.from, most);
         let read = from.read_until(b'\n', &mut bytes);
-        let read =
-            read.map_err(|error| CliError::new(format!("cannot read the lines: {error}")))?;
+        let read = read.map_err(|error| {
+            CliError::new(format!("cannot read {}: {error}", self.name)).code(USAGE)
+        })?;
         self.number += u64::from(read > 0);
         let number = self.number;
         self.next = String::from_utf8(bytes)
@@ -211,7 +223,7 @@ mod tests {
     use super::*;
 
     fn chunks(text: &str) -> Result<Vec<Chunk>, CliError> {
-        let mut chunks = Chunks::new(text.as_bytes());
+        let mut chunks = Chunks::new(text.as_bytes(), String::new());
         std::iter::from_fn(|| chunks.next_chunk().transpose()).collect()
     }
 
@@ -239,6 +251,17 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_cannot_be_read_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        let mut chunks = Chunks::new(open(path).unwrap(), name_of(path));
+        let error = chunks.next_chunk().unwrap_err();
+        let wanted = format!("cannot read {}: ", path.display());
+        assert!(error.message.starts_with(&wanted), "{error}");
+        assert_eq!(error.code, USAGE);
+    }
+
+    #[test]
     fn a_line_that_no_request_takes_is_named() {
         // Bytes of a picture take a third more as text.
         let line = format!("{}\n", "x".repeat(MOST_BYTES * 4 / 3));
@@ -246,7 +269,7 @@ mod tests {
         let text = format!("{{}}\n{}\n", "x".repeat(4 << 20));
         let error = chunks(&text).unwrap_err();
         assert!(error.message.starts_with("line 2 has more than"), "{error}");
-        let mut chunks = Chunks::new(&b"{}\n\xff\n"[..]);
+        let mut chunks = Chunks::new(&b"{}\n\xff\n"[..], String::new());
         let error = chunks.next_chunk().unwrap_err();
         assert_eq!(error.message, "line 2 is not UTF-8");
     }

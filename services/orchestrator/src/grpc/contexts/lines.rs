@@ -1,7 +1,7 @@
 //! Messages as JSON lines.
 
-use super::super::messages::check;
-use cairn_engine::limits::check_extension;
+use super::super::messages::{ROLES, check};
+use cairn_engine::limits::{MAX_EXTENSION, check_extension};
 use cairn_engine::message::{Message, Part, Role};
 use cairn_engine::text::without_bom;
 use cairn_proto::event as wire;
@@ -40,6 +40,7 @@ pub(super) fn read(jsonl: &str, preserve_reasoning: bool) -> Result<Imported, Rp
     for (i, line) in without_bom(jsonl).lines().enumerate() {
         if !line.trim().is_empty() {
             let message = message(i + 1, line)?;
+            check_alone(i + 1, message.bytes())?;
             bytes += message.bytes();
             numbered.push((i + 1, message));
         }
@@ -59,9 +60,29 @@ pub(super) fn read(jsonl: &str, preserve_reasoning: bool) -> Result<Imported, Rp
     }
 }
 
+/// Refuses a message that no request takes, into whatever parts the lines are divided.
+fn check_alone(number: usize, bytes: u64) -> Result<(), RpcError> {
+    if bytes <= MAX_EXTENSION {
+        return Ok(());
+    }
+    let problem =
+        format!("line {number}: the message has {bytes} bytes; at most {MAX_EXTENSION} are allowed");
+    Err(RpcError::precondition(problem).reason("LIMIT"))
+}
+
 fn message(number: usize, line: &str) -> Result<Message, RpcError> {
     let sent = json::from_line::<wire::Message>(MESSAGE, line);
-    let sent = sent.map_err(|problem| bad_line(number, &problem))?;
+    let sent = sent.map_err(|problem| {
+        let error = bad_line(number, &problem);
+        // The role is the only enum of a message.
+        match problem.contains("enum value") {
+            true => error.allowed(ROLES),
+            false => error,
+        }
+    })?;
+    if sent.role() == wire::Role::Unspecified {
+        return Err(bad_line(number, "the message has no known role").allowed(ROLES));
+    }
     let message = Message::try_from(sent);
     let message = message.map_err(|error| bad_line(number, &error.to_string()))?;
     check("message", &message).map_err(|error| bad_line(number, &error.message()))?;
@@ -133,7 +154,6 @@ fn without_old_reasoning(numbered: Vec<(usize, Message)>) -> Imported {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_engine::limits::MAX_EXTENSION;
     use cairn_engine::message::{Media, Opaque, ToolCall, ToolResult};
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -245,6 +265,29 @@ mod tests {
         let more = line(&media(MAX_EXTENSION as usize - 40)).unwrap();
         let error = read(&more, false).unwrap_err();
         assert_eq!(error.reason_name(), "LIMIT", "{error}");
+    }
+
+    #[test]
+    fn a_message_that_no_request_takes_is_named_and_no_parts_are_proposed() {
+        let large = |bytes| line(&Message::user("x".repeat(bytes))).unwrap();
+        let most = MAX_EXTENSION as usize;
+        let error = read(&(user() + &large(most)), false).unwrap_err();
+        let message = error.message();
+        assert!(message.starts_with("line 2: the message has "), "{message}");
+        let error = read(&(large(most / 2) + &large(most / 2)), false).unwrap_err();
+        let message = error.message();
+        assert!(message.ends_with("import them in parts"), "{message}");
+    }
+
+    #[test]
+    fn an_unknown_role_is_refused_with_those_that_there_are() {
+        for role in [r#""role":"user","#, r#""role":9,"#, ""] {
+            let text = format!(r#"{{{role}"parts":[{{"text":"x"}}]}}"#);
+            let error = read(&text, false).unwrap_err();
+            assert_eq!(error.reason_name(), "BAD_LINE");
+            let wanted = "(allowed: ROLE_USER, ROLE_ASSISTANT, ROLE_TOOL)";
+            assert!(error.message().contains(wanted), "{error}");
+        }
     }
 
     #[test]
