@@ -69,6 +69,16 @@ impl CliError {
         self
     }
 
+    /// The same with the flags of a command in place of the fields that they set, as pairs of field and flag.
+    #[must_use]
+    pub fn naming(self, flags: &[(&str, &str)]) -> Self {
+        Self {
+            message: renamed(&self.message, flags),
+            hint: renamed(&self.hint, flags),
+            ..self
+        }
+    }
+
     /// An error with everything that led to it, on one line.
     pub fn chain(error: &dyn std::error::Error) -> Self {
         let mut message = error.to_string();
@@ -80,6 +90,21 @@ impl CliError {
         }
         Self::new(message)
     }
+}
+
+/// The flag for the field `at_seq` of requests.
+pub const AT: [(&str, &str); 1] = [("at_seq", "--at")];
+
+/// The text with other words for some.
+fn renamed(text: &str, names: &[(&str, &str)]) -> String {
+    let mut renamed = String::with_capacity(text.len());
+    for piece in text.split_inclusive([' ', '\n']) {
+        let word = piece.trim_end_matches([' ', '\n']);
+        let name = names.iter().find(|(field, _)| *field == word);
+        renamed.push_str(name.map_or(word, |(_, name)| name));
+        renamed.push_str(&piece[word.len()..]);
+    }
+    renamed
 }
 
 impl fmt::Display for CliError {
@@ -177,5 +202,20 @@ impl From<tonic::Status> for CliError {
 impl From<std::io::Error> for CliError {
     fn from(error: std::io::Error) -> Self {
         Self::chain(&error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_flag_that_the_person_gave() {
+        let error = RpcError::invalid("at_seq", "is 51").allowed("0 to 50");
+        let error = CliError::from(error).naming(&AT);
+        assert_eq!(error.message, "--at is 51 (allowed: 0 to 50)");
+        let error = CliError::new("x at_seq").hint("at_seq is 1\nat_seqs stay").naming(&AT);
+        let said = (error.message.as_str(), error.hint.as_str());
+        assert_eq!(said, ("x --at", "--at is 1\nat_seqs stay"));
     }
 }

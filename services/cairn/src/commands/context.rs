@@ -16,7 +16,7 @@ use crate::ui::out;
 use cairn_proto::event::{CreateContext, Window};
 use cairn_rpc::text::escape;
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Subcommand, value_parser};
+use clap::Subcommand;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -51,7 +51,7 @@ fn window(text: &str) -> Result<WindowSize, String> {
     match (text, number) {
         ("all", _) => Ok(WindowSize(None)),
         (_, Some(number)) => Ok(WindowSize(Some(number))),
-        (_, None) => Err("a number from 1, or all".to_owned()),
+        (_, None) => Err(format!("a number from 1 to {}, or all", u32::MAX)),
     }
 }
 
@@ -100,10 +100,10 @@ enum Action {
         /// The system prompt of the context
         #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
         system: Option<String>,
-        /// Send the model only this many of the latest messages, and those of the turn itself
+        /// Send the model only this many of the latest messages, and those of the turn itself; or all
         /// [default: all]
-        #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
-        window: Option<u32>,
+        #[arg(long, value_name = "N", value_parser = window)]
+        window: Option<WindowSize>,
     },
     /// Change how much of a context the model is sent
     Set {
@@ -201,7 +201,7 @@ async fn act(client: &mut Client<'_>, action: Action) -> Result<ExitCode, CliErr
                 name: name.clone(),
                 system_prompt: system.unwrap_or_default(),
                 immutable: Vec::new(),
-                window: window.map(|messages| Window { messages }),
+                window: window.and_then(|size| size.0).map(|messages| Window { messages }),
             };
             let seq = rpc::create(client, &session, context).await?;
             changed(client, &session, &name, "was created", seq)?;
@@ -237,4 +237,20 @@ fn changed(
         return out::json(&json!({"session": session, "context": name, "seq": seq}));
     }
     out::line(&escape(&format!("context {name} of {session} {what}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_a_number_or_all() {
+        let size = |text| window(text).map(|size| size.0);
+        assert_eq!(size("all"), Ok(None));
+        assert_eq!(size("20"), Ok(Some(20)));
+        for wrong in ["0", "-1", "4294967296", "many", ""] {
+            let error = size(wrong).unwrap_err();
+            assert_eq!(error, "a number from 1 to 4294967295, or all", "{wrong}");
+        }
+    }
 }

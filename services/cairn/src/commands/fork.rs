@@ -60,6 +60,14 @@ pub struct Args {
     request_id: Option<String>,
 }
 
+/// The flags of the fields of the request.
+const FLAGS: [(&str, &str); 4] = [
+    ("at_seq", "--at"),
+    ("title", "--title"),
+    ("new_session", "--new-session"),
+    ("request_id", "--request-id"),
+];
+
 /// Makes the session, and says how to go on with it.
 ///
 /// # Errors
@@ -90,7 +98,7 @@ async fn fork(client: &mut Client<'_>, args: Args, context: &Context) -> Result<
             async move { orchestrator.fork_session(request).await }
         })
         .await
-        .map_err(|error| unaware(context, error, &session))?;
+        .map_err(|error| unaware(context, error.naming(&FLAGS), &session))?;
     let (child, seq) = (forked.session, forked.seq);
     let latest = hint::latest(client, &child).await?;
     let is_turn = latest.as_ref().is_some_and(|run| !run.context.is_empty());

@@ -8,7 +8,9 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::{out, table};
+use cairn_engine::limits::{MAX_MEMORY_KEY, MAX_MEMORY_VALUE};
 use cairn_proto::memory as pb;
+use cairn_rpc::text::clip;
 use clap::Subcommand;
 use serde_json::json;
 use std::process::ExitCode;
@@ -106,6 +108,7 @@ async fn act(client: &Client<'_>, args: Args, context: &Context) -> Result<ExitC
     let mut memory = client.memory();
     let seq = match args.action {
         Action::Set { key, value } => {
+            check_value(&key, &value)?;
             let request = pb::SetMemoryRequest {
                 session,
                 key,
@@ -133,6 +136,19 @@ async fn act(client: &Client<'_>, args: Args, context: &Context) -> Result<ExitC
         out::line(&format!("done (event {seq})"))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a value that no store takes, with the name of its key, which the services do not know then.
+fn check_value(key: &str, value: &str) -> Result<(), CliError> {
+    let bytes = value.len();
+    if bytes <= MAX_MEMORY_VALUE {
+        return Ok(());
+    }
+    let key = clip(key, MAX_MEMORY_KEY);
+    let message = format!(
+        "the value of the key {key} has {bytes} bytes; at most {MAX_MEMORY_VALUE} are allowed"
+    );
+    Err(CliError::usage(message))
 }
 
 async fn get(
@@ -219,4 +235,17 @@ async fn snapshot(
         out::text(&text)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_is_too_large_is_refused_with_its_key_and_both_sizes() {
+        assert_eq!(check_value("tone", &"x".repeat(MAX_MEMORY_VALUE)), Ok(()));
+        let error = check_value("tone", &"x".repeat(100_000)).unwrap_err();
+        let wanted = "the value of the key tone has 100000 bytes; at most 65536 are allowed";
+        assert_eq!(error.message, wanted);
+    }
 }

@@ -7,7 +7,7 @@ mod show;
 
 use crate::client::Client;
 use crate::context::Context;
-use crate::error::CliError;
+use crate::error::{AT, CliError};
 use cairn_proto::orchestrator::{GetPlanRequest, GetPlanResponse};
 use clap::Subcommand;
 use std::process::ExitCode;
@@ -81,6 +81,7 @@ async fn as_of(
             async move { orchestrator.get_plan(request).await }
         })
         .await
+        .map_err(|error| error.naming(&AT))
 }
 
 /// There is nothing to show or to change.

@@ -3,7 +3,7 @@
 use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
-use crate::error::CliError;
+use crate::error::{AT, CliError};
 use crate::ui::{file, out, text};
 use cairn_proto::orchestrator::GetReportRequest;
 use serde_json::json;
@@ -48,7 +48,8 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         run,
         at_seq: args.at,
     };
-    let answer = client.orchestrator().get_report(request).await?;
+    let answer = client.orchestrator().get_report(request).await;
+    let answer = answer.map_err(|status| CliError::from(status).naming(&AT))?;
     let markdown = answer.into_inner().markdown;
     if let Some(path) = file::named(args.output.as_deref()) {
         file::write(context, path, &markdown)?;

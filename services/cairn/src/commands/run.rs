@@ -12,11 +12,13 @@ use crate::ui::style::Style;
 use crate::ui::text::command;
 use crate::workspace::resume_command;
 use cairn_boot::config::duration;
+use cairn_engine::limits::MAX_CONVERSATIONS;
 use cairn_proto::event as wire;
 use cairn_proto::event::{LimitOverrides, StartRun};
 use cairn_proto::orchestrator::{CreateSessionRequest, StartRunRequest, StartRunResponse};
 use cairn_rpc::text::escape;
 use clap::{ValueEnum, value_parser};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -46,7 +48,7 @@ pub struct Args {
     session: Option<String>,
     /// Delete the new session when nothing has changed in it for so long, such as 7d [default: as
     /// store.retention.after says, indefinitely if it says nothing]
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = keep)]
     keep: Option<Duration>,
     /// Names the start: the same one twice starts once
     #[arg(long, value_name = "ID")]
@@ -61,34 +63,38 @@ pub struct Args {
     )]
     tree_dir: Option<PathBuf>,
     /// Most tool turns in one attempt at a step
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1_000))]
     max_tool_turns: Option<u32>,
     /// Most tool turns in the whole run; then it waits and asks
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=100_000))]
     max_turns: Option<u32>,
     /// Most steps of a graph that run at the same time
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = value_parser!(u32).range(1..=i64::from(MAX_CONVERSATIONS))
+    )]
     max_parallel_steps: Option<u32>,
     /// What the run does when a step fails [default: that of the settings]
     #[arg(long, value_enum, value_name = "WHAT")]
     on_failure: Option<OnFailure>,
     /// With --on-failure revise: most revisions in a row that the run asks for by itself
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=100))]
     max_own_revisions: Option<u32>,
     /// Show the plan and wait for a person's approval before it is carried out
     #[arg(long)]
     review: bool,
     /// Most tokens, in and out, of planning and all steps; then it waits and asks
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=1_000_000_000_000))]
     max_tokens: Option<u64>,
     /// Most money in US dollars, such as 0.50; then it waits and asks
     #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
     max_cost: Option<u64>,
     /// Longest time that it may be active, such as 10m; then it waits and asks
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = active)]
     max_time: Option<Duration>,
     /// Most tool calls; then it waits and asks
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1_000_000))]
     max_calls: Option<u32>,
     /// Also tell what the model does to its own state: notes, parts of steps, session memory. On a
     /// terminal nothing is told but the plan as it moves on
@@ -101,6 +107,13 @@ pub struct Args {
     deltas: bool,
 }
 
+/// The flags of fields of the request.
+const FLAGS: [(&str, &str); 3] = [
+    ("request_id", "--request-id"),
+    ("time_to_live_ms", "--keep"),
+    ("run.model", "--model"),
+];
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Other unfinished sessions that are named.
 const MOST_OTHERS: usize = 3;
 
@@ -257,7 +270,7 @@ async fn start(
     });
     started
         .await
-        .map_err(|error| refused(client.context(), &request, error))
+        .map_err(|error| refused(client.context(), &request, error.naming(&FLAGS)))
 }
 
 /// The session of this id, or a new one. Never one whose id only begins like it: a run does things.
@@ -285,11 +298,22 @@ async fn session(client: &Client<'_>, given: &str, keep_ms: u64) -> Result<Strin
     Ok(created.await?.session)
 }
 
-fn time(text: &str) -> Result<Duration, String> {
-    let allowed = "a whole number with a unit, from 1s to 3650d";
-    duration::parse(text)
-        .filter(|time| !time.is_zero())
-        .ok_or_else(|| allowed.to_owned())
+/// How long a session may stay.
+fn keep(text: &str) -> Result<Duration, String> {
+    time(text, Duration::from_secs(1)..=10 * YEAR)
+}
+
+/// How long a run may be active.
+fn active(text: &str) -> Result<Duration, String> {
+    time(text, Duration::from_millis(1)..=YEAR)
+}
+
+fn time(text: &str, allowed: RangeInclusive<Duration>) -> Result<Duration, String> {
+    let time = duration::parse(text).filter(|time| allowed.contains(time));
+    time.ok_or_else(|| {
+        let (first, last) = (duration::show(*allowed.start()), duration::show(*allowed.end()));
+        format!("a whole number with a unit, from {first} to {last}")
+    })
 }
 
 /// In 10⁻⁹ dollars.
@@ -310,4 +334,21 @@ fn refused(context: &Context, request: &StartRunRequest, error: CliError) -> Cli
 
 fn new_id(what: &str) -> String {
     format!("{what}-{}", uuid::Uuid::now_v7().simple())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_about_a_time_names_the_least_and_the_longest() {
+        let wrong = "a whole number with a unit, from 1s to 3650d".to_owned();
+        for text in ["1ms", "0s", "3651d", "soon", ""] {
+            assert_eq!(keep(text), Err(wrong.clone()), "{text}");
+        }
+        assert_eq!(keep("3650d"), Ok(10 * YEAR));
+        let wrong = "a whole number with a unit, from 1ms to 365d".to_owned();
+        assert_eq!(active("366d"), Err(wrong));
+        assert_eq!(active("1ms"), Ok(Duration::from_millis(1)));
+    }
 }

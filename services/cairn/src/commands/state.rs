@@ -3,7 +3,7 @@
 use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
-use crate::error::CliError;
+use crate::error::{AT, CliError};
 use crate::ui::{out, text};
 use cairn_proto::orchestrator::GetStateRequest;
 use serde_json::Value;
@@ -37,7 +37,9 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let session = client.resolve(args.session.as_deref()).await?;
     let at_seq = args.at;
     let request = GetStateRequest { session, at_seq };
-    let answer = client.orchestrator().get_state(request).await?.into_inner();
+    let answer = client.orchestrator().get_state(request).await;
+    let answer = answer.map_err(|status| CliError::from(status).naming(&AT))?;
+    let answer = answer.into_inner();
     let state: Value =
         serde_json::from_str(&answer.json).map_err(|error| CliError::chain(&error))?;
     if context.json {

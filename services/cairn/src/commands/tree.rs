@@ -3,7 +3,7 @@
 use crate::attach::Access;
 use crate::client::{Client, Watched};
 use crate::context::Context;
-use crate::error::{CliError, INTERRUPTED};
+use crate::error::{AT, CliError, INTERRUPTED};
 use crate::ui::style::Style;
 use crate::ui::tree::{lines, node_json};
 use crate::ui::{file, out, text};
@@ -135,7 +135,8 @@ async fn fetch(
             let request = request.clone();
             async move { orchestrator.get_tree(request).await }
         })
-        .await?;
+        .await
+        .map_err(|error| error.naming(&AT))?;
     Ok(shown(view, &answer, style))
 }
 

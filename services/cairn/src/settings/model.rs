@@ -1,6 +1,7 @@
 //! `[model]`: the default model, and what holds for all models.
 
 use cairn_boot::Checks;
+use cairn_boot::config::duration;
 use cairn_engine::limits::{LARGEST_REPLY, MAX_REPLY};
 use cairn_model::RetryPolicy;
 use serde::{Deserialize, Serialize};
@@ -49,7 +50,8 @@ impl ModelSettings {
 
     pub(super) fn check(&self, checks: &mut Checks) {
         let minute = Duration::from_secs(60);
-        checks.range("model.pace", self.pace, Duration::ZERO..=minute);
+        let problem = format!("is {}", duration::show(self.pace));
+        checks.require(self.pace <= minute, "model.pace", &problem, "0s to 60s");
         let bytes = self.max_reply_bytes;
         checks.range("model.max_reply_bytes", bytes, 1024..=LARGEST_REPLY as u64);
         checks.range("model.max_retries", self.max_retries, 0..=100);
