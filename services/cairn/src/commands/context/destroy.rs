@@ -9,10 +9,12 @@ use crate::error::{CliError, FAILURE, WAITING};
 use crate::ui::event_line::{failure_text, waits_for};
 use crate::ui::out;
 use crate::ui::text::command;
+use cairn_engine::limits::MAX_MEMORY_KEY;
 use cairn_proto::event::DestroyContext;
 use cairn_proto::event::event::Kind;
-use cairn_rpc::text::escape;
+use cairn_rpc::text::{clip, escape};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 /// The arguments of `cairn context destroy`.
@@ -53,8 +55,9 @@ impl Args {
     /// Asks the person at the terminal, while nothing holds the store.
     ///
     /// # Errors
-    /// No such session or context; the person does not agree.
+    /// Two values for one key; no such session or context; the person does not agree.
     pub(super) async fn agree(&self, context: &Context) -> Result<(), CliError> {
+        check_keys(&self.conclusions)?;
         if self.yes || !is_at_terminal(context) {
             return Ok(());
         }
@@ -72,6 +75,18 @@ impl Args {
             "Destroy the context {name} of {session} with its {messages} messages?"
         ))
     }
+}
+
+/// Each key has one value: of two, one would be lost without a word.
+fn check_keys(pairs: &[(String, String)]) -> Result<(), CliError> {
+    let mut keys = BTreeSet::new();
+    for (key, _) in pairs {
+        if !keys.insert(key) {
+            let message = format!("--conclude names the key {} twice", clip(key, MAX_MEMORY_KEY));
+            return Err(CliError::usage(message).hint("give each key one value"));
+        }
+    }
+    Ok(())
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -157,5 +172,13 @@ mod tests {
         assert_eq!(pair("tone=a=b"), Ok(want));
         assert_eq!(pair("tone=").unwrap().1, "");
         assert!(pair("tone").is_err() && pair("=dry").is_err());
+    }
+
+    #[test]
+    fn each_key_has_one_value() {
+        let pairs = |texts: [&str; 2]| texts.map(|text| pair(text).unwrap());
+        assert_eq!(check_keys(&pairs(["a=1", "b=1"])), Ok(()));
+        let error = check_keys(&pairs(["a=1", "a=2"])).unwrap_err();
+        assert_eq!(error.message, "--conclude names the key a twice");
     }
 }
