@@ -214,7 +214,9 @@ mod tests {
         let error = RpcError::invalid("at_seq", "is 51").allowed("0 to 50");
         let error = CliError::from(error).naming(&AT);
         assert_eq!(error.message, "--at is 51 (allowed: 0 to 50)");
-        let error = CliError::new("x at_seq").hint("at_seq is 1\nat_seqs stay").naming(&AT);
+        let error = CliError::new("x at_seq")
+            .hint("at_seq is 1\nat_seqs stay")
+            .naming(&AT);
         let said = (error.message.as_str(), error.hint.as_str());
         assert_eq!(said, ("x --at", "--at is 1\nat_seqs stay"));
     }

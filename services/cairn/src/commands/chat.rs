@@ -222,7 +222,8 @@ impl Chat<'_, '_> {
         if error.reason == "CONTEXT_NOT_FOUND" {
             self.is_gone = true;
             let back = self.come_back();
-            let hint = format!("enter /context main to continue there\nor begin again with: {back}");
+            let hint =
+                format!("enter /context main to continue there\nor begin again with: {back}");
             return error.hint(hint);
         }
         if error.reason != "RUN_ACTIVE" {

@@ -15,8 +15,8 @@ use crate::error::CliError;
 use crate::ui::out;
 use cairn_proto::event::{CreateContext, Window};
 use cairn_rpc::text::escape;
-use clap::builder::NonEmptyStringValueParser;
 use clap::Subcommand;
+use clap::builder::NonEmptyStringValueParser;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -201,7 +201,9 @@ async fn act(client: &mut Client<'_>, action: Action) -> Result<ExitCode, CliErr
                 name: name.clone(),
                 system_prompt: system.unwrap_or_default(),
                 immutable: Vec::new(),
-                window: window.and_then(|size| size.0).map(|messages| Window { messages }),
+                window: window
+                    .and_then(|size| size.0)
+                    .map(|messages| Window { messages }),
             };
             let seq = rpc::create(client, &session, context).await?;
             changed(client, &session, &name, "was created", seq)?;

@@ -311,7 +311,10 @@ fn active(text: &str) -> Result<Duration, String> {
 fn time(text: &str, allowed: RangeInclusive<Duration>) -> Result<Duration, String> {
     let time = duration::parse(text).filter(|time| allowed.contains(time));
     time.ok_or_else(|| {
-        let (first, last) = (duration::show(*allowed.start()), duration::show(*allowed.end()));
+        let (first, last) = (
+            duration::show(*allowed.start()),
+            duration::show(*allowed.end()),
+        );
         format!("a whole number with a unit, from {first} to {last}")
     })
 }

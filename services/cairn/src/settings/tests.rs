@@ -296,9 +296,7 @@ fn a_named_model_is_checked_where_the_work_is_done() {
     let mut loaded = settings("", &[], &[]).unwrap();
     let mut named = |name: &str| {
         loaded.config.model.default = Some(name.to_owned());
-        let checked = loaded
-            .config
-            .check_named_model(&loaded.config.registry());
+        let checked = loaded.config.check_named_model(&loaded.config.registry());
         checked.map_err(|fault| fault.to_string())
     };
     assert_eq!(named("offline"), Ok(()));

@@ -345,10 +345,21 @@ fn contexts_are_exported_imported_and_destroyed() {
     ];
     let texts = texts.map(|text| format!("---\n{text}"));
     shown::settings(&site).bind(|| insta::assert_snapshot!("contexts", texts.concat()));
-    let old = ["context", "remove", &session, "main", "0-1", "--version", "0"];
+    let old = [
+        "context",
+        "remove",
+        &session,
+        "main",
+        "0-1",
+        "--version",
+        "0",
+    ];
     let refused = site.run(&old);
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    assert!(refused.err.contains("version 0 was expected"), "{refused:?}");
+    assert!(
+        refused.err.contains("version 0 was expected"),
+        "{refused:?}"
+    );
     let refused = site.run(&["context", "remove", &session, "copy", "1-2"]);
     assert_eq!(refused.code, Some(2), "{refused:?}");
     let numbers = "has 2 messages, with the numbers 0 to 1";

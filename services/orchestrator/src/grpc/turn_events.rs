@@ -4,8 +4,8 @@ use cairn_engine::command::Settlement;
 use cairn_engine::message::Usage;
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::{
-    CallFinished, CallProgress, CallSettled, Failure, FinishReason, ReplyReceived,
-    RunStarted, TextDelta, ToolCall, ToolResult,
+    CallFinished, CallProgress, CallSettled, Failure, FinishReason, ReplyReceived, RunStarted,
+    TextDelta, ToolCall, ToolResult,
 };
 use cairn_proto::orchestrator as pb;
 use pb::turn_event::Event;

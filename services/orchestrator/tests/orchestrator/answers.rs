@@ -72,8 +72,7 @@ async fn a_long_result_is_in_blobs_and_is_read_in_pieces() {
     read(&mut attempt, 1, r#", "from_line": 19999"#);
     let answer = results(&world, &mut attempt).await.remove(0);
     assert!(!answer.is_error);
-    let expected =
-        ": lines 19999 to 20000 of 20000 lines\n19999\tline 19999\n20000\tline 20000";
+    let expected = ": lines 19999 to 20000 of 20000 lines\n19999\tline 19999\n20000\tline 20000";
     assert!(answer.output.ends_with(expected), "{}", answer.output);
     read(&mut attempt, 2, r#", "search": "line 1234""#);
     let answer = results(&world, &mut attempt).await.remove(0);
@@ -272,11 +271,7 @@ async fn an_answer_may_take_its_time() {
     world.faults.next("Commit", Fault::LoseAnswer, 1);
     held.release();
     let answer = results(&world, &mut attempt).await.remove(0);
-    assert!(
-        answer.output.contains(": lines 1 to "),
-        "{}",
-        answer.output
-    );
+    assert!(answer.output.contains(": lines 1 to "), "{}", answer.output);
     attempt.complete(2);
     let events = world.ended(&session).await;
     let read = finished(&events);
@@ -347,11 +342,7 @@ async fn the_next_owner_finds_the_answer_anew() {
     held.release();
     let mut attempt = world.attempt().await;
     let answer = &attempt.start.results[0];
-    assert!(
-        answer.output.contains(": lines 1 to "),
-        "{}",
-        answer.output
-    );
+    assert!(answer.output.contains(": lines 1 to "), "{}", answer.output);
     attempt.complete(2);
     let events = world.ended(&session).await;
     assert_eq!(

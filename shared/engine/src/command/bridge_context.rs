@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn one_context_is_no_bridge_by_whatever_names() {
+    fn one_context_under_two_names_is_no_bridge() {
         let mut sent = with_side();
         for (from, to) in [("main", "main"), ("", ""), ("main", ""), ("", "main")] {
             assert_eq!(sent.refused(bridge(from, to)), Refusal::BadContext, "{from} {to}");

@@ -4,7 +4,8 @@ use super::tools::{Ending, STEP, ending};
 use super::{Decision, Reply, Unfinished, words};
 use crate::command::{Command, full};
 use crate::event::{
-    AttemptRef, CallFinished, Effect, EventKind, ReplyReceived, ResultHandle, StepCompleted, StepFailed,
+    AttemptRef, CallFinished, Effect, EventKind, ReplyReceived, ResultHandle, StepCompleted,
+    StepFailed,
 };
 use crate::failure::{Failure, FailureKind};
 use crate::limits::MAX_CONTEXT;

@@ -193,7 +193,7 @@ pub struct ResultHandle {
     pub lines: u64,
     /// Bytes at the end that were not kept.
     pub lost_bytes: u64,
-    /// The tool gave more than its own limit allows. No one counted it, and it was not kept.
+    /// The tool gave more than its own limit allows. The rest was neither counted nor kept.
     pub is_cut: bool,
     /// The text without what was not kept, in parts. The envelope of the event has this list.
     pub blobs: Vec<Blob>,

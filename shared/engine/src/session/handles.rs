@@ -81,7 +81,10 @@ mod tests {
         let own = keep(&mut here, "9f86d081");
         let other = keep(&mut there, "884c7d65");
         let digits = own.strip_prefix("result-1-").unwrap();
-        assert!(digits.len() == 4 && other.starts_with("result-1-"), "{own} {other}");
+        assert!(
+            digits.len() == 4 && other.starts_with("result-1-"),
+            "{own} {other}"
+        );
         assert!(here.get(&own).is_some() && here.get(&other).is_none());
         assert_eq!(Handles::default().next_name(&[]), "result-1");
     }

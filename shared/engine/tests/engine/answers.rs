@@ -232,10 +232,7 @@ fn what_cannot_be_read_is_refused_at_once_in_words() {
             json!({"handle": "result-1", "from_line": 100_001}),
             "from_line 100001 is beyond the end: 'result-1-",
         ),
-        (
-            json!({"handle": 1}),
-            "handle is 1; allowed is the name",
-        ),
+        (json!({"handle": 1}), "handle is 1; allowed is the name"),
         (
             json!({"handle": "result-1", "search": 9}),
             "search is 9; allowed is a text",

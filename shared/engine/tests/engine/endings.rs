@@ -161,11 +161,13 @@ fn the_summary_of_a_long_result_says_how_a_later_step_reads_it() {
     let result = long(world.call(1, 0), 1_000_000);
     world.report(1, vec![result]);
     let handle = world.session.handles.names().next().unwrap().to_owned();
-    let expected = format!(
-        "123456789 (100000 lines, 976.5 KiB; read_result with handle '{handle}' reads it)"
-    );
+    let expected =
+        format!("123456789 (100000 lines, 976.5 KiB; read_result with handle '{handle}' reads it)");
     assert_eq!(summary(&world, 1), expected);
-    let read = tool_call("read_result", &json!({"handle": handle, "from_line": 99_999}));
+    let read = tool_call(
+        "read_result",
+        &json!({"handle": handle, "from_line": 99_999}),
+    );
     world.reply(2, "", &[read]);
     assert!(world.session.question(world.call(2, 0)).unwrap().is_ok());
     assert_eq!(world.folded(), world.session);

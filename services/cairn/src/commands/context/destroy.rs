@@ -82,7 +82,10 @@ fn check_keys(pairs: &[(String, String)]) -> Result<(), CliError> {
     let mut keys = BTreeSet::new();
     for (key, _) in pairs {
         if !keys.insert(key) {
-            let message = format!("--conclude names the key {} twice", clip(key, MAX_MEMORY_KEY));
+            let message = format!(
+                "--conclude names the key {} twice",
+                clip(key, MAX_MEMORY_KEY)
+            );
             return Err(CliError::usage(message).hint("give each key one value"));
         }
     }

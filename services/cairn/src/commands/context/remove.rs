@@ -216,7 +216,10 @@ mod tests {
         for (messages, want) in [
             (0, "the context main has 0 messages"),
             (1, "the context main has 1 message, with the number 0"),
-            (14, "the context main has 14 messages, with the numbers 0 to 13"),
+            (
+                14,
+                "the context main has 14 messages, with the numbers 0 to 13",
+            ),
         ] {
             let has = CountMessagesResponse {
                 messages,

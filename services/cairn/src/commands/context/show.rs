@@ -124,7 +124,8 @@ mod tests {
 
     #[test]
     fn a_long_result_is_its_first_line_and_its_note() {
-        let note = format!("{TOO_LONG}this is its beginning, 14 of 5242880 bytes; it has 80000 lines]");
+        let note =
+            format!("{TOO_LONG}this is its beginning, 14 of 5242880 bytes; it has 80000 lines]");
         let text = format!("line 1\nline 2\n{note}");
         assert_eq!(result_text(&text), format!("line 1 {note}"));
         assert_eq!(result_text("line 1\nline 2\n"), "line 1 (+1 line)");

@@ -131,11 +131,17 @@ fn a_conversation_in_a_context_that_is_gone_says_how_to_continue() {
     let (server, _) = server(vec![reply("a", "First.", &[])]);
     let site = Site::new(CAIRN);
     let session = session(&chat(&site, &server, &[], "One?\n"));
-    assert_eq!(site.run(&["context", "new", &session, "side"]).code, Some(0));
+    assert_eq!(
+        site.run(&["context", "new", &session, "side"]).code,
+        Some(0)
+    );
     let mut command = site.command(&["chat", &session, "--context", "side"]);
     let mut screen = Screen::of(command.envs(model(&server)));
     screen.wait_for("› ");
-    assert_eq!(site.run(&["context", "destroy", &session, "side"]).code, Some(0));
+    assert_eq!(
+        site.run(&["context", "destroy", &session, "side"]).code,
+        Some(0)
+    );
     screen.types("Two?\r");
     screen.wait_for("enter /context main to continue there");
     screen.wait_for("› ");
@@ -154,11 +160,17 @@ fn a_conversation_says_when_it_goes_to_another_context() {
     let (server, _) = server(answers);
     let site = Site::new(CAIRN);
     let session = session(&chat(&site, &server, &[], "One?\n"));
-    assert_eq!(site.run(&["context", "new", &session, "side"]).code, Some(0));
+    assert_eq!(
+        site.run(&["context", "new", &session, "side"]).code,
+        Some(0)
+    );
     let mut command = site.command(&["chat", &session]);
     let mut screen = Screen::of(command.envs(model(&server)));
     screen.wait_for("› ");
-    assert_eq!(site.run(&["context", "switch", &session, "side"]).code, Some(0));
+    assert_eq!(
+        site.run(&["context", "switch", &session, "side"]).code,
+        Some(0)
+    );
     screen.types("Two?\r");
     screen.wait_for("the active context is side now, and this turn continues it");
     screen.wait_for("Second.");

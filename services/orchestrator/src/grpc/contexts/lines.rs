@@ -60,13 +60,14 @@ pub(super) fn read(jsonl: &str, preserve_reasoning: bool) -> Result<Imported, Rp
     }
 }
 
-/// Refuses a message that no request takes, into whatever parts the lines are divided.
+/// Refuses a message that is too large for any request.
 fn check_alone(number: usize, bytes: u64) -> Result<(), RpcError> {
     if bytes <= MAX_EXTENSION {
         return Ok(());
     }
-    let problem =
-        format!("line {number}: the message has {bytes} bytes; at most {MAX_EXTENSION} are allowed");
+    let problem = format!(
+        "line {number}: the message has {bytes} bytes; at most {MAX_EXTENSION} are allowed"
+    );
     Err(RpcError::precondition(problem).reason("LIMIT"))
 }
 

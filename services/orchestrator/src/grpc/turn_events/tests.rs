@@ -149,10 +149,12 @@ fn a_long_result_comes_with_its_handle() {
     let mut events = TurnEvents::new(5, 0);
     let messages = [started(5, 0), reply(6, 0, "", 1), finished];
     let sent = messages.into_iter().filter_map(|it| events.take(it).0);
-    let results = sent.flat_map(|it| it.events).filter_map(|it| match it.event {
-        Some(Event::ToolResult(result)) => Some(result.whole),
-        _ => None,
-    });
+    let results = sent
+        .flat_map(|it| it.events)
+        .filter_map(|it| match it.event {
+            Some(Event::ToolResult(result)) => Some(result.whole),
+            _ => None,
+        });
     assert_eq!(results.collect::<Vec<_>>(), [Some(whole)]);
 }
 

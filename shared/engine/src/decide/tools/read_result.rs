@@ -39,7 +39,8 @@ impl Arguments {
             text => text,
         };
         let Ok(Value::Object(given)) = serde_json::from_str(text) else {
-            let message = "wrong arguments; allowed is a JSON object such as {\"handle\": \"result-1\"}";
+            let message =
+                "wrong arguments; allowed is a JSON object such as {\"handle\": \"result-1\"}";
             return Err(invalid(message));
         };
         if let Some(unknown) = given.keys().find(|name| !NAMES.contains(&name.as_str())) {
