@@ -53,7 +53,7 @@ impl Args {
         reader.finish().await;
         let (question, version) = asked?;
         agree(context, &escape(&question)).await?;
-        self.expected.get_or_insert(version);
+        self.expected = self.expected.or(Some(version));
         Ok(())
     }
 
