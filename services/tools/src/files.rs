@@ -22,6 +22,7 @@ pub use write::write_output;
 use crate::config::Limits;
 use crate::error::ToolError;
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
+use cairn_engine::limits::RESULT_BYTES;
 use cairn_engine::rules::{Matcher, MatcherKind};
 use root::Roots;
 use serde_json::Value;
@@ -90,6 +91,21 @@ impl Folders {
             output_limit: self.limits.output_bytes,
             matchers: names.map(matcher).collect(),
             ..ToolSpec::new(name, description, parameters)
+        }
+    }
+
+    /// Bytes of a result that a model can read without a handle, unless `tools.result_bytes` is less than its
+    /// default.
+    fn page_bytes(&self) -> usize {
+        RESULT_BYTES.min(self.limits.output_bytes)
+    }
+
+    /// Bytes of a listing or a search. A call that gives `max` wants all of these entries, and the model reads on
+    /// in a long result. Any other call gets one page that ends with its totals.
+    fn listing_bytes(&self, max: Option<usize>) -> usize {
+        match max {
+            Some(_) => self.limits.output_bytes,
+            None => self.page_bytes(),
         }
     }
 }

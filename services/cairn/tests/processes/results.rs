@@ -3,13 +3,14 @@
 //! Redis. Each result and each answer is recorded once, and the model gets the same.
 
 use crate::proofs::results::{SETTINGS, give, lines};
+use crate::support::CAIRN;
 use crate::support::commits::{Sweep, kill_around_each};
 use crate::support::connect;
 use crate::support::place::Place;
 use crate::support::watcher::Watcher;
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
-use cairn_testkit::{Journal, TestStore};
+use cairn_testkit::{Journal, Site, TestStore};
 use std::sync::Arc;
 use tonic::Status;
 
@@ -23,6 +24,13 @@ const PLAYED: &str = r#"
 {"match": {"contains": "Read it all"}, "reply": {"text": "{\"steps\": [{\"title\": \"First\", \"description\": \"Read.\"}]}"}}
 {"match": {"step": "First"}, "replies": [{"tool_calls": [{"name": "much", "arguments": {}}]}, {"tool_calls": [{"name": "ops__long", "arguments": {}}]}, {"tool_calls": [{"name": "read_result", "arguments": {"handle": "result-1", "search": "line 100"}}, {"name": "read_result", "arguments": {"handle": "result-2", "from_line": 1000, "to_line": 1002}}]}, {"tool_calls": [{"name": "step", "arguments": {"complete": true, "summary": "Read."}}]}]}
 "#;
+
+/// Another: it searches for thousands of lines, and reads on in the result.
+const SEARCHED: &str = r#"
+{"match": {"contains": "Search it all"}, "reply": {"text": "{\"steps\": [{\"title\": \"First\", \"description\": \"Search.\"}]}"}}
+{"match": {"step": "First"}, "replies": [{"tool_calls": [{"name": "search_files", "arguments": {"pattern": "line", "path": "many.txt", "max": 10000}}]}, {"tool_calls": [{"name": "read_result", "arguments": {"handle": "result-1", "from_line": 5000, "to_line": 5001}}]}, {"tool_calls": [{"name": "step", "arguments": {"complete": true, "summary": "Searched."}}]}]}
+"#;
+const MODEL: &str = "[models.played]\nprovider = \"recorded\"\npath = \"played.jsonl\"\n";
 
 /// A run over a store.
 struct World {
@@ -46,10 +54,9 @@ impl World {
         let place = Place::beside_others(&self.store, name);
         give(&place.site, &self.of_program, &self.of_server);
         place.site.write("played.jsonl", PLAYED.trim_start());
-        let model = "[models.played]\nprovider = \"recorded\"\npath = \"played.jsonl\"\n";
         place
             .site
-            .append("cairn.toml", &format!("{SETTINGS}{model}"));
+            .append("cairn.toml", &format!("{SETTINGS}{MODEL}"));
         place
     }
 
@@ -184,6 +191,31 @@ async fn a_fork_reads_the_results_of_its_origin() {
     deleted.expect("the origin is deleted");
     place.with_code(0, &["resume", "copy"]);
     world.check(&place.journal("copy"));
+}
+
+/// A search has as many matches as its call asks for, and the model reads those that it did not get at once.
+#[test]
+fn a_long_search_is_read_on() {
+    let site = Site::new(CAIRN);
+    let text = lines(600 * KIB);
+    site.write("many.txt", &text);
+    site.write("played.jsonl", SEARCHED.trim_start());
+    site.append("cairn.toml", MODEL);
+    let run = ["run", "--model", "played", "--session", "s"];
+    let done = site.run(&[&run[..], &["Search it all."]].concat());
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let journal = Journal::read(&site.run(&["export", "s"]).out);
+    let finished = journal.of_kind("call_finished");
+    let found = text.lines().count();
+    // The totals are the last line.
+    assert_eq!(finished[0]["whole"]["lines"], found + 1);
+    let read = finished[1]["output"].as_str().expect("an output");
+    let range = format!("result-1: lines 5000 to 5001 of {} lines", found + 1);
+    assert!(read.starts_with(&range), "{read}");
+    assert!(
+        read.contains("\n5001\tmany.txt:5001:\tline 5001: x"),
+        "{read}"
+    );
 }
 
 /// Each needs servers of Redis.

@@ -3,12 +3,11 @@
 use super::{LONGEST, millis};
 use crate::error::Fault;
 use crate::tool::TIME_LIMIT;
-use cairn_engine::limits::{MAX_RESULT, RESULT_BYTES};
+use cairn_engine::limits::MAX_RESULT;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a file tool's result: as much as a model gets at once, so that it asks for further pages here, and
-/// needs no handle.
-const FILE_OUTPUT: usize = RESULT_BYTES;
+/// Bytes of a file tool's result: a listing of all files that one call may look at, with paths of usual length.
+const FILE_OUTPUT: usize = 8 << 20;
 
 /// Bounds of what one call may use up. Sizes are bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,7 +15,8 @@ const FILE_OUTPUT: usize = RESULT_BYTES;
 pub struct Limits {
     /// Calls of one source of tools at one time; further ones wait.
     pub parallel_calls: usize,
-    /// Result of a file tool.
+    /// Result of a file tool. `read_file` has pages of 32 KiB or fewer; a listing or a search has more than
+    /// that only if its call gives `max`.
     pub output_bytes: usize,
     /// Time of a file tool, in milliseconds.
     pub file_time_ms: u64,

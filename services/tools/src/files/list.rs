@@ -48,7 +48,9 @@ impl ListFiles {
                     },
                     "max": {
                         "type": "integer", "minimum": 1, "maximum": 50000,
-                        "description": "Most files to show; 1000 by default. Totals count all."
+                        "description": "Most files to show; by default 1000, in at most 32 KiB. Totals count \
+                                        all. With 'max', the result may be longer than you get at once: \
+                                        read_result reads on in it."
                     }
                 },
                 "additionalProperties": false
@@ -67,11 +69,12 @@ impl Tool for ListFiles {
 
     async fn call(&self, call: &Call) -> Result<Output, ToolError> {
         let arguments = Arguments(&call.arguments);
+        let max = arguments.count("max");
         let mut request = Request {
             place: Roots::place(arguments.text("path").unwrap_or("."))?,
             pattern: arguments.text("pattern").map(Pattern::new).transpose()?,
-            max: arguments.count("max").unwrap_or(DEFAULT_MAX),
-            most_bytes: self.spec.output_limit,
+            max: max.unwrap_or(DEFAULT_MAX),
+            most_bytes: self.folders.listing_bytes(max),
         };
         let folders = self.folders.clone();
         blocking(call, move |stop| list(&folders, &mut request, stop)).await

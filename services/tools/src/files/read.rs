@@ -68,7 +68,7 @@ impl Tool for ReadFile {
             place: Roots::place(arguments.text("path").unwrap_or_default())?,
             from: arguments.number("from_line").unwrap_or(1),
             to: arguments.number("to_line").unwrap_or(u64::MAX),
-            most_bytes: self.spec.output_limit,
+            most_bytes: self.folders.page_bytes(),
         };
         if request.to < request.from {
             return Err(ToolError::InvalidArguments(format!(

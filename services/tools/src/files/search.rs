@@ -1,7 +1,7 @@
 //! `search_files`: the lines that match.
 //!
-//! A search reads files in pieces and never holds more than one of them, its expression and the
-//! beginning of a line: about 2 MiB, whatever it searches.
+//! A search reads files in pieces and never holds more than one of them, its expression, the beginning
+//! of a line and its result: about 2 MiB beside the result, whatever it searches.
 
 use super::expression::{Expression, SHORT};
 use super::lines::{Line, Lines};
@@ -62,7 +62,9 @@ impl SearchFiles {
                     },
                     "max": {
                         "type": "integer", "minimum": 1, "maximum": 10000,
-                        "description": "Most matches to show; 200 by default. Totals count all."
+                        "description": "Most matches to show; by default 200, in at most 32 KiB. Totals count \
+                                        all. With 'max', the result may be longer than you get at once: \
+                                        read_result reads on in it."
                     }
                 },
                 "required": ["pattern"],
@@ -82,13 +84,14 @@ impl Tool for SearchFiles {
 
     async fn call(&self, call: &Call) -> Result<Output, ToolError> {
         let arguments = Arguments(&call.arguments);
+        let max = arguments.count("max");
         let request = Request {
             place: Roots::place(arguments.text("path").unwrap_or("."))?,
             pattern: arguments.text("pattern").unwrap_or_default().to_owned(),
             is_expression: arguments.flag("regex").unwrap_or(false),
             ignore_case: arguments.flag("ignore_case").unwrap_or(true),
-            max: arguments.count("max").unwrap_or(DEFAULT_MAX),
-            most_bytes: self.spec.output_limit,
+            max: max.unwrap_or(DEFAULT_MAX),
+            most_bytes: self.folders.listing_bytes(max),
         };
         let folders = self.folders.clone();
         blocking(call, move |stop| Search::run(&folders, &request, stop)).await

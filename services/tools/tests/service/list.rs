@@ -58,6 +58,21 @@ async fn a_listing_fits_its_limit_and_keeps_its_totals() {
 }
 
 #[tokio::test]
+async fn a_listing_is_one_page_unless_the_call_gives_max() {
+    let world = World::new();
+    for n in 0..400 {
+        world.put(&format!("{n:03}-{}", "n".repeat(120)), "x");
+    }
+    let page = world.text("list_files", json!({})).await;
+    assert!(page.len() <= 32 * 1024, "{}", page.len());
+    assert!(page.contains("total: 400 files"), "{page}");
+    assert!(page.contains("truncated: showing the first 2"), "{page}");
+    let whole = world.text("list_files", json!({"max": 400})).await;
+    assert_eq!(whole.lines().count(), 401);
+    assert!(whole.contains("\ntotal: 400 files") && !whole.contains("truncated"));
+}
+
+#[tokio::test]
 async fn hidden_ignored_and_output_files_are_left_out() {
     let world = World::with(|config, _| config.output = config.workspace.join("results"));
     world.put(

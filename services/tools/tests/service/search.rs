@@ -75,6 +75,34 @@ async fn case_expression_path_and_max_are_respected() {
     }
 }
 
+/// A model that asks for many matches reads on in them, so all of them are given.
+#[tokio::test]
+async fn a_search_is_one_page_unless_the_call_gives_max() {
+    let line = format!("needle {}\n", "x".repeat(200));
+    let (few, many) = (
+        json!({"pattern": "needle"}),
+        json!({"pattern": "needle", "max": 10_000}),
+    );
+    let world = World::new();
+    world.put("many.txt", line.repeat(10_000));
+    let page = world.text("search_files", few).await;
+    assert!(page.len() <= 32 * 1024, "{}", page.len());
+    assert!(
+        page.contains("total: 10000 matching lines in 1 file"),
+        "{page}"
+    );
+    assert!(page.contains("\ntruncated: showing the first 1"), "{page}");
+    let whole = world.text("search_files", many.clone()).await;
+    assert_eq!(whole.lines().count(), 10_001);
+    assert!(whole.contains("\nmany.txt:10000:\tneedle") && !whole.contains("truncated"));
+
+    let small = World::with(|config, _| config.limits.output_bytes = 2048);
+    small.put("many.txt", line.repeat(100));
+    let cut = small.text("search_files", many).await;
+    assert!(cut.len() <= 2048, "{}", cut.len());
+    assert!(cut.contains("total: 100 matching lines"), "{cut}");
+}
+
 #[tokio::test]
 async fn an_empty_file_has_no_line_to_match() {
     let world = World::new();
