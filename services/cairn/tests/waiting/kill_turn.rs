@@ -1,6 +1,7 @@
 //! Kill -9 of `cairn serve` before and after every commit of a turn that calls two tools, one of which
-//! needs approval. The conversation becomes what it is without a kill, the client's stream has each thing
-//! once, and what was approved happens once. In a file, and at a third of the commits on Redis.
+//! needs approval. While the turn waits for it, the client changes the context. The conversation becomes what
+//! it is without a kill, the client's stream has each thing once, the model is sent each change once, and what
+//! was approved happens once. In a file, and at a third of the commits on Redis.
 
 mod talker;
 
@@ -16,16 +17,29 @@ use talker::Talker;
 
 const SIGKILL: i32 = 9;
 /// Kills at the same time: calls in doubt wait until they can no longer be running.
-const AT_ONCE: usize = 6;
+const AT_ONCE: usize = 8;
 /// The response of the turn.
 const PAID: &str = "It is paid, and there are two files.";
 
 fn plays(body: &Value) -> Answer {
     match served::turn(body) {
         0 => reply("a", "I pay.", &[("record", json!({"what": "one"}))]),
+        _ if !has_changes(body) => reply("lost", "The context is not as it was made.", &[]),
         1 => reply("b", "I look.", &[("list_files", json!({"path": "docs"}))]),
         _ => reply("c", PAID, &[]),
     }
+}
+
+/// The messages that the client adds stand before the turn, once and in their order.
+fn has_changes(body: &Value) -> bool {
+    let messages = body["messages"].to_string();
+    let places =
+        |text: &str| -> Vec<usize> { messages.match_indices(text).map(|(at, _)| at).collect() };
+    let turn = places("Pay one, then look.");
+    let [first, second] = talker::ADDED.map(places);
+    let order = [&first[..], &second, &turn].concat();
+    let is_once = [&first, &second, &turn].iter().all(|it| it.len() == 1);
+    is_once && order.is_sorted() && places(talker::REMOVED).is_empty()
 }
 
 /// What the turn comes to when nobody disturbs it.
@@ -105,7 +119,7 @@ async fn a_turn_survives_kills(store: TestStore) {
     let sweep = Sweep::over(&store);
     let (reference, commits) = undisturbed(store).await;
     let said = reference.messages.len();
-    assert_eq!(said, 6, "{:?}", reference.messages);
+    assert_eq!(said, 8, "{:?}", reference.messages);
     let reference = Arc::new(reference);
     let kill = |side: &'static str, commit: usize| {
         let reference = Arc::clone(&reference);

@@ -1,9 +1,11 @@
-//! A client of a turn that continues its stream over restarts of the server, and answers what it asks.
+//! A client of a turn that continues its stream over restarts of the server, and answers what it asks. While
+//! the turn waits for an approval, the client changes the context of the turn.
 
 use super::PAID;
 use super::place::Place;
 use super::served::{PATIENCE, SESSION};
 use crate::support::{Client, connect, link};
+use cairn_engine::message::Message;
 use cairn_proto::event as wire;
 use cairn_proto::event::settlement::{Approve, Done, Outcome, Retry};
 use cairn_proto::orchestrator as pb;
@@ -12,6 +14,12 @@ use cairn_testkit::{Journal, Site};
 use pb::turn_event::Event;
 use std::collections::{BTreeMap, BTreeSet};
 use tonic::Status;
+
+/// What the client adds to the context while the turn waits, as it stands afterwards. These messages stand
+/// before those of the turn.
+pub(crate) const ADDED: [&str; 2] = ["There are two accounts.", "Pay from the second one."];
+/// What it adds and takes out again.
+pub(crate) const REMOVED: &str = "Pay from the first one.";
 
 /// What came of the stream so far.
 #[derive(Debug, Default)]
@@ -26,6 +34,8 @@ pub(crate) struct Talker {
     /// What was said to each question; a repeat says the same.
     words: BTreeMap<String, Outcome>,
     answered: BTreeSet<String>,
+    /// All changes of the context are acknowledged.
+    has_changed: bool,
     pub(crate) has_ended: bool,
 }
 
@@ -39,7 +49,7 @@ impl Talker {
             ..pb::CreateSessionRequest::default()
         };
         client.create_session(request).await?;
-        let message = cairn_engine::message::Message::user("Pay one, then look.");
+        let message = Message::user("Pay one, then look.");
         let request = pb::SubmitTurnRequest {
             session: SESSION.to_owned(),
             request_id: "turn".to_owned(),
@@ -51,7 +61,7 @@ impl Talker {
         };
         let mut stream = client.submit_turn(request).await?.into_inner();
         // What it waits for may have been said before.
-        self.answer(&place.site, &mut client, reference).await?;
+        self.answer(place, &mut client, reference).await?;
         while !self.has_ended {
             let message = tokio::time::timeout(PATIENCE, stream.message()).await;
             let message = message.expect("an event in time")?;
@@ -62,7 +72,7 @@ impl Talker {
                 let waits = matches!(event, Event::Waiting(_));
                 self.take(event);
                 if waits {
-                    self.answer(&place.site, &mut client, reference).await?;
+                    self.answer(place, &mut client, reference).await?;
                 }
             }
         }
@@ -93,7 +103,7 @@ impl Talker {
 
     async fn answer(
         &mut self,
-        site: &Site,
+        place: &Place,
         client: &mut Client,
         reference: &Journal,
     ) -> Result<(), Status> {
@@ -103,8 +113,12 @@ impl Talker {
             ..pb::ListPendingRequest::default()
         };
         let open = client.list_pending(request).await?.into_inner().pending;
+        let is_approval = |open: &pb::Pending| open.reason() == wire::WaitReason::Approval;
+        if !self.has_changed && open.iter().any(is_approval) {
+            self.change_context(place).await?;
+        }
         for open in open {
-            let said = || what_to_say(site, reference, &open);
+            let said = || what_to_say(&place.site, reference, &open);
             self.words.entry(open.id.clone()).or_insert_with(said);
         }
         for (id, outcome) in self.words.clone() {
@@ -122,6 +136,39 @@ impl Talker {
             client.decide(request).await?;
             self.answered.insert(id);
         }
+        Ok(())
+    }
+
+    /// Adds messages to the context and takes one out. A retry after a kill sends the same requests.
+    async fn change_context(&mut self, place: &Place) -> Result<(), Status> {
+        let mut contexts = ContextServiceClient::new(link(place.address()));
+        let [first, second] = ADDED;
+        let request = pb::ExtendMessagesRequest {
+            session: SESSION.to_owned(),
+            request_id: "extend".to_owned(),
+            messages: vec![Message::user(REMOVED).into(), Message::user(second).into()],
+            ..pb::ExtendMessagesRequest::default()
+        };
+        let extended = contexts.extend_messages(request).await?.into_inner();
+        let request = pb::InsertMessageRequest {
+            session: SESSION.to_owned(),
+            request_id: "insert".to_owned(),
+            index: 0,
+            message: Some(Message::user(first).into()),
+            ..pb::InsertMessageRequest::default()
+        };
+        let inserted = contexts.insert_message(request).await?.into_inner();
+        let request = pb::RemoveMessageRequest {
+            session: SESSION.to_owned(),
+            request_id: "remove".to_owned(),
+            index: 1,
+            ..pb::RemoveMessageRequest::default()
+        };
+        let removed = contexts.remove_message(request).await?.into_inner();
+        let versions = [inserted.version, removed.version];
+        let expected = [extended.version + 1, extended.version + 2];
+        assert_eq!(versions, expected, "each change is made once");
+        self.has_changed = true;
         Ok(())
     }
 
