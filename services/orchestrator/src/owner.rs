@@ -100,7 +100,8 @@ pub(crate) enum End {
     },
     /// The session was given back for somebody else.
     Released,
-    /// The session was claimed, and its state does not fit beside those that are owned here.
+    /// The session was claimed, and its state does not fit beside those that are owned here. Its size is not
+    /// known until it is read, so it is given back for a while.
     NoRoom,
     /// The session is somebody else's, or gone.
     Fenced,
@@ -220,9 +221,7 @@ impl Owner {
                     .await?;
                 lost_writes::check(&deps, &key, loaded.acknowledged)?;
                 loaded.checkpoints.make_if_due(&loaded.session);
-                // A model may be asked at any time, and is sent the text of session memory.
-                let text = loaded.session.memory_text_to_come();
-                let bytes = loaded.checkpoints.state_bytes() + text;
+                let bytes = loaded.checkpoints.state_bytes();
                 if !state_bytes.fit(bytes, deps.config.state_bytes) {
                     return Err(End::NoRoom);
                 }

@@ -34,8 +34,8 @@ pub(crate) struct StateBytes {
     all: Arc<OwnedBytes>,
     own: usize,
     is_read: bool,
-    /// What a session that was claimed has with its growth. The count does not fall below it: what was
-    /// counted of it comes later than the next claims, such as the text that its model is sent.
+    /// What a session that was claimed has with its growth. The count does not fall below it: the growth
+    /// comes later than the next claims.
     least: usize,
 }
 

@@ -145,12 +145,12 @@ async fn conversations_share_the_text_of_session_memory() {
     started.expect("there is room for another session");
 }
 
-/// A session of 180 KiB is at work, and one of 360 KiB is to begin a run. With the text that its model will
-/// be sent, it does not fit beside the other: it is given back, and waits.
+/// A session of 180 KiB is at work, and has as much again with the text that its model was sent. One of 720 KiB
+/// is to begin a run. It does not fit beside the other: it is given back, and waits.
 #[tokio::test(start_paused = true)]
 async fn a_claimed_session_that_does_not_fit_beside_others_waits() {
     let world = narrow(1000).await;
-    let (first, second) = (filled(&world, 180).await, filled(&world, 360).await);
+    let (first, second) = (filled(&world, 180).await, filled(&world, 720).await);
     let mut client = world.client.clone();
     let started = client.start_run(start(&world, &first, chain(vec![model_step("two")])));
     world.until(started).await.expect("there is room");

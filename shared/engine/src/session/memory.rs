@@ -89,12 +89,6 @@ impl Memory {
         Some(keys.collect())
     }
 
-    /// Bytes of its keys and values.
-    pub fn bytes(&self) -> usize {
-        let bytes = self.entries.iter();
-        bytes.map(|(key, value)| key.len() + value.len()).sum()
-    }
-
     /// Changes the entries once more, and counts nothing.
     pub(super) fn repeat(&mut self, kind: &EventKind) {
         match kind {

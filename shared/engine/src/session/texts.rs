@@ -56,16 +56,6 @@ impl Session {
         Some(found.number)
     }
 
-    /// Bytes that the text of session memory adds to the state once a model is sent it; 0 if the state has
-    /// it already.
-    pub fn memory_text_to_come(&self) -> usize {
-        let written = self.layers.get(&LayerKind::Memory);
-        match written.is_some_and(|layer| layer.through == self.memory.mark()) {
-            true => 0,
-            false => self.memory.bytes(),
-        }
-    }
-
     /// All layers of the state: those written last, of contexts, and of attempts.
     fn all_layers(&self) -> impl Iterator<Item = &Layer> {
         let contexts = self.contexts.values();
