@@ -6,13 +6,15 @@
 //! that thread from the report of a reply to its acknowledgement, and from the report of a result, which
 //! is any other commit. The journals are imported. The start of the turn copies the context, and comes
 //! before what is measured.
+//!
+//! The cases take turns, a few commits each, and their lower quartiles are compared: so what else the machine
+//! does meets all cases alike, and not the figure of one.
 
 mod journal;
 mod played;
 
 use self::journal::{CONTEXT, journal, messages};
 use self::played::{Attempt, executor};
-use super::executor_stream::median;
 use crate::support::{Client, parts};
 use cairn_engine::command::RunLimits;
 use cairn_engine::session::PerBudget;
@@ -30,6 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc;
+use tonic::Streaming;
 
 /// Turns that have ended.
 const TURNS: [usize; 3] = [10, 1_000, 12_000];
@@ -37,6 +40,8 @@ const TURNS: [usize; 3] = [10, 1_000, 12_000];
 const CONTEXTS: [(&str, u64); 2] = [("16 KiB", 16 << 10), ("16 MiB", (16 << 20) - (256 << 10))];
 /// The first ones are left out: in them, caches are new.
 const WARM_UP: u32 = 20;
+/// Commits of one case before the next one has its turn.
+const ROUND: usize = 10;
 /// How much more the most expensive case may cost than the cheapest.
 const MOST_RATIO: f64 = 1.2;
 /// The same in µs.
@@ -58,25 +63,82 @@ pub(crate) fn prove(options: &Options) {
     let runtime = Builder::new_current_thread().enable_all().build();
     let costs = runtime.expect("a runtime").block_on(async {
         let mut world = World::new(folder.path()).await;
-        let mut costs = Vec::new();
-        for (size, bytes) in CONTEXTS {
-            for turns in TURNS {
-                costs.push(world.measure(turns, size, bytes, options.commits).await);
-            }
+        let cases = CONTEXTS.into_iter();
+        let cases = cases.flat_map(|context| TURNS.map(|turns| (turns, context)));
+        let cases: Vec<_> = cases.collect();
+        // No owner holds a lease while journals are made.
+        for (turns, (_, bytes)) in &cases {
+            world.import(*turns, *bytes).await;
         }
-        costs
+        let mut begun = Vec::new();
+        for (turns, (size, bytes)) in cases {
+            begun.push(world.begin(turns, size, bytes).await);
+        }
+        measure(&mut begun, options.commits).await;
+        begun.iter().map(Case::cost).collect::<Vec<_>>()
     });
     print(&costs);
     check("a reply", costs.iter().map(|cost| cost.reply));
     check("another commit", costs.iter().map(|cost| cost.other));
 }
 
-/// Medians of a case, in µs.
+/// Lower quartiles of a case, in µs.
 struct Cost {
     turns: usize,
     context: &'static str,
     reply: f64,
     other: f64,
+}
+
+/// A turn under way, and what its commits cost so far, in µs.
+struct Case {
+    turns: usize,
+    context: &'static str,
+    attempt: Attempt,
+    /// Nothing reads it, so nothing is done for it.
+    _stream: Streaming<pb::SubmitTurnResponse>,
+    replies: Vec<f64>,
+    others: Vec<f64>,
+}
+
+impl Case {
+    /// A reply and the result of its call.
+    async fn commit(&mut self, number: u32) {
+        let began = processor_time();
+        self.attempt.reply(number, &["pure"]).await;
+        let replied = processor_time();
+        self.attempt.result(number).await;
+        let ended = processor_time();
+        if number >= WARM_UP {
+            self.replies.push(micros(replied - began));
+            self.others.push(micros(ended - replied));
+        }
+    }
+
+    fn cost(&self) -> Cost {
+        Cost {
+            turns: self.turns,
+            context: self.context,
+            reply: lower_quartile(&self.replies),
+            other: lower_quartile(&self.others),
+        }
+    }
+}
+
+/// Lets the cases commit in turn, so many times each beside those of the beginning, and ends their turns.
+async fn measure(cases: &mut [Case], commits: u32) {
+    let end = WARM_UP + commits;
+    let numbers: Vec<u32> = (0..end).collect();
+    for round in numbers.chunks(ROUND) {
+        for case in &mut *cases {
+            for number in round {
+                case.commit(*number).await;
+            }
+        }
+    }
+    for case in cases {
+        case.attempt.reply(end, &[]).await;
+    }
 }
 
 struct World {
@@ -132,20 +194,20 @@ impl World {
         }
     }
 
-    async fn measure(
-        &mut self,
-        turns: usize,
-        context: &'static str,
-        bytes: u64,
-        commits: u32,
-    ) -> Cost {
-        let session = format!("s-{turns}-{bytes}");
+    /// Imports a session with so many ended turns, and a context of so many bytes.
+    async fn import(&mut self, turns: usize, bytes: u64) {
+        let session = session(turns, bytes);
         let messages = messages(&session, journal(turns, bytes));
         let imported = self
             .client
             .import_session(futures::stream::iter(messages))
             .await;
         imported.expect("an import");
+    }
+
+    /// Begins a turn in the context of an imported session.
+    async fn begin(&mut self, turns: usize, context: &'static str, bytes: u64) -> Case {
+        let session = session(turns, bytes);
         let request = pb::SubmitTurnRequest {
             session: session.clone(),
             request_id: format!("turn-{session}"),
@@ -155,28 +217,28 @@ impl World {
             }),
             ..pb::SubmitTurnRequest::default()
         };
-        // Nothing reads the stream, so nothing is done for it.
-        let _stream = self.client.submit_turn(request).await.expect("a turn");
-        let mut attempt = self.attempts.recv().await.expect("an attempt");
-        let (mut replies, mut others) = (Vec::new(), Vec::new());
-        for number in 0..WARM_UP + commits {
-            let began = processor_time();
-            attempt.reply(number, &["pure"]).await;
-            let replied = processor_time();
-            attempt.result(number).await;
-            if number >= WARM_UP {
-                replies.push(micros(replied - began));
-                others.push(micros(processor_time() - replied));
-            }
-        }
-        attempt.reply(WARM_UP + commits, &[]).await;
-        Cost {
+        let stream = self.client.submit_turn(request).await;
+        Case {
             turns,
             context,
-            reply: median(&replies),
-            other: median(&others),
+            _stream: stream.expect("a turn").into_inner(),
+            attempt: self.attempts.recv().await.expect("an attempt"),
+            replies: Vec::new(),
+            others: Vec::new(),
         }
     }
+}
+
+/// The session of a case.
+fn session(turns: usize, bytes: u64) -> String {
+    format!("s-{turns}-{bytes}")
+}
+
+/// A quarter of the values are below it.
+fn lower_quartile(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 4]
 }
 
 /// Of this thread, on which all tasks of the orchestrator run.
