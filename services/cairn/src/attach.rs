@@ -154,7 +154,7 @@ async fn attach_with(
             }
         }
         match access {
-            Access::Read => return read(store, authenticators).await,
+            Access::Read => return read(context, store, authenticators).await,
             Access::Change if !is_there(&store) => return Err(missing(&store)),
             _ => {}
         }
@@ -307,8 +307,13 @@ or name others with --server",
     })
 }
 
-async fn read(store: PathBuf, authenticators: &Authenticators) -> Result<Attached, CliError> {
-    let server = node::read_only(&store, authenticators.public.clone()).await;
+async fn read(
+    context: &Context,
+    store: PathBuf,
+    authenticators: &Authenticators,
+) -> Result<Attached, CliError> {
+    let config = settings::reader(context)?;
+    let server = node::read_only(&store, config, authenticators.public.clone()).await;
     let server = server.map_err(|error| start_error(&error, &store))?;
     Ok(Attached {
         link: server.link(),
@@ -328,7 +333,7 @@ async fn workspace_for(
 ) -> Result<PathBuf, CliError> {
     if access == Access::Hold {
         // Before anything is claimed.
-        let unfinished = Box::pin(unfinished(store, authenticators));
+        let unfinished = Box::pin(unfinished(context, store, authenticators));
         workspace::check_unfinished(context, store, unfinished).await?;
     }
     let noted = workspace::elsewhere(context, store);
@@ -338,10 +343,12 @@ async fn workspace_for(
 
 /// The sessions of the store whose run has not ended. Takes no lock.
 async fn unfinished(
+    context: &Context,
     store: &Path,
     authenticators: &Authenticators,
 ) -> Result<Vec<String>, CliError> {
-    let server = match node::read_only(store, authenticators.public.clone()).await {
+    let config = settings::reader(context)?;
+    let server = match node::read_only(store, config, authenticators.public.clone()).await {
         Ok(server) => server,
         // A note without its store; one that cannot be opened is told when it is.
         Err(StartError::ReadOnly(OpenError::Missing { .. })) => return Ok(Vec::new()),

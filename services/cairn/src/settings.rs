@@ -39,7 +39,7 @@ pub use limits::{ExecutorSettings, SessionSettings};
 pub use links::{Addresses, LinkSettings};
 pub use model::ModelSettings;
 pub use models::ProviderSettings;
-pub use parts::parts;
+pub use parts::{parts, reader};
 pub use run::RunSettings;
 pub(crate) use run::{millis, nano_usd};
 pub use servers::{LeftOut, McpSettings, OfWorkspace};

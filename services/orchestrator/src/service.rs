@@ -127,7 +127,7 @@ pub async fn build(config: Config, links: Links) -> Result<(Public, Running), Rp
 ///
 /// # Errors
 /// The memory service cannot be reached.
-pub async fn build_reader(memory: &Link) -> Result<Public, RpcError> {
+pub async fn build_reader(config: Config, memory: &Link) -> Result<Public, RpcError> {
     let links = Links {
         memory: memory.clone(),
         journals: memory.clone(),
@@ -136,7 +136,7 @@ pub async fn build_reader(memory: &Link) -> Result<Public, RpcError> {
         planner: memory.clone(),
     };
     let links = links.with_deadlines()?;
-    let sessions = sessions(Config::default(), &links, Catalogue::default()).await?;
+    let sessions = sessions(config, &links, Catalogue::default()).await?;
     Ok(Public::new(sessions))
 }
 

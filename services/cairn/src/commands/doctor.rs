@@ -6,12 +6,13 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::node::{DURABILITY, STORE};
 use crate::ui::out;
+use cairn_engine::text::counted;
 use cairn_http::{NamedProxy, ProxyEffect};
 use cairn_memory::StoreConfig;
 use cairn_memory::port::{Store as _, StoreError};
 use cairn_memory::redis::{Durability, RedisStore};
 use cairn_memory::sqlite::{OpenError, SqliteOptions, SqliteStore};
-use cairn_proto::orchestrator::{ListSessionsRequest, NewerVersion};
+use cairn_proto::orchestrator::{ListSessionsRequest, NewerVersion, SessionStatus};
 use cairn_rpc::{Address, ErrorKind, Link};
 use serde_json::json;
 use std::path::Path;
@@ -29,7 +30,8 @@ const MOST_NAMED: usize = 20;
 #[command(after_help = "\
 Reads every event of a store in a file, with the checkpoints and blobs, and names the sessions and events
 that are damaged. Of a store on Redis it looks at the settings; with --server at the services instead.
-Names the sessions that wait for a newer version of Cairn, unless something else is wrong. Without --server it also
+Names the sessions that wait for a newer version of Cairn, unless something else is wrong. Finished ones wait
+for nothing. Without --server it also
 names the proxies of the environment, without their credentials.
 Changes nothing without --accept-loss. Ends with exit code 1 if something is not as it must be.")]
 pub struct Args {
@@ -95,30 +97,40 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     Ok(ExitCode::from(u8::from(has_fault(&findings))))
 }
 
-/// The caller's sessions for which the process that serves them is too old. None if there are none, or none
-/// can be listed: a store that was not made yet has none, and one on Redis needs --server.
+/// The caller's sessions for which the process that serves them is too old. One that is finished is no fault.
+/// None if there are none, or none can be listed: a store that was not made yet has none, and one on Redis
+/// needs --server.
 async fn too_old(context: &Context) -> Option<Finding> {
     let client = Client::attach(context, Access::Read).await.ok()?;
     let all = ListSessionsRequest::default();
     let sessions = client.list(all, usize::MAX).await.ok()?;
-    let waiting = sessions
+    let newer = sessions
         .iter()
-        .filter_map(|it| Some((&it.id, it.newer_version?)));
+        .filter_map(|it| Some((it, it.newer_version?)));
+    let newer: Vec<_> = newer.collect();
+    let waiting = newer
+        .iter()
+        .filter(|(session, _)| session.status() != SessionStatus::Idle);
     let faults = waiting.map(|(session, NewerVersion { needs, level })| {
-        format!("session \"{session}\" needs level {needs}, and what serves it has level {level}")
+        let id = &session.id;
+        format!("session \"{id}\" needs level {needs}, and what serves it has level {level}")
     });
     let mut faults: Vec<String> = faults.collect();
     let more = faults.len().saturating_sub(MOST_NAMED);
     faults.truncate(MOST_NAMED);
     if more > 0 {
-        faults.push(format!("{more} more sessions wait"));
+        faults.push(format!("and {}", counted(more, "more session")));
     }
-    let place = format!("{} sessions", sessions.len());
+    let state = match faults.is_empty() {
+        true => "finished ones of a newer version",
+        false => "some wait for a newer version",
+    };
+    let place = counted(sessions.len(), "session");
     let finding = Finding {
         faults,
-        ..Finding::fine("sessions", place, "some wait for a newer version")
+        ..Finding::fine("sessions", place, state)
     };
-    Some(finding).filter(|finding| !finding.faults.is_empty())
+    Some(finding).filter(|_| !newer.is_empty())
 }
 
 fn show(finding: &Finding, json: bool) -> Result<(), CliError> {
@@ -210,7 +222,7 @@ async fn file(path: &Path, place: String) -> Finding {
         faults.push(error.to_string());
     }
     if more > 0 {
-        faults.push(format!("{more} more sessions are damaged"));
+        faults.push(format!("and {}", counted(more, "more session")));
     }
     let state = if faults.is_empty() {
         "durable"

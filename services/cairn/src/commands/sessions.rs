@@ -31,8 +31,8 @@ const WIDE: usize = 110;
 #[command(after_help = "\
 With --json one session a line: id, status (idle, running, interrupted, waiting, quarantined), title,
 agent, created, updated, last_seq, tokens, cost_nano_usd, pending (a list of reason, since and count),
-quarantine_reason (claims, writes_lost; else null), newer_version (needs and level, if the session waits for
-a newer version; else null). What nobody works on, such as after kill -9, is interrupted.
+quarantine_reason (claims, writes_lost; else null), newer_version (needs and level, if only a newer version can
+read the session; else null). What nobody works on, such as after kill -9, is interrupted.
 
 Examples:
   cairn sessions
@@ -297,7 +297,7 @@ fn table(sessions: &[SessionSummary], is_held: bool, now: i64, width: Option<usi
     table
 }
 
-/// What a session waits for.
+/// What a session waits for, or the level that a process needs to read it.
 fn awaited(session: &SessionSummary, now: i64) -> String {
     match session.newer_version {
         Some(newer) => format!("newer version (level {})", newer.needs),

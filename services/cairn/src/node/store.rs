@@ -136,12 +136,13 @@ fn is_news(reported: &mut String, error: &impl ToString) -> bool {
 /// See [`StartError`].
 pub async fn read_only(
     path: &Path,
+    config: cairn_orchestrator::Config,
     authenticator: Option<Arc<dyn Authenticate>>,
 ) -> Result<Server, StartError> {
     let store = SqliteStore::open_readonly(path, SqliteOptions::default())?;
     let memory = Memory::over(Arc::new(store));
     let internal = memory.register_internal(ServerBuilder::new(Exposure::Internal));
-    let services = cairn_orchestrator::build_reader(&internal.internal_link()).await?;
+    let services = cairn_orchestrator::build_reader(config, &internal.internal_link()).await?;
     let public = services.register(ServerBuilder::new(Exposure::Public(authenticator)));
     Ok(memory.register_public(public).build().await?)
 }

@@ -75,6 +75,21 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
     })
 }
 
+/// The settings of a process that only reads the store.
+///
+/// # Errors
+/// A level that cannot be read.
+pub fn reader(context: &Context) -> Result<cairn_orchestrator::Config, CliError> {
+    let session = &context.config().session;
+    Ok(cairn_orchestrator::Config {
+        state_bytes: session.state_bytes,
+        cache_bytes: session.cache_bytes,
+        #[cfg(debug_assertions)]
+        level: crate::fail::level(&context.environment)?,
+        ..cairn_orchestrator::Config::default()
+    })
+}
+
 fn of_workspace(workspace: &Path, environment: &Environment) -> OfWorkspace {
     let found = OfWorkspace::read(workspace, environment);
     found.log();

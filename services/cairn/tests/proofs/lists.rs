@@ -198,7 +198,8 @@ struct Lists {
 impl Lists {
     async fn over(memory: &Link, calls: &Calls) -> Self {
         let counted = counted(memory, calls).await;
-        let reader = cairn_orchestrator::build_reader(&counted).await;
+        let config = cairn_orchestrator::Config::default();
+        let reader = cairn_orchestrator::build_reader(config, &counted).await;
         let reader = reader.expect("it reads");
         let builder = reader.register(ServerBuilder::new(Exposure::Internal));
         let link = builder.build().await.expect("an orchestrator").link();

@@ -214,10 +214,12 @@ fn summary(entry: memory_pb::SessionEntry, level: u32) -> pb::SessionSummary {
     let quarantine = Quarantine::read(entry.quarantined, entry.quarantine_reason());
     let needs = entry.needs;
     let newer_version = (needs > level).then_some(pb::NewerVersion { needs, level });
-    let status = match newer_version {
-        Some(_) => public_status(memory_pb::SessionStatus::Waiting, quarantine),
-        None => public_status(entry.status(), quarantine),
+    let status = match (newer_version, entry.status()) {
+        // Its runs have ended, and it waits for nothing.
+        (Some(_), memory_pb::SessionStatus::Idle) | (None, _) => entry.status(),
+        (Some(_), _) => memory_pb::SessionStatus::Waiting,
     };
+    let status = public_status(status, quarantine);
     let pending = entry.pending.iter().map(|open| pb::PendingKind {
         reason: i32::try_from(open.kind).unwrap_or_default(),
         since_unix_ms: open.since_unix_ms,

@@ -128,11 +128,11 @@ async fn readable(world: &World, session: &str) -> Vec<Event> {
     events.collect()
 }
 
-/// It waits for a newer version, and has nothing wrong with it.
-async fn is_left_to_newer(world: &World, session: &str) {
+/// Only a newer version can read it, and it has nothing wrong with it.
+async fn is_left_to_newer(world: &World, session: &str, status: pb::SessionStatus) {
     let listed = world.listed(0).await;
     let listed = listed.iter().find(|it| it.id == session).expect("it");
-    assert_eq!(listed.status(), pb::SessionStatus::Waiting);
+    assert_eq!(listed.status(), status);
     let newer = pb::NewerVersion {
         needs: NEXT,
         level: 1,
@@ -168,7 +168,8 @@ async fn whatever_is_new_in_a_session_leaves_it_to_the_next_release() {
         let before = world.faults.calls("Commit");
         append(&world, &session, event).await;
         world.pass(LONG).await;
-        is_left_to_newer(&world, &session).await;
+        // No run of it is active.
+        is_left_to_newer(&world, &session, pb::SessionStatus::Idle).await;
         assert_eq!(world.faults.calls("Commit"), before, "{what}");
         assert_eq!(world.faults.calls("ReleaseSession"), 0, "{what}");
         assert_eq!(
@@ -238,7 +239,7 @@ async fn an_owner_that_meets_what_is_new_lets_its_calls_end_and_lets_go() {
         attempt.report_result(0, 0, "sent");
         attempt.dropped().await;
         world.settle().await;
-        is_left_to_newer(&world, &session).await;
+        is_left_to_newer(&world, &session, pb::SessionStatus::Waiting).await;
         let claims = world.claim_at_level("o-2", NEXT).await;
         assert_eq!(claims.len(), 1, "{what}: it is free at once");
         let events = readable(&world, &session).await;
