@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A text of so many numbered lines.
-fn lines(count: usize) -> String {
+pub(crate) fn lines(count: usize) -> String {
     (1..=count).map(|line| format!("line {line}\n")).collect()
 }
 
 /// The results that the owner sends next.
-async fn results(world: &World, attempt: &mut Attempt) -> Vec<CallResult> {
+pub(crate) async fn results(world: &World, attempt: &mut Attempt) -> Vec<CallResult> {
     let sent = async {
         loop {
             let Acknowledgement { results, .. } = attempt.ack().await;
@@ -30,7 +30,7 @@ async fn results(world: &World, attempt: &mut Attempt) -> Vec<CallResult> {
 }
 
 /// A step whose model has a long result of this text, in two parts.
-async fn with_long_result(world: &World, text: &str) -> (String, Attempt, CallResult) {
+pub(crate) async fn with_long_result(world: &World, text: &str) -> (String, Attempt, CallResult) {
     let session = world.start(chain(vec![model_step("one")])).await;
     let mut attempt = world.attempt().await;
     attempt.reply(reply(0, "", &[("pure", "{}")]));
@@ -42,12 +42,12 @@ async fn with_long_result(world: &World, text: &str) -> (String, Attempt, CallRe
 }
 
 /// The model asks to read a piece of its first long result.
-fn read(attempt: &mut Attempt, tool_turn: u32, range: &str) {
+pub(crate) fn read(attempt: &mut Attempt, tool_turn: u32, range: &str) {
     let arguments = format!(r#"{{"handle": "result-1"{range}}}"#);
     attempt.reply(reply(tool_turn, "", &[("read_result", &arguments)]));
 }
 
-fn finished(events: &[Event]) -> Vec<&CallFinished> {
+pub(crate) fn finished(events: &[Event]) -> Vec<&CallFinished> {
     let finished = events.iter().filter_map(|event| match &event.kind {
         Kind::CallFinished(finished) => Some(finished),
         _ => None,
@@ -364,8 +364,11 @@ async fn an_answer_ends_with_its_run() {
     let cancellation = world.cancellation(&session);
     let cancelled = world.client.clone().cancel_run(cancellation).await;
     cancelled.expect("the run is cancelled");
-    held.release();
     world.settle().await;
+    assert!(
+        held.is_dropped(),
+        "nothing is read for a run that has ended"
+    );
     let events = world.ended(&session).await;
     assert_eq!(finished(&events).len(), 1);
 }

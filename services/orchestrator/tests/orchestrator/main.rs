@@ -40,6 +40,7 @@ mod renames;
 mod requested;
 mod revisions;
 mod runs;
+mod slow_answers;
 mod stopping;
 mod store_faults;
 mod support;

@@ -13,7 +13,7 @@ mod world;
 
 pub(crate) use author::{Author, Line};
 pub(crate) use executor::{Attempt, reply};
-pub(crate) use faults::{Fault, Held};
+pub(crate) use faults::{Fault, Held, Side};
 pub(crate) use journal::{Kind, count, for_tenant, names};
 pub(crate) use logged::panic_at_error;
 pub(crate) use model::{Question, real_executor};

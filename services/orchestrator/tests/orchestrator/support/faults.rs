@@ -10,6 +10,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
@@ -34,9 +35,22 @@ pub(crate) enum Fault {
     RefuseToken,
 }
 
+/// Where a process dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Before the store does what is asked.
+    Before,
+    /// After it, before the answer comes.
+    After,
+}
+
 /// The faults of all methods, by their names.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Faults(Arc<Mutex<HashMap<String, Method>>>);
+pub(crate) struct Faults {
+    methods: Arc<Mutex<HashMap<String, Method>>>,
+    /// From then on no call is made or answered.
+    death: CancellationToken,
+}
 
 #[derive(Debug, Default)]
 struct Method {
@@ -50,6 +64,10 @@ enum Order {
     Do(Fault),
     /// The call itself, or its answer.
     Hold(What, oneshot::Sender<()>, oneshot::Receiver<()>),
+    /// Nothing happens to it.
+    Pass,
+    /// The caller dies.
+    Die(Side, oneshot::Sender<()>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +91,11 @@ impl Held {
     /// Lets it go on, unless it was given up.
     pub(crate) fn release(self) {
         let _ = self.release.send(());
+    }
+
+    /// Its caller has given it up.
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.release.is_closed()
     }
 }
 
@@ -106,6 +129,17 @@ impl Faults {
         Held { reached, release }
     }
 
+    /// The caller dies at one of the next calls of a method, counted from 1: from then on none of its calls is
+    /// made or answered. The receiver gets a message when it is dead.
+    pub(crate) fn die_at(&self, method: &str, number: usize, side: Side) -> oneshot::Receiver<()> {
+        let (to_test, died) = oneshot::channel();
+        self.with(method, |method| {
+            method.next.extend((1..number).map(|_| Order::Pass));
+            method.next.push_back(Order::Die(side, to_test));
+        });
+        died
+    }
+
     /// Calls of a method so far.
     pub(crate) fn calls(&self, method: &str) -> usize {
         self.with(method, |method| method.calls)
@@ -117,7 +151,7 @@ impl Faults {
     }
 
     fn with<T>(&self, method: &str, change: impl FnOnce(&mut Method) -> T) -> T {
-        let mut methods = self.0.lock().unwrap();
+        let mut methods = self.methods.lock().unwrap();
         change(methods.entry(method.to_owned()).or_default())
     }
 
@@ -180,7 +214,8 @@ impl<N: 'static> Service<http::Request<Body>> for Faulty<N> {
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let mut real = Forward::<N>::new(self.link.clone());
         let faults = self.faults.clone();
-        Box::pin(async move {
+        let death = faults.death.clone();
+        let answered = async move {
             let path = request.uri().path().to_owned();
             let order = faults.meet(path.rsplit('/').next().unwrap());
             let call = async move || match real.call(request).await {
@@ -210,8 +245,23 @@ impl<N: 'static> Service<http::Request<Body>> for Faulty<N> {
                     let _ = released.await;
                     answer
                 }
-                None => call().await,
+                Some(Order::Die(side, died)) => {
+                    if side == Side::After {
+                        call().await;
+                    }
+                    faults.death.cancel();
+                    let _ = died.send(());
+                    std::future::pending().await
+                }
+                Some(Order::Pass) | None => call().await,
             })
+        };
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = death.cancelled() => std::future::pending().await,
+                answer = answered => answer,
+            }
         })
     }
 }

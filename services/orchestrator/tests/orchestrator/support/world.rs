@@ -42,6 +42,8 @@ pub(crate) struct World {
     pub(crate) slots: Slots,
     pub(crate) tools: Tools,
     links: Links,
+    /// The store, without faults.
+    store: Link,
     attempts: Mutex<mpsc::UnboundedReceiver<Attempt>>,
     plans: Mutex<mpsc::UnboundedReceiver<Asked>>,
     clock: Arc<ManualClock>,
@@ -103,10 +105,11 @@ impl World {
             faults,
             journal: Journal(JournalServiceClient::new(memory.clone())),
             ownership: OwnershipServiceClient::new(memory.clone()),
-            memory: SessionMemoryServiceClient::new(memory),
+            memory: SessionMemoryServiceClient::new(memory.clone()),
             slots,
             tools: listed,
             links,
+            store: memory,
             attempts: Mutex::new(attempts),
             plans: Mutex::new(plans),
             clock,
@@ -118,6 +121,17 @@ impl World {
     /// Another orchestrator beside the first, with a name of its own.
     pub(crate) async fn another(&self, config: Config) -> (Client, Running) {
         let (link, running) = orchestrator(config, self.links.clone()).await;
+        (Client::new(link), running)
+    }
+
+    /// An orchestrator that follows one which died: no fault is on its way to the store.
+    pub(crate) async fn successor(&self, config: Config) -> (Client, Running) {
+        let links = Links {
+            memory: self.store.clone(),
+            journals: self.store.clone(),
+            ..self.links.clone()
+        };
+        let (link, running) = orchestrator(config, links).await;
         (Client::new(link), running)
     }
 
