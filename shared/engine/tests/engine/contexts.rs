@@ -1,7 +1,7 @@
 //! Contexts over random histories, against a model of their description: zones, indices, notices.
 //!
 //! Clients create, switch, destroy and bridge contexts and change their messages, while turns and runs
-//! with a plan complete or fail. Clients also change contexts in the middle of a turn: other contexts while
+//! with a plan complete, fail or use up their tool turns. Clients also change contexts in the middle of a turn: other contexts while
 //! it works, and its own while it waits. After each operation the session has the messages of the model, each
 //! under the number that it got, and the journal gives a subscriber of each context the notices of the model.
 
@@ -39,8 +39,10 @@ struct Test {
 
 impl Test {
     fn new() -> Self {
+        let mut world = World::new();
+        world.limits.max_tool_turns = 1;
         let mut test = Self {
-            world: World::new(),
+            world,
             model: Contexts::new(),
             followed: NAMES.map(|name| (name, Default::default())).into(),
             numbers: BTreeMap::new(),
@@ -248,7 +250,8 @@ impl Test {
         self.check(&[(name, seen)]);
     }
 
-    /// A turn with a call, which may wait for an approval. It completes, fails, is cancelled or interrupted.
+    /// A turn with a call, which may wait for an approval. It completes, fails, uses up its tool turns, is cancelled
+    /// or interrupted.
     fn turn(&mut self, asked: &str, end: u8, many: u8) {
         if !self.begin_turn(asked, WhenBusy::Refuse) {
             return;
@@ -312,8 +315,12 @@ impl Test {
     }
 
     fn end_turn(&mut self, asked: &str, end: u8) {
-        match end % 6 {
+        match end % 7 {
             0 => drop(self.world.fail(1, failure())),
+            6 => {
+                self.world.reply(1, "once more", &[look()]);
+                assert_eq!(self.world.run().status, RunStatus::Failed);
+            }
             1 => {
                 let cancel = CancelRun::default();
                 self.world.command(Command::CancelRun(cancel));

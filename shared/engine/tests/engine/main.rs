@@ -29,6 +29,7 @@ mod history;
 mod illegal;
 mod invariants;
 mod judging;
+mod kept_turns;
 mod keys;
 mod known_memory;
 mod leaving;
