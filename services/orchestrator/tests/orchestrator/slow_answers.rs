@@ -94,12 +94,12 @@ async fn dies_at(commits: &Commits, commit: usize, side: Side) {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_answer_survives_the_death_of_its_owner_at_every_commit() {
-    let commits = undisturbed().await;
+    let commits = Box::pin(undisturbed()).await;
     assert!(commits.asked >= 1 && commits.answered > commits.asked);
     assert!(commits.all > commits.answered);
     for commit in 1..=commits.all {
         for side in [Side::Before, Side::After] {
-            dies_at(&commits, commit, side).await;
+            Box::pin(dies_at(&commits, commit, side)).await;
         }
     }
 }

@@ -115,7 +115,7 @@ impl Talker {
         let open = client.list_pending(request).await?.into_inner().pending;
         let is_approval = |open: &pb::Pending| open.reason() == wire::WaitReason::Approval;
         if !self.has_changed && open.iter().any(is_approval) {
-            self.change_context(place).await?;
+            Box::pin(self.change_context(place)).await?;
         }
         for open in open {
             let said = || what_to_say(&place.site, reference, &open);
