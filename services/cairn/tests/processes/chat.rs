@@ -290,6 +290,31 @@ fn run(site: &Site, arguments: &[&str]) -> String {
     done.out
 }
 
+/// Of a context `copy` with two messages, and of `main`, which has changed since version 0.
+fn removals_that_do_not_fit_are_refused(site: &Site, session: &str) {
+    let old = [
+        "context",
+        "remove",
+        session,
+        "main",
+        "0-1",
+        "--version",
+        "0",
+    ];
+    let refused = site.run(&old);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(
+        refused.err.contains("version 0 was expected"),
+        "{refused:?}"
+    );
+    let refused = site.run(&["context", "remove", session, "copy", "1-2"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    let numbers = "has 2 messages, with the numbers 0 to 1";
+    assert!(refused.err.contains(numbers), "{refused:?}");
+    let show = format!("cairn context show {session} --context copy");
+    assert!(refused.err.contains(&show), "{refused:?}");
+}
+
 #[test]
 fn contexts_are_exported_imported_and_destroyed() {
     let answers = ["Begun.", "First.", "Second."];
@@ -345,27 +370,7 @@ fn contexts_are_exported_imported_and_destroyed() {
     ];
     let texts = texts.map(|text| format!("---\n{text}"));
     shown::settings(&site).bind(|| insta::assert_snapshot!("contexts", texts.concat()));
-    let old = [
-        "context",
-        "remove",
-        &session,
-        "main",
-        "0-1",
-        "--version",
-        "0",
-    ];
-    let refused = site.run(&old);
-    assert_eq!(refused.code, Some(1), "{refused:?}");
-    assert!(
-        refused.err.contains("version 0 was expected"),
-        "{refused:?}"
-    );
-    let refused = site.run(&["context", "remove", &session, "copy", "1-2"]);
-    assert_eq!(refused.code, Some(2), "{refused:?}");
-    let numbers = "has 2 messages, with the numbers 0 to 1";
-    assert!(refused.err.contains(numbers), "{refused:?}");
-    let show = format!("cairn context show {session} --context copy");
-    assert!(refused.err.contains(&show), "{refused:?}");
+    removals_that_do_not_fit_are_refused(&site, &session);
     let missing = chat(&site, &server, &[&session, "--context", "draft"], "Three?");
     assert_eq!(missing.code, Some(2), "{missing:?}");
 }

@@ -295,11 +295,12 @@ mod tests {
 
     #[test]
     fn the_figures_of_a_turn_have_no_steps() {
-        let progress = |is_turn| Progress {
-            is_turn,
-            tool_turns: 2,
-            latest_ms: 1_500,
-            ..Progress::default()
+        let progress = |is_turn| {
+            let mut progress = Progress::default();
+            progress.is_turn = is_turn;
+            progress.tool_turns = 2;
+            progress.latest_ms = 1_500;
+            progress
         };
         let plan = figures(&progress(false));
         assert_eq!(plan, "0 steps, 2 tool turns, 0 tokens, $0.0000, 1.5 s");

@@ -203,10 +203,9 @@ impl Reference {
         committed.first_seq = session.last() + 1;
         committed.others = session.between(commit.seen_seq, session.last());
         session.extend(&commit.events);
-        commit
-            .memory_writes
-            .iter()
-            .for_each(|change| session.change(change));
+        for change in &commit.memory_writes {
+            session.change(change);
+        }
         committed.journal_permille = session.journal_permille();
         session.version += 1;
         session.note(&commit.header);

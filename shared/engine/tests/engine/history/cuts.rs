@@ -31,7 +31,7 @@ fn works(number: usize, op: u8) -> Block {
     vec![
         Message::assistant(text, calls.to_vec()),
         Message::tool("1", format!("{number} lines\n[done] x"), false),
-        Message::tool("1", "no such file", op / 16 % 2 == 0),
+        Message::tool("1", "no such file", (op / 16).is_multiple_of(2)),
     ]
 }
 
@@ -41,7 +41,7 @@ fn turns(ops: &[u8]) -> Vec<Block> {
     let (mut blocks, mut has_answered) = (Vec::new(), false);
     for (op, number) in ops.iter().zip(0..) {
         let block = match op % 8 {
-            0 | 1 => vec![Message::user(*pick(&SAID, *op))],
+            0 | 1 => vec![Message::user(pick(&SAID, *op))],
             2 => vec![Message::user(REMINDER)],
             3 if has_answered => vec![cut.clone()],
             _ if has_answered => vec![Message::user("And then?")],
@@ -101,7 +101,7 @@ fn steps(ops: &[u8]) -> Vec<Block> {
     let nudge = continues();
     let (mut step, mut blocks) = (Step::default(), Vec::new());
     for (op, number) in ops.iter().zip(0..) {
-        let open = (!step.open.is_empty()).then(|| *pick(&step.open, *op));
+        let open = (!step.open.is_empty()).then(|| pick(&step.open, *op));
         match (op % 8, open, step.focus) {
             (0, _, _) => blocks.push(step.plan(pick(&GOALS, *op))),
             (1, Some(goal), _) => blocks.push(step.focus(goal)),

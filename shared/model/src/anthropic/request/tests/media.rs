@@ -75,13 +75,7 @@ fn a_model_that_sees_gets_media_in_the_result_and_those_of_an_error_behind_it() 
         ),
         // Text alone is no list.
         ("seen", false, vec!["audio/wav"], json!(in_text), vec![]),
-        (
-            "no",
-            true,
-            vec!["image/png"],
-            json!("no"),
-            vec![png.clone()],
-        ),
+        ("no", true, vec!["image/png"], json!("no"), vec![png]),
     ] {
         let media: Vec<_> = mimes.iter().map(|mime| media(mime)).collect();
         let sent = encoded(&SEEING, (said, is_error), &media);
