@@ -62,7 +62,6 @@ fn said(op: &Op) -> Option<String> {
             Some(window) => format!("requests have its latest {} messages", window.messages),
             None => "requests have all of its messages".to_owned(),
         }),
-        Op::Compact(_) => Some("its oldest messages became one".to_owned()),
         Op::Update(_)
         | Op::Insert(_)
         | Op::Remove(_)
