@@ -27,6 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .boxed(".cairn.executor.v1.RunStepResponse.reply")
         .boxed(".cairn.executor.v1.RunStepResponse.delta")
         .boxed(".cairn.executor.v1.RunStepResponse.part")
+        .boxed(".cairn.executor.v1.RunStepResponse.summary")
         // Journals are bytes on their way between wire and disk: slices of the request, no copies.
         .bytes(".cairn.memory.v1.CreateSessionRequest")
         .bytes(".cairn.memory.v1.CopyEventsRequest")

@@ -15,6 +15,7 @@
 
 mod call;
 mod command;
+mod compaction;
 mod conversation;
 mod error;
 mod event;
@@ -26,6 +27,7 @@ mod turn;
 mod wire;
 
 pub use call::Reported;
+pub use compaction::summarised;
 pub use error::{ConvertError, repeated, required};
 
 use crate::event::{self as proto, event::Kind};

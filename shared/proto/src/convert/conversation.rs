@@ -4,13 +4,14 @@ use super::error::{ConvertError, required};
 use super::wire::{OnWire, known, plain_record};
 use crate::event::{self as proto, context_changed::Conversation as Whose};
 use cairn_engine::conversation::{
-    Conversation, ConversationRef, Entry, KnownLayer, Layer, LayerKind, MemoryMark, Op, Reminded,
-    Reminder,
+    Conversation, ConversationRef, Entry, KnownLayer, Layer, LayerKind, Measured, MemoryMark, Op,
+    Reminded, Reminder,
 };
 use cairn_engine::event::{AttemptRef, ContextChanged, MemoryWriter, NotesFrame};
 use std::sync::Arc;
 
 plain_record! { MemoryMark => proto::MemoryMark { owner, clients } }
+plain_record! { Measured => proto::Measured { tokens, through, model } }
 plain_record! { NotesFrame => proto::NotesFrame { before, after } }
 
 impl From<Entry> for proto::NumberedMessage {
@@ -18,6 +19,7 @@ impl From<Entry> for proto::NumberedMessage {
         Self {
             number: entry.number,
             message: Arc::unwrap_or_clone(entry.message).to_wire(),
+            compaction: entry.compaction.to_wire(),
         }
     }
 }
@@ -29,6 +31,7 @@ impl TryFrom<proto::NumberedMessage> for Entry {
         Ok(Self {
             number: numbered.number,
             message: Arc::new(required("message", numbered.message)?),
+            compaction: OnWire::from_wire(numbered.compaction, "compaction")?,
         })
     }
 }
@@ -44,6 +47,7 @@ impl From<Conversation> for proto::Conversation {
             behind: conversation.behind.to_wire(),
             scratch: conversation.scratch,
             last_number: conversation.last_number,
+            measured: conversation.measured.map(Into::into),
         }
     }
 }
@@ -60,6 +64,7 @@ impl TryFrom<proto::Conversation> for Conversation {
             behind: OnWire::from_wire(conversation.behind, "behind")?,
             scratch: conversation.scratch,
             last_number: conversation.last_number,
+            measured: conversation.measured.map(Into::into),
             ..Self::default()
         })
     }
@@ -259,6 +264,7 @@ impl From<Op> for proto::Op {
             Op::Update { number, message } => Wire::Update(proto::NumberedMessage {
                 number,
                 message: message.to_wire(),
+                ..Default::default()
             }),
             Op::Insert { before, message } => Wire::Insert(proto::InsertedMessage {
                 before: before.unwrap_or_default(),
@@ -270,10 +276,6 @@ impl From<Op> for proto::Op {
                 role: role.to_wire(),
             }),
             Op::Clear => Wire::Clear(proto::AllMessages {}),
-            Op::Compact { through, summary } => Wire::Compact(proto::Compaction {
-                through,
-                summary: summary.to_wire(),
-            }),
             Op::SetLayer(layer) => Wire::SetLayer(layer.into()),
             Op::UseLayer(layer) => Wire::UseLayer(layer.into()),
             Op::Remind(reminder) => Wire::Remind(reminder.into()),
@@ -308,10 +310,6 @@ impl TryFrom<proto::Op> for Op {
             Wire::Pop(_) => Self::Pop,
             Wire::Retain(only) => Self::Retain(OnWire::from_wire(only.role, "retain.role")?),
             Wire::Clear(_) => Self::Clear,
-            Wire::Compact(compaction) => Self::Compact {
-                through: compaction.through,
-                summary: required("compact.summary", compaction.summary)?,
-            },
             Wire::SetLayer(layer) => Self::SetLayer(required("set_layer", Some(layer))?),
             Wire::UseLayer(layer) => Self::UseLayer(required("use_layer", Some(layer))?),
             Wire::Remind(reminder) => Self::Remind(required("remind", Some(reminder))?),

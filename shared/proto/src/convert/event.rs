@@ -66,7 +66,7 @@ pub(super) use kinds;
 record! {
     ReplyReceived => proto::ReplyReceived {
         attempt, tool_turn, text, calls, opaque, finish, usage, provider, model, duration_ms,
-        ops_through
+        ops_through, estimated_tokens, window_tokens
     }
 }
 record! {
@@ -229,6 +229,7 @@ impl From<WaitReason> for proto::WaitReason {
             WaitReason::Approval => Self::Approval,
             WaitReason::Question => Self::Question,
             WaitReason::PlanReview => Self::PlanReview,
+            WaitReason::Context => Self::Context,
         }
     }
 }
@@ -243,6 +244,7 @@ impl TryFrom<proto::WaitReason> for WaitReason {
             proto::WaitReason::Approval => Ok(Self::Approval),
             proto::WaitReason::Question => Ok(Self::Question),
             proto::WaitReason::PlanReview => Ok(Self::PlanReview),
+            proto::WaitReason::Context => Ok(Self::Context),
             proto::WaitReason::Unspecified => Err(ConvertError::missing("reason")),
         }
     }

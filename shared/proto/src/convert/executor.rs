@@ -18,6 +18,8 @@ impl From<Reply> for proto::Reply {
             model: reply.model,
             duration_ms: reply.duration_ms,
             ops_through: reply.ops_through,
+            estimated_tokens: reply.estimated_tokens,
+            window_tokens: reply.window_tokens,
         }
     }
 }
@@ -37,6 +39,8 @@ impl TryFrom<proto::Reply> for Reply {
             model: reply.model,
             duration_ms: reply.duration_ms,
             ops_through: reply.ops_through,
+            estimated_tokens: reply.estimated_tokens,
+            window_tokens: reply.window_tokens,
         })
     }
 }

@@ -54,6 +54,17 @@ kinds! {
         budget_raised: BudgetRaised { run, budget, more }
         budget_refused: BudgetRefused { run, failure }
         call_held: CallHeld { call }
+        compaction_requested: CompactionRequested { attempt, keep_in_mind }
+        summary_asked: SummaryAsked {
+            attempt, messages, prompt, estimate, max_output_tokens, again
+        }
+        context_compacted: ContextCompacted {
+            attempt, context, messages, kind, text, usage, provider, model, duration_ms, version,
+            replaced, tokens_before, tokens_after
+        }
+        context_full: ContextFull {
+            attempt, cause, tokens, window, failure, usage, provider, model, duration_ms
+        }
     }
     renamed {
         call_intended: CallIntended {
@@ -108,6 +119,7 @@ commands! {
     bridge_context: BridgeContext
     change_context: ChangeContext
     revoke_approval: RevokeApproval
+    compact_context: CompactContext
 }
 
 record! { SessionRenamed => proto::SessionRenamed { title } }

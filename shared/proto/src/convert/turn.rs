@@ -4,15 +4,20 @@ use super::error::{ConvertError, repeated, required};
 use super::wire::{OnWire, known, plain_record, record};
 use crate::event as proto;
 use cairn_engine::command::{
-    BridgeContext, CancelTurn, ChangeContext, ContextCreated, ContextDestroyed, ContextOp,
-    ContextSwitched, CreateContext, DestroyContext, QueuedTurnDropped, ResponseFormat, SendMessage,
-    SubmitTurn, SwitchContext, TurnOptions, TurnQueued, WhenBusy,
+    BridgeContext, CancelTurn, ChangeContext, CompactContext, ContextCreated, ContextDestroyed,
+    ContextOp, ContextSwitched, CreateContext, DestroyContext, QueuedTurnDropped, ResponseFormat,
+    SendMessage, SubmitTurn, SwitchContext, TurnOptions, TurnQueued, WhenBusy, WhenFull,
 };
 use cairn_engine::event::StartedTurn;
 
 plain_record! { CancelTurn => proto::CancelTurn { number, reason } }
 plain_record! { SwitchContext => proto::SwitchContext { context } }
 plain_record! { StartedTurn => proto::StartedTurn { context, queued, turn_index } }
+plain_record! {
+    CompactContext => proto::CompactContext {
+        context, expected_version, keep, prompt, keep_in_mind, model, trace_parent
+    }
+}
 record! { ContextCreated => proto::ContextCreated { context } }
 record! { ContextSwitched => proto::ContextSwitched { context } }
 record! { ContextDestroyed => proto::ContextDestroyed { context } }
@@ -61,6 +66,9 @@ impl From<ContextOp> for proto::ContextOp {
             ContextOp::SetWindow(messages) => Wire::SetWindow(proto::WindowChange {
                 window: messages.map(|messages| proto::Window { messages }),
             }),
+            ContextOp::SetWhenFull(when_full) => Wire::SetWhenFull(proto::WhenFullChange {
+                when_full: when_full.to_wire(),
+            }),
         };
         Self { op: Some(op) }
     }
@@ -87,6 +95,10 @@ impl TryFrom<proto::ContextOp> for ContextOp {
             Wire::Retain(only) => Self::Retain(OnWire::from_wire(only.role, "retain.role")?),
             Wire::Clear(_) => Self::Clear,
             Wire::SetWindow(change) => Self::SetWindow(change.window.map(|window| window.messages)),
+            Wire::SetWhenFull(change) => {
+                let when_full = OnWire::from_wire(change.when_full, "set_when_full.when_full")?;
+                Self::SetWhenFull(when_full)
+            }
         })
     }
 }
@@ -117,6 +129,31 @@ impl OnWire<i32> for WhenBusy {
             proto::WhenBusy::Unspecified | proto::WhenBusy::Refuse => Self::Refuse,
             proto::WhenBusy::Queue => Self::Queue,
             proto::WhenBusy::Interrupt => Self::Interrupt,
+        })
+    }
+}
+
+/// None is what counts without it: for a turn the setting of its context, for a context the default.
+impl From<Option<WhenFull>> for proto::WhenFull {
+    fn from(when_full: Option<WhenFull>) -> Self {
+        match when_full {
+            None => Self::Unspecified,
+            Some(WhenFull::Refuse) => Self::Refuse,
+            Some(WhenFull::Compact) => Self::Compact,
+        }
+    }
+}
+
+impl OnWire<i32> for Option<WhenFull> {
+    fn to_wire(self) -> i32 {
+        proto::WhenFull::from(self).into()
+    }
+
+    fn from_wire(wire: i32, field: &str) -> Result<Self, ConvertError> {
+        Ok(match known(wire, field)? {
+            proto::WhenFull::Unspecified => None,
+            proto::WhenFull::Refuse => Some(WhenFull::Refuse),
+            proto::WhenFull::Compact => Some(WhenFull::Compact),
         })
     }
 }
@@ -161,7 +198,7 @@ impl From<TurnOptions> for proto::TurnOptions {
             response_format: options.format.to_wire(),
             tools: options.tools.map(|names| proto::ToolNames { names }),
             max_tool_turns: options.max_tool_turns,
-            when_full: proto::WhenFull::Refuse.into(),
+            when_full: options.when_full.to_wire(),
         }
     }
 }
@@ -177,14 +214,13 @@ impl TryFrom<proto::TurnOptions> for TurnOptions {
                 Err(ConvertError::new("temperature", problem))
             }
         };
-        // The only way there is; a value from a newer version is refused.
-        let _: proto::WhenFull = known(options.when_full, "when_full")?;
         Ok(Self {
             temperature_milli: options.temperature.map(milli).transpose()?,
             max_output_tokens: options.max_output_tokens,
             format: OnWire::from_wire(options.response_format, "response_format")?,
             tools: options.tools.map(|tools| tools.names),
             max_tool_turns: options.max_tool_turns,
+            when_full: OnWire::from_wire(options.when_full, "when_full")?,
         })
     }
 }
@@ -249,6 +285,7 @@ impl From<CreateContext> for proto::CreateContext {
             system_prompt: create.prompt,
             immutable: create.immutable.to_wire(),
             window: create.window.map(|messages| proto::Window { messages }),
+            when_full: create.when_full.to_wire(),
         }
     }
 }
@@ -262,6 +299,7 @@ impl TryFrom<proto::CreateContext> for CreateContext {
             prompt: create.system_prompt,
             immutable: repeated("immutable", create.immutable)?,
             window: create.window.map(|window| window.messages),
+            when_full: OnWire::from_wire(create.when_full, "when_full")?,
         })
     }
 }
