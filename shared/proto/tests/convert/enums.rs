@@ -2,7 +2,7 @@
 //! do no harm.
 
 use cairn_engine::command::{LimitOverrides, SubmitTurn, TurnOptions};
-use cairn_engine::conversation::Layer;
+use cairn_engine::conversation::{Entry, Layer};
 use cairn_engine::event::{self, Effect, Event, EventKind, RequestedCall};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::Message;
@@ -19,7 +19,7 @@ const FUTURE: i32 = 4711;
 type Reading = fn(i32) -> Result<i32, ConvertError>;
 
 /// Reads a number from a message and writes it back, by enum.
-const READINGS: [(&str, Reading); 12] = [
+const READINGS: [(&str, Reading); 14] = [
     ("WhenBusy", when_busy),
     ("WhenFull", when_full),
     ("Authentication", authentication),
@@ -32,6 +32,8 @@ const READINGS: [(&str, Reading); 12] = [
     ("OnFailure", on_failure),
     ("FinishReason", finish),
     ("LayerKind", layer_kind),
+    ("CompactionKind", compaction_kind),
+    ("FullCause", full_cause),
 ];
 
 fn when_busy(when_busy: i32) -> Result<i32, ConvertError> {
@@ -69,6 +71,47 @@ fn layer_kind(kind: i32) -> Result<i32, ConvertError> {
         ..Default::default()
     })?;
     Ok(proto::Layer::from(layer).kind)
+}
+
+fn compaction_kind(kind: i32) -> Result<i32, ConvertError> {
+    let compacted = Kind::ContextCompacted(proto::ContextCompacted {
+        attempt: Some(proto::AttemptRef::default()),
+        messages: Some(proto::CompactedMessages::default()),
+        usage: Some(proto::Usage::default()),
+        kind,
+        ..Default::default()
+    });
+    match again(compacted)? {
+        Kind::ContextCompacted(compacted) => Ok(compacted.kind),
+        other => panic!("another kind: {other:?}"),
+    }
+}
+
+fn full_cause(cause: i32) -> Result<i32, ConvertError> {
+    let full = Kind::ContextFull(proto::ContextFull {
+        attempt: Some(proto::AttemptRef::default()),
+        usage: Some(proto::Usage::default()),
+        cause,
+        ..Default::default()
+    });
+    match again(full)? {
+        Kind::ContextFull(full) => Ok(full.cause),
+        other => panic!("another kind: {other:?}"),
+    }
+}
+
+/// Of a message in a conversation, which may stand as it was said.
+fn compaction(compaction: i32) -> Result<i32, ConvertError> {
+    let role = proto::Role::User.into();
+    let entry = Entry::try_from(proto::NumberedMessage {
+        number: 1,
+        message: Some(proto::Message {
+            role,
+            ..Default::default()
+        }),
+        compaction,
+    })?;
+    Ok(proto::NumberedMessage::from(entry).compaction)
 }
 
 fn authentication(authentication: i32) -> Result<i32, ConvertError> {
@@ -205,6 +248,8 @@ fn every_value_has_its_counterpart() {
 fn unspecified_values_are_read_as_the_contract_says_or_are_missing() {
     assert_eq!(effect(0), Ok(proto::Effect::Effectful.into()));
     assert_eq!(on_failure(0), Ok(0));
+    assert_eq!(when_full(0), Ok(0));
+    assert_eq!(compaction(0), Ok(0));
     assert_eq!(order(0), Ok(proto::Order::Chain.into()));
     assert_eq!(failure_kind(0), Ok(proto::FailureKind::Other.into()));
     assert_eq!(role(0), Err(ConvertError::missing("role")));
@@ -216,6 +261,14 @@ fn unspecified_values_are_read_as_the_contract_says_or_are_missing() {
     assert_eq!(
         wait_reason(0),
         Err(ConvertError::missing("run_waiting.reason"))
+    );
+    assert_eq!(
+        compaction_kind(0),
+        Err(ConvertError::missing("context_compacted.kind"))
+    );
+    assert_eq!(
+        full_cause(0),
+        Err(ConvertError::missing("context_full.cause"))
     );
 }
 
@@ -230,6 +283,10 @@ fn values_from_newer_versions_are_taken_for_the_worst_or_refused() {
         (on_failure, "on_failure"),
         (wait_reason, "run_waiting.reason"),
         (budget, "budget_exhausted.budget"),
+        (when_full, "when_full"),
+        (compaction, "compaction"),
+        (compaction_kind, "context_compacted.kind"),
+        (full_cause, "context_full.cause"),
     ] {
         let error = reading(FUTURE).expect_err(field);
         assert_eq!(error.field, field);
@@ -253,6 +310,16 @@ fn a_reason_from_a_newer_version_is_refused() {
         let error = again(refused(reason)).expect_err(reason);
         assert_eq!(error.field, "command_refused.reason");
         assert_eq!(error.is_newer, !reason.is_empty(), "{error}");
+    }
+}
+
+#[test]
+fn a_message_that_stands_for_others_says_of_which_kind_it_is() {
+    for kind in [
+        proto::CompactionKind::History,
+        proto::CompactionKind::Summary,
+    ] {
+        assert_eq!(compaction(kind.into()), Ok(kind.into()));
     }
 }
 

@@ -3,13 +3,13 @@
 use crate::samples::samples;
 use crate::{descriptor, encoded};
 use cairn_engine::level::LEVEL;
-use cairn_proto::convert::{ConvertError, Decoded, decode_event};
+use cairn_proto::convert::{ConvertError, Decoded, decode_event, summarised};
 use cairn_proto::{event as proto, executor};
 use prost::Message as _;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Value};
 
 /// Paths of messages that may be left out, as their ends.
-const OPTIONAL: [&str; 21] = [
+const OPTIONAL: [&str; 22] = [
     "call_finished.whole",
     "principal",
     "start_run.plan",
@@ -19,6 +19,7 @@ const OPTIONAL: [&str; 21] = [
     "run_failed.usage",
     "run_started.turn",
     "queued_turn_dropped.failure",
+    "context_full.failure",
     "context_changed.popped",
     "submit_turn.message",
     "submit_turn.options",
@@ -128,6 +129,12 @@ fn every_missing_message_of_an_event_is_named_unless_a_newer_one_may_be_there() 
 fn missing_messages_of_a_report_are_named() {
     let reply = cairn_engine::decide::Reply::try_from(executor::Reply::default());
     assert_eq!(reply, Err(ConvertError::missing("usage")));
+
+    let full = cairn_engine::decide::FullRequest::try_from(executor::FullRequest::default());
+    assert_eq!(full, Err(ConvertError::missing("tokens")));
+
+    let summary = summarised(executor::SummaryReport::default(), None);
+    assert_eq!(summary, Err(ConvertError::missing("usage")));
 
     let result = executor::CallResult::default();
     let result = cairn_proto::convert::Reported::try_from(result);

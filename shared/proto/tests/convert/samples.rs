@@ -10,6 +10,7 @@ mod macros {
 }
 mod asked;
 mod attempt;
+mod compaction;
 mod envelope;
 mod turns;
 
@@ -69,6 +70,9 @@ pub(crate) fn samples() -> Vec<(&'static str, Event)> {
         turns::turns(),
         turns::commands(),
         turns::of_contexts(),
+        compaction::events(),
+        compaction::questions(),
+        compaction::commands(),
     ];
     let kinds = kinds.into_iter().flatten();
     let mut samples: Vec<_> = kinds
@@ -326,7 +330,7 @@ fn plans() -> Kinds {
     }
 }
 
-fn calls() -> Kinds {
+fn reply() -> ReplyReceived {
     let effects = [
         Effect::Pure,
         Effect::Idempotent,
@@ -338,7 +342,7 @@ fn calls() -> Kinds {
         call: tool_call(&format!("{effect:?}")),
         effect,
     };
-    let reply = ReplyReceived {
+    ReplyReceived {
         attempt: ATTEMPT,
         tool_turn: 4,
         text: "I read the file first.".into(),
@@ -350,6 +354,16 @@ fn calls() -> Kinds {
         ops_through: 3,
         model: "offline-1".into(),
         duration_ms: 812,
+        estimated_tokens: 0,
+        window_tokens: 0,
+    }
+}
+
+fn calls() -> Kinds {
+    let estimated = ReplyReceived {
+        estimated_tokens: 1_100,
+        window_tokens: 128_000,
+        ..reply()
     };
     let finished = CallFinished {
         media: Vec::new(),
@@ -366,7 +380,11 @@ fn calls() -> Kinds {
         }
         "call_in_doubt": CallInDoubt { call: CALL, settle_after: 1_760_000_072_000 }
     };
-    calls.push(("reply_received", EventKind::ReplyReceived(reply)));
+    calls.push(("reply_received", EventKind::ReplyReceived(reply())));
+    calls.push((
+        "reply_received.estimated",
+        EventKind::ReplyReceived(estimated),
+    ));
     calls.push(("call_finished", EventKind::CallFinished(finished)));
     calls.push((
         "call_finished.whole",

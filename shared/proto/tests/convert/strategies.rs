@@ -1,6 +1,7 @@
 //! Any value of the engine's types, as far as the wire can hold it.
 
 mod calls;
+mod compaction;
 mod envelope;
 
 pub(crate) use envelope::event;
@@ -8,6 +9,7 @@ pub(crate) use envelope::event;
 mod messages;
 mod turns;
 
+pub(crate) use compaction::full_request;
 pub(crate) use messages::{conversation, message, reply, thought};
 
 use cairn_engine::command::{
@@ -95,6 +97,7 @@ fn waits_for() -> impl Strategy<Value = WaitReason> {
         Just(WaitReason::Approval),
         Just(WaitReason::Question),
         Just(WaitReason::PlanReview),
+        Just(WaitReason::Context),
     ]
 }
 
@@ -278,6 +281,7 @@ macro_rules! kinds {
                 ("call_finished", call_finished().prop_map(EventKind::CallFinished).boxed()),
             ];
             let more = turns::kinds().into_iter().chain(calls::kinds());
+            let more = more.chain(compaction::kinds());
             kinds.into_iter().chain(more).collect()
         }
     };

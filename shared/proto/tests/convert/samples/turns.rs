@@ -5,7 +5,7 @@ use cairn_engine::command::{
     BridgeContext, CancelTurn, ChangeContext, Command, ContextCreated, ContextDestroyed, ContextOp,
     ContextSwitched, CreateContext, DestroyContext, QueuedTurnDropped, RenameSession,
     ResponseFormat, RevokeApproval, SendMessage, SessionRenamed, SubmitTurn, SwitchContext,
-    TurnOptions, TurnQueued, WhenBusy,
+    TurnOptions, TurnQueued, WhenBusy, WhenFull,
 };
 use cairn_engine::conversation::{
     ConversationRef, KnownLayer, Layer, LayerKind, MemoryMark, Op, Reminded, Reminder,
@@ -80,10 +80,6 @@ fn ops() -> Vec<Op> {
         Op::Pop,
         Op::Retain(Role::Assistant),
         Op::Clear,
-        Op::Compact {
-            through: 4,
-            summary: message(),
-        },
         Op::SetLayer(layer()),
         Op::UseLayer(KnownLayer {
             kind: LayerKind::Prompt,
@@ -207,13 +203,14 @@ fn submitted() -> SubmitTurn {
             },
             tools: Some(vec!["look".into(), "search_files".into()]),
             max_tool_turns: Some(3),
+            when_full: Some(WhenFull::Refuse),
         },
         when_busy: WhenBusy::Queue,
         trace_parent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into(),
     }
 }
 
-fn received(id: &str, command: impl Into<Command>) -> EventKind {
+pub(super) fn received(id: &str, command: impl Into<Command>) -> EventKind {
     let (request_id, command) = (id.to_owned(), command.into());
     EventKind::from(CommandReceived {
         request_id,
@@ -238,7 +235,14 @@ pub(super) fn commands() -> Kinds {
         title: "Drafts".into(),
     };
     let revoke = RevokeApproval { grant: 12 };
-    let (submit, plain) = (submitted(), SubmitTurn::default());
+    let plain = SubmitTurn {
+        options: TurnOptions {
+            when_full: Some(WhenFull::Refuse),
+            ..TurnOptions::default()
+        },
+        ..SubmitTurn::default()
+    };
+    let submit = submitted();
     vec![
         ("command_received.submit_turn", received("q-30", submit)),
         (
@@ -259,6 +263,7 @@ pub(super) fn of_contexts() -> Kinds {
         prompt: "You write drafts.".into(),
         immutable: vec![Message::user("always")],
         window: Some(20),
+        when_full: None,
     };
     let destroy = DestroyContext {
         context: name(),

@@ -1,6 +1,6 @@
 //! What stands around a kind, and the names of questions.
 
-use super::{call, number, seq, text, time};
+use super::{attempt, call, number, seq, text, time};
 use cairn_engine::event::{Event, EventKind};
 use cairn_engine::pending::{PendingId, Subject};
 use cairn_engine::principal::{Authentication, Principal};
@@ -46,6 +46,7 @@ pub(super) fn pending() -> impl Strategy<Value = PendingId> {
         call().prop_map(Subject::Call),
         number().prop_map(|run| Subject::Budget { run }),
         (number(), number()).prop_map(|(run, proposal)| Subject::Plan { run, proposal }),
+        attempt().prop_map(Subject::Context),
     ];
     let time = prop_oneof![Just(1), 1..=u32::MAX];
     prop_oneof![

@@ -1,10 +1,11 @@
 //! Messages, conversations and replies.
 
-use super::{attempt, effect, text};
+use super::turns::when_full;
+use super::{attempt, compaction, effect, text};
 use cairn_engine::command::ContextOp;
 use cairn_engine::conversation::{
-    Conversation, ConversationRef, Entry, KnownLayer, Layer, LayerKind, MemoryMark, Op, Reminded,
-    Reminder,
+    Conversation, ConversationRef, Entry, KnownLayer, Layer, LayerKind, Measured, MemoryMark, Op,
+    Reminded, Reminder,
 };
 use cairn_engine::decide::Reply;
 use cairn_engine::event::{
@@ -82,8 +83,9 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
         vec((any::<u32>(), any::<u32>(), opaque()), 0..3),
     );
     let of_model = (finish(), usage(), text(), text());
-    (any::<(u32, u64, u64)>(), said, of_model).prop_map(
-        |((tool_turn, duration_ms, ops_through), (text, calls, opaque), of_model)| {
+    (any::<(u32, [u64; 4])>(), said, of_model).prop_map(
+        |((tool_turn, numbers), (text, calls, opaque), of_model)| {
+            let [duration_ms, ops_through, estimated_tokens, window_tokens] = numbers;
             let (finish, usage, provider, model) = of_model;
             let placed = |(calls, text_bytes, opaque)| PlacedOpaque {
                 calls,
@@ -101,6 +103,8 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
                 model,
                 duration_ms,
                 ops_through,
+                estimated_tokens,
+                window_tokens,
             }
         },
     )
@@ -125,6 +129,8 @@ pub(super) fn reply_received() -> impl Strategy<Value = EventKind> {
             model: reply.model,
             duration_ms: reply.duration_ms,
             ops_through: reply.ops_through,
+            estimated_tokens: reply.estimated_tokens,
+            window_tokens: reply.window_tokens,
         })
     })
 }
@@ -219,6 +225,7 @@ pub(super) fn context_op() -> impl Strategy<Value = ContextOp> {
         role().prop_map(ContextOp::Retain),
         Just(ContextOp::Clear),
         option::of(any::<u32>()).prop_map(ContextOp::SetWindow),
+        when_full().prop_map(ContextOp::SetWhenFull),
     ]
 }
 
@@ -235,7 +242,6 @@ fn op() -> impl Strategy<Value = Op> {
         role().prop_map(Op::Retain),
         Just(Op::Clear),
         option::of(any::<u32>()).prop_map(Op::SetWindow),
-        placed().prop_map(|(through, summary)| Op::Compact { through, summary }),
         layer().prop_map(Op::SetLayer),
         known_layer().prop_map(Op::UseLayer),
         reminder().prop_map(Op::Remind),
@@ -262,15 +268,26 @@ pub(super) fn context_changed() -> impl Strategy<Value = ContextChanged> {
 
 pub(crate) fn conversation() -> impl Strategy<Value = Conversation> {
     let entry = || {
-        (any::<u32>(), message()).prop_map(|(number, message)| Entry {
-            number,
-            message: Arc::new(message),
-        })
+        (any::<u32>(), message(), option::of(compaction::kind())).prop_map(
+            |(number, message, compaction)| Entry {
+                number,
+                message: Arc::new(message),
+                compaction,
+            },
+        )
     };
     let entries = || vec(entry(), 0..3);
     let zones = (entries(), entries(), entries(), entries());
-    (vec(layer(), 0..3), zones, text(), any::<u32>()).prop_map(
-        |(system, (immutable, compressed, incremental, behind), scratch, last_number)| {
+    let measured = (any::<u64>(), any::<u32>(), text());
+    let measured = measured.prop_map(|(tokens, through, model)| Measured {
+        tokens,
+        through,
+        model,
+    });
+    let counts = (any::<u32>(), option::of(measured));
+    (vec(layer(), 0..3), zones, text(), counts).prop_map(
+        |(system, (immutable, compressed, incremental, behind), scratch, counts)| {
+            let (last_number, measured) = counts;
             Conversation {
                 system,
                 immutable,
@@ -279,6 +296,7 @@ pub(crate) fn conversation() -> impl Strategy<Value = Conversation> {
                 behind,
                 scratch,
                 last_number,
+                measured,
                 ..Conversation::default()
             }
         },

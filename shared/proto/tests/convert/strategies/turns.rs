@@ -3,9 +3,10 @@
 use super::messages::{context_op, message};
 use super::{failure, number, seq, step_no, text};
 use cairn_engine::command::{
-    BridgeContext, CancelTurn, ChangeContext, Command, ContextCreated, ContextDestroyed,
-    ContextSwitched, CreateContext, DestroyContext, QueuedTurnDropped, ResponseFormat, SendMessage,
-    SubmitTurn, SwitchContext, TurnOptions, TurnQueued, WhenBusy,
+    BridgeContext, CancelTurn, ChangeContext, Command, CompactContext, ContextCreated,
+    ContextDestroyed, ContextSwitched, CreateContext, DestroyContext, QueuedTurnDropped,
+    ResponseFormat, SendMessage, SubmitTurn, SwitchContext, TurnOptions, TurnQueued, WhenBusy,
+    WhenFull,
 };
 use cairn_engine::event::{EventKind, StartedTurn};
 use cairn_engine::session::StepNo;
@@ -21,6 +22,10 @@ pub(super) fn started() -> impl Strategy<Value = StartedTurn> {
     })
 }
 
+pub(super) fn when_full() -> impl Strategy<Value = Option<WhenFull>> {
+    option::of(prop_oneof![Just(WhenFull::Compact), Just(WhenFull::Refuse)])
+}
+
 fn options() -> impl Strategy<Value = TurnOptions> {
     let format = prop_oneof![
         Just(ResponseFormat::Text),
@@ -33,15 +38,17 @@ fn options() -> impl Strategy<Value = TurnOptions> {
         option::of(number()),
         option::of(number()),
     );
-    (numbers, format, tools).prop_map(
-        |((temperature_milli, max_output_tokens, max_tool_turns), format, tools)| TurnOptions {
+    (numbers, format, tools, when_full()).prop_map(|(numbers, format, tools, when_full)| {
+        let (temperature_milli, max_output_tokens, max_tool_turns) = numbers;
+        TurnOptions {
             temperature_milli,
             max_output_tokens,
             format,
             tools,
             max_tool_turns,
-        },
-    )
+            when_full,
+        }
+    })
 }
 
 fn submitted() -> impl Strategy<Value = SubmitTurn> {
@@ -68,23 +75,43 @@ fn pairs() -> impl Strategy<Value = Vec<(String, String)>> {
     btree_map(text(), text(), 0..3).prop_map(|pairs| pairs.into_iter().collect())
 }
 
+fn compact() -> impl Strategy<Value = CompactContext> {
+    let asked = (option::of(text()), text(), text(), text());
+    (text(), option::of(seq()), number(), asked).prop_map(
+        |(context, expected_version, keep, (prompt, keep_in_mind, model, trace_parent))| {
+            CompactContext {
+                context,
+                expected_version,
+                keep,
+                prompt,
+                keep_in_mind,
+                model,
+                trace_parent,
+            }
+        },
+    )
+}
+
 pub(super) fn command() -> impl Strategy<Value = Command> {
     let step = option::of(step_no().prop_filter("0 stands for none", |it| *it != StepNo::new(0)));
-    let created = (text(), text(), vec(message(), 0..3), option::of(number()));
+    let settings = (option::of(number()), when_full());
+    let created = (text(), text(), vec(message(), 0..3), settings);
     let changed = (text(), option::of(seq()), vec(context_op(), 0..3));
     prop_oneof![
         submitted().prop_map(Command::from),
         (seq(), text()).prop_map(|(number, reason)| CancelTurn { number, reason }.into()),
         (step, message()).prop_map(|(step, message)| SendMessage { step, message }.into()),
-        created.prop_map(|(name, prompt, immutable, window)| {
+        created.prop_map(|(name, prompt, immutable, (window, when_full))| {
             CreateContext {
                 name,
                 prompt,
                 immutable,
                 window,
+                when_full,
             }
             .into()
         }),
+        compact().prop_map(Command::from),
         text().prop_map(|context| SwitchContext { context }.into()),
         (text(), pairs(), any::<bool>()).prop_map(|(context, conclusions, ask_model)| {
             DestroyContext {
