@@ -3,9 +3,14 @@
 //! The owner folds it from the journal, and an executor has a replica that the same changes keep equal:
 //! so a continued attempt sends byte for byte what the one before it would have sent.
 
+mod compact;
+mod measured;
 mod ops;
 mod reminders;
 
+pub use compact::{CompactedMessages, CompactionKind};
+pub use measured::Measured;
+pub(crate) use measured::is_sample;
 pub use ops::Op;
 pub use reminders::Reminders;
 
@@ -159,6 +164,8 @@ pub struct Entry {
     pub number: u32,
     /// The message, which requests share.
     pub message: Arc<Message>,
+    /// It stands for older messages; none for a message as it was said.
+    pub compaction: Option<CompactionKind>,
 }
 
 /// What a model is sent, oldest first.
@@ -187,6 +194,9 @@ pub struct Conversation {
     pub scratch: String,
     /// The number that the newest message got; 0 before the first.
     pub last_number: u32,
+    /// What a provider counted for the messages at the beginning of a request; none if these have changed
+    /// since.
+    pub measured: Option<Measured>,
 }
 
 /// Whose conversation it is.
@@ -214,6 +224,7 @@ impl Conversation {
         Entry {
             number: self.last_number,
             message: Arc::new(message),
+            compaction: None,
         }
     }
 
@@ -240,6 +251,7 @@ impl Conversation {
             0 => 0,
             number => 1 + place(&self.behind, number)?,
         };
+        self.measure_through_mark(kept);
         let cut = self.behind.drain(kept..).map(|entry| entry.number);
         self.reminders.forget(cut);
         let before = self.incremental.len();
@@ -293,6 +305,14 @@ impl Conversation {
 
     /// All messages of a request. The first [`Conversation::stable`] of them never change.
     pub fn messages(&self) -> Vec<Arc<Message>> {
+        let mut messages = self.without_scratch();
+        if !self.scratch.is_empty() {
+            messages.push(Arc::new(Message::user(&*self.scratch)));
+        }
+        messages
+    }
+
+    fn without_scratch(&self) -> Vec<Arc<Message>> {
         let layers = self.system.iter().map(|layer| layer.text.trim_end());
         let layers: Vec<_> = layers.filter(|text| !text.is_empty()).collect();
         let system = (!layers.is_empty()).then(|| Message::system(layers.join("\n\n")));
@@ -304,9 +324,8 @@ impl Conversation {
         ];
         let said = said.into_iter().flatten();
         let said = said.map(|entry| Arc::clone(&entry.message));
-        let scratch = (!self.scratch.is_empty()).then(|| Message::user(&*self.scratch));
         let system = system.into_iter().map(Arc::new);
-        system.chain(said).chain(scratch.map(Arc::new)).collect()
+        system.chain(said).collect()
     }
 
     /// How many messages at the beginning of a request stay as they are until a compaction, or until the

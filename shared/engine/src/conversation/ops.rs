@@ -36,13 +36,6 @@ pub enum Op {
     Retain(Role),
     /// Takes all messages out.
     Clear,
-    /// Puts a message in the place of the oldest ones. It joins the compressed messages.
-    Compact {
-        /// The number of the last message that it stands for. It stands also for all that are before that.
-        through: u32,
-        /// What stands for them.
-        summary: Message,
-    },
     /// Writes a layer of the system prompt.
     SetLayer(Layer),
     /// Writes a layer of the system prompt whose text the session has. Folding puts [`Op::SetLayer`] in
@@ -68,7 +61,6 @@ impl Op {
             Self::Pop => 1,
             Self::Retain(_) => 1,
             Self::Clear => 1,
-            Self::Compact { .. } => 1,
             Self::SetLayer(_) => 1,
             Self::UseLayer(_) => 1,
             Self::Remind(_) => 1,
@@ -85,7 +77,7 @@ impl Op {
 
 /// A side of the mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+pub(super) enum Side {
     Before,
     Behind,
 }
@@ -108,12 +100,15 @@ impl Conversation {
     }
 
     fn change(&mut self, side: Side, op: Op) -> Applied {
+        let keeps_measured = self.keeps_measured(side, &op);
         match op {
             Op::Append(message) => self.insert(side, None, message)?,
             Op::Insert { before, message } => self.insert(side, before, message)?,
             Op::Update { number, message } => {
                 let at = place(self.side(side), number)?;
-                self.side(side)[at].message = Arc::new(message);
+                let entry = &mut self.side(side)[at];
+                entry.message = Arc::new(message);
+                entry.compaction = None;
                 self.reminders.forget([number]);
             }
             Op::Remove { number } => {
@@ -127,17 +122,6 @@ impl Conversation {
             }
             Op::Retain(role) => self.keep(side, |message| message.role == role),
             Op::Clear => self.keep(side, |_| false),
-            Op::Compact { through, summary } => {
-                let last = place(self.side(side), through)?;
-                let gone: Vec<u32> = self
-                    .side(side)
-                    .drain(..=last)
-                    .map(|entry| entry.number)
-                    .collect();
-                self.reminders.forget(gone);
-                let summary = self.numbered(summary);
-                self.compressed.push(summary);
-            }
             Op::SetLayer(layer) => set(&mut self.system, layer),
             Op::UseLayer(KnownLayer { number, .. }) => {
                 return Err(IllegalTransition::missing(format_args!("text {number}")));
@@ -148,6 +132,9 @@ impl Conversation {
             }
             Op::Notice(text) => _ = self.remind(side, text),
             Op::SetWindow(window) => self.window = window,
+        }
+        if !keeps_measured {
+            self.measured = None;
         }
         Ok(())
     }

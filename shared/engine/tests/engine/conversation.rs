@@ -2,7 +2,8 @@
 
 use crate::world::{World, chain, kinds, look, model_step, report_reply};
 use cairn_engine::conversation::{
-    Conversation, Entry, Layer, LayerKind, MemoryMark, Op, Reminded, Reminder,
+    CompactedMessages, CompactionKind, Conversation, Entry, Layer, LayerKind, MemoryMark, Op,
+    Reminded, Reminder,
 };
 use cairn_engine::decide::Input;
 use cairn_engine::event::{self, ContextChanged, Event, EventKind};
@@ -257,28 +258,110 @@ fn ops() -> impl Strategy<Value = Op> {
         1 => Just(Op::Pop),
         1 => Just(Op::Retain(Role::User)),
         1 => Just(Op::Clear),
-        1 => numbered().prop_map(|(through, summary)| Op::Compact { through, summary }),
     ]
 }
 
-type Numbered = (u32, Message);
+/// What happens to a conversation.
+#[derive(Debug, Clone)]
+enum Change {
+    Op(Op),
+    Compact(CompactedMessages, CompactionKind),
+    /// The mark moves to the end.
+    EndTurn,
+}
+
+/// Compactions of messages that are there, that are gone, or that never were.
+fn compactions() -> impl Strategy<Value = Change> {
+    let after = prop_oneof![2 => Just(0), 1 => 0..16_u32];
+    let kind = prop_oneof![Just(CompactionKind::History), Just(CompactionKind::Summary)];
+    let flags = (any::<bool>(), prop::bool::weighted(0.2));
+    (flags, after, 0..16_u32, kind).prop_map(
+        |((behind_mark, with_compressed), after, through, kind)| {
+            let messages = CompactedMessages {
+                behind_mark,
+                after,
+                through,
+                with_compressed,
+            };
+            Change::Compact(messages, kind)
+        },
+    )
+}
+
+fn some_changes() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        12 => ops().prop_map(Change::Op),
+        6 => compactions(),
+        1 => Just(Change::EndTurn),
+    ]
+}
+
+type Numbered = (u32, Message, Option<CompactionKind>);
 
 /// The same over plain lists of messages with their numbers.
 #[derive(Debug, Default)]
 struct Plain {
     last_number: u32,
     compressed: Vec<Numbered>,
+    /// Before the mark.
+    before: Vec<Numbered>,
+    /// Behind the mark.
     list: Vec<Numbered>,
+}
+
+fn position(list: &[Numbered], wanted: u32) -> Option<usize> {
+    list.iter().position(|(number, ..)| *number == wanted)
 }
 
 impl Plain {
     fn numbered(&mut self, message: Message) -> Numbered {
         self.last_number += 1;
-        (self.last_number, message)
+        (self.last_number, message, None)
     }
 
     fn place(&self, wanted: u32) -> Option<usize> {
-        self.list.iter().position(|(number, _)| *number == wanted)
+        position(&self.list, wanted)
+    }
+
+    /// Nothing if the messages are not there.
+    fn compact(&mut self, messages: CompactedMessages, kind: CompactionKind) -> Option<()> {
+        let is_behind = messages.behind_mark;
+        let side = if is_behind { &self.list } else { &self.before };
+        if (is_behind && messages.with_compressed) || (!is_behind && messages.after > 0) {
+            return None;
+        }
+        let takes_only_compressed =
+            messages.through == 0 && messages.with_compressed && !self.compressed.is_empty();
+        let kept = match messages.after {
+            0 => 0,
+            after => position(side, after)? + 1,
+        };
+        let through = match takes_only_compressed {
+            true => 0,
+            false => Some(position(side, messages.through)? + 1).filter(|end| *end > kept)?,
+        };
+        self.last_number += 1;
+        let text = "what stands for them";
+        let message = match kind {
+            CompactionKind::History => Message::assistant(text, Vec::new()),
+            CompactionKind::Summary => Message::user(text),
+        };
+        let entry = (self.last_number, message, Some(kind));
+        if is_behind {
+            self.list.drain(kept..through);
+            self.list.insert(kept, entry);
+            return Some(());
+        }
+        self.before.drain(..through);
+        let history = Some(CompactionKind::History);
+        let last = self.compressed.last().and_then(|(.., kind)| *kind);
+        if messages.with_compressed {
+            self.compressed.clear();
+        } else if Some(kind) == history && last == history {
+            self.compressed.pop();
+        }
+        self.compressed.push(entry);
+        Some(())
     }
 
     /// Nothing if the change names a message that is not there.
@@ -290,7 +373,7 @@ impl Plain {
             }
             Op::Update { number, message } => {
                 let at = self.place(number)?;
-                self.list[at].1 = message;
+                self.list[at] = (number, message, None);
             }
             Op::Insert { before, message } => {
                 let at = match before {
@@ -305,14 +388,8 @@ impl Plain {
                 self.list.remove(at);
             }
             Op::Pop => drop(self.list.pop()),
-            Op::Retain(role) => self.list.retain(|(_, message)| message.role == role),
+            Op::Retain(role) => self.list.retain(|(_, message, _)| message.role == role),
             Op::Clear => self.list.clear(),
-            Op::Compact { through, summary } => {
-                let last = self.place(through)?;
-                self.list.drain(..=last);
-                let summary = self.numbered(summary);
-                self.compressed.push(summary);
-            }
             Op::UseLayer(_) => return None,
             Op::SetLayer(_) | Op::Remind(_) | Op::Notice(_) | Op::SetWindow(_) => {}
         }
@@ -322,31 +399,54 @@ impl Plain {
 
 fn plain(entries: &[Entry]) -> Vec<Numbered> {
     let entries = entries.iter();
-    entries
-        .map(|entry| (entry.number, Message::clone(&entry.message)))
-        .collect()
+    let numbered = entries.map(|entry| {
+        let message = Message::clone(&entry.message);
+        (entry.number, message, entry.compaction)
+    });
+    numbered.collect()
+}
+
+fn length(it: &Conversation) -> usize {
+    it.compressed.len() + it.incremental.len() + it.behind.len()
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn changes_are_those_of_a_plain_list(ops in prop::collection::vec(ops(), 0..24)) {
+    fn changes_are_those_of_plain_lists(changes in prop::collection::vec(some_changes(), 0..32)) {
         let mut conversation = Conversation::beginning_with([Message::user("first")]);
         let mut expected = Plain { last_number: 1, ..Plain::default() };
-        for op in ops {
+        for change in changes {
             let before = conversation.clone();
-            let fits = expected.apply(op.clone());
-            let applied = conversation.apply(op);
+            let (fits, applied) = match change {
+                Change::Op(op) => (expected.apply(op.clone()), conversation.apply(op)),
+                Change::Compact(messages, kind) => {
+                    let text = "what stands for them".to_owned();
+                    let gone = conversation.replaced_by(kind, &messages).map(|gone| gone.len());
+                    let applied = conversation.compact(&messages, kind, text);
+                    if let Ok(gone) = gone {
+                        prop_assert_eq!(length(&conversation), length(&before) - gone + 1);
+                    }
+                    (expected.compact(messages, kind), applied)
+                }
+                Change::EndTurn => {
+                    conversation.incremental.append(&mut conversation.behind);
+                    expected.before.append(&mut expected.list);
+                    (Some(()), Ok(()))
+                }
+            };
             prop_assert_eq!(applied.is_ok(), fits.is_some());
             if applied.is_err() {
                 prop_assert_eq!(&conversation, &before);
             }
             prop_assert_eq!(&plain(&conversation.behind), &expected.list);
+            prop_assert_eq!(&plain(&conversation.incremental), &expected.before);
             prop_assert_eq!(&plain(&conversation.compressed), &expected.compressed);
             prop_assert_eq!(conversation.last_number, expected.last_number);
         }
-        prop_assert_eq!(conversation.stable(), 1 + expected.compressed.len());
+        let stable = 1 + expected.compressed.len() + expected.before.len();
+        prop_assert_eq!(conversation.stable(), stable);
     }
 
     /// No change of a layer touches what was sent before.

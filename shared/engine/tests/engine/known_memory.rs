@@ -167,7 +167,11 @@ fn known(world: &World, name: AttemptRef) -> BTreeMap<String, String> {
     let running = world.session.attempt(name).unwrap();
     let mut sent = world.session.conversation(name).unwrap();
     let said = world.session.said(name).into_iter();
-    let said = said.map(|message| Entry { number: 0, message });
+    let said = said.map(|message| Entry {
+        number: 0,
+        message,
+        compaction: None,
+    });
     sent.behind = said.collect();
     for op in &running.waiting_ops {
         if let Op::SetLayer(_) = op {
