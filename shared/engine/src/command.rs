@@ -113,6 +113,7 @@ commands! {
     cancel_run: CancelRun since 1
     cancel_turn: CancelTurn since 1
     change_context: ChangeContext since 1
+    compact_context: CompactContext since 1
     create_context: CreateContext since 1
     decide: Decide since 1
     destroy_context: DestroyContext since 1
@@ -161,6 +162,10 @@ kinds! {
     StepStarted since 1: Grows
     AttemptContinued since 1: Continues
     ContextChanged since 1: Grows, or Continues if is_of_owner
+    CompactionRequested since 1: Grows
+    SummaryAsked since 1: Grows, or Continues if is_again
+    ContextCompacted since 1: Ends
+    ContextFull since 1: Ends
     StepCompleted since 1: Ends
     StepFailed since 1: Ends
     StepSkipped since 1: Ends

@@ -23,9 +23,9 @@ mod tools;
 mod words;
 
 pub use calls::UNKNOWN_TOOL;
-pub use facts::{Away, Facts, ToolFacts, ToolList};
+pub use facts::{Away, Compaction, Facts, ToolFacts, ToolList};
 pub use fork::Fork;
-pub use input::{Answer, Input, Reply, Unfinished};
+pub use input::{Answer, FullRequest, Input, Reply, Summarised, Unfinished};
 pub use tools::{Question, SEARCH_TOOLS, STATE_TOOLS, StateTool};
 pub use words::{EXECUTION, GUIDE};
 
@@ -131,6 +131,8 @@ impl Decision<'_> {
                 unfinished,
                 reply,
                 failure,
+                full: _,
+                summary: _,
             } => self.report(attempt, results, unfinished, reply, failure),
             Input::MemoryChanged { attempts } => attempts
                 .into_iter()

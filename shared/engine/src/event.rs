@@ -1,12 +1,14 @@
 //! The journal's events: facts, in the past tense, written once.
 
 mod call;
+mod compaction;
 mod plan;
 mod run;
 mod session;
 mod step;
 
 pub use call::*;
+pub use compaction::*;
 pub use plan::*;
 pub use run::*;
 pub use session::*;
@@ -95,6 +97,8 @@ pub enum WaitReason {
     Question,
     /// A plan is put into force only once a person agrees to it.
     PlanReview,
+    /// The next request of a model does not fit into its window, and no compaction helps.
+    Context,
 }
 
 /// What a run may use up.

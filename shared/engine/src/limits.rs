@@ -29,6 +29,8 @@ pub const MAX_MEMORY_KEYS: usize = 1024;
 pub const MAX_QUESTION: usize = 8 * 1024;
 /// Most choices of a question to a person.
 pub const MAX_CHOICES: usize = 10;
+/// Most bytes of the prompt of a summary, and of what a person or a model asks it to keep.
+pub const MAX_COMPACTION_TEXT: usize = 16 * 1024;
 /// Most bytes of a goal.
 pub const MAX_GOAL: usize = 64 * 1024;
 /// Most bytes of the messages of a context.
@@ -84,8 +86,9 @@ pub const MAX_CONVERSATIONS: u32 = 128;
 pub const FULL_TRANSITION: usize = 512;
 /// Most events about one attempt that follow from one input, beside the answers to commands. The most have
 /// calls in doubt whose answers take effect when the attempt continues: two for each call, one for
-/// going on, one for what the model is told then, and two for its end.
-pub const MAX_EVENTS_OF_ATTEMPT: usize = 2 * MAX_CALLS + 4;
+/// going on, one for what the model is told then, and two for its end. A compaction before its next request
+/// takes at most four more.
+pub const MAX_EVENTS_OF_ATTEMPT: usize = 2 * MAX_CALLS + 8;
 /// Most events of a command that are not about attempts. The most sets as many keys of session memory as
 /// there may be; the rest are about its context, its run, and the requests and turns that wait.
 const MAX_EVENTS_OF_COMMAND: usize = MAX_MEMORY_KEYS + 64;

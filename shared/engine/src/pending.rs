@@ -1,9 +1,10 @@
 //! The questions that a run waits for, and their names.
 
 use crate::event::{AttemptRef, Budget, CallRef, WaitReason};
+use crate::failure::Failure;
 use crate::message::ToolCall;
 use crate::plan::PlanDraft;
-use crate::session::{Ask, Call, CallStatus, Run, RunStatus, Session};
+use crate::session::{Ask, Attempt, Call, CallStatus, FullCause, Run, RunStatus, Session};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -38,6 +39,8 @@ pub enum Subject {
         /// Number of the proposal.
         proposal: u32,
     },
+    /// How does this attempt continue, whose next request does not fit?
+    Context(AttemptRef),
 }
 
 /// A question with what a person needs to answer it.
@@ -103,6 +106,19 @@ pub enum Asked {
         /// The plan.
         plan: PlanDraft,
     },
+    /// How an attempt continues whose next request does not fit into the window of its model.
+    Context {
+        /// The attempt.
+        name: AttemptRef,
+        /// Why no compaction helps.
+        cause: FullCause,
+        /// Estimated tokens of the request.
+        tokens: u64,
+        /// Tokens of the window.
+        window: u64,
+        /// Why the model wrote no summary; none for other causes.
+        failure: Option<Failure>,
+    },
 }
 
 impl Pending {
@@ -114,6 +130,7 @@ impl Pending {
             Asked::Question { .. } => WaitReason::Question,
             Asked::Budget { .. } => WaitReason::Budget,
             Asked::Plan { .. } => WaitReason::PlanReview,
+            Asked::Context { .. } => WaitReason::Context,
         }
     }
 
@@ -125,6 +142,7 @@ impl Pending {
             Asked::Question { name, .. } => Subject::Question(name),
             Asked::Budget { run, .. } => Subject::Budget { run },
             Asked::Plan { run, proposal, .. } => Subject::Plan { run, proposal },
+            Asked::Context { name, .. } => Subject::Context(name),
         };
         let time = self.time;
         PendingId { subject, time }
@@ -136,7 +154,15 @@ impl PendingId {
     pub fn call(&self) -> Option<CallRef> {
         match self.subject {
             Subject::Call(call) | Subject::Approval(call) | Subject::Question(call) => Some(call),
-            Subject::Budget { .. } | Subject::Plan { .. } => None,
+            Subject::Budget { .. } | Subject::Plan { .. } | Subject::Context(_) => None,
+        }
+    }
+
+    /// The attempt that it is about, if it is about one.
+    pub fn attempt(&self) -> Option<AttemptRef> {
+        match self.subject {
+            Subject::Context(attempt) => Some(attempt),
+            _ => self.call().map(|call| call.attempt),
         }
     }
 
@@ -147,6 +173,7 @@ impl PendingId {
                 call.attempt.run
             }
             Subject::Budget { run } | Subject::Plan { run, .. } => run,
+            Subject::Context(attempt) => attempt.run,
         }
     }
 
@@ -174,6 +201,11 @@ impl PendingId {
         let subject = match (kind, &numbers[..]) {
             ("budget", &[run]) => Subject::Budget { run },
             ("plan", &[run, proposal]) => Subject::Plan { run, proposal },
+            ("context", &[run, step, attempt]) => Subject::Context(AttemptRef {
+                run,
+                step: step.into(),
+                attempt,
+            }),
             ("call", _) => Subject::Call(call?),
             ("approval", _) => Subject::Approval(call?),
             ("question", _) => Subject::Question(call?),
@@ -192,6 +224,10 @@ impl fmt::Display for PendingId {
             }
             Subject::Plan { run, proposal } => {
                 write!(f, "plan-{run}.{proposal}")?;
+                return self.fmt_time(f);
+            }
+            Subject::Context(AttemptRef { run, step, attempt }) => {
+                write!(f, "context-{run}.{step}.{attempt}")?;
                 return self.fmt_time(f);
             }
             Subject::Call(call) => ("call", call),
@@ -226,6 +262,7 @@ pub fn pending(session: &Session) -> Vec<Pending> {
     for (attempt_name, _, attempt) in run.running_attempts() {
         let calls = attempt.last_calls(attempt_name);
         open.extend(calls.filter_map(|(name, call)| question_of(name, call)));
+        open.extend(full_context_of(attempt_name, attempt));
     }
     open.extend(
         run.revisions
@@ -256,8 +293,12 @@ pub fn pending(session: &Session) -> Vec<Pending> {
 pub fn reasons(session: &Session) -> impl Iterator<Item = (WaitReason, u64)> {
     let run = session.active_run();
     let attempts = run.into_iter().flat_map(Run::running_attempts);
-    let calls = attempts.flat_map(|(.., attempt)| &attempt.calls);
-    let calls = calls.filter_map(|call| Some((call.status.asks()?, call.asked_at)));
+    let of_attempts = attempts.flat_map(|(.., attempt)| {
+        let calls = attempt.calls.iter();
+        let calls = calls.filter_map(|call| Some((call.status.asks()?, call.asked_at)));
+        let full = attempt.full.as_ref();
+        calls.chain(full.map(|full| (WaitReason::Context, full.since)))
+    });
     let review = run.and_then(|run| {
         let proposals = &run.revisions.proposals;
         proposals.get(&run.revisions.review?)?;
@@ -268,7 +309,7 @@ pub fn reasons(session: &Session) -> impl Iterator<Item = (WaitReason, u64)> {
         run.spent.asked?;
         Some((WaitReason::Budget, run.spent.asked_at))
     });
-    calls.chain(review).chain(budget)
+    of_attempts.chain(review).chain(budget)
 }
 
 fn new(asked: Asked, since: u64, time: u32) -> Pending {
@@ -292,6 +333,19 @@ fn review_of(run: &Run, proposal: u32) -> Option<Pending> {
         is_answered: run.revisions.is_denied(proposal),
         ..new(asked, since, time)
     })
+}
+
+/// What is asked of an attempt whose next request does not fit.
+fn full_context_of(name: AttemptRef, attempt: &Attempt) -> Option<Pending> {
+    let full = attempt.full.as_ref()?;
+    let asked = Asked::Context {
+        name,
+        cause: full.cause,
+        tokens: full.tokens,
+        window: full.window,
+        failure: full.failure.clone(),
+    };
+    Some(new(asked, full.since, attempt.times_full))
 }
 
 /// What a call asks, if it does.

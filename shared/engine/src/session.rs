@@ -6,8 +6,10 @@
 mod attempt;
 mod budgets;
 mod call;
+mod compaction;
 mod context;
 mod decisions;
+mod estimates;
 mod fork;
 mod grant;
 mod handles;
@@ -28,8 +30,10 @@ mod turn;
 pub use attempt::{Attempt, Steering, SubGoal};
 pub use budgets::PerBudget;
 pub use call::{Ask, Call, CallStatus};
+pub use compaction::{FullCause, FullContext, SummaryTask};
 pub use context::{Context, MAIN};
 pub use decisions::{DecisionKind, PastDecision};
+pub use estimates::{Estimate, Estimates};
 pub use fork::Origin;
 pub use grant::{ApprovalGranted, Grant};
 pub use handles::Handles;
@@ -44,7 +48,7 @@ pub use sizes::Sizes;
 pub use spent::Spent;
 pub use step::{EffectfulCall, Moment, Note, Step, StepStatus, in_journal_order};
 pub(crate) use turn::{OF_STEPS, READ_RESULT};
-pub use turn::{QueuedTurn, Turn};
+pub use turn::{Purpose, QueuedTurn, Turn};
 
 use crate::command::Command;
 use crate::conversation::{Layer, LayerKind};
@@ -104,6 +108,8 @@ pub struct Session {
     pub grants_given: u32,
     /// Results that models read in pieces.
     pub handles: Handles,
+    /// What replies say of tokens and windows of models.
+    pub estimates: Estimates,
 }
 
 /// A command that waits for its answer.

@@ -1,7 +1,7 @@
 //! Changes the messages of a context.
 
-use super::Handle;
 use super::submit_turn::full;
+use super::{Handle, WhenFull};
 use crate::conversation::{Entry, Op};
 use crate::decide::{Decision, Rejection};
 use crate::event::ContextChanged;
@@ -12,7 +12,8 @@ use crate::session::Context;
 use crate::transitions::IllegalTransition;
 use serde::{Deserialize, Serialize};
 
-/// Change the incremental messages of a context and its window, all at once or not at all.
+/// Change the incremental messages of a context, its window, and what happens when it is full: all at once or
+/// not at all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeContext {
     /// Its name; empty for the active one.
@@ -56,6 +57,8 @@ pub enum ContextOp {
     Clear,
     /// Sends so many of the latest messages; none for all.
     SetWindow(Option<u32>),
+    /// What happens when a turn becomes too long for its model; none for the default.
+    SetWhenFull(Option<WhenFull>),
 }
 
 impl ContextOp {
@@ -70,6 +73,7 @@ impl ContextOp {
             Self::Retain(_) => 1,
             Self::Clear => 1,
             Self::SetWindow(_) => 1,
+            Self::SetWhenFull(_) => 1,
         }
     }
 
@@ -78,8 +82,9 @@ impl ContextOp {
         ops.iter().map(Self::since).max().unwrap_or(1)
     }
 
-    /// The same change of these messages, which are those before the mark, by their numbers.
-    pub(crate) fn by_number(self, messages: &[Entry]) -> Result<Op, IllegalTransition> {
+    /// The same change of these messages, which are those before the mark, by their numbers. None for what
+    /// concerns the context alone.
+    pub(crate) fn by_number(self, messages: &[Entry]) -> Result<Option<Op>, IllegalTransition> {
         let number = |index: u32| match messages.get(index as usize) {
             Some(entry) => Ok(entry.number),
             None => Err(IllegalTransition::missing(format_args!(
@@ -87,7 +92,7 @@ impl ContextOp {
                 messages.len()
             ))),
         };
-        Ok(match self {
+        Ok(Some(match self {
             Self::Append(message) => Op::Append(message),
             Self::Update { index, message } => Op::Update {
                 number: number(index)?,
@@ -107,7 +112,8 @@ impl ContextOp {
             Self::Retain(role) => Op::Retain(role),
             Self::Clear => Op::Clear,
             Self::SetWindow(window) => Op::SetWindow(window),
-        })
+            Self::SetWhenFull(_) => return Ok(None),
+        }))
     }
 }
 
@@ -184,7 +190,7 @@ fn check_op(op: &ContextOp, name: &str, length: &mut usize) -> Result<(), Reject
         ContextOp::Pop => *length = length.saturating_sub(1),
         // How many stay is not known before; no index follows these in one request.
         ContextOp::Clear | ContextOp::Retain(_) => *length = 0,
-        ContextOp::SetWindow(_) => {}
+        ContextOp::SetWindow(_) | ContextOp::SetWhenFull(_) => {}
     }
     Ok(())
 }
@@ -200,11 +206,19 @@ impl Handle for ChangeContext {
         let last = last.filter(|_| self.ops.contains(&ContextOp::Pop));
         let popped = last.map(|entry| Message::clone(&entry.message));
         let version = context.version + 1;
+        let waiting = decision.session.active_turn_of(&name);
+        let waiting = waiting.filter(|run| run.has_full_context());
+        let waiting = waiting.map(|run| run.number);
         // The command itself has the changes.
         decision.answer(ContextChanged {
             popped,
             ..ContextChanged::of_context(&name, version, Vec::new())
-        })
+        })?;
+        match waiting {
+            // Its next request may fit now.
+            Some(run) => Ok(decision.begin_again(run)?),
+            None => Ok(()),
+        }
     }
 }
 

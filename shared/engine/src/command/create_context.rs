@@ -1,6 +1,6 @@
 //! Creates a context.
 
-use super::{Command, Handle};
+use super::{Command, Handle, WhenFull};
 use crate::decide::{Decision, Rejection};
 use crate::limits::{MAX_CONTEXTS, MAX_CONTEXT_NAME, check_extension, is_context_name_char};
 use crate::message::{Message, Role};
@@ -20,6 +20,8 @@ pub struct CreateContext {
     pub immutable: Vec<Message>,
     /// How many of the newest messages a request has; none for all.
     pub window: Option<u32>,
+    /// What happens when a turn becomes too long for its model; none for the default.
+    pub when_full: Option<WhenFull>,
 }
 
 /// A context was created, as the command says that the event answers.
@@ -106,6 +108,7 @@ mod tests {
             prompt: "Be brief.".to_owned(),
             immutable: vec![Message::user("always")],
             window: Some(2),
+            when_full: Some(WhenFull::Refuse),
         }
     }
 

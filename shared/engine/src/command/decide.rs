@@ -44,6 +44,7 @@ impl Handle for Decide {
             Subject::Approval(call) | Subject::Question(call) => decide.call(call),
             Subject::Budget { run } => decide.budget(run),
             Subject::Plan { run, proposal } => decide.plan(run, proposal),
+            Subject::Context(_) => Err(not_pending(id)),
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use super::testing::{Sent, plan};
 use super::{
-    ApplyProposal, BridgeContext, CancelRun, CancelTurn, ChangeContext, Command, ContextOp,
-    CreateContext, Decide, DestroyContext, LimitOverrides, PauseRun, RedoStep, RenameSession,
-    ResumeRun, RevisePlan, RevokeApproval, SendMessage, Settlement, SkipStep, StartRun, SubmitTurn,
-    SwitchContext, WhenBusy, examples,
+    ApplyProposal, BridgeContext, CancelRun, CancelTurn, ChangeContext, Command, CompactContext,
+    ContextOp, CreateContext, Decide, DestroyContext, LimitOverrides, PauseRun, RedoStep,
+    RenameSession, ResumeRun, RevisePlan, RevokeApproval, SendMessage, Settlement, SkipStep,
+    StartRun, SubmitTurn, SwitchContext, WhenBusy, examples,
 };
 use crate::decide::Input;
 use crate::event::{ApprovalGranted, EventKind};
@@ -95,6 +95,21 @@ impl Example for ChangeContext {
     fn example(_: &mut Sent) -> Self {
         Self {
             ops: vec![ContextOp::Append(Message::user("hello"))],
+            ..Self::default()
+        }
+    }
+}
+
+impl Example for CompactContext {
+    fn example(sent: &mut Sent) -> Self {
+        *sent = Sent::new();
+        let messages = ["one", "two", "three"].map(|text| ContextOp::Append(Message::user(text)));
+        sent.send(ChangeContext {
+            ops: messages.into(),
+            ..ChangeContext::default()
+        });
+        Self {
+            keep: 1,
             ..Self::default()
         }
     }

@@ -42,6 +42,18 @@ pub struct TurnOptions {
     /// Replies with tool calls; none for as many as the run's limits say. With 0 the model is asked once,
     /// and the calls of its reply are not made.
     pub max_tool_turns: Option<u32>,
+    /// What happens when a request becomes too long for the model; none for what its context says.
+    pub when_full: Option<WhenFull>,
+}
+
+/// What happens when the next request of a turn becomes too long for its model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum WhenFull {
+    /// Older messages give way to a list or to a summary of them.
+    #[default]
+    Compact,
+    /// The turn fails.
+    Refuse,
 }
 
 /// The form of a reply.

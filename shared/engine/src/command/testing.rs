@@ -61,6 +61,8 @@ impl Sent {
             results: Vec::new(),
             reply: None,
             failure: Some(Failure::new(FailureKind::Other, "Test", "it fails")),
+            full: None,
+            summary: None,
         });
     }
 
@@ -118,6 +120,7 @@ impl Sent {
             limits: RunLimits::default(),
             result_bytes: crate::limits::RESULT_BYTES,
             journal_permille: 0,
+            compaction: crate::decide::Compaction::default(),
             responses: |_, _| Ok(String::new()),
             starts: true,
         };

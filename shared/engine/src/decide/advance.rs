@@ -10,7 +10,7 @@ use crate::event::{
 };
 use crate::failure::Failure;
 use crate::limits::{FULL_TRANSITION, NEARLY_FULL_JOURNAL};
-use crate::session::{Attempt, Run, RunStatus, StepNo, StepStatus, Turn};
+use crate::session::{Attempt, Purpose, Run, RunStatus, StepNo, StepStatus, Turn};
 use crate::transitions::{Applied, IllegalTransition};
 
 impl Decision<'_> {
@@ -42,8 +42,9 @@ impl Decision<'_> {
                 Some(StepStatus::Completed { summary, .. }) => summary.clone(),
                 _ => String::new(),
             };
-            let concluded = run.turn.clone().filter(|turn| turn.concludes);
             let journal_permille = self.nearly_full_journal(run.turn.is_some());
+            let concluded = run.turn.clone();
+            let concluded = concluded.filter(|turn| turn.purpose == Purpose::Conclude);
             let kept_through = self.session.last_of_turn(number);
             self.emit(RunCompleted {
                 run: number,

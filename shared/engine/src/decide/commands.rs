@@ -230,6 +230,7 @@ mod tests {
             limits: RunLimits::default(),
             result_bytes: crate::limits::RESULT_BYTES,
             journal_permille: 0,
+            compaction: crate::decide::Compaction::default(),
             responses: |_, _| Ok(String::new()),
             starts: true,
         };

@@ -7,7 +7,7 @@ use crate::event::{AttemptRef, ContextChanged};
 use crate::message::{FinishReason, Message};
 use crate::prompt::memory::snapshot;
 use crate::refusal::Refusal;
-use crate::session::{Context, RunStatus, Turn};
+use crate::session::{Context, Purpose, RunStatus, Turn};
 use crate::transitions::Applied;
 
 /// The layers whose whole text is sent when they have changed.
@@ -62,7 +62,7 @@ impl Decision<'_> {
         }
         let context = self.session.context(&turn.context);
         let mut ops = Vec::new();
-        if turn.concludes {
+        if turn.purpose == Purpose::Conclude {
             ops.push(Op::Append(Message::user(words::CONCLUDE)));
         }
         let lost = context.and_then(|context| words::lost_calls(&context.lost_calls));

@@ -53,6 +53,24 @@ pub struct Away {
     pub why: String,
 }
 
+/// When and how far conversations are compacted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compaction {
+    /// Thousandths of the window that a request may take before older messages give way.
+    pub at_permille: u32,
+    /// How many of the newest tool turns stay, if the rest gives enough.
+    pub keep_turns: u32,
+}
+
+impl Default for Compaction {
+    fn default() -> Self {
+        Self {
+            at_permille: 700,
+            keep_turns: 3,
+        }
+    }
+}
+
 /// What the outside knows at the time of a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
@@ -79,6 +97,8 @@ pub struct Facts<'a> {
     /// How full the journal was after the owner's last write, in thousandths of its limits; 0 if that is
     /// not known.
     pub journal_permille: u32,
+    /// When and how far conversations are compacted.
+    pub compaction: Compaction,
     /// What a tool gets that asked: from its requests, which only its protocol can read, and the decision.
     /// An error says for a person why the decision does not fit them. A pure function.
     pub responses: fn(&str, &Settlement) -> Result<String, String>,

@@ -82,8 +82,12 @@ mod tests {
                 model: "test".to_owned(),
                 duration_ms: 1,
                 ops_through: 0,
+                estimated_tokens: 0,
+                window_tokens: 0,
             }),
             failure: None,
+            full: None,
+            summary: None,
         }
     }
 

@@ -44,7 +44,7 @@ pub enum Input {
         /// How long it took.
         duration_ms: u64,
     },
-    /// The executor reports results, a reply, or both.
+    /// The executor reports results, and what came of the next question to the model.
     Report {
         /// The attempt that it is about.
         attempt: AttemptRef,
@@ -52,10 +52,14 @@ pub enum Input {
         results: Vec<CallFinished>,
         /// Calls that have not ended: not sent, because they are not what was judged, or asking a person.
         unfinished: Vec<Unfinished>,
-        /// The model's next reply.
+        /// The model's next reply. At most one of this, `full` and `summary` is there.
         reply: Option<Reply>,
         /// The attempt cannot go on. Of a reply beside it only the usage counts.
         failure: Option<Failure>,
+        /// The model was not asked, because its next request takes too much of the window.
+        full: Option<FullRequest>,
+        /// The model wrote the summary that was asked for, or did not.
+        summary: Option<Summarised>,
     },
     /// Others may have changed session memory since the last decision, and the models of these attempts may
     /// be asked next.
@@ -84,6 +88,34 @@ pub enum Input {
         /// What the run ends with.
         failure: Failure,
     },
+}
+
+/// A request that takes too much of the window of its model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FullRequest {
+    /// Tokens of the whole request, by what is known of the model.
+    pub tokens: u64,
+    /// The estimate of the whole request, as for any model.
+    pub estimated_tokens: u64,
+    /// Tokens of the window.
+    pub window: u64,
+    /// Most tokens of a reply; 0 for not known.
+    pub max_output_tokens: u32,
+}
+
+/// What became of a question for a summary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summarised {
+    /// What the model wrote, or why it wrote nothing.
+    pub outcome: Result<String, Failure>,
+    /// What was used up.
+    pub usage: Usage,
+    /// The provider that answered.
+    pub provider: String,
+    /// The model that answered.
+    pub model: String,
+    /// From question to answer.
+    pub duration_ms: u64,
 }
 
 /// What the owner has found for a call.
@@ -162,4 +194,8 @@ pub struct Reply {
     pub duration_ms: u64,
     /// The last change of the conversation that the request was built with; 0 for none.
     pub ops_through: u64,
+    /// The executor's estimate of the request, tools included; 0 for not known.
+    pub estimated_tokens: u64,
+    /// Tokens of the model's window; 0 for not known.
+    pub window_tokens: u64,
 }

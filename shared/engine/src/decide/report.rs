@@ -143,6 +143,8 @@ impl Decision<'_> {
             model: reply.model,
             duration_ms: reply.duration_ms,
             ops_through: reply.ops_through,
+            estimated_tokens: reply.estimated_tokens,
+            window_tokens: reply.window_tokens,
         })
     }
 

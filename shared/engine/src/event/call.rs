@@ -146,6 +146,10 @@ pub struct ReplyReceived {
     pub duration_ms: u64,
     /// The last change of the conversation that the request was built with; 0 for none.
     pub ops_through: u64,
+    /// The executor's estimate of the request, tools included; 0 for not known.
+    pub estimated_tokens: u64,
+    /// Tokens of the model's window; 0 for not known.
+    pub window_tokens: u64,
 }
 
 impl ReplyReceived {

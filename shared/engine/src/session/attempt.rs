@@ -1,6 +1,6 @@
 //! One try at a step, and the events about its replies, sub-goals and notes.
 
-use super::{Apply, Call, CallStatus, Envelope, Note, Session};
+use super::{Apply, Call, CallStatus, Envelope, FullContext, Note, Session, SummaryTask};
 use crate::conversation::{Conversation, LayerKind, MemoryMark, Op, Reminded, Reminder, Sent};
 use crate::event::{
     AttemptRef, CallRef, Effect, ReplyReceived, ScratchpadWritten, SubGoalAdded, SubGoalCompleted,
@@ -44,6 +44,21 @@ pub struct Attempt {
     pub focus: Option<u32>,
     /// Tools that its model has found, in the order of their finding.
     pub found_tools: Vec<String>,
+    /// Counts what replaces its conversation or its task. An executor that knows another number is started
+    /// anew.
+    pub rewrites: u32,
+    /// The tool turn before whose request its conversation was compacted last.
+    pub compacted_at: Option<u32>,
+    /// A summary that its model is to write before anything else.
+    pub summary: Option<SummaryTask>,
+    /// The model asked for a compaction, and said what is to be kept; that may be empty.
+    pub wants_compaction: Option<String>,
+    /// The prompt of the next summary, which a person gave.
+    pub summary_prompt: Option<String>,
+    /// Its next request does not fit, and a person is asked.
+    pub full: Option<FullContext>,
+    /// How often a person was asked because it did not fit.
+    pub times_full: u32,
 }
 
 /// A message of a person to a running attempt.
@@ -216,16 +231,17 @@ impl Attempt {
         })
     }
 
-    /// A call waits for a person's decision, approval or answer. The attempt does not continue before
-    /// that, and no executor keeps a slot for it.
+    /// A call waits for a person's decision, approval or answer, or the next request does not fit. The attempt
+    /// does not continue before that, and no executor keeps a slot for it.
     pub fn waits_for_person(&self) -> bool {
         let mut calls = self.calls.iter();
-        calls.any(|call| {
+        let asks = calls.any(|call| {
             matches!(
                 call.status,
                 CallStatus::InDoubt { .. } | CallStatus::Asking { .. }
             )
-        })
+        });
+        asks || self.full.is_some()
     }
 
     fn open_sub_goal(&mut self, index: u32) -> Result<&mut SubGoal, IllegalTransition> {
@@ -259,11 +275,19 @@ impl Apply for ReplyReceived {
             FinishReason::Length => attempt.cut_replies + 1,
             _ => 0,
         };
+        let model = session.run_mut(self.attempt.run)?.model.clone();
         let conversation = session.conversation_mut(self.attempt)?;
         for op in sent {
             conversation.apply(op)?;
         }
+        conversation.measure(&model, &self.usage, self.estimated_tokens);
         conversation.append(self.message());
+        session.estimates.learn(
+            &model,
+            &self.usage,
+            self.estimated_tokens,
+            self.window_tokens,
+        );
         let step = session.step_mut(self.attempt)?;
         step.usage.add(&self.usage);
         step.tool_turns += 1;

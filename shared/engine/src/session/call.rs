@@ -361,6 +361,7 @@ impl Apply for Decided {
             Subject::Call(call) | Subject::Approval(call) | Subject::Question(call) => {
                 session.call_mut(call)?.decide(self)
             }
+            Subject::Context(attempt) => session.decide_full(attempt, self),
             Subject::Budget { .. } | Subject::Plan { .. } => {
                 let mut asked = pending(session).into_iter();
                 match asked.any(|asked| asked.id() == self.pending) {

@@ -1,9 +1,9 @@
 //! Contexts: the named conversations of a session.
 
 use super::{Apply, EffectfulCall, Envelope, Session};
-use crate::command::{Command, ContextOp, CreateContext};
-use crate::conversation::{Conversation, ConversationRef, Entry, Op};
-use crate::event::{ContextChanged, NotesFrame};
+use crate::command::{Command, ContextOp, CreateContext, WhenFull};
+use crate::conversation::{CompactedMessages, Conversation, ConversationRef, Entry, Op};
+use crate::event::{ContextChanged, ContextCompacted, NotesFrame};
 use crate::message::Message;
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,10 @@ pub struct Context {
     pub turns: u32,
     /// Calls with side effects of turns that failed, of which no completed turn knows.
     pub lost_calls: Vec<EffectfulCall>,
+    /// What happens when a turn becomes too long for its model; none for the default.
+    pub when_full: Option<WhenFull>,
+    /// Messages were compacted, and no completed turn was told of it.
+    pub untold_compaction: bool,
 }
 
 impl Context {
@@ -61,17 +65,26 @@ impl Context {
         self.len() == 0
     }
 
-    /// What the model of its turn is sent through its last reply.
-    pub(super) fn of_turn(&self) -> Conversation {
+    /// What the model of its turn is sent through its last reply. If it is asked for a summary of messages
+    /// before the mark, it gets these messages also where no window shows them.
+    pub(super) fn of_turn(&self, summed_up: Option<&CompactedMessages>) -> Conversation {
         let it = &self.conversation;
+        let shown = it.in_window();
+        let incremental: &[Entry] = match summed_up.filter(|messages| !messages.behind_mark) {
+            Some(_) => &it.incremental,
+            None => shown,
+        };
+        // What was counted are the messages of the window.
+        let is_measured = incremental.len() == shown.len();
         Conversation {
             system: it.system.clone(),
             immutable: it.immutable.clone(),
             compressed: it.compressed.clone(),
-            incremental: it.in_window().to_vec(),
+            incremental: incremental.to_vec(),
             behind: it.behind.clone(),
             scratch: self.notes_frame.around(&self.notes),
             last_number: it.last_number,
+            measured: it.measured.clone().filter(|_| is_measured),
             ..Conversation::default()
         }
     }
@@ -85,6 +98,7 @@ impl Context {
                 window: create.window,
                 ..Conversation::beginning_with(immutable)
             },
+            when_full: create.when_full,
             ..Self::default()
         };
         context.count_bytes();
@@ -94,9 +108,13 @@ impl Context {
     /// Makes changes that count as one: what a client asks for, and layers of the system prompt.
     fn change(&mut self, asked: Vec<ContextOp>, layers: Vec<Op>) -> Applied {
         for asked in asked {
+            if let ContextOp::SetWhenFull(when_full) = asked {
+                self.when_full = when_full;
+            }
             let bytes = self.bytes_after(&asked);
-            let op = asked.by_number(&self.conversation.incremental)?;
-            self.conversation.apply_before_mark(op)?;
+            if let Some(op) = asked.by_number(&self.conversation.incremental)? {
+                self.conversation.apply_before_mark(op)?;
+            }
             match bytes {
                 Some(bytes) => self.bytes = bytes,
                 None => self.count_bytes(),
@@ -105,8 +123,31 @@ impl Context {
         for op in layers {
             self.conversation.apply_before_mark(op)?;
         }
-        self.version += 1;
         Ok(())
+    }
+
+    /// Messages before the mark give way to one, and the next turn is to know. `name` is its own.
+    pub(super) fn compact(&mut self, name: &str, compacted: &ContextCompacted) -> Applied {
+        let ContextCompacted {
+            messages,
+            kind,
+            text,
+            version,
+            ..
+        } = compacted;
+        self.conversation.compact(messages, *kind, text.clone())?;
+        self.count_bytes();
+        self.untold_compaction = true;
+        self.version += 1;
+        self.check_version(name, *version)
+    }
+
+    fn check_version(&self, name: &str, expected: u64) -> Applied {
+        if self.version == expected {
+            return Ok(());
+        }
+        let what = format_args!("version {expected} of context {name}");
+        Err(IllegalTransition::not_allowed(what, self.version, "next"))
     }
 
     /// Bytes of the messages after a change of single ones. None for a change that looks at many.
@@ -118,7 +159,7 @@ impl Context {
             ContextOp::Update { index, message } => (message.bytes(), at(*index)),
             ContextOp::Remove { index } => (0, at(*index)),
             ContextOp::Pop => (0, said.last().map_or(0, bytes_of)),
-            ContextOp::SetWindow(_) => (0, 0),
+            ContextOp::SetWindow(_) | ContextOp::SetWhenFull(_) => (0, 0),
             ContextOp::Retain(_) | ContextOp::Clear => return None,
         };
         Some(self.bytes.saturating_add(more).saturating_sub(less))
@@ -143,9 +184,10 @@ impl Context {
         Ok(())
     }
 
-    /// Its turn has completed.
+    /// Its turn has completed. What it was told stays with its messages.
     pub(super) fn complete_turn(&mut self, notes: String, frame: Option<NotesFrame>) {
         self.lost_calls.clear();
+        self.untold_compaction = false;
         self.turns += 1;
         self.notes = notes;
         if let Some(frame) = frame {
@@ -235,18 +277,20 @@ impl Apply for ContextChanged {
                 Ok(())
             }
             ConversationRef::Context(name) => {
+                let received = session.commands.get(&envelope.answers);
+                let command = received.map(|received| &received.command);
+                // There is nothing to compact, and so no change.
+                let is_change = !matches!(command, Some(Command::CompactContext(_)));
+                let is_of_client = matches!(command, Some(Command::ChangeContext(_)));
                 let asked = session.asked_of_context(envelope.answers).to_vec();
                 let context = session.context_mut(name)?;
                 context.change(asked, ops)?;
-                if context.version != self.version {
-                    let what = format_args!("version {} of context {name}", self.version);
-                    return Err(IllegalTransition::not_allowed(
-                        what,
-                        context.version,
-                        "next",
-                    ));
+                context.version += u64::from(is_change);
+                context.check_version(name, self.version)?;
+                match is_of_client {
+                    true => session.compact_anew(name),
+                    false => Ok(()),
                 }
-                Ok(())
             }
         }
     }

@@ -98,7 +98,7 @@ impl PastDecision {
         let none = StepNo::default();
         let (run, step, kind) = match &event.kind {
             E::Decided(e) => {
-                let attempt = e.pending.call().map(|call| call.attempt);
+                let attempt = e.pending.attempt();
                 let kind = D::Settled {
                     pending: e.pending,
                     verb: e.settlement.verb().to_owned(),

@@ -49,6 +49,7 @@ impl Run {
             (asked[0], WaitReason::InDoubt),
             (asked[1], WaitReason::Approval),
             (asked[2], WaitReason::Question),
+            (self.has_full_context(), WaitReason::Context),
             (self.revisions.review.is_some(), WaitReason::PlanReview),
         ];
         let reason = reasons.into_iter().find(|(holds, _)| *holds);
@@ -62,10 +63,16 @@ impl Run {
         attempts.flat_map(|(_, _, attempt)| attempt.calls.iter().map(|call| &call.status))
     }
 
-    /// A person can answer something now: about calls or a plan.
+    /// The next request of an attempt does not fit.
+    pub(crate) fn has_full_context(&self) -> bool {
+        let mut attempts = self.running_attempts();
+        attempts.any(|(_, _, attempt)| attempt.full.is_some())
+    }
+
+    /// A person can answer something now: about calls, a plan or a request that does not fit.
     pub fn asks_person(&self) -> bool {
         let asks = |status: &CallStatus| status.asks().is_some();
-        self.revisions.review.is_some() || self.last_statuses().any(asks)
+        self.revisions.review.is_some() || self.has_full_context() || self.last_statuses().any(asks)
     }
 
     /// The budget that is used up, if something of the run needs more of it to continue.

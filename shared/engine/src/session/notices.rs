@@ -2,8 +2,8 @@
 
 use super::Session;
 use crate::command::ContextOp;
-use crate::conversation::{ConversationRef, Entry};
-use crate::event::{Event, EventKind};
+use crate::conversation::{CompactionKind, ConversationRef, Entry};
+use crate::event::{ContextCompacted, Event, EventKind};
 use crate::message::{Message, Role};
 use crate::transitions::IllegalTransition;
 use std::collections::BTreeMap;
@@ -38,6 +38,16 @@ pub enum Notice {
     Retained(Role),
     /// All messages were removed.
     Cleared,
+    /// Older messages gave way to one, which joined the compressed messages.
+    Compacted {
+        /// The index of the last of them: all through this one are gone. None if only compressed messages gave
+        /// way.
+        through: Option<u32>,
+        /// What stands for them.
+        kind: CompactionKind,
+        /// The message that stands for them.
+        message: Message,
+    },
 }
 
 /// What an event changes of a context that is there after it.
@@ -54,8 +64,8 @@ pub struct Noted {
 impl Session {
     /// Folds the event numbered `seq`, and returns the contexts that it changes or creates.
     ///
-    /// An operation gives one notice. Each message that is added at the end gives one of its own: also
-    /// those of a turn that completes, and the goal and the answer of a run with a plan.
+    /// An operation gives one notice, and so does a compaction. Each message that is added at the end gives
+    /// one of its own: also those of a turn that completes, and the goal and the answer of a run with a plan.
     ///
     /// # Errors
     /// The event does not fit; the state is then of no use any more.
@@ -97,10 +107,13 @@ impl Session {
         Ok(changed)
     }
 
-    /// The context that the event changes by operations, and the notices of these.
+    /// The context that the event changes by operations or by a compaction, and the notices of these. Indices
+    /// are those before the event.
     fn noted(&self, event: &Event) -> Option<(String, Vec<Notice>)> {
-        let EventKind::ContextChanged(changed) = &event.kind else {
-            return None;
+        let changed = match &event.kind {
+            EventKind::ContextChanged(changed) => changed,
+            EventKind::ContextCompacted(compacted) => return self.noted_compaction(compacted),
+            _ => return None,
         };
         let ConversationRef::Context(name) = &changed.conversation else {
             return None;
@@ -109,6 +122,24 @@ impl Session {
         let asked = self.asked_of_context(event.answers);
         let notices = notices(&known.conversation.incremental, asked);
         Some((name.clone(), notices))
+    }
+
+    /// What happens behind the mark is no change of the context.
+    fn noted_compaction(&self, compacted: &ContextCompacted) -> Option<(String, Vec<Notice>)> {
+        let (messages, kind) = (compacted.messages, compacted.kind);
+        if messages.behind_mark {
+            return None;
+        }
+        let name = &self.turn(compacted.attempt)?.context;
+        let said = &self.contexts.get(name)?.conversation.incremental;
+        let mut numbered = said.iter().zip(0..);
+        let last = numbered.find(|(entry, _)| entry.number == messages.through);
+        let notice = Notice::Compacted {
+            through: last.map(|(_, index)| index),
+            kind,
+            message: kind.message(compacted.text.clone()),
+        };
+        Some((name.clone(), vec![notice]))
     }
 }
 
@@ -122,7 +153,7 @@ fn notices(messages: &[Entry], asked: &[ContextOp]) -> Vec<Notice> {
     notices
 }
 
-/// Of one change. The messages are then as they are after it. A window has none.
+/// Of one change. The messages are then as they are after it. One that changes no message has none.
 fn notice<'m>(messages: &mut Vec<&'m Message>, op: &'m ContextOp) -> Option<Notice> {
     Some(match op {
         ContextOp::Append(message) => {
@@ -154,6 +185,6 @@ fn notice<'m>(messages: &mut Vec<&'m Message>, op: &'m ContextOp) -> Option<Noti
             messages.clear();
             Notice::Cleared
         }
-        ContextOp::SetWindow(_) => return None,
+        ContextOp::SetWindow(_) | ContextOp::SetWhenFull(_) => return None,
     })
 }

@@ -175,9 +175,11 @@ impl Apply for RunStarted {
             Some(_) => RunStatus::Running,
             None => RunStatus::Planning,
         };
+        let name = turn.as_ref().map(Turn::name);
+        let name = name.filter(|name| !name.is_empty());
         session.runs.begin(Run {
             number: self.run,
-            goal: turn.as_ref().map_or_else(|| self.goal.clone(), Turn::name),
+            goal: name.unwrap_or_else(|| self.goal.clone()),
             turn,
             model: self.model.clone(),
             limits: self.limits,
@@ -198,9 +200,11 @@ impl Apply for RunStarted {
     }
 }
 
+/// What is asked of models ends with a pause.
 impl Apply for RunPaused {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
-        session.run_mut(self.run)?.enter(RunStatus::Paused)
+        session.run_mut(self.run)?.enter(RunStatus::Paused)?;
+        session.drop_summaries(self.run)
     }
 }
 

@@ -201,8 +201,12 @@ impl Run {
 impl Apply for BudgetExhausted {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
         let run = session.run_mut(self.run)?;
-        run.spent.is_out_of_time |= self.budget == Budget::Time;
-        Ok(())
+        if self.budget != Budget::Time {
+            return Ok(());
+        }
+        run.spent.is_out_of_time = true;
+        // Nothing is asked of models any more.
+        session.drop_summaries(self.run)
     }
 }
 

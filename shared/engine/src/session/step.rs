@@ -3,7 +3,8 @@
 use super::{Apply, Attempt, Call, Envelope, Place, Run, Session, Slot, StepNo, SubGoal};
 use crate::conversation::Conversation;
 use crate::event::{
-    AttemptContinued, CallRef, Effect, StepCompleted, StepFailed, StepSkipped, StepStarted,
+    AttemptContinued, AttemptRef, CallRef, Effect, StepCompleted, StepFailed, StepSkipped,
+    StepStarted,
 };
 use crate::failure::Failure;
 use crate::key::StepKey;
@@ -196,6 +197,7 @@ impl Apply for AttemptContinued {
 impl Apply for StepCompleted {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
         session.attempt_mut(self.attempt)?;
+        session.drop_summary(self.attempt)?;
         let end = StepStatus::Completed {
             response: self.response.clone(),
             summary: self.summary.clone(),
@@ -208,6 +210,7 @@ impl Apply for StepCompleted {
 impl Apply for StepFailed {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
         session.attempt_mut(self.attempt)?;
+        session.drop_summary(self.attempt)?;
         let failure = &self.failure;
         let end = StepStatus::Failed {
             failure: failure.clone(),
@@ -221,6 +224,11 @@ impl Apply for StepFailed {
 
 impl Apply for StepSkipped {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
+        session.drop_summary(AttemptRef {
+            run: self.run,
+            step: self.step,
+            ..AttemptRef::default()
+        })?;
         let end = StepStatus::Skipped {
             reason: self.reason.clone(),
             by_person: self.by_person,

@@ -1,7 +1,7 @@
 //! A turn: a run of one step without a plan, which continues a context.
 
 use super::{Call, Note, PlanState, Run, RunStatus, Session, Step};
-use crate::command::{Command, SubmitTurn, TurnOptions};
+use crate::command::{Command, CompactContext, SubmitTurn, TurnOptions, WhenFull};
 use crate::conversation::{Conversation, Op};
 use crate::event::{AttemptRef, NotesFrame, PlanApplied, StartedTurn};
 use crate::message::{Message, Usage};
@@ -32,8 +32,21 @@ pub struct Turn {
     pub options: TurnOptions,
     /// The words around its notes, if it wrote some.
     pub notes_frame: Option<NotesFrame>,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// Its first request tells the model that messages before it were compacted.
+    pub tells_compaction: bool,
+}
+
+/// What a turn is for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Purpose {
+    /// The model replies to a person.
+    Reply,
     /// The context ends with it.
-    pub concludes: bool,
+    Conclude,
+    /// Older messages of the context give way to a summary. It adds nothing, and counts as no turn.
+    Compact(CompactContext),
 }
 
 /// A turn that begins once the active run has ended.
@@ -61,21 +74,32 @@ impl Turn {
         session: &mut Session,
     ) -> Result<Self, IllegalTransition> {
         let command = session.commands.get(&answers).map(|it| &it.command);
-        let (submitted, concludes) = match (session.submitted(started, answers), command) {
-            (Some(turn), _) => (turn.clone(), false),
+        let (submitted, purpose) = match (session.submitted(started, answers), command) {
+            (Some(turn), _) => (turn.clone(), Purpose::Reply),
             // Its message is written as a change of the conversation.
-            (None, Some(Command::DestroyContext(_))) => (SubmitTurn::conclusion(), true),
+            (None, Some(Command::DestroyContext(_))) => {
+                (SubmitTurn::conclusion(), Purpose::Conclude)
+            }
+            (None, Some(Command::CompactContext(compact))) => {
+                (SubmitTurn::default(), Purpose::Compact(compact.clone()))
+            }
             _ => return Err(IllegalTransition::missing("the command of a turn")),
         };
         session
             .queued_turns
             .retain(|it| it.number != started.queued);
+        let context = session.contexts.get_mut(&started.context);
+        // The model that writes a summary is told nothing.
+        let context = context.filter(|_| !matches!(purpose, Purpose::Compact(_)));
+        let tells_compaction =
+            context.is_some_and(|context| std::mem::take(&mut context.untold_compaction));
         Ok(Self {
             context: started.context.clone(),
             message: submitted.message,
             options: submitted.options,
             notes_frame: None,
-            concludes,
+            purpose,
+            tells_compaction,
         })
     }
 
@@ -109,8 +133,8 @@ impl Turn {
 }
 
 impl Session {
-    /// What a turn that begins was submitted as. None for one in which a context ends. `answers` is the event's,
-    /// and the state is the one before the event.
+    /// What a turn that begins was submitted as. None for one in which a context ends or is compacted.
+    /// `answers` is the event's, and the state is the one before the event.
     pub fn submitted(&self, started: &StartedTurn, answers: u64) -> Option<&SubmitTurn> {
         let number = started.command(answers);
         let mut queued = self.queued_turns.iter();
@@ -126,6 +150,17 @@ impl Session {
     /// The turn that an attempt is; none for a step of a plan.
     pub fn turn(&self, attempt: AttemptRef) -> Option<&Turn> {
         self.run(attempt.run)?.turn.as_ref()
+    }
+
+    /// What happens when the next request of an attempt becomes too long for its model: as its turn says, else
+    /// its context.
+    pub fn when_full(&self, attempt: AttemptRef) -> WhenFull {
+        let Some(turn) = self.turn(attempt) else {
+            return WhenFull::default();
+        };
+        let context = self.contexts.get(&turn.context);
+        let of_context = context.and_then(|context| context.when_full);
+        turn.options.when_full.or(of_context).unwrap_or_default()
     }
 
     /// The attempt may call the tool, if there is one of that name. A turn has no step to manage, and its
@@ -159,7 +194,10 @@ impl Session {
         let attempt = self.attempt(name)?;
         match self.turn(name) {
             None => Some(attempt.conversation.clone()),
-            Some(turn) => Some(self.contexts.get(&turn.context)?.of_turn()),
+            Some(turn) => {
+                let summed_up = attempt.summary.as_ref().map(|task| &task.messages);
+                Some(self.contexts.get(&turn.context)?.of_turn(summed_up))
+            }
         }
     }
 
@@ -228,7 +266,8 @@ impl Session {
     }
 
     /// What follows for a context from the end of a run. Of a turn the messages through `kept_through` stay.
-    /// If it did not complete, the next turn is to know the calls with side effects.
+    /// If it did not complete, the next turn is to know the calls with side effects. Of a compaction nothing
+    /// follows: what it replaced is replaced.
     pub(super) fn note_end(&mut self, number: u32, kept_through: u32) -> Applied {
         let run = self.run_mut(number)?;
         let is_completed = run.status == RunStatus::Completed;
@@ -241,13 +280,19 @@ impl Session {
             return Ok(());
         };
         let (name, frame) = (turn.context.clone(), turn.notes_frame.take());
+        let is_compaction = matches!(turn.purpose, Purpose::Compact(_));
+        let told = turn.tells_compaction;
         let (notes, effects) = (run.notes(), run.effects());
         run.forget_turn();
         let context = self.context_mut(&name)?;
         context.end_turn(kept_through)?;
         match is_completed {
+            _ if is_compaction => {}
             true => context.complete_turn(notes, frame),
-            false => context.lose(effects),
+            false => {
+                context.lose(effects);
+                context.untold_compaction |= told;
+            }
         }
         Ok(())
     }
