@@ -62,6 +62,8 @@ fn report(world: &World, seed: &Seed) -> Option<Input> {
         results: results.collect(),
         reply,
         failure: seed.fails.then(failure),
+        full: None,
+        summary: None,
     })
 }
 

@@ -1,8 +1,9 @@
 //! Contexts over random histories, against a model of their description: zones, indices, notices.
 //!
 //! Clients create, switch, destroy and bridge contexts and change their messages, while turns and runs
-//! with a plan complete, fail or use up their tool turns. Clients also change contexts in the middle of a turn: other contexts while
-//! it works, and its own while it waits. After each operation the session has the messages of the model, each
+//! with a plan complete, fail or use up their tool turns. Clients also change contexts in the middle of a turn:
+//! other contexts while it works, and its own while it waits. Older messages give way to one during turns. After
+//! each operation the session has the messages of the model, each
 //! under the number that it got, and the journal gives a subscriber of each context the notices of the model.
 
 mod model;
@@ -13,9 +14,10 @@ use cairn_engine::command::{
     BridgeContext, CancelRun, ChangeContext, Command, ContextOp, CreateContext, DestroyContext,
     SendMessage, Settlement, StartRun, SubmitTurn, SwitchContext, WhenBusy,
 };
-use cairn_engine::event::{Event, EventKind};
+use cairn_engine::conversation::{CompactedMessages, CompactionKind};
+use cairn_engine::event::{ContextCompacted, Event, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::message::{Message, Role};
+use cairn_engine::message::{Message, Role, Usage};
 use cairn_engine::pending::pending;
 use cairn_engine::session::{RunStatus, Session};
 use proptest::prelude::*;
@@ -166,6 +168,7 @@ impl Test {
             prompt: "Be brief.".to_owned(),
             immutable: immutable.iter().map(message).collect(),
             window: None,
+            when_full: None,
         }));
         if self.model.named.contains_key(name) {
             return self.refused(&events, "CONTEXT_EXISTS");
@@ -268,6 +271,9 @@ impl Test {
             let name = [asked, "main", "a", "b"][usize::from(end ^ step) % 4];
             self.change(name, &change, many ^ step);
         }
+        if many.is_multiple_of(4) {
+            self.compact(end);
+        }
         if waits {
             let asked = pending(&self.world.session)[0].id().to_string();
             self.world.answer(&asked, Settlement::Approve);
@@ -304,6 +310,43 @@ impl Test {
         let (_, said) = self.model.turn.as_mut().unwrap();
         said.push(line);
         self.check(&[]);
+    }
+
+    /// Older messages of the context of the turn give way to one, if it has so many.
+    fn compact(&mut self, many: u8) {
+        let (name, _) = self.model.turn.clone().unwrap();
+        let context = self.world.session.context(&name).unwrap();
+        let last = usize::from(many % 4);
+        let Some(entry) = context.conversation.incremental.get(last) else {
+            return;
+        };
+        let (role, what, kind) = match many.is_multiple_of(3) {
+            true => (Role::User, "summary", CompactionKind::Summary),
+            false => (Role::Assistant, "view", CompactionKind::History),
+        };
+        let line = (role, format!("{what} of context {name}"));
+        let compacted = ContextCompacted {
+            attempt: self.world.attempt(1),
+            context: name.clone(),
+            messages: CompactedMessages {
+                through: entry.number,
+                ..CompactedMessages::default()
+            },
+            kind,
+            text: line.1.clone(),
+            usage: Usage::default(),
+            provider: String::new(),
+            model: String::new(),
+            duration_ms: 0,
+            version: context.version + 1,
+            replaced: last as u32 + 1,
+            tokens_before: 2,
+            tokens_after: 1,
+        };
+        self.world.foreign(EventKind::ContextCompacted(compacted));
+        let seen = self.model.named.get_mut(&name).unwrap();
+        let seen = seen.compact(last, line);
+        self.check(&[(&name, vec![seen])]);
     }
 
     fn steer(&mut self) {

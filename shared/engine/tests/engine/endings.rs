@@ -250,6 +250,8 @@ fn a_report_that_contradicts_the_state_is_refused() {
             results: vec![good.clone(), wrong],
             reply: None,
             failure: None,
+            full: None,
+            summary: None,
         };
         assert!(world.clone().try_decide(report).is_err());
     }

@@ -266,6 +266,8 @@ fn an_effectful_call_may_be_refused_before_it_is_intended() {
         results: vec![sent],
         reply: None,
         failure: None,
+        full: None,
+        summary: None,
     };
     assert!(world.try_decide(report).is_err());
 }

@@ -2,7 +2,7 @@
 
 use crate::world::{World, step_context};
 use cairn_engine::command::RunLimits;
-use cairn_engine::decide::{Facts, Input};
+use cairn_engine::decide::{Compaction, Facts, Input};
 use cairn_engine::event::{self, AttemptRef, Effect, Event, EventKind, WaitReason};
 use cairn_engine::key::{StepKey, step_keys};
 use cairn_engine::outstanding::Work;
@@ -100,6 +100,7 @@ fn check_sleeps(session: &Session) {
         limits: RunLimits::default(),
         result_bytes: cairn_engine::limits::RESULT_BYTES,
         journal_permille: 0,
+        compaction: Compaction::default(),
         responses: |_, _| Ok(String::new()),
         starts: true,
     };
@@ -137,6 +138,10 @@ fn check_waiting(run: &Run, work: &[Work]) {
         RunStatus::Waiting(WaitReason::PlanReview) => {
             let review = run.revisions.review.expect("a proposal to look at");
             assert!(run.revisions.proposals.contains_key(&review), "it is there");
+        }
+        RunStatus::Waiting(WaitReason::Context) => {
+            let mut attempts = run.running_attempts();
+            assert!(attempts.any(|(_, _, attempt)| attempt.full.is_some()));
         }
         _ => assert!(!doubts(run).is_empty()),
     }

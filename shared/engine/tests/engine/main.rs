@@ -13,6 +13,7 @@ mod budgets_time;
 mod changes;
 mod checkpoints;
 mod commands;
+mod compacted;
 mod context;
 mod contexts;
 mod control;

@@ -186,6 +186,8 @@ fn a_call_that_was_not_allowed_has_done_nothing() {
             results: vec![result],
             reply,
             failure: None,
+            full: None,
+            summary: None,
         });
         let step = world.session.step(world.attempt(1)).unwrap();
         assert_eq!(step.effects.len(), effects, "{reason}");

@@ -50,6 +50,10 @@ fn attempt_of(kind: &mut EventKind) -> Option<&mut AttemptRef> {
         | EventKind::SubGoalCompleted(event::SubGoalCompleted { attempt, .. })
         | EventKind::SubGoalDropped(event::SubGoalDropped { attempt, .. })
         | EventKind::ScratchpadWritten(event::ScratchpadWritten { attempt, .. }) => Some(attempt),
+        EventKind::CompactionRequested(event::CompactionRequested { attempt, .. })
+        | EventKind::SummaryAsked(event::SummaryAsked { attempt, .. })
+        | EventKind::ContextCompacted(event::ContextCompacted { attempt, .. })
+        | EventKind::ContextFull(event::ContextFull { attempt, .. }) => Some(attempt),
         EventKind::ReplyReceived(reply) => Some(&mut reply.attempt),
         other => call_of(other).map(|call| &mut call.attempt),
     }
@@ -60,7 +64,7 @@ fn call_of(kind: &mut EventKind) -> Option<&mut CallRef> {
         EventKind::CallFinished(finished) => Some(&mut finished.call),
         EventKind::Decided(decided) => match &mut decided.pending.subject {
             Subject::Call(call) | Subject::Approval(call) | Subject::Question(call) => Some(call),
-            Subject::Budget { .. } | Subject::Plan { .. } => None,
+            Subject::Budget { .. } | Subject::Plan { .. } | Subject::Context(_) => None,
         },
         EventKind::CallIntended(event::CallIntended { call, .. })
         | EventKind::CallInDoubt(event::CallInDoubt { call, .. })

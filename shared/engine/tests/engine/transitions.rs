@@ -62,6 +62,7 @@ fn a_run_that_ended_continues_only_with_another_plan() {
     let review = Waiting(WaitReason::PlanReview);
     let approval = Waiting(WaitReason::Approval);
     let question = Waiting(WaitReason::Question);
+    let context = Waiting(WaitReason::Context);
     let ends = [Completed, Failed, Cancelled];
     let mut allowed = vec![
         (Planning, Running),
@@ -77,7 +78,7 @@ fn a_run_that_ended_continues_only_with_another_plan() {
         (Paused, Failed),
         (Paused, Cancelled),
     ];
-    for waiting in [doubt, budget, review, approval, question] {
+    for waiting in [doubt, budget, review, approval, question, context] {
         allowed.push((Running, waiting));
         allowed.extend([Running, Paused, Failed, Cancelled].map(|to| (waiting, to)));
     }
@@ -87,8 +88,8 @@ fn a_run_that_ended_continues_only_with_another_plan() {
     }
     allowed.extend(ends.map(|end| (end, Running)));
     let all = [
-        Planning, Running, doubt, budget, review, approval, question, Paused, Completed, Failed,
-        Cancelled,
+        Planning, Running, doubt, budget, review, approval, question, context, Paused, Completed,
+        Failed, Cancelled,
     ];
     check(&all, &allowed, run_may);
     for status in all {

@@ -8,7 +8,7 @@ pub(crate) mod table;
 mod words;
 
 use cairn_engine::command::{self, Command, LimitOverrides, RunLimits, Settlement, StartRun};
-use cairn_engine::decide::{Away, Facts, Input, ToolFacts, ToolList, Unfinished};
+use cairn_engine::decide::{Away, Compaction, Facts, Input, ToolFacts, ToolList, Unfinished};
 use cairn_engine::event::{self, AttemptRef, CallFinished, CallRef, Effect, Event, EventKind};
 use cairn_engine::failure::Failure;
 use cairn_engine::message::ToolCall;
@@ -131,6 +131,7 @@ impl World {
             limits: self.limits,
             result_bytes: cairn_engine::limits::RESULT_BYTES,
             journal_permille: self.journal_permille,
+            compaction: Compaction::default(),
             responses: words::responses,
             starts: self.starts,
         };
@@ -215,6 +216,8 @@ impl World {
             results,
             reply: None,
             failure: None,
+            full: None,
+            summary: None,
         })
     }
 
@@ -226,6 +229,8 @@ impl World {
             unfinished: vec![call],
             reply: None,
             failure: None,
+            full: None,
+            summary: None,
         })
     }
 
@@ -236,6 +241,8 @@ impl World {
             results: Vec::new(),
             reply: None,
             failure: Some(failure),
+            full: None,
+            summary: None,
         })
     }
 

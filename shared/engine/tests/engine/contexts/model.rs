@@ -86,6 +86,17 @@ impl Zones {
         }])
     }
 
+    /// The messages through that index give way to one. A view takes the place of the view before it.
+    pub(crate) fn compact(&mut self, through: usize, line: Line) -> Seen {
+        self.incremental.drain(..=through);
+        let is_view = |line: &Line| line.1.starts_with("view");
+        if is_view(&line) && self.compressed.last().is_some_and(is_view) {
+            self.compressed.pop();
+        }
+        self.compressed.push(line.clone());
+        Seen::Compacted(Some(through as u32), line)
+    }
+
     /// What a request has before the messages of its turn.
     pub(crate) fn sent(&self) -> Vec<&Line> {
         let length = self.incremental.len();
@@ -106,6 +117,7 @@ pub(crate) enum Seen {
     Popped(Option<Line>),
     Retained(Role),
     Cleared,
+    Compacted(Option<u32>, Line),
 }
 
 impl Seen {
@@ -118,6 +130,9 @@ impl Seen {
             Notice::Popped(message) => Self::Popped(message.as_ref().map(line)),
             Notice::Retained(role) => Self::Retained(*role),
             Notice::Cleared => Self::Cleared,
+            Notice::Compacted {
+                through, message, ..
+            } => Self::Compacted(*through, line(message)),
         }
     }
 
@@ -131,6 +146,9 @@ impl Seen {
             Self::Popped(line) => assert_eq!(zone.pop(), line),
             Self::Retained(role) => zone.retain(|line| line.0 == role),
             Self::Cleared => zone.clear(),
+            Self::Compacted(through, _) => {
+                zone.drain(..through.map_or(0, |through| through as usize + 1));
+            }
         }
     }
 }

@@ -74,6 +74,8 @@ fn answer_to(open: &Pending, people: People, seed: u8) -> Settlement {
         Subject::Budget { .. } => Settlement::Fail { reason },
         Subject::Approval(_) | Subject::Plan { .. } if agrees => Settlement::Approve,
         Subject::Approval(_) | Subject::Plan { .. } => Settlement::Deny { reason },
+        Subject::Context(_) if agrees => Settlement::Retry,
+        Subject::Context(_) => Settlement::Fail { reason },
         Subject::Question(_) => Settlement::Answer {
             text: "the first".to_owned(),
         },

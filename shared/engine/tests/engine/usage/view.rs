@@ -26,7 +26,7 @@ pub(crate) struct RunUsage {
 /// The usage of one step, over all its attempts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct StepUsage {
-    /// The sum of its tool turns.
+    /// The sum of its tool turns and its compactions.
     pub(crate) total: Usage,
     /// In the order of the journal.
     pub(crate) turns: Vec<TurnUsage>,
@@ -95,6 +95,13 @@ impl UsageView {
                     usage: reply.usage,
                     duration_ms: reply.duration_ms,
                 });
+            }
+            EventKind::ContextCompacted(event::ContextCompacted { attempt, usage, .. })
+            | EventKind::ContextFull(event::ContextFull { attempt, usage, .. }) => {
+                let run = self.runs.entry(attempt.run).or_default();
+                run.total.add(usage);
+                let step = run.steps.entry(attempt.step.into()).or_default();
+                step.total.add(usage);
             }
             _ => {}
         }

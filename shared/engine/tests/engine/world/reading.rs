@@ -62,6 +62,10 @@ pub(crate) fn run_of(event: &Event) -> Option<u32> {
         | E::SubGoalCompleted(event::SubGoalCompleted { attempt, .. })
         | E::SubGoalDropped(event::SubGoalDropped { attempt, .. })
         | E::ScratchpadWritten(event::ScratchpadWritten { attempt, .. }) => Some(attempt.run),
+        E::CompactionRequested(event::CompactionRequested { attempt, .. })
+        | E::SummaryAsked(event::SummaryAsked { attempt, .. })
+        | E::ContextCompacted(event::ContextCompacted { attempt, .. })
+        | E::ContextFull(event::ContextFull { attempt, .. }) => Some(attempt.run),
         E::ReplyReceived(reply) => Some(reply.attempt.run),
         E::CallFinished(finished) => Some(finished.call.attempt.run),
         E::Decided(decided) => Some(match decided.pending.subject {
@@ -69,6 +73,7 @@ pub(crate) fn run_of(event: &Event) -> Option<u32> {
                 call.attempt.run
             }
             Subject::Budget { run } | Subject::Plan { run, .. } => run,
+            Subject::Context(attempt) => attempt.run,
         }),
         E::CallIntended(event::CallIntended { call, .. })
         | E::CallHeld(event::CallHeld { call })

@@ -44,8 +44,12 @@ pub(crate) fn report_reply(
             ops_through,
             model: "test-model".to_owned(),
             duration_ms: 700,
+            estimated_tokens: 0,
+            window_tokens: 0,
         }),
         failure: None,
+        full: None,
+        summary: None,
     }
 }
 
