@@ -210,8 +210,9 @@ fn a_long_search_is_read_on() {
     // The totals are the last line.
     assert_eq!(finished[0]["whole"]["lines"], found + 1);
     let read = finished[1]["output"].as_str().expect("an output");
-    let range = format!("result-1: lines 5000 to 5001 of {} lines", found + 1);
-    assert!(read.starts_with(&range), "{read}");
+    let range = format!(": lines 5000 to 5001 of {} lines\n", found + 1);
+    let (handle, _) = read.split_once(&range).expect("a range");
+    assert!(handle.starts_with("result-1-"), "{read}");
     assert!(
         read.contains("\n5001\tmany.txt:5001:\tline 5001: x"),
         "{read}"

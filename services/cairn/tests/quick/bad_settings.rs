@@ -75,6 +75,9 @@ fn walk(path: &str, value: &Value, found: &mut Vec<(String, Value)>) {
     }
 }
 
+/// Switches that have no value unless one is set.
+const UNSET_SWITCHES: [&str; 2] = [".vision", ".parallel_tool_calls"];
+
 /// A value that is wrong, as TOML; whether it must be refused.
 struct Fault(String, bool);
 
@@ -127,6 +130,9 @@ fn faults(path: &str, value: &Value) -> Vec<Fault> {
         // Not set unless somebody does.
         _ if path.ends_with("_usd_per_million") => {
             found.extend(["true", "-1", "nan", "1e300", "\"much\""].map(must));
+        }
+        _ if UNSET_SWITCHES.iter().any(|switch| path.ends_with(switch)) => {
+            found.extend(["1", "\"yes\"", "[]"].map(must));
         }
         _ => found.extend(["true", "1.5"].map(must)),
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The store needs this long for the read.
 const SLOW: Duration = Duration::from_secs(3);
 const TEXT_LINES: usize = 20_000;
-const ANSWER: &str = "result-1: lines 1 to ";
+const ANSWER: &str = "result-1-0792: lines 1 to ";
 
 /// Commits of a run that nobody disturbs, from the reply that asks: those before the read begins, those before
 /// the answer is acknowledged, and all.

@@ -115,7 +115,9 @@ mod tests {
     #[test]
     fn it_begins_with_its_prompt_its_messages_and_session_memory() {
         let mut sent = Sent::new();
+        sent.send(create("first"));
         sent.send(BridgeContext {
+            to: "first".to_owned(),
             values: vec![("key".to_owned(), "value".to_owned())],
             ..BridgeContext::default()
         });
