@@ -10,7 +10,7 @@
 //! | [`config`] | [`ServerConfig`]: one server of the settings; [`Server`]: and whether it may start |
 //! | [`setting`] | [`Setting`]: a value or a reference to a secret |
 //! | [`json`] | [`parse_servers`]: servers of a `.mcp.json` |
-//! | `connect`, `process`, `backlog`, `error` | a connection, over a program or HTTP, by either lifecycle |
+//! | `connect`, `process`, `probe`, `backlog`, `error` | a connection, over a program or HTTP, by either lifecycle |
 //! | `lines`, `web`, `events`, `frame` | what comes over it: the readable part of each message |
 //! | `handler` | what a server may ask of its client, which is little |
 //! | `list`, `tool` | from the server's list to tools |
@@ -31,6 +31,7 @@ mod lines;
 mod list;
 mod mask;
 mod pins;
+mod probe;
 mod process;
 mod result;
 pub mod setting;

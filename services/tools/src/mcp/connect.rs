@@ -1,9 +1,10 @@
 //! A connection to a server, over its program or HTTP, by the lifecycle that it speaks.
 //!
 //! A server of 2026-07-28 is discovered; an older one is asked to initialize. The library's automatic
-//! mode tries the first and then the second over one connection. That fails with servers that exit on
-//! what they do not know, that stay silent, or that answer with nothing, so a second attempt initializes
-//! over a new connection. What worked is remembered for the server.
+//! mode tries the first and then the second over one connection; see `probe` for programs that are silent
+//! or start slowly. That fails with servers that exit on what they do not know, or that answer with nothing,
+//! so a second attempt initializes over a new connection. What worked is remembered for the server. All
+//! attempts together have the time of one start.
 
 use super::backlog::{Backlog, Paced};
 use super::config::{self, Protocol, ServerConfig};
@@ -11,6 +12,7 @@ use super::error::of_start;
 use super::frame::Room;
 use super::handler::Handler;
 use super::lines::Lines;
+use super::probe::Probe;
 use super::process::{Process, Program, Started};
 use super::web::Web;
 use crate::service::Programs;
@@ -24,11 +26,17 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use rmcp::transport::{IntoTransport, StreamableHttpClientTransport};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
 /// Longest silence of a server over HTTP: a stream of notifications may have nothing to say for long.
 const LONGEST_SILENCE: Duration = Duration::from_secs(3600);
+
+/// How long a program may leave the request to discover without an answer before it is asked to initialize,
+/// unless a third of the time for its start is less. The library alone waits for ten seconds.
+const SILENCE: Duration = Duration::from_secs(8);
 
 /// What is connected to.
 pub(crate) struct Target {
@@ -40,6 +48,9 @@ pub(crate) struct Target {
     pub(crate) programs: Programs,
     /// The folder without links on the way, as it was when the server was started last.
     pub(crate) real_folder: Mutex<Option<PathBuf>>,
+    /// The last start took all of its time, so the next one tries the protocols in the other order: a server
+    /// may hang on the first of them.
+    pub(crate) is_reversed: AtomicBool,
 }
 
 /// A connection.
@@ -88,7 +99,7 @@ impl Target {
         *real.unwrap_or_else(PoisonError::into_inner) = found;
     }
 
-    /// Connects, within the server's limit on its start for each lifecycle that is tried.
+    /// Connects, within the server's limit on its start for all lifecycles that are tried.
     ///
     /// # Errors
     /// Why it failed, in words that follow the server's name.
@@ -97,16 +108,22 @@ impl Target {
         handler: &Handler,
         remembered: Option<Protocol>,
     ) -> Result<Connection, String> {
-        let attempts: &[Protocol] = match (self.config.protocol, remembered) {
+        let until = Instant::now() + Duration::from_millis(self.config.start_ms);
+        let is_reversed = self.is_reversed.load(Ordering::Relaxed);
+        let is_legacy_first = (remembered == Some(Protocol::Legacy)) != is_reversed;
+        let attempts: &[Protocol] = match (self.config.protocol, is_legacy_first) {
             (Protocol::Legacy, _) => &[Protocol::Legacy],
             (Protocol::V20260728, _) => &[Protocol::V20260728],
-            (Protocol::Auto, Some(Protocol::Legacy)) => &[Protocol::Legacy, Protocol::Auto],
-            (Protocol::Auto, _) => &[Protocol::Auto, Protocol::Legacy],
+            (Protocol::Auto, true) => &[Protocol::Legacy, Protocol::Auto],
+            (Protocol::Auto, false) => &[Protocol::Auto, Protocol::Legacy],
         };
         let mut why = String::new();
         for protocol in attempts {
-            match self.attempt(handler.clone(), *protocol).await {
-                Ok(connection) => return Ok(connection),
+            match self.attempt(handler.clone(), *protocol, until).await {
+                Ok(connection) => {
+                    self.is_reversed.store(false, Ordering::Relaxed);
+                    return Ok(connection);
+                }
                 Err(failed) => {
                     tracing::debug!(
                         server = self.name,
@@ -117,6 +134,10 @@ impl Target {
                     if why.is_empty() || failed.is_final {
                         why = failed.why;
                     }
+                    if Instant::now() >= until {
+                        self.is_reversed.store(!is_reversed, Ordering::Relaxed);
+                        break;
+                    }
                     if failed.is_final {
                         break;
                     }
@@ -126,7 +147,12 @@ impl Target {
         Err(why)
     }
 
-    async fn attempt(&self, handler: Handler, protocol: Protocol) -> Result<Connection, Failed> {
+    async fn attempt(
+        &self,
+        handler: Handler,
+        protocol: Protocol,
+        until: Instant,
+    ) -> Result<Connection, Failed> {
         let newest = vec![ProtocolVersion::V_2026_07_28];
         let mode = match protocol {
             Protocol::Legacy => ClientLifecycleMode::Initialize,
@@ -139,8 +165,8 @@ impl Target {
             },
         };
         match self.config.is_program() {
-            true => self.program(handler, mode).await,
-            false => self.address(handler, mode).await,
+            true => self.program(handler, mode, until).await,
+            false => self.address(handler, mode, until).await,
         }
     }
 
@@ -148,12 +174,15 @@ impl Target {
         &self,
         handler: Handler,
         mode: ClientLifecycleMode,
+        until: Instant,
     ) -> Result<Connection, Failed> {
         let (mut process, output, input) = self.start()?;
         let room = Room::new(self.config.message_bytes);
         let lines = Lines::new(output, input, process.refused.clone(), room);
-        let transport = Backlog::new(Paced(lines), process.refused.clone());
-        let why = match self.handshake(handler, transport, mode).await {
+        let is_auto = matches!(mode, ClientLifecycleMode::Auto { .. });
+        let probe = Probe::new(lines, is_auto.then(|| self.silence()));
+        let transport = Backlog::new(Paced(probe), process.refused.clone());
+        let why = match self.handshake(handler, transport, mode, until).await {
             Ok(Ok(service)) => return Ok(Connection::new(service, Some(process))),
             Ok(Err(error)) => of_program(&error, &mut process).await,
             Err(late) => late.why + &process.last_words().await,
@@ -164,12 +193,19 @@ impl Target {
         })
     }
 
+    /// How long a program may leave the request to discover without an answer.
+    fn silence(&self) -> Duration {
+        SILENCE.min(Duration::from_millis(self.config.start_ms) / 3)
+    }
+
     async fn address(
         &self,
         handler: Handler,
         mode: ClientLifecycleMode,
+        until: Instant,
     ) -> Result<Connection, Failed> {
-        let service = self.handshake(handler, Paced(self.http()?), mode).await?;
+        let transport = Paced(self.http()?);
+        let service = self.handshake(handler, transport, mode, until).await?;
         let failed = |error| {
             let broken = of_start(&error);
             Failed {
@@ -186,21 +222,21 @@ impl Target {
         handler: Handler,
         transport: T,
         mode: ClientLifecycleMode,
+        until: Instant,
     ) -> Result<Result<RunningService<RoleClient, Handler>, ClientInitializeError>, Failed>
     where
         T: IntoTransport<RoleClient, E, A>,
         E: std::error::Error + Send + Sync + 'static,
     {
-        let time = Duration::from_millis(self.config.start_ms);
         let served = Box::pin(handler.serve_with_lifecycle(transport, mode));
         let late = |_| Failed {
             why: format!(
                 "did not answer the handshake within {} ms",
-                time.as_millis()
+                self.config.start_ms
             ),
             is_final: false,
         };
-        tokio::time::timeout(time, served).await.map_err(late)
+        timeout_at(until, served).await.map_err(late)
     }
 
     fn start(&self) -> Result<Started, Failed> {

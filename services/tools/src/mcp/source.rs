@@ -14,6 +14,7 @@ use crate::tool::{Tool as _, ToolSpec};
 use cairn_boot::Trust;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
@@ -110,6 +111,7 @@ impl McpSource {
                 folder,
                 programs: deps.programs.clone(),
                 real_folder: Mutex::default(),
+                is_reversed: AtomicBool::default(),
             },
             origin,
             // One of another name has tools of other names.

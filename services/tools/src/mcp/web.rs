@@ -349,7 +349,8 @@ fn answer(error: ErrorData, id: &RequestId) -> StreamableHttpPostResponse {
     StreamableHttpPostResponse::Json(JsonRpcMessage::error(error, Some(id.clone())), None)
 }
 
-fn answered_id(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
+/// The request that a message answers.
+pub(crate) fn answered_id(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
     match message {
         JsonRpcMessage::Response(response) => Some(&response.id),
         JsonRpcMessage::Error(error) => error.id.as_ref(),

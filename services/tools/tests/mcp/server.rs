@@ -33,6 +33,7 @@ fn serve() {
         changes: Mutex::default(),
         cancelled: Mutex::default(),
         listener: Mutex::default(),
+        late: Mutex::default(),
         answers: Mutex::default(),
     });
     server.note(&format!(
@@ -58,6 +59,8 @@ struct Server {
     cancelled: Mutex<BTreeSet<String>>,
     /// The request that waits for changes.
     listener: Mutex<Option<Value>>,
+    /// The request to discover of a server that is late with its answer.
+    late: Mutex<Option<Value>>,
     /// Answers to requests of this server.
     answers: Mutex<Vec<Value>>,
 }
@@ -117,8 +120,19 @@ impl Server {
         let params = &message["params"];
         self.note(method);
         let result = match method {
+            // As one that starts slowly: both requests are there when it reads the first.
+            "server/discover" if self.is("late") => {
+                *self.late.lock().unwrap() = Some(id.clone());
+                return None;
+            }
             "server/discover" => self.discover()?,
-            "initialize" => self.initialize(params)?,
+            "initialize" => {
+                let late = self.late.lock().unwrap().take();
+                if let Some(id) = late {
+                    self.send(&answer(&id, self.discover()?));
+                }
+                self.initialize(params)?
+            }
             "tools/list" => Ok(self.list(params)),
             "tools/call" => self.call(id, params)?,
             "subscriptions/listen" => {
@@ -139,10 +153,7 @@ impl Server {
             _ if id.is_null() => return None,
             _ => Err(json!({"code": -32601, "message": "method not found"})),
         };
-        Some(match result {
-            Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-            Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
-        })
+        Some(answer(id, result))
     }
 
     fn discover(&self) -> Option<Result<Value, Value>> {
@@ -185,5 +196,12 @@ impl Server {
             params = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": listener}});
         }
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": params}));
+    }
+}
+
+fn answer(id: &Value, result: Result<Value, Value>) -> Value {
+    match result {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
     }
 }
