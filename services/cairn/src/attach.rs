@@ -19,6 +19,7 @@ use crate::{settings, workspace};
 use cairn_memory::sqlite::OpenError;
 use cairn_orchestrator::Mode;
 use cairn_rpc::{Address, Link, RpcError, Server};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -218,6 +219,10 @@ fn parts(
     named.map_err(|fault| CliError::usage(fault.to_string()))?;
     servers.hold_back_others(&mut parts);
     parts.orchestrator.waits_for_tools = *servers != Servers::Present;
+    // `serve` has a log, and so has a command that no person watches.
+    let notice: fn(&str) = screen::tell;
+    let is_watched = access != Access::Hold && std::io::stderr().is_terminal();
+    parts.orchestrator.notice = is_watched.then_some(notice);
     parts.authenticators = authenticators.clone();
     parts.orchestrator.mode = match access {
         Access::Read | Access::Change | Access::Make => Mode::AnswerOnly,

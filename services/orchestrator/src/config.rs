@@ -32,6 +32,9 @@ pub struct Config {
     pub mode: Mode,
     /// The start waits for servers of tools that are being started, for each at most its `start_ms`.
     pub waits_for_tools: bool,
+    /// Shows a person a line about that wait, and about servers that were given up. The log has the lines if
+    /// there is none.
+    pub notice: Option<fn(&str)>,
     /// Limits of a run that names none.
     pub limits: RunLimits,
     /// Most bytes of a result that a model gets at once. The whole of a longer one is kept in blobs, which the
@@ -73,6 +76,7 @@ impl Default for Config {
             max_queued: 10_000,
             mode: Mode::ClaimAny,
             waits_for_tools: true,
+            notice: None,
             limits: RunLimits::default(),
             result_bytes: RESULT_BYTES,
             environment: String::new(),

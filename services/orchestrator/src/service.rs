@@ -102,7 +102,7 @@ pub struct Running {
 pub async fn build(config: Config, links: Links) -> Result<(Public, Running), RpcError> {
     let links = links.with_deadlines()?;
     let catalogue = match config.waits_for_tools {
-        true => Catalogue::read_first(&links.tools).await?,
+        true => Catalogue::read_first(&links.tools, config.notice).await?,
         false => Catalogue::read(&links.tools).await?,
     };
     let sessions = sessions(config, &links, catalogue).await?;

@@ -1,5 +1,7 @@
 //! The tools that may be called, as the tools service lists them.
 
+mod first;
+
 use super::Dispatcher;
 use cairn_engine::decide::{Away, SEARCH_TOOLS, STATE_TOOLS, ToolFacts, ToolList};
 use cairn_engine::escape::entry;
@@ -17,20 +19,10 @@ use cairn_rpc::{Link, RpcError};
 use prost::Message as _;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// How long the tools service holds a question for another list.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// How long one look at servers that are starting waits for another list. Their states are not in its digest.
-const LOOK: Duration = Duration::from_millis(200);
-/// The shortest time between two of these looks: the answer of another replica comes at once.
-const SHORTEST_LOOK: Duration = Duration::from_millis(20);
-/// Readings in a row without a server that is starting which end the wait: replicas answer in turn, and
-/// another one may reach the server.
-const SETTLED: u32 = 4;
-/// A wait for servers that takes longer than this is logged.
-const QUIET: Duration = Duration::from_millis(700);
 /// The pause before the tools service is asked again that had nothing new, or did not answer.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Sources whose tools every model is offered from the start: they are the operator's own, and few.
@@ -71,36 +63,6 @@ impl Catalogue {
     /// The tools as they are now.
     pub(crate) async fn read(tools: &Link) -> Result<Self, RpcError> {
         Self::read_after(tools, &Self::default(), Duration::ZERO).await
-    }
-
-    /// The tools once no server is starting: a model must not begin without those that are a moment away.
-    /// The tools service gives up on a start after the server's `start_ms`.
-    pub(crate) async fn read_first(tools: &Link) -> Result<Self, RpcError> {
-        let began = Instant::now();
-        let mut is_logged = false;
-        let mut first = Self::read(tools).await?;
-        let mut settled = 0;
-        loop {
-            settled = match first.starting.is_empty() {
-                true => settled + 1,
-                false => 0,
-            };
-            if !first.may_grow || settled == SETTLED {
-                return Ok(first);
-            }
-            let servers = first.starting.join(", ");
-            if !is_logged && !servers.is_empty() && began.elapsed() >= QUIET {
-                is_logged = true;
-                tracing::warn!(
-                    servers,
-                    "waiting for servers of tools to start, at most their start_ms"
-                );
-            }
-            let wait = if settled > 0 { Duration::ZERO } else { LOOK };
-            let next = Self::read_after(tools, &first, wait);
-            let (next, ()) = tokio::join!(next, tokio::time::sleep(SHORTEST_LOOK));
-            first = next?;
-        }
     }
 
     /// The tools once their list has another digest than that of `last`, or after `wait`.

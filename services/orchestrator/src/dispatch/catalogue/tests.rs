@@ -5,7 +5,9 @@ use cairn_proto::tools::{
 };
 use cairn_rpc::{Exposure, ServerBuilder};
 use futures::stream::Empty;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
 #[test]
@@ -191,10 +193,17 @@ impl ToolsService for Listing {
 }
 
 async fn first_of(list: impl Fn() -> ListToolsResponse + Send + Sync + 'static) -> Catalogue {
+    first_with(None, list).await
+}
+
+async fn first_with(
+    notice: Option<fn(&str)>,
+    list: impl Fn() -> ListToolsResponse + Send + Sync + 'static,
+) -> Catalogue {
     let service = ToolsServiceServer::new(Listing(Box::new(list)));
     let server = ServerBuilder::new(Exposure::Internal).register(service, cairn_proto::DESCRIPTORS);
     let server = server.build().await.expect("a server");
-    let read = Catalogue::read_first(&server.link()).await;
+    let read = Catalogue::read_first(&server.link(), notice).await;
     read.expect("a list")
 }
 
@@ -208,6 +217,33 @@ async fn the_first_reading_has_the_tools_of_a_server_that_starts_slowly() {
     });
     let first = first.await;
     assert!(first.facts.contains_key("s0__t0"), "{:?}", first.away);
+}
+
+/// What a person is shown in the test of that.
+static SHOWN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+fn show(line: &str) {
+    SHOWN.lock().expect("lines").push(line.to_owned());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_a_server_that_is_given_up_is_shown() {
+    let until = Instant::now() + Duration::from_secs(20);
+    let first = first_with(Some(show), move || match Instant::now() < until {
+        true => of_replica(ToolSourceState::Starting, 0),
+        false => of_replica(ToolSourceState::Unreachable, 0),
+    });
+    assert_eq!(first.await.away.len(), 1);
+    let expected = [
+        "waiting for servers of tools to start: s0; each may take its start_ms",
+        "server 's0' cannot be reached: it ended; the work begins without its tools",
+    ];
+    assert_eq!(*SHOWN.lock().expect("lines"), expected);
+    // One that fails at once, or is there in time, is not worth a line.
+    SHOWN.lock().expect("lines").clear();
+    first_with(Some(show), || of_replica(ToolSourceState::Unreachable, 0)).await;
+    first_with(Some(show), || of_replica(ToolSourceState::Ready, 3)).await;
+    assert!(SHOWN.lock().expect("lines").is_empty());
 }
 
 /// The server is reached by one of two replicas, which answer in turn, and one that nobody reaches ends the
