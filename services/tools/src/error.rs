@@ -24,7 +24,7 @@ pub enum ToolError {
     NotSent(String),
     /// The call took longer than its time limit and was stopped.
     Timeout(String),
-    /// The tool ran and failed.
+    /// The tool ran and failed, or its server wants to be left alone for a while.
     ExecutionFailed(String),
     /// The arguments are larger than is accepted.
     TooLarge(String),

@@ -244,10 +244,16 @@ fn failed(live: &Live, spec: &ToolSpec, error: &ServiceError) -> ToolError {
             _ => ToolError::ExecutionFailed(format!("tool '{tool}' failed: {}", words(error))),
         },
         ServiceError::TransportSend(error) => {
-            // Over HTTP nothing else shows that the server is gone.
-            live.changed.notify_one();
             let broken = Broken::of_transport(error);
             let why = broken.why;
+            if let Some(wait) = broken.put_off {
+                // Sent again at once, it would be refused again.
+                return ToolError::ExecutionFailed(format!(
+                    "tool '{tool}' was not called: server '{server}' {why}; wait {wait} before you call it again"
+                ));
+            }
+            // Over HTTP nothing else shows that the server is gone.
+            live.changed.notify_one();
             match broken.is_unsent {
                 true => ToolError::Unreachable(format!(
                     "tool '{tool}' was not called: server '{server}' {why}"

@@ -22,6 +22,8 @@ pub(crate) struct Broken {
     pub(crate) is_unsent: bool,
     /// The server wants other credentials.
     pub(crate) is_refused: bool,
+    /// How long the server wants to be left alone, in words that follow "wait".
+    pub(crate) put_off: Option<String>,
 }
 
 impl Broken {
@@ -30,6 +32,7 @@ impl Broken {
             why: why.to_owned(),
             is_unsent: false,
             is_refused: false,
+            put_off: None,
         }
     }
 
@@ -38,6 +41,7 @@ impl Broken {
             is_unsent: true,
             why: why.into(),
             is_refused: false,
+            put_off: None,
         }
     }
 
@@ -65,15 +69,22 @@ impl Broken {
     }
 
     fn of_status(error: &HttpStatusError) -> Self {
-        let status = error.status;
-        let is_put_off = error.retry_after.is_some();
         let after = error.retry_after.as_deref().map(shown);
-        let after = after.map_or_else(String::new, |it| format!(" (Retry-After: {it})"));
-        let why = format!("answered with HTTP status {status}{after}");
-        let status = StatusCode::from_u16(status);
-        match status.is_ok_and(|status| is_refusal(status, false, is_put_off)) {
-            true => Self::unsent(why),
-            false => Self::maybe_sent(&why),
+        let words = after.as_ref();
+        let words = words.map_or_else(String::new, |it| format!(" (Retry-After: {it})"));
+        let why = format!("answered with HTTP status {}{words}", error.status);
+        let status = StatusCode::from_u16(error.status).ok();
+        let is_refusal = |status| is_refusal(status, false, after.is_some());
+        if !status.is_some_and(is_refusal) {
+            return Self::maybe_sent(&why);
+        }
+        let is_busy = matches!(
+            status,
+            Some(StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
+        );
+        Self {
+            put_off: is_busy.then(|| wait_of(after.as_deref())),
+            ..Self::unsent(why)
         }
     }
 
@@ -102,6 +113,15 @@ impl Broken {
             )),
             _ => Self::maybe_sent("answered what is not the protocol, or broke the connection"),
         }
+    }
+}
+
+/// The wait that a `Retry-After` stands for: seconds or a date.
+fn wait_of(after: Option<&str>) -> String {
+    match after.map(|it| (it, it.parse::<u64>())) {
+        None => "a while".to_owned(),
+        Some((_, Ok(seconds))) => format!("{seconds} s"),
+        Some((date, Err(_))) => format!("until {date}"),
     }
 }
 

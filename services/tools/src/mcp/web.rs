@@ -316,6 +316,14 @@ impl Asked {
             Some(_) if self.has_session && status == StatusCode::BAD_REQUEST => {
                 Err(Failure::SessionExpired)
             }
+            // When to come again says more than the words.
+            Some(_)
+                if self.is_call
+                    && status == StatusCode::SERVICE_UNAVAILABLE
+                    && headers.contains_key(RETRY_AFTER) =>
+            {
+                Err(of_status(status, headers))
+            }
             Some(error) if self.is_call && is_refusal(status, true, false) => {
                 let error = ErrorData::new(REFUSED, error.message, None);
                 Ok(answer(error, id))

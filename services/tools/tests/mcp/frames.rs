@@ -23,6 +23,10 @@ use cairn_tools::{Output, SourceState, ToolError};
 use serde::Deserialize;
 use serde_json::json;
 
+/// Entries of `frames.json` that come over a pipe, as a JSON body and as events.
+const FRAMES: [(&str, usize); 3] = [("stdio", 72), ("json", 90), ("sse", 69)];
+/// Entries of `lists.json`.
+const LISTS: usize = 33;
 /// A call that takes longer has not ended at once.
 const TIME_LIMIT_MS: u64 = 3_000;
 
@@ -160,10 +164,12 @@ impl Expected {
 /// Calls each entry of the table that comes this way.
 async fn differences(mcp: &Mcp, via: &str) -> Vec<String> {
     let mut differences = Vec::new();
+    let mut called = 0;
     for entry in frames() {
         if !entry.via.iter().any(|it| it == via) {
             continue;
         }
+        called += 1;
         let outcome = mcp.call("frame", json!({"entry": entry.name})).await;
         if !entry.expect.holds(&outcome.result) {
             differences.push(format!(
@@ -172,6 +178,7 @@ async fn differences(mcp: &Mcp, via: &str) -> Vec<String> {
             ));
         }
     }
+    assert!(FRAMES.contains(&(via, called)), "{via}: {called} entries");
     differences
 }
 
@@ -231,7 +238,9 @@ impl List {
 #[tokio::test]
 async fn of_each_list_the_readable_part_is_kept() {
     let mut differences = Vec::new();
-    for list in lists() {
+    let lists = lists();
+    assert_eq!(lists.len(), LISTS);
+    for list in lists {
         let folder = folder();
         let mode = format!("legacy,list:{}", list.name);
         let piped = Mcp::with(&folder, limited(config(&folder, &mode)), None);
