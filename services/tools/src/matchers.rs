@@ -15,15 +15,18 @@ const OF_PROCESS: [&str; 2] = ["/proc", "/dev/fd"];
 /// The name that is shown for the value of every address.
 const HOST: &str = "host";
 
-/// A value for each argument, so that an approval of further calls holds for the same ones.
+/// A value for each argument, so that an approval of further calls holds for the same ones. Without any, the
+/// folder alone, for what calls have all the same.
 /// `folder` is where the program that gets them runs. `kinds` are those that the operator declares.
 pub(crate) fn matchers(
     schema: &Json,
     folder: Option<&Path>,
     kinds: &BTreeMap<String, MatcherKind>,
 ) -> Vec<Matcher> {
-    let Some(Json::Object(properties)) = schema.get("properties") else {
-        return Vec::new();
+    let folder = folder.map(|folder| folder.display().to_string());
+    let properties = schema.get("properties").and_then(Json::as_object);
+    let Some(properties) = properties.filter(|it| !it.is_empty()) else {
+        return folder.map(Matcher::of_undeclared).into_iter().collect();
     };
     let of = |(name, property): (&String, &Json)| {
         let kind = kinds.get(name).copied();
@@ -45,7 +48,7 @@ pub(crate) fn matchers(
         };
         Matcher {
             name: shown.to_owned(),
-            folder: folder.map(|folder| folder.display().to_string()),
+            folder: folder.clone(),
             kind,
             argument: name.clone(),
             default,

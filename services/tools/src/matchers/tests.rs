@@ -1,6 +1,7 @@
 use super::*;
 use cairn_engine::rules::{Answer, DEFAULT_AGENT, Rule, Rules, scope};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;
@@ -184,7 +185,16 @@ fn published(folder: &Path) -> Vec<Published> {
             call: tool["call"].clone(),
         }
     };
-    tools.map(tool).collect()
+    tools.map(tool).chain([undeclared(folder)]).collect()
+}
+
+/// A tool whose schema declares no properties: its arguments are read by their names.
+fn undeclared(folder: &Path) -> Published {
+    Published {
+        name: "any__run".to_owned(),
+        matchers: matchers(&json!({"type": "object"}), Some(folder), &BTreeMap::new()),
+        call: json!({"path": "{path}", "target": "{word}", "note": "{text}"}),
+    }
 }
 
 /// The call with its marks replaced, each by its mark and its place among them.
@@ -263,19 +273,26 @@ fn forms(ws: &Path) -> Vec<String> {
     ]
 }
 
-/// A text of a call that is no path.
-const HARMLESS: [&str; 6] = [
-    "plain",
-    "Fix the parser",
-    "either/or, as said in docs/readme",
-    "50% of it costs ~5 USD",
-    "https://example.com/a/b?c=d",
-    "first line\nsecond line: a/b",
-];
+/// Ways to write a path in `docs`, which a rule allows, each with a text of a call that is no path.
+fn harmless_forms(ws: &Path) -> [(String, &'static str); 7] {
+    let whole = ws.join("docs/a.md").display().to_string();
+    [
+        ("docs/a.md".to_owned(), "plain"),
+        ("./docs/a.md".to_owned(), "Fix the parser"),
+        (whole, "either/or, as said in docs/readme"),
+        ("docs/a b.md".to_owned(), "50% of it costs ~5 USD"),
+        ("docs/100%.md".to_owned(), "https://example.com/a/b?c=d"),
+        (
+            "docs/Grüße-日本.md".to_owned(),
+            "first line\nsecond line: a/b",
+        ),
+        ("docs/../docs/a.md".to_owned(), "naïve, 日本語"),
+    ]
+}
 
-fn harmless(text: &'static str) -> impl Fn(&str, usize) -> String {
+fn harmless(path: &str, text: &str) -> impl Fn(&str, usize) -> String {
     move |mark: &str, _: usize| match mark {
-        "{path}" => "docs/a.md".to_owned(),
+        "{path}" => path.to_owned(),
         _ => text.to_owned(),
     }
 }
@@ -284,22 +301,22 @@ fn harmless(text: &'static str) -> impl Fn(&str, usize) -> String {
 fn no_form_of_a_path_passes_a_rule_and_no_harmless_call_asks() {
     let (_folder, ws) = workspace();
     let tools = published(&ws);
-    assert!(tools.len() >= 30);
-    let forms = forms(&ws);
-    let (mut hostile, mut calls) = (0, 0);
+    assert!(tools.len() > 30);
+    let (forms, harmless_forms) = (forms(&ws), harmless_forms(&ws));
+    let (mut hostile, mut calls) = (0, BTreeSet::new());
     for tool in &tools {
         for (at, mark) in marks(&tool.call).iter().enumerate() {
             for form in &forms {
                 let with = |mark: &str, place: usize| match place == at {
                     true => form.clone(),
-                    false => harmless("plain")(mark, place),
+                    false => harmless("docs/a.md", "plain")(mark, place),
                 };
                 hostile += check_hostile(tool, &filled(&tool.call, &mut 0, &with), mark);
             }
         }
         hostile += check_other_names(tool);
-        for text in HARMLESS {
-            let call = filled(&tool.call, &mut 0, &harmless(text));
+        for (path, text) in &harmless_forms {
+            let call = filled(&tool.call, &mut 0, &harmless(path, text));
             // A tool without paths is allowed as a whole.
             let has_path = marks(&tool.call).iter().any(|mark| mark == "{path}");
             let pattern = has_path.then_some("docs/**");
@@ -307,15 +324,17 @@ fn no_form_of_a_path_passes_a_rule_and_no_harmless_call_asks() {
             assert_eq!(allowed, Answer::Allow, "{}: {call}", tool.name);
             let denied = judged(tool, &call, Some("private/**"), Answer::Deny);
             assert_eq!(denied, Answer::Allow, "{}: {call}", tool.name);
-            calls += 1;
+            calls.insert((&tool.name, call.to_string()));
         }
     }
     println!(
-        "{} tools: {hostile} calls judged with a path, none passes; {calls} harmless ones, none asks",
-        tools.len()
+        "{} tools: {hostile} calls judged with a path, none passes; {} harmless ones, none asks",
+        tools.len(),
+        calls.len()
     );
     assert!(hostile >= 30 * 12 * 3, "only {hostile}");
-    assert_eq!(calls, tools.len() * HARMLESS.len());
+    let expected = tools.len() * harmless_forms.len();
+    assert_eq!(calls.len(), expected, "no two are the same");
 }
 
 /// Judges a call with a path by a rule of each kind. Returns the number of rules.
@@ -334,15 +353,41 @@ fn check_hostile(tool: &Published, call: &Json, mark: &str) -> usize {
     3
 }
 
-/// The same argument in another case, beside the harmless one, and one that is not declared.
+/// Each argument in another case beside the harmless one, some that are not declared, and a path in the place
+/// of a name.
 fn check_other_names(tool: &Published) -> usize {
-    let call = filled(&tool.call, &mut 0, &harmless("plain"));
-    let (name, _) = call.as_object().unwrap().iter().next().unwrap();
-    let names = [name.to_ascii_uppercase(), "somewhere".to_owned()];
-    let checked = names.map(|name| {
+    let call = filled(&tool.call, &mut 0, &harmless("docs/a.md", "plain"));
+    let given = call.as_object().unwrap().keys();
+    let others = given.map(|name| name.to_ascii_uppercase());
+    let unknown = ["somewhere", "Dir", "file_2", "Größe", "../file"];
+    let others = others.chain(unknown.map(str::to_owned));
+    let with_path = others.map(|name| (name, json!("private/k")));
+    let as_name = ["private/k", "./private", "docs/../private/k"];
+    let as_name = as_name.map(|name| (name.to_owned(), json!("plain")));
+    let checked = with_path.chain(as_name).map(|(name, value)| {
         let mut call = call.clone();
-        call[&name] = Json::from("private/k");
+        assert!(call.get(&name).is_none(), "{}: {name}", tool.name);
+        call[&name] = value;
         check_hostile(tool, &call, "{path}")
     });
-    checked.iter().sum()
+    checked.sum()
+}
+
+/// As a schema without properties says nothing of its arguments, their names and their links count.
+#[test]
+fn a_tool_without_declared_arguments_has_its_links_followed() {
+    let (_folder, ws) = workspace();
+    fs::write(ws.join("private/k"), "secret").unwrap();
+    symlink("private/k", ws.join("klink")).unwrap();
+    let tool = undeclared(&ws);
+    for call in [
+        json!({"path": "klink"}),
+        json!({"target": "klink"}),
+        json!({"klink": 1}),
+        json!({"private/k": 1}),
+        json!({"private/k": null}),
+        json!({"files": {"private/k": 1}}),
+    ] {
+        check_hostile(&tool, &call, "{path}");
+    }
 }

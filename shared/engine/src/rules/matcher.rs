@@ -9,7 +9,8 @@ pub struct Matcher {
     pub name: String,
     /// How it is read from the argument.
     pub kind: MatcherKind,
-    /// The argument that holds it, at the top level. Rules name it by this.
+    /// The argument that holds it, at the top level. Rules name it by this. Empty if it stands for all
+    /// arguments of a tool that declares none; see [`Matcher::of_undeclared`].
     pub argument: String,
     /// The argument's value in a call that leaves it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -18,6 +19,25 @@ pub struct Matcher {
     /// path below it is the same as a relative one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
+}
+
+impl Matcher {
+    /// Stands for whatever arguments a call has, of a tool that declares none: it says in which folder the
+    /// program runs that gets them. Such a tool has no other matcher.
+    pub fn of_undeclared(folder: String) -> Self {
+        Self {
+            name: String::new(),
+            kind: MatcherKind::Text,
+            argument: String::new(),
+            default: None,
+            folder: Some(folder),
+        }
+    }
+
+    /// Whether it declares no argument; see [`Matcher::of_undeclared`].
+    pub fn is_of_undeclared(&self) -> bool {
+        self.argument.is_empty()
+    }
 }
 
 /// How a value is read. In arguments of every kind but [`MatcherKind::Free`], rules that deny or ask take

@@ -59,9 +59,10 @@ pub(super) fn readings(text: &str, folder: Option<&str>) -> Readings {
         }
         all.push(Reading { text, path });
     }
-    let is_ambiguous = |c: char| c.is_control() || matches!(c, '\\' | '%');
+    let is_ambiguous = |c: char| c.is_control() || c == '\\';
+    let is_ambiguous = text.contains(is_ambiguous) || has_wide_escape(text);
     Readings {
-        is_single: is_known && is_whole && all.len() == 1 && !text.contains(is_ambiguous),
+        is_single: is_known && is_whole && all.len() == 1 && !is_ambiguous,
         is_known,
         all,
     }
@@ -115,6 +116,12 @@ fn decoded(text: &str) -> Option<String> {
     (decoded != text).then_some(decoded)
 }
 
+/// Whether it has a part such as `%u002e`, which few programs decode. A `%` before other letters stands for
+/// itself.
+fn has_wide_escape(text: &str) -> bool {
+    text.contains("%u") || text.contains("%U")
+}
+
 /// The paths of a `file:` address. Readers differ about its authority, and about what follows the path.
 fn of_address(text: &str) -> Vec<String> {
     let is_file = text
@@ -145,9 +152,14 @@ fn is_home(text: &str) -> bool {
     (rest.is_empty() || rest.contains('/')) && name.chars().all(is_name)
 }
 
-/// A path from a variable, such as `$HOME/a` or `${PWD}/a`, as shells and some servers read it. `$id.tsx` is
-/// the name of a file.
+/// A path from a variable, such as `$HOME/a`, `${PWD}/a` or `%TEMP%/a`, as shells and some servers read it.
+/// `$id.tsx` is the name of a file.
 fn is_variable(text: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if let Some((name, rest)) = text.strip_prefix('%').and_then(|it| it.split_once('%')) {
+        let is_end = rest.is_empty() || rest.starts_with('/');
+        return is_end && !name.is_empty() && name.chars().all(is_letter);
+    }
     let Some(rest) = text.strip_prefix('$') else {
         return false;
     };

@@ -43,10 +43,13 @@ struct Argument {
     /// Of the program that gets it, if it is known.
     folder: Option<String>,
     places: Vec<Place>,
+    /// Its own name as a text, where the tool does not declare it: some tools take files by their names.
+    name: Vec<Place>,
 }
 
-/// What a call with these arguments touches; they are JSON as the model wrote them. A tool without
-/// matchers declares nothing, and its arguments are read by their names.
+/// What a call with these arguments touches; they are JSON as the model wrote them. A tool that declares
+/// nothing has no matchers, or one for its folder ([`Matcher::of_undeclared`]). Its arguments are read by
+/// their names, and the names are texts of the call, too.
 ///
 /// `links` is what the tools service found: texts of [`Scope::texts`], and where they lead.
 pub fn scope(matchers: &[Matcher], arguments: &str, links: &[Condition]) -> Scope {
@@ -61,10 +64,12 @@ pub fn scope(matchers: &[Matcher], arguments: &str, links: &[Condition]) -> Scop
             ..Scope::default()
         };
     };
+    let folder = matchers.first().and_then(|it| it.folder.as_deref());
     let by_name: Vec<Matcher>;
-    let (declared, matchers) = match matchers.is_empty() {
+    let (declared, matchers) = match matchers.iter().all(Matcher::is_of_undeclared) {
         true => {
-            by_name = given.iter().map(matcher_of).collect();
+            let arguments = given.iter();
+            by_name = arguments.map(|it| matcher_of(it, folder)).collect();
             (None, &*by_name)
         }
         false => (Some(matchers), matchers),
@@ -74,14 +79,20 @@ pub fn scope(matchers: &[Matcher], arguments: &str, links: &[Condition]) -> Scop
         .map(|it| (it.name.as_str(), it.pattern.as_str()));
     let links: Links<'_> = links.collect();
     let read = |matcher: &Matcher| {
-        let argument = given.get(&matcher.argument).filter(|it| !it.is_null());
-        let argument = match (argument, &matcher.default, matcher.kind) {
+        let argument = given.get(&matcher.argument);
+        // Where it is not declared, its name says something also without a value.
+        let argument = argument.filter(|it| declared.is_none() || !it.is_null());
+        let mut argument = match (argument, &matcher.default, matcher.kind) {
             (_, _, MatcherKind::Free) | (None, None, _) => return None,
             (Some(given), _, _) => Argument::read(matcher, given, &links),
             (None, Some(default), kind) => {
                 Argument::read(matcher, &default_of(kind, default), &links)
             }
         };
+        if declared.is_none() {
+            let name = Json::String(matcher.argument.clone());
+            argument.name = places(&name, Role::Maybe, folder, &links);
+        }
         Some((matcher.argument.clone(), argument))
     };
     Scope {
@@ -100,8 +111,9 @@ fn default_of(kind: MatcherKind, default: &str) -> Json {
     }
 }
 
-/// How an argument is read that no schema declares.
-fn matcher_of((name, value): (&String, &Json)) -> Matcher {
+/// How an argument is read that no schema declares. `folder` is that of the program that gets it, if it is
+/// known.
+fn matcher_of((name, value): (&String, &Json), folder: Option<&str>) -> Matcher {
     Matcher {
         name: name.clone(),
         kind: match (kind_of_text(name), value) {
@@ -111,7 +123,7 @@ fn matcher_of((name, value): (&String, &Json)) -> Matcher {
         },
         argument: name.clone(),
         default: None,
-        folder: None,
+        folder: folder.map(str::to_owned),
     }
 }
 
@@ -128,7 +140,7 @@ fn is_unclear(given: &Map<String, Json>, declared: Option<&[Matcher]>) -> bool {
 impl Scope {
     /// The texts that may be paths, each with the path that it says. Where a link leads is not known here.
     pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
-        let places = self.arguments.values().flat_map(|it| &it.places);
+        let places = self.arguments.values().flat_map(|it| it.texts());
         places.flat_map(|place| place.texts())
     }
 
@@ -191,7 +203,7 @@ impl Scope {
                 is_any = true;
                 continue;
             }
-            for place in argument.places.iter().filter(|it| it.may_be_path()) {
+            for place in argument.texts().filter(|it| it.may_be_path()) {
                 is_any = true;
                 if !place.is_within(pattern, argument.folder.as_deref()) {
                     return false;
@@ -217,6 +229,9 @@ impl Scope {
             } else if !argument.places.iter().all(|it| it.is_within_host(pattern)) {
                 return false;
             }
+            if !argument.name.iter().all(|it| it.is_within_host(pattern)) {
+                return false;
+            }
         }
         is_any
     }
@@ -224,12 +239,12 @@ impl Scope {
     /// Perhaps, all conditions are met.
     pub(super) fn may_touch(&self, when: &[(String, Pattern)]) -> bool {
         let is_met = |(name, pattern): &(String, Pattern)| match name.as_str() {
-            PATH => self
-                .unnamed(when, PATH)
-                .any(|(_, it)| it.is_no_path() || it.is_place_touched(pattern)),
+            PATH => self.unnamed(when, PATH).any(|(_, it)| {
+                it.is_no_path() || it.is_place_touched(pattern) || it.is_name_touched(pattern)
+            }),
             HOST => self.unnamed(when, HOST).any(|(name, it)| {
                 (it.is_host(name) && it.may_touch(pattern))
-                    || it.places.iter().any(|it| it.may_have_host(pattern))
+                    || it.texts().any(|it| it.may_have_host(pattern))
             }),
             name => {
                 let argument = self.arguments.get(name);
@@ -285,7 +300,13 @@ impl Argument {
             number: given.as_f64().map(|number| number.to_string()),
             folder: matcher.folder.clone(),
             places,
+            name: Vec::new(),
         }
+    }
+
+    /// All texts of it, with its name if that counts.
+    fn texts(&self) -> impl Iterator<Item = &Place> {
+        self.places.iter().chain(&self.name)
     }
 
     /// It is an address, or has the name of a host.
@@ -341,5 +362,10 @@ impl Argument {
     fn is_place_touched(&self, pattern: &Pattern) -> bool {
         let folder = self.folder.as_deref();
         self.places.iter().any(|it| it.may_touch(pattern, folder))
+    }
+
+    fn is_name_touched(&self, pattern: &Pattern) -> bool {
+        let folder = self.folder.as_deref();
+        self.name.iter().any(|it| it.may_touch(pattern, folder))
     }
 }

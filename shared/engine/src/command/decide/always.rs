@@ -56,10 +56,10 @@ pub(super) fn granted(
     })
 }
 
-/// The arguments that rules and approvals look at.
+/// The declared arguments that rules and approvals look at.
 fn matchers(tool: &ToolFacts) -> impl Iterator<Item = &Matcher> {
     let matchers = tool.matchers.iter();
-    matchers.filter(|matcher| matcher.kind != MatcherKind::Free)
+    matchers.filter(|matcher| matcher.kind != MatcherKind::Free && !matcher.is_of_undeclared())
 }
 
 /// The conditions that only calls with these values meet.
@@ -70,7 +70,8 @@ fn of_call(scope: &Scope, tool: &ToolFacts) -> Result<Vec<Condition>, String> {
     let declared = matchers(tool).map(|it| (it.name.as_str(), it.argument.as_str()));
     let given = scope.names().map(|name| (name, name));
     // What a tool does not declare is named by the call alone.
-    let given = given.filter(|_| tool.matchers.is_empty());
+    let is_undeclared = tool.matchers.iter().all(Matcher::is_of_undeclared);
+    let given = given.filter(|_| is_undeclared);
     let mut patterns: BTreeMap<&str, String> = BTreeMap::new();
     for (shown, argument) in declared.chain(given) {
         let (name, pattern) = match scope.value(argument) {

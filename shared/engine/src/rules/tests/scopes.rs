@@ -393,10 +393,73 @@ fn a_path_in_a_form_that_a_program_undoes_passes_no_rule() {
         "docs/'a'/b",
         "docs/[id]/a.md",
         "docs/Smith & Co.md",
+        "docs/100%.md",
+        "docs/5%/a.md",
+        "docs/%zz.md",
+        "docs/%d%s",
     ] {
         assert!(!is_private(Path, text), "{text:?}");
         assert!(is_of_docs(Path, text), "{text:?}");
     }
+    // Some programs read them as another path, and others do not.
+    for text in [
+        "docs/a%20b.md",
+        "docs/%u002e.md",
+        "%TEMP%/k",
+        "file:///ws/docs/a.md",
+    ] {
+        assert!(is_private(Path, text), "{text:?}");
+        assert!(!is_of_docs(Path, text), "{text:?}");
+    }
+}
+
+/// A tool that declares no arguments takes whatever a call has, also files by their names.
+#[test]
+fn arguments_that_are_not_declared_are_read_in_the_folder_of_the_program() {
+    let tool = [Matcher::of_undeclared("/ws".to_owned())];
+    let link = Condition {
+        name: "klink".to_owned(),
+        pattern: "private/k".to_owned(),
+    };
+    let when = [("path", "private/**")];
+    let deny = Rules::new(vec![rule("*", &when, None, Answer::Deny)]).expect("patterns");
+    let docs = [("path", "docs/**")];
+    let allow = Rules::new(vec![rule("*", &docs, None, Answer::Allow)]).expect("patterns");
+    // Whether the one denies, and whether the other allows.
+    for (arguments, expected) in [
+        (r#"{"path": "docs/a"}"#, (false, true)),
+        (r#"{"path": "/ws/docs/a"}"#, (false, true)),
+        (r#"{"path": "klink"}"#, (true, false)),
+        (r#"{"target": "klink"}"#, (true, false)),
+        (r#"{"path": "docs/a", "private/k": 1}"#, (true, false)),
+        (r#"{"path": "docs/a", "private/k": null}"#, (true, false)),
+        (r#"{"/ws/private/k": "x"}"#, (true, false)),
+        (r#"{"klink": "x"}"#, (true, false)),
+        (r#"{"docs/a": "x"}"#, (false, true)),
+        (r#"{"count": 3}"#, (false, false)),
+    ] {
+        let scope = scope(&tool, arguments, std::slice::from_ref(&link));
+        assert!(!scope.is_unclear, "{arguments}");
+        let denied = deny.judge("a", &scope, "default", Answer::Allow).answer;
+        let allowed = allow.judge("a", &scope, "default", Answer::Ask).answer;
+        let found = (denied == Answer::Deny, allowed == Answer::Allow);
+        assert_eq!(found, expected, "{arguments}");
+    }
+}
+
+/// An approval names all that the call has, and the folder is no argument.
+#[test]
+fn an_approval_of_a_tool_that_declares_nothing_covers_only_named_arguments() {
+    let tool = [Matcher::of_undeclared("/ws".to_owned())];
+    let always = Condition {
+        name: "path".to_owned(),
+        pattern: "docs/**".to_owned(),
+    };
+    let always = Conditions::from(vec![always]);
+    let covers = |arguments: &str| always.covers(&scope(&tool, arguments, &[]));
+    assert!(covers(r#"{"path": "docs/a"}"#));
+    assert!(!covers(r#"{"path": "docs/a", "further": 1}"#));
+    assert!(!covers(r#"{"path": "private/k"}"#));
 }
 
 /// Some systems and servers take `PRIVATE` for `private`, and others do not.
