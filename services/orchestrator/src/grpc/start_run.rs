@@ -129,11 +129,12 @@ pub(super) fn bad_plan(at: &str, fault: &PlanError) -> RpcError {
     let located = fault.located();
     let field = match (located.step, located.field) {
         (None, _) => at.to_owned(),
-        (Some(step), "tool") => format!("{at}.steps[{step}].tool.name"),
-        (Some(step), "arguments") => format!("{at}.steps[{step}].tool.arguments_json"),
+        (Some(_), "tool") => format!("{at}.steps.tool.name"),
+        (Some(_), "arguments") => format!("{at}.steps.tool.arguments_json"),
         (Some(_), _) => format!("{at}.{}", located.path()),
     };
-    RpcError::invalid(field, located.problem).reason("BAD_PLAN")
+    let problem = format!("is wrong: {}", located.problem);
+    RpcError::invalid(field, problem).reason("BAD_PLAN")
 }
 
 /// The error for a plan that names a tool that is not there, by the tools of its steps. A server may bring its

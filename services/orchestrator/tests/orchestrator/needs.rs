@@ -22,7 +22,7 @@ fn check_refused<T>(answer: Result<T, Status>) {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     assert_eq!(error.reason_name(), "BAD_PLAN", "{error}");
     let text = error.message().into_owned();
-    let expected = "plan.steps[1].capabilities step 2 needs the capability 'gpu', which is not \
+    let expected = "plan.steps.capabilities is wrong: step 2 needs the capability 'gpu', which is not \
                     available; available: file_ops";
     assert!(text.contains(expected), "{text}");
 }
@@ -62,8 +62,8 @@ async fn a_given_plan_names_tools_that_there_are() {
     let world = World::new().await;
     let mut client = world.client.clone();
     let unknown = || vec![tool_step("pure"), tool_step("web_search")];
-    let expected = "plan.steps[1].tool.name step 2 names the tool 'web_search', which does not exist; \
-                    available: approved, denied, effectful, idempotent, pure";
+    let expected = "plan.steps.tool.name is wrong: step 2 names the tool 'web_search', which does not \
+                    exist; available: approved, denied, effectful, idempotent, pure";
     let check = |answer: Result<(), Status>| {
         let error = RpcError::from_status(&answer.expect_err("refused"));
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");

@@ -104,10 +104,11 @@ pub struct Located {
 }
 
 impl Located {
-    /// The path of the field: `steps[2].depends_on`.
+    /// The path of the field: `steps.depends_on`. It has no number: the problem names the step, from 1, and a
+    /// path counts from 0.
     pub fn path(&self) -> String {
         match self.step {
-            Some(step) => format!("steps[{step}].{}", self.field),
+            Some(_) => format!("steps.{}", self.field),
             None => self.field.to_owned(),
         }
     }
