@@ -212,6 +212,9 @@ async fn start_and_follow(
     if given.is_some() || args.request_id.is_some() {
         client.check_folder(given)?;
     }
+    if args.request_id.is_none() {
+        check_price(client, &request)?;
+    }
     let started = start(client, request).await?;
     client.work_on(&started.session)?;
     name_others(client, &started.session).await?;
@@ -225,6 +228,28 @@ async fn start_and_follow(
         deltas: args.deltas,
     };
     follow::follow(client, &what).await
+}
+
+/// Refuses a run whose budget of money would never stop its model, before there is a session. Only the models
+/// of this process are known here; services elsewhere refuse it when they ask theirs.
+fn check_price(client: &Client<'_>, request: &StartRunRequest) -> Result<(), CliError> {
+    let run = request.run.as_ref();
+    let Some(run) = run.filter(|_| !client.attached().is_remote()) else {
+        return Ok(());
+    };
+    let settings = client.context().config();
+    let limits = run.limits.as_ref();
+    let limits_cost =
+        settings.run.max_cost.is_some() || limits.is_some_and(|it| it.max_cost_nano_usd > 0);
+    let is_planned = |plan: &wire::Plan| plan.steps.iter().all(|step| step.tool.is_some());
+    if !limits_cost || run.plan.as_ref().is_some_and(is_planned) {
+        return Ok(());
+    }
+    match settings.registry().get_within(&run.model, true) {
+        Err(failure) if failure.reason == "no_price" => Err(CliError::usage(failure.message)),
+        // Whatever else is wrong with the model is for the services to say.
+        _ => Ok(()),
+    }
 }
 
 /// Names the unfinished sessions that this command does not work on. The run does not need them: a

@@ -22,6 +22,7 @@ mod keyless;
 #[cfg(debug_assertions)]
 mod levels;
 mod own_session;
+mod prices;
 mod proxies;
 mod recount;
 mod reflection;
