@@ -24,6 +24,10 @@ use tonic::Code;
 
 /// Bytes of a part of a reply.
 const PART: usize = 9;
+/// One turn of so many has to take a message at least. There is about one message for each.
+const STEERED: usize = 10;
+/// One stream has to be cut for so many turns at least. About three are to be cut for two turns.
+const CUT: usize = 4;
 
 /// How many turns there are. The defaults are the long form.
 #[derive(Debug, Args)]
@@ -93,6 +97,10 @@ pub(crate) fn prove(options: &Options) {
         findings.len()
     );
     assert!(findings.is_empty(), "{}", findings.join("\n"));
+    // Turns that nothing was done to would show nothing.
+    let turns = count(&counts.turns);
+    assert!(count(&counts.steered) >= turns / STEERED, "{counts:?}");
+    assert!(count(&counts.cuts) >= turns / CUT, "{counts:?}");
 }
 
 /// A model that says another text each time, in parts.

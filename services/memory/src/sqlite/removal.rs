@@ -12,7 +12,10 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 pub(super) const TABLE: &str =
     "CREATE TABLE IF NOT EXISTS removal (sid INTEGER PRIMARY KEY) STRICT";
 
-/// A slice ends once it has removed so many bytes.
+/// A slice ends once it has removed so many bytes of large rows. These are 256 pages, and as many are the
+/// pages of the rows of a slice where each row has a page of its own. A disk that writes 20 MiB in a second,
+/// which is slow, takes 50 ms for them, and no commit waits longer. A row that is larger goes by itself, and
+/// takes its time.
 const SLICE_BYTES: i64 = 1 << 20;
 
 /// Rows with their sizes, and how one of them is removed. Reading a size reads no value.
@@ -147,6 +150,48 @@ mod tests {
             }
         }
         conn
+    }
+
+    /// Rows and bytes of all tables.
+    fn extent(conn: &Connection) -> (i64, i64) {
+        let tables = ["journal", "checkpoint", "blob", "request", "memory"];
+        let rows = tables.map(|table| count(conn, table)).iter().sum();
+        let columns = [
+            ("journal", "events"),
+            ("checkpoint", "state"),
+            ("blob", "data"),
+        ];
+        let bytes = columns.map(|(table, column)| {
+            let sql = format!("SELECT coalesce(sum(length({column})), 0) FROM {table}");
+            let bytes = conn.query_row(&sql, [], |row| row.get::<_, i64>(0));
+            bytes.unwrap()
+        });
+        (rows, bytes.iter().sum())
+    }
+
+    /// What one slice writes is what a commit waits for: at most 1 MiB and a row, or 256 rows.
+    #[test]
+    fn no_slice_removes_more_than_a_disk_writes_in_50_ms() {
+        for (rows, bytes) in [(20, 300 * 1024), (3, 3 << 20), (600, 1), (700, 3_000)] {
+            let conn = filled(rows, bytes);
+            conn.execute("INSERT INTO removal (sid) VALUES (1)", [])
+                .unwrap();
+            let largest = i64::try_from(bytes).unwrap();
+            let (mut before, mut slices) = (extent(&conn), 0);
+            while slice(&conn).unwrap() {
+                let after = extent(&conn);
+                let removed = (before.0 - after.0, before.1 - after.1);
+                assert!(removed.0 <= 256, "{rows} of {bytes}: {removed:?}");
+                // The row that reaches the bound is the last one.
+                assert!(
+                    removed.1 < SLICE_BYTES + largest,
+                    "{rows} of {bytes}: {removed:?}"
+                );
+                (before, slices) = (after, slices + 1);
+            }
+            assert_eq!(before.0, 5 * rows, "the other session has all of its rows");
+            assert!(slices > 5, "{rows} of {bytes}: {slices} slices");
+        }
     }
 
     #[test]
