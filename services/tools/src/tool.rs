@@ -70,7 +70,7 @@ pub struct ToolSpec {
     /// What its server hints of it, as the server wrote it. Hints may tighten the effect, never loosen it.
     pub hints: Option<Value>,
     /// The arguments of a call that rules may name. Without any, the tool declares none, and they are read
-    /// by their names; see [`cairn_engine::rules::scope`].
+    /// by their names; see [`cairn_engine::rules::scope()`].
     pub matchers: Vec<Matcher>,
     /// The answer to a call that no rule matches.
     pub default: Answer,
