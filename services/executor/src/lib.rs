@@ -10,7 +10,11 @@
 //! | `grpc` | the service: one task for each stream |
 //! | `slots` | how many attempts run, and what owners see of that |
 //! | `memory` | the memory that conversations take |
-//! | `attempt` | the loop: ask, report, call, wait |
+//! | `attempt` | one attempt, from its start to its end |
+//! | `model_step` | the loop: ask, report, call, wait |
+//! | `summary` | a summary in place of a step |
+//! | `asker` | one question to the model |
+//! | `estimate` | how many tokens a request has |
 //! | `owner` | reports and acknowledgements, and which of them to wait for |
 //! | `queue` | messages to the owner that wait, within their room |
 //! | `turn` | the calls of one reply, until each has its answer |
@@ -20,18 +24,22 @@
 //! | `spans` | what is traced and timed |
 //! | `deltas` | the text of a reply while it comes |
 
+mod asker;
 mod attempt;
 mod catalogue;
 mod config;
 mod deltas;
 mod error;
+mod estimate;
 mod grpc;
 mod memory;
+mod model_step;
 mod owner;
 mod queue;
 mod replica;
 mod slots;
 mod spans;
+mod summary;
 mod tools;
 mod turn;
 

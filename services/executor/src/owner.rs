@@ -8,7 +8,8 @@ use cairn_engine::limits::LARGEST_REPLY;
 use cairn_proto::event::{self as wire, Failure};
 use cairn_proto::executor::run_step_request::Message;
 use cairn_proto::executor::{
-    Acknowledgement, AttemptStart, CallResult, Catalogue, Reply, RunStepRequest, RunStepResponse,
+    Acknowledgement, AttemptStart, CallResult, Catalogue, FullRequest, Reply, RunStepRequest,
+    RunStepResponse, SummaryReport,
 };
 use cairn_rpc::{MAX_MESSAGE_BYTES, RpcError};
 use futures::future;
@@ -158,10 +159,28 @@ impl Owner {
         }
     }
 
+    /// As [`telling`](Self::telling), with no text to pass on.
+    pub(crate) async fn while_listening<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Stop> {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                acknowledgement = self.acknowledgement() => drop(acknowledgement?),
+                done = &mut work => return Ok(done),
+            }
+        }
+    }
+
     /// Reports a reply, after all results before it. It has to be acknowledged before the model is
     /// asked again: a crash then repeats at most one model call.
     pub(crate) fn report_reply(&mut self, reply: Reply) {
-        self.report(Some(reply), None);
+        self.report(RunStepResponse {
+            reply: Some(Box::new(reply)),
+            ..RunStepResponse::default()
+        });
         self.needed = self.sent;
     }
 
@@ -172,7 +191,7 @@ impl Owner {
             self.report_held();
         }
         self.held.push(result);
-        self.report(None, None);
+        self.report(RunStepResponse::default());
         self.needed = self.sent;
     }
 
@@ -196,7 +215,7 @@ impl Owner {
     /// Reports what is held, if anything is.
     pub(crate) fn report_held(&mut self) {
         if !self.held.is_empty() {
-            self.report(None, None);
+            self.report(RunStepResponse::default());
         }
     }
 
@@ -204,7 +223,42 @@ impl Owner {
     /// is durable.
     pub(crate) async fn fail(&mut self, paid: Option<Reply>, failure: Failure) -> Result<(), Stop> {
         spans::error(&failure.reason);
-        self.report(paid, Some(failure));
+        self.report(RunStepResponse {
+            reply: paid.map(Box::new),
+            failure: Some(failure),
+            ..RunStepResponse::default()
+        });
+        self.until_acknowledged().await
+    }
+
+    /// Reports that the model was not asked, because a request takes too much of its window. Returns once the
+    /// model may be asked all the same. To compact the conversation, the owner ends the stream instead.
+    pub(crate) async fn report_full(&mut self, full: FullRequest) -> Result<(), Stop> {
+        self.report(RunStepResponse {
+            full: Some(full),
+            ..RunStepResponse::default()
+        });
+        self.until_acknowledged().await.map_err(as_end)
+    }
+
+    /// Reports a summary, or why there is none, and waits for the end of the stream.
+    pub(crate) async fn report_summary(
+        &mut self,
+        summary: SummaryReport,
+        failure: Option<Failure>,
+    ) -> Result<(), Stop> {
+        self.report(RunStepResponse {
+            summary: Some(Box::new(summary)),
+            failure,
+            ..RunStepResponse::default()
+        });
+        loop {
+            self.acknowledgement().await.map_err(as_end)?;
+        }
+    }
+
+    /// Waits until the last report is durable.
+    async fn until_acknowledged(&mut self) -> Result<(), Stop> {
         self.needed = self.sent;
         while !self.has_everything() {
             self.acknowledgement().await?;
@@ -237,18 +291,16 @@ impl Owner {
         self.acknowledged == self.sent
     }
 
-    fn report(&mut self, reply: Option<Reply>, failure: Option<Failure>) {
+    /// Sends a report with its number and what is held.
+    fn report(&mut self, report: RunStepResponse) {
         self.sent += 1;
         self.held_bytes = 0;
         self.held_until = None;
-        let report = RunStepResponse {
+        self.reports.report(RunStepResponse {
             number: self.sent,
             results: std::mem::take(&mut self.held),
-            reply: reply.map(Box::new),
-            failure,
-            ..RunStepResponse::default()
-        };
-        self.reports.report(report);
+            ..report
+        });
     }
 
     /// Keeps the changes of an acknowledgement for the next request, and returns what it says of calls.
@@ -274,6 +326,14 @@ impl Owner {
                 .ok_or_else(|| RpcError::missing("message"))?),
             Ok(None) | Err(_) => Err(Stop::Gone),
         }
+    }
+}
+
+/// An owner that starts the attempt anew over another stream closes this one.
+fn as_end(stop: Stop) -> Stop {
+    match stop {
+        Stop::Gone => Stop::Ended,
+        other => other,
     }
 }
 

@@ -3,9 +3,9 @@
 
 use crate::error::invalid;
 use crate::turn::Answer;
-use cairn_engine::conversation::{Conversation, Op};
+use cairn_engine::conversation::{CompactedMessages, CompactionKind, Conversation, Entry, Op};
 use cairn_engine::event::CallRef;
-use cairn_engine::message::Message;
+use cairn_engine::message::{Message, Usage};
 use cairn_proto::convert::{repeated, required};
 use cairn_proto::executor::{AttemptStart, CallResult};
 use cairn_rpc::RpcError;
@@ -64,6 +64,12 @@ impl Replica {
         self.waiting.extend(ops);
     }
 
+    /// What the provider has counted for the last request, whose reply is not added yet. As the owner's fold
+    /// of the reply does.
+    pub(crate) fn measure(&mut self, model: &str, usage: &Usage, estimated_tokens: u64) {
+        self.conversation.measure(model, usage, estimated_tokens);
+    }
+
     /// The model has replied.
     pub(crate) fn add_reply(&mut self, reply: Message) {
         self.tool_turns += 1;
@@ -88,6 +94,44 @@ impl Replica {
         Ok((self.conversation.messages(), self.conversation.stable()))
     }
 
+    /// The conversation with all changes that a request was built with.
+    pub(crate) fn conversation(&self) -> &Conversation {
+        &self.conversation
+    }
+
+    /// The messages of a question for a summary, the prompt last, and how many of them never change. All that
+    /// stands before the messages to sum up is in it, so that a provider's cache has its beginning. `is_short`
+    /// leaves out what stands between the compressed messages and these.
+    pub(crate) fn for_summary(
+        &self,
+        messages: &CompactedMessages,
+        prompt: &str,
+        is_short: bool,
+    ) -> Result<(Vec<Arc<Message>>, usize), RpcError> {
+        let named = self
+            .conversation
+            .replaced_by(CompactionKind::Summary, messages);
+        named.map_err(|error| RpcError::invalid("start.summary.messages", error.to_string()))?;
+        let mut said = self.conversation.clone();
+        said.scratch.clear();
+        if messages.behind_mark {
+            said.behind
+                .truncate(place_after(&said.behind, messages.through));
+            if is_short {
+                let first = place_after(&said.behind, messages.after);
+                said.behind.drain(..first);
+                said.incremental.clear();
+            }
+        } else {
+            said.behind.clear();
+            said.incremental
+                .truncate(place_after(&said.incremental, messages.through));
+        }
+        let (mut asked, stable) = (said.messages(), said.stable());
+        asked.push(Arc::new(Message::user(prompt)));
+        Ok((asked, stable))
+    }
+
     /// The last change that the next request is built with.
     pub(crate) fn ops_through(&self) -> u64 {
         self.ops_through
@@ -97,6 +141,12 @@ impl Replica {
     pub(crate) fn tool_turns(&self) -> u32 {
         self.tool_turns
     }
+}
+
+/// Behind the message of that number; at the beginning for 0.
+fn place_after(entries: &[Entry], number: u32) -> usize {
+    let place = entries.iter().position(|entry| entry.number == number);
+    place.map_or(0, |place| place + 1)
 }
 
 fn last_call(start: &AttemptStart, result: &CallResult) -> Result<usize, RpcError> {
