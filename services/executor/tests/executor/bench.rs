@@ -23,9 +23,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Request, Response, Status};
 
-/// A message with this text does not fit into the window of the model.
-pub(crate) const LARGE: &str = "a large text";
-const WINDOW: u64 = 1001;
+/// Tokens that fit into a request, unless a test says less: no request of a test has as many.
+const WINDOW: u64 = 10_000_000;
 
 /// What a model answers.
 pub(crate) type Answer = Result<ChatReply, ModelError>;
@@ -93,7 +92,10 @@ pub(crate) fn reply(text: &str, calls: &[(&str, &str)]) -> ChatReply {
 }
 
 #[derive(Debug)]
-struct PlayedModel(mpsc::UnboundedSender<Asked>);
+struct PlayedModel {
+    asked: mpsc::UnboundedSender<Asked>,
+    window: u64,
+}
 
 #[tonic::async_trait]
 impl Model for PlayedModel {
@@ -113,7 +115,7 @@ impl Model for PlayedModel {
             text,
             answer,
         };
-        self.0.send(asked).expect("the test listens");
+        self.asked.send(asked).expect("the test listens");
         tokio::select! {
             biased;
             Some(text) = written.recv() => Ok(begun(text, written, wait)),
@@ -125,15 +127,14 @@ impl Model for PlayedModel {
     }
 
     fn estimate_tokens(&self, messages: &[Arc<Message>]) -> u64 {
-        let is_large = |message: &&Arc<Message>| message.text().contains(LARGE);
-        WINDOW * messages.iter().filter(is_large).count() as u64
+        cairn_model::tokens::estimate_tokens(messages)
     }
 
     fn describe(&self) -> ModelInfo {
         ModelInfo {
             provider: "test".to_owned(),
             name: "played".to_owned(),
-            window_tokens: WINDOW - 1,
+            window_tokens: self.window,
             vision: false,
             prices: None,
         }
@@ -267,6 +268,15 @@ impl Bench {
     }
 
     pub(crate) async fn with(config: Config) -> Self {
+        Self::of(config, WINDOW).await
+    }
+
+    /// With a model whose window has so many tokens.
+    pub(crate) async fn with_window(window: u64) -> Self {
+        Self::of(Config::default(), window).await
+    }
+
+    async fn of(config: Config, window: u64) -> Self {
         let (called, tools) = mpsc::unbounded_channel();
         let service = ToolsServiceServer::new(PlayedTools(called));
         let builder = ServerBuilder::new(Exposure::Internal);
@@ -276,7 +286,7 @@ impl Bench {
             .await;
         let (asked, model) = mpsc::unbounded_channel();
         let mut models = ModelRegistry::new();
-        models.insert("played", Arc::new(PlayedModel(asked)));
+        models.insert("played", Arc::new(PlayedModel { asked, window }));
         let tools_link = server.expect("a server").link();
         let (client, running) = executor(config, models, tools_link).await;
         let mut bench = Self {

@@ -10,8 +10,10 @@
 )]
 
 mod bench;
+mod compaction;
 mod conversation;
 mod deltas;
+mod estimates;
 mod held;
 mod long_results;
 mod memory;
@@ -20,5 +22,6 @@ mod refusals;
 mod results;
 mod resume;
 mod stopping;
+mod summary;
 mod tool_step;
 mod turns;

@@ -1,6 +1,6 @@
 //! What the executor does not take.
 
-use crate::bench::{Bench, LARGE, executor};
+use crate::bench::{Bench, executor};
 use crate::owner::{
     Owner, attempt, call_ref, catalogue, conversation, model_step, owners_result, permit,
 };
@@ -261,24 +261,35 @@ async fn a_call_for_nobody_is_refused() {
     bench.is_quiet().await;
 }
 
+/// In a turn a person may let it be compacted, and in a step not.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_larger_than_the_window_is_not_sent() {
-    let mut bench = Bench::new().await;
-    let mut owner = bench.start(model_step()).await;
-    bench.asked().await.reply("", &[("look", "{}")]);
-    owner.report().await;
-    owner.ack(1);
-    bench.called().await.output(LARGE);
-    let report = owner.report().await;
-    assert_eq!(report.results.len(), 1, "the result is not lost");
-    let failure = report.failure.expect("a failure");
-    assert_eq!(
-        (failure.kind(), &*failure.reason),
-        (FailureKind::LimitExceeded, "CONTEXT_FULL")
-    );
-    for part in ["window_tokens is 1000", "split the step"] {
-        assert!(failure.message.contains(part), "{}", failure.message);
+    let of_turn = AttemptStart {
+        options: Some(event::TurnOptions::default()),
+        ..model_step()
+    };
+    for (start, advice) in [
+        (model_step(), "split the step"),
+        (of_turn, "cairn context set --when-full compact"),
+    ] {
+        let mut bench = Bench::with_window(1_000).await;
+        let mut owner = bench.start(start).await;
+        bench.asked().await.reply("", &[("look", "{}")]);
+        owner.report().await;
+        owner.ack(1);
+        bench.called().await.output(&"word ".repeat(1_000));
+        let report = owner.report().await;
+        assert_eq!(report.results.len(), 1, "the result is not lost");
+        assert_eq!(report.full, None, "it is not compacted");
+        let failure = report.failure.expect("a failure");
+        assert_eq!(
+            (failure.kind(), &*failure.reason),
+            (FailureKind::LimitExceeded, "CONTEXT_FULL")
+        );
+        for part in ["window_tokens is 1000", advice] {
+            assert!(failure.message.contains(part), "{}", failure.message);
+        }
+        owner.end(2).await;
+        bench.is_quiet().await;
     }
-    owner.end(2).await;
-    bench.is_quiet().await;
 }

@@ -2,13 +2,13 @@
 
 mod script;
 mod sent;
-mod session;
+pub(crate) mod session;
 
 use crate::bench::{Bench, within};
 use crate::owner::Owner;
 use cairn_model::{Anthropic, AnthropicConfig, ChatRequest, OpenAi, OpenAiConfig};
-use cairn_proto::executor::RunStepResponse;
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
+use cairn_proto::executor::{AttemptStart, FullRequest, RunStepResponse};
 use proptest::prelude::*;
 use script::{MODEL, Moment, Phase, Script, carry_out_call, script};
 use session::OwnedSession;
@@ -20,6 +20,8 @@ use tokio::time::sleep;
 
 /// How long a person takes to answer.
 const PERSON: Duration = Duration::from_millis(30);
+/// A request has more tokens than a thousandth of this window.
+const WINDOW: u64 = 1_000;
 
 static OPENAI: LazyLock<OpenAi> = LazyLock::new(|| {
     let mut config = OpenAiConfig::new("http://127.0.0.1:1", MODEL);
@@ -38,6 +40,8 @@ static ANTHROPIC: LazyLock<Anthropic> = LazyLock::new(|| {
 struct Seen {
     /// What the model was asked, by tool turn.
     asked: BTreeMap<usize, ChatRequest>,
+    /// What was reported of a request before it was asked, by tool turn.
+    reported: BTreeMap<usize, FullRequest>,
     /// The arguments of the calls that reached the tools service.
     called: Vec<String>,
 }
@@ -45,8 +49,17 @@ struct Seen {
 /// Plays owner, person, model and tools until the last reply of the script is durable.
 async fn carry_out(script: &Script, owned: &mut OwnedSession) -> Seen {
     let mut seen = Seen::default();
-    let mut bench = Bench::new().await;
-    let mut owner = bench.start(owned.start()).await;
+    let mut bench = match script.reports_requests {
+        true => Bench::with_window(WINDOW).await,
+        false => Bench::new().await,
+    };
+    let start = AttemptStart {
+        compact_at_permille: script.reports_requests.into(),
+        // What was learned since the attempt began is left out.
+        estimate_permille: 1_300,
+        ..owned.start()
+    };
+    let mut owner = bench.start(start).await;
     // The owner before may have died between a reply and the change that is due after it.
     if let Some(last) = owned.turn().checked_sub(1) {
         change(script, (last, Phase::Calls), owned, &owner);
@@ -55,7 +68,10 @@ async fn carry_out(script: &Script, owned: &mut OwnedSession) -> Seen {
         tokio::select! {
             biased;
             report = owner.reports.message() => {
-                let report = report.expect("no error").expect("a report");
+                let mut report = report.expect("no error").expect("a report");
+                if let Some(full) = report.full.take() {
+                    seen.reported.insert(owned.turn(), full);
+                }
                 if take(report, script, owned, &owner) {
                     return seen;
                 }
@@ -128,6 +144,17 @@ fn check_asked(seen: &Seen, owned: &OwnedSession, turns: Range<usize>) {
     }
 }
 
+/// What a provider counted is known to the owner as to the executor: a request whose messages are the same has
+/// the same tokens. Changes may have come after one of the reports.
+fn check_reported(uninterrupted: &Seen, continued: &Seen, turn: usize) {
+    let [before, now] = [uninterrupted, continued].map(|it| it.reported.get(&turn));
+    assert_eq!(before.is_some(), now.is_some(), "reply {turn}");
+    let estimated = |full: Option<&FullRequest>| full.map(|full| full.estimated_tokens);
+    if estimated(before) == estimated(now) {
+        assert_eq!(now, before, "reply {turn}");
+    }
+}
+
 async fn check(script: Script) {
     let turns = script.turns.len();
     let mut whole = OwnedSession::new(&script);
@@ -148,6 +175,7 @@ async fn check(script: Script) {
         if has_same_ops {
             let [before, now] = [&uninterrupted, &continued].map(|it| bodies(&it.asked[&first]));
             assert_eq!(now, before, "reply {first}, cut after {cut}");
+            check_reported(&uninterrupted, &continued, first);
         }
     }
 }

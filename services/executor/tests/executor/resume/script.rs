@@ -32,6 +32,8 @@ const TOOLS: [&str; 8] = [
 pub(super) struct Script {
     /// The attempt is a turn of a conversation; otherwise a step of a plan.
     pub(super) is_conversation: bool,
+    /// The executor reports each request before it asks the model.
+    pub(super) reports_requests: bool,
     pub(super) turns: Vec<ToolTurn>,
 }
 
@@ -62,9 +64,7 @@ pub(super) enum Change {
     /// A person sends a message.
     Steering(Message),
     /// The owner makes it.
-    Ops(Vec<Op>),
-    /// The owner adds a message, and puts a summary in the place of the first one of the attempt.
-    Compaction { message: Message, summary: Message },
+    Op(Op),
 }
 
 /// What a tool turn waits for.
@@ -115,13 +115,15 @@ impl ToolTurn {
                 }),
             }
         });
-        ChatReply {
+        let mut whole = ChatReply {
             message: Message {
                 role: Role::Assistant,
                 parts: parts.collect(),
             },
             ..reply("", &[])
-        }
+        };
+        whole.usage.input_tokens = 1_000 * (turn as u64 + 1);
+        whole
     }
 }
 
@@ -226,10 +228,12 @@ pub(super) fn person_says(number: u8, has_picture: bool) -> Message {
 }
 
 pub(super) fn script() -> impl Strategy<Value = Script> {
-    any::<bool>().prop_flat_map(|is_conversation| {
+    let kind = (any::<bool>(), any::<bool>());
+    kind.prop_flat_map(|(is_conversation, reports_requests)| {
         let turns = prop::collection::vec(tool_turn(is_conversation), 1..4);
         turns.prop_map(move |turns| Script {
             is_conversation,
+            reports_requests,
             turns,
         })
     })
@@ -292,23 +296,19 @@ fn change(is_conversation: bool) -> BoxedStrategy<Change> {
         })
     };
     let notice = (0..100_u8).prop_map(|number| format!("Notice {number}."));
-    let one = |op: Op| Change::Ops(vec![op]);
     let of_any = prop_oneof![
         3 => message().prop_map(Change::Steering),
-        1 => message().prop_map(move |message| one(Op::Append(message))),
-        1 => reminder().prop_map(move |reminder| one(Op::Remind(reminder))),
-        1 => notice.prop_map(move |text| one(Op::Notice(text))),
+        1 => message().prop_map(|message| Change::Op(Op::Append(message))),
+        1 => reminder().prop_map(|reminder| Change::Op(Op::Remind(reminder))),
+        1 => notice.prop_map(|text| Change::Op(Op::Notice(text))),
     ];
-    // The engine makes neither of the others in a turn of a conversation.
+    // The engine writes no layer in a turn of a conversation.
     if is_conversation {
         return of_any.boxed();
     }
-    let compaction = (message(), message())
-        .prop_map(|(message, summary)| Change::Compaction { message, summary });
     prop_oneof![
         6 => of_any,
-        1 => layer().prop_map(move |layer| one(Op::SetLayer(layer))),
-        2 => compaction,
+        1 => layer().prop_map(|layer| Change::Op(Op::SetLayer(layer))),
     ]
     .boxed()
 }

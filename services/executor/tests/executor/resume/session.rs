@@ -7,9 +7,14 @@ use cairn_engine::command::{
     ChangeContext, Command, ContextOp, Decide, RunLimits, SendMessage, Settlement, StartRun,
     SubmitTurn, TurnOptions,
 };
-use cairn_engine::conversation::{Conversation, ConversationRef, Op};
-use cairn_engine::decide::{Facts, Input, Reply, ToolFacts, ToolList};
-use cairn_engine::event::{AttemptRef, CommandReceived, ContextChanged, Effect, Event, EventKind};
+use cairn_engine::conversation::{
+    CompactedMessages, CompactionKind, Conversation, ConversationRef, Entry, Op,
+};
+use cairn_engine::decide::{Compaction, Facts, Input, Reply, ToolFacts, ToolList};
+use cairn_engine::event::{
+    AttemptRef, CommandReceived, ContextChanged, ContextCompacted, Effect, Event, EventKind,
+};
+use cairn_engine::message::{Role, Usage};
 use cairn_engine::pending::{Asked, Pending, pending};
 use cairn_engine::plan::{PlanDraft, StepDraft};
 use cairn_engine::rules::{Answer, Rules};
@@ -59,13 +64,14 @@ fn facts() -> Facts<'static> {
         limits: RunLimits::default(),
         result_bytes: cairn_engine::limits::RESULT_BYTES,
         journal_permille: 0,
+        compaction: Compaction::default(),
         responses: |_, _| Ok(String::new()),
         starts: true,
     }
 }
 
 #[derive(Debug, Default)]
-pub(super) struct OwnedSession {
+pub(crate) struct OwnedSession {
     session: Session,
     pub(super) journal: Vec<Transition>,
     sent: Sent,
@@ -82,6 +88,49 @@ pub(super) struct Transition {
 impl OwnedSession {
     /// A session whose attempt has just begun.
     pub(super) fn new(script: &Script) -> Self {
+        match script.is_conversation {
+            true => Self::of_turn(),
+            false => Self::of_step(),
+        }
+    }
+
+    /// The same, for a turn of a conversation.
+    fn of_turn() -> Self {
+        let mut owned = Self::created();
+        owned.command(ChangeContext {
+            ops: earlier().into_iter().map(ContextOp::Append).collect(),
+            ..ChangeContext::default()
+        });
+        owned.command(SubmitTurn {
+            message: Some(person_says(201, true)),
+            options: TurnOptions {
+                temperature_milli: Some(500),
+                max_tool_turns: Some(100),
+                ..TurnOptions::default()
+            },
+            ..SubmitTurn::default()
+        });
+        owned
+    }
+
+    /// The same, for a step of a plan.
+    pub(crate) fn of_step() -> Self {
+        let mut owned = Self::created();
+        let step = StepDraft {
+            description: "Do it.".to_owned(),
+            ..StepDraft::default()
+        };
+        owned.command(StartRun {
+            plan: Some(PlanDraft {
+                steps: vec![step],
+                ..PlanDraft::default()
+            }),
+            ..StartRun::default()
+        });
+        owned
+    }
+
+    fn created() -> Self {
         let mut owned = Self::default();
         owned.decide(Input::Create {
             title: "resumed".to_owned(),
@@ -89,33 +138,6 @@ impl OwnedSession {
             principal: None,
             command: None,
         });
-        if script.is_conversation {
-            owned.command(ChangeContext {
-                ops: earlier().into_iter().map(ContextOp::Append).collect(),
-                ..ChangeContext::default()
-            });
-            owned.command(SubmitTurn {
-                message: Some(person_says(201, true)),
-                options: TurnOptions {
-                    temperature_milli: Some(500),
-                    max_tool_turns: Some(100),
-                    ..TurnOptions::default()
-                },
-                ..SubmitTurn::default()
-            });
-        } else {
-            let step = StepDraft {
-                description: "Do it.".to_owned(),
-                ..StepDraft::default()
-            };
-            owned.command(StartRun {
-                plan: Some(PlanDraft {
-                    steps: vec![step],
-                    ..PlanDraft::default()
-                }),
-                ..StartRun::default()
-            });
-        }
         owned
     }
 
@@ -161,8 +183,45 @@ impl OwnedSession {
         attempt.expect("the attempt is under way")
     }
 
+    /// What is known of the model, in thousandths of the estimate.
+    pub(crate) fn estimate_permille(&self) -> u32 {
+        self.session.estimates.of("").permille
+    }
+
+    /// All but the last replies of the step, and their results, give way to a text.
+    pub(crate) fn compact(&mut self, kept: usize, text: &str) {
+        let conversation = self.session.conversation(ATTEMPT);
+        let said = conversation.expect("a conversation").behind;
+        let is_reply = |entry: &&Entry| entry.message.role == Role::Assistant;
+        let replies = said.iter().rev().filter(is_reply).take(kept);
+        let first_kept = replies.last().expect("replies").number;
+        let gone = said.iter().take_while(|entry| entry.number != first_kept);
+        let through = gone.last().expect("older replies").number;
+        let messages = CompactedMessages {
+            behind_mark: true,
+            through,
+            ..CompactedMessages::default()
+        };
+        let compacted = ContextCompacted {
+            attempt: ATTEMPT,
+            context: String::new(),
+            messages,
+            kind: CompactionKind::History,
+            text: text.to_owned(),
+            usage: Usage::default(),
+            provider: String::new(),
+            model: String::new(),
+            duration_ms: 0,
+            version: 0,
+            replaced: 1,
+            tokens_before: 1,
+            tokens_after: 1,
+        };
+        self.write(compacted, false);
+    }
+
     /// What the attempt begins or continues with.
-    pub(super) fn start(&mut self) -> AttemptStart {
+    pub(crate) fn start(&mut self) -> AttemptStart {
         self.sent = Sent::default();
         let changes = self.changes();
         let (attempt, turn) = (self.attempt(), self.session.turn(ATTEMPT));
@@ -181,8 +240,8 @@ impl OwnedSession {
         }
     }
 
-    /// Makes a report durable.
-    pub(super) fn take(&mut self, report: RunStepResponse) -> Acknowledgement {
+    /// Makes a report durable. One of a request that takes too much of the window changes nothing.
+    pub(crate) fn take(&mut self, report: RunStepResponse) -> Acknowledgement {
         assert_eq!(report.failure, None);
         let results = report.results.into_iter().map(|result| {
             let call = result.call.expect("a call");
@@ -203,6 +262,8 @@ impl OwnedSession {
             unfinished: Vec::new(),
             reply: reply.transpose().expect("a reply"),
             failure: None,
+            full: None,
+            summary: None,
         });
         Acknowledgement {
             through_number: report.number,
@@ -222,26 +283,10 @@ impl OwnedSession {
                     self.receive(SendMessage { step, message }, true);
                     self.decide(Input::HandleCommand);
                 }
-                Change::Ops(ops) => self.write(changed(ops.clone()), true),
-                Change::Compaction { message, summary } => {
-                    let mut ops = vec![Op::Append(message.clone())];
-                    ops.extend(self.first_message().map(|through| Op::Compact {
-                        through,
-                        summary: summary.clone(),
-                    }));
-                    self.write(changed(ops), true);
-                }
+                Change::Op(op) => self.write(changed(op.clone()), true),
             }
         }
         (!due.is_empty()).then(|| self.changes())
-    }
-
-    /// The number of the first message of the attempt, if it is still there when a change takes effect.
-    fn first_message(&self) -> Option<u32> {
-        let mut waiting = self.attempt().waiting_ops.iter();
-        let goes = waiting.any(|op| matches!(op, Op::Compact { .. }));
-        let said = self.session.conversation(ATTEMPT)?.behind;
-        said.first().filter(|_| !goes).map(|entry| entry.number)
     }
 
     /// What a person is asked.
@@ -262,7 +307,9 @@ impl OwnedSession {
             Asked::Question { .. } => Settlement::Answer {
                 text: "Blue.".to_owned(),
             },
-            Asked::Budget { .. } | Asked::Plan { .. } => panic!("{question:?}"),
+            Asked::Budget { .. } | Asked::Plan { .. } | Asked::Context { .. } => {
+                panic!("{question:?}")
+            }
         };
         self.command(Decide {
             pending_id: question.id().to_string(),
@@ -320,10 +367,10 @@ impl OwnedSession {
     }
 }
 
-fn changed(ops: Vec<Op>) -> ContextChanged {
+fn changed(op: Op) -> ContextChanged {
     ContextChanged {
         conversation: ConversationRef::Attempt(ATTEMPT),
-        ops,
+        ops: vec![op],
         version: 0,
         popped: None,
         is_steering: false,
