@@ -1,6 +1,6 @@
 //! The runs of a session: the newest one whole, and what stays of those before it.
 
-use super::{PlanState, Revisions, Run, RunStatus};
+use super::{PlanState, Purpose, Revisions, Run, RunStatus, Turn};
 use crate::failure::Failure;
 use crate::message::Usage;
 use serde::{Deserialize, Serialize};
@@ -56,6 +56,7 @@ struct Texts {
     context: Box<str>,
     goal: Box<str>,
     outcome: Outcome,
+    is_compaction: bool,
 }
 
 /// How a turn ended.
@@ -78,6 +79,8 @@ pub struct RunSummary<'a> {
     pub goal: &'a str,
     /// The context of a turn; none for a run with a plan.
     pub context: Option<&'a str>,
+    /// It is no turn of its context, but compacts that.
+    pub is_compaction: bool,
     /// What it is doing.
     pub status: RunStatus,
     /// Tokens and money of planning and all steps.
@@ -275,6 +278,7 @@ impl EndedTurn {
         let usage = run.spent.usage;
         Some(Self {
             texts: Box::new(Texts {
+                is_compaction: turn.is_compaction(),
                 context: boxed(&mut turn.context),
                 goal: boxed(&mut run.goal),
                 outcome,
@@ -300,11 +304,13 @@ impl EndedTurn {
             context,
             goal,
             outcome,
+            is_compaction,
         } = &*self.texts;
         let mut summary = RunSummary {
             number,
             goal,
             context: Some(context),
+            is_compaction: *is_compaction,
             status: RunStatus::Completed,
             usage: Usage {
                 input_tokens: self.input_tokens.into(),
@@ -341,6 +347,13 @@ impl EndedTurn {
     }
 }
 
+impl Turn {
+    /// It adds nothing to its context, but replaces older messages by a summary.
+    pub fn is_compaction(&self) -> bool {
+        matches!(self.purpose, Purpose::Compact(_))
+    }
+}
+
 impl Texts {
     fn bytes(&self) -> usize {
         let outcome = match &self.outcome {
@@ -360,6 +373,7 @@ impl Run {
             number: self.number,
             goal: &self.goal,
             context: self.turn.as_ref().map(|turn| turn.context.as_str()),
+            is_compaction: self.turn.as_ref().is_some_and(Turn::is_compaction),
             status: self.status,
             usage: self.spent.usage,
             tool_turns: self.spent.tool_turns,
