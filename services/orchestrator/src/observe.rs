@@ -5,6 +5,7 @@
 //! planners count the replies that they get and the tokens, because only they know the name of the model.
 
 use crate::key::SessionKey;
+use cairn_engine::conversation::CompactionKind;
 use cairn_engine::event::{self, Event, EventKind};
 use cairn_engine::session::{Run, RunSummary, Session, Step, StepStatus};
 use cairn_rpc::TraceParent;
@@ -115,6 +116,8 @@ impl Drop for ActiveRun {
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     counts: Vec<(&'static str, &'static str)>,
+    /// The kind of each compaction.
+    compactions: Vec<&'static str>,
     spans: Vec<PastSpan>,
 }
 
@@ -144,6 +147,10 @@ impl Observed {
                 EventKind::RunFailed(event::RunFailed { run, .. }) => {
                     (metrics::RUNS, "failed", Some(*run))
                 }
+                EventKind::ContextCompacted(compacted) => {
+                    observed.compactions.push(kind_of(compacted.kind));
+                    continue;
+                }
                 _ => continue,
             };
             observed.counts.push((what, status));
@@ -161,7 +168,17 @@ impl Observed {
         for (what, status) in self.counts {
             counter!(what, "status" => status).increment(1);
         }
+        for kind in self.compactions {
+            counter!(metrics::COMPACTIONS, "kind" => kind).increment(1);
+        }
         self.spans.into_iter().for_each(PastSpan::record);
+    }
+}
+
+fn kind_of(compaction: CompactionKind) -> &'static str {
+    match compaction {
+        CompactionKind::History => "history",
+        CompactionKind::Summary => "summary",
     }
 }
 

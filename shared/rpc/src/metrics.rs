@@ -26,6 +26,8 @@ pub const RUNS: &str = "cairn_runs_total";
 pub const RUNS_ACTIVE: &str = "cairn_runs_active";
 /// Steps that ended, by `status`: `completed`, `failed`, `skipped`.
 pub const STEPS: &str = "cairn_steps_total";
+/// Conversations that were compacted, by `kind`: `history`, `summary`.
+pub const COMPACTIONS: &str = "cairn_compactions_total";
 /// Tool turns, by `model`.
 pub const TOOL_TURNS: &str = "cairn_tool_turns_total";
 /// Calls of tools that ended, by `tool` and `outcome`.

@@ -1,10 +1,10 @@
 //! The table of all metrics: what each means, its labels, its buckets.
 
 use cairn_rpc::metrics::{
-    CALL_SECONDS, CALLS, CLAIMS, COMMIT_SECONDS, COMMITS, CONNECTIONS_CLOSED, COST_USD, ERRORS,
-    LEASES_LOST, LOST_WRITES, MODEL_SECONDS, QUEUE_SESSIONS, RUNS, RUNS_ACTIVE, SESSIONS_ENDED,
-    SESSIONS_OWNED, SESSIONS_QUARANTINED, STATE_BYTES, STEPS, STEPS_WAITING, STORE_WRITABLE,
-    TOKENS, TOOL_TURNS, WATCHERS,
+    CALL_SECONDS, CALLS, CLAIMS, COMMIT_SECONDS, COMMITS, COMPACTIONS, CONNECTIONS_CLOSED,
+    COST_USD, ERRORS, LEASES_LOST, LOST_WRITES, MODEL_SECONDS, QUEUE_SESSIONS, RUNS, RUNS_ACTIVE,
+    SESSIONS_ENDED, SESSIONS_OWNED, SESSIONS_QUARANTINED, STATE_BYTES, STEPS, STEPS_WAITING,
+    STORE_WRITABLE, TOKENS, TOOL_TURNS, WATCHERS,
 };
 
 /// A metric.
@@ -59,6 +59,11 @@ pub const METRICS: &[Metric] = &[
     gauge(
         STEPS_WAITING,
         "Steps that wait for a free slot of an executor.",
+    ),
+    counter(
+        COMPACTIONS,
+        &["kind"],
+        "Conversations whose older messages gave way to one, by what that is.",
     ),
     counter(
         TOOL_TURNS,
