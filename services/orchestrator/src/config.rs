@@ -1,6 +1,7 @@
 //! What can be set.
 
 use cairn_engine::command::RunLimits;
+use cairn_engine::decide::Compaction;
 use cairn_engine::level::LEVEL;
 use cairn_engine::limits::RESULT_BYTES;
 use std::time::Duration;
@@ -37,6 +38,8 @@ pub struct Config {
     pub notice: Option<fn(&str)>,
     /// Limits of a run that names none.
     pub limits: RunLimits,
+    /// When conversations are compacted, and how much of them stays.
+    pub compaction: Compaction,
     /// Most bytes of a result that a model gets at once. The whole of a longer one is kept in blobs, which the
     /// model reads in pieces.
     pub result_bytes: usize,
@@ -78,6 +81,7 @@ impl Default for Config {
             waits_for_tools: true,
             notice: None,
             limits: RunLimits::default(),
+            compaction: Compaction::default(),
             result_bytes: RESULT_BYTES,
             environment: String::new(),
             #[cfg(debug_assertions)]

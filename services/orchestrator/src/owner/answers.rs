@@ -41,6 +41,7 @@ impl Owner {
         };
         let (store, key) = (self.deps.store.clone(), self.key.clone());
         let most = self.deps.config.result_bytes;
+        let most = self.session.result_bytes(call.attempt.run, most);
         let found = async move {
             let answer = match question {
                 Ok(question) => within_limit(find(&store, &key, question, most)).await,

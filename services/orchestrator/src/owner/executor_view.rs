@@ -2,9 +2,10 @@
 
 use crate::dispatch::Catalogue;
 use crate::key::SessionKey;
+use cairn_engine::command::WhenFull;
 use cairn_engine::event::{AttemptRef, Budget, CallRef, Effect};
 use cairn_engine::message::Media;
-use cairn_engine::session::{Attempt, Call, CallStatus, Session};
+use cairn_engine::session::{Attempt, Call, CallStatus, Session, Turn};
 use cairn_proto::event as wire;
 use cairn_proto::executor::{Acknowledgement, AttemptStart, CallResult, PermittedCall};
 use std::collections::BTreeSet;
@@ -19,7 +20,9 @@ pub(super) struct ExecutorView {
     /// The newest change of the conversation that it was sent.
     pub(super) newest_op: u64,
     /// The version of the context that its turn continues; 0 for a step.
-    pub(super) context_version: u64,
+    context_version: u64,
+    /// How often the conversation of the attempt, or its task, was replaced before it started.
+    rewrites: u32,
     /// Replies up to the one that the rest is about.
     tool_turns: u32,
     /// Calls that it may send: index, how often they were renewed and intended.
@@ -31,6 +34,34 @@ pub(super) struct ExecutorView {
 }
 
 impl ExecutorView {
+    /// Of an executor that starts now, and has no call yet.
+    fn new(
+        session: &Session,
+        name: AttemptRef,
+        attempt: &Attempt,
+        catalogue: &Arc<Catalogue>,
+    ) -> Self {
+        Self {
+            catalogue: Arc::clone(catalogue),
+            newest_op: attempt.newest_op(),
+            context_version: context_version(session, name),
+            rewrites: attempt.rewrites,
+            tool_turns: attempt.tool_turns,
+            found: attempt.found_tools.len(),
+            ..Self::default()
+        }
+    }
+
+    /// What the model is sent next is not what the executor has: the context of a turn has changed while the turn
+    /// was held, a compaction has replaced messages, or a summary comes first.
+    pub(super) fn is_old(&self, session: &Session, name: AttemptRef) -> bool {
+        // The executor of an attempt that has ended is told so.
+        session.attempt(name).is_some_and(|attempt| {
+            self.rewrites != attempt.rewrites
+                || self.context_version != context_version(session, name)
+        })
+    }
+
     /// The owner has answered a call of the last reply, and the executor was not sent the result.
     pub(super) fn lacks_result(&self, attempt: &Attempt) -> bool {
         let mut calls = attempt.calls.iter().zip(0..);
@@ -41,7 +72,7 @@ impl ExecutorView {
 }
 
 /// The version of the context that an attempt continues; 0 for a step.
-pub(super) fn context_version(session: &Session, name: AttemptRef) -> u64 {
+fn context_version(session: &Session, name: AttemptRef) -> u64 {
     let turn = session.turn(name);
     let context = turn.and_then(|turn| session.context(&turn.context));
     context.map_or(0, |context| context.version)
@@ -54,6 +85,20 @@ pub(super) struct StartLimits {
     pub(super) not_after: i64,
     /// Most bytes of a result that a model gets at once.
     pub(super) result_bytes: usize,
+    /// Thousandths of the window that a request may take before older messages give way.
+    pub(super) compact_at_permille: u32,
+}
+
+impl StartLimits {
+    /// The same for an attempt; 0 if none of its messages may give way. A run that compacts does so whatever
+    /// its context says.
+    fn compact_at(self, session: &Session, name: AttemptRef) -> u32 {
+        let is_compaction = session.turn(name).is_some_and(Turn::is_compaction);
+        match session.when_full(name) {
+            WhenFull::Refuse if !is_compaction => 0,
+            WhenFull::Refuse | WhenFull::Compact => self.compact_at_permille,
+        }
+    }
 }
 
 /// What an attempt begins or continues with, and what its executor knows then.
@@ -66,14 +111,7 @@ pub(super) fn attempt_start(
 ) -> Option<(AttemptStart, ExecutorView)> {
     let (run, step) = (session.run(name.run)?, session.step(name)?);
     let attempt = session.attempt(name)?;
-    let mut view = ExecutorView {
-        catalogue: Arc::clone(catalogue),
-        tool_turns: attempt.tool_turns,
-        newest_op: attempt.newest_op(),
-        context_version: context_version(session, name),
-        found: attempt.found_tools.len(),
-        ..ExecutorView::default()
-    };
+    let mut view = ExecutorView::new(session, name, attempt, catalogue);
     let (mut open, mut held, mut results) = (Vec::new(), Vec::new(), Vec::new());
     // A reply comes when the calls of the turn before it are over.
     for (call_name, call) in attempt.last_calls(name) {
@@ -102,14 +140,10 @@ pub(super) fn attempt_start(
     if step.plan.tool.is_some() {
         start.tool_step = open.pop();
     } else {
+        let waiting = attempt.waiting_ops.iter().cloned();
         start.conversation = session.conversation(name).map(Into::into);
         start.tool_turns = attempt.tool_turns;
-        start.ops = attempt
-            .waiting_ops
-            .iter()
-            .cloned()
-            .map(Into::into)
-            .collect();
+        start.ops = waiting.map(Into::into).collect();
         start.ops_through = attempt.ops_through;
         (start.open_calls, start.held_calls) = (open, held);
         start.results = results;
@@ -118,6 +152,9 @@ pub(super) fn attempt_start(
         start.no_early_calls = returns_calls || counts_calls(session, name);
         start.found_tools.clone_from(&attempt.found_tools);
         start.options = turn.map(|turn| turn.options.clone().into());
+        start.compact_at_permille = limits.compact_at(session, name);
+        start.summary = attempt.summary.clone().map(Into::into);
+        start.estimate_permille = session.estimates.of(&run.model).permille;
     }
     Some((start, view))
 }
@@ -136,14 +173,9 @@ pub(super) fn news_for_executor(
         return;
     };
     if view.tool_turns != attempt.tool_turns {
-        *view = ExecutorView {
-            tool_turns: attempt.tool_turns,
-            newest_op: view.newest_op,
-            context_version: view.context_version,
-            catalogue: std::mem::take(&mut view.catalogue),
-            found: view.found,
-            ..ExecutorView::default()
-        };
+        view.tool_turns = attempt.tool_turns;
+        view.permitted.clear();
+        view.results.clear();
     }
     let known = view.newest_op.saturating_sub(attempt.ops_through);
     let news = attempt.waiting_ops.iter().skip(known as usize);

@@ -29,6 +29,7 @@ pub(crate) fn facts<'a>(
         rules: &catalogue.rules,
         environment: &deps.config.environment,
         limits: deps.config.limits,
+        compaction: deps.config.compaction,
         result_bytes: deps.config.result_bytes,
         journal_permille: 0,
         responses: elicitation::responses,

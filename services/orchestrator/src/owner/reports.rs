@@ -5,13 +5,13 @@ use super::long_results::Wholes;
 use super::planner::{planning_ended, read_plan};
 use super::work::has_open_intent;
 use crate::store::NEWER_VERSION;
-use cairn_engine::decide::{Input, Reply};
+use cairn_engine::decide::{FullRequest, Input, Reply, Summarised};
 use cairn_engine::event::{AttemptRef, CallFinished};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::limits::{LARGEST_REPLY, MAX_CALLS};
 use cairn_engine::message::Usage;
 use cairn_engine::outstanding::Work;
-use cairn_proto::convert::{ConvertError, Reported};
+use cairn_proto::convert::{ConvertError, Reported, summarised};
 use cairn_proto::executor::{CallResult, RunStepResponse};
 use cairn_proto::planner::MakePlanResponse;
 use cairn_rpc::{ErrorKind, Link, RpcError};
@@ -266,10 +266,13 @@ fn failed(attempt: AttemptRef, kind: FailureKind, reason: &str, message: String)
         unfinished: Vec::new(),
         reply: None,
         failure: Some(Failure::new(kind, reason, message)),
+        full: None,
+        summary: None,
     }
 }
 
-/// A report in the words of the engine. A reply that no journal takes fails the attempt.
+/// A report in the words of the engine. A reply that no journal takes fails the attempt, and such a summary
+/// counts as none.
 fn read_report(
     attempt: AttemptRef,
     report: RunStepResponse,
@@ -288,29 +291,50 @@ fn read_report(
     let reply = report.reply.map(|reply| Reply::try_from(*reply));
     let reply = reply.transpose()?;
     let fault = reply.as_ref().and_then(fault_of);
-    let fault =
-        fault.map(|(reason, message)| Failure::new(FailureKind::LimitExceeded, reason, message));
+    // The failure of a summary is none of its attempt.
+    let (summary, failure) = match report.summary {
+        Some(summary) => (Some(summarised(*summary, report.failure)?), None),
+        None => (None, report.failure),
+    };
     Ok(Input::Report {
         attempt,
         results,
         unfinished,
         reply,
-        failure: report.failure.map(Failure::from).or(fault),
+        failure: failure.map(Failure::from).or(fault),
+        full: report.full.map(FullRequest::try_from).transpose()?,
+        summary: summary.map(within_limit),
     })
 }
 
+/// The summary, or why no journal takes it.
+fn within_limit(summary: Summarised) -> Summarised {
+    let outcome = summary
+        .outcome
+        .and_then(|text| match too_large("summary", text.len()) {
+            None => Ok(text),
+            Some(fault) => Err(fault),
+        });
+    Summarised { outcome, ..summary }
+}
+
 /// Why no journal takes the reply, if none does.
-fn fault_of(reply: &Reply) -> Option<(&'static str, String)> {
-    let (bytes, calls) = (size_of(reply), reply.calls.len());
-    if bytes > LARGEST_REPLY {
-        let message = format!("the reply has {bytes} bytes; at most {LARGEST_REPLY} are allowed");
-        return Some(("reply_too_large", message));
-    }
-    if calls > MAX_CALLS {
+fn fault_of(reply: &Reply) -> Option<Failure> {
+    let calls = reply.calls.len();
+    let too_many = || {
         let message = format!("the reply asks for {calls} calls; at most {MAX_CALLS} are allowed");
-        return Some(("too_many_calls", message));
-    }
-    None
+        Failure::new(FailureKind::LimitExceeded, "too_many_calls", message)
+    };
+    let too_large = too_large("reply", size_of(reply));
+    too_large.or_else(|| (calls > MAX_CALLS).then(too_many))
+}
+
+/// Why no journal takes what a model wrote in so many bytes, if none does.
+fn too_large(what: &str, bytes: usize) -> Option<Failure> {
+    (bytes > LARGEST_REPLY).then(|| {
+        let message = format!("the {what} has {bytes} bytes; at most {LARGEST_REPLY} are allowed");
+        Failure::new(FailureKind::LimitExceeded, "reply_too_large", message)
+    })
 }
 
 fn size_of(reply: &Reply) -> usize {

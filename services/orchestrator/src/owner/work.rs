@@ -1,8 +1,6 @@
 //! Does what the committed state leaves outstanding, and what is done already continues.
 
-use super::executor_view::{
-    ExecutorView, StartLimits, attempt_start, context_version, news_for_executor,
-};
+use super::executor_view::{ExecutorView, StartLimits, attempt_start, news_for_executor};
 use super::planner::question;
 use super::stream::{Reports, Storing};
 use super::{Message, Outstanding, Owner};
@@ -53,12 +51,12 @@ pub(super) struct Executor {
 }
 
 impl Active {
-    /// The context of a turn has changed while it was held, so its executor does not know what its model
-    /// is sent next. What it has begun ends before another one continues.
-    fn has_old_context(&self, session: &Session, name: AttemptRef) -> bool {
-        let known = self.executor.as_ref().map(|it| it.view.context_version);
-        let now = context_version(session, name);
-        known.is_some_and(|known| known != now) && !has_open_intent(session, Work::RunStep(name))
+    /// The attempt continues with another conversation or task than its executor knows. What the executor has
+    /// begun ends before another one continues.
+    fn is_superseded(&self, session: &Session, name: AttemptRef) -> bool {
+        let executor = self.executor.as_ref();
+        let is_old = executor.is_some_and(|executor| executor.view.is_old(session, name));
+        is_old && !has_open_intent(session, Work::RunStep(name))
     }
 
     /// The session has come to need more than its executor can read. Once its calls have ended and what they
@@ -106,7 +104,7 @@ impl Owner {
             outstanding.contains(&work) && !is_busy
         };
         self.active.retain(|work, active| match work {
-            Work::RunStep(name) if active.has_old_context(session, *name) => false,
+            Work::RunStep(name) if active.is_superseded(session, *name) => false,
             Work::RunStep(_) if active.is_outgrown(needs) && is_idle(*work) => false,
             // One that has just ended is told so once that is durable.
             Work::RunStep(name) => outstanding.contains(work) || reported.contains_key(name),
@@ -259,12 +257,18 @@ impl Owner {
         request
     }
 
+    fn start_limits(&self, attempt: AttemptRef) -> StartLimits {
+        let config = &self.deps.config;
+        StartLimits {
+            not_after: self.inbox.not_after(),
+            result_bytes: self.session.result_bytes(attempt.run, config.result_bytes),
+            compact_at_permille: config.compaction.at_permille,
+        }
+    }
+
     fn start_in(&mut self, slot: Slot, work: Work, attempt: AttemptRef) {
         let catalogue = self.catalogue_of(attempt);
-        let limits = StartLimits {
-            not_after: self.inbox.not_after(),
-            result_bytes: self.deps.config.result_bytes,
-        };
+        let limits = self.start_limits(attempt);
         let Some((start, view)) =
             attempt_start(&self.session, &self.key, attempt, &catalogue, limits)
         else {
