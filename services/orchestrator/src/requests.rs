@@ -287,6 +287,7 @@ fn encoded_command(command: &Command) -> Vec<u8> {
     match &mut command {
         Command::StartRun(start) => start.trace_parent.clear(),
         Command::SubmitTurn(turn) => turn.trace_parent.clear(),
+        Command::CompactContext(compact) => compact.trace_parent.clear(),
         _ => {}
     }
     cairn_proto::event::Command::from(command).encode_to_vec()

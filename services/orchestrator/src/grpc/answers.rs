@@ -16,7 +16,7 @@ pub(super) async fn add(
     key: &SessionKey,
     run: &mut pb::Run,
 ) -> Result<(), RpcError> {
-    let is_completed = run.status() == pb::RunStatus::Completed;
+    let is_completed = run.status() == pb::RunStatus::Completed && !run.is_compaction;
     if !is_completed || run.context.is_empty() || !run.answer.is_empty() {
         return Ok(());
     }

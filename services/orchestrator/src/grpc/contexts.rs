@@ -1,6 +1,7 @@
 //! The contexts of a session: changed by commands, read from the fold, watched from the journal.
 
 mod changes;
+mod compact;
 mod feed;
 mod lines;
 mod reads;
@@ -112,6 +113,20 @@ impl ContextService for Orchestrator {
         request: Request<pb::SetWindowRequest>,
     ) -> Answer<pb::SetWindowResponse> {
         answered(&self.requests, request).await
+    }
+
+    async fn update_context(
+        &self,
+        request: Request<pb::UpdateContextRequest>,
+    ) -> Answer<pb::UpdateContextResponse> {
+        answered(&self.requests, request).await
+    }
+
+    async fn compact_context(
+        &self,
+        request: Request<pb::CompactContextRequest>,
+    ) -> Answer<pb::CompactContextResponse> {
+        compact::compact(&self.requests, request).await
     }
 
     async fn import_context(

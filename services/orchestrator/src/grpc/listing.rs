@@ -172,7 +172,7 @@ fn filter(asked: &pb::SessionFilter) -> Result<memory_pb::SessionFilter, RpcErro
             }
             _ => {
                 let field = format!("filter.pending[{index}]");
-                return Err(RpcError::invalid(field, format!("is {reason}")).allowed("1 to 5"));
+                return Err(RpcError::invalid(field, format!("is {reason}")).allowed("1 to 6"));
             }
         }
     }

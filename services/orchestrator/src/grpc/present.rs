@@ -98,6 +98,7 @@ pub(crate) fn run_message(run: RunSummary<'_>) -> pb::Run {
         steps_done: steps.filter(|(_, step)| step.is_done()).count() as u32,
         cancel_reason: run.cancel_reason.to_owned(),
         context: run.context.unwrap_or_default().to_owned(),
+        is_compaction: run.is_compaction,
         first_seq: run.first_seq,
         last_seq: run.last_seq,
     }
@@ -234,6 +235,22 @@ fn pending_message(key: &SessionKey, session: &Session, open: Pending) -> pb::Pe
             proposal,
             ..message
         },
+        Asked::Context {
+            name,
+            cause,
+            tokens,
+            window,
+            failure,
+        } => pb::Pending {
+            reason: reason(WaitReason::Context),
+            run: name.run,
+            step: name.step.into(),
+            cause: wire::FullCause::from(cause).into(),
+            tokens,
+            window_tokens: window,
+            failure: failure.map(Into::into),
+            ..message
+        },
         of_call => pending_call_message(key, session, of_call, message),
     }
 }
@@ -263,7 +280,7 @@ fn pending_call_message(
             (message.question, message.choices) = (question, choices);
             (name, WaitReason::Question, None)
         }
-        Asked::Budget { .. } | Asked::Plan { .. } => return message,
+        Asked::Budget { .. } | Asked::Plan { .. } | Asked::Context { .. } => return message,
     };
     message.reason = wire::WaitReason::from(reason).into();
     message.run = name.attempt.run;

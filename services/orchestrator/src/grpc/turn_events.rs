@@ -1,11 +1,14 @@
 //! A turn as its client sees it: a pure fold of the session's events and of the parts of replies.
 
+mod compactions;
+
+use self::compactions::Compactions;
 use cairn_engine::command::Settlement;
 use cairn_engine::message::Usage;
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::{
-    CallFinished, CallProgress, CallSettled, Failure, FinishReason, ReplyReceived, RunStarted,
-    TextDelta, ToolCall, ToolResult,
+    AttemptRef, CallFinished, CallProgress, CallSettled, Failure, FinishReason, ReplyReceived,
+    RunStarted, TextDelta, ToolCall, ToolResult,
 };
 use cairn_proto::orchestrator as pb;
 use pb::turn_event::Event;
@@ -28,6 +31,7 @@ pub(super) struct TurnEvents {
     run: u32,
     turn_index: u32,
     usage: Usage,
+    compactions: Compactions,
     /// The reply that is being written: its number, and what was sent of it.
     writing: (u32, String),
     /// The try that the text is of.
@@ -185,6 +189,7 @@ impl TurnEvents {
     }
 
     fn take_event(&mut self, kind: Kind, events: &mut Vec<Event>) {
+        self.usage.add(&self.compactions.charge(self.run, &kind));
         match kind {
             Kind::TurnQueued(queued) if self.queued.is_none() && self.run == 0 => {
                 self.queued = Some(queued.number);
@@ -198,11 +203,14 @@ impl TurnEvents {
                 });
             }
             Kind::RunStarted(started) => self.begin(started, events),
-            Kind::ReplyReceived(reply) if reply.attempt.is_some_and(|at| at.run == self.run) => {
+            Kind::ReplyReceived(reply) if is_of(reply.attempt, self.run) => {
                 self.take_reply(reply, events);
             }
             Kind::CallFinished(finished) => self.take_result(finished, events),
             Kind::CallSettled(settled) => self.take_settled(settled, events),
+            Kind::ContextCompacted(compacted) if is_of(compacted.attempt, self.run) => {
+                events.push(Event::Compacted(compactions::shown(&compacted)));
+            }
             Kind::RunWaiting(waiting) if waiting.run == self.run => {
                 let reason = waiting.reason;
                 events.push(Event::Waiting(pb::TurnWaiting { reason }));
@@ -342,6 +350,11 @@ impl TurnEvents {
             journal_permille,
         }
     }
+}
+
+/// The attempt is one of the run.
+fn is_of(attempt: Option<AttemptRef>, run: u32) -> bool {
+    attempt.is_some_and(|attempt| attempt.run == run)
 }
 
 fn is_end(event: &Event) -> bool {

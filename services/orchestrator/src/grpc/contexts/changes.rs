@@ -7,7 +7,7 @@ use super::check_name;
 use super::lines::{self, Imported};
 use crate::requests::{Answer as Answered, Requests};
 use cairn_engine::command::{
-    BridgeContext, ChangeContext, ContextOp, CreateContext, DestroyContext, SwitchContext,
+    BridgeContext, ChangeContext, ContextOp, CreateContext, DestroyContext, SwitchContext, WhenFull,
 };
 use cairn_engine::event::EventKind;
 use cairn_engine::limits::{
@@ -68,6 +68,18 @@ changes! {
         let window = asked.window.map(|window| window.messages);
         check_window("window.messages", window)?;
         vec![ContextOp::SetWindow(window)]
+    };
+    UpdateContextRequest(asked) -> UpdateContextResponse {
+        let mut ops = Vec::new();
+        if let Some(change) = asked.window {
+            let window = change.window.map(|window| window.messages);
+            check_window("window.window.messages", window)?;
+            ops.push(ContextOp::SetWindow(window));
+        }
+        if let Some(change) = asked.when_full {
+            ops.push(ContextOp::SetWhenFull(when_full("when_full.when_full", change.when_full)?));
+        }
+        ops
     };
 }
 
@@ -233,6 +245,15 @@ pub(super) fn role(field: &str, role: i32) -> Result<Role, RpcError> {
         Ok(wire::Role::Tool) => Ok(Role::Tool),
         Ok(wire::Role::Unspecified) => Err(RpcError::missing(field)),
         Err(_) => Err(RpcError::invalid(field, format!("is {role}")).allowed("1 to 4")),
+    }
+}
+
+fn when_full(field: &str, when_full: i32) -> Result<Option<WhenFull>, RpcError> {
+    match wire::WhenFull::try_from(when_full) {
+        Ok(wire::WhenFull::Unspecified) => Ok(None),
+        Ok(wire::WhenFull::Refuse) => Ok(Some(WhenFull::Refuse)),
+        Ok(wire::WhenFull::Compact) => Ok(Some(WhenFull::Compact)),
+        Err(_) => Err(RpcError::invalid(field, format!("is {when_full}")).allowed("0 to 2")),
     }
 }
 

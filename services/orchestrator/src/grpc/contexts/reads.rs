@@ -6,6 +6,7 @@ use super::{ContextRequest, check_name, lines};
 use crate::key::SessionKey;
 use crate::readers::{Part, Share};
 use crate::requests::Requests;
+use cairn_engine::conversation::Entry;
 use cairn_engine::key::{digest, hex};
 use cairn_engine::message::{Message, Role};
 use cairn_engine::session::{Context, Session};
@@ -93,6 +94,7 @@ pub(super) async fn list(
         messages: count(context.len()),
         bytes: context.bytes,
         turns: context.turns,
+        when_full: wire::WhenFull::from(context.when_full).into(),
     });
     Ok(Response::new(pb::ListContextsResponse {
         contexts: contexts.collect(),
@@ -185,6 +187,13 @@ pub(super) fn of_role(
     })
 }
 
+/// The messages as [`Context::messages`] has them, each with whether it stands for older ones.
+fn entries(context: &Context) -> impl Iterator<Item = &Entry> {
+    let zones = &context.conversation;
+    let stable = zones.immutable.iter().chain(&zones.compressed);
+    stable.chain(&zones.incremental)
+}
+
 /// The messages of a page that a predicate on index and message selects, and the token of the next page.
 ///
 /// A token names the index to continue from, the version that was read, the list, and the message before
@@ -210,8 +219,9 @@ fn page(
         token => continued(token, context, list)?,
     };
     let (mut messages, mut bytes) = (Vec::new(), 0);
-    let all = context.messages().enumerate().skip(from);
-    for (index, message) in all.filter(|(index, message)| is_listed(*index, message)) {
+    let all = entries(context).enumerate().skip(from);
+    for (index, entry) in all.filter(|(index, entry)| is_listed(*index, &entry.message)) {
+        let message = &*entry.message;
         let is_full = messages.len() == size as usize
             || (!messages.is_empty() && bytes + message.bytes() > PAGE_BYTES);
         if is_full {
@@ -221,6 +231,7 @@ fn page(
         messages.push(pb::IndexedMessage {
             index: count(index),
             message: Some(message.clone().into()),
+            compaction: wire::CompactionKind::from(entry.compaction).into(),
         });
     }
     Ok((messages, String::new()))

@@ -236,6 +236,15 @@ fn notice(notice: Notice) -> pb::ContextNotice {
             role: wire_role(role).into(),
         }),
         Notice::Cleared => Wire::Cleared(pb::MessagesCleared {}),
+        Notice::Compacted {
+            through,
+            kind,
+            message,
+        } => Wire::Compacted(pb::MessagesCompacted {
+            through_index: through.map_or(0, |last| last.saturating_add(1)),
+            kind: wire::CompactionKind::from(kind).into(),
+            message: Some(message.into()),
+        }),
     };
     pb::ContextNotice {
         notice: Some(notice),

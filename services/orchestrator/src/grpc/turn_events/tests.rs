@@ -1,6 +1,7 @@
 use super::*;
 use cairn_proto::event::{self as wire, AttemptRef, CallRef, RequestedCall};
 
+mod compactions;
 mod cuts;
 
 const RUN: u32 = 3;
@@ -99,6 +100,7 @@ fn seen(mut events: TurnEvents, messages: Vec<pb::WatchSessionResponse>) -> Vec<
         Event::ToolProgress(far) => format!("progress {}: {}", far.index, far.message),
         Event::Waiting(_) => "waits".to_owned(),
         Event::Resumed(_) => "continues".to_owned(),
+        Event::Compacted(compacted) => format!("compacted {}", compacted.replaced),
         Event::Complete(complete) => format!("complete: {}", complete.response),
         Event::Error(error) => format!("error: {}", error.failure.expect("a failure").message),
     };
