@@ -16,6 +16,7 @@ mod budgets;
 mod checkpoints;
 mod claims;
 mod commands;
+mod compaction;
 mod contexts;
 mod creation;
 mod damage;

@@ -103,8 +103,12 @@ fn report(
             model: "played-1".to_owned(),
             duration_ms: 9,
             ops_through: 0,
+            estimated_tokens: 0,
+            window_tokens: 0,
         }),
         failure: None,
+        full: None,
+        summary: None,
     }
 }
 
@@ -125,6 +129,8 @@ pub(crate) fn varied() -> Vec<Line> {
             results: vec![result(call(tool, 0, 0), "by a tool step")],
             reply: None,
             failure: None,
+            full: None,
+            summary: None,
         }
         .into(),
         report(

@@ -40,6 +40,7 @@ async fn with_side(world: &World) -> String {
         system_prompt: "Be brief.".to_owned(),
         immutable: vec![user("i0"), assistant("i1")],
         window: Some(wire::Window { messages: 2 }),
+        ..wire::CreateContext::default()
     };
     create(world, &session, side).await;
     for n in 2..7 {

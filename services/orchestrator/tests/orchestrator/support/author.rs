@@ -3,7 +3,7 @@
 use super::journal::for_tenant;
 use super::world::World;
 use cairn_engine::command::{Command, RunLimits};
-use cairn_engine::decide::{Facts, Input, ToolFacts};
+use cairn_engine::decide::{Compaction, Facts, Input, ToolFacts};
 use cairn_engine::event::{self, Effect, Event, EventKind};
 use cairn_engine::rules::Answer;
 use cairn_engine::session::Session;
@@ -106,6 +106,7 @@ impl Author {
             offered: &BTreeMap::new(),
             environment: "",
             limits: RunLimits::default(),
+            compaction: Compaction::default(),
             result_bytes: cairn_engine::limits::RESULT_BYTES,
             journal_permille: 0,
             responses: |_, _| Ok(String::new()),

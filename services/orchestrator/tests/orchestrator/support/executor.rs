@@ -1,12 +1,14 @@
 //! An executor whose attempts are carried out by the test.
 
+use cairn_engine::conversation::Conversation;
+use cairn_engine::tokens::estimate_tokens;
 use cairn_proto::START_BYTES;
 use cairn_proto::event as wire;
 use cairn_proto::executor::executor_service_server::{ExecutorService, ExecutorServiceServer};
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{
-    Acknowledgement, AttemptStart, CallResult, ExecutorState, Reply, ResultPart, RunStepRequest,
-    RunStepResponse, WatchStatusRequest, WatchStatusResponse,
+    Acknowledgement, AttemptStart, CallResult, ExecutorState, FullRequest, Reply, ResultPart,
+    RunStepRequest, RunStepResponse, SummaryReport, WatchStatusRequest, WatchStatusResponse,
 };
 use cairn_rpc::{Exposure, Link, RpcError, ServerBuilder};
 use futures::FutureExt as _;
@@ -104,6 +106,67 @@ impl Attempt {
             duration_ms: 3,
             ..CallResult::default()
         }
+    }
+
+    /// The messages that it starts with.
+    pub(crate) fn conversation(&self) -> &wire::Conversation {
+        self.start.conversation.as_ref().expect("a conversation")
+    }
+
+    /// The estimate of these messages.
+    pub(crate) fn tokens(&self) -> u64 {
+        let said = Conversation::try_from(self.conversation().clone());
+        estimate_tokens(&said.expect("a conversation").messages())
+    }
+
+    /// Reports that the next request has so many tokens, which is too much of the window.
+    pub(crate) fn report_full(&mut self, tokens: u64, window_tokens: u64) {
+        let full = FullRequest {
+            tokens,
+            estimated_tokens: tokens,
+            window_tokens,
+            max_output_tokens: 0,
+        };
+        self.report(RunStepResponse {
+            full: Some(full),
+            ..RunStepResponse::default()
+        });
+    }
+
+    /// Reports the summary that it is to have its model write.
+    pub(crate) fn summarise(&mut self, text: &str) {
+        self.report_summary(text, None);
+    }
+
+    /// Reports that the model wrote none.
+    pub(crate) fn write_no_summary(&mut self) {
+        let failure = wire::Failure {
+            kind: wire::FailureKind::Llm.into(),
+            reason: "Test".to_owned(),
+            message: "the model is silent".to_owned(),
+            ..wire::Failure::default()
+        };
+        self.report_summary("", Some(failure));
+    }
+
+    fn report_summary(&mut self, text: &str, failure: Option<wire::Failure>) {
+        let summary = SummaryReport {
+            text: text.to_owned(),
+            usage: Some(wire::Usage {
+                input_tokens: 40,
+                output_tokens: 9,
+                model_calls: 1,
+                ..wire::Usage::default()
+            }),
+            model: "played-1".to_owned(),
+            duration_ms: 12,
+            ..SummaryReport::default()
+        };
+        self.report(RunStepResponse {
+            summary: Some(Box::new(summary)),
+            failure,
+            ..RunStepResponse::default()
+        });
     }
 
     /// Sends a part of a long result, which is no report.

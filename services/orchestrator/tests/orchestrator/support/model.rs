@@ -14,6 +14,8 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) struct Question {
     /// Title of the step.
     pub(crate) step: String,
+    /// The texts of all messages.
+    pub(crate) texts: Vec<String>,
     answer: oneshot::Sender<ChatReply>,
 }
 
@@ -42,19 +44,27 @@ impl Question {
 }
 
 #[derive(Debug)]
-struct Played(mpsc::UnboundedSender<Question>);
+struct Played {
+    questions: mpsc::UnboundedSender<Question>,
+    window_tokens: u64,
+}
 
 #[tonic::async_trait]
 impl Model for Played {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError> {
         let (answer, wait) = oneshot::channel();
-        let mut texts = request.messages.iter().map(|message| message.text());
-        let step = texts.find(|text| text.contains("\nTitle: "));
+        let texts = request.messages.iter().map(|message| message.text());
+        let texts: Vec<String> = texts.collect();
+        let step = texts.iter().find(|text| text.contains("\nTitle: "));
         let step = step.expect("the step is in the question");
         let (_, step) = step.split_once("\nTitle: ").expect("it was found");
         let step = step.lines().next().unwrap_or_default().to_owned();
         // The test may be over, and then nobody answers.
-        drop(self.0.send(Question { step, answer }));
+        drop(self.questions.send(Question {
+            step,
+            texts,
+            answer,
+        }));
         match wait.await {
             Ok(reply) => Ok(reply),
             Err(_) => std::future::pending().await,
@@ -66,26 +76,42 @@ impl Model for Played {
     }
 
     fn describe(&self) -> ModelInfo {
-        ModelInfo {
+        let info = ModelInfo {
             provider: "test".to_owned(),
             name: "played".to_owned(),
             window_tokens: 100_000,
             vision: false,
             prices: None,
+        };
+        ModelInfo {
+            window_tokens: self.window_tokens,
+            ..info
         }
     }
 }
 
 /// An executor and the questions to its model.
 pub(crate) async fn real_executor() -> (Link, mpsc::UnboundedReceiver<Question>) {
+    real_executor_with(Config::default(), 100_000).await
+}
+
+/// The same with these settings, and with a model that has such a window.
+pub(crate) async fn real_executor_with(
+    config: Config,
+    window_tokens: u64,
+) -> (Link, mpsc::UnboundedReceiver<Question>) {
     let (to_test, questions) = mpsc::unbounded_channel();
     let mut models = ModelRegistry::new();
-    models.insert("played", Arc::new(Played(to_test)));
+    let played = Played {
+        questions: to_test,
+        window_tokens,
+    };
+    models.insert("played", Arc::new(played));
     let deps = Deps {
         models: Arc::new(models),
         tools: tools(&Tools::default()).await,
     };
-    let (service, _) = cairn_executor::build(Config::default(), deps);
+    let (service, _) = cairn_executor::build(config, deps);
     let server = ServerBuilder::new(Exposure::Internal).register(service, cairn_proto::DESCRIPTORS);
     (server.build().await.expect("a server").link(), questions)
 }
