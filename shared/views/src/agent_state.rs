@@ -21,7 +21,8 @@
 //! that run.
 //!
 //! `phase` is `"Idle"` (no run yet), `"Planning"`, `{"Executing": {"step", "running"}}`,
-//! `{"Waiting": {"reason": "InDoubt" | "Budget", "step", "running"}}`,
+//! `{"Waiting": {"reason", "step", "running"}}` with the reason `InDoubt`, `Budget`, `Approval`, `Question`,
+//! `PlanReview` or `Context`,
 //! `{"Paused": {"step", "running"}}`, `"Completed"`,
 //! `{"Failed": {"kind", "reason", "message"}}` or `{"Cancelled": {"reason"}}`. Steps are those of
 //! the plan in force, in its order and by their numbers in the run, so `step` need not count up
@@ -30,8 +31,9 @@
 //! steps: they continue when it is resumed.
 //!
 //! `status` of a step is `Pending`, `Running`, `Completed`, `Failed` or `Skipped`. The chat history
-//! holds the attempts under way, so it is empty between two steps; the scratchpad holds the notes
-//! of all steps of the plan in force, in the order of the journal.
+//! holds the attempts under way, so it is empty between two steps. Messages that gave way in a compaction are not in
+//! it; the message in their place is. The scratchpad holds the notes of all steps of the plan in force, in the order
+//! of the journal.
 
 use crate::title;
 use cairn_engine::event::Budget;

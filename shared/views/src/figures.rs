@@ -102,11 +102,25 @@ pub fn run_status(status: RunStatus) -> &'static str {
         RunStatus::Waiting(WaitReason::Approval) => "waiting (approval)",
         RunStatus::Waiting(WaitReason::Question) => "waiting (question)",
         RunStatus::Waiting(WaitReason::PlanReview) => "waiting (plan review)",
+        RunStatus::Waiting(WaitReason::Context) => "waiting (context)",
         RunStatus::Paused => "paused",
         RunStatus::Completed => "completed",
         RunStatus::Failed => "failed",
         RunStatus::Cancelled => "cancelled",
     }
+}
+
+/// A number with a comma before each three digits: `1,200`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
 }
 
 /// Tokens that were sent: `9600 (9000 from a cache, 200 to a cache)`.

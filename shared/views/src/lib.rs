@@ -8,6 +8,7 @@
 //! | [`agent_state`] | state | where a run stands, whole, as one JSON value |
 //! | [`title`](mod@title) | state | what people call the session |
 //! | [`decisions`] | state, events | what people decided, in words |
+//! | [`compactions`] | events | what compactions cost, and which requests do not fit |
 //! | [`plan_diff`] | state | what another plan would change |
 //! | [`tree`] | events | what a run did: goals, thoughts, calls, results |
 //! | [`history`] | the tree | goals, key results and summaries, in place of older messages |
@@ -27,6 +28,7 @@
 //! [`cairn_engine::prompt`].
 
 pub mod agent_state;
+pub mod compactions;
 pub mod decisions;
 pub mod dump;
 pub mod elicitation;

@@ -16,10 +16,13 @@
 //! The goal in progress is the sub-goal in focus, else the goal of the step. Calls of `step` count
 //! before the other calls of their reply, whose actions belong to the goal that is in progress after
 //! them. A call of `step` makes an action only if it was refused.
+//!
+//! A compaction of the conversation makes no node. What its summary used up counts for the goals, as replies do.
 
 mod fold;
 mod infer;
 
+use crate::compactions::Compactions;
 use cairn_engine::message::Usage;
 use cairn_engine::prompt::describe;
 use cairn_engine::session::{RunStatus, StepNo};
@@ -86,7 +89,7 @@ pub struct Node {
     pub summary: Option<String>,
     /// Goals: from begin to end. Actions: of the call. Others: of the model's reply.
     pub duration_ms: Option<u64>,
-    /// Tokens in and out. Goals: of all replies under them. Others: of the reply that they came
+    /// Tokens in and out. Goals: of all replies under them, and of summaries. Others: of the reply that they came
     /// with, at the first node that it made.
     pub tokens: Option<u64>,
     /// Price in 10⁻⁹ US dollars, counted like the tokens.
@@ -111,7 +114,7 @@ pub struct RunRoot {
     pub roots: Vec<NodeIndex>,
     /// How many nodes it has.
     pub nodes: u32,
-    /// What planning and all replies used up.
+    /// What planning, all replies and summaries used up.
     pub usage: Usage,
     /// Milliseconds since 1970.
     pub started_at: u64,
@@ -129,6 +132,7 @@ pub struct Tree {
     working: BTreeMap<(u32, StepNo), Working>,
     /// What was said in turns that have not begun, by the seq of their commands.
     waiting_turns: BTreeMap<u64, String>,
+    compactions: Compactions,
 }
 
 impl Tree {

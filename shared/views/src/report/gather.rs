@@ -1,7 +1,9 @@
 //! The facts of a report, collected in one pass over the events.
 
 use super::turn::said;
+use crate::compactions::Compactions;
 use cairn_engine::command::{Command, Settlement};
+use cairn_engine::conversation::CompactionKind;
 use cairn_engine::event::{
     AttemptRef, Budget, CallRef, Event, EventKind, PlanApplied, ResultHandle,
 };
@@ -57,6 +59,9 @@ pub(super) struct StepFacts<'a> {
     pub(super) continued: u32,
     pub(super) usage: Usage,
     pub(super) tool_turns: u32,
+    pub(super) compactions: u32,
+    /// Its next request does not fit.
+    is_full: bool,
     pub(super) calls: Vec<CallFacts<'a>>,
 }
 
@@ -73,12 +78,14 @@ pub(super) struct CallFacts<'a> {
     pub(super) waits: Option<Waits>,
 }
 
-/// What a call waits for a person to say. Of several, a step is shown with the first.
+/// What a call or a step waits for a person to say. Of several, a step is shown with the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Waits {
     Doubt,
     Approval,
     Question,
+    /// Its next request does not fit.
+    Full,
 }
 
 /// A call's result.
@@ -108,7 +115,7 @@ pub(super) fn gather<'a>(
     run: u32,
 ) -> Option<Facts<'a>> {
     let mut events = events.into_iter().zip(1..);
-    let mut turns = HashMap::new();
+    let (mut turns, mut compactions) = (HashMap::new(), Compactions::default());
     let mut facts = events.find_map(|(event, seq)| match &event.kind {
         EventKind::CommandReceived(received) => {
             if let Command::SubmitTurn(turn) = &received.command {
@@ -117,24 +124,36 @@ pub(super) fn gather<'a>(
             None
         }
         EventKind::RunStarted(started) if started.run == run => {
+            compactions.take(seq, event);
             let facts = Facts::new(run, &started.goal, event.at);
             Some(match &started.turn {
                 None => facts,
                 Some(turn) => {
                     let said = turns.get(&turn.command(event.answers));
-                    facts.of_turn(said.copied().unwrap_or_default())
+                    facts.of_turn(said.copied().unwrap_or(&started.goal))
                 }
             })
         }
         _ => None,
     })?;
-    for (event, _) in events {
+    for (event, seq) in events {
+        for (attempt, usage) in compactions.take(seq, event) {
+            if let Some(step) = facts.step(attempt) {
+                step.usage.add(&usage);
+            }
+        }
         let taken = facts
             .take_of_run(&event.kind)
             .or_else(|| facts.take_of_step(event))
+            .or_else(|| facts.take_of_compaction(&event.kind))
             .or_else(|| facts.take_of_call(event));
         if taken.is_some() {
             facts.last_at = event.at;
+        }
+    }
+    for number in compactions.full_steps(run) {
+        if let Some(step) = facts.step_of(run, number) {
+            step.is_full = true;
         }
     }
     Some(facts)
@@ -297,6 +316,29 @@ impl<'a> Facts<'a> {
         Some(())
     }
 
+    fn take_of_compaction(&mut self, event: &'a EventKind) -> Option<()> {
+        use EventKind as E;
+        match event {
+            E::SummaryAsked(it) => {
+                self.step(it.attempt)?;
+            }
+            E::ContextCompacted(it) => {
+                let step = self.step(it.attempt)?;
+                step.compactions += 1;
+                // A run that only compacts has no replies.
+                let is_answer = it.kind == CompactionKind::Summary && step.tool_turns == 0;
+                if self.is_turn && is_answer {
+                    self.outcome = &it.text;
+                }
+            }
+            E::ContextFull(it) => {
+                self.step(it.attempt)?;
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
     fn step(&mut self, attempt: AttemptRef) -> Option<&mut StepFacts<'a>> {
         self.step_of(attempt.run, attempt.step)
     }
@@ -400,6 +442,8 @@ impl<'a> StepFacts<'a> {
             continued: 0,
             usage: Usage::default(),
             tool_turns: 0,
+            compactions: 0,
+            is_full: false,
             calls: Vec::new(),
         }
     }
@@ -407,7 +451,8 @@ impl<'a> StepFacts<'a> {
     /// What the step waits for a person to say, while it runs.
     pub(super) fn waits(&self) -> Option<Waits> {
         let calls = self.calls.iter();
-        let waits = calls.filter_map(|call| call.waits).min();
+        let full = self.is_full.then_some(Waits::Full);
+        let waits = calls.filter_map(|call| call.waits).chain(full).min();
         waits.filter(|_| self.phase == StepPhase::Running)
     }
 

@@ -149,6 +149,7 @@ fn awaited(waits: Waits) -> &'static str {
         Waits::Doubt => "waits for a decision on a call in doubt",
         Waits::Approval => "waits for an approval",
         Waits::Question => "waits for an answer",
+        Waits::Full => "waits for a decision on a request that does not fit",
     }
 }
 
@@ -166,6 +167,9 @@ fn step_section(step: &StepFacts<'_>, number: StepNo) -> String {
     }
     if step.continued > 0 {
         let _ = write!(text, ", continued {} time(s) after a loss", step.continued);
+    }
+    if step.compactions > 0 {
+        let _ = write!(text, ", compacted {} time(s)", step.compactions);
     }
     text.push('.');
     if step.tool_turns > 0 {

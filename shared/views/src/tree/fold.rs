@@ -54,6 +54,9 @@ impl Tree {
     pub fn apply(&mut self, seq: u64, event: &Event) {
         use EventKind as E;
         let origin = Origin { seq, at: event.at };
+        for (attempt, usage) in self.compactions.take(seq, event) {
+            self.charge_summary(attempt, &usage);
+        }
         match &event.kind {
             E::CommandReceived(it) => self.keep_turn(seq, &it.command),
             E::RunStarted(it) => self.start_run(it, event.answers, origin),
@@ -79,6 +82,18 @@ impl Tree {
             E::CallInDoubt(it) => self.doubt_call(it.call),
             E::CallSettled(it) => self.settle_call(it, origin),
             _ => {}
+        }
+    }
+
+    /// What a summary used up counts as that of a reply does, but no node is made of it.
+    fn charge_summary(&mut self, attempt: AttemptRef, usage: &Usage) {
+        if let Some(run) = self.runs.get_mut(&attempt.run) {
+            run.usage.add(usage);
+        }
+        let focus = self.working_on(attempt).and_then(|working| working.focus);
+        let goal = self.step(attempt.run, attempt.step);
+        for node in goal.into_iter().chain(focus) {
+            self.nodes[node].charge(usage);
         }
     }
 

@@ -4,7 +4,7 @@ use cairn_engine::event::WaitReason;
 use cairn_engine::message::Usage;
 use cairn_engine::session::RunStatus;
 use cairn_views::figures::{
-    clock, cost, date_time, dollars, duration, rest_of_result, rfc3339, run_status, size,
+    clock, cost, date_time, dollars, duration, grouped, rest_of_result, rfc3339, run_status, size,
 };
 
 #[test]
@@ -107,7 +107,23 @@ fn a_status_says_what_is_waited_for() {
         run_status(RunStatus::Waiting(WaitReason::InDoubt)),
         "waiting (in doubt)"
     );
+    assert_eq!(
+        run_status(RunStatus::Waiting(WaitReason::Context)),
+        "waiting (context)"
+    );
     assert_eq!(run_status(RunStatus::Cancelled), "cancelled");
+}
+
+#[test]
+fn numbers_have_commas() {
+    for (number, want) in [
+        (0, "0"),
+        (999, "999"),
+        (1_000, "1,000"),
+        (12_345_678, "12,345,678"),
+    ] {
+        assert_eq!(grouped(number), want);
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod engine {
 use engine::{play, world};
 
 mod agent_state;
+mod compactions;
 mod cost;
 mod decisions;
 mod dump;

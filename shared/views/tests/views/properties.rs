@@ -72,7 +72,7 @@ fn check_waits(report: &str, world: &World, run: &Run) {
     let steps = run.plan.iter().flat_map(PlanState::current);
     for ((number, _), line) in steps.zip(plan.lines()) {
         let of_step = open.iter().filter(|open| {
-            let attempt = open.id().call().map(|call| call.attempt);
+            let attempt = open.id().attempt();
             attempt.is_some_and(|attempt| (attempt.run, attempt.step) == (run.number, number))
         });
         let reasons: Vec<WaitReason> = of_step.map(|open| open.reason()).collect();
@@ -83,6 +83,10 @@ fn check_waits(report: &str, world: &World, run: &Run) {
             ),
             (WaitReason::Approval, "(waits for an approval)"),
             (WaitReason::Question, "(waits for an answer)"),
+            (
+                WaitReason::Context,
+                "(waits for a decision on a request that does not fit)",
+            ),
         ];
         let waits = words.iter().find(|(reason, _)| reasons.contains(reason));
         match waits {

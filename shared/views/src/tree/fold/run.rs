@@ -43,8 +43,9 @@ impl Tree {
     /// A turn is a run of one step.
     fn start_turn(&mut self, run: u32, turn: &StartedTurn, answers: u64, origin: Origin) {
         let said = self.waiting_turns.remove(&turn.command(answers));
-        if let Some(root) = self.runs.get_mut(&run) {
-            root.task = said.unwrap_or_default();
+        // A compaction of a context has the goal of its run, if it has one.
+        if let (Some(root), Some(said)) = (self.runs.get_mut(&run), said) {
+            root.task = said;
         }
         let plan = Turn::draft();
         let numbers = numbers_of(&plan, &[]);
