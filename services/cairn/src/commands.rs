@@ -124,6 +124,7 @@ fn flags(command: &Command) -> Vec<Flag> {
             given("--pace", "model.pace", args.pace.clone()),
             given("--model", "model.default", args.model.clone()),
         ],
+        Command::Context(args) => vec![given("--model", "model.default", args.model())],
         Command::Serve(args) => args.flags(),
         _ => Vec::new(),
     };

@@ -8,6 +8,7 @@
 //! | `[mcp.servers.<name>]` | servers of the Model Context Protocol, whose tools may be called |
 //! | `[model]`, `[models.<name>]` | the default model, and limits of all; models by name |
 //! | `[run]` | limits of a run |
+//! | `[compaction]` | when older messages of a conversation give way |
 //! | `[session]`, `[executor]` | leases; how much work there may be at a time |
 //! | `[serve]`, `[links]` | the listeners of `cairn serve`; where services of other processes are |
 //! | `[client]` | the processes that commands talk to instead of working themselves |
@@ -22,6 +23,7 @@
 //! [`Standard`]. `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` name proxies, as in other programs; they are no
 //! settings.
 
+mod compaction;
 mod limits;
 pub mod links;
 mod model;
@@ -35,6 +37,7 @@ mod tests;
 mod tools;
 pub mod trust;
 
+pub use compaction::CompactionSettings;
 pub use limits::{ExecutorSettings, SessionSettings};
 pub use links::{Addresses, LinkSettings};
 pub use model::ModelSettings;
@@ -88,6 +91,8 @@ pub struct Settings {
     pub models: BTreeMap<String, ProviderSettings>,
     /// Limits of a run that names none.
     pub run: RunSettings,
+    /// When older messages of a conversation give way.
+    pub compaction: CompactionSettings,
     /// Leases, and how many sessions there may be at work.
     pub session: SessionSettings,
     /// How many steps may be under way.
@@ -210,6 +215,7 @@ impl cairn_boot::Settings for Settings {
         checks.require(is_file, "serve.token_file", "is empty", "a file");
         checks.range("client.wait", self.client.wait, Duration::ZERO..=hour);
         self.run.check(checks);
+        self.compaction.check(checks);
         self.session.check(checks);
         self.executor.check(checks);
         tools::check(self, checks);

@@ -2,6 +2,7 @@
 //!
 //! Everything that a model, a tool or a file said is escaped before it is shown.
 
+pub mod compaction;
 pub mod describe;
 pub mod event_json;
 pub mod event_line;

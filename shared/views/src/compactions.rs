@@ -203,7 +203,7 @@ mod tests {
 
     const AT: AttemptRef = AttemptRef {
         run: 1,
-        step: StepNo::FIRST,
+        step: StepNo::new(1),
         attempt: 1,
     };
 

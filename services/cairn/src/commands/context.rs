@@ -1,19 +1,24 @@
 //! `cairn context`: the contexts of a session, which conversations continue.
 
+mod compact;
+pub(super) mod compaction;
 mod destroy;
 mod export;
 mod import;
 pub(super) mod list;
 mod remove;
 pub(super) mod rpc;
+mod set;
 mod show;
+
+pub(super) use compact::KEEP;
 
 use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
-use cairn_proto::event::{CreateContext, Window};
+use cairn_proto::event::{CreateContext, WhenFull, Window};
 use cairn_rpc::text::escape;
 use clap::Subcommand;
 use clap::builder::NonEmptyStringValueParser;
@@ -32,6 +37,7 @@ Examples:
   cairn context new s-7f3k draft --system \"You write drafts.\"
   cairn context switch s-7f3k draft
   cairn context set s-7f3k draft --window 20
+  cairn context compact s-7f3k --context draft --keep 4
   cairn context remove s-7f3k draft 0-19
   cairn context export s-7f3k --context draft > draft.jsonl
   cairn context import s-9a2c draft.jsonl
@@ -104,19 +110,14 @@ enum Action {
         /// [default: all]
         #[arg(long, value_name = "N", value_parser = window)]
         window: Option<WindowSize>,
+        /// What happens when a request is too long for its model [default: compact]
+        #[arg(long, value_name = "ACTION")]
+        when_full: Option<set::Action>,
     },
-    /// Change how much of a context the model is sent
-    Set {
-        /// The session: its id or a unique beginning of it
-        #[arg(value_name = "SESSION")]
-        session: String,
-        /// The context
-        #[arg(value_name = "NAME")]
-        name: String,
-        /// Send the model only this many of the latest messages, and those of the turn itself; or all
-        #[arg(long, value_name = "N", value_parser = window)]
-        window: WindowSize,
-    },
+    /// Change how much of a context the model is sent, and what happens when a request is too long
+    Set(set::Args),
+    /// Let a model write a summary of older messages, which takes their place
+    Compact(compact::Args),
     /// Remove messages from a context
     Remove(remove::Args),
     /// Make a context the active one
@@ -136,9 +137,10 @@ impl Action {
     fn access(&self) -> Access {
         match self {
             Self::List { .. } | Self::Show { .. } | Self::Export { .. } => Access::Read,
-            Self::Import(_) | Self::New { .. } | Self::Set { .. } => Access::Change,
+            Self::Import(_) | Self::New { .. } | Self::Set(_) => Access::Change,
             Self::Remove(_) | Self::Switch { .. } => Access::Change,
             Self::Destroy(args) => args.access(),
+            Self::Compact(_) => Access::Own,
         }
     }
 
@@ -148,10 +150,21 @@ impl Action {
                 session.as_deref()
             }
             Self::New { session, .. } | Self::Switch { session, .. } => Some(session),
-            Self::Set { session, .. } => Some(session),
+            Self::Set(args) => Some(&args.session),
+            Self::Compact(args) => args.session.as_deref(),
             Self::Import(args) => Some(&args.session),
             Self::Remove(args) => Some(&args.session),
             Self::Destroy(args) => Some(&args.session),
+        }
+    }
+}
+
+impl Args {
+    /// The model that the command names.
+    pub(super) fn model(&self) -> Option<String> {
+        match &self.action {
+            Action::Compact(args) => args.model.clone(),
+            _ => None,
         }
     }
 }
@@ -164,6 +177,7 @@ pub async fn run(mut args: Args, context: &Context) -> Result<ExitCode, CliError
     match &mut args.action {
         Action::Destroy(args) => args.agree(context).await?,
         Action::Remove(args) => args.agree(context).await?,
+        Action::Compact(args) => args.prepare(context).await?,
         _ => {}
     }
     let mut client = Client::attach(context, args.action.access()).await?;
@@ -195,6 +209,7 @@ async fn act(client: &mut Client<'_>, action: Action) -> Result<ExitCode, CliErr
             name,
             system,
             window,
+            when_full,
             ..
         } => {
             let context = CreateContext {
@@ -204,19 +219,15 @@ async fn act(client: &mut Client<'_>, action: Action) -> Result<ExitCode, CliErr
                 window: window
                     .and_then(|size| size.0)
                     .map(|messages| Window { messages }),
+                when_full: when_full
+                    .map_or(WhenFull::Unspecified, WhenFull::from)
+                    .into(),
             };
             let seq = rpc::create(client, &session, context).await?;
             changed(client, &session, &name, "was created", seq)?;
         }
-        Action::Set { name, window, .. } => {
-            let seq = rpc::set_window(client, &session, &name, window.0).await?;
-            let what = match window.0 {
-                Some(1) => "has a window of 1 message".to_owned(),
-                Some(messages) => format!("has a window of {messages} messages"),
-                None => "has no window".to_owned(),
-            };
-            changed(client, &session, &name, &what, seq)?;
-        }
+        Action::Set(args) => set::run(client, &session, args).await?,
+        Action::Compact(args) => Box::pin(compact::run(client, &session, args)).await?,
         Action::Remove(args) => remove::run(client, &session, args).await?,
         Action::Switch { name, .. } => {
             let seq = rpc::switch(client, &session, &name).await?;

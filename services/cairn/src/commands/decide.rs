@@ -27,7 +27,8 @@ Examples:
   cairn decide s-7f3k approval-1.2.1.0.0 approve --always
   cairn decide s-7f3k approval-1.2.1.0.0 deny --reason \"not on a Friday\"
   cairn decide s-7f3k question-1.1.1.2.0 answer \"the second one\"
-  cairn decide s-7f3k plan-1.1 approve")]
+  cairn decide s-7f3k plan-1.1 approve
+  cairn decide s-7f3k context-1.1.1 answer \"Keep the names of all files.\"")]
 pub struct Args {
     /// The session: its id or a unique beginning of it
     #[arg(value_name = "SESSION")]
@@ -49,7 +50,8 @@ enum Word {
         #[arg(long, value_name = "TEXT")]
         output: String,
     },
-    /// Send the call again, with the same key; or go on with a fresh budget
+    /// Send the call again, with the same key; go on with a fresh budget; or check a request that does
+    /// not fit again, and compact anew
     Retry,
     /// Go on without the call
     Skip {
@@ -93,9 +95,9 @@ enum Word {
         )]
         reason: String,
     },
-    /// Answer what the model asks
+    /// Answer what the model asks; for a request that does not fit, give the prompt of a summary
     Answer {
-        /// What it is told
+        /// What the model is told
         #[arg(value_name = "TEXT")]
         text: String,
     },

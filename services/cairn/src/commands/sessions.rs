@@ -110,6 +110,8 @@ enum Kind {
     Question,
     /// A plan to be looked at
     PlanReview,
+    /// A request that does not fit into the window of its model
+    Context,
 }
 
 /// By what the list is ordered.
@@ -142,6 +144,7 @@ impl Args {
             Kind::Approval => Some(WaitReason::Approval),
             Kind::Question => Some(WaitReason::Question),
             Kind::PlanReview => Some(WaitReason::PlanReview),
+            Kind::Context => Some(WaitReason::Context),
         });
         let is_any = self.pending.contains(&Kind::Any);
         let pending = pending.filter(|_| !is_any);
@@ -378,6 +381,8 @@ mod tests {
 
     #[test]
     fn several_kinds_of_questions_are_named() {
+        let full = session("s", &[(WaitReason::Context, 1)], 0);
+        assert_eq!(asked(&full.pending, NOW), "context 5 min");
         let several = [(WaitReason::InDoubt, 1), (WaitReason::Question, 3)];
         let several = session("s", &several, 0);
         assert_eq!(asked(&several.pending, NOW), "in doubt, question ×3 5 min");

@@ -63,6 +63,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             cache_bytes: settings.session.cache_bytes,
             max_queued: settings.session.max_queued,
             limits: settings.run.limits(),
+            compaction: settings.compaction.config(),
             result_bytes: settings.tools.result_bytes,
             environment: surroundings(workspace),
             #[cfg(debug_assertions)]

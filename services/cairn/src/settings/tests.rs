@@ -160,6 +160,32 @@ fn limits_of_all_models_reach_each_of_them() {
 }
 
 #[test]
+fn compaction_is_set_as_a_share_of_the_window() {
+    let loaded = settings("", &[], &[]).unwrap();
+    let default = loaded.config.compaction.config();
+    assert_eq!(default, cairn_engine::decide::Compaction::default());
+    let shown = loaded.show();
+    for line in ["at = 0.7", "keep_turns = 3"] {
+        assert!(shown.contains(&format!("compaction.{line} ")), "{shown}");
+    }
+    let file = "[compaction]\nat = 0.55\nkeep_turns = 5";
+    let loaded = settings(file, &[("CAIRN_COMPACTION__KEEP_TURNS", "2")], &[]).unwrap();
+    let set = loaded.config.compaction.config();
+    assert_eq!((set.at_permille, set.keep_turns), (550, 2));
+    for (line, fault) in [
+        ("at = 0.05", "compaction.at is 0.05 (allowed: 0.1 to 0.95)"),
+        ("at = 1", "compaction.at is 1.0 (allowed: 0.1 to 0.95)"),
+        (
+            "keep_turns = 0",
+            "compaction.keep_turns is 0 (allowed: 1 to 50)",
+        ),
+    ] {
+        let error = settings(&format!("[compaction]\n{line}"), &[], &[]).unwrap_err();
+        assert!(error.contains(fault), "{error}");
+    }
+}
+
+#[test]
 fn prices_are_listed_replaced_or_unknown() {
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("prices.toml");

@@ -78,10 +78,16 @@ pub fn budget(number: i32) -> String {
     short(budget.as_str_name(), "BUDGET_")
 }
 
-/// What a run waits for: `in_doubt`, `budget`, `approval`, `question`, `plan_review`.
+/// What a run waits for: `in_doubt`, `budget`, `approval`, `question`, `plan_review`, `context`.
 pub fn wait_reason(number: i32) -> String {
     let reason = wire::WaitReason::try_from(number).unwrap_or_default();
     short(reason.as_str_name(), "WAIT_REASON_")
+}
+
+/// Why no compaction helps: `nothing_to_compact`, `does_not_shrink`, `no_summary`.
+pub fn full_cause(number: i32) -> String {
+    let cause = wire::FullCause::try_from(number).unwrap_or_default();
+    short(cause.as_str_name(), "FULL_CAUSE_")
 }
 
 /// An enum value's name as programs read it here: in lower case, without the enum's name.

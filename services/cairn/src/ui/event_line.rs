@@ -1,6 +1,7 @@
 //! One line of text for each kind of event.
 
 mod brief;
+mod compaction;
 mod context;
 mod runs;
 mod tools;
@@ -10,10 +11,11 @@ pub use words::{failure_text, nearly_full, step_facts, step_name, used_up, waits
 
 use super::plans::numbered;
 use super::time::clock;
-use cairn_engine::pending::PendingId;
+use cairn_engine::pending::{PendingId, Subject};
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_rpc::text::clip;
+use compaction::compaction_line;
 use context::context_line;
 use runs::run_line;
 use std::collections::HashMap;
@@ -136,6 +138,10 @@ impl Narrator {
             | Kind::ScratchpadWritten(_) => self.part_line(kind),
             Kind::ReplyReceived(e) => reply_line(e),
             Kind::ContextChanged(e) => context_line(e),
+            Kind::CompactionRequested(_)
+            | Kind::SummaryAsked(_)
+            | Kind::ContextCompacted(_)
+            | Kind::ContextFull(_) => compaction_line(kind),
             Kind::CallIntended(_)
             | Kind::CallHeld(_)
             | Kind::CallFinished(_)
@@ -295,13 +301,17 @@ impl Narrator {
 
     fn decided_line(&self, e: &wire::Decided) -> EventLine {
         let decision = settlement_text(e.settlement.as_ref());
-        let call = PendingId::parse(&e.pending_id).and_then(|id| id.call());
-        let subject = match call.map(wire::CallRef::from) {
-            Some(call) => {
+        let id = PendingId::parse(&e.pending_id);
+        let call = id.and_then(|id| id.call()).map(wire::CallRef::from);
+        let subject = match (call, id.map(|id| id.subject)) {
+            (Some(call), _) => {
                 let number = step_of(call.attempt.as_ref());
                 format!("step {number}: {}", self.call(&call))
             }
-            None => clip(&e.pending_id, PIECE),
+            (None, Some(Subject::Context(attempt))) => {
+                format!("step {}: the request that does not fit", attempt.step)
+            }
+            _ => clip(&e.pending_id, PIECE),
         };
         line(Mark::Plain, format!("{subject} answered: {decision}"))
     }

@@ -29,6 +29,8 @@ pub struct Live {
     /// When this process saw a step begin.
     since: BTreeMap<u32, Instant>,
     began: Instant,
+    /// How many compactions stand already.
+    compacted: usize,
 }
 
 impl Live {
@@ -40,6 +42,7 @@ impl Live {
             reported: BTreeSet::new(),
             since: BTreeMap::new(),
             began: Instant::now(),
+            compacted: 0,
         }
     }
 
@@ -60,12 +63,14 @@ impl Live {
         let _ = screen::frame(&[], Vec::new());
     }
 
-    /// What stands from now on: a plan that is new here, and the steps that have ended since.
+    /// What stands from now on: a plan that is new here, and the compactions and the steps that have ended
+    /// since.
     fn standing(&mut self, progress: &Progress) -> Vec<String> {
         let mut standing = Vec::new();
         if self.revision != progress.revision {
             standing.push(self.begin_plan(progress));
         }
+        standing.extend(self.compactions(progress));
         let layout = Layout::of(progress);
         for step in &progress.steps {
             if step.is_over() && self.reported.insert(step.number) {
@@ -76,6 +81,19 @@ impl Live {
             }
         }
         standing
+    }
+
+    /// The compactions since, each on a line.
+    fn compactions(&mut self, progress: &Progress) -> Vec<String> {
+        let columns = size().0.clamp(NARROWEST, WIDEST) - 1;
+        let all = &progress.compacted;
+        let new = all.get(self.compacted..).unwrap_or_default().iter();
+        self.compacted = all.len();
+        let lines = new.filter(|it| !it.kept).map(|it| {
+            let text = fit(&format!("    step {}: {}", it.step, it.what), columns);
+            self.style.dim(text.trim_end())
+        });
+        lines.collect()
     }
 
     /// Another plan stands in full, with what it keeps.
@@ -282,6 +300,7 @@ pub fn size() -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ui::progress::Compacted;
 
     #[test]
     fn texts_fill_their_columns_exactly() {
@@ -366,5 +385,28 @@ mod tests {
         assert!(second[1].starts_with("  ✓  1 s1 "), "{second:?}");
         assert!(second[1].ends_with("kept"), "{second:?}");
         assert_eq!(second.len(), 2);
+    }
+
+    #[test]
+    fn a_compaction_stands_once_unless_it_is_history() {
+        let compacted = |what: &str, kept| Compacted {
+            step: 2,
+            what: what.to_owned(),
+            kept,
+        };
+        let mut progress = Progress {
+            compacted: vec![compacted("old", true), compacted("new", false)],
+            ..Progress::default()
+        };
+        let mut live = Live::new(Style::new(false));
+        assert_eq!(live.standing(&progress), ["    step 2: new"]);
+        assert!(live.standing(&progress).is_empty());
+        progress.compacted.push(compacted(&"x".repeat(200), false));
+        let long = live.standing(&progress);
+        assert_eq!(long.len(), 1);
+        assert!(
+            long[0].width() < WIDEST.min(size().0.max(NARROWEST)),
+            "{long:?}"
+        );
     }
 }

@@ -1,8 +1,10 @@
 //! How far a run has got, from its events.
 
+mod compaction;
 mod reply;
 mod step;
 
+pub use compaction::Compacted;
 pub use reply::LastReply;
 pub use step::{StepState, StepView};
 
@@ -10,7 +12,11 @@ use super::plans::{numbered, order_name};
 use super::writing::Writing;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
+use compaction::Questions;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// What a step does while its model writes a summary.
+const SUMMARY: &str = "a summary of older messages";
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,6 +66,10 @@ pub struct Progress {
     pub report: Option<String>,
     /// What the models of its steps are writing.
     pub writing: Writing,
+    /// The compactions of its conversations, in the order of the journal.
+    pub compacted: Vec<Compacted>,
+    /// The questions for summaries without an answer.
+    pub(super) questions: Questions,
     /// Steps of earlier plans that are not in the one in force: a later one may have them again.
     pub(super) left: BTreeMap<u32, StepView>,
     /// Where in `steps` each number is.
@@ -96,6 +106,12 @@ impl Progress {
             return false;
         }
         self.latest_ms = event.at_unix_ms;
+        let used = self.questions.charge(kind);
+        self.spend(Some(&used));
+        if let Kind::ContextCompacted(e) = kind {
+            let kept = seq <= self.seen_before;
+            self.compacted.push(Compacted::new(e, kept));
+        }
         self.run_event(kind);
         self.step_event(seq, event.at_unix_ms, kind);
         true
@@ -217,6 +233,8 @@ impl Progress {
             Kind::CallFinished(e) => {
                 self.report = step.written_report(e).or(self.report.take());
             }
+            Kind::SummaryAsked(_) => SUMMARY.clone_into(&mut step.call),
+            Kind::ContextCompacted(_) | Kind::ContextFull(_) => step.call.clear(),
             Kind::SubGoalAdded(_) => step.parts.1 += 1,
             Kind::SubGoalCompleted(_) => step.parts.0 += 1,
             Kind::SubGoalDropped(_) => step.parts.1 = step.parts.1.saturating_sub(1),
@@ -254,6 +272,9 @@ fn step_number(kind: &Kind) -> Option<u32> {
         Kind::StepCompleted(e) => e.attempt,
         Kind::StepFailed(e) => e.attempt,
         Kind::ReplyReceived(e) => e.attempt,
+        Kind::SummaryAsked(e) => e.attempt,
+        Kind::ContextCompacted(e) => e.attempt,
+        Kind::ContextFull(e) => e.attempt,
         Kind::SubGoalAdded(e) => e.attempt,
         Kind::SubGoalCompleted(e) => e.attempt,
         Kind::SubGoalDropped(e) => e.attempt,

@@ -1,6 +1,7 @@
 //! Open questions as text and as JSON, with the commands that answer them.
 
-use super::event_json::{budget, plan, wait_reason};
+use super::compaction::{request_size, why_full};
+use super::event_json::{budget, failure, full_cause, plan, wait_reason};
 use super::event_line::{step_facts, step_name, used_up, waits_for};
 use super::style::Style;
 use super::text::{block, command, quoted};
@@ -18,6 +19,7 @@ use std::collections::HashMap;
 pub fn pending_json(pending: &pb::Pending) -> Value {
     let from = pending.settle_after_unix_ms;
     let is_budget = pending.reason() == WaitReason::Budget;
+    let is_full = pending.reason() == WaitReason::Context;
     json!({
         "session": pending.session,
         "id": pending.id,
@@ -39,6 +41,10 @@ pub fn pending_json(pending: &pb::Pending) -> Value {
         "plan": plan(pending.plan.as_ref()),
         "proposal": pending.proposal,
         "always_covers": pending.always_covers.as_ref().map(|it| patterns(&it.when)),
+        "cause": is_full.then(|| full_cause(pending.cause)),
+        "tokens": is_full.then_some(pending.tokens),
+        "window_tokens": is_full.then_some(pending.window_tokens),
+        "failure": failure(pending.failure.as_ref()),
     })
 }
 
@@ -118,6 +124,11 @@ fn about(pending: &pb::Pending, when: &[Condition]) -> Vec<(&'static str, String
         ("used", used(pending)),
         ("always", always(pending, when)),
     ];
+    if pending.reason() == WaitReason::Context {
+        let size = request_size(pending.tokens, pending.window_tokens);
+        let why = why_full(pending.cause(), pending.failure.as_ref());
+        facts.extend([("request", size), ("because", why)]);
+    }
     if pending.reason() == WaitReason::InDoubt {
         facts.push(("call key", pending.call_key.clone()));
         let from = match pending.settle_after_unix_ms {
@@ -215,6 +226,14 @@ pub fn answers(pending: &pb::Pending) -> &'static [(&'static str, &'static str)]
                 "make another: say what is to be different",
             ),
         ],
+        WaitReason::Context => &[
+            ("retry", "check the request again, and compact anew"),
+            (
+                "answer '…'",
+                "let the model write a summary, with this text as the prompt",
+            ),
+            ("fail", "the step fails, or the turn"),
+        ],
         WaitReason::InDoubt | WaitReason::Unspecified => &[
             ("done --output '…'", "it was carried out, with this result"),
             ("retry", "send it again, with the same key"),
@@ -227,7 +246,7 @@ pub fn answers(pending: &pb::Pending) -> &'static [(&'static str, &'static str)]
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_proto::event::{Plan, PlanStep};
+    use cairn_proto::event::{Failure, FullCause, Plan, PlanStep};
 
     fn asks(reason: WaitReason) -> pb::Pending {
         pb::Pending {
@@ -313,7 +332,7 @@ mod tests {
         })
     }
 
-    fn others() -> [(&'static str, pb::Pending); 3] {
+    fn others() -> [(&'static str, pb::Pending); 4] {
         let question = pb::Pending {
             question: "tool 'ops__deploy' asks:\nDeploy?\u{1b}[2J\n- env: prod".to_owned(),
             choices: vec!["yes".to_owned(), "no".to_owned()],
@@ -337,10 +356,22 @@ mod tests {
             settle_after_unix_ms: 3_723_000,
             ..asks(WaitReason::InDoubt)
         };
+        let full = pb::Pending {
+            cause: FullCause::NoSummary.into(),
+            tokens: 9_100,
+            window_tokens: 8_000,
+            failure: Some(Failure {
+                reason: "RateLimit".to_owned(),
+                message: "slow down".to_owned(),
+                ..Failure::default()
+            }),
+            ..asks(WaitReason::Context)
+        };
         [
             ("a question of several lines", question),
             ("a plan", review),
             ("a call in doubt", doubt),
+            ("a request that does not fit", full),
         ]
     }
 
@@ -354,6 +385,22 @@ mod tests {
             format!("--- {name}\n{lines}\n{}", answers.collect::<String>())
         });
         insta::assert_snapshot!("questions", shown.collect::<String>());
+    }
+
+    #[test]
+    fn a_request_that_does_not_fit_is_json_with_its_cause() {
+        let [.., (_, full)] = others();
+        let json = pending_json(&full);
+        assert_eq!(json["cause"], "no_summary");
+        assert_eq!(
+            (&json["tokens"], &json["window_tokens"]),
+            (&json!(9_100), &json!(8_000))
+        );
+        assert_eq!(json["failure"]["reason"], "RateLimit");
+        let other = pending_json(&asks(WaitReason::Question));
+        for name in ["cause", "tokens", "window_tokens", "failure"] {
+            assert_eq!(other[name], Value::Null, "{name}");
+        }
     }
 
     /// `path` holds for all paths of a call, also for those that are named here as open.

@@ -1,6 +1,7 @@
 //! `cairn chat` with lines from a pipe: each is a turn, and a turn survives the end of its server.
 
 mod busy;
+mod compaction;
 mod terminal;
 mod typing;
 

@@ -17,7 +17,7 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 89] = [
+const CASES: [Case; 96] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
     ("--server", &[("sessions --server nowhere", 2, "--server"), ("sessions --server=", 2, "--server")]),
     ("--config", &[("sessions --config none.toml", 2, "none.toml"), ("sessions --config docs", 2, "docs")]),
@@ -60,6 +60,15 @@ const CASES: [Case; 89] = [
     ("context new --system", &[("context new s c --system=", 2, "--system")]),
     ("context new --window", &[("context new s c --window 0", 2, "--window"), ("context new s c --window many", 2, "--window")]),
     ("context set --window", &[("context set s c --window 0", 2, "--window"), ("context set s c --window=", 2, "--window")]),
+    ("context new --when-full", &[("context new s c --when-full default", 2, "--when-full"), ("context new s c --when-full=", 2, "--when-full")]),
+    ("context set --when-full", &[("context set s c --when-full never", 2, "--when-full"), ("context set s c --when-full=", 2, "--when-full")]),
+    ("context compact --context", &[("context compact s --context nobody", 1, "nobody"), ("context compact s --context=", 2, "--context")]),
+    ("context compact --keep", &[("context compact s --keep many", 2, "--keep"), ("context compact s --keep=-1", 2, "--keep")]),
+    ("context compact --prompt", &[("context compact s --prompt=", 2, "--prompt"), ("context compact s --prompt @none.md", 2, "none.md"),
+        ("context compact s --prompt @docs", 2, "docs"), ("context compact s --prompt <long>", 2, "--prompt")]),
+    ("context compact --keep-in-mind", &[("context compact s --keep-in-mind=", 2, "--keep-in-mind"),
+        ("context compact s --keep-in-mind <long>", 2, "--keep-in-mind")]),
+    ("context compact --model", &[("context compact s --model nobody", 2, "--model"), ("context compact s --model=", 2, "--model")]),
     ("context remove --version", &[("context remove s main 0 --version many", 2, "--version"), ("context remove s main 0 --version=-1", 2, "--version")]),
     ("context destroy --conclude", &[("context destroy s c --conclude tone", 2, "--conclude"), ("context destroy s c --conclude =dry", 2, "--conclude"),
         ("context destroy s c --conclude k=a --conclude k=b", 2, "--conclude")]),

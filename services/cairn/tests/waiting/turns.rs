@@ -340,11 +340,17 @@ async fn options_reach_the_model() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_context_that_is_larger_than_the_window_is_refused_before_the_model_is_asked() {
+async fn a_request_that_may_not_be_compacted_is_refused_before_the_model_is_asked() {
     let window = "window_tokens = 4000\n";
     let mut world = World::with(window, |_| reply("a", "Fine.", &[])).await;
-    let long = "word ".repeat(4_000);
-    let events = world.turn("long", says(&long)).await;
+    let long = wire::SubmitTurn {
+        options: Some(wire::TurnOptions {
+            when_full: wire::WhenFull::Refuse.into(),
+            ..wire::TurnOptions::default()
+        }),
+        ..says(&"word ".repeat(4_000))
+    };
+    let events = world.turn("long", long).await;
     let failure = failed(&events);
     assert_eq!(failure.kind(), wire::FailureKind::LimitExceeded);
     assert_eq!(failure.reason, "CONTEXT_FULL");

@@ -26,6 +26,7 @@ pub(super) fn prompt(pending: &Pending) -> &'static str {
         WaitReason::PlanReview => "carry it out? [y / n and what is to be different]",
         WaitReason::Question => "your answer:",
         WaitReason::Budget => "continue with as much again? [y / n]",
+        WaitReason::Context => "try again? [r / f to fail the turn / the prompt of a summary]",
         WaitReason::InDoubt | WaitReason::Unspecified => {
             "how did it end? [done RESULT / retry / skip / fail]"
         }
@@ -54,6 +55,14 @@ pub(super) fn outcome(pending: &Pending, line: &str) -> Option<Outcome> {
             "y" | "yes" if rest.is_empty() => Some(Outcome::Retry(Retry {})),
             "n" | "no" => Some(Outcome::Fail(Fail { reason: rest })),
             _ => None,
+        },
+        WaitReason::Context => match word.as_str() {
+            "" => None,
+            "r" | "retry" if rest.is_empty() => Some(Outcome::Retry(Retry {})),
+            "f" | "fail" => Some(Outcome::Fail(Fail { reason: rest })),
+            _ => Some(Outcome::Answer(Answer {
+                text: line.to_owned(),
+            })),
         },
         WaitReason::InDoubt | WaitReason::Unspecified => match word.as_str() {
             "done" if !rest.is_empty() => Some(Outcome::Done(Done { output: rest })),
@@ -144,12 +153,30 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_does_not_fit_takes_a_prompt_too() {
+        let full = asks(WaitReason::Context);
+        for line in ["r", " Retry "] {
+            assert_eq!(outcome(&full, line), Some(Outcome::Retry(Retry {})));
+        }
+        let reason = "too dear".to_owned();
+        let failed = Some(Outcome::Fail(Fail { reason }));
+        assert_eq!(outcome(&full, "f too dear"), failed);
+        for text in ["Keep the names of the files.", "retry with the names"] {
+            let text = text.to_owned();
+            let prompt = Some(Outcome::Answer(Answer { text: text.clone() }));
+            assert_eq!(outcome(&full, &text), prompt);
+        }
+        assert_eq!(outcome(&full, "  "), None);
+    }
+
+    #[test]
     fn the_question_is_shown_without_its_session() {
         let reasons = [
             WaitReason::Approval,
             WaitReason::PlanReview,
             WaitReason::Question,
             WaitReason::Budget,
+            WaitReason::Context,
             WaitReason::InDoubt,
         ];
         let shown = reasons.map(|reason| {

@@ -54,7 +54,7 @@ enum Found<'s> {
     Paused(&'s Run),
     /// A turn of the context of the conversation.
     Own(u32),
-    /// A turn of another context, or a plan.
+    /// A turn of another context, a compaction, or a plan.
     Other(&'s Run),
 }
 
@@ -69,7 +69,7 @@ fn found<'s>(session: &'s Session, context: &str) -> Found<'s> {
     match run.status() {
         RunStatus::Paused => Found::Paused(run),
         RunStatus::Planning | RunStatus::Running | RunStatus::Waiting => {
-            match run.context == context {
+            match run.context == context && !run.is_compaction {
                 true => Found::Own(run.number),
                 false => Found::Other(run),
             }
@@ -106,6 +106,9 @@ async fn session(chat: &mut Chat<'_, '_>) -> Result<Session, CliError> {
 fn busy(chat: &Chat<'_, '_>, run: &Run) -> String {
     let works = match run.context.as_str() {
         "" => format!("run {} carries out a plan", run.number),
+        name if run.is_compaction => {
+            format!("run {} compacts context {}", run.number, escape(name))
+        }
         name => format!("run {} is a turn of context {}", run.number, escape(name)),
     };
     let typed = |verb: &str| {
@@ -175,6 +178,14 @@ mod tests {
                 false => assert!(matches!(found, Found::Other(_)), "{found:?}"),
             }
         }
+    }
+
+    #[test]
+    fn a_compaction_is_waited_for() {
+        let mut session = session(RunStatus::Running, "main");
+        let run = session.latest_run.as_mut().unwrap();
+        run.is_compaction = true;
+        assert!(matches!(found(&session, ""), Found::Other(_)));
     }
 
     #[test]

@@ -61,7 +61,8 @@ pub(super) async fn run(chat: &mut Chat<'_, '_>, command: &Slash) -> Result<Vec<
         Slash::Cost => Ok(cost(&start::session(chat).await?)),
         Slash::Continue => Box::pin(continuation::run(chat)).await,
         Slash::Help => Ok(help()),
-        Slash::Quit => Ok(Vec::new()),
+        // What takes its time, or ends the conversation, is not carried out here.
+        Slash::Compact(_) | Slash::Quit => Ok(Vec::new()),
     }
 }
 

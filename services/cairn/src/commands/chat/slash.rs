@@ -13,12 +13,25 @@ pub(super) enum Slash {
     Memory,
     /// Show what the session has used.
     Cost,
+    /// Replace older messages by a summary that keeps this.
+    Compact(String),
     /// Continue in a new session.
     Continue,
     /// List the commands.
     Help,
     /// Leave the conversation.
     Quit,
+}
+
+impl Slash {
+    /// The name of a command that is not carried out while a turn or a compaction works.
+    pub(super) fn waits_for_end(&self) -> Option<&'static str> {
+        match self {
+            Self::Compact(_) => Some("/compact"),
+            Self::Continue => Some("/continue"),
+            _ => None,
+        }
+    }
 }
 
 /// Command, arguments and meaning, as `/help` lists them.
@@ -32,6 +45,11 @@ pub(super) const COMMANDS: &[(&str, &str, &str)] = &[
     ),
     ("/memory", "", "list what the session remembers"),
     ("/cost", "", "show the tokens and the cost of this session"),
+    (
+        "/compact",
+        "[TEXT]",
+        "replace older messages by a summary that keeps TEXT",
+    ),
     (
         "/continue",
         "",
@@ -54,6 +72,7 @@ fn parse_command(line: &str) -> Result<Slash, String> {
     let mut words = line.split_whitespace();
     let name = words.next().unwrap_or_default();
     let arguments: Vec<&str> = words.collect();
+    let rest = line.strip_prefix(name).unwrap_or_default().trim();
     match (name, arguments.as_slice()) {
         ("/context", []) => Ok(Slash::Contexts),
         ("/context", ["new"]) => Err("/context new needs a name".to_owned()),
@@ -61,6 +80,7 @@ fn parse_command(line: &str) -> Result<Slash, String> {
         ("/context", [name]) => Ok(Slash::Switch((*name).to_owned())),
         ("/memory", []) => Ok(Slash::Memory),
         ("/cost", []) => Ok(Slash::Cost),
+        ("/compact", _) => Ok(Slash::Compact(rest.to_owned())),
         ("/continue", []) => Ok(Slash::Continue),
         ("/help", []) => Ok(Slash::Help),
         ("/quit", []) => Ok(Slash::Quit),
@@ -115,6 +135,11 @@ mod tests {
             ("/context new draft", Slash::NewContext("draft".to_owned())),
             ("/memory", Slash::Memory),
             ("/cost", Slash::Cost),
+            ("/compact", Slash::Compact(String::new())),
+            (
+                "/compact  the port,  and why ",
+                Slash::Compact("the port,  and why".to_owned()),
+            ),
             ("/continue", Slash::Continue),
             ("/help", Slash::Help),
             ("/quit", Slash::Quit),
@@ -133,7 +158,7 @@ mod tests {
 
     #[test]
     fn help_has_every_command_and_so_has_the_error_about_an_unknown_one() {
-        let unknown = ["/compact", "/agent x", "/", "/etc/hosts"];
+        let unknown = ["/compactness", "/agent x", "/", "/etc/hosts"];
         let wrong = ["/context new", "/context a b", "/quit now"];
         let errors = [&unknown[..], &wrong].concat().into_iter().map(|line| {
             let error = parse(line).unwrap().unwrap_err();

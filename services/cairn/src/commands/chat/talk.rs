@@ -1,11 +1,14 @@
 //! A conversation at a terminal.
 
+mod compaction;
+
 use super::editor::Typed;
 use super::slash::{self, Slash};
 use super::submit::{Next, Turn};
 use super::terminal::{Input, Terminal};
 use super::view::{Shown, View};
 use super::{Chat, ask, continuation, local, start, text_of, under_way};
+use crate::commands::context::compaction::Happened;
 use crate::commands::context::rpc;
 use crate::commands::decide;
 use crate::error::{CliError, INTERRUPTED};
@@ -13,6 +16,7 @@ use crate::ui::style::Style;
 use cairn_proto::orchestrator::turn_event::Event;
 use cairn_proto::orchestrator::{Pending, SubmitTurnRequest, SubmitTurnResponse};
 use cairn_rpc::text::escape;
+use compaction::Compaction;
 use std::future::pending;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -42,6 +46,7 @@ pub(super) async fn talk(
         terminal,
         style,
         turn: None,
+        compaction: None,
         question: None,
         next_message: None,
         interrupts: 0,
@@ -67,7 +72,10 @@ pub(super) async fn talk(
                     return Ok(ExitCode::SUCCESS);
                 }
             }
-            next = next(&mut talk.turn, talk.chat) => Box::pin(talk.advance(next)).await?,
+            came = next(&mut talk.turn, &mut talk.compaction, talk.chat) => match came {
+                Came::OfTurn(next) => Box::pin(talk.advance(next)).await?,
+                Came::OfCompaction(next) => Box::pin(talk.advance_compaction(next)).await?,
+            },
         }
     }
 }
@@ -77,7 +85,8 @@ struct Talk<'t, 'c, 'a> {
     terminal: Terminal,
     style: Style,
     turn: Option<Running>,
-    /// What the turn waits for.
+    compaction: Option<Compaction>,
+    /// What the turn or the compaction waits for.
     question: Option<Pending>,
     /// A message that came too late for the running turn.
     next_message: Option<String>,
@@ -96,21 +105,32 @@ struct Running {
     is_cancelled: bool,
 }
 
-async fn next(turn: &mut Option<Running>, chat: &mut Chat<'_, '_>) -> Result<Next, CliError> {
-    match turn {
-        Some(running) => running.turn.next(chat.client).await,
-        None => pending().await,
+/// What comes next, of the turn or of the compaction.
+enum Came {
+    OfTurn(Result<Next, CliError>),
+    OfCompaction(Result<Happened, CliError>),
+}
+
+async fn next(
+    turn: &mut Option<Running>,
+    compaction: &mut Option<Compaction>,
+    chat: &mut Chat<'_, '_>,
+) -> Came {
+    match (turn, compaction) {
+        (Some(running), _) => Came::OfTurn(running.turn.next(chat.client).await),
+        (None, Some(it)) => Came::OfCompaction(Box::pin(it.run.next(chat.client)).await),
+        (None, None) => pending().await,
     }
 }
 
 impl Talk<'_, '_, '_> {
-    /// Lets the person type, unless a turn works.
+    /// Lets the person type, unless a turn or a compaction works.
     fn prompt(&mut self) -> Result<(), CliError> {
         match &self.question {
             // What was typed before the person saw the question is no answer to it.
             Some(_) if self.terminal.has_keys()? => self.terminal.ask_for_message(),
             Some(question) => self.terminal.ask_for_answer(ask::prompt(question)),
-            None if self.turn.is_none() => self.terminal.ask_for_message(),
+            None if self.at_work().is_none() => self.terminal.ask_for_message(),
             None => Ok(()),
         }
     }
@@ -149,9 +169,10 @@ impl Talk<'_, '_, '_> {
         if line.trim().is_empty() {
             return Ok(true);
         }
-        match &self.turn {
-            Some(_) => self.steer(line).await?,
-            None => match self.chat.create_session().await {
+        match (&self.turn, &self.compaction) {
+            (Some(_), _) => self.steer(line).await?,
+            (None, Some(_)) => self.wait_with(line)?,
+            (None, None) => match self.chat.create_session().await {
                 Ok(()) => {
                     let request = self.chat.turn(line);
                     self.begin(request);
@@ -163,12 +184,15 @@ impl Talk<'_, '_, '_> {
     }
 
     async fn command(&mut self, command: Result<Slash, String>) -> Result<bool, CliError> {
+        let waits = command.as_ref().ok().and_then(Slash::waits_for_end);
+        // The messages of a turn join the context when it has ended, and it is steered in this session.
+        if let (Some(name), Some(what)) = (waits, self.at_work()) {
+            self.say(&format!("a {what} works; enter {name} after its end"))?;
+            return Ok(true);
+        }
         match command {
             Ok(Slash::Quit) => return Ok(false),
-            // Its messages join the context when it has ended, and it is steered in this session.
-            Ok(Slash::Continue) if self.turn.is_some() => {
-                self.say("a turn works; enter /continue after its end")?;
-            }
+            Ok(Slash::Compact(keep)) => Box::pin(self.compact(keep)).await?,
             Ok(command) => {
                 let shown = local::run(self.chat, &command).await;
                 self.report(shown)?;
@@ -176,6 +200,15 @@ impl Talk<'_, '_, '_> {
             Err(error) => self.say(&error)?,
         }
         Ok(true)
+    }
+
+    /// What works for this conversation.
+    fn at_work(&self) -> Option<&'static str> {
+        match (&self.turn, &self.compaction) {
+            (Some(_), _) => Some("turn"),
+            (None, Some(_)) => Some("compaction"),
+            (None, None) => None,
+        }
     }
 
     fn begin(&mut self, request: SubmitTurnRequest) {
@@ -211,12 +244,15 @@ impl Talk<'_, '_, '_> {
         Ok(true)
     }
 
-    /// Asks the oldest question of the turn, if it has one. What is asked already is not shown again.
+    /// Asks the oldest question of the turn or the compaction, if it has one. What is asked already is not shown
+    /// again.
     async fn look_for_questions(&mut self) -> Result<(), CliError> {
-        let Some(running) = &self.turn else {
+        let of_turn = self.turn.as_ref().map(|running| running.view.run);
+        let of_compaction = self.compaction.as_ref().map(|it| it.run.run());
+        let Some(run) = of_turn.or(of_compaction) else {
             return Ok(());
         };
-        let open = self.chat.questions(running.view.run).await;
+        let open = self.chat.questions(run).await;
         let asked = self.question.take().map(|question| question.id);
         self.question = match open {
             Ok(open) => open.into_iter().next(),
@@ -257,6 +293,9 @@ impl Talk<'_, '_, '_> {
     /// Ctrl-C. False if the person leaves.
     async fn interrupt(&mut self) -> Result<bool, CliError> {
         self.interrupts += 1;
+        if self.at_work() == Some("compaction") {
+            return self.interrupt_compaction().await;
+        }
         let Some(running) = &mut self.turn else {
             if self.interrupts == 1 {
                 self.say("Ctrl-C again or Ctrl-D leaves")?;
@@ -297,7 +336,7 @@ impl Talk<'_, '_, '_> {
                 self.terminal.end_text()?;
                 let error = self.chat.refused(error);
                 self.complain(&error)?;
-                self.end_turn()
+                self.end_work()
             }
         }
     }
@@ -325,7 +364,7 @@ impl Talk<'_, '_, '_> {
             if let Some(offer) = offer {
                 self.terminal.line(&self.style.asks(&offer))?;
             }
-            return self.end_turn();
+            return self.end_work();
         }
         let mut events = response.events.iter();
         let asks = |event: &Event| matches!(event, Event::Waiting(_) | Event::Resumed(_));
@@ -335,8 +374,9 @@ impl Talk<'_, '_, '_> {
         }
     }
 
-    fn end_turn(&mut self) -> Result<(), CliError> {
-        (self.turn, self.question) = (None, None);
+    /// The turn or the compaction has ended.
+    fn end_work(&mut self) -> Result<(), CliError> {
+        (self.turn, self.compaction, self.question) = (None, None, None);
         self.interrupts = 0;
         self.terminal.end_question()?;
         self.terminal.line("")?;
@@ -359,7 +399,7 @@ impl Talk<'_, '_, '_> {
     fn leave(&mut self) -> Result<(), CliError> {
         let begun = self.turn.as_ref().filter(|it| it.view.run == 0);
         let begun = begun.map(|it| format!("perhaps not sent: {}", it.text));
-        let is_kept = self.turn.is_some() && begun.is_none();
+        let is_kept = begun.is_none();
         let next = self.next_message.take();
         let next = next.map(|text| format!("not sent: {text}"));
         for text in begun.into_iter().chain(next) {
@@ -368,9 +408,9 @@ impl Talk<'_, '_, '_> {
         if self.chat.is_new {
             return self.say("nothing was said, so there is no session");
         }
-        let what = match is_kept {
-            true => "the turn is kept, and continues when you come back with",
-            false => "come back with",
+        let what = match self.at_work().filter(|_| is_kept) {
+            Some(what) => format!("the {what} is kept, and continues when you come back with"),
+            None => "come back with".to_owned(),
         };
         let text = format!("{what}: {}", self.chat.come_back());
         self.say(&text)

@@ -1,5 +1,6 @@
 //! A turn as people see it: what the server sends becomes text and lines. Pure.
 
+use crate::ui::compaction::became;
 use crate::ui::event_line::failure_text;
 use crate::ui::flow::{gist, gist_of_long, one_line};
 use crate::ui::style::Style;
@@ -7,7 +8,7 @@ use crate::ui::time::span;
 use cairn_proto::event::{FinishReason, Usage, WaitReason};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::text::escape;
-use cairn_views::figures::dollars;
+use cairn_views::figures::{dollars, grouped};
 use pb::turn_event::Event;
 use std::collections::BTreeMap;
 
@@ -130,6 +131,11 @@ impl View {
                 }
             }
             Event::ToolProgress(progress) => shown.extend(self.progress(progress, ms)),
+            Event::Compacted(it) => {
+                self.end_text(shown);
+                let (before, after) = (it.tokens_before, it.tokens_after);
+                shown.push(self.dim(&became(it.kind(), it.replaced, before, after)));
+            }
             Event::Waiting(paused) => {
                 self.state = State::Waiting;
                 // Every other wait has a question, which is shown with its answers.
@@ -303,19 +309,6 @@ pub(super) fn cost_line(usage: Option<&Usage>, ms: u64) -> String {
         line.push_str(&format!("${} · ", dollars(usage.cost_nano_usd)));
     }
     line + &span(ms)
-}
-
-/// A number with a comma before each three digits.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 #[cfg(test)]

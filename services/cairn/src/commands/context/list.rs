@@ -5,6 +5,7 @@ use crate::client::Client;
 use crate::error::CliError;
 use crate::ui::out;
 use crate::ui::table::{Column, Table};
+use cairn_proto::event::WhenFull;
 use cairn_proto::json;
 use cairn_proto::orchestrator::ContextSummary;
 
@@ -29,6 +30,7 @@ pub(in crate::commands) fn table(contexts: &[ContextSummary]) -> Vec<String> {
         Column::Right("MESSAGES"),
         Column::Right("BYTES"),
         Column::Left("WINDOW"),
+        Column::Left("WHEN FULL"),
     ]);
     for context in contexts {
         let window = context.window.map(|window| window.messages.to_string());
@@ -39,6 +41,10 @@ pub(in crate::commands) fn table(contexts: &[ContextSummary]) -> Vec<String> {
             &context.messages.to_string(),
             &context.bytes.to_string(),
             &window.unwrap_or_else(|| "all".to_owned()),
+            match context.when_full() {
+                WhenFull::Refuse => "refuse",
+                WhenFull::Compact | WhenFull::Unspecified => "compact",
+            },
         ]);
     }
     table.lines(None)
@@ -56,15 +62,19 @@ mod tests {
             is_active,
             messages: 12,
             window: (!is_active).then_some(Window { messages: 4 }),
+            when_full: match is_active {
+                true => WhenFull::Unspecified.into(),
+                false => WhenFull::Refuse.into(),
+            },
             ..ContextSummary::default()
         };
         let lines = table(&[context("draft", false), context("main", true)]);
         assert_eq!(
             lines,
             [
-                "   CONTEXT  TURNS  MESSAGES  BYTES  WINDOW",
-                "   draft        0        12      0  4",
-                "*  main         0        12      0  all",
+                "   CONTEXT  TURNS  MESSAGES  BYTES  WINDOW  WHEN FULL",
+                "   draft        0        12      0  4       refuse",
+                "*  main         0        12      0  all     compact",
             ]
         );
     }

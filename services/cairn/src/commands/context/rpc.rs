@@ -3,12 +3,15 @@
 use crate::client::Client;
 use crate::error::CliError;
 use cairn_proto::event::part::Part;
-use cairn_proto::event::{CreateContext, DestroyContext, Message, Role, Window};
+use cairn_proto::event::{
+    CompactContext, CreateContext, DestroyContext, Message, Role, WhenFullChange, WindowChange,
+};
 use cairn_proto::orchestrator::{
-    ContextSummary, CountMessagesRequest, CountMessagesResponse, CreateContextRequest,
-    DestroyContextRequest, DestroyContextResponse, ExtendMessagesRequest, FindMessagesRequest,
-    ImportContextRequest, ImportContextResponse, ListContextsRequest, ListMessagesRequest,
-    RemoveMessageRequest, SetWindowRequest, SwitchContextRequest, Zone,
+    CompactContextRequest, CompactContextResponse, ContextSummary, CountMessagesRequest,
+    CountMessagesResponse, CreateContextRequest, DestroyContextRequest, DestroyContextResponse,
+    ExtendMessagesRequest, FindMessagesRequest, ImportContextRequest, ImportContextResponse,
+    ListContextsRequest, ListMessagesRequest, RemoveMessageRequest, SwitchContextRequest,
+    UpdateContextRequest, Zone,
 };
 
 /// Most pages that fill the history of a line editor.
@@ -68,26 +71,46 @@ pub(in crate::commands) async fn switch(
         .map_err(|error| not_found(client, session, error))
 }
 
-/// Sets the window of a context, none for all messages, and returns the number of the event.
-pub(super) async fn set_window(
+/// Changes settings of a context, and returns the number of the event. One that is not given stays.
+pub(super) async fn update(
     client: &mut Client<'_>,
     session: &str,
     name: &str,
-    window: Option<u32>,
+    (window, when_full): (Option<WindowChange>, Option<WhenFullChange>),
 ) -> Result<u64, CliError> {
-    let request = SetWindowRequest {
+    let request = UpdateContextRequest {
         session: session.to_owned(),
         request_id: request_id(),
         context: name.to_owned(),
         expected_version: None,
-        window: window.map(|messages| Window { messages }),
+        window,
+        when_full,
     };
     let set = client.persist_contexts(|mut contexts| {
         let request = request.clone();
-        async move { contexts.set_window(request).await }
+        async move { contexts.update_context(request).await }
     });
     let set = set.await.map(|answer| answer.seq);
     set.map_err(|error| not_found(client, session, error))
+}
+
+/// Starts the compaction of a context.
+pub(in crate::commands) async fn compact(
+    client: &mut Client<'_>,
+    session: &str,
+    compact: CompactContext,
+) -> Result<CompactContextResponse, CliError> {
+    let request = CompactContextRequest {
+        session: session.to_owned(),
+        request_id: request_id(),
+        compact: Some(compact),
+    };
+    let started = client.persist_contexts(|mut contexts| {
+        let request = request.clone();
+        async move { contexts.compact_context(request).await }
+    });
+    let started = started.await;
+    started.map_err(|error| not_found(client, session, error))
 }
 
 /// The messages of a zone of a context, and the version that was read.

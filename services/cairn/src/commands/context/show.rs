@@ -3,6 +3,7 @@
 use super::rpc;
 use crate::client::Client;
 use crate::error::CliError;
+use crate::ui::compaction::stands_for;
 use crate::ui::flow::{gist, one_line};
 use crate::ui::out;
 use crate::ui::style::Style;
@@ -63,7 +64,11 @@ fn tell(client: &Client<'_>, message: &IndexedMessage) -> Result<(), CliError> {
 /// A message for people.
 fn lines(style: Style, message: &IndexedMessage) -> Vec<String> {
     let content = message.message.clone().unwrap_or_default();
-    let heading = format!("{:>4}  {}", message.index, role(&content));
+    let role = role(&content);
+    let mut heading = format!("{:>4}  {role}", message.index);
+    if let Some(what) = stands_for(message.compaction()) {
+        heading.push_str(&format!("  ({what})"));
+    }
     let mut lines = vec![style.strong(&heading)];
     for part in content.parts.iter().filter_map(|part| part.part.as_ref()) {
         let text = part_text(part);
@@ -120,7 +125,7 @@ fn result_text(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_proto::event::{Part as Wrapped, ToolCall};
+    use cairn_proto::event::{CompactionKind, Part as Wrapped, ToolCall};
 
     #[test]
     fn a_long_result_is_its_first_line_and_its_note() {
@@ -147,6 +152,7 @@ mod tests {
                 role: Role::Assistant.into(),
                 parts: parts.map(|part| Wrapped { part: Some(part) }).to_vec(),
             }),
+            ..IndexedMessage::default()
         };
         assert_eq!(
             lines(Style::new(false), &message),
@@ -157,5 +163,21 @@ mod tests {
                 "      → look {}",
             ]
         );
+    }
+
+    #[test]
+    fn a_message_that_stands_for_older_ones_says_so() {
+        let message = |compaction: CompactionKind| IndexedMessage {
+            message: Some(Message {
+                role: Role::User.into(),
+                parts: Vec::new(),
+            }),
+            compaction: compaction.into(),
+            ..IndexedMessage::default()
+        };
+        let heading = |kind| lines(Style::new(false), &message(kind)).concat();
+        assert_eq!(heading(CompactionKind::Unspecified), "   0  user");
+        let summary = "   0  user  (summary of older messages)";
+        assert_eq!(heading(CompactionKind::Summary), summary);
     }
 }

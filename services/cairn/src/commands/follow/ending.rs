@@ -4,6 +4,7 @@ use super::Following;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::{CliError, run_code};
+use crate::ui::compaction::{request_size, why_full};
 use crate::ui::event_line::{failure_text, step_name, waits_for};
 use crate::ui::live::{size, wrap};
 use crate::ui::out;
@@ -49,7 +50,10 @@ pub(super) async fn tell(
     out::line("")?;
     match &progress.end {
         Some(End::Completed(answer)) => {
-            paragraph(context, &style.good("answer"), answer)?;
+            match only_compacted(progress) {
+                Some(done) => paragraph(context, &style.good("done  "), &done)?,
+                None => paragraph(context, &style.good("answer"), answer)?,
+            }
             if progress.is_turn {
                 item(&style.good("used  "), &figures(progress))?;
                 return look(context, &what.session, style).map(|()| ExitCode::SUCCESS);
@@ -81,6 +85,13 @@ pub(super) async fn tell(
     }
     look(context, &what.session, style)?;
     Ok(ExitCode::from(code))
+}
+
+/// What a run did that compacted a context and nothing else: it has no answer.
+fn only_compacted(progress: &Progress) -> Option<String> {
+    let compacted: Vec<&str> = progress.compacted.iter().map(|it| &*it.what).collect();
+    let is_alone = progress.is_turn && progress.tool_turns == 0 && !compacted.is_empty();
+    is_alone.then(|| compacted.join("\n"))
 }
 
 /// The commands that show more.
@@ -193,6 +204,9 @@ fn failed(
     item(&style.bad("failed"), &format!("{place}{why}"))?;
     let again = "start again with another goal or plan";
     let what = match failure.kind() {
+        _ if failure.reason == "CONTEXT_FULL" => {
+            "take a model with a larger window, or ask for less at a time"
+        }
         FailureKind::LimitExceeded => "allow more with --max-tool-turns, or ask for less at a time",
         FailureKind::Config => "see the settings with: cairn check-config",
         FailureKind::Llm => "check the model's address, key and limits, then run it again",
@@ -281,6 +295,13 @@ fn asked(question: &Pending, progress: &Progress) -> Vec<String> {
             });
             steps.collect()
         }
+        WaitReason::Context => {
+            let size = request_size(question.tokens, question.window_tokens);
+            vec![
+                format!("step {}: {size}", question.step),
+                why_full(question.cause(), question.failure.as_ref()),
+            ]
+        }
         WaitReason::InDoubt | WaitReason::Unspecified => vec![format!(
             "step {}: {call}, sent with key {}",
             question.step,
@@ -292,6 +313,8 @@ fn asked(question: &Pending, progress: &Progress) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ui::progress::Compacted;
+    use cairn_proto::event::FullCause;
 
     #[test]
     fn the_figures_of_a_turn_have_no_steps() {
@@ -306,5 +329,42 @@ mod tests {
         assert_eq!(plan, "0 steps, 2 tool turns, 0 tokens, $0.0000, 1.5 s");
         let turn = figures(&progress(true));
         assert_eq!(turn, "2 tool turns, 0 tokens, $0.0000, 1.5 s");
+    }
+
+    #[test]
+    fn a_run_without_replies_has_its_compactions_for_an_answer() {
+        let mut progress = Progress::new(1, 0);
+        progress.is_turn = true;
+        assert_eq!(only_compacted(&progress), None);
+        let compacted = |what: &str| Compacted {
+            step: 1,
+            what: what.to_owned(),
+            kept: false,
+        };
+        progress.compacted = vec![compacted("one"), compacted("two")];
+        assert_eq!(only_compacted(&progress).as_deref(), Some("one\ntwo"));
+        progress.tool_turns = 1;
+        assert_eq!(only_compacted(&progress), None);
+    }
+
+    #[test]
+    fn a_request_that_does_not_fit_says_how_long_it_is_and_why() {
+        let question = Pending {
+            reason: WaitReason::Context.into(),
+            step: 2,
+            tokens: 9_100,
+            window_tokens: 8_000,
+            cause: FullCause::DoesNotShrink.into(),
+            ..Pending::default()
+        };
+        let lines = asked(&question, &Progress::new(1, 0));
+        assert_eq!(
+            lines[0],
+            "step 2: about 9,100 tokens, for a window of 8,000"
+        );
+        assert!(
+            lines[1].starts_with("the summary has no fewer tokens"),
+            "{lines:?}"
+        );
     }
 }

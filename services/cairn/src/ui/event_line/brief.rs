@@ -20,6 +20,8 @@ impl Narrator {
             Kind::CallIntended(_)
             | Kind::CallHeld(_)
             | Kind::ContextChanged(_)
+            | Kind::CompactionRequested(_)
+            | Kind::SummaryAsked(_)
             | Kind::SubGoalAdded(_)
             | Kind::SubGoalFocused(_)
             | Kind::SubGoalCompleted(_)

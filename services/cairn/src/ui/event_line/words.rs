@@ -74,6 +74,7 @@ pub fn waits_for(reason: i32) -> &'static str {
         wire::WaitReason::Approval => "a call needs a person's approval",
         wire::WaitReason::Question => "a question needs a person's answer",
         wire::WaitReason::PlanReview => "a person is to look at the plan",
+        wire::WaitReason::Context => "the next request of a model does not fit",
     }
 }
 
@@ -163,6 +164,13 @@ fn change_text(command: &wire::command::Kind) -> String {
             format!("pause {}{}", the_run(pause.run), after_colon(&pause.reason))
         }
         Kind::ResumeRun(resume) => format!("resume run {}", resume.run),
+        Kind::CompactContext(compact) => {
+            let context = match compact.context.as_str() {
+                "" => "the active context".to_owned(),
+                name => format!("context {}", clip(name, PIECE)),
+            };
+            format!("compact {context}{}", after_colon(&compact.keep_in_mind))
+        }
         other => {
             let command = wire::Command {
                 kind: Some(other.clone()),

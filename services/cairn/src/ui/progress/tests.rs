@@ -202,6 +202,48 @@ fn a_run_fails_with_the_step_whose_failure_it_has() {
 }
 
 #[test]
+fn a_run_has_its_compactions_and_pays_for_lost_summaries() {
+    let attempt = Some(wire::AttemptRef {
+        run: 1,
+        step: 1,
+        attempt: 1,
+    });
+    let asked = |again| {
+        Kind::SummaryAsked(wire::SummaryAsked {
+            attempt,
+            estimate: 100,
+            again,
+            ..wire::SummaryAsked::default()
+        })
+    };
+    let compacted = Kind::ContextCompacted(wire::ContextCompacted {
+        attempt,
+        kind: wire::CompactionKind::Summary.into(),
+        usage: Some(wire::Usage {
+            input_tokens: 7,
+            model_calls: 1,
+            ..wire::Usage::default()
+        }),
+        replaced: 4,
+        tokens_before: 90,
+        tokens_after: 20,
+        ..wire::ContextCompacted::default()
+    });
+    let begun = [started(), plan(1, &[(1, "a")]), asked(false)];
+    let progress = reported(begun.clone());
+    assert_eq!(progress.steps[0].call, SUMMARY);
+    let lost = reported(begun.clone().into_iter().chain([completed(1)]));
+    assert_eq!((lost.usage.input_tokens, lost.usage.model_calls), (100, 1));
+    let progress = reported(begun.into_iter().chain([asked(true), compacted]));
+    let usage = progress.usage;
+    assert_eq!((usage.input_tokens, usage.unpriced_tokens), (107, 100));
+    assert_eq!(progress.steps[0].call, "");
+    let what = "4 messages became a summary (about 90 → 20 tokens)".to_owned();
+    let (step, kept) = (1, false);
+    assert_eq!(progress.compacted, [Compacted { step, what, kept }]);
+}
+
+#[test]
 fn the_answer_of_a_turn_is_its_last_reply() {
     let reply = |text: &str, finish: wire::FinishReason| {
         Kind::ReplyReceived(wire::ReplyReceived {

@@ -8,9 +8,8 @@ use prost::Message;
 pub(crate) fn contexts(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
     let request_id = format!("{method}-{n}");
     let bytes = match method {
-        "CreateContext" | "SwitchContext" | "DestroyContext" | "BridgeContext" => {
-            of_whole(method, n, session.to_owned(), request_id)
-        }
+        "CreateContext" | "SwitchContext" | "DestroyContext" | "BridgeContext"
+        | "CompactContext" => of_whole(method, n, session.to_owned(), request_id),
         "ListContexts" | "GetMessage" | "ListMessages" | "CountMessages" | "FindMessages"
         | "EstimateTokens" | "ExportContext" | "WatchContext" => read(method, session.to_owned()),
         _ => change(method, session.to_owned(), request_id),
@@ -46,6 +45,21 @@ fn of_whole(method: &str, n: usize, session: String, request_id: String) -> Opti
                 system_prompt: "Be brief.".to_owned(),
                 immutable: vec![message()],
                 window: Some(wire::Window { messages: 2 }),
+                when_full: wire::WhenFull::Refuse.into(),
+            }),
+        }),
+        // The context was cleared before, so no run begins.
+        "CompactContext" => some(&pb::CompactContextRequest {
+            session,
+            request_id,
+            compact: Some(wire::CompactContext {
+                context: main(),
+                expected_version: None,
+                keep: 2,
+                prompt: Some("Sum up.".to_owned()),
+                keep_in_mind: "names".to_owned(),
+                model: "offline".to_owned(),
+                trace_parent: String::new(),
             }),
         }),
         "SwitchContext" => some(&pb::SwitchContextRequest {
@@ -103,6 +117,14 @@ fn change(method: &str, session: String, request_id: String) -> Option<Vec<u8>> 
         "ClearMessages" => change!(ClearMessagesRequest {}),
         "SetWindow" => change!(SetWindowRequest {
             window: Some(wire::Window { messages: 2 })
+        }),
+        "UpdateContext" => change!(UpdateContextRequest {
+            window: Some(wire::WindowChange {
+                window: Some(wire::Window { messages: 2 })
+            }),
+            when_full: Some(wire::WhenFullChange {
+                when_full: wire::WhenFull::Compact.into()
+            })
         }),
         "ImportContext" => change!(ImportContextRequest {
             jsonl: r#"{"role":"ROLE_USER","parts":[{"text":"hello"}]}"#.to_owned(),

@@ -1,5 +1,5 @@
 use super::*;
-use cairn_proto::event::{Failure, ResultHandle, ToolCall, ToolResult};
+use cairn_proto::event::{CompactionKind, Failure, ResultHandle, ToolCall, ToolResult};
 use unicode_width::UnicodeWidthStr as _;
 
 fn view() -> View {
@@ -247,16 +247,21 @@ fn a_long_result_is_shown_with_the_size_of_the_whole() {
 }
 
 #[test]
-fn numbers_have_commas() {
-    let cases = [
-        (0, "0"),
-        (999, "999"),
-        (1_000, "1,000"),
-        (12_345_678, "12,345,678"),
+fn a_compaction_is_a_line_after_the_text_before_it() {
+    let mut view = view();
+    let compacted = Event::Compacted(pb::TurnCompacted {
+        kind: CompactionKind::History.into(),
+        replaced: 34,
+        tokens_before: 5_600,
+        tokens_after: 1_200,
+    });
+    let shown = lines(&mut view, vec![text("Let me look."), compacted]);
+    let expected = [
+        Shown::Text("Let me look.".to_owned()),
+        Shown::End,
+        line("34 messages became a history view (about 5,600 → 1,200 tokens)"),
     ];
-    for (number, want) in cases {
-        assert_eq!(grouped(number), want);
-    }
+    assert_eq!(shown, expected);
 }
 
 #[test]
