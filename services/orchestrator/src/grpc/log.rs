@@ -5,7 +5,7 @@ use super::{Answer, key_of};
 use crate::requests::Requests;
 use crate::store::unreadable;
 use cairn_engine::command::Command;
-use cairn_engine::conversation::ConversationRef;
+use cairn_engine::conversation::{CompactionKind, ConversationRef};
 use cairn_engine::event::{self, CallRef, Event, EventKind};
 use cairn_engine::session::{PastDecision, Session};
 use cairn_proto::orchestrator as pb;
@@ -68,6 +68,15 @@ fn entry_of(before: &Session, seq: u64, event: &Event) -> Option<pb::LogEntry> {
             duration_ms: reply.duration_ms,
             ..pb::LogEntry::default()
         },
+        EventKind::ContextCompacted(compacted) if compacted.kind == CompactionKind::Summary => {
+            pb::LogEntry {
+                run: compacted.attempt.run,
+                step: compacted.attempt.step.into(),
+                output: compacted.text.clone(),
+                duration_ms: compacted.duration_ms,
+                ..pb::LogEntry::default()
+            }
+        }
         EventKind::CallFinished(finished) => pb::LogEntry {
             output: finished.output.clone(),
             is_error: finished.is_error,

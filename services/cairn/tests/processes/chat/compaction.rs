@@ -94,6 +94,11 @@ fn a_context_is_compacted_by_a_command() {
         "{shown}"
     );
     assert!(!shown.contains("One?") && shown.contains("Two?"), "{shown}");
+    let log = site.run(&["log", &session]).out;
+    assert!(log.contains("> It was about One."), "{log}");
+    let watched = site.run(&["watch", &session]).out;
+    let line = "context main: 2 messages became a summary (about ";
+    assert!(watched.contains(line), "{watched}");
     let nothing = compact(&site, &server, &[&session, "--keep", "2"]);
     assert_eq!(nothing.code, Some(0), "{nothing:?}");
     assert!(

@@ -3,7 +3,7 @@
 use cairn_engine::command::{
     ChangeContext, Command, ContextOp, CreateContext, RunLimits, SubmitTurn,
 };
-use cairn_engine::decide::{Facts, Input, Reply, ToolList};
+use cairn_engine::decide::{Compaction, Facts, Input, Reply, ToolList};
 use cairn_engine::event::{AttemptRef, CommandReceived, Event};
 use cairn_engine::message::{FinishReason, Message, Usage};
 use cairn_engine::rules::Rules;
@@ -105,6 +105,8 @@ impl Author {
             model: "played-1".to_owned(),
             duration_ms: 700,
             ops_through: running.newest_op(),
+            estimated_tokens: 0,
+            window_tokens: 0,
         };
         self.decide(Input::Report {
             attempt,
@@ -112,6 +114,8 @@ impl Author {
             unfinished: Vec::new(),
             reply: Some(reply),
             failure: None,
+            full: None,
+            summary: None,
         });
     }
 
@@ -162,6 +166,7 @@ impl Author {
             environment: "",
             limits: RunLimits::default(),
             result_bytes: cairn_engine::limits::RESULT_BYTES,
+            compaction: Compaction::default(),
             journal_permille: 0,
             responses: |_, _| Ok(String::new()),
             starts: true,

@@ -283,6 +283,7 @@ pub(super) async fn create(
             system_prompt: format!("You are in {name}."),
             immutable: immutable.iter().map(message).collect(),
             window: Some(wire::Window { messages: 3 }),
+            ..wire::CreateContext::default()
         }),
     };
     ask!(contexts, create_context, request)
