@@ -13,7 +13,6 @@ use crate::workspace::resume_command;
 use cairn_engine::text::without_bom;
 use cairn_proto::event::CompactContext;
 use cairn_proto::orchestrator::CancelRunRequest;
-use cairn_rpc::text::escape;
 use clap::builder::NonEmptyStringValueParser;
 use serde_json::json;
 use std::time::Duration;
@@ -200,7 +199,7 @@ async fn interrupted(client: &Client<'_>, session: &str, run: u32) -> CliError {
             format!("interrupted; the compaction may continue; end it with: {cancel}")
         }
     };
-    CliError::new(escape(&what)).code(INTERRUPTED)
+    CliError::new(what).code(INTERRUPTED)
 }
 
 #[cfg(test)]

@@ -133,5 +133,6 @@ pub(super) fn notice(notice: &pb::ContextNotice) -> Notice {
         Wire::Popped(it) => Notice::Popped(it.message.as_ref().map(|it| line(Some(it)))),
         Wire::Retained(it) => Notice::Retained(it.role),
         Wire::Cleared(_) => Notice::Cleared,
+        Wire::Compacted(it) => panic!("nothing is to be compacted: {it:?}"),
     }
 }

@@ -97,6 +97,7 @@ impl Talker {
                 self.response = complete.response;
             }
             Event::Error(error) => panic!("{error:?}"),
+            Event::Compacted(compacted) => panic!("{compacted:?}"),
             Event::Queued(_) | Event::Waiting(_) | Event::Resumed(_) | Event::ToolProgress(_) => {}
         }
     }
