@@ -7,6 +7,7 @@
 mod advance;
 mod calls;
 mod commands;
+mod compaction;
 mod conversation;
 mod facts;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use words::{EXECUTION, GUIDE};
 
 pub(crate) use calls::judged_scope;
 pub(crate) use commands::Ended;
+pub(crate) use compaction::older_messages;
 pub(crate) use plans::{Change, moved_on};
 pub(crate) use rejection::Rejection;
 pub(crate) use tools::is_answered_by_owner;
@@ -41,6 +43,7 @@ use crate::event::{CommandReceived, Event, EventKind, SessionCreated};
 use crate::principal::Principal;
 use crate::session::Session;
 use crate::transitions::{Applied, IllegalTransition};
+use report::Report;
 
 impl Session {
     /// Decides what follows from `input`, applies it, and returns it for the journal.
@@ -131,12 +134,22 @@ impl Decision<'_> {
                 unfinished,
                 reply,
                 failure,
-                full: _,
-                summary: _,
-            } => self.report(attempt, results, unfinished, reply, failure),
+                full,
+                summary,
+            } => {
+                let report = Report {
+                    results,
+                    unfinished,
+                    reply,
+                    failure,
+                    full,
+                    summary,
+                };
+                self.report(attempt, report)
+            }
             Input::MemoryChanged { attempts } => attempts
                 .into_iter()
-                .try_for_each(|attempt| self.prepare_request(attempt)),
+                .try_for_each(|attempt| self.remind(attempt)),
             Input::AttemptLost { attempt } => self.attempt_lost(attempt),
             Input::Answered { call, answer } => self.answered_by_owner(call, answer),
             Input::Tick => self.settle_due(),

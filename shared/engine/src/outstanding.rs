@@ -1,7 +1,7 @@
 //! `outstanding(state) → effects`: what the committed state leaves to be done.
 
 use crate::event::{AttemptRef, CallRef};
-use crate::session::{Attempt, Call, CallStatus, Run, RunStatus, Session, Step};
+use crate::session::{Attempt, Call, CallStatus, Purpose, Run, RunStatus, Session, Step};
 
 /// Something to be done. The same state always asks for the same work; work under way continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -143,6 +143,12 @@ impl Run {
         }
         if step.plan.tool.is_some() || !attempt.needs_tool_turn() {
             return Some(Lane::HasWork);
+        }
+        // Its model is asked for summaries, and for nothing else.
+        let turn = self.turn.as_ref();
+        let compacts = turn.is_some_and(|turn| matches!(turn.purpose, Purpose::Compact(_)));
+        if compacts && attempt.summary.is_none() {
+            return None;
         }
         Some(
             match has_begun && attempt.calls.iter().all(Call::is_finished) {

@@ -8,7 +8,7 @@ use crate::event::ContextChanged;
 use crate::limits::{MAX_CONTEXT, check_extension};
 use crate::message::{Message, Role};
 use crate::refusal::Refusal;
-use crate::session::Context;
+use crate::session::{Context, Run};
 use crate::transitions::IllegalTransition;
 use serde::{Deserialize, Serialize};
 
@@ -207,7 +207,11 @@ impl Handle for ChangeContext {
         let popped = last.map(|entry| Message::clone(&entry.message));
         let version = context.version + 1;
         let waiting = decision.session.active_turn_of(&name);
-        let waiting = waiting.filter(|run| run.has_full_context());
+        let is_compacting = |run: &&Run| {
+            let mut attempts = run.running_attempts();
+            attempts.any(|(.., attempt)| attempt.full.is_some() || attempt.summary.is_some())
+        };
+        let waiting = waiting.filter(is_compacting);
         let waiting = waiting.map(|run| run.number);
         // The command itself has the changes.
         decision.answer(ContextChanged {
@@ -215,7 +219,7 @@ impl Handle for ChangeContext {
             ..ContextChanged::of_context(&name, version, Vec::new())
         })?;
         match waiting {
-            // Its next request may fit now.
+            // Its next request may fit now, and a summary is to be of other messages.
             Some(run) => Ok(decision.begin_again(run)?),
             None => Ok(()),
         }

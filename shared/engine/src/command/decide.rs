@@ -7,13 +7,14 @@ pub use always::always_covers;
 use super::{Handle, Settlement};
 use crate::decide::{Change, Decision, Rejection};
 use crate::event::{
-    ApprovalGranted, Budget, BudgetRaised, BudgetRefused, CallRef, Decided,
+    ApprovalGranted, AttemptRef, Budget, BudgetRaised, BudgetRefused, CallRef, Decided,
     RevisionRequested, WaitReason,
 };
 use crate::failure::{Failure, FailureKind};
+use crate::limits::MAX_COMPACTION_TEXT;
 use crate::pending::{PendingId, Subject, budget_question, pending_call, plan_question};
 use crate::refusal::Refusal;
-use crate::session::{Ask, CallStatus, Run, RunStatus};
+use crate::session::{Ask, CallStatus, FullContext, Run, RunStatus};
 use crate::text::counted;
 use always::granted;
 use serde::{Deserialize, Serialize};
@@ -44,7 +45,7 @@ impl Handle for Decide {
             Subject::Approval(call) | Subject::Question(call) => decide.call(call),
             Subject::Budget { run } => decide.budget(run),
             Subject::Plan { run, proposal } => decide.plan(run, proposal),
-            Subject::Context(_) => Err(not_pending(id)),
+            Subject::Context(attempt) => decide.context(attempt),
         }
     }
 }
@@ -179,6 +180,42 @@ impl Deciding<'_, '_> {
         }
     }
 
+    /// How an attempt continues whose next request does not fit.
+    fn context(self, name: AttemptRef) -> Result<(), Rejection> {
+        let session = &self.decision.session;
+        let active = session.active_run().filter(|run| run.number == name.run);
+        let attempt = active.and_then(|_| session.attempt(name));
+        let attempt = attempt.filter(|attempt| attempt.times_full == self.id.time);
+        let Some(full) = attempt.and_then(|attempt| attempt.full.as_ref()) else {
+            return Err(not_pending(self.id));
+        };
+        match &self.settlement {
+            Settlement::Answer { text } if text.trim().is_empty() => Err(bad_settlement(
+                "the answer is the prompt of another summary; to try again as before, retry",
+            )),
+            Settlement::Answer { text } if text.len() > MAX_COMPACTION_TEXT => {
+                let message = format!(
+                    "the prompt has {} bytes; at most {MAX_COMPACTION_TEXT} are allowed",
+                    text.len()
+                );
+                Err(bad_settlement(message))
+            }
+            Settlement::Retry | Settlement::Answer { .. } => {
+                let decision = self.accept()?;
+                Ok(decision.continue_attempt(name)?)
+            }
+            Settlement::Fail { reason } => {
+                let failure = does_not_fit(full, reason);
+                let decision = self.accept()?;
+                decision.fail_step(name, failure)?;
+                Ok(decision.advance(name.run)?)
+            }
+            _ => Err(self.does_not_take(
+                "retry it, answer it with the prompt of another summary, or fail it",
+            )),
+        }
+    }
+
     /// Whether a plan is put into force, or what is to be different.
     fn plan(self, number: u32, proposal: u32) -> Result<(), Rejection> {
         let run = self.decision.session.active_run();
@@ -266,6 +303,18 @@ fn fresh(run: &Run, budget: Budget, now: u64) -> u64 {
         Budget::Calls => first.max(beyond),
         _ => first.saturating_add(beyond),
     }
+}
+
+/// Why an attempt fails whose next request does not fit.
+fn does_not_fit(full: &FullContext, reason: &str) -> Failure {
+    let FullContext { tokens, window, .. } = full;
+    let mut message = format!(
+        "the next request has {tokens} tokens and does not fit into the window of {window} tokens"
+    );
+    if !reason.is_empty() {
+        message = format!("{message}; {reason}");
+    }
+    Failure::new(FailureKind::LimitExceeded, "CONTEXT_FULL", message)
 }
 
 /// Names what it was allowed, with what people allowed it since.

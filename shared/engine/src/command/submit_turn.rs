@@ -1,6 +1,6 @@
 //! Continues a context by one turn: what a person says, and what a model makes of it.
 
-use super::Handle;
+use super::{Handle, RunLimits};
 use crate::decide::{Decision, Ended, Rejection};
 use crate::event::{RunCancelled, RunStarted, StartedTurn};
 use crate::failure::Failure;
@@ -112,7 +112,9 @@ impl SubmitTurn {
         }
         let context = decision.known_context(&self.context)?;
         let bytes = context.bytes + self.message.as_ref().map_or(0, Message::bytes);
-        if bytes > MAX_CONTEXT {
+        let when_full = self.options.when_full.or(context.when_full);
+        // Else it begins with a compaction.
+        if bytes > MAX_CONTEXT && when_full == Some(WhenFull::Refuse) {
             let name = decision.session.context_name(&self.context);
             return Err(Rejection::refused(Refusal::Limit, full(name, bytes)));
         }
@@ -181,31 +183,47 @@ impl Decision<'_> {
         turn: SubmitTurn,
         queued: Option<&QueuedTurn>,
     ) -> Result<(), Rejection> {
-        let run = self.session.runs.len() as u32 + 1;
-        self.drop_requests(run - 1, "another run has begun since")?;
         let mut limits = self.facts.limits;
         limits.max_tool_turns = turn.options.max_tool_turns.unwrap_or(limits.max_tool_turns);
-        limits.on_failure = super::OnFailure::Stop;
-        limits.review_plan = false;
-        let context = self.known_context(&turn.context)?;
-        let turn_index = context.turns;
+        let number = queued.map_or(0, |it| it.number);
         let started = RunStarted {
-            run,
-            goal: String::new(),
-            limits,
             model: turn.model,
             trace_parent: turn.trace_parent,
-            turn: Some(StartedTurn {
-                context: self.session.context_name(&turn.context).to_owned(),
-                queued: queued.map_or(0, |it| it.number),
-                turn_index,
-            }),
+            ..self.start_in_context(&turn.context, limits, number)?
         };
+        let run = started.run;
         match queued {
             None => self.answer(started)?,
             Some(queued) => self.emit_with(started.into(), 0, queued.principal.clone())?,
         }
         Ok(self.advance(run)?)
+    }
+
+    /// The start of a run without a plan in a context. What was asked of the run before it is dropped.
+    /// `queued` is the number of a queued turn; 0 for none.
+    pub(crate) fn start_in_context(
+        &mut self,
+        context: &str,
+        mut limits: RunLimits,
+        queued: u64,
+    ) -> Result<RunStarted, Rejection> {
+        let run = self.session.runs.len() as u32 + 1;
+        self.drop_requests(run - 1, "another run has begun since")?;
+        limits.on_failure = super::OnFailure::Stop;
+        limits.review_plan = false;
+        let turn_index = self.known_context(context)?.turns;
+        Ok(RunStarted {
+            run,
+            goal: String::new(),
+            limits,
+            model: String::new(),
+            trace_parent: String::new(),
+            turn: Some(StartedTurn {
+                context: self.session.context_name(context).to_owned(),
+                queued,
+                turn_index,
+            }),
+        })
     }
 
     /// The turn that waited longest begins once no run is active.
@@ -317,14 +335,26 @@ mod tests {
     }
 
     #[test]
-    fn a_context_that_would_be_too_large_takes_no_turn() {
+    fn a_turn_begins_with_a_compaction_of_too_large_a_context_or_is_refused() {
         let mut sent = Sent::new();
         // With what a message and its part count beside their bytes.
         let most = Message::user("x".repeat(MAX_EXTENSION as usize - 32));
         for _ in 0..MAX_CONTEXT / MAX_EXTENSION {
             sent.send(change(vec![ContextOp::Append(most.clone())]));
         }
-        assert_eq!(sent.refused(say("x", WhenBusy::Refuse)), Refusal::Limit);
+        let refusing = SubmitTurn {
+            options: TurnOptions {
+                when_full: Some(WhenFull::Refuse),
+                ..TurnOptions::default()
+            },
+            ..say("x", WhenBusy::Refuse)
+        };
+        assert_eq!(sent.refused(refusing), Refusal::Limit);
+        sent.send(say("x", WhenBusy::Refuse));
+        assert_eq!(sent.run().status, RunStatus::Running);
+        let context = sent.session.context("").expect("main");
+        assert!(context.bytes <= MAX_CONTEXT / 2, "{} bytes", context.bytes);
+        assert_eq!(context.conversation.compressed.len(), 1);
     }
 
     #[test]

@@ -229,8 +229,10 @@ impl Decision<'_> {
     /// model gets in place of it.
     fn with_handle(&self, mut result: CallFinished) -> CallFinished {
         if let Some(whole) = &mut result.whole {
+            let run = result.call.attempt.run;
+            let most = self.session.result_bytes(run, self.facts.result_bytes);
             whole.handle = self.session.handles.next_name(&whole.blobs);
-            result.output = words::beginning(&result.output, whole, self.facts.result_bytes);
+            result.output = words::beginning(&result.output, whole, most);
         }
         result
     }

@@ -57,11 +57,20 @@ impl Decision<'_> {
     /// effects of lost turns it does not know.
     pub(super) fn begin_turn(&mut self, attempt: AttemptRef, turn: &Turn) -> Applied {
         let context = self.session.context(&turn.context);
-        if context.is_some_and(|context| context.conversation.system.is_empty()) {
+        let compacts = self.compacts(attempt).is_some();
+        if !compacts && context.is_some_and(|context| context.conversation.system.is_empty()) {
             self.write_layers(&turn.context)?;
         }
+        self.compact_before_request(attempt)?;
+        let running = self.session.attempt(attempt).filter(|_| !compacts);
+        let Some(is_told) = running.map(|running| running.rewrites > 0) else {
+            return Ok(());
+        };
         let context = self.session.context(&turn.context);
         let mut ops = Vec::new();
+        if turn.tells_compaction && !is_told {
+            ops.push(Op::Notice(words::COMPACTED.to_owned()));
+        }
         if turn.purpose == Purpose::Conclude {
             ops.push(Op::Append(Message::user(words::CONCLUDE)));
         }
@@ -123,6 +132,12 @@ impl Decision<'_> {
     /// The model is asked next: it gets what of its system prompt has changed. That does not wait for calls
     /// which are still to end, because results of pure calls may come with the next reply only.
     pub(crate) fn prepare_request(&mut self, attempt: AttemptRef) -> Applied {
+        self.compact_before_request(attempt)?;
+        self.say(attempt, None)
+    }
+
+    /// Session memory may have changed, and nothing else.
+    pub(super) fn remind(&mut self, attempt: AttemptRef) -> Applied {
         self.say(attempt, None)
     }
 
@@ -138,11 +153,13 @@ impl Decision<'_> {
             _ if is_turn => None,
             _ => running.calls.is_empty().then_some(words::CONTINUE),
         };
+        self.compact_before_request(attempt)?;
         self.say(attempt, nudge)
     }
 
     fn say(&mut self, attempt: AttemptRef, nudge: Option<&str>) -> Applied {
-        if self.is_tool_step(attempt) || self.session.attempt(attempt).is_none() {
+        let has_model = !self.is_tool_step(attempt) && self.compacts(attempt).is_none();
+        if !has_model || self.session.attempt(attempt).is_none() {
             return Ok(());
         }
         let nudge = nudge.map(|text| Op::Append(Message::user(text)));
@@ -151,6 +168,26 @@ impl Decision<'_> {
             true => Ok(()),
             false => self.emit(ContextChanged::of_attempt(attempt, ops)),
         }
+    }
+
+    /// The layers that are written otherwise by now, as the system prompt of an attempt.
+    pub(super) fn renewed_layers(&self, attempt: AttemptRef) -> Vec<Op> {
+        let known = self.session.attempt(attempt);
+        let Some((running, said)) = known.zip(self.session.conversation_of(attempt)) else {
+            return Vec::new();
+        };
+        let turn = self.session.turn(attempt);
+        let context = turn.and_then(|turn| self.session.context(&turn.context));
+        let changed = WHOLE.into_iter().filter_map(|kind| {
+            let now = self.layer_now(kind, context);
+            let written = running.written(said, kind).map(|layer| &*layer.text);
+            let is_written = now.is_empty() || written == Some(now);
+            (!is_written).then(|| self.layer(kind, now, MemoryMark::default()))
+        });
+        let memory = running.written(said, LayerKind::Memory);
+        let known = memory.map(|layer| layer.through).unwrap_or_default();
+        let memory = (known != self.session.memory.mark()).then(|| self.memory_layer());
+        changed.chain(memory).collect()
     }
 
     /// The layers that are not as the model was last sent them. A reminder in a context counts only while

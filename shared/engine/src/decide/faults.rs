@@ -36,9 +36,13 @@ pub(crate) fn check(before: &Session, input: &Input, facts: &Facts<'_>, events: 
 mod tests {
     use crate::command::testing::{Sent, plan};
     use crate::command::{
-        CancelRun, Command, Decide, PauseRun, Settlement, StartRun, SubmitTurn, WhenBusy, examples,
+        CancelRun, ChangeContext, Command, CompactContext, ContextOp, Decide, PauseRun, Settlement,
+        StartRun, SubmitTurn, WhenBusy, examples,
     };
-    use crate::decide::{Answer, Fork, Input, Reply, STATE_TOOLS, ToolFacts, is_answered_by_owner};
+    use crate::decide::{
+        Answer, Fork, FullRequest, Input, Reply, STATE_TOOLS, Summarised, ToolFacts,
+        is_answered_by_owner,
+    };
     use crate::event::{AttemptRef, Blob, CallRef, EventKind, MemorySet, ResultHandle};
     use crate::failure::{Failure, FailureKind};
     use crate::message::{FinishReason, Message, ToolCall, Usage};
@@ -145,6 +149,7 @@ mod tests {
     fn arguments(tool: &str) -> &'static str {
         match tool {
             "ask_person" => r#"{"question": "Which one?"}"#,
+            "compact" => r#"{"keep_in_mind": "the port"}"#,
             "read_progress" | "session_memory_list" => "{}",
             "scratchpad" => r#"{"text": "a note"}"#,
             "search_tools" => r#"{"query": "weather"}"#,
@@ -179,8 +184,8 @@ mod tests {
         let is_answered =
             |kind: &EventKind| matches!(kind, EventKind::CallFinished(call) if !call.is_error);
         let answered = events.iter().filter(|event| is_answered(&event.kind));
-        // The question waits for a person.
-        assert_eq!(answered.count(), tools.len() - 1, "{events:?}");
+        // The question waits for a person, and `compact` for the question.
+        assert_eq!(answered.count(), tools.len() - 2, "{events:?}");
     }
 
     /// States in which inputs of others than executors bring events.
@@ -249,12 +254,70 @@ mod tests {
         let lost = Input::AttemptLost {
             attempt: attempt(&paying),
         };
+        let (summarised, summary) = writes_summary();
         vec![
             wants_to_pay(),
             (remembers, changed),
             (paying, lost),
             reads(),
+            takes_too_much(),
+            (summarised.clone(), summary),
+            loses_summary(summarised),
         ]
+    }
+
+    fn report(sent: &Sent, full: Option<FullRequest>, summary: Option<Summarised>) -> Input {
+        Input::Report {
+            attempt: attempt(sent),
+            results: Vec::new(),
+            unfinished: Vec::new(),
+            reply: None,
+            failure: None,
+            full,
+            summary,
+        }
+    }
+
+    /// The next request of a turn needs more than the window of its model.
+    fn takes_too_much() -> (Sent, Input) {
+        let mut sent = Sent::new();
+        sent.send(SubmitTurn {
+            message: Some(Message::user("hello")),
+            ..SubmitTurn::default()
+        });
+        let full = FullRequest {
+            tokens: 9_000,
+            estimated_tokens: 9_000,
+            window: 8_000,
+            max_output_tokens: 0,
+        };
+        let report = report(&sent, Some(full), None);
+        (sent, report)
+    }
+
+    /// The model has written the summary of a context.
+    fn writes_summary() -> (Sent, Input) {
+        let mut sent = Sent::new();
+        let said = ["one", "two"].map(|text| ContextOp::Append(Message::user(text)));
+        sent.send(ChangeContext {
+            ops: said.into(),
+            ..ChangeContext::default()
+        });
+        sent.send(CompactContext::default());
+        let summary = Summarised {
+            outcome: Ok("It began with one and two.".to_owned()),
+            usage: Usage::default(),
+            provider: "test".to_owned(),
+            model: "test".to_owned(),
+            duration_ms: 1,
+        };
+        let report = report(&sent, None, Some(summary));
+        (sent, report)
+    }
+
+    fn loses_summary(sent: Sent) -> (Sent, Input) {
+        let attempt = attempt(&sent);
+        (sent, Input::AttemptLost { attempt })
     }
 
     /// The owner has read a piece of a long result.

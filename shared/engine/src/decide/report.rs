@@ -1,17 +1,16 @@
 //! What follows from the executor's reports.
 
 use super::tools::{Ending, STEP, ending};
-use super::{Decision, Reply, Unfinished, words};
-use crate::command::{Command, full};
+use super::{Decision, FullRequest, Reply, Summarised, Unfinished, words};
+use crate::command::{Command, WhenFull, full};
 use crate::event::{
     AttemptRef, CallFinished, Effect, EventKind, ReplyReceived, ResultHandle, StepCompleted,
     StepFailed,
 };
 use crate::failure::{Failure, FailureKind};
-use crate::limits::MAX_CONTEXT;
 use crate::message::FinishReason;
 use crate::refusal::Refusal;
-use crate::session::{Call, CallStatus, Received};
+use crate::session::{Attempt, Call, CallStatus, Received};
 use crate::text::headline;
 use crate::transitions::{Applied, CallPhase, IllegalTransition};
 
@@ -20,6 +19,17 @@ const HEADLINE_LENGTH: usize = 120;
 /// Replies in a row that may be cut at the limit of their length: after each the model is asked to
 /// continue.
 const MOST_CUT_REPLIES: u32 = 3;
+
+/// What an executor reports of an attempt.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) results: Vec<CallFinished>,
+    pub(super) unfinished: Vec<Unfinished>,
+    pub(super) reply: Option<Reply>,
+    pub(super) failure: Option<Failure>,
+    pub(super) full: Option<FullRequest>,
+    pub(super) summary: Option<Summarised>,
+}
 
 /// What a reply leads to.
 enum AfterReply {
@@ -30,18 +40,20 @@ enum AfterReply {
 }
 
 impl Decision<'_> {
-    pub(super) fn report(
-        &mut self,
-        attempt: AttemptRef,
-        results: Vec<CallFinished>,
-        unfinished: Vec<Unfinished>,
-        reply: Option<Reply>,
-        failure: Option<Failure>,
-    ) -> Applied {
-        if self.session.attempt(attempt).is_none() {
+    pub(super) fn report(&mut self, attempt: AttemptRef, report: Report) -> Applied {
+        let Some(running) = self.session.attempt(attempt) else {
             return Ok(());
-        }
-        self.check_report(attempt, &results, &unfinished, reply.as_ref())?;
+        };
+        self.check_report(attempt, running, &report)?;
+        let was_asked = running.summary.is_some();
+        let Report {
+            results,
+            unfinished,
+            reply,
+            failure,
+            full,
+            summary,
+        } = report;
         for result in results {
             self.take_result(result, reply.is_some())?;
         }
@@ -66,20 +78,29 @@ impl Decision<'_> {
                     self.fail_step(attempt, failure)?;
                 }
                 (None, Some(failure)) => self.fail_step(attempt, failure)?,
-                (None, None) => self.prepare_request(attempt)?,
+                (None, None) => {
+                    if let Some(full) = full {
+                        self.request_full(attempt, full, was_asked)?;
+                    }
+                    if let Some(summary) = summary {
+                        self.summarised(attempt, summary)?;
+                    }
+                    self.prepare_request(attempt)?;
+                }
             }
         }
         self.advance(attempt.run)
     }
 
     /// Nothing is taken of a report that contradicts the state.
-    fn check_report(
-        &self,
-        attempt: AttemptRef,
-        results: &[CallFinished],
-        unfinished: &[Unfinished],
-        reply: Option<&Reply>,
-    ) -> Applied {
+    fn check_report(&self, attempt: AttemptRef, running: &Attempt, report: &Report) -> Applied {
+        self.check_question(attempt, report)?;
+        let Report {
+            results,
+            unfinished,
+            reply,
+            ..
+        } = report;
         for call in unfinished {
             let name = call.call();
             let sent = self
@@ -106,7 +127,7 @@ impl Decision<'_> {
                 return Err(IllegalTransition::missing(what));
             }
         }
-        let (Some(reply), Some(running)) = (reply, self.session.attempt(attempt)) else {
+        let Some(reply) = reply else {
             return Ok(());
         };
         let mut open = running.calls.iter().zip(0..);
@@ -126,6 +147,33 @@ impl Decision<'_> {
             ));
         }
         Ok(())
+    }
+
+    /// A model answers one question, or is not asked because it does not fit. A tool step asks none, and a run
+    /// that compacts asks for summaries only.
+    fn check_question(&self, attempt: AttemptRef, report: &Report) -> Applied {
+        let is_of_request = report.full.is_some() || report.summary.is_some();
+        let answers = [
+            report.reply.is_some(),
+            report.full.is_some(),
+            report.summary.is_some(),
+            is_of_request && report.failure.is_some(),
+        ];
+        let compacts = self.compacts(attempt).is_some();
+        let is_allowed = answers.into_iter().filter(|there| *there).count() <= 1
+            && !(is_of_request && self.is_tool_step(attempt))
+            && !(report.reply.is_some() && compacts);
+        match is_allowed {
+            true => Ok(()),
+            false => {
+                let what = format_args!("a report of {attempt:?} with its answers");
+                Err(IllegalTransition::not_allowed(
+                    what,
+                    "asked once",
+                    "answered",
+                ))
+            }
+        }
     }
 
     fn note_reply(&mut self, attempt: AttemptRef, reply: Reply) -> Applied {
@@ -206,13 +254,11 @@ impl Decision<'_> {
     fn unusable(&self, attempt: AttemptRef, finish: FinishReason) -> Option<Failure> {
         let running = self.session.attempt(attempt)?;
         let cut = running.cut_replies;
-        if let Some(turn) = self.session.turn(attempt) {
-            let context = self.session.context(&turn.context);
-            let bytes = context.map_or(0, |it| it.bytes + it.bytes_behind());
-            if bytes > MAX_CONTEXT {
-                let message = full(&turn.context, bytes);
-                return Some(Failure::refused(Refusal::Limit, message));
-            }
+        // Else it is compacted before the next request.
+        let is_refused = self.session.when_full(attempt) == WhenFull::Refuse;
+        if let Some((name, bytes)) = self.excess(attempt).filter(|_| is_refused) {
+            let message = full(&name, bytes);
+            return Some(Failure::refused(Refusal::Limit, message));
         }
         match finish {
             FinishReason::Refusal => Some(Failure::refused_by_model()),
@@ -248,12 +294,13 @@ impl Decision<'_> {
         self.intend_requested_calls(attempt)
     }
 
-    /// Ends a tool step with its call, and a step whose completion waits for the other calls of
-    /// its reply.
+    /// Ends a tool step with its call, and what waits for the other calls of its reply: a compaction, and the
+    /// end of a step.
     pub(crate) fn finish_tool_turn(&mut self, attempt: AttemptRef) -> Applied {
         if self.is_tool_step(attempt) {
             return self.finish_tool_step(attempt);
         }
+        self.answer_compaction(attempt)?;
         // A reply may ask more than once to end the step.
         while let Some(running) = self.session.attempt(attempt) {
             match ending(running, attempt) {
@@ -317,7 +364,7 @@ impl Decision<'_> {
     }
 
     /// A call that may have been sent is in doubt from then on, though no person is asked any more.
-    pub(super) fn fail_step(&mut self, attempt: AttemptRef, failure: Failure) -> Applied {
+    pub(crate) fn fail_step(&mut self, attempt: AttemptRef, failure: Failure) -> Applied {
         self.doubt_intended_calls(attempt, false)?;
         let failure = self.naming_lost_steering(attempt, failure);
         self.emit(StepFailed { attempt, failure })

@@ -12,6 +12,7 @@ impl Decision<'_> {
     pub(super) fn take_over(&mut self, holder_dead: bool) -> Applied {
         let active = self.session.active_run();
         let attempts = active.map_or_else(Vec::new, |run| self.running(run.number));
+        let asked = self.asked_for_summaries(&attempts);
         self.exclude_absence()?;
         for &attempt in &attempts {
             self.emit(AttemptContinued { attempt })?;
@@ -22,6 +23,9 @@ impl Decision<'_> {
         }
         // Those of them that are still under way.
         for attempt in attempts {
+            if asked.contains(&attempt) {
+                self.ask_summary_again(attempt)?;
+            }
             self.judge_again(attempt)?;
             self.intend_requested_calls(attempt)?;
             self.prepare_request(attempt)?;
@@ -46,6 +50,7 @@ impl Decision<'_> {
         }
         self.emit(AttemptContinued { attempt })?;
         self.doubt_intended_calls(attempt, false)?;
+        self.ask_summary_again(attempt)?;
         self.prepare_request(attempt)?;
         self.advance(attempt.run)
     }

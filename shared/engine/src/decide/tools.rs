@@ -2,6 +2,7 @@
 //! after it. Each file has the specification, the arguments and the handler of some.
 
 mod ask_person;
+mod compact;
 mod memory;
 mod notes;
 mod progress;
@@ -9,6 +10,7 @@ mod read_result;
 mod search;
 mod step;
 
+pub(super) use compact::compactions;
 pub use search::SEARCH_TOOLS;
 pub(super) use step::{Ending, STEP, ending};
 
@@ -82,8 +84,9 @@ impl CallRefusal {
 }
 
 /// All state tools, sorted by name.
-pub const STATE_TOOLS: [StateTool; 10] = [
+pub const STATE_TOOLS: [StateTool; 11] = [
     ask_person::TOOL,
+    compact::TOOL,
     progress::TOOL,
     read_result::TOOL,
     notes::TOOL,

@@ -1,7 +1,9 @@
 //! One try at a step, and the events about its replies, sub-goals and notes.
 
 use super::{Apply, Call, CallStatus, Envelope, FullContext, Note, Session, SummaryTask};
-use crate::conversation::{Conversation, LayerKind, MemoryMark, Op, Reminded, Reminder, Sent};
+use crate::conversation::{
+    Conversation, Layer, LayerKind, MemoryMark, Op, Reminded, Reminder, Sent,
+};
 use crate::event::{
     AttemptRef, CallRef, Effect, ReplyReceived, ScratchpadWritten, SubGoalAdded, SubGoalCompleted,
     SubGoalDropped, SubGoalFocused, ToolsFound,
@@ -157,6 +159,21 @@ impl Attempt {
             _ => None,
         });
         waiting.or_else(|| said.sent(kind))
+    }
+
+    /// The layer as it is written, or will be with the next request. `said` is the conversation that the
+    /// attempt works in.
+    pub(crate) fn written<'a>(
+        &'a self,
+        said: &'a Conversation,
+        kind: LayerKind,
+    ) -> Option<&'a Layer> {
+        let mut newest = self.waiting_ops.iter().rev();
+        let waiting = newest.find_map(|op| match op {
+            Op::SetLayer(layer) if layer.kind == kind => Some(layer),
+            _ => None,
+        });
+        waiting.or_else(|| said.layer(kind))
     }
 
     /// The changes of session memory that the model was sent, or will be with its next request. `said` is

@@ -1,6 +1,6 @@
 //! A run: the pursuit of one goal.
 
-use super::{Apply, Attempt, Envelope, PlanState, Revisions, Session, Spent, Step, Turn};
+use super::{Apply, Attempt, Envelope, PlanState, Purpose, Revisions, Session, Spent, Step, Turn};
 use crate::command::RunLimits;
 use crate::event::{
     AttemptRef, RunCancelled, RunCompleted, RunFailed, RunPaused, RunResumed, RunStarted,
@@ -175,8 +175,11 @@ impl Apply for RunStarted {
             Some(_) => RunStatus::Running,
             None => RunStatus::Planning,
         };
-        let name = turn.as_ref().map(Turn::name);
-        let name = name.filter(|name| !name.is_empty());
+        // No person says what a compaction is about.
+        let of_person = turn
+            .as_ref()
+            .filter(|turn| !matches!(turn.purpose, Purpose::Compact(_)));
+        let name = of_person.map(Turn::name);
         session.runs.begin(Run {
             number: self.run,
             goal: name.unwrap_or_else(|| self.goal.clone()),

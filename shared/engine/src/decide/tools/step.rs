@@ -330,9 +330,10 @@ pub(in crate::decide) fn ending(attempt: &Attempt, name: AttemptRef) -> Ending {
     }
 }
 
-/// The newest text of the model that is not empty.
+/// The newest text of the model that is not empty. A history view is none.
 fn last_text(said: &[Entry]) -> String {
-    let messages = said.iter().rev().map(|entry| &entry.message);
+    let said = said.iter().filter(|entry| entry.compaction.is_none());
+    let messages = said.rev().map(|entry| &entry.message);
     let replies = messages.filter(|message| message.role == Role::Assistant);
     let mut texts = replies.map(|message| message.text());
     texts

@@ -1,0 +1,32 @@
+//! The words about compactions.
+
+/// Tells the model that nothing came of the compaction that it asked for.
+pub(in crate::decide) const NOT_COMPACTED: &str = "<system-reminder>\nThe conversation was not compacted: there \
+                                                   is no summary of its older messages, or it is not shorter \
+                                                   than they are. They stay as they are.\n</system-reminder>";
+/// Stands in a history view before a summary that the view takes over.
+pub(in crate::decide) const EARLIER_SUMMARY: &str = "  Earlier summary:";
+/// The result of a call of `compact`.
+pub(in crate::decide) const COMPACTS: &str =
+    "the conversation is compacted before your next message";
+/// The result of one that came to nothing.
+pub(in crate::decide) const NOTHING_OLDER: &str =
+    "nothing is compacted: there are no messages that are older than the newest ones, which stay";
+/// The result of one that the reply has beside another one.
+pub(in crate::decide) const COMPACTS_ONCE: &str =
+    "not counted: the same reply asked for a compaction already";
+/// The result of one that the reply has beside the end of its step.
+pub(in crate::decide) const ENDS_INSTEAD: &str =
+    "nothing is compacted: the same reply asks to end the step";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reminder_is_told_as_one() {
+        let inner = NOT_COMPACTED.strip_prefix("<system-reminder>\n");
+        let inner = inner.and_then(|text| text.strip_suffix("\n</system-reminder>"));
+        assert!(inner.is_some_and(|text| text.ends_with('.') && !text.contains("  ")));
+    }
+}
