@@ -14,6 +14,7 @@ mod changes;
 mod checkpoints;
 mod commands;
 mod compacted;
+mod compaction;
 mod context;
 mod contexts;
 mod control;

@@ -68,6 +68,11 @@ fn wrong_arguments_are_refused_with_the_reason() {
         ),
         ("session_memory_get", json!({}), "missing field `key`"),
         (
+            "compact",
+            json!({"keep": "the port"}),
+            "unknown field `keep`",
+        ),
+        (
             "session_memory_remove",
             json!({"name": "k"}),
             "unknown field `name`",
@@ -208,7 +213,7 @@ fn an_unknown_tool_is_answered_with_the_tools_that_there_are() {
     let mut world = world();
     let reported = complaint(&mut world, "fly", &json!({}));
     assert!(reported.starts_with(
-        "there is no tool 'fly'; there are: ask_person, exec, look, pay, peek, put, read_progress"
+        "there is no tool 'fly'; there are: ask_person, compact, exec, look, pay, peek, put, read_progress"
     ));
 }
 
