@@ -142,12 +142,12 @@ fn what_a_person_said_is_parted_from_what_cairn_adds() {
         Message::user(REMINDER),
         user(vec![picture()]),
         Message::user(" \n"),
-        Message::user("x".repeat(300)),
+        Message::user("x".repeat(2_000)),
         says("Half an"),
         was_cut(),
         says("answer."),
     ];
-    let long = "x".repeat(200);
+    let long = "x".repeat(1_024);
     let expected = format!(
         "\
 [in progress] One.

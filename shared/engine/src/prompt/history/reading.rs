@@ -14,7 +14,7 @@ const STEP: &str = "step";
 const REMINDER: &str = "<system-reminder>";
 
 /// Longest goal that a person gave, in characters.
-const MOST_OF_REQUEST: usize = 200;
+const MOST_OF_REQUEST: usize = 1_024;
 /// Longest summary, in characters. Of a reply that ends a turn nothing else is left.
 const MOST_OF_SUMMARY: usize = 1_000;
 /// Longest tool with arguments, in characters.
