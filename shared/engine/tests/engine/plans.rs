@@ -128,7 +128,7 @@ fn every_fault_has_a_place() {
         (chain(vec![]), "steps", "a plan needs at least one step"),
         (
             second(StepDraft::default()),
-            "steps[1].description",
+            "steps.description",
             "step 2 lacks 'description'",
         ),
         (
@@ -136,12 +136,12 @@ fn every_fault_has_a_place() {
                 named(model_step("a"), "x"),
                 named(model_step("b"), "x"),
             ]),
-            "steps[1].id",
+            "steps.id",
             "steps 1 and 2 have the same id 'x'; ids must be unique",
         ),
         (
             graph(vec![model_step("a"), after(model_step("b"), &["z"])]),
-            "steps[1].depends_on",
+            "steps.depends_on",
             "step 2 depends on 'z', which is not a step of this plan",
         ),
         (
@@ -151,22 +151,22 @@ fn every_fault_has_a_place() {
         ),
         (
             second(after(model_step("b"), &["1"])),
-            "steps[1].depends_on",
+            "steps.depends_on",
             "step 2 has 'depends_on' in a plan of order 'chain'; use order 'graph'",
         ),
         (
             second(no_object),
-            "steps[1].arguments",
+            "steps.arguments",
             "the arguments of step 2 are not a JSON object: it is another kind of value",
         ),
         (
             second(needs_gpu),
-            "steps[1].capabilities",
+            "steps.capabilities",
             "step 2 needs the capability 'gpu', which is not available; available: file_ops",
         ),
         (
             second(tool_step("b", "read_result")),
-            "steps[1].tool",
+            "steps.tool",
             "step 2 names the tool 'read_result', which is for models only; a plan cannot name it",
         ),
     ] {
