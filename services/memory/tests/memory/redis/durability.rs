@@ -132,6 +132,8 @@ async fn a_failover_to_a_server_that_keeps_nothing_is_noticed() {
     let store = open(&strict(watched_over(&servers)), NEVER).await;
     store.now().await.unwrap();
     servers.replica.ask(&["CONFIG", "SET", "appendonly", "no"]);
+    // The identity of the store, which opening it wrote, is acknowledged without the replica.
+    servers.wait_until_replicated();
     servers.master.kill();
     let start = Instant::now();
     let place = format!("127.0.0.1:{}", servers.replica.port());
