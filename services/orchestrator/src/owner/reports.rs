@@ -303,7 +303,7 @@ fn read_report(
         reply,
         failure: failure.map(Failure::from).or(fault),
         full: report.full.map(FullRequest::try_from).transpose()?,
-        summary: summary.map(within_limit),
+        summary: summary.map(within_limit).map(Box::new),
     })
 }
 

@@ -274,7 +274,7 @@ mod tests {
             reply: None,
             failure: None,
             full,
-            summary,
+            summary: summary.map(Box::new),
         }
     }
 

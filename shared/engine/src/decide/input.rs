@@ -59,7 +59,7 @@ pub enum Input {
         /// The model was not asked, because its next request takes too much of the window.
         full: Option<FullRequest>,
         /// The model wrote the summary that was asked for, or did not.
-        summary: Option<Summarised>,
+        summary: Option<Box<Summarised>>,
     },
     /// Others may have changed session memory since the last decision, and the models of these attempts may
     /// be asked next.

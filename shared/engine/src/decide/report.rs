@@ -28,7 +28,7 @@ pub(super) struct Report {
     pub(super) reply: Option<Reply>,
     pub(super) failure: Option<Failure>,
     pub(super) full: Option<FullRequest>,
-    pub(super) summary: Option<Summarised>,
+    pub(super) summary: Option<Box<Summarised>>,
 }
 
 /// What a reply leads to.
@@ -83,7 +83,7 @@ impl Decision<'_> {
                         self.request_full(attempt, full, was_asked)?;
                     }
                     if let Some(summary) = summary {
-                        self.summarised(attempt, summary)?;
+                        self.summarised(attempt, *summary)?;
                     }
                     self.prepare_request(attempt)?;
                 }

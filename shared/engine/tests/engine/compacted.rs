@@ -615,6 +615,7 @@ fn end_compaction(world: &mut World, attempt: AttemptRef) {
         run: attempt.run,
         answer: String::new(),
         kept_through: 0,
+        journal_permille: 0,
     };
     world.foreign(step.into());
     world.foreign(run.into());

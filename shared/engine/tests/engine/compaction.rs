@@ -92,7 +92,7 @@ fn report(world: &World, full: Option<FullRequest>, summary: Option<Summarised>)
         reply: None,
         failure: None,
         full,
-        summary,
+        summary: summary.map(Box::new),
     }
 }
 

@@ -62,7 +62,11 @@ fn sent(session: &Session, world: &World) -> Vec<String> {
     let mut conversation = session.conversation(name).unwrap();
     let attempt = session.attempt(name).unwrap();
     let said = session.said(name).into_iter();
-    let said = said.map(|message| Entry { number: 0, message });
+    let said = said.map(|message| Entry {
+        number: 0,
+        message,
+        compaction: None,
+    });
     conversation.behind = said.collect();
     for op in &attempt.waiting_ops {
         if let Op::SetLayer(_) = op {

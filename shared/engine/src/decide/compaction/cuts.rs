@@ -165,7 +165,7 @@ pub(super) fn part_of(conversation: &Conversation, messages: &CompactedMessages)
 
 /// How many messages may go where so many of the newest stay. A call keeps its results: the reply stays
 /// with them.
-pub(super) fn older_messages(entries: &[Entry], keep: u32) -> usize {
+pub(crate) fn older_messages(entries: &[Entry], keep: u32) -> usize {
     let at = entries.len().saturating_sub(keep as usize);
     let is_of_model = |entry: &Entry| entry.message.role == Role::Assistant;
     let reply = entries[..at].iter().rposition(is_of_model);
