@@ -1,12 +1,15 @@
 //! Events as JSON, for `--json` and `cairn export`.
 //!
 //! One object an event: `seq`, `at` (UTC), `kind`, and then the fields as the contract names them; see
-//! [`cairn_proto::json`]. These names are stable.
+//! [`cairn_proto::json`]. These names are stable. A field `kind` of an event itself is `compaction` here.
 
 use super::time::utc;
 use cairn_proto::event as wire;
 use cairn_proto::json;
 use serde_json::{Map, Value};
+
+/// The name of a field `kind`, beside the kind of its event. Only compactions have one.
+const OWN_KIND: &str = "compaction";
 
 /// An event with its number as a JSON object: `seq`, `at`, `kind`, the fields of its kind, and, where
 /// they are set, `answers`, `principal`, `needs` and `blobs`.
@@ -30,7 +33,11 @@ pub fn event_json(seq: u64, event: &wire::Event) -> Value {
     object.extend(needs.map(|needs| ("needs".to_owned(), needs)));
     object.extend(blobs.map(|blobs| ("blobs".to_owned(), blobs)));
     if let Value::Object(fields) = fields {
-        object.extend(fields);
+        let named = fields.into_iter().map(|(name, value)| match name.as_str() {
+            "kind" => (OWN_KIND.to_owned(), value),
+            _ => (name, value),
+        });
+        object.extend(named);
     }
     Value::Object(object)
 }
