@@ -10,6 +10,7 @@
 )]
 
 pub mod commits;
+pub mod fold;
 pub mod grants;
 pub mod mcp;
 pub mod place;
@@ -17,6 +18,7 @@ pub mod screen;
 pub mod served;
 pub mod shown;
 pub mod talk;
+pub mod tokenizer;
 pub mod watcher;
 
 mod node;

@@ -198,6 +198,61 @@ pub(crate) async fn talk(
     }
 }
 
+/// How a turn ended, and what its client saw on the way.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// The response, or why there is none.
+    pub(crate) end: Result<pb::TurnComplete, wire::Failure>,
+    /// Messages that were replaced, for each compaction.
+    pub(crate) compacted: Vec<u32>,
+}
+
+impl Ended {
+    /// The response.
+    ///
+    /// # Panics
+    /// If the turn has failed.
+    pub(crate) fn response(&self) -> &str {
+        match &self.end {
+            Ok(complete) => &complete.response,
+            Err(failure) => panic!("the turn fails: {failure:?}"),
+        }
+    }
+}
+
+/// Submits a turn and follows it to its end.
+///
+/// # Errors
+/// The turn was refused or its stream broke.
+///
+/// # Panics
+/// If the turn does not end, or waits for a person.
+pub(crate) async fn to_end(
+    client: &mut Client,
+    request: pb::SubmitTurnRequest,
+) -> Result<Ended, Status> {
+    let mut stream = client.submit_turn(request).await?.into_inner();
+    let mut compacted = Vec::new();
+    loop {
+        let message = tokio::time::timeout(PATIENCE, stream.message()).await;
+        let message = message.expect("an event in time")?;
+        let message = message.ok_or_else(|| Status::unavailable("the stream has ended"))?;
+        for event in message.events.into_iter().filter_map(|it| it.event) {
+            let end = match event {
+                Event::Compacted(event) => {
+                    compacted.push(event.replaced);
+                    continue;
+                }
+                Event::Waiting(waiting) => panic!("the turn waits: {waiting:?}"),
+                Event::Error(error) => Err(error.failure.unwrap_or_default()),
+                Event::Complete(complete) => Ok(complete),
+                _ => continue,
+            };
+            return Ok(Ended { end, compacted });
+        }
+    }
+}
+
 /// The messages of a session's context, as role and text, from all pages.
 pub(crate) async fn messages(link: &Link, session: &str) -> Vec<(wire::Role, String)> {
     let mut contexts = ContextServiceClient::new(link.clone());
