@@ -8,8 +8,10 @@
 pub(crate) mod checkpoints;
 pub(crate) mod commands;
 pub(crate) mod commits;
+pub(crate) mod compaction;
 pub(crate) mod contexts;
 pub(crate) mod conversation;
+pub(crate) mod cost;
 pub(crate) mod crash;
 pub(crate) mod dead_server;
 pub(crate) mod dispatch;
@@ -41,9 +43,15 @@ pub(crate) enum Proof {
     /// Measures the owner's processor time for replies and other commits, in sessions with 10, 1,000 and 12,000
     /// ended turns, and contexts of 16 KiB and 16 MiB. No case may cost a fifth or 30 µs more than another
     Commits(commits::Options),
+    /// Has a step and a turn of 200 tool turns in a window of 8,000 tokens, which the model's server counts. Every
+    /// request fits and has what must stay, the journal tells each of them, and an early fact is known at the end
+    Compaction(compaction::Options),
     /// Talks for 2,000 turns in one context, and prints the bytes and the times of windows of turns. A turn
     /// costs the journal the same, early and late, and nothing else grows faster than the model's request
     Conversation(conversation::Options),
+    /// Prints what 100 turns cost, by the prices of a model of each vendor, with and without the provider's cache
+    /// and with and without compaction. Both together cost less than neither
+    Cost(cost::Options),
     /// Kills the orchestrator and all services, over a file and over Redis, while two clients change the
     /// contexts of a session and others watch them. No change is lost or made twice, and every notice and
     /// every read agrees with a model of contexts
@@ -120,7 +128,9 @@ impl Proof {
             Self::Checkpoints(options) => checkpoints::prove(options),
             Self::Commands(options) => commands::prove(options),
             Self::Commits(options) => commits::prove(options),
+            Self::Compaction(options) => compaction::prove(options),
             Self::Conversation(options) => conversation::prove(options),
+            Self::Cost(options) => cost::prove(options),
             Self::Contexts(options) => contexts::prove(options),
             Self::Crash(options) => crash::prove(options),
             Self::DeadServer(options) => dead_server::prove(options),
