@@ -21,6 +21,7 @@ mod support;
 mod bad_store;
 mod canaries;
 mod chat;
+mod compaction;
 mod deltas;
 mod elsewhere;
 mod five;
