@@ -14,6 +14,7 @@ mod support;
 
 mod asking;
 mod commands;
+mod compaction;
 mod crashed;
 mod decide;
 mod feedback;
