@@ -92,6 +92,8 @@ impl Journal {
                 "answers",
                 "principal",
                 "request",
+                // It counts the names of folders, too.
+                "estimated_tokens",
             ] {
                 fields.remove(field);
             }

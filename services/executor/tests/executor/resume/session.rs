@@ -125,6 +125,10 @@ impl OwnedSession {
                 steps: vec![step],
                 ..PlanDraft::default()
             }),
+            limits: LimitOverrides {
+                max_tool_turns: 100,
+                ..LimitOverrides::default()
+            },
             ..StartRun::default()
         });
         owned
