@@ -86,7 +86,7 @@ async fn carry_out(
         caller,
         Limits {
             time: shared.config.call_limit,
-            result_bytes: start.result_bytes,
+            result_bytes: start.result_bytes as usize,
         },
     );
     if let Some(call) = start.tool_step {
@@ -114,7 +114,7 @@ async fn carry_out(
         offer: catalogue.offer(&found),
         found,
         attempt,
-        tools: &tools,
+        tools,
         owner,
         asker: Asker {
             model,

@@ -30,7 +30,7 @@ const MOST_PIECES: usize = 1024;
 /// A step for the model.
 pub(crate) struct ModelStep<'a> {
     pub(crate) attempt: AttemptRef,
-    pub(crate) tools: &'a Tools,
+    pub(crate) tools: Tools,
     pub(crate) owner: &'a mut Owner,
     pub(crate) asker: Asker<'a>,
     pub(crate) estimator: Estimator,
@@ -78,7 +78,7 @@ impl ModelStep<'_> {
         let mut turn = Turn::resumed(self.attempt, last_turn, calls);
         turn.hold(start.held_calls)?;
         let calls = turn.permit(start.open_calls)?;
-        settle(self.tools, self.owner, &mut turn, calls).await?;
+        settle(&self.tools, self.owner, &mut turn, calls).await?;
         self.replica.add_results(turn.into_results());
         if let Some(task) = start.summary {
             // In a place of its own: few attempts have one.
@@ -262,6 +262,7 @@ impl ModelStep<'_> {
             estimated_tokens: question.estimated,
             window_tokens: self.estimator.window(),
         });
+        self.tools.fit_results(self.estimator.window());
         let mut turn = Turn::new(self.attempt, number, &calls);
         let mut early = Vec::new();
         for (index, call) in calls.iter().enumerate() {
@@ -273,7 +274,7 @@ impl ModelStep<'_> {
         let (model, usage) = (self.estimator.model(), &reply.usage);
         self.replica.measure(model, usage, question.estimated);
         self.replica.add_reply(Message::reply(text, calls, opaque));
-        settle(self.tools, self.owner, &mut turn, early).await?;
+        settle(&self.tools, self.owner, &mut turn, early).await?;
         self.replica.add_results(turn.into_results());
         Ok(())
     }

@@ -5,6 +5,7 @@ use crate::queue::Sender;
 use cairn_engine::event::{CallFinished, CallRef, Effect};
 use cairn_engine::key::call_key;
 use cairn_engine::message::ToolCall;
+use cairn_engine::result::most_for_window;
 use cairn_proto::event::{CallProgress, Condition, ToolInput};
 use cairn_proto::executor::{CallResult, PermittedCall, ResultPart};
 use cairn_proto::no_result;
@@ -100,7 +101,7 @@ pub(crate) struct Limits {
     /// A call without an answer is given up after this.
     pub(crate) time: Duration,
     /// Most bytes of a result that the model gets as it is; 0 for any number.
-    pub(crate) result_bytes: u32,
+    pub(crate) result_bytes: usize,
 }
 
 /// A result, with what was sent of it before.
@@ -148,6 +149,13 @@ impl Tools {
         }
     }
 
+    /// The owner learns with a reply how large the window of the model is, and takes fewer results of later calls as
+    /// they are.
+    pub(crate) fn fit_results(&mut self, window_tokens: u64) {
+        let most = self.limits.result_bytes;
+        self.limits.result_bytes = most_for_window(most, window_tokens);
+    }
+
     /// Makes a call and waits for its result. Its progress and the parts of a long result go to `reports`. A
     /// pure or idempotent call is sent again for a while if the tools service is out of reach.
     ///
@@ -178,7 +186,7 @@ impl Tools {
 
     /// The result is too long for the model, or has media. A call that has not ended has no result.
     fn is_left_to_owner(&self, received: &Received) -> bool {
-        let (result, most) = (&received.result, self.limits.result_bytes as usize);
+        let (result, most) = (&received.result, self.limits.result_bytes);
         let is_open = result.question.is_some() || result.reason == CallFinished::NOT_SENT;
         let is_larger = most > 0 && result.output.len() > most;
         received.part_bytes > 0 || (!is_open && (is_larger || !result.media.is_empty()))

@@ -1,6 +1,7 @@
 //! Pieces of a long result: its beginning, a range of its lines, the lines that a search finds.
 
 use crate::event::ResultHandle;
+use crate::limits::RESULT_BYTES_RANGE;
 use crate::lines::{Lines, MAX_LINE};
 use crate::text::counted;
 
@@ -13,6 +14,19 @@ const AROUND_EXCERPT: usize = 512;
 pub const TOO_LONG: &str = "[the result is too long: ";
 /// What is said of a result whose tool gave more than its own limit allows.
 pub(crate) const NOT_KEPT: &str = "its tool gave more, which was not kept";
+
+/// Most bytes of a result that a model with a window of so many tokens gets at once; 0 stands for a window that is
+/// not known. `most` holds for every model. A token has about four bytes, so one result takes about a quarter of a
+/// small window.
+///
+/// The owner and the executor of an attempt both apply it to each reply, so they agree which results are long.
+pub fn most_for_window(most: usize, window_tokens: u64) -> usize {
+    if window_tokens == 0 {
+        return most;
+    }
+    let window = usize::try_from(window_tokens).unwrap_or(usize::MAX);
+    most.min(window.max(*RESULT_BYTES_RANGE.start()))
+}
 
 /// The beginning of a text, of at most `most` bytes. It ends with a line, if one ends in its second half,
 /// else between two characters. A line end of two characters is not parted.

@@ -2,7 +2,7 @@
 //! model gets. So it does of results with media.
 
 use crate::bench::{Bench, Called, part, result, within};
-use crate::owner::{Owner, call_ref, model_step, owners_result, permit};
+use crate::owner::{Owner, call_ref, model_step, outputs, owners_result, permit};
 use cairn_engine::message::{Media, Message};
 use cairn_proto::event::{CallMedia, Effect};
 use cairn_proto::executor::{AttemptStart, CallResult, ResultPart, RunStepResponse};
@@ -87,6 +87,34 @@ async fn a_result_in_one_piece_may_be_too_long_as_well() {
     owner.ack(2);
     bench.is_quiet().await;
     owner.ack_with(2, Vec::new(), vec![owners_result(call_ref(0, 0), "0123 …")]);
+    bench.asked().await;
+}
+
+/// The owner knows the window of the model from its first reply on.
+#[tokio::test(start_paused = true)]
+async fn what_is_too_long_for_a_small_window_follows_from_the_first_reply() {
+    let mut bench = Bench::with_window(2_000).await;
+    let start = AttemptStart {
+        result_bytes: 32 * 1024,
+        ..model_step()
+    };
+    let mut owner = bench.start(start).await;
+    bench.asked().await.reply("", &[("look", "{}")]);
+    let report = owner.report().await;
+    assert_eq!(report.reply.map(|reply| reply.window_tokens), Some(2_000));
+    owner.ack(1);
+    let fits = "word ".repeat(400);
+    bench.called().await.output(&fits);
+    bench.asked().await.reply("", &[("look", "{}")]);
+    let report = owner.report().await;
+    assert_eq!(outputs(&report), [(0, &*fits)], "it was held for the reply");
+    owner.ack(2);
+    bench.called().await.output(&format!("{fits}x"));
+    let report = owner.report().await;
+    assert_eq!((report.number, report.results[0].output.len()), (3, 2_001));
+    owner.ack(3);
+    bench.is_quiet().await;
+    owner.ack_with(3, Vec::new(), vec![owners_result(call_ref(1, 0), "word …")]);
     bench.asked().await;
 }
 

@@ -32,7 +32,7 @@ pub(super) type Stored = Result<Option<(RunStepResponse, Wholes)>, Status>;
 pub(super) struct LongResults {
     store: Store,
     key: SessionKey,
-    /// Most bytes of a result that a model gets at once.
+    /// Most bytes of a result that the model gets at once, as of the last message.
     most: usize,
     /// Those whose parts come, by tool turn and index of their calls.
     open: BTreeMap<(u32, u32), Gathered>,
@@ -57,20 +57,22 @@ pub(super) fn has_long(message: &RunStepResponse, most: usize) -> bool {
 }
 
 impl LongResults {
-    pub(super) fn new(store: Store, key: SessionKey, most: usize) -> Self {
+    pub(super) fn new(store: Store, key: SessionKey) -> Self {
         Self {
             store,
             key,
-            most,
+            most: 0,
             open: BTreeMap::new(),
         }
     }
 
-    /// Stores what a message has of long results. What the store has no room for is lost, and never refused.
+    /// Stores what a message has of long results, which have more than `most` bytes. What the store has no room for
+    /// is lost, and never refused.
     ///
     /// # Errors
     /// The message does not follow the ones before it.
-    pub(super) async fn take(&mut self, mut message: RunStepResponse) -> Stored {
+    pub(super) async fn take(&mut self, mut message: RunStepResponse, most: usize) -> Stored {
+        self.most = most;
         if let Some(part) = message.part.take() {
             self.take_part(*part).await?;
             return Ok(None);
@@ -139,7 +141,7 @@ impl LongResults {
         let bytes = gathered.bytes + text.len() as u64;
         if has_all {
             let before = (bytes > self.most as u64).then(|| gathered.head.clone());
-            let room = self.most - gathered.head.len();
+            let room = self.most.saturating_sub(gathered.head.len());
             let head = &text[..text.floor_char_boundary(room)];
             gathered.head.push_str(head);
             match before {

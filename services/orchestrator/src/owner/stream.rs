@@ -6,6 +6,7 @@ use crate::dispatch::{Catalogue, Dispatcher, Used};
 use crate::key::SessionKey;
 use crate::store::Store;
 use cairn_engine::event::AttemptRef;
+use cairn_engine::result::most_for_window;
 use cairn_proto::event::TextDelta;
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{CallResult, RunStepRequest, RunStepResponse};
@@ -57,7 +58,7 @@ pub(super) struct Reports {
 
 /// The long results of the stream.
 pub(super) struct Storing {
-    /// Most bytes of a result that a model gets at once.
+    /// Most bytes of a result that the model gets at once; fewer once a reply names a small window.
     result_bytes: usize,
     /// Once there is one. None while they are being stored.
     results: Option<Box<LongResults>>,
@@ -113,8 +114,12 @@ impl Stream for Reports {
             let Some(report) = this.take_aside(report) else {
                 continue;
             };
-            if has_long(&report, this.long.result_bytes) {
-                this.store_long(report);
+            let most = this.long.result_bytes;
+            // The executor gave the results that come with a reply to the model before the reply.
+            let window = report.reply.as_ref().map_or(0, |reply| reply.window_tokens);
+            this.long.result_bytes = most_for_window(most, window);
+            if has_long(&report, most) {
+                this.store_long(report, most);
                 continue;
             }
             if let Some(message) = this.judged(report, Wholes::new()) {
@@ -146,14 +151,14 @@ impl Reports {
         None
     }
 
-    /// Begins to store what the message has of long results.
-    fn store_long(&mut self, message: RunStepResponse) {
-        let (store, key, most) = (&self.store, &self.key, self.long.result_bytes);
+    /// Begins to store what the message has of long results, which have more than `most` bytes.
+    fn store_long(&mut self, message: RunStepResponse, most: usize) {
+        let (store, key) = (&self.store, &self.key);
         let results = self.long.results.take();
         let mut results =
-            results.unwrap_or_else(|| Box::new(LongResults::new(store.clone(), key.clone(), most)));
+            results.unwrap_or_else(|| Box::new(LongResults::new(store.clone(), key.clone())));
         let storing = async move {
-            let stored = results.take(message).await;
+            let stored = results.take(message, most).await;
             (results, stored)
         };
         self.long.future = Some(storing.boxed());

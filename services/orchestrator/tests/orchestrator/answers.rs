@@ -6,7 +6,7 @@ use cairn_engine::event::{CallFinished, Event};
 use cairn_memory::port::Limits;
 use cairn_orchestrator::Config;
 use cairn_proto::event::CallMedia;
-use cairn_proto::executor::{Acknowledgement, CallResult, RunStepResponse};
+use cairn_proto::executor::{Acknowledgement, CallResult, Reply, RunStepResponse};
 use cairn_rpc::RpcError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,6 +88,45 @@ async fn a_long_result_is_in_blobs_and_is_read_in_pieces() {
     assert_eq!((whole.blobs.len(), whole.lost_bytes), (2, 0));
     let sizes: u64 = whole.blobs.iter().map(|blob| u64::from(blob.size)).sum();
     assert_eq!(sizes, text.len() as u64);
+}
+
+/// The window of a model is known from its first reply on, and each reply names it. What comes with a reply is
+/// older, and the executor judged it by what was known before.
+#[tokio::test(start_paused = true)]
+async fn what_is_too_long_for_a_small_window_follows_from_each_reply() {
+    let world = World::new().await;
+    let session = world.start(chain(vec![model_step("one")])).await;
+    let mut attempt = world.attempt().await;
+    assert_eq!(attempt.start.result_bytes, 32 * 1024);
+    let with_window = |reply: Reply, window_tokens: u64| Reply {
+        window_tokens,
+        ..reply
+    };
+    let (short, long) = (lines(220), lines(240));
+    assert!(short.len() < 2_000 && long.len() > 2_000);
+    let first = reply(0, "", &[("pure", "{}"), ("pure", "{}")]);
+    attempt.reply(with_window(first, 2_000));
+    attempt.report_result(0, 0, &short);
+    attempt.report_result(0, 1, &long);
+    let told = results(&world, &mut attempt).await;
+    let [told] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert_eq!(told.call, Some(attempt.call(0, 1)));
+    assert!(told.output.len() <= 2_000, "{}", told.output.len());
+
+    attempt.reply(reply(1, "", &[("pure", "{}")]));
+    let held = attempt.result(1, 0, &short);
+    let second = reply(2, "", &[("pure", "{}")]);
+    attempt.reply_with(vec![held], with_window(second, 1_024));
+    attempt.report_result(2, 0, &short);
+    let told = results(&world, &mut attempt).await.remove(0);
+    assert!(told.output.len() <= 1_024, "{}", told.output.len());
+    let events = world.journal.events(&session).await;
+    let wholes = finished(&events).into_iter().map(|it| it.whole.as_ref());
+    let bytes: Vec<_> = wholes.map(|whole| whole.map(|it| it.bytes)).collect();
+    let (short, long) = (short.len() as u64, long.len() as u64);
+    assert_eq!(bytes, [None, Some(long), None, Some(short)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,8 +2,8 @@
 
 use super::Session;
 use crate::conversation::is_sample;
-use crate::limits::RESULT_BYTES_RANGE;
 use crate::message::Usage;
+use crate::result::most_for_window;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -64,17 +64,11 @@ impl Estimates {
 }
 
 impl Session {
-    /// Most bytes of a result that the model of a run gets at once. `most` holds for every model. A token has
-    /// about four bytes, so one result takes about a quarter of a small window.
+    /// Most bytes of a result that the model of a run gets at once. `most` holds for every model. The window of the
+    /// model is known from its first reply on.
     pub fn result_bytes(&self, run: u32, most: usize) -> usize {
         let model = self.run(run).map_or("", |run| &run.model);
-        match self.estimates.of(model).window {
-            0 => most,
-            window => {
-                let window = usize::try_from(window).unwrap_or(usize::MAX);
-                most.min(window.max(*RESULT_BYTES_RANGE.start()))
-            }
-        }
+        most_for_window(most, self.estimates.of(model).window)
     }
 }
 
