@@ -77,8 +77,8 @@ impl ModelStep<'_> {
         }
     }
 
-    /// Asks the model, and once more without tools if its reply has no text. Calls of a reply are not made, and
-    /// no text is passed on.
+    /// Asks the model, and once more without tools if its reply has no text: it may have called one. Calls of a
+    /// reply are not made, and no text is passed on.
     async fn write_summary(&mut self, mut request: ChatRequest) -> Result<Written, Stop> {
         let mut written = Written {
             outcome: Err(no_text()),
@@ -88,7 +88,7 @@ impl ModelStep<'_> {
         };
         for offers_tools in [true, false] {
             if !offers_tools {
-                request.tools = Arc::default();
+                request = request.without_tools();
             }
             let question = self.asker.ask(&request, None);
             let answered = self.owner.while_listening(question).await?;

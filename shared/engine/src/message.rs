@@ -291,6 +291,16 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Of a question whose answer is lost. What it used up is not known, so it counts as it was estimated.
+    pub fn of_lost_answer(estimated_tokens: u64) -> Self {
+        Self {
+            input_tokens: estimated_tokens,
+            unpriced_tokens: estimated_tokens,
+            model_calls: 1,
+            ..Self::default()
+        }
+    }
+
     /// Tokens in and out.
     pub fn tokens(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)

@@ -5,7 +5,7 @@ use crate::prices::Prices;
 use crate::stream::reply_events;
 use async_trait::async_trait;
 use cairn_engine::command::ResponseFormat;
-use cairn_engine::message::{FinishReason, Message, Usage};
+use cairn_engine::message::{FinishReason, Message, Part, ToolCall, Usage};
 use futures::stream::BoxStream;
 use std::sync::Arc;
 
@@ -42,6 +42,36 @@ impl ChatRequest {
             messages: messages.into_iter().map(Arc::new).collect(),
             ..Self::default()
         }
+    }
+
+    /// The same question for a reply that is text alone. It offers no tools, and calls stand in it as text.
+    ///
+    /// Some servers, such as those of Amazon Bedrock, refuse a conversation with calls and results where no tools
+    /// are offered. Providers send a result without its call as text too.
+    #[must_use]
+    pub fn without_tools(mut self) -> Self {
+        self.tools = Arc::default();
+        for message in &mut self.messages {
+            if message.calls().next().is_some() {
+                let parts = message.parts.iter().cloned().map(call_as_text);
+                *message = Arc::new(Message {
+                    role: message.role,
+                    parts: parts.collect(),
+                });
+            }
+        }
+        self
+    }
+}
+
+fn call_as_text(part: Part) -> Part {
+    match part {
+        Part::Call(ToolCall {
+            id,
+            name,
+            arguments,
+        }) => Part::Text(format!("\nTool call {id}: {name} {arguments}\n")),
+        other => other,
     }
 }
 

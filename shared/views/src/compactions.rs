@@ -42,13 +42,7 @@ struct Question {
 impl Question {
     /// What a lost answer is charged as.
     fn lost(self) -> (AttemptRef, Usage) {
-        let usage = Usage {
-            input_tokens: self.estimate,
-            unpriced_tokens: self.estimate,
-            model_calls: 1,
-            ..Usage::default()
-        };
-        (self.attempt, usage)
+        (self.attempt, Usage::of_lost_answer(self.estimate))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::bench::{Asked, Bench, reply};
 use crate::owner::{Owner, conversation, model_step};
 use cairn_engine::conversation::{CompactedMessages, CompactionKind, Conversation, Entry};
-use cairn_engine::message::{FinishReason, Message};
+use cairn_engine::message::{FinishReason, Message, ToolCall};
 use cairn_model::{ChatReply, ChatRequest, ModelError, OpenAi, OpenAiConfig};
 use cairn_proto::executor::{AttemptStart, RunStepResponse, SummaryReport, SummaryTask};
 use serde_json::Value;
@@ -245,6 +245,31 @@ async fn a_reply_without_text_is_asked_for_once_more_without_tools() {
             bench.is_quiet().await;
         }
     }
+}
+
+/// A server may refuse calls in a conversation where no tools are offered.
+#[tokio::test(start_paused = true)]
+async fn a_question_without_tools_has_calls_as_text() {
+    let mut said = talk(|_| 1);
+    let call = ToolCall {
+        id: "id-0".to_owned(),
+        name: "look".to_owned(),
+        arguments: "{}".to_owned(),
+    };
+    said.incremental[0].message = Arc::new(Message::assistant("", vec![call]));
+    said.incremental[1].message = Arc::new(Message::tool("id-0", "seen", false));
+    let mut bench = Bench::new().await;
+    let owner = bench.start(start(said, before_mark())).await;
+    let asked = bench.asked().await;
+    assert_eq!(asked.request.messages[3].calls().count(), 1);
+    asked.reply("", &[("look", "{}")]);
+    let asked = bench.asked().await;
+    let messages = &asked.request.messages;
+    assert_eq!(messages[3].calls().count(), 0);
+    assert_eq!(messages[3].text().trim(), "Tool call id-0: look {}");
+    assert_eq!(messages.len(), 6, "the prompt is the last");
+    owner.end(0).await;
+    asked.dropped().await;
 }
 
 #[tokio::test(start_paused = true)]

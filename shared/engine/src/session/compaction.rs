@@ -27,18 +27,6 @@ pub struct SummaryTask {
     pub by_model: bool,
 }
 
-impl SummaryTask {
-    /// What a lost answer is charged as.
-    fn lost(&self) -> Usage {
-        Usage {
-            input_tokens: self.estimate,
-            unpriced_tokens: self.estimate,
-            model_calls: 1,
-            ..Usage::default()
-        }
-    }
-}
-
 /// The next request of an attempt does not fit, and a person is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FullContext {
@@ -81,7 +69,7 @@ impl Session {
             return Ok(());
         };
         running.rewrites += 1;
-        self.charge(attempt, &task.lost())
+        self.charge(attempt, &Usage::of_lost_answer(task.estimate))
     }
 
     /// The same for all attempts of a run.

@@ -141,6 +141,39 @@ async fn a_conversation_with_tools_is_sent_as_the_protocol_wants_it() {
     assert!(!plain.to_string().contains("cache_control"), "{plain}");
 }
 
+/// Amazon Bedrock refuses calls and results where no tools are offered.
+#[tokio::test]
+async fn a_question_without_tools_has_no_call_and_no_result() {
+    let calls = vec![call("c1", "read", "{\"a\":1}"), call("c2", "read", "{}")];
+    let request = ChatRequest {
+        tools: Arc::new([tool("read")]),
+        ..ChatRequest::new([
+            Message::user("Read."),
+            Message::assistant("I read.", calls),
+            Message::tool("c1", "text", false),
+            Message::tool("c2", "no such file", true),
+            Message::user("Sum it up."),
+        ])
+    };
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let expected = json!([
+        {"role": "user", "content": [text("Read.")]},
+        {"role": "assistant", "content": [
+            text("I read."),
+            text("\nTool call c1: read {\"a\":1}\n"),
+            text("\nTool call c2: read {}\n"),
+        ]},
+        {"role": "user", "content": [
+            text("Result of the tool call c1: text"),
+            text("Error of the tool call c2: no such file"),
+            text("Sum it up."),
+        ]},
+    ]);
+    let body = sent(&request.without_tools(), |_| {}).await;
+    assert_eq!(body["messages"], expected);
+    assert_eq!(body.get("tools"), None);
+}
+
 #[tokio::test]
 async fn the_user_speaks_first_and_last() {
     let said = |text: &str| json!([{"type": "text", "text": text}]);

@@ -1,6 +1,7 @@
 //! Compactions of the conversations of a run, and what they cost beside replies.
 
 use crate::ui::compaction::became;
+use cairn_engine::message::Usage;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use std::collections::BTreeMap;
@@ -69,13 +70,11 @@ fn step_of(attempt: Option<wire::AttemptRef>) -> u32 {
     attempt.map_or(0, |attempt| attempt.step)
 }
 
-/// What lost answers are charged as.
+/// What questions are charged as whose answers are lost.
 fn lost(estimates: impl IntoIterator<Item = u64>) -> wire::Usage {
-    let mut usage = wire::Usage::default();
-    for tokens in estimates {
-        usage.input_tokens += tokens;
-        usage.unpriced_tokens += tokens;
-        usage.model_calls += 1;
+    let mut usage = Usage::default();
+    for estimate in estimates {
+        usage.add(&Usage::of_lost_answer(estimate));
     }
-    usage
+    usage.into()
 }

@@ -20,16 +20,14 @@ impl Compactions {
         match kind {
             Kind::SummaryAsked(asked) if is_of(asked.attempt, run) => {
                 let before = self.asked.replace(asked.estimate);
-                before
-                    .filter(|_| asked.again)
-                    .map_or_else(Usage::default, lost)
+                lost(before.filter(|_| asked.again))
             }
             Kind::ContextCompacted(compacted) if is_of(compacted.attempt, run) => {
                 let mut used: Usage = compacted.usage.map(Into::into).unwrap_or_default();
                 let open = self.asked.take();
                 // A history view answers no question.
                 if compacted.kind() == CompactionKind::History {
-                    used.add(&open.map_or_else(Usage::default, lost));
+                    used.add(&lost(open));
                 }
                 used
             }
@@ -37,30 +35,22 @@ impl Compactions {
                 self.asked = None;
                 full.usage.map(Into::into).unwrap_or_default()
             }
-            Kind::RunPaused(paused) if paused.run == run => self.lose(),
+            // Nothing is asked of the model any more.
+            Kind::RunPaused(paused) if paused.run == run => lost(self.asked.take()),
+            Kind::StepCompleted(ended) if is_of(ended.attempt, run) => lost(self.asked.take()),
             Kind::BudgetExhausted(exhausted)
                 if exhausted.run == run && exhausted.budget() == Budget::Time =>
             {
-                self.lose()
+                lost(self.asked.take())
             }
             _ => Usage::default(),
         }
     }
-
-    /// Nothing is asked of the model any more.
-    fn lose(&mut self) -> Usage {
-        self.asked.take().map_or_else(Usage::default, lost)
-    }
 }
 
-/// What a lost answer is charged as.
-fn lost(estimate: u64) -> Usage {
-    Usage {
-        input_tokens: estimate,
-        unpriced_tokens: estimate,
-        model_calls: 1,
-        ..Usage::default()
-    }
+/// What a question is charged as, if there is one whose answer is lost.
+fn lost(estimate: Option<u64>) -> Usage {
+    estimate.map_or_else(Usage::default, Usage::of_lost_answer)
 }
 
 /// What the client sees of a compaction.

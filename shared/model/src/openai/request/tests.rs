@@ -140,6 +140,32 @@ fn reasoning_goes_back_in_its_field_to_its_model_and_to_no_other() {
 }
 
 #[test]
+fn a_question_without_tools_has_no_call_and_no_result() {
+    let call = |id: &str| engine::ToolCall {
+        id: id.to_owned(),
+        name: "read".to_owned(),
+        arguments: "{}".to_owned(),
+    };
+    let messages = [
+        engine::Message::user("Read."),
+        engine::Message::assistant("I read.", vec![call("a"), call("b")]),
+        engine::Message::tool("a", "seen", false),
+        engine::Message::tool("b", "no such file", true),
+    ];
+    let request = random::request(&messages, 0).without_tools();
+    let body = body_of(&SEEING, &request);
+    let said = "I read.\nTool call a: read {}\n\nTool call b: read {}\n";
+    let expected = json!([
+        {"role": "user", "content": "Read."},
+        {"role": "assistant", "content": said},
+        {"role": "user", "content": "Result of the tool call a: seen"},
+        {"role": "user", "content": "Error of the tool call b: no such file"},
+    ]);
+    assert_eq!(body["messages"], expected);
+    assert_eq!(body.get("tools"), None);
+}
+
+#[test]
 fn several_texts_are_paragraphs() {
     let two = engine::Message {
         role: Role::User,

@@ -129,7 +129,16 @@ fn summaries_count_in_the_usage_of_the_turn_also_if_they_are_lost() {
         compacted(Summary, spent(10)),
     ];
     assert_eq!(used(shorter), (10, 1));
-    for end in [paused(), exhausted(Budget::Time), compacted(History, None)] {
+    let step_completed = Kind::StepCompleted(wire::StepCompleted {
+        attempt: attempt(),
+        ..wire::StepCompleted::default()
+    });
+    for end in [
+        paused(),
+        exhausted(Budget::Time),
+        compacted(History, None),
+        step_completed,
+    ] {
         assert_eq!(
             used(vec![asked(50, false), end.clone()]),
             (50, 1),
