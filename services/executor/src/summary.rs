@@ -15,6 +15,8 @@ use std::sync::Arc;
 /// What a model wrote in one or two replies, or why it wrote nothing.
 struct Written {
     outcome: Result<String, Failure>,
+    /// The provider refuses the question for its length.
+    is_too_long: bool,
     usage: Usage,
     /// The model that answered last.
     model: String,
@@ -34,6 +36,11 @@ impl ModelStep<'_> {
         let output = self.estimator.output_of_summary(question.size, most);
         question.request.options.max_output_tokens = Some(output);
         let written = self.write_summary(question.request).await?;
+        if written.is_too_long {
+            // The estimate was too low, or the window of the settings is too large.
+            let full = self.estimator.refused(question.size);
+            self.owner.report_full(full).await?;
+        }
         let (text, failure) = match written.outcome {
             Ok(text) => (text, None),
             Err(failure) => (String::new(), Some(failure.into())),
@@ -82,6 +89,7 @@ impl ModelStep<'_> {
     async fn write_summary(&mut self, mut request: ChatRequest) -> Result<Written, Stop> {
         let mut written = Written {
             outcome: Err(no_text()),
+            is_too_long: false,
             usage: Usage::default(),
             model: self.asker.model.describe().name,
             duration_ms: 0,
@@ -102,6 +110,9 @@ impl ModelStep<'_> {
                 }
                 Err(error) => {
                     let is_empty = matches!(error, ModelError::Empty { .. });
+                    let is_too_long = matches!(error, ModelError::ContextLength { .. });
+                    // Nothing was paid for before the first question.
+                    written.is_too_long = is_too_long && offers_tools;
                     written.outcome = Err(error.into());
                     is_empty
                 }

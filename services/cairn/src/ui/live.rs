@@ -114,7 +114,12 @@ impl Live {
         }
         if progress.steps.is_empty() {
             let time = span_since(self.began);
-            return vec![self.style.active(&format!("→ planning  {time}"))];
+            let what = if progress.is_turn {
+                "working"
+            } else {
+                "planning"
+            };
+            return vec![self.style.active(&format!("→ {what}  {time}"))];
         }
         let mut open = progress.steps.iter().filter(|step| !step.is_over());
         let shown = open

@@ -281,14 +281,7 @@ async fn a_failure_beside_the_summary_does_not_end_the_attempt() {
     let no_key = ModelError::Auth {
         message: "bad key".to_owned(),
     };
-    let too_long = ModelError::ContextLength {
-        message: "too long".to_owned(),
-    };
-    for (answer, reason, model_calls) in [
-        (Ok(refused), "refused", 1),
-        (Err(no_key), "Auth", 0),
-        (Err(too_long), "ContextLength", 0),
-    ] {
+    for (answer, reason, model_calls) in [(Ok(refused), "refused", 1), (Err(no_key), "Auth", 0)] {
         let (mut bench, mut owner, asked) = asked_for_summary().await;
         asked.answer(answer);
         let report = owner.report().await;
@@ -301,6 +294,34 @@ async fn a_failure_beside_the_summary_does_not_end_the_attempt() {
         owner.ack(1);
         owner.hears_nothing().await;
         owner.end(1).await;
+        bench.is_quiet().await;
+    }
+}
+
+/// The owner then asks for a summary of less, or lets the failure be reported.
+#[tokio::test(start_paused = true)]
+async fn a_question_for_a_summary_that_is_refused_for_its_length_is_reported() {
+    for asks_for_less in [true, false] {
+        let mut bench = Bench::with_window(1_000).await;
+        let mut owner = bench.start(start(talk(|_| 1), before_mark())).await;
+        bench.asked().await.answer(Err(ModelError::ContextLength {
+            message: "too long".to_owned(),
+        }));
+        let report = owner.report().await;
+        assert_eq!((report.number, &report.summary), (1, &None));
+        let full = report.full.expect("a question");
+        assert_eq!(full.tokens, 1_001, "it does not fit");
+        if asks_for_less {
+            owner.end(1).await;
+            bench.is_quiet().await;
+            continue;
+        }
+        owner.ack(1);
+        let report = owner.report().await;
+        let failure = report.failure.as_ref().expect("a failure");
+        assert_eq!(failure.reason, "ContextLength");
+        assert_eq!(summary(report).text, "");
+        owner.end(2).await;
         bench.is_quiet().await;
     }
 }

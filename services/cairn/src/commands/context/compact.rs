@@ -159,11 +159,13 @@ async fn follow(
             }
             Happened::Continues => continue,
             Happened::Completed => return Ok(replaced),
-            Happened::Failed(why) => CliError::new(format!(
-                "the compaction failed, and its messages stay: {why}"
-            )),
+            Happened::Failed(why) => {
+                let stays = compacting.what_stays();
+                CliError::new(format!("the compaction failed, and {stays}: {why}"))
+            }
             Happened::Cancelled => {
-                CliError::new("the compaction was cancelled, and its messages stay")
+                let stays = compacting.what_stays();
+                CliError::new(format!("the compaction was cancelled, and {stays}"))
             }
             Happened::Waits(reason) => {
                 let why = waits_for(reason);

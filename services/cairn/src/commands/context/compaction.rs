@@ -16,6 +16,8 @@ pub(in crate::commands) struct Compacting {
     run: u32,
     /// The event after which the next one is read.
     after: u64,
+    /// It has replaced a part of the messages: they may be too many for one summary.
+    has_replaced: bool,
 }
 
 /// What happens in it.
@@ -82,12 +84,21 @@ impl Compacting {
             session: session.to_owned(),
             run: started.run,
             after: started.seq,
+            has_replaced: false,
         })
     }
 
     /// Its number.
     pub(in crate::commands) fn run(&self) -> u32 {
         self.run
+    }
+
+    /// What stays if it ends now, in words.
+    pub(in crate::commands) fn what_stays(&self) -> &'static str {
+        match self.has_replaced {
+            true => "the messages that no summary has replaced stay",
+            false => "its messages stay",
+        }
     }
 
     /// Waits for what happens next. Safe to drop at any moment: the next call continues. Not to be called again
@@ -108,6 +119,7 @@ impl Compacting {
             self.after = seq;
             let happened = event.kind.as_ref().and_then(|kind| of_run(kind, self.run));
             if let Some(happened) = happened {
+                self.has_replaced |= matches!(happened, Happened::Replaced(_));
                 return Ok(happened);
             }
         }

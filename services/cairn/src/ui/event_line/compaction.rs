@@ -29,7 +29,14 @@ pub(super) fn compaction_line(kind: &Kind) -> EventLine {
             let number = step_of(e.attempt.as_ref());
             let why = why_full(e.cause(), e.failure.as_ref());
             let size = request_size(e.tokens, e.window);
-            let text = format!("step {number}: the next request does not fit ({size}); {why}");
+            // A summary may fail that was asked for while the request still fits.
+            let what = match e.cause() {
+                wire::FullCause::DoesNotShrink | wire::FullCause::NoSummary => {
+                    "older messages stay"
+                }
+                _ => "the next request does not fit",
+            };
+            let text = format!("step {number}: {what} ({size}); {why}");
             line(Mark::Bad, text)
         }
         _ => line(Mark::Plain, ""),

@@ -57,11 +57,13 @@ impl Talk<'_, '_, '_> {
             }
             Ok(Happened::Completed) => self.end_work(),
             Ok(Happened::Cancelled) => {
-                self.say("the compaction was cancelled, and its messages stay")?;
+                let stays = self.what_stays();
+                self.say(&format!("the compaction was cancelled, and {stays}"))?;
                 self.end_work()
             }
             Ok(Happened::Failed(why)) => {
-                let line = format!("✗ the compaction failed, and its messages stay: {why}");
+                let stays = self.what_stays();
+                let line = format!("✗ the compaction failed, and {stays}: {why}");
                 self.terminal.line(&self.style.bad(&line))?;
                 self.end_work()
             }
@@ -70,6 +72,11 @@ impl Talk<'_, '_, '_> {
                 self.end_work()
             }
         }
+    }
+
+    fn what_stays(&self) -> &'static str {
+        let compaction = self.compaction.as_ref();
+        compaction.map_or("its messages stay", |it| it.run.what_stays())
     }
 
     fn show_replaced(&mut self, replaced: Replaced) -> Result<(), CliError> {
