@@ -108,7 +108,7 @@ pub enum StreamEvent {
         text: String,
     },
     /// A tool call, whole.
-    ToolCall(cairn_engine::message::ToolCall),
+    ToolCall(ToolCall),
     /// The end: the whole reply, as `chat` would have returned it.
     TurnComplete {
         /// The whole reply; its `finish` says why it ended.
