@@ -142,10 +142,16 @@ impl Decision<'_> {
         let entries = cuts.entries(&whole);
         let scale = Scale::new(size.tokens, size.estimated_tokens);
         let room = Room::new(size.window, size.max_output_tokens);
+        // Each part begins like the longer one before it, so no message is estimated twice.
+        let (mut end, mut left_out) = (entries.len(), 0_u64);
         cuts.shorter(&whole).find_map(|part| {
-            let left_out = entries.get(part.range.len()..).unwrap_or_default();
-            let left_out = left_out.iter().map(|entry| of_message(&entry.message));
-            let estimate = size.tokens.saturating_sub(scale.of(left_out.sum::<u64>()));
+            let more = entries.get(part.range.len()..end).unwrap_or_default();
+            end = part.range.len();
+            left_out += more
+                .iter()
+                .map(|entry| of_message(&entry.message))
+                .sum::<u64>();
+            let estimate = size.tokens.saturating_sub(scale.of(left_out));
             let messages = CompactedMessages {
                 with_compressed: task.messages.with_compressed,
                 ..cuts.named(&part)

@@ -23,7 +23,9 @@ impl Decision<'_> {
         }
         // Those of them that are still under way.
         for attempt in attempts {
-            if asked.contains(&attempt) {
+            let rewrites = self.session.attempt(attempt).map(|it| it.rewrites);
+            // A command can have dropped the question. What it has led to was never asked before.
+            if rewrites.is_some_and(|rewrites| asked.contains(&(attempt, rewrites))) {
                 self.ask_summary_again(attempt)?;
             }
             self.judge_again(attempt)?;

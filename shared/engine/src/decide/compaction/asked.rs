@@ -111,15 +111,16 @@ impl Decision<'_> {
         })
     }
 
-    /// The attempts whose models were asked for summaries.
+    /// The attempts whose models were asked for summaries, with a number that another question changes.
     pub(in crate::decide) fn asked_for_summaries(
         &self,
         attempts: &[AttemptRef],
-    ) -> Vec<AttemptRef> {
-        let is_asked = |attempt: &&AttemptRef| {
-            let running = self.session.attempt(**attempt);
-            running.is_some_and(|running| running.summary.is_some())
-        };
-        attempts.iter().filter(is_asked).copied().collect()
+    ) -> Vec<(AttemptRef, u32)> {
+        let asked = attempts.iter().filter_map(|name| {
+            let running = self.session.attempt(*name)?;
+            let is_asked = running.summary.is_some();
+            is_asked.then_some((*name, running.rewrites))
+        });
+        asked.collect()
     }
 }
