@@ -9,6 +9,7 @@ mod asked;
 mod bytes;
 mod candidates;
 mod cuts;
+mod notice;
 mod room;
 #[cfg(test)]
 mod samples;
@@ -257,14 +258,6 @@ impl Decision<'_> {
         }
     }
 
-    /// The model is told that messages have given way. What reminders among them said of the system prompt is
-    /// written into it.
-    fn tell_compaction(&mut self, attempt: AttemptRef) -> Applied {
-        let mut ops = self.renewed_layers(attempt);
-        ops.push(Op::Notice(words::COMPACTED.to_owned()));
-        self.emit(ContextChanged::of_attempt(attempt, ops))
-    }
-
     /// What makes a run compact its context and do nothing else. Its model is told and asked nothing else.
     pub(super) fn compacts(&self, attempt: AttemptRef) -> Option<&CompactContext> {
         match &self.session.turn(attempt)?.purpose {
@@ -353,6 +346,7 @@ impl Decision<'_> {
             conversation: self.session.conversation_of(attempt)?,
             is_turn: self.session.turn(attempt).is_some(),
             newer: self.newer(attempt),
+            notice: self.size_of_notice(attempt),
             size,
         })
     }

@@ -7,7 +7,6 @@ use super::cuts::{Cuts, Part, Unit, part_of};
 use super::room::{Room, Scale};
 use super::text;
 use crate::conversation::{CompactedMessages, CompactionKind, Conversation, Entry};
-use crate::decide::words::COMPACTED;
 use crate::decide::{Compaction, FullRequest};
 use crate::message::Message;
 use crate::tokens::{of_message, of_text};
@@ -23,6 +22,8 @@ pub(super) struct Request<'a> {
     /// The estimate of what stands behind the conversation: results of the last calls, changes that no reply
     /// has seen, and notes.
     pub(super) newer: u64,
+    /// The estimate of what the model is told of a compaction.
+    pub(super) notice: u64,
     /// Its size.
     pub(super) size: FullRequest,
 }
@@ -332,7 +333,7 @@ impl<'a> Sizes<'a> {
     /// Tokens of the request when messages of this estimate have given way to so many tokens. The model is
     /// told of it.
     fn after(&self, gone: u64, new: u64) -> u64 {
-        let told = self.scale.of(of_message(&Message::user(COMPACTED)));
+        let told = self.scale.of(self.request.notice);
         let rest = self.request.size.tokens.saturating_sub(self.scale.of(gone));
         rest.saturating_add(new).saturating_add(told)
     }

@@ -4,6 +4,7 @@ use super::candidates::{Asked, Choice, Request};
 use super::cuts::Part;
 use super::samples::{before, behind, part};
 use crate::conversation::{CompactedMessages, Conversation, Entry};
+use crate::decide::words::COMPACTED;
 use crate::decide::{Compaction, FullRequest};
 use crate::message::{Message, Role};
 use crate::tokens::{estimate_tokens, of_message};
@@ -26,6 +27,7 @@ fn request(conversation: &Conversation, beside: u64, window: u64) -> Request<'_>
         conversation,
         is_turn: first.is_some_and(|entry| entry.message.role == Role::User),
         newer: 0,
+        notice: of_message(&Message::user(COMPACTED)),
         size: FullRequest {
             tokens: estimate,
             estimated_tokens: estimate,

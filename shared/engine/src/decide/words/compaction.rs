@@ -1,5 +1,15 @@
 //! The words about compactions.
 
+use super::{around_notes, notice};
+
+/// Repeats to a model the notes that it has written since its conversation began.
+pub(in crate::decide) fn own_notes(notes: &str) -> String {
+    match around_notes().around(notes).as_str() {
+        "" => notice("Your notes are empty now."),
+        notes => notice(&format!("Your notes are now:\n{notes}")),
+    }
+}
+
 /// Tells the model that nothing came of the compaction that it asked for.
 pub(in crate::decide) const NOT_COMPACTED: &str = "<system-reminder>\nThe conversation was not compacted: there \
                                                    is no summary of its older messages, or it is not shorter \
@@ -22,6 +32,15 @@ pub(in crate::decide) const ENDS_INSTEAD: &str =
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn notes_are_repeated_as_they_are() {
+        let told = own_notes("the port is 4711\n");
+        let expected = "<system-reminder>\nYour notes are now:\n<scratchpad>\nthe port is 4711\n\
+                        </scratchpad>\n</system-reminder>";
+        assert_eq!(told, expected);
+        assert_eq!(own_notes(""), notice("Your notes are empty now."));
+    }
 
     #[test]
     fn a_reminder_is_told_as_one() {

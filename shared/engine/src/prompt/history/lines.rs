@@ -6,7 +6,7 @@ use std::fmt;
 use std::fmt::Write as _;
 
 /// Calls of which a history shows nothing. What they brought is elsewhere: in its goals, in the notes
-/// that every request has, or in the history itself.
+/// that a reminder beside it repeats, or in the history itself.
 const NOT_KEY: [&str; 3] = ["read_progress", "scratchpad", "compact"];
 
 /// A history shows calls of the tool.

@@ -1,10 +1,11 @@
 //! Questions for summaries whose answers do not come: each is charged once, as it was estimated.
 
 use super::{asked, asked_for_summary, attempt, full, gone, sums_up, unlimited};
+use crate::turns::submit;
 use crate::world::{World, kinds};
-use cairn_engine::command::{Command, PauseRun, ResumeRun, Settlement};
+use cairn_engine::command::{Command, CompactContext, PauseRun, ResumeRun, Settlement};
 use cairn_engine::decide::{Fork, Input};
-use cairn_engine::event::Budget;
+use cairn_engine::event::{Budget, CommandReceived, EventKind};
 use cairn_engine::session::RunStatus;
 
 fn input_tokens(world: &World) -> u64 {
@@ -64,6 +65,37 @@ fn a_pause_ends_the_question_and_a_late_answer_does_not_count() {
     let events = world.command(Command::from(ResumeRun::default()));
     assert_eq!(kinds(&events), ["RunResumed"]);
     let events = full(&mut world, 0);
+    assert!(!asked(&events).again);
+    assert_eq!(input_tokens(&world), spent + lost);
+    assert_eq!(world.session, world.folded());
+}
+
+/// The pause charges the answer that was lost with the owner. The question after it has never been asked.
+#[test]
+fn a_question_that_commands_bring_before_a_takeover_is_not_lost() {
+    let mut world = unlimited();
+    submit(&mut world, "first");
+    world.reply(1, "one", &[]);
+    world.command(Command::from(CompactContext::default()));
+    let (spent, lost) = (input_tokens(&world), estimate(&world));
+    let commands = [
+        Command::from(PauseRun::default()),
+        Command::from(ResumeRun::default()),
+    ];
+    for command in commands {
+        world.foreign(EventKind::CommandReceived(CommandReceived {
+            request_id: format!("request-{}", world.session.seq),
+            command,
+        }));
+    }
+    let events = world.decide(Input::TakenOver { holder_dead: true });
+    let expected = [
+        "AttemptContinued",
+        "RunPaused",
+        "RunResumed",
+        "SummaryAsked",
+    ];
+    assert_eq!(kinds(&events), expected);
     assert!(!asked(&events).again);
     assert_eq!(input_tokens(&world), spent + lost);
     assert_eq!(world.session, world.folded());

@@ -5,7 +5,9 @@ use super::{
     next_request, paid, report, size, summarised, sums_up, text, texts, unlimited,
 };
 use crate::turns::submit;
-use crate::world::{World, chain, kinds, long, look, report_reply, tool_step};
+use crate::world::{
+    World, chain, kinds, long, look, model_step, report_reply, tool_call, tool_step,
+};
 use cairn_engine::command::{Command, PauseRun, SubmitTurn, TurnOptions, WhenFull};
 use cairn_engine::conversation::CompactionKind;
 use cairn_engine::decide::Input;
@@ -13,6 +15,7 @@ use cairn_engine::event::{EventKind, WaitReason};
 use cairn_engine::limits::RESULT_BYTES;
 use cairn_engine::message::{Message, Role, Usage};
 use cairn_engine::session::{FullCause, RunStatus};
+use serde_json::json;
 
 #[test]
 fn older_messages_give_way_to_a_history_view_at_once() {
@@ -194,6 +197,57 @@ fn a_turn_is_compacted_before_its_mark_and_then_behind_it() {
     world.reply(1, "Done.", &[]);
     assert_eq!(world.run().status, RunStatus::Completed);
     assert_eq!(world.session, world.folded());
+}
+
+/// The model writes notes, and nothing else has them.
+fn write_notes(world: &mut World) {
+    let note = tool_call("scratchpad", &json!({ "text": "the port is 4711" }));
+    world.reply(1, "", &[note]);
+}
+
+fn look_seven_times(world: &mut World) {
+    for n in 1..=7 {
+        look_once(world, &format!("part {n}"), 500);
+    }
+}
+
+/// The messages of the next request that have the notes.
+fn with_notes(world: &World) -> Vec<String> {
+    let texts = texts(world).into_iter();
+    texts.filter(|text| text.contains("4711")).collect()
+}
+
+#[test]
+fn notes_whose_call_has_given_way_are_repeated_once() {
+    let (mut step, mut turn) = (unlimited(), unlimited());
+    step.start(chain(vec![model_step("one")]));
+    submit(&mut turn, "first");
+    for mut world in [step, turn] {
+        write_notes(&mut world);
+        look_seven_times(&mut world);
+        assert_eq!(with_notes(&world), [""; 0]);
+        assert!(compacted(&full(&mut world, 1_000)).messages.behind_mark);
+        let shown = with_notes(&world);
+        let expected = "Your notes are now:\n<scratchpad>\nthe port is 4711\n</scratchpad>\n</system-reminder>";
+        assert!(shown[0].ends_with(expected), "{shown:?}");
+        look_once(&mut world, "part 8", 2_000);
+        assert!(compacted(&full(&mut world, 1_000)).messages.behind_mark);
+        assert_eq!(with_notes(&world), shown);
+        assert_eq!(world.session, world.folded());
+    }
+}
+
+#[test]
+fn notes_of_an_earlier_turn_are_in_each_request_and_not_repeated() {
+    let mut world = unlimited();
+    submit(&mut world, "first");
+    write_notes(&mut world);
+    world.reply(1, "one", &[]);
+    submit(&mut world, "second");
+    look_seven_times(&mut world);
+    assert!(compacted(&full(&mut world, 1_000)).messages.behind_mark);
+    let expected = ["<scratchpad>\nthe port is 4711\n</scratchpad>"];
+    assert_eq!(with_notes(&world), expected);
 }
 
 /// Its model has said nothing.

@@ -3,6 +3,7 @@
 
 use super::{asked, attempt, full_with, gone, paid, summarised, sums_up, text, texts, unlimited};
 use crate::turns::{refusal, said, submit};
+use crate::world::growth::check_growth;
 use crate::world::{World, kinds, look, report_reply};
 use cairn_engine::command::{
     CancelRun, ChangeContext, Command, CompactContext, ContextOp, PauseRun, ResumeRun, SendMessage,
@@ -226,6 +227,27 @@ fn a_question_that_does_not_fit_has_less_or_ends_the_run() {
     assert_eq!(failure.reason, "CONTEXT_FULL");
     assert_eq!(said(&world).len(), 12);
     assert_eq!(world.session, world.folded());
+}
+
+/// The window of the model is not known, so the question has all messages at first. A ninth of them has room.
+#[test]
+fn a_question_is_shortened_in_time_proportional_to_the_messages() {
+    let prepare = |messages: u32| {
+        let mut world = unlimited();
+        let append = |n| ContextOp::Append(Message::user(format!("message {n}")));
+        world.command(Command::from(ChangeContext {
+            ops: (0..messages).map(append).collect(),
+            ..ChangeContext::default()
+        }));
+        let events = keep(&mut world, 0);
+        assert_eq!(asked(&events).messages.through, messages);
+        world
+    };
+    check_growth(prepare, |world| {
+        let mut world = world.clone();
+        let events = full_with(&mut world, 60_000);
+        assert!(asked(&events).estimate <= 6_600);
+    });
 }
 
 #[test]
