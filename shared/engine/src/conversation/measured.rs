@@ -2,7 +2,7 @@
 
 use super::{Conversation, Entry, Op, ops::Side};
 use crate::message::{Role, Usage};
-use crate::tokens::estimate_tokens;
+use crate::tokens::{estimate_tokens, of_message};
 use serde::{Deserialize, Serialize};
 
 /// Tokens that a provider counted for the messages of a request. Later requests begin with the same messages,
@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub struct Measured {
     /// Tokens of the messages, without the tools and the scratch of that request.
     pub tokens: u64,
+    /// The estimate of the same messages. The next count estimates the newer ones alone.
+    pub estimate: u64,
     /// Number of the last message that the request had; 0 for none. What is newer has a higher number, and
     /// stands behind all that was counted.
     pub through: u32,
@@ -34,14 +36,29 @@ impl Conversation {
         if !is_sample(usage, estimated_tokens) {
             return;
         }
-        let messages = estimate_tokens(&self.without_scratch()).min(estimated_tokens);
+        let estimate = self.estimate();
+        let messages = estimate.min(estimated_tokens);
         let counted = u128::from(usage.input_tokens) * u128::from(messages);
         let tokens = counted / u128::from(estimated_tokens);
         self.measured = Some(Measured {
             tokens: u64::try_from(tokens).unwrap_or(u64::MAX),
+            estimate,
             through: self.last_number,
             model: model.to_owned(),
         });
+    }
+
+    /// The estimate of the messages of a request, without the scratch. A fold meets a count with each reply, so it
+    /// estimates no message twice while the messages stay.
+    fn estimate(&self) -> u64 {
+        match &self.measured {
+            Some(measured) => {
+                let newer = self.newer_than(measured.through);
+                let newer: u64 = newer.map(|entry| of_message(&entry.message)).sum();
+                measured.estimate.saturating_add(newer)
+            }
+            None => estimate_tokens(&self.without_scratch()),
+        }
     }
 
     /// The messages of a request that stand behind those that were measured through this number.
@@ -184,6 +201,7 @@ mod tests {
         it.measure("m", &counted(300), 2 * messages);
         let measured = it.measured.clone().expect("a count");
         assert_eq!((measured.tokens, measured.through), (150, 4));
+        assert_eq!(measured.estimate, messages);
         assert_eq!(measured.model, "m");
         // An estimate that has less than the messages.
         it.measure("m", &counted(300), 1);
@@ -375,6 +393,7 @@ mod tests {
                 let newer = it.newer_than(measured.through);
                 let newer: Vec<_> = newer.map(|entry| Arc::clone(&entry.message)).collect();
                 prop_assert_eq!(&now[before.len()..], &newer[..]);
+                prop_assert_eq!(it.estimate(), estimate_tokens(&now));
             }
         }
     }

@@ -11,7 +11,7 @@ use cairn_engine::event::{AttemptRef, ContextChanged, MemoryWriter, NotesFrame};
 use std::sync::Arc;
 
 plain_record! { MemoryMark => proto::MemoryMark { owner, clients } }
-plain_record! { Measured => proto::Measured { tokens, through, model } }
+plain_record! { Measured => proto::Measured { tokens, estimate, through, model } }
 plain_record! { NotesFrame => proto::NotesFrame { before, after } }
 
 impl From<Entry> for proto::NumberedMessage {

@@ -278,9 +278,10 @@ pub(crate) fn conversation() -> impl Strategy<Value = Conversation> {
     };
     let entries = || vec(entry(), 0..3);
     let zones = (entries(), entries(), entries(), entries());
-    let measured = (any::<u64>(), any::<u32>(), text());
-    let measured = measured.prop_map(|(tokens, through, model)| Measured {
+    let measured = (any::<[u64; 2]>(), any::<u32>(), text());
+    let measured = measured.prop_map(|([tokens, estimate], through, model)| Measured {
         tokens,
+        estimate,
         through,
         model,
     });
