@@ -109,7 +109,7 @@ async fn carry_out(
     let found = std::mem::take(&mut start.found_tools);
     let is_turn = start.options.is_some();
     let options = options(start.options.take())?;
-    let window = model.describe().window_tokens;
+    let estimator = Estimator::new(&start, &model.describe(), options.max_output_tokens);
     let step = ModelStep {
         offer: catalogue.offer(&found),
         found,
@@ -120,7 +120,7 @@ async fn carry_out(
             model,
             retry: &shared.config.retry,
         },
-        estimator: Estimator::new(&start, window, options.max_output_tokens),
+        estimator,
         catalogue,
         no_early_calls: start.no_early_calls,
         is_turn,

@@ -5,7 +5,8 @@
 
 use cairn_engine::conversation::Conversation;
 use cairn_engine::message::Message;
-use cairn_engine::tokens::{estimate_tokens, of_message};
+use cairn_engine::tokens::{of_message, of_message_unseen};
+use cairn_model::ModelInfo;
 use cairn_proto::executor::{AttemptStart, FullRequest};
 use std::sync::Arc;
 
@@ -40,21 +41,28 @@ pub(crate) struct Estimator {
     factor: u64,
     /// Most tokens of a reply; 0 for not known.
     max_output_tokens: u32,
+    /// It is sent pictures and documents, and not a line in place of each.
+    sees: bool,
 }
 
 impl Estimator {
-    /// For the model of this attempt, which has a window of so many tokens.
-    pub(crate) fn new(start: &AttemptStart, window: u64, max_output_tokens: Option<u32>) -> Self {
+    /// For the model of this attempt.
+    pub(crate) fn new(
+        start: &AttemptStart,
+        model: &ModelInfo,
+        max_output_tokens: Option<u32>,
+    ) -> Self {
         let factor = match start.estimate_permille {
             0 => WHOLE,
             permille => permille.into(),
         };
         Self {
             model: start.model.clone(),
-            window,
+            window: model.window_tokens,
             compact_at: start.compact_at_permille.into(),
             factor,
             max_output_tokens: max_output_tokens.unwrap_or_default(),
+            sees: model.vision,
         }
     }
 
@@ -78,6 +86,18 @@ impl Estimator {
         (self.window.saturating_mul(self.compact_at) / WHOLE).max(1)
     }
 
+    /// The estimate of messages, as they are sent to the model.
+    pub(crate) fn estimate(&self, messages: &[Arc<Message>]) -> u64 {
+        messages.iter().map(|message| self.of(message)).sum()
+    }
+
+    fn of(&self, message: &Message) -> u64 {
+        match self.sees {
+            true => of_message(message),
+            false => of_message_unseen(message),
+        }
+    }
+
     /// The tokens of a request with these messages of a conversation, and with tools that are estimated so.
     pub(crate) fn size(
         &self,
@@ -85,15 +105,15 @@ impl Estimator {
         messages: &[Arc<Message>],
         tools: u64,
     ) -> Size {
-        let estimated = estimate_tokens(messages).saturating_add(tools);
+        let estimated = self.estimate(messages).saturating_add(tools);
         let measured = conversation.measured.as_ref();
         let tokens = match measured.filter(|measured| measured.model == self.model) {
             Some(measured) => {
                 let newer = conversation.newer_than(measured.through);
-                let newer: u64 = newer.map(|entry| of_message(&entry.message)).sum();
+                let newer: u64 = newer.map(|entry| self.of(&entry.message)).sum();
                 // The notes are the last message.
                 let scratch = messages.last().filter(|_| !conversation.scratch.is_empty());
-                let scratch = scratch.map_or(0, |scratch| of_message(scratch));
+                let scratch = scratch.map_or(0, |scratch| self.of(scratch));
                 let uncounted = newer.saturating_add(scratch).saturating_add(tools);
                 measured.tokens.saturating_add(self.corrected(uncounted))
             }
@@ -167,7 +187,8 @@ impl Estimator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_engine::message::Usage;
+    use cairn_engine::message::{Media, Usage};
+    use cairn_engine::tokens::estimate_tokens;
 
     const TOOLS: u64 = 100;
 
@@ -178,7 +199,14 @@ mod tests {
             compact_at_permille: 700,
             ..AttemptStart::default()
         };
-        Estimator::new(&start, window, None)
+        let model = ModelInfo {
+            provider: "test".to_owned(),
+            name: "test".to_owned(),
+            window_tokens: window,
+            vision: true,
+            prices: None,
+        };
+        Estimator::new(&start, &model, None)
     }
 
     /// A question that was answered. The provider counted 900 tokens, and the estimate was 600.
@@ -233,6 +261,26 @@ mod tests {
         said.measured = None;
         let size = size(&estimator(3_000, 8_000), &said);
         assert_eq!(size.tokens, 3 * size.estimated);
+    }
+
+    /// Else a file that no model is sent fills the window, and no compaction helps.
+    #[test]
+    fn a_file_costs_a_line_where_the_model_does_not_see() {
+        let mut said = measured();
+        let file = Media {
+            mime: "application/pdf".to_owned(),
+            data: vec![0; 1 << 20],
+        };
+        said.append(Message::user("Read it.").with_media([file]));
+        let sees = estimator(1_000, 8_000);
+        let blind = Estimator {
+            sees: false,
+            ..estimator(1_000, 8_000)
+        };
+        let (seen, unseen) = (size(&sees, &said), size(&blind, &said));
+        let less = seen.estimated - unseen.estimated;
+        assert!(unseen.tokens < 8_000 && less > 60_000, "{unseen:?}");
+        assert_eq!(seen.tokens - unseen.tokens, less);
     }
 
     #[test]

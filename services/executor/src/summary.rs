@@ -5,7 +5,6 @@ use crate::model_step::{ModelStep, Question};
 use cairn_engine::conversation::CompactedMessages;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::{FinishReason, Usage};
-use cairn_engine::tokens::estimate_tokens;
 use cairn_model::{ChatOptions, ChatReply, ChatRequest, ModelError};
 use cairn_proto::convert::required;
 use cairn_proto::executor::{SummaryReport, SummaryTask};
@@ -67,7 +66,7 @@ impl ModelStep<'_> {
         let question = |is_short| {
             let asked = self.replica.for_summary(&range, &task.prompt, is_short);
             let (messages, stable) = asked?;
-            let estimated = estimate_tokens(&messages).saturating_add(tools);
+            let estimated = self.estimator.estimate(&messages).saturating_add(tools);
             let request = ChatRequest {
                 messages,
                 stable,

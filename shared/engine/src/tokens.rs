@@ -36,7 +36,7 @@ const DOCUMENT_BYTES: u64 = 16;
 const OPAQUE_BYTES: u64 = 4;
 
 /// Tokens that these messages would take in a common model. Pictures and documents are counted as for a model
-/// that sees: which model will be asked is not known here.
+/// that sees: an owner does not know which model will be asked.
 pub fn estimate_tokens<M: Borrow<Message>>(messages: &[M]) -> u64 {
     let messages = messages.iter().map(<M as Borrow<Message>>::borrow);
     messages.map(of_message).sum()
@@ -45,6 +45,15 @@ pub fn estimate_tokens<M: Borrow<Message>>(messages: &[M]) -> u64 {
 /// The same for one message.
 pub fn of_message(message: &Message) -> u64 {
     PER_MESSAGE + message.parts.iter().map(of_part).sum::<u64>()
+}
+
+/// The same for a model that does not see: a line stands for each picture and document.
+pub fn of_message_unseen(message: &Message) -> u64 {
+    let media = message.parts.iter().filter_map(|part| match part {
+        Part::Media(media) => Some(of_media(media).saturating_sub(PER_LEFT_OUT)),
+        _ => None,
+    });
+    of_message(message).saturating_sub(media.sum())
 }
 
 fn of_part(part: &Part) -> u64 {
@@ -126,6 +135,8 @@ mod tests {
         };
         let tokens: u64 = parts.iter().map(|(_, tokens)| tokens).sum();
         assert_eq!(of_message(&message), PER_MESSAGE + tokens);
+        let seen = 2 * PER_IMAGE + (1 << 16) - 3 * PER_LEFT_OUT;
+        assert_eq!(of_message_unseen(&message), PER_MESSAGE + tokens - seen);
         let result = Message::tool("c", "one two four", false);
         assert_eq!(of_message(&result), PER_MESSAGE + 3);
         let all = [message, result];
