@@ -105,7 +105,7 @@ impl Request<'_> {
         Some(found.choice)
     }
 
-    fn goals(&self, compaction: Compaction) -> [Goal; 4] {
+    fn goals(&self, compaction: Compaction) -> [Goal; 5] {
         let size = &self.size;
         let room = Room::new(size.window, size.max_output_tokens);
         let kept = compaction.keep_turns.max(1);
@@ -126,6 +126,8 @@ impl Request<'_> {
             goal(size.window / 2, kept, false),
             goal(share.of(size.window), 1, false),
             goal(room.request(), 1, false),
+            // A request that fits without its oldest facts is sent; a person would have to be asked otherwise.
+            goal(room.request(), 1, !room.has(size.tokens)),
             goal(size.tokens - size.tokens / 10, 1, true),
         ]
     }
