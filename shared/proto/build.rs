@@ -44,6 +44,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .bytes(".cairn.memory.v1.GetBlobResponse")
         .bytes(".cairn.memory.v1.PublishDeltaRequest")
         .bytes(".cairn.memory.v1.FollowEventsResponse")
+        .bytes(".cairn.memory.v1.Document")
+        .bytes(".cairn.memory.v1.PutDocumentRequest")
         .compile_fds(descriptors)?;
     Ok(())
 }

@@ -57,7 +57,7 @@ mod generated {
 pub use generated::event::v1 as event;
 /// `cairn.executor.v1`: one attempt at one step.
 pub use generated::executor::v1 as executor;
-/// `cairn.memory.v1`: journals, ownership, session memory.
+/// `cairn.memory.v1`: journals, ownership, session memory, documents.
 pub use generated::memory::v1 as memory;
 /// `cairn.orchestrator.v1`: the public face.
 pub use generated::orchestrator::v1 as orchestrator;
