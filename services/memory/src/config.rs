@@ -70,6 +70,7 @@ impl Config {
             owner_memory_bytes,
             unseen_bytes,
             blob_bytes,
+            document_bytes,
             ..
         } = self.limits;
         let most = 3 * 1024 * 1024;
@@ -105,6 +106,7 @@ impl Config {
             ("memory_bytes", memory_bytes),
             ("unseen_bytes", unseen_bytes),
             ("blob_bytes", blob_bytes),
+            ("document_bytes", document_bytes),
         ] {
             if value > most {
                 return refuse(field, value, "at most 3 MiB, to fit into a message");

@@ -19,8 +19,8 @@ pub const WENT_BACK: &str = "WENT_BACK";
 pub const WRITES_LOST: &str = "WRITES_LOST";
 /// Reason: the session is stored in a form that only a newer version knows.
 pub const NEWER_VERSION: &str = "NEWER_VERSION";
-/// Reason: what is stored of the session is not what was written; the metadata `stored` says which part:
-/// an `event` or a `checkpoint` with its `seq`, or a `blob` with its `digest`.
+/// Reason: what is stored is not what was written; the metadata `stored` says which part: an `event` or a
+/// `checkpoint` with its `seq`, a `blob` with its `digest`, or a `document` with its `document`.
 pub const DAMAGED: &str = "DAMAGED";
 /// Reason: the session was deleted; the metadata `end` says how: `deleted`, `expired`, `archived`.
 pub const TERMINAL: &str = "TERMINAL";
@@ -28,6 +28,11 @@ pub const TERMINAL: &str = "TERMINAL";
 pub const END: &str = "end";
 /// Reason: the request id, or the session's id, was used for another request.
 pub const REQUEST_MISMATCH: &str = "REQUEST_MISMATCH";
+/// Reason: the document does not have the expected version; the metadata `version` is the version that it has, 0
+/// if it does not exist.
+pub const DOCUMENT_VERSION: &str = "DOCUMENT_VERSION";
+/// Reason: the store cannot give all changes since the position; the documents have to be listed again.
+pub const RELIST: &str = "RELIST";
 /// Reason: an event of a transcript lists a blob that was not sent; the metadata `seq` and `digest` say which.
 pub const BLOB_MISSING: &str = "BLOB_MISSING";
 /// Reason: a size limit, or no room on the disk; the metadata `limit` and `allowed` say which.
@@ -68,6 +73,10 @@ impl From<StoreError> for RpcError {
         match error {
             StoreError::Fenced => Self::conflict(text).reason(FENCED),
             StoreError::Conflict => Self::conflict(text).reason(CONFLICT),
+            StoreError::DocumentVersion { found } => Self::conflict(text)
+                .reason(DOCUMENT_VERSION)
+                .meta("version", found.to_string()),
+            StoreError::Relist => Self::new(ErrorKind::OutOfRange, text).reason(RELIST),
             StoreError::WentBack { known, stored } => Self::new(ErrorKind::DataLoss, text)
                 .reason(WENT_BACK)
                 .meta("known", known.to_string())
@@ -126,6 +135,7 @@ fn damaged(text: String, part: &Stored) -> RpcError {
             .meta("stored", "checkpoint")
             .meta("seq", seq.to_string()),
         Stored::Blob(digest) => error.meta("stored", "blob").meta("digest", digest),
+        Stored::Document(id) => error.meta("stored", "document").meta("document", id),
     }
 }
 

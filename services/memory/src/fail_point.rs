@@ -1,6 +1,6 @@
 //! Fail points around commits: debug builds only, for tests of crashes.
 //!
-//! A commit is what makes owners' transitions, creations and commands durable, one or a group of them:
+//! A commit is what makes owners' transitions, creations, commands and documents durable, one or a group of them:
 //! a COMMIT of the embedded store, a script of the shared one. A script that turns out to repeat
 //! something, or is refused, has a number, too.
 

@@ -4,18 +4,21 @@
 //! commands. Whatever it loses, the store still has: it only saves looking.
 
 mod deltas;
+mod documents;
 mod feed;
 mod follow;
 mod wakes;
 
 pub(crate) use deltas::listen;
+pub(crate) use documents::{ReadDocuments, watch as watch_documents};
 pub(crate) use follow::{ReadPage, follow};
 pub(crate) use wakes::Listener;
 
 use crate::fingerprint::Fingerprint;
-use crate::port::SessionKey;
+use crate::port::{Collection, SessionKey};
 use bytes::Bytes;
 use deltas::Deltas;
+use documents::Watched;
 use feed::Feeds;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -45,6 +48,7 @@ pub(crate) struct Hub {
     feeds: Mutex<Feeds>,
     wakes: Mutex<Wakes>,
     deltas: Mutex<Deltas>,
+    watched: Mutex<Watched>,
     work: watch::Sender<()>,
 }
 
@@ -54,6 +58,7 @@ impl Hub {
             feeds: Mutex::default(),
             wakes: Mutex::default(),
             deltas: Mutex::default(),
+            watched: Mutex::default(),
             work: watch::Sender::new(()),
         }
     }
@@ -130,6 +135,18 @@ impl Hub {
             feed.close();
         }
         locked(&self.deltas).close();
+        locked(&self.watched).close();
+    }
+
+    /// Documents of a collection were written: its watchers, if there are any, read the store.
+    pub(crate) fn documents_changed(&self, collection: &Collection) {
+        locked(&self.watched).changed(collection);
+    }
+
+    /// The store was asked, and the counter of a collection is this one. `vouched` says how often servers were
+    /// checked by then. Watchers read the store unless both are as at the last look.
+    pub(crate) fn documents_looked(&self, collection: &Collection, vouched: u64, counter: u64) {
+        locked(&self.watched).looked(collection, (vouched, counter));
     }
 
     /// Shows something to the session's listeners, if there are any.

@@ -1,4 +1,4 @@
-//! The memory service: journals, leases, session memory, blobs.
+//! The memory service: journals, leases, session memory, blobs, documents.
 //!
 //! It owns all durable state and is the only one that knows where that is. What an event says is
 //! nothing to it, but for changes of session memory by clients, which it records itself.
@@ -12,6 +12,7 @@
 //! | [`janitor`] | the end of sessions whose time has come: archived, deleted |
 //! | [`archive`] | a session as a file: the format of the archive, and its reader |
 //! | `memory_event` | the events of changes of session memory by clients |
+//! | `documents` | the rules of documents |
 //! | `checksum` | checksums of what is stored |
 //! | `retention` | which checkpoints of a session are kept |
 //! | `turns` | whose turn it is among the sessions that are due |
@@ -28,6 +29,7 @@ mod checksum;
 pub mod config;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+mod documents;
 pub mod error;
 #[cfg(debug_assertions)]
 pub mod fail_point;

@@ -25,6 +25,7 @@
 //! | [`append_command`](Store::append_command) | request id, for the session's life | `duplicate` with the first seq, and the lease if the operation id is the same, it is still the caller's and no transition came since |
 //! | [`delete`](Store::delete), [`delete_unchanged`](Store::delete_unchanged), [`renew`](Store::renew), [`release`](Store::release), [`put_blob`](Store::put_blob), [`quarantine`](Store::quarantine), [`release_quarantine`](Store::release_quarantine) | nothing to know | the same state as after once |
 //! | [`write_memory`](Store::write_memory) | – | a second event with the same effect |
+//! | [`write_document`](Documents::write_document) | operation id, until 1,000 later changes of the collection | `duplicate` with the first version |
 //! | [`claim`](Store::claim) | – | nothing; the leases of a lost answer run out, and such claims do not count |
 //!
 //! **Ownership.** A session has at most one owner. Each claim raises its epoch, and an owner's
@@ -62,6 +63,13 @@
 //! **Hints** (long polls, [`follow`](Store::follow)) may be lost without harm: who waits looks at
 //! the store again, and each renewal tells of unhandled commands.
 //!
+//! **Documents** belong to no session: a namespace has them, by kind. The documents of one kind in a namespace
+//! are a [`Collection`] with one counter. Each change takes the next number, which is then the version of the
+//! document; a deletion is a change, and leaves a tombstone for thirty days. No change of a document is atomic
+//! with a change of a session or of another document. Servers that lose acknowledged changes do not quarantine
+//! anything here: the [incarnation](Head::incarnation) of the collection becomes another one, and its watchers
+//! have to list it anew, also if others have written over what was lost.
+//!
 //! Events, checkpoints and blobs are opaque, with two exceptions. The store writes the events of
 //! [`write_memory`](Store::write_memory) itself. In other events it reads which blobs they name: the
 //! blob of an event that is stored apart, and the blobs that the event lists
@@ -72,6 +80,7 @@
 //! the session's quota, however many events name it.
 
 mod copy;
+mod document;
 mod error;
 mod level;
 mod limits;
@@ -83,6 +92,10 @@ mod write;
 pub(crate) use copy::{COPY_BYTES, UNFINISHED_MS};
 pub use copy::{
     Completion, Copied, CopyEvents, Source, Transcript, TranscriptEvent, TranscriptPage,
+};
+pub use document::{
+    Collection, Document, DocumentChanges, DocumentKind, DocumentPage, DocumentStream,
+    DocumentWrite, DocumentWritten, Documents, Expected, Head, Position,
 };
 pub use error::{End, Limit, StoreError, StoreResult, Stored};
 pub use level::Level;
@@ -108,7 +121,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use cairn_rpc::Principal;
 
-/// Where sessions live. See the [module](self) for what holds for all methods.
+/// Where sessions live, and [`Documents`]. See the [module](self) for what holds for all methods.
 ///
 /// Every method may answer [`StoreError::Unavailable`] (nothing was written), and every method
 /// that writes [`StoreError::Unknown`]. Methods on one session answer [`StoreError::NotFound`] if
@@ -118,7 +131,7 @@ use cairn_rpc::Principal;
 /// [`StoreError::Damaged`] in place of one that is not what was written. Limits on
 /// what a request alone shows (the size of an event) are checked before anything else.
 #[async_trait]
-pub trait Store: Send + Sync + 'static {
+pub trait Store: Documents + Send + Sync + 'static {
     /// Does what was asked before, and lets go of all that the store holds: files, locks,
     /// connections. What is asked later is answered `Unavailable`. Further calls do nothing.
     async fn close(&self);

@@ -54,6 +54,8 @@ fn result(committed: &StoreResult<Committed>) -> &'static str {
         Err(StoreError::NotFound) => "not_found",
         Err(StoreError::RequestMismatch) => "request_mismatch",
         Err(StoreError::BlobMissing { .. }) => "blob_missing",
+        Err(StoreError::DocumentVersion { .. }) => "document_version",
+        Err(StoreError::Relist) => "relist",
         Err(StoreError::Limit { .. }) => "limit",
         Err(StoreError::Unavailable { .. }) => "unavailable",
         Err(StoreError::Damaged(_)) => "damaged",

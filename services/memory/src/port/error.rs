@@ -15,6 +15,17 @@ pub enum StoreError {
     /// The caller's picture of the session is not the store's.
     #[error("the session is not at the version that the caller names")]
     Conflict,
+    /// The document does not have the version that the caller expects.
+    #[error("{}", mismatched(*found))]
+    DocumentVersion {
+        /// The version that it has; 0 if it does not exist.
+        found: u64,
+    },
+    /// The store cannot give all changes of a collection since the reader's position.
+    #[error(
+        "the store cannot give all changes since the position: list the documents again from the beginning"
+    )]
+    Relist,
     /// The store holds less of the session than the caller knows of: it has lost what it had
     /// acknowledged. (Or the caller's number was never this session's.)
     #[error(
@@ -86,7 +97,7 @@ pub enum StoreError {
     },
 }
 
-/// A part of a session, by which damage is named.
+/// A part of a session, or a document, by which damage is named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stored {
     /// The event with this seq.
@@ -95,6 +106,8 @@ pub enum Stored {
     Checkpoint(u64),
     /// The blob with this digest.
     Blob(String),
+    /// The document with this id, which belongs to no session.
+    Document(String),
 }
 
 impl fmt::Display for Stored {
@@ -103,6 +116,7 @@ impl fmt::Display for Stored {
             Self::Event(seq) => write!(f, "event {seq}"),
             Self::Checkpoint(seq) => write!(f, "the checkpoint of event {seq}"),
             Self::Blob(digest) => write!(f, "blob {digest}"),
+            Self::Document(id) => write!(f, "document {id}"),
         }
     }
 }
@@ -200,6 +214,13 @@ impl StoreError {
     }
 }
 
+fn mismatched(found: u64) -> String {
+    match found {
+        0 => "the document does not exist, and the caller expects a version of it".to_owned(),
+        found => format!("the document has version {found}, and the caller expects another"),
+    }
+}
+
 fn limited(what: Limit, allowed: u64) -> String {
     match (what, allowed) {
         (Limit::Disk, 0) => format!("the store is full: {what}"),
@@ -237,13 +258,19 @@ pub enum Limit {
     SessionBlobBytes,
     /// Bytes appended by others since the owner's last transition; its next one makes room.
     UnseenBytes,
+    /// Bytes of the value of one document.
+    DocumentBytes,
+    /// Documents of one kind in a namespace.
+    Documents,
+    /// Bytes of all documents of one kind in a namespace.
+    CollectionBytes,
     /// The room on the disk, or the pages that the store's file may have there if that is limited.
     Disk,
 }
 
 impl Limit {
     /// Every limit.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::EventBytes,
         Self::EventsPerCommit,
         Self::JournalEvents,
@@ -255,6 +282,9 @@ impl Limit {
         Self::BlobBytes,
         Self::SessionBlobBytes,
         Self::UnseenBytes,
+        Self::DocumentBytes,
+        Self::Documents,
+        Self::CollectionBytes,
         Self::Disk,
     ];
 
@@ -272,6 +302,9 @@ impl Limit {
             Self::BlobBytes => "blob_bytes",
             Self::SessionBlobBytes => "session_blob_bytes",
             Self::UnseenBytes => "unseen_bytes",
+            Self::DocumentBytes => "document_bytes",
+            Self::Documents => "documents",
+            Self::CollectionBytes => "collection_bytes",
             Self::Disk => "disk",
         }
     }
@@ -296,6 +329,9 @@ impl fmt::Display for Limit {
             Self::BlobBytes => "a blob is too large in bytes",
             Self::SessionBlobBytes => "the session's blobs are too large in bytes",
             Self::UnseenBytes => "too many bytes wait for the session's owner",
+            Self::DocumentBytes => "a document is too large in bytes",
+            Self::Documents => "the namespace has too many documents of this kind",
+            Self::CollectionBytes => "the documents of this kind are too large in bytes",
             Self::Disk => "there is no room on its disk",
         })
     }

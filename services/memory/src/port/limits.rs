@@ -1,8 +1,8 @@
-//! The limits of a session, and the checks that need nothing but the request.
+//! The limits of sessions and documents, and the checks that need nothing but the request.
 
 use super::{
-    AppendCommand, BlobUse, Commit, Completion, CopyEvents, Create, Limit, MemoryWrite, Source,
-    StoreError, StoreResult, TranscriptEvent,
+    AppendCommand, BlobUse, Commit, Completion, CopyEvents, Create, DocumentWrite, Limit,
+    MemoryWrite, Source, StoreError, StoreResult, TranscriptEvent,
 };
 use bytes::Bytes;
 use cairn_engine::limits::{MAX_MEMORY_BYTES, MAX_MEMORY_KEYS, MAX_TRANSITION};
@@ -62,6 +62,13 @@ pub struct Limits {
     /// Bytes that may be appended without ownership while an owner has not seen them. They all
     /// travel in the answer to its next transition.
     pub unseen_bytes: u64,
+    /// Bytes of the value of a document.
+    pub document_bytes: u64,
+    /// Documents of one kind in a namespace, and tombstones of such documents: with more of these, the oldest
+    /// go before their time.
+    pub documents: u64,
+    /// Bytes of the ids and values of all documents of one kind in a namespace.
+    pub collection_bytes: u64,
 }
 
 impl Default for Limits {
@@ -84,6 +91,9 @@ impl Default for Limits {
             blob_bytes: 3 * MIB,
             session_blob_bytes: 1024 * MIB,
             unseen_bytes: 2 * MIB,
+            document_bytes: 256 * KIB,
+            documents: 50_000,
+            collection_bytes: 64 * MIB,
         }
     }
 }
@@ -176,6 +186,11 @@ impl Limits {
             self.memory_keys.saturating_add(keys),
             self.memory_bytes.saturating_add(bytes),
         )
+    }
+
+    pub(crate) fn check_document(&self, write: &DocumentWrite) -> StoreResult<()> {
+        let value = write.value.as_deref().unwrap_or_default();
+        at_most(size(value), self.document_bytes, Limit::DocumentBytes)
     }
 
     pub(crate) fn check_blob(&self, data: &[u8]) -> StoreResult<()> {
