@@ -15,6 +15,7 @@ mod claim_count;
 mod commit;
 mod copy;
 mod create;
+mod document;
 mod extent;
 mod gather;
 mod holder;
@@ -353,7 +354,7 @@ impl Store for SqliteStore {
         });
         let stream = follow(&self.shared.hub, key, after_seq, read).await?;
         if self.tasks.is_none() {
-            return Ok(readers::until_caught_up(stream));
+            return Ok(readers::until_caught_up(stream, Vec::is_empty));
         }
         Ok(stream)
     }

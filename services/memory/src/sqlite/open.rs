@@ -1,6 +1,7 @@
 //! Opening a store: checks before anything is changed, and clear errors.
 
 use super::create::forget_tombstones;
+use super::document;
 use super::holder::Lock;
 use super::idle;
 use super::log;
@@ -251,6 +252,7 @@ fn open_locked(
     }
     idle::prepare(&conn).map_err(sql)?;
     removal::prepare(&conn).map_err(sql)?;
+    document::prepare(&conn).map_err(sql)?;
     let holder = begin(&conn, now).map_err(sql)?;
     mark::set(&conn).map_err(sql)?;
     Ok((conn, holder))

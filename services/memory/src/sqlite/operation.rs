@@ -145,8 +145,8 @@ impl Tx<'_> {
         until
     }
 
-    /// This operation is a transition, a creation, a command or a deletion, and it is going to
-    /// happen.
+    /// This operation is a transition, a creation, a command, a deletion or a change of a document, and it is
+    /// going to happen.
     pub(super) fn step(&self) {
         self.steps.set(self.steps.get() + 1);
     }

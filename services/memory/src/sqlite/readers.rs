@@ -2,7 +2,8 @@
 
 use super::operation::{Stop, Task};
 use super::schema::set_up_reader;
-use crate::port::{EventStream, StoreError, StoreResult};
+use crate::port::{StoreError, StoreResult};
+use futures::stream::BoxStream;
 use futures::{StreamExt as _, stream};
 use rusqlite::{Connection, OpenFlags};
 use std::path::PathBuf;
@@ -180,15 +181,18 @@ where
 }
 
 /// A stream that ends with an error where it would wait for hints that never come.
-pub(super) fn until_caught_up(events: EventStream) -> EventStream {
-    let next = |events: Option<EventStream>| async {
-        let mut events = events?;
-        let batch = events.next().await?;
-        let caught_up = batch.as_ref().is_ok_and(Vec::is_empty);
-        Some((batch, Some(events).filter(|_| !caught_up)))
+pub(super) fn until_caught_up<T: Send + 'static>(
+    batches: BoxStream<'static, StoreResult<T>>,
+    is_end: fn(&T) -> bool,
+) -> BoxStream<'static, StoreResult<T>> {
+    let next = move |batches: Option<BoxStream<'static, StoreResult<T>>>| async move {
+        let mut batches = batches?;
+        let batch = batches.next().await?;
+        let caught_up = batch.as_ref().is_ok_and(is_end);
+        Some((batch, Some(batches).filter(|_| !caught_up)))
     };
     let over = StoreError::unavailable("the store is open for reading only");
-    stream::unfold(Some(events), next)
+    stream::unfold(Some(batches), next)
         .chain(stream::iter([Err(over)]))
         .boxed()
 }

@@ -8,8 +8,10 @@
 //! what it cannot take without reading rows. A journal row is one operation's events. The rows of a
 //! session lie together because its number makes the upper half of their key. The status of a
 //! session that was deleted says how it ended. The column `claims` is a
-//! [`ClaimCount`](super::claim_count::ClaimCount). There is one more table in `idle`.
+//! [`ClaimCount`](super::claim_count::ClaimCount). There is one more table in `idle`, and there are those of
+//! `document`.
 
+use super::document;
 use rusqlite::Connection;
 
 /// "Cair", by which a file is known to be a store of Cairn.
@@ -123,9 +125,10 @@ pub(super) fn set_up_reader(conn: &Connection) -> rusqlite::Result<()> {
 /// Makes the tables in an empty database, all or none.
 pub(super) fn create(conn: &Connection) -> rusqlite::Result<()> {
     conn.execute_batch(&format!(
-        "BEGIN IMMEDIATE; {TABLES}
+        "BEGIN IMMEDIATE; {TABLES} {}
          PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT};
-         COMMIT;"
+         COMMIT;",
+        document::TABLES
     ))
 }
 

@@ -3,8 +3,8 @@
 use super::operation::{Operation, Stop, Task, Tx};
 use super::{SqliteOptions, SqliteStore};
 use crate::port::{
-    BlobUse, Create, Header, LeaseRequest, Level, ListQuery, RequestId, SessionKey, Store,
-    StoreError, StoreResult,
+    BlobUse, Collection, Create, DocumentKind, DocumentWrite, Documents as _, Expected, Header,
+    LeaseRequest, Level, ListQuery, RequestId, SessionKey, Store, StoreError, StoreResult,
 };
 use bytes::Bytes;
 use std::sync::mpsc;
@@ -355,6 +355,25 @@ fn nothing_looks_at_all_sessions() {
 }
 
 #[test]
+fn nothing_looks_at_all_documents() {
+    use super::document;
+    for sql in [
+        document::FIND_COLLECTION,
+        document::FIND_WRITE,
+        document::FIND,
+        document::GET,
+        document::LIST,
+        document::TOMBSTONES,
+    ] {
+        let plan = explained("EXPLAIN QUERY PLAN", sql);
+        let [step] = &plan[..] else {
+            panic!("something is sorted: {plan:?}");
+        };
+        assert!(step.starts_with("SEARCH"), "{sql}: {step}");
+    }
+}
+
+#[test]
 fn listings_go_by_an_index_that_has_their_order() {
     use super::list;
     for sql in [
@@ -421,6 +440,29 @@ async fn sessions_of_a_file_from_before_may_go_too() {
         tokio::task::yield_now().await;
     }
     assert_eq!(store.idle(Some(0), 10).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_file_from_before_takes_documents() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cairn.db");
+    let open = || SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+    drop(open());
+    let file = rusqlite::Connection::open(&path).unwrap();
+    file.execute_batch("DROP TABLE collection; DROP TABLE document; DROP TABLE document_write;")
+        .unwrap();
+    drop(file);
+    let store = open();
+    let collection = Collection::new("space", DocumentKind::Agent);
+    let write = DocumentWrite {
+        collection: collection.clone(),
+        id: "a".to_owned(),
+        value: Some(Bytes::from("value")),
+        expected: Expected::Absent,
+        operation_id: "put".to_owned(),
+    };
+    assert_eq!(store.write_document(write).await.unwrap().version, 1);
+    assert_eq!(store.document_head(&collection).await.unwrap().counter, 1);
 }
 
 /// Where there is no room for what every opening writes.
