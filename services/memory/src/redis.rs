@@ -5,11 +5,12 @@
 //! have the tag of its partition (`keys`), so that a script has them in one place on a cluster too.
 //!
 //! Amid the move of a slot of a cluster its sessions are unavailable. What a replica had not got yet
-//! is lost when it takes over from its master: that is told, and the sessions are quarantined.
+//! is lost when it takes over from its master: that is told, and the sessions are quarantined. Watchers of
+//! documents list them anew.
 //!
 //! | module | what |
 //! |---|---|
-//! | `create`, `copy`, `commit`, `checkpoint`, `append`, `claim`, `lease`, `read`, `list` | the operations: arguments, script, answer |
+//! | `create`, `copy`, `commit`, `checkpoint`, `append`, `claim`, `lease`, `read`, `list`, `document` | the operations: arguments, script, answer |
 //! | `journal` | events in a stream, with their checksums |
 //! | `unchanged` | session memory that need not be read again |
 //! | `servers`, `ask`, `layout`, `node` | which server is asked, and the connection to it |
@@ -32,6 +33,7 @@ mod clocks;
 mod commit;
 mod copy;
 mod create;
+mod document;
 mod durability;
 mod failure;
 mod fill;

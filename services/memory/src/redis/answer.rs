@@ -33,6 +33,9 @@ pub(super) fn status(reply: &mut Reply, effect: Effect) -> StoreResult<Status> {
         "terminal" => StoreError::Terminal(end(&reply.text().map_err(lost)?)),
         "notfound" => StoreError::NotFound,
         "mismatch" => StoreError::RequestMismatch,
+        "version" => StoreError::DocumentVersion {
+            found: reply.number().map_err(lost)?,
+        },
         "limit" => limit(reply).map_err(lost)?,
         "format" => StoreError::Newer {
             found: reply.text().map_err(lost)?,
@@ -117,6 +120,10 @@ mod tests {
         assert_eq!(told(&["fenced"]), Err(StoreError::Fenced));
         assert_eq!(told(&["lost"]), Err(StoreError::WritesLost));
         assert_eq!(told(&["gap", "7"]), Err(StoreError::damaged_event(7)));
+        assert_eq!(
+            told(&["version", "7"]),
+            Err(StoreError::DocumentVersion { found: 7 })
+        );
         for (mark, end) in [
             ("1800000000000", End::Deleted),
             ("1800000000000 expired", End::Expired),

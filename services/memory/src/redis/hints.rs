@@ -10,7 +10,7 @@ use super::keys::{Names, PARTITIONS};
 use super::queue::Queue;
 use super::servers::Servers;
 use crate::hub::Hub;
-use crate::port::SessionKey;
+use crate::port::{Collection, SessionKey};
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
@@ -40,6 +40,8 @@ enum Topic {
     Events(SessionKey),
     /// What is shown of a session.
     Deltas(SessionKey),
+    /// Changes of documents.
+    Documents(Collection),
 }
 
 /// A channel that somebody in this process wants to hear.
@@ -148,6 +150,13 @@ impl Hints {
         interest
     }
 
+    /// Receives hints of changes of documents as long as the value lives.
+    pub(super) fn documents(self: &Arc<Self>, collection: &Collection) -> Interest {
+        let names = self.names.collection(collection);
+        let topic = Topic::Documents(collection.clone());
+        self.want(names.watchers(), names.partition.number, topic)
+    }
+
     /// Shows something to those who listen in other processes.
     pub(super) async fn publish(&self, key: &SessionKey, delta: &Bytes) {
         let names = self.names.session(key);
@@ -241,6 +250,7 @@ impl Hints {
                 let delta = rest.unwrap_or_default();
                 self.hub.publish(&key, Bytes::copy_from_slice(delta));
             }
+            Topic::Documents(collection) => self.hub.documents_changed(&collection),
         }
     }
 
@@ -260,9 +270,19 @@ impl Hints {
         let wanted = locked(&self.wanted);
         let followed = wanted.values().filter_map(|wanted| match &wanted.topic {
             Topic::Events(key) => Some(key.clone()),
-            Topic::Work | Topic::Deltas(_) => None,
+            Topic::Work | Topic::Deltas(_) | Topic::Documents(_) => None,
         });
         followed.collect()
+    }
+
+    /// The collections that are watched here.
+    fn watched(&self) -> Vec<Collection> {
+        let wanted = locked(&self.wanted);
+        let watched = wanted.values().filter_map(|wanted| match &wanted.topic {
+            Topic::Documents(collection) => Some(collection.clone()),
+            Topic::Work | Topic::Events(_) | Topic::Deltas(_) => None,
+        });
+        watched.collect()
     }
 }
 

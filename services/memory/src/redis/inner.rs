@@ -46,7 +46,7 @@ impl Inner {
         parse(status, &mut reply).map_err(|error| odd(effect, error))
     }
 
-    /// The same for a script that makes an owner's transition, a creation or a command durable.
+    /// The same for a script that makes an owner's transition, a creation, a command or a document durable.
     pub(super) async fn run_commit<T>(
         &self,
         partition: u16,

@@ -6,7 +6,7 @@
 //! A channel has the store's id in its name: the databases of a server share all channels, and two
 //! stores in two databases may have the same prefix and sessions of the same name.
 
-use crate::port::SessionKey;
+use crate::port::{Collection, DocumentKind, SessionKey};
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 
@@ -15,10 +15,15 @@ pub(super) const PARTITIONS: u16 = 256;
 
 /// The partition of a session: the first byte of the SHA-256 of `namespace/session`.
 pub(super) fn partition(key: &SessionKey) -> u16 {
+    partition_of(key.namespace(), key.session())
+}
+
+/// The partition of what has a name in a namespace; of a collection the name of its kind.
+fn partition_of(namespace: &str, name: &str) -> u16 {
     let digest = Sha256::new()
-        .chain_update(key.namespace())
+        .chain_update(namespace)
         .chain_update("/")
-        .chain_update(key.session())
+        .chain_update(name)
         .finalize();
     u16::from(digest[0])
 }
@@ -32,6 +37,12 @@ pub(super) fn member(key: &SessionKey) -> String {
 pub(super) fn session_of(member: &str) -> Option<SessionKey> {
     let (namespace, session) = member.split_once('/')?;
     Some(SessionKey::new(namespace, session))
+}
+
+/// The collection of a member of [`Partition::buried`]; `None` if it is none that was ever put there.
+pub(super) fn collection_of(member: &str) -> Option<Collection> {
+    let (namespace, kind) = member.split_once('/')?;
+    Some(Collection::new(namespace, DocumentKind::from_name(kind)?))
 }
 
 /// The namespace of a member of a queue.
@@ -92,6 +103,23 @@ impl Names {
             member,
         }
     }
+
+    /// The names of a collection.
+    pub(super) fn collection(&self, collection: &Collection) -> CollectionNames {
+        let (namespace, kind) = (collection.namespace(), collection.kind().name());
+        let partition = self.partition(partition_of(namespace, kind));
+        let member = format!("{namespace}/{kind}");
+        CollectionNames {
+            base: format!("{}:d:{member}", partition.base),
+            partition,
+            member,
+        }
+    }
+
+    /// The store's id.
+    pub(super) fn store(&self) -> &str {
+        &self.store
+    }
 }
 
 /// The names of a partition.
@@ -142,6 +170,11 @@ impl Partition {
     /// Copies that are to become sessions, by when somebody last went on with them.
     pub(super) fn copies(&self) -> String {
         format!("{}:copies", self.base)
+    }
+
+    /// Collections with tombstones, by the time of the oldest one.
+    pub(super) fn buried(&self) -> String {
+        format!("{}:buried", self.base)
     }
 
     /// The names of a copy that is to become the session of that member.
@@ -245,6 +278,52 @@ impl Session {
     }
 }
 
+/// The names of a collection of documents.
+#[derive(Debug, Clone)]
+pub(super) struct CollectionNames {
+    pub(super) partition: Partition,
+    pub(super) member: String,
+    base: String,
+}
+
+impl CollectionNames {
+    /// What the collection adds up to.
+    pub(super) fn hash(&self) -> String {
+        self.base.clone()
+    }
+
+    /// Documents and tombstones, by id.
+    pub(super) fn values(&self) -> String {
+        format!("{}:v", self.base)
+    }
+
+    /// Ids of documents and tombstones, by version.
+    pub(super) fn versions(&self) -> String {
+        format!("{}:i", self.base)
+    }
+
+    /// Ids of tombstones, by version.
+    pub(super) fn tombstones(&self) -> String {
+        format!("{}:t", self.base)
+    }
+
+    /// Operations: id to version and digest.
+    pub(super) fn operations(&self) -> String {
+        format!("{}:o", self.base)
+    }
+
+    /// The slots in which operations are remembered.
+    pub(super) fn slots(&self) -> String {
+        format!("{}:r", self.base)
+    }
+
+    /// The channel that tells of changes.
+    pub(super) fn watchers(&self) -> String {
+        let Partition { base, store, .. } = &self.partition;
+        format!("{base}:k:{store}:{}", self.member)
+    }
+}
+
 /// The names of what is to become a session.
 #[derive(Debug, Clone)]
 pub(super) struct CopyNames {
@@ -308,5 +387,16 @@ mod tests {
             session_of(&session.member),
             Some(SessionKey::new("space", "a"))
         );
+        let collection = Collection::new("space", DocumentKind::ToolServer);
+        let documents = names.collection(&collection);
+        let tag = documents.partition.tag();
+        let base = format!("cairn:{{{tag}}}");
+        assert_eq!(documents.values(), format!("{base}:d:space/tool_server:v"));
+        assert_eq!(
+            documents.watchers(),
+            format!("{base}:k:id:space/tool_server")
+        );
+        assert_eq!(documents.partition.buried(), format!("{base}:buried"));
+        assert_eq!(collection_of(&documents.member), Some(collection));
     }
 }

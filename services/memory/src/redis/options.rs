@@ -91,7 +91,7 @@ pub struct RedisOptions {
     /// How often the servers' settings are looked at while the store is open, besides when a server
     /// is another than it was or a call failed, and each second until all is well then.
     pub look_again: Duration,
-    /// Called around each script that makes an owner's transition, a creation or a command durable.
+    /// Called around each script that makes an owner's transition, a creation, a command or a document durable.
     #[cfg(debug_assertions)]
     pub commit_hook: Option<crate::fail_point::CommitHook>,
     /// Checks that the store does without.

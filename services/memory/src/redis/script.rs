@@ -118,6 +118,9 @@ pub(super) struct Scripts {
     pub(super) copy_append: Script,
     pub(super) copy_complete: Script,
     pub(super) copy_drop: Script,
+    pub(super) document_write: Script,
+    pub(super) document_list: Script,
+    pub(super) document_purge: Script,
 }
 
 impl Scripts {
@@ -144,6 +147,9 @@ impl Scripts {
             copy_append: script(source!("copies", "copy_append")),
             copy_complete: script(source!("copies", "copy_complete")),
             copy_drop: script(source!("copy_drop")),
+            document_write: script(source!("document_write")),
+            document_list: script(source!("document_list")),
+            document_purge: script(source!("document_purge")),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::redis::ask::VERY_LATE;
 use crate::redis::keys::PARTITIONS;
 use crate::redis::layout::Layout;
 use crate::redis::node::Node;
-use crate::redis::script::Reply;
+use crate::redis::script::{Reply, int};
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, PushInfo, PushKind, RedisError, Value};
 use std::collections::hash_map::Entry;
@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
-/// How often followed sessions are looked at, whatever was received.
+/// How often followed sessions and watched documents are looked at, whatever was received.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// After a connection was lost the next is tried after a pause that doubles up to the longest.
@@ -28,7 +28,7 @@ const LONGEST_PAUSE: Duration = LOOK_AGAIN;
 /// Channels that are subscribed or unsubscribed at once.
 const AT_ONCE: usize = 512;
 
-/// Keeps a subscriber at each server, and looks at followed sessions.
+/// Keeps a subscriber at each server, and looks at followed sessions and watched documents.
 pub(super) async fn listen(hints: Arc<Hints>) {
     let mut ticks = tokio::time::interval(LOOK_AGAIN);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -57,7 +57,8 @@ pub(super) async fn listen(hints: Arc<Hints>) {
         while subscribers.try_join_next().is_some() {
             subscribed = None;
         }
-        match look_again(&hints).await {
+        let (sessions, documents) = tokio::join!(look_again(&hints), look_at_documents(&hints));
+        match sessions.and(documents) {
             Err(error) if error.is_closed() => return,
             Err(error) => tracing::debug!(%error, "followed sessions cannot be looked at for now"),
             Ok(()) => {}
@@ -87,6 +88,32 @@ async fn look_again(hints: &Hints) -> StoreResult<()> {
             (Err(_), Ok(None)) => hints.hub.looked(key, 0),
             (Err(_), _) => hints.hub.deleted(key),
         }
+    }
+    Ok(())
+}
+
+/// Looks whether watched documents have changed without a hint, or a server may lack some.
+async fn look_at_documents(hints: &Hints) -> StoreResult<()> {
+    let watched = hints.watched();
+    if watched.is_empty() {
+        return Ok(());
+    }
+    let questions = watched.iter().map(|collection| {
+        let names = hints.names.collection(collection);
+        let mut cmd = redis::cmd("HGET");
+        cmd.arg(names.hash()).arg("ct");
+        (names.partition.number, cmd)
+    });
+    // A server that is checked meanwhile makes the next look differ from this one.
+    let vouched = hints.servers.vouched_times();
+    let answers = hints.servers.ask_some(VERY_LATE, questions).await?;
+    for (collection, answer) in watched.iter().zip(answers) {
+        let counter = match answer {
+            None => continue,
+            Some(answer) => int(&answer).and_then(|counter| u64::try_from(counter).ok()),
+        };
+        let counter = counter.unwrap_or(0);
+        hints.hub.documents_looked(collection, vouched, counter);
     }
     Ok(())
 }
