@@ -2,6 +2,7 @@
 
 mod convert;
 mod copy;
+mod documents;
 mod journal;
 mod list;
 mod observe;
@@ -11,11 +12,13 @@ mod watch_memory;
 
 use crate::janitor::Janitor;
 use crate::port::{Level, Store};
+use cairn_proto::memory::document_service_server::DocumentServiceServer;
 use cairn_proto::memory::journal_service_server::JournalServiceServer;
 use cairn_proto::memory::ownership_service_server::OwnershipServiceServer;
 use cairn_proto::memory::session_memory_service_server::SessionMemoryServiceServer;
 use cairn_rpc::metrics::{self, gauge};
 use cairn_rpc::{MAX_MESSAGE_BYTES, ServerBuilder};
+use documents::Documents;
 use journal::Journal;
 use ownership::Ownership;
 use session_memory::SessionMemory;
@@ -64,9 +67,12 @@ impl Memory {
             .max_decoding_message_size(MAX_JOURNAL_MESSAGE_BYTES);
         let ownership = OwnershipServiceServer::new(Ownership::new(store()))
             .max_decoding_message_size(MAX_MESSAGE_BYTES);
+        let documents = DocumentServiceServer::new(Documents::new(store()))
+            .max_decoding_message_size(MAX_MESSAGE_BYTES);
         let builder = builder
             .register(journal, cairn_proto::DESCRIPTORS)
-            .register(ownership, cairn_proto::DESCRIPTORS);
+            .register(ownership, cairn_proto::DESCRIPTORS)
+            .register(documents, cairn_proto::DESCRIPTORS);
         self.register_public(builder)
     }
 

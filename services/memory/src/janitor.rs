@@ -1,4 +1,4 @@
-//! Sessions whose time has come: archived, if that is wanted, and deleted whole.
+//! Sessions whose time has come: archived, if that is wanted, and deleted whole. Tombstones of documents, too.
 //!
 //! Every process over a store may do this at the same time. What is deleted has not changed since
 //! it was found, which the store checks in the same operation, and what is archived is on the disk
@@ -8,7 +8,7 @@ mod archive;
 
 pub use archive::{Archive, ArchiveError};
 
-use crate::port::{End, IdleSession, Store, StoreError, StoreResult};
+use crate::port::{Documents as _, End, IdleSession, Store, StoreError, StoreResult};
 use cairn_rpc::metrics::{self, counter};
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -68,6 +68,7 @@ impl Janitor {
             pause = self.pause();
             let swept = self.sweep().await;
             self.drop_unfinished().await;
+            self.purge_documents().await;
             match swept {
                 // There may be more.
                 Ok(swept) if swept.found == BATCH && swept.ended > 0 => pause = Duration::ZERO,
@@ -87,6 +88,16 @@ impl Janitor {
             }
             Err(error) if error.is_closed() => {}
             Err(error) => tracing::warn!(%error, "cannot look for copies that were given up"),
+        }
+    }
+
+    /// Removes tombstones of documents that were deleted long ago.
+    async fn purge_documents(&self) {
+        match self.store.purge_documents(BATCH).await {
+            Ok(0) => {}
+            Ok(tombstones) => tracing::debug!(tombstones, "tombstones of documents removed"),
+            Err(error) if error.is_closed() => {}
+            Err(error) => tracing::warn!(%error, "cannot remove tombstones of documents"),
         }
     }
 

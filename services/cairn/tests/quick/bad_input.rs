@@ -281,6 +281,7 @@ async fn the_internal_services_answer_every_fault_clearly() {
     for (name, link) in [
         ("memory.v1.JournalService", &memory),
         ("memory.v1.OwnershipService", &memory),
+        ("memory.v1.DocumentService", &memory),
         ("tools.v1.ToolsService", &tools),
         ("planner.v1.PlannerService", &workers),
         ("executor.v1.ExecutorService", &workers),

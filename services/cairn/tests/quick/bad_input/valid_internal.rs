@@ -18,6 +18,7 @@ pub(crate) fn internal(service: &str, method: &str, n: usize, session: &str) -> 
     match service {
         "JournalService" => journal(method, n, session.to_owned()),
         "OwnershipService" => ownership(method, session.to_owned()),
+        "DocumentService" => documents(method, n),
         _ => workers(method, session.to_owned()),
     }
 }
@@ -223,6 +224,37 @@ fn ownership(method: &str, session: String) -> Vec<Vec<u8>> {
             accept_loss: true,
         }),
         "CountQueued" => one(&pb::CountQueuedRequest { level: 1 }),
+        _ => Vec::new(),
+    }
+}
+
+/// No position is known before the answer to a request, so none begins with one.
+fn documents(method: &str, n: usize) -> Vec<Vec<u8>> {
+    let kind = pb::DocumentKind::Agent.into();
+    match method {
+        "PutDocument" => one(&pb::PutDocumentRequest {
+            kind,
+            id: format!("document-{n}"),
+            value: vec![1].into(),
+            expected_version: Some(0),
+            operation_id: format!("put-{n}"),
+        }),
+        "GetDocument" => one(&pb::GetDocumentRequest {
+            kind,
+            id: "document-0".to_owned(),
+        }),
+        "ListDocuments" => one(&pb::ListDocumentsRequest {
+            kind,
+            after: None,
+            page_size: 1,
+        }),
+        "DeleteDocument" => one(&pb::DeleteDocumentRequest {
+            kind,
+            id: format!("gone-{n}"),
+            expected_version: None,
+            operation_id: format!("delete-{n}"),
+        }),
+        "WatchDocuments" => one(&pb::WatchDocumentsRequest { kind, after: None }),
         _ => Vec::new(),
     }
 }
