@@ -25,6 +25,7 @@ mod commits;
 mod copies;
 mod creation;
 mod deletion;
+mod documents;
 mod following;
 mod idle;
 mod leases;
@@ -38,6 +39,7 @@ mod support;
 mod taking;
 mod transcripts;
 mod watching;
+mod watching_documents;
 
 pub use blobs::*;
 pub use checkpoints::*;
@@ -48,6 +50,7 @@ pub use commits::*;
 pub use copies::*;
 pub use creation::*;
 pub use deletion::*;
+pub use documents::*;
 pub use following::*;
 pub use idle::*;
 pub use leases::*;
@@ -61,6 +64,7 @@ pub use support::{Subject, client, limits};
 pub use taking::*;
 pub use transcripts::*;
 pub use watching::*;
+pub use watching_documents::*;
 
 /// A test for each case of the suite. The argument is the path of an async function without
 /// parameters that makes a fresh [`Subject`]. With `together` before it, one test has all cases: for
@@ -313,6 +317,25 @@ macro_rules! conformance {
             a_session_that_was_deleted_is_not_made_again
             pages_of_a_transcript_may_be_repeated
             a_transcript_holds_to_the_limits
+
+            documents_are_put_read_and_replaced
+            a_write_of_a_document_expects_a_version
+            a_repeated_write_of_a_document_is_answered_as_before
+            a_deleted_document_leaves_a_tombstone
+            deleting_a_document_that_is_not_there_changes_nothing
+            documents_of_namespaces_and_kinds_are_apart
+            concurrent_writes_that_expect_one_version_happen_once
+            documents_are_listed_in_pages
+            documents_are_limited_in_bytes
+            thousands_of_documents_are_listed_and_watched
+            tombstones_of_documents_go_after_thirty_days
+
+            watching_documents_begins_with_all_of_them
+            watching_documents_goes_on_with_every_change
+            a_watcher_that_was_away_goes_on_or_begins_anew
+            a_watcher_that_falls_behind_the_floor_begins_anew
+            a_slow_watcher_of_documents_holds_up_nobody
+            watchers_of_documents_add_up_to_what_is_stored
         }
     };
     (@ together $subject:path; $($case:ident)+) => {

@@ -51,6 +51,9 @@ pub fn limits() -> Limits {
         blob_bytes: 256 << 10,
         session_blob_bytes: 512 << 10,
         unseen_bytes: 256 << 10,
+        document_bytes: 128 << 10,
+        documents: 5000,
+        collection_bytes: 2 << 20,
         ..Limits::default()
     }
 }

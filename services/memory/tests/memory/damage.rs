@@ -126,6 +126,7 @@ async fn read(store: &dyn Store, part: &Stored) -> Vec<StoreResult<()>> {
             let blob = store.get_blob(&key, digest).await.map(drop);
             vec![blob, whole().await]
         }
+        Stored::Document(id) => panic!("{id} is no part of a session"),
     }
 }
 
@@ -151,6 +152,7 @@ pub(crate) async fn every_flipped_byte_is_reported(vault: &impl Vault) {
                 Stored::Event(_) => 0,
                 Stored::Checkpoint(_) => 1,
                 Stored::Blob(_) => 2,
+                Stored::Document(id) => panic!("{id} is no part of a session"),
             };
             kinds[kind].push((cell, *start..end, part));
         }

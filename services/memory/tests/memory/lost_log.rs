@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Transitions of the session in the store.
-const TRANSITIONS: u64 = 12;
+const TRANSITIONS: u64 = 16;
 
 fn open(path: &Path) -> Result<SqliteStore, OpenError> {
     SqliteStore::open(path, SqliteOptions::default())

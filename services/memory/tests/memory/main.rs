@@ -16,6 +16,7 @@ mod conformance;
 #[cfg(debug_assertions)]
 mod crash;
 mod damage;
+mod documents;
 mod ending;
 mod grpc;
 mod holding;

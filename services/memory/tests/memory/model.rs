@@ -2,6 +2,7 @@
 //! answer and everything that can be read must be the same.
 
 mod copies;
+mod documents;
 mod idle;
 mod lists;
 mod ownership;
@@ -61,31 +62,7 @@ impl Run {
     }
 
     async fn open(&mut self) {
-        let options = SqliteOptions {
-            clock: self.clock.clone(),
-            local_owners: vec!["local".to_owned()],
-            ..SqliteOptions::default()
-        };
-        self.store = Some(match &self.place {
-            Place::Memory => Arc::new(SqliteStore::in_memory(options).unwrap()),
-            Place::Disk(path) => Arc::new(SqliteStore::open(path, options).unwrap()),
-            Place::Grpc => {
-                let store = SqliteStore::in_memory(options).unwrap();
-                let builder = ServerBuilder::new(Exposure::Internal);
-                let memory = Memory::over(Arc::new(store));
-                let server = memory.register_internal(builder).build().await.unwrap();
-                Arc::new(RemoteStore::new(server.link(), memory.store().clone()))
-            }
-            #[cfg(target_os = "linux")]
-            Place::Redis(config) => {
-                let options = cairn_memory::redis::RedisOptions {
-                    clock: Some(self.clock.clone()),
-                    ..Default::default()
-                };
-                let store = cairn_memory::redis::RedisStore::open(config, options);
-                Arc::new(store.await.unwrap())
-            }
-        });
+        self.store = Some(open(&self.place, &self.clock).await);
     }
 
     fn store(&self) -> Arc<dyn Store> {
@@ -369,6 +346,34 @@ impl Run {
         listed.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
         let listed: Vec<_> = listed.into_iter().map(|(_, entry)| entry).collect();
         self.compare_lists(listed).await;
+    }
+}
+
+async fn open(place: &Place, clock: &Arc<ManualClock>) -> Arc<dyn Store> {
+    let options = SqliteOptions {
+        clock: clock.clone(),
+        local_owners: vec!["local".to_owned()],
+        ..SqliteOptions::default()
+    };
+    match place {
+        Place::Memory => Arc::new(SqliteStore::in_memory(options).unwrap()),
+        Place::Disk(path) => Arc::new(SqliteStore::open(path, options).unwrap()),
+        Place::Grpc => {
+            let store = SqliteStore::in_memory(options).unwrap();
+            let builder = ServerBuilder::new(Exposure::Internal);
+            let memory = Memory::over(Arc::new(store));
+            let server = memory.register_internal(builder).build().await.unwrap();
+            Arc::new(RemoteStore::new(server.link(), memory.store().clone()))
+        }
+        #[cfg(target_os = "linux")]
+        Place::Redis(config) => {
+            let options = cairn_memory::redis::RedisOptions {
+                clock: Some(clock.clone()),
+                ..Default::default()
+            };
+            let store = cairn_memory::redis::RedisStore::open(config, options);
+            Arc::new(store.await.unwrap())
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod conformance;
 mod crash;
 mod damage;
 mod databases;
+mod documents;
 mod durability;
 mod failover;
 mod identity;

@@ -1,7 +1,7 @@
 //! The same over Redis.
 
 use super::place::Place;
-use super::{check, ops, proptest};
+use super::{check, documents, ops, proptest};
 use cairn_memory::redis::{RedisConfig, RedisMode};
 use cairn_testkit::{RedisCluster, RedisServer};
 use proptest::prelude::ProptestConfig;
@@ -29,6 +29,15 @@ proptest! {
             ..RedisConfig::standalone("")
         };
         check(Place::Redis(of_case(config)), ops);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn documents_on_redis_are_as_the_reference(acts in documents::acts()) {
+        let server = SERVER.get_or_init(RedisServer::start);
+        documents::check(Place::Redis(of_case(RedisConfig::standalone(server.url()))), acts);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Servers that come back with less than they had acknowledged: everybody who knew of it is told.
 
 mod accepted;
+mod documents;
 mod in_place;
 mod past;
 mod refused;

@@ -1,5 +1,6 @@
 //! What a server refuses was not written, and is told with what to do about it.
 
+use crate::documents::agents;
 use crate::support::work::{claim, creation, key, transition};
 use cairn_memory::port::*;
 use cairn_memory::redis::{Formats, RedisConfig, RedisOptions, RedisStore};
@@ -99,6 +100,9 @@ async fn a_replica_is_not_read_from() {
         reason(store.follow(&a, 0).await.map(|_| ())),
         reason(store.idle(None, 10).await),
         reason(store.claim(claim("two")).await),
+        reason(store.get_document(&agents(), "a").await),
+        reason(store.list_documents(&agents(), 0, 10).await),
+        reason(store.watch_documents(&agents(), None).await.map(|_| ())),
     ] {
         assert!(told.contains("is a replica"), "{told}");
     }

@@ -55,6 +55,7 @@ async fn what_is_written_is_answered_as_written_without_rights_to_channels() {
     conformance::a_session_set_aside_is_released_by_hand(&subject().await).await;
     conformance::a_child_is_a_session_of_its_own(&subject().await).await;
     conformance::deleting_removes_everything(&subject().await).await;
+    conformance::documents_are_put_read_and_replaced(&subject().await).await;
 }
 
 #[tokio::test]

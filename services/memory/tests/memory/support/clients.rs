@@ -2,6 +2,7 @@
 
 use cairn_memory::{Config, Deps, Memory, StoreConfig, build};
 use cairn_proto::memory as pb;
+use cairn_proto::memory::document_service_client::DocumentServiceClient;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_proto::memory::ownership_service_client::OwnershipServiceClient;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
@@ -13,6 +14,7 @@ pub(crate) struct Clients {
     pub(crate) journal: JournalServiceClient<Link>,
     pub(crate) ownership: OwnershipServiceClient<Link>,
     pub(crate) memory: SessionMemoryServiceClient<Link>,
+    pub(crate) documents: DocumentServiceClient<Link>,
     pub(crate) server: Server,
     pub(crate) service: Memory,
 }
@@ -29,6 +31,7 @@ pub(crate) async fn clients() -> Clients {
         journal: JournalServiceClient::new(server.link()),
         ownership: OwnershipServiceClient::new(server.link()),
         memory: SessionMemoryServiceClient::new(server.link()),
+        documents: DocumentServiceClient::new(server.link()),
         server,
         service,
     }

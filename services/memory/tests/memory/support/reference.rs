@@ -2,6 +2,7 @@
 
 mod claims;
 mod copies;
+pub(crate) mod documents;
 mod idle;
 mod memory;
 mod taking;

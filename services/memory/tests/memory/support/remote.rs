@@ -1,6 +1,7 @@
 //! The port over the generated clients: what a service on the other side of a link sees.
 
 mod copy;
+mod documents;
 mod list;
 mod memory;
 
@@ -13,6 +14,7 @@ use bytes::Bytes;
 use cairn_memory::grpc::MAX_JOURNAL_MESSAGE_BYTES;
 use cairn_memory::port::*;
 use cairn_proto::memory as pb;
+use cairn_proto::memory::document_service_client::DocumentServiceClient;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_proto::memory::ownership_service_client::OwnershipServiceClient;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
@@ -26,6 +28,7 @@ pub(crate) struct RemoteStore {
     journal: JournalServiceClient<Link>,
     ownership: OwnershipServiceClient<Link>,
     memory: SessionMemoryServiceClient<Link>,
+    documents: DocumentServiceClient<Link>,
     behind: Arc<dyn Store>,
 }
 
@@ -35,7 +38,8 @@ impl RemoteStore {
             journal: JournalServiceClient::new(link.clone())
                 .max_decoding_message_size(MAX_JOURNAL_MESSAGE_BYTES),
             ownership: OwnershipServiceClient::new(link.clone()),
-            memory: SessionMemoryServiceClient::new(link),
+            memory: SessionMemoryServiceClient::new(link.clone()),
+            documents: DocumentServiceClient::new(link),
             behind,
         }
     }

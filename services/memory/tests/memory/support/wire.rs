@@ -1,8 +1,8 @@
 //! Between the port's types and messages, on the side of the client.
 
 use cairn_memory::error::{
-    BLOB_MISSING, CONFLICT, DAMAGED, END, FENCED, LIMIT, NOT_WRITTEN, OUTCOME_UNKNOWN,
-    REQUEST_MISMATCH, TERMINAL, WENT_BACK, WRITES_LOST,
+    BLOB_MISSING, CONFLICT, DAMAGED, DOCUMENT_VERSION, END, FENCED, LIMIT, NOT_WRITTEN,
+    OUTCOME_UNKNOWN, RELIST, REQUEST_MISMATCH, TERMINAL, WENT_BACK, WRITES_LOST,
 };
 use cairn_memory::port::*;
 use cairn_proto::memory as pb;
@@ -49,11 +49,16 @@ pub(crate) fn refused(status: Status) -> StoreError {
             StoreError::Damaged(match error.metadata("stored").unwrap() {
                 "event" => Stored::Event(seq()),
                 "checkpoint" => Stored::Checkpoint(seq()),
+                "document" => Stored::Document(error.metadata("document").unwrap().to_owned()),
                 _ => Stored::Blob(error.metadata("digest").unwrap().to_owned()),
             })
         }
         (Code::NotFound, _) => StoreError::NotFound,
         (Code::Aborted, CONFLICT) => StoreError::Conflict,
+        (Code::Aborted, DOCUMENT_VERSION) => StoreError::DocumentVersion {
+            found: error.metadata("version").unwrap().parse().unwrap(),
+        },
+        (Code::OutOfRange, RELIST) => StoreError::Relist,
         // What the message alone shows to be wrong is named by field.
         (Code::InvalidArgument, _) if error.violations()[0].allowed.contains("seen_seq") => {
             StoreError::Conflict

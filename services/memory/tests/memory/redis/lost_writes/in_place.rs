@@ -2,6 +2,7 @@
 //! again.
 
 use super::{open, quarantine};
+use crate::documents::{agents, position, refusal, write};
 use crate::support::work::{creation, key, transition};
 use cairn_memory::port::*;
 use cairn_memory::redis::RedisConfig;
@@ -32,11 +33,20 @@ async fn a_server_that_was_a_replica_meanwhile_is_held_against_what_is_known() {
     }
     let store = open(&RedisConfig::standalone(server.url())).await;
     store.create(creation("a", Some("one"))).await.unwrap();
+    let put = async |id: &str| {
+        store
+            .write_document(write(id, Some("1"), id))
+            .await
+            .unwrap()
+    };
+    assert_eq!(put("kept").await.version, 1);
     follow(&other, &server);
     until_linked(&other).await;
     assert_eq!(server.ask(&["WAIT", "1", "10000"]), ":1\r\n");
     other.ask(&["REPLICAOF", "NO", "ONE"]);
     store.commit(transition("a", "one", 0)).await.unwrap();
+    assert_eq!(put("lost").await.version, 2);
+    let known = position(&store).await;
 
     follow(&server, &other);
     until_linked(&server).await;
@@ -55,4 +65,11 @@ async fn a_server_that_was_a_replica_meanwhile_is_held_against_what_is_known() {
     }
     assert_eq!(quarantine(&store).await, ["a"]);
     assert_eq!(*store.losses().borrow(), 1);
+    // The same holds for documents, also once others stand in their place.
+    for counter in [1, 2] {
+        let head = store.document_head(&agents()).await.unwrap();
+        assert_eq!(head.counter, counter);
+        assert_eq!(refusal(&store, &known).await, Some(StoreError::Relist));
+        put("other").await;
+    }
 }

@@ -1,5 +1,6 @@
 //! Losses that others have written past, so that sessions are no shorter than they were.
 
+use super::documents::{begin, lose};
 use super::*;
 use cairn_rpc::ManualClock;
 use std::sync::Arc;
@@ -49,20 +50,26 @@ async fn what_a_cluster_lost_is_told_although_others_have_written_past_it() {
     is_told_although_written_past(TestStore::cluster_with_replicas()).await;
 }
 
-/// Somebody who knew nothing of what was lost continues before those who knew are back: the sessions
-/// are as long as they were, and longer. One master of a cluster has them all.
-async fn is_told_although_written_past(mut servers: TestStore) {
-    let config = found(&servers);
-    let clock = Arc::new(ManualClock::at(1_800_000_000_000));
-    let store = open_timed(&config, &clock).await;
-    let elsewhere = open_timed(&config, &clock).await;
+async fn create_all(store: &RedisStore) {
     for session in ["commanded", "owned", "remembered", "repeated", "untouched"] {
         store.create(creation(session, Some("one"))).await.unwrap();
         let first = store.commit(transition(session, "one", 0)).await;
         assert_eq!(first.unwrap().first_seq, 2);
     }
+}
+
+/// Somebody who knew nothing of what was lost continues before those who knew are back: the sessions
+/// are as long as they were, and longer. One master of a cluster has them all, and the documents.
+async fn is_told_although_written_past(mut servers: TestStore) {
+    let config = found(&servers);
+    let clock = Arc::new(ManualClock::at(1_800_000_000_000));
+    let store = open_timed(&config, &clock).await;
+    let elsewhere = open_timed(&config, &clock).await;
+    create_all(&store).await;
+    let documents = begin(&store, "owned").await;
     servers.wait_until_replicated();
     servers.cut_off_replica("space/owned");
+    let documents = lose(&store, documents).await;
     store.commit(transition("owned", "one", 1)).await.unwrap();
     for session in ["commanded", "repeated"] {
         assert_eq!(store.append_command(command(session)).await.unwrap().seq, 3);
@@ -90,6 +97,7 @@ async fn is_told_although_written_past(mut servers: TestStore) {
     let other = elsewhere.append_command(other_command("commanded")).await;
     assert_eq!(other.unwrap().seq, 3);
     assert_eq!(remember(&elsewhere, &remembered, "new").await, Ok(3));
+    documents.write_over(&elsewhere).await;
     // A client that sends its command again mends the loss.
     let again = elsewhere.append_command(command("repeated")).await;
     assert_eq!(again.unwrap().seq, 3);
@@ -103,6 +111,7 @@ async fn is_told_although_written_past(mut servers: TestStore) {
     let owned = key("owned");
     let want = ["commanded", "owned", "remembered"];
     assert_eq!(quarantine(&store).await, want);
+    documents.is_noticed([&store, &elsewhere]).await;
     // Who has gone on from the older state gets no further.
     let next = elsewhere.commit(transition_of_next("owned", 3)).await;
     assert_eq!(next, Err(StoreError::Fenced));
