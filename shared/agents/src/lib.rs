@@ -1,0 +1,33 @@
+//! Agents, skills and instructions as files.
+//!
+//! [`agent::parse`] reads the file of an agent, [`skill::parse`] a `SKILL.md`, and [`instructions::parse`] an
+//! `AGENTS.md`. All take a path, which only gives a name and a place for messages, and a text. Nothing here
+//! reads a file; [`document::decode`] makes a text of bytes.
+//!
+//! Agents are Markdown with front matter, in the fields of Claude Code, opencode, VS Code and Copilot, and
+//! Cairn. A field counts in each of its spellings: `max-turns`, `maxTurns` and `max_turns` are one. An unusable
+//! field is an error with its line. An unknown field, or one without effect, is a warning with its line.
+//!
+//! A file may come from a repository that its reader does not trust. So every text takes bounded time and
+//! memory, and a file only narrows rights. Where it limits a tool to some arguments, each call of the tool
+//! asks a person instead, and a warning says so.
+
+pub mod agent;
+mod digest;
+pub mod document;
+mod fault;
+mod fields;
+pub mod instructions;
+mod limits;
+mod metadata;
+mod names;
+mod permission;
+mod rights;
+pub mod skill;
+mod tools;
+mod yaml;
+
+pub use fault::{AgentError, Fault, Parsed};
+pub use limits::{AgentBudgets, AgentCompaction, CairnFields};
+pub use names::{MAX_NAME, is_name};
+pub use rights::{Rights, Tools};
