@@ -75,6 +75,15 @@ fn the_engine_and_the_views_have_no_clock_no_chance_and_no_io() {
     ];
     check_pure("shared/engine", &engine);
     check_pure("shared/views", &["cairn-engine", "serde_json"]);
+    let agents = [
+        "cairn-engine",
+        "serde",
+        "serde-saphyr",
+        "serde_json",
+        "strsim",
+        "thiserror",
+    ];
+    check_pure("shared/agents", &agents);
 }
 
 fn check_pure(folder: &str, allowed: &[&str]) {
@@ -146,7 +155,7 @@ fn no_service_depends_on_another() {
 
 #[test]
 fn libraries_use_only_those_before_them() {
-    let order = ["engine", "views", "proto", "http", "model", "rpc", "boot"];
+    let order = ["engine", "agents", "views", "proto", "http", "model", "rpc", "boot"];
     for (position, library) in order.iter().enumerate() {
         for name in dependencies(&manifest(&format!("shared/{library}"))) {
             let later = order[position..]
