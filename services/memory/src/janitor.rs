@@ -8,7 +8,7 @@ mod archive;
 
 pub use archive::{Archive, ArchiveError};
 
-use crate::port::{Documents as _, End, IdleSession, Store, StoreError, StoreResult};
+use crate::port::{End, IdleSession, Store, StoreError, StoreResult};
 use cairn_rpc::metrics::{self, counter};
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};

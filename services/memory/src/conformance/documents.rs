@@ -4,8 +4,8 @@ use super::support::*;
 use super::watching_documents::Watcher;
 use crate::documents::advance;
 use crate::port::{
-    Collection, Document, DocumentKind, DocumentWrite, DocumentWritten, Documents as _, Expected,
-    Limit, Position, StoreError, StoreResult,
+    Collection, Document, DocumentKind, DocumentWrite, DocumentWritten, Expected, Limit, Position,
+    StoreError, StoreResult,
 };
 use bytes::Bytes;
 use futures::future::join_all;

@@ -3,8 +3,7 @@
 use super::documents::{A_MONTH, agents, shown_documents, write};
 use super::support::*;
 use crate::port::{
-    Collection, DocumentChanges, DocumentStream, DocumentWrite, Documents as _, Expected, Position,
-    StoreError,
+    Collection, DocumentChanges, DocumentStream, DocumentWrite, Expected, Position, StoreError,
 };
 use bytes::Bytes;
 use futures::StreamExt as _;

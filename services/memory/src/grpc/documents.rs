@@ -3,8 +3,8 @@
 use super::convert;
 use crate::documents;
 use crate::port::{
-    Collection, Document, DocumentChanges, DocumentKind, DocumentWrite, DocumentWritten,
-    Documents as _, Expected, Position, Store,
+    Collection, Document, DocumentChanges, DocumentKind, DocumentWrite, DocumentWritten, Expected,
+    Position, Store,
 };
 use cairn_proto::memory::{self as pb, document_service_server::DocumentService};
 use cairn_rpc::{RpcError, check_request_id, principal};

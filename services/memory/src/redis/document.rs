@@ -105,7 +105,7 @@ impl Inner {
                 return Err(StoreError::Newer { found });
             }
         }
-        let document = record.map(|record| document(id.to_owned(), record));
+        let document = record.map(|record| document(id.to_owned(), &record));
         let document = document.transpose()?;
         Ok(document.filter(|document| document.value.is_some()))
     }
@@ -139,7 +139,7 @@ impl Inner {
         });
         let (head, is_last, records) = read.await?;
         let documents = records.into_iter();
-        let documents = documents.map(|(id, record)| document(id, record));
+        let documents = documents.map(|(id, record)| document(id, &record));
         Ok(DocumentPage {
             head,
             documents: documents.collect::<StoreResult<_>>()?,
@@ -201,7 +201,7 @@ impl Inner {
 }
 
 /// A document or a tombstone, as it is stored.
-fn document(id: String, record: Bytes) -> StoreResult<Document> {
+fn document(id: String, record: &Bytes) -> StoreResult<Document> {
     let number = |digits: std::ops::Range<usize>| {
         let digits = std::str::from_utf8(record.get(digits)?).ok()?;
         digits.parse::<i64>().ok()
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn documents_and_tombstones_are_read_as_they_are_stored() {
-        let read = |record| document("a".to_owned(), record);
+        let read = |record: Bytes| document("a".to_owned(), &record);
         let want = |value: Option<&'static str>| Document {
             id: "a".to_owned(),
             version: 7,

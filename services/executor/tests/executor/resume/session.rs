@@ -4,8 +4,8 @@ use super::script::{Change, Moment, Script, earlier, person_says};
 use super::sent::Sent;
 use crate::owner::model_step;
 use cairn_engine::command::{
-    ChangeContext, Command, ContextOp, Decide, RunLimits, SendMessage, Settlement, StartRun,
-    SubmitTurn, TurnOptions,
+    ChangeContext, Command, ContextOp, Decide, LimitOverrides, RunLimits, SendMessage, Settlement,
+    StartRun, SubmitTurn, TurnOptions,
 };
 use cairn_engine::conversation::{
     CompactedMessages, CompactionKind, Conversation, ConversationRef, Entry, Op,

@@ -117,7 +117,7 @@ impl Watcher {
         while is_behind(&self.position) {
             let stream = self.stream.as_mut().unwrap();
             let next = tokio::time::timeout(Duration::from_secs(20), stream.next()).await;
-            let changes = next.expect("changes in time").expect("no end")?;
+            let changes = next.unwrap().unwrap()?;
             self.take(changes);
         }
         Ok(())

@@ -34,7 +34,7 @@ async fn open_as(server: &RedisServer, rights: &[&str]) -> RedisStore {
 /// The versions of the next batch.
 async fn next(changes: &mut DocumentStream) -> Vec<u64> {
     let batch = tokio::time::timeout(Duration::from_secs(30), changes.next()).await;
-    let batch = batch.expect("a batch in time").unwrap().unwrap();
+    let batch = batch.unwrap().unwrap().unwrap();
     batch.documents.iter().map(|it| it.version).collect()
 }
 

@@ -71,7 +71,7 @@ impl Loss {
     }
 
     /// Whoever has seen what is lost has to list, though the collection is no shorter than it was.
-    pub(super) async fn is_noticed(mut self, stores: [&RedisStore; 2]) {
+    pub(super) async fn check_noticed(mut self, stores: [&RedisStore; 2]) {
         let end = self.watcher.next().await.unwrap().unwrap_err();
         let is_told = matches!(
             end,

@@ -111,7 +111,7 @@ async fn is_told_although_written_past(mut servers: TestStore) {
     let owned = key("owned");
     let want = ["commanded", "owned", "remembered"];
     assert_eq!(quarantine(&store).await, want);
-    documents.is_noticed([&store, &elsewhere]).await;
+    documents.check_noticed([&store, &elsewhere]).await;
     // Who has gone on from the older state gets no further.
     let next = elsewhere.commit(transition_of_next("owned", 3)).await;
     assert_eq!(next, Err(StoreError::Fenced));
