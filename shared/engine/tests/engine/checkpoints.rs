@@ -53,11 +53,6 @@ fn bytes(hex: &str) -> Vec<u8> {
 /// What Cairn says to models may change without another version, because a state has it as text.
 #[test]
 fn another_form_of_the_state_is_another_version() {
-    std::fs::write(
-        "/tmp/log/checkpoint.hex",
-        hex(&world().session.to_checkpoint().unwrap()),
-    )
-    .unwrap();
     let kept = Session::from_checkpoint(&bytes(GOLDEN)).expect("raise the version, and add a file");
     assert_eq!(hex(&kept.to_checkpoint().unwrap()), GOLDEN.trim());
     let now = world().session;
