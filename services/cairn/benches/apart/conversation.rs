@@ -11,12 +11,13 @@
 //!
 //! # Figures
 //!
-//! `-- conversation`, November 2026, a quiet virtual machine with 2 cores, medians of three rounds, time of a
-//! turn with LangGraph and with Cairn:
+//! `-- conversation`, November 2026, a virtual machine with 2 cores that did other work at the same time, medians
+//! of three rounds, time of a turn with LangGraph and with Cairn:
 //!
-//! - 10 turns: 4.6 and 1.9 ms, 2.4 times.
-//! - 100 turns: 6.6 and 2.1 ms, 3.2 times. The last ten: 7.6 and 1.6 ms.
-//! - 500 turns: 20.8 and 2.3 ms, 9.0 times. The last ten: 37.9 and 3.1 ms.
+//! - 10 turns: 5.5 and 3.8 ms, 1.5 times.
+//! - 100 turns: 7.3 and 2.8 ms, 2.6 times. The last ten: 8.3 and 2.1 ms.
+//! - 500 turns: 20.9 and 1.8 ms, 11.7 times. The last ten: 28.2 and 1.8 ms.
+//! - 2,000 turns: 78.6 and 6.6 ms, 11.8 times. The last ten: 158.1 and 6.9 ms.
 
 use crate::median;
 use crate::support::{client, node, parts, talk};
