@@ -166,6 +166,7 @@ impl Estimator {
             estimated_tokens: request.estimated,
             window_tokens: self.window,
             max_output_tokens: self.max_output_tokens,
+            is_refused: false,
         }
     }
 
@@ -175,6 +176,7 @@ impl Estimator {
         let beyond = self.window.saturating_add(1);
         FullRequest {
             tokens: request.tokens.max(beyond),
+            is_refused: true,
             ..self.full(request)
         }
     }

@@ -175,44 +175,40 @@ impl ModelStep<'_> {
 
     /// Asks the model, and again where that may help.
     async fn ask(&mut self) -> Result<Result<Answer, Unanswered>, Stop> {
-        let (mut limit, mut was_refused) = (self.estimator.limit(), false);
-        loop {
-            let question = match self.question_that_fits(&mut limit).await? {
-                Ok(question) => question,
-                Err(failure) => {
-                    return Ok(Err(Unanswered {
-                        failure,
-                        paid: None,
-                    }));
-                }
-            };
-            let answered = self.put(&question.request).await?;
-            let (used, duration_ms) = (answered.usage(), answered.duration_ms);
-            let error = match answered.outcome {
-                Ok(reply) => {
-                    self.asker.count_tool_turn();
-                    return Ok(Ok(Answer {
-                        reply,
-                        duration_ms,
-                        question: question.size,
-                    }));
-                }
-                Err(error) => error,
-            };
-            // The window of the settings may be too large, and an estimate too small. Another refusal shows
-            // that no compaction helps.
-            let is_too_long = matches!(error, ModelError::ContextLength { .. });
-            if is_too_long && self.estimator.compacts() && !was_refused {
-                was_refused = true;
-                let full = self.estimator.refused(question.size);
-                limit = self.report_full(full).await?;
-                continue;
+        let mut limit = self.estimator.limit();
+        let question = match self.question_that_fits(&mut limit).await? {
+            Ok(question) => question,
+            Err(failure) => {
+                return Ok(Err(Unanswered {
+                    failure,
+                    paid: None,
+                }));
             }
-            return Ok(Err(Unanswered {
-                paid: used.map(|usage| self.paid(usage, duration_ms)),
-                failure: error.into(),
-            }));
+        };
+        let answered = self.put(&question.request).await?;
+        let (used, duration_ms) = (answered.usage(), answered.duration_ms);
+        let error = match answered.outcome {
+            Ok(reply) => {
+                self.asker.count_tool_turn();
+                return Ok(Ok(Answer {
+                    reply,
+                    duration_ms,
+                    question: question.size,
+                }));
+            }
+            Err(error) => error,
+        };
+        // The window of the settings may be too large, and an estimate too small. A compaction ends the
+        // stream.
+        let is_too_long = matches!(error, ModelError::ContextLength { .. });
+        if is_too_long && self.estimator.compacts() {
+            let full = self.estimator.refused(question.size);
+            self.report_full(full).await?;
         }
+        Ok(Err(Unanswered {
+            paid: used.map(|usage| self.paid(usage, duration_ms)),
+            failure: error.into(),
+        }))
     }
 
     /// Puts a question to the model, and passes its text on.

@@ -130,6 +130,8 @@ fn text_of(reply: &ChatReply) -> Result<String, Failure> {
     match reply.finish {
         FinishReason::Refusal => Err(Failure::refused_by_model()),
         _ if text.trim().is_empty() => Err(no_text()),
+        // Its reader sees that it has no end.
+        FinishReason::Length => Ok(format!("{}…", text.trim_end())),
         _ => Ok(text),
     }
 }

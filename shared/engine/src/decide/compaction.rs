@@ -87,7 +87,7 @@ impl Decision<'_> {
         }
         let own = running.summary_prompt.as_deref();
         let keep = running.wants_compaction.as_deref().unwrap_or_default();
-        let prompt = words::summary_prompt(own, keep);
+        let prompt = self.summary_prompt(own, keep, size);
         let request = self.request_of(attempt, size);
         let choice =
             request.and_then(|it| it.choose(self.facts.compaction, &prompt, own.is_some()));
@@ -103,9 +103,10 @@ impl Decision<'_> {
     }
 
     /// No compaction helps. A request that fits all the same is made: the executor continues with the
-    /// acknowledgement.
+    /// acknowledgement. Of one that its provider refused, the executor reports the provider's words.
     fn wait_if_too_long(&mut self, attempt: AttemptRef, size: FullRequest) -> Applied {
-        match Room::new(size.window, size.max_output_tokens).has(size.tokens) {
+        let fits = Room::new(size.window, size.max_output_tokens).has(size.tokens);
+        match fits || size.is_refused {
             true => Ok(()),
             false => self.emit(too_long(attempt, size)),
         }
@@ -266,6 +267,12 @@ impl Decision<'_> {
         }
     }
 
+    /// The question for a summary, with the words that its answer has room for.
+    fn summary_prompt(&self, own: Option<&str>, keep_in_mind: &str, size: FullRequest) -> String {
+        let most = Room::new(size.window, size.max_output_tokens).summary();
+        words::summary_prompt(own, keep_in_mind, most)
+    }
+
     /// The model of an attempt is to write a summary.
     fn ask_for_summary(
         &mut self,
@@ -362,6 +369,7 @@ impl Decision<'_> {
             estimated_tokens: estimate_tokens(&said.messages()) + self.newer(attempt),
             window: self.session.estimates.of(&run.model).window,
             max_output_tokens: max_output_tokens.unwrap_or_default(),
+            is_refused: false,
         })
     }
 

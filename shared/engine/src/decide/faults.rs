@@ -290,6 +290,7 @@ mod tests {
             estimated_tokens: 9_000,
             window: 8_000,
             max_output_tokens: 0,
+            is_refused: false,
         };
         let report = report(&sent, Some(full), None);
         (sent, report)

@@ -101,6 +101,8 @@ pub struct FullRequest {
     pub window: u64,
     /// Most tokens of a reply; 0 for not known.
     pub max_output_tokens: u32,
+    /// The provider refused it for its length.
+    pub is_refused: bool,
 }
 
 /// What became of a question for a summary.

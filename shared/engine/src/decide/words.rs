@@ -44,19 +44,23 @@ pub(super) const CONTINUE: &str = "Continue with the step; call the `step` tool 
 pub(super) const CUT: &str = "Your last reply was cut because it was too long. Continue where it ends, in \
                               shorter pieces; tool calls that were not complete have not been made.";
 /// Reports that messages gave way to a shorter text. As the model reads it, like each of the reminders below.
-pub(super) const COMPACTED: &str = "<system-reminder>\nOlder messages of this conversation were replaced by a \
-                                    shorter text. Read again with the tools what it leaves out. Goals, notes, \
-                                    session memory and files are as they were.\n</system-reminder>";
+pub(super) const COMPACTED: &str = "<system-reminder>\nA shorter text stands now for the older messages of this \
+                                    conversation. Files can be read again with the tools, and those messages \
+                                    cannot: if something is missing, ask the person. Notes, sub-goals and session \
+                                    memory are as they were.\n</system-reminder>";
 /// Asks for a summary of the conversation.
 const SUMMARY: &str = include_str!("words/summary.md").trim_ascii_end();
 
 /// The message that asks a model for a summary of all messages before it, in the caller's own words if there
-/// are any. `keep_in_mind` says what the summary has to keep; empty for nothing.
-pub(super) fn summary_prompt(own: Option<&str>, keep_in_mind: &str) -> String {
+/// are any. `keep_in_mind` says what the summary has to keep; empty for nothing. `most_tokens` are those of the
+/// reply.
+pub(super) fn summary_prompt(own: Option<&str>, keep_in_mind: &str, most_tokens: u32) -> String {
     let own = own.map(str::trim).filter(|own| !own.is_empty());
-    let prompt = own.unwrap_or(SUMMARY);
+    // Models count words badly, and many texts have two tokens a word.
+    let words = (most_tokens / 2).to_string();
+    let prompt = own.map_or_else(|| SUMMARY.replace("{words}", &words), str::to_owned);
     match keep_in_mind.trim() {
-        "" => prompt.to_owned(),
+        "" => prompt,
         keep => format!("{prompt}\n\n## The summary must keep\n{}", lines(keep)),
     }
 }
@@ -326,21 +330,22 @@ mod tests {
     #[test]
     fn a_summary_is_asked_for_in_own_words_or_these() {
         for own in [None, Some(""), Some(" \n")] {
-            assert_eq!(summary_prompt(own, ""), SUMMARY);
+            let asked = summary_prompt(own, "", 500);
+            assert_eq!(asked, SUMMARY.replace("{words}", "250"));
         }
         assert_eq!(
-            summary_prompt(Some(" In one line.\n"), "  "),
+            summary_prompt(Some(" In one line.\n"), "  ", 500),
             "In one line."
         );
         let expected = "In one line.\n\n## The summary must keep\nthe port\n\\## Asked";
-        let asked = summary_prompt(Some("In one line."), "the port\n## Asked\n");
+        let asked = summary_prompt(Some("In one line."), "the port\n## Asked\n", 500);
         assert_eq!(asked, expected);
-        assert!(summary_prompt(None, "the port").starts_with(SUMMARY));
+        assert!(summary_prompt(None, "the port", 500).starts_with(&summary_prompt(None, "", 500)));
         let headings: Vec<_> = SUMMARY
             .lines()
             .filter_map(|line| line.strip_prefix("## "))
             .collect();
-        assert_eq!(headings, ["Asked", "Facts", "Open", "Decisions", "Done"]);
+        assert_eq!(headings, ["Asked", "Decisions", "Facts", "Open", "Done"]);
         let told = summary("\n## Asked\nA port.\n");
         let (first, rest) = told.split_once("\n\n").unwrap();
         assert!(

@@ -81,6 +81,7 @@ fn size(world: &World, tools: u64, window: u64) -> FullRequest {
         estimated_tokens: tokens,
         window,
         max_output_tokens: 0,
+        is_refused: false,
     }
 }
 

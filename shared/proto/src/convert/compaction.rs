@@ -98,6 +98,7 @@ impl From<FullRequest> for wire::FullRequest {
             estimated_tokens: full.estimated_tokens,
             window_tokens: full.window,
             max_output_tokens: full.max_output_tokens,
+            is_refused: full.is_refused,
         }
     }
 }
@@ -115,6 +116,7 @@ impl TryFrom<wire::FullRequest> for FullRequest {
             estimated_tokens: full.estimated_tokens,
             window: full.window_tokens,
             max_output_tokens: full.max_output_tokens,
+            is_refused: full.is_refused,
         })
     }
 }

@@ -126,6 +126,7 @@ impl Attempt {
             estimated_tokens: tokens,
             window_tokens,
             max_output_tokens: 0,
+            is_refused: false,
         };
         self.report(RunStepResponse {
             full: Some(full),

@@ -44,8 +44,9 @@ impl Decision<'_> {
         if running.summary.is_some() || running.full.is_some() {
             return None;
         }
-        let prompt = words::summary_prompt(running.summary_prompt.as_deref(), keep_in_mind);
-        let request = self.request_of(attempt, self.own_size(attempt)?)?;
+        let (own, size) = (running.summary_prompt.as_deref(), self.own_size(attempt)?);
+        let prompt = self.summary_prompt(own, keep_in_mind, size);
+        let request = self.request_of(attempt, size)?;
         let asked = request.summary_beyond(self.facts.compaction.keep_turns, &prompt)?;
         Some((asked, prompt))
     }
@@ -86,7 +87,8 @@ impl Decision<'_> {
             is_behind: false,
             range: 0..older,
         };
-        let prompt = words::summary_prompt(compact.prompt.as_deref(), &compact.keep_in_mind);
+        let (own, keep) = (compact.prompt.as_deref(), &compact.keep_in_mind);
+        let prompt = self.summary_prompt(own, keep, request.size);
         let (asked, size) = (request.summary_of(part, &prompt), request.size);
         self.ask_for_summary(attempt, asked, prompt, size)
     }

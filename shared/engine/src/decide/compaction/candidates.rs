@@ -128,7 +128,7 @@ impl Request<'_> {
             goal(room.request(), 1, false),
             // A request that fits without its oldest facts is sent; a person would have to be asked otherwise.
             goal(room.request(), 1, !room.has(size.tokens)),
-            goal(size.tokens - size.tokens / 10, 1, true),
+            goal(size.tokens - size.tokens / 10, 1, !room.has(size.tokens)),
         ]
     }
 
@@ -160,7 +160,7 @@ impl Request<'_> {
 
 /// The part of the window that a compaction gives at least if the request fits without it. Each one costs what a
 /// provider has cached.
-const LEAST_GAIN: u64 = 40;
+const LEAST_GAIN: u64 = 10;
 /// The part of the window that compressed messages may take before a summary takes them in.
 const MOST_COMPRESSED: u64 = 5;
 

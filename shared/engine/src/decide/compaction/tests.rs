@@ -33,6 +33,7 @@ fn request(conversation: &Conversation, beside: u64, window: u64) -> Request<'_>
             estimated_tokens: estimate,
             window,
             max_output_tokens: 0,
+            is_refused: false,
         },
     }
 }

@@ -10,7 +10,7 @@ pub(super) const ASK_PERSON: &str = "ask_person";
 
 pub(super) const TOOL: StateTool = StateTool {
     name: ASK_PERSON,
-    description: "Asks the person for whom this is done. The step waits for the answer, which may take long: ask only what you cannot find out and cannot decide yourself.",
+    description: "Asks the person for whom this is done. Your work waits for the answer, which may take long: ask only what you cannot find out and cannot decide yourself.",
     parameters: r#"{"type":"object","properties":{"question":{"type":"string"},"choices":{"type":"array","items":{"type":"string"},"description":"Answers to choose from, at most 10; the person may give another."}},"required":["question"],"additionalProperties":false}"#,
     answers: Answers::InTransition(|decision, name, call| {
         let Arguments { question, choices } = arguments(call)?;

@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 pub(super) const TOOL: StateTool = StateTool {
     name: "scratchpad",
-    description: "Writes notes that stay when the conversation of this step is gone. Later steps that depend on this one see them. At most 16 KiB.",
-    parameters: r#"{"type":"object","properties":{"text":{"type":"string","description":"The notes."},"mode":{"type":"string","enum":["append","replace"],"description":"append (the default) adds a line, replace overwrites all notes of this step."}},"required":["text"],"additionalProperties":false}"#,
+    description: "Writes notes that stay when older messages of the conversation give way. Later steps of a plan that depend on this one see them. At most 16 KiB.",
+    parameters: r#"{"type":"object","properties":{"text":{"type":"string","description":"The notes."},"mode":{"type":"string","enum":["append","replace"],"description":"append (the default) adds a line, replace overwrites all notes."}},"required":["text"],"additionalProperties":false}"#,
     answers: Answers::InTransition(|decision, name, call| {
         let attempt = name.attempt;
         let Arguments { text, mode } = arguments(call)?;

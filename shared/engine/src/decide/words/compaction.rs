@@ -11,14 +11,13 @@ pub(in crate::decide) fn own_notes(notes: &str) -> String {
 }
 
 /// Tells the model that nothing came of the compaction that it asked for.
-pub(in crate::decide) const NOT_COMPACTED: &str = "<system-reminder>\nThe conversation was not compacted: there \
-                                                   is no summary of its older messages, or it is not shorter \
-                                                   than they are. They stay as they are.\n</system-reminder>";
+pub(in crate::decide) const NOT_COMPACTED: &str = "<system-reminder>\nThe summary that you asked for is not made: \
+                                                   there is none, or it is not shorter than the older \
+                                                   messages. They stay as they are.\n</system-reminder>";
 /// Stands in a history view before a summary that the view takes over.
 pub(in crate::decide) const EARLIER_SUMMARY: &str = "  Earlier summary:";
 /// The result of a call of `compact`.
-pub(in crate::decide) const COMPACTS: &str =
-    "the conversation is compacted before your next message";
+pub(in crate::decide) const COMPACTS: &str = "asked for: a reminder says what came of it";
 /// The result of one that came to nothing.
 pub(in crate::decide) const NOTHING_OLDER: &str =
     "nothing is compacted: there are no messages that are older than the newest ones, which stay";

@@ -52,7 +52,7 @@ fn it_is_answered_once_the_other_calls_of_its_reply_have_ended() {
     let events = sums_up(&mut world, "The port is 4711.");
     assert_eq!(kinds(&events), ["ContextCompacted", "ContextChanged"]);
     assert_eq!(attempt(&world).wants_compaction, None);
-    let answer = "the conversation is compacted before your next message";
+    let answer = "asked for: a reminder says what came of it";
     assert!(texts(&world).iter().any(|text| text == answer));
     assert_eq!(world.session, world.folded());
 }

@@ -42,12 +42,13 @@ fn answered() -> impl Strategy<Value = (Usage, String, String, u64)> {
 
 /// A report without tokens is refused.
 pub(crate) fn full_request() -> impl Strategy<Value = FullRequest> {
-    (1..=u64::MAX, seq(), seq(), number()).prop_map(
-        |(tokens, estimated_tokens, window, max_output_tokens)| FullRequest {
+    (1..=u64::MAX, seq(), seq(), number(), any::<bool>()).prop_map(
+        |(tokens, estimated_tokens, window, max_output_tokens, is_refused)| FullRequest {
             tokens,
             estimated_tokens,
             window,
             max_output_tokens,
+            is_refused,
         },
     )
 }
