@@ -8,14 +8,14 @@ mod store;
 pub use parts::{Authenticators, Parts, StartError};
 pub use store::{DURABILITY, STORE, read_only};
 
-use cairn_memory::Opened;
+use cairn_memory::{Opened, StoreConfig};
 use cairn_orchestrator::Links;
 use cairn_proto::DESCRIPTORS;
 use cairn_proto::memory::session_memory_service_server::SessionMemoryServiceServer;
 use cairn_rpc::{
     Address, Exposure, FindToken, Forward, Link, Namespace, RemoteOptions, Server, ServerBuilder,
 };
-use cairn_tools::MemoryTime;
+use cairn_tools::{Allowances, MemoryTime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio_util::task::AbortOnDropHandle;
@@ -270,12 +270,38 @@ impl<'a> Building<'a> {
         let deps = cairn_tools::Deps {
             programs: self.parts.programs.clone(),
             tools: self.parts.more_tools.clone(),
-            trust: self.parts.trust.clone(),
+            allowances: self.allowances(&memory),
             ..cairn_tools::Deps::new(Arc::new(MemoryTime::new(memory)))
         };
         let tools = cairn_tools::build(self.parts.tools.clone(), deps)?;
         self.internal = tools.register(self.internal);
         Ok(self.with(Running::Tools(tools)))
+    }
+
+    /// Where tools keep what a person allows. A store in a file may have come with a folder of others, so a
+    /// process that needs no other one keeps it in the user's trust file.
+    fn allowances(&self, memory: &Link) -> Allowances {
+        let needed = [Service::Memory, Service::Tools, Service::Orchestrator];
+        let is_alone = needed
+            .into_iter()
+            .all(|service| self.placement.has(service));
+        let is_shared = matches!(self.parts.memory.store, StoreConfig::Redis(_));
+        if self.parts.tools.servers.is_empty() {
+            return Allowances::in_process();
+        }
+        if is_shared || !is_alone {
+            return Allowances::with_memory(memory.clone());
+        }
+        match self.parts.trust.clone() {
+            Some(trust) => Allowances::in_file(trust),
+            None => {
+                tracing::warn!(
+                    "no place for the trust file: what is allowed lasts until the process ends; set \
+                     tools.trust"
+                );
+                Allowances::in_process()
+            }
+        }
     }
 
     fn executor(mut self) -> Self {

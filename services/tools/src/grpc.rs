@@ -91,23 +91,27 @@ impl ToolsService for Grpc {
     ) -> Result<Response<proto::AllowToolResponse>, Status> {
         let proto::AllowToolRequest { name, digest } = request.into_inner();
         let (invoker, asked) = (self.invoker.clone(), name.clone());
-        // The disk of the trust file may stall.
-        let allowed = tokio::task::spawn_blocking(move || invoker.allow(&asked, &digest)).await;
+        // What is stored is listed too, also if the caller goes away.
+        let allowed = tokio::spawn(async move { invoker.allow(&asked, &digest).await }).await;
         let allowed = allowed.map_err(|_| RpcError::internal("the allowance was given up"))?;
-        let allowed = allowed.map_err(|error| match error {
-            AllowError::Changed { .. } => {
-                RpcError::conflict(error.to_string()).reason("TOOL_CHANGED")
-            }
-            AllowError::NotKept(_) => {
-                RpcError::precondition(error.to_string()).reason("TRUST_FILE")
-            }
-        });
-        match allowed? {
+        match allowed.map_err(refused)? {
             Some(digest) => Ok(Response::new(proto::AllowToolResponse { digest })),
             None => Err(RpcError::not_found("server or tool", &name)
                 .reason("NO_TOOL")
                 .into()),
         }
+    }
+}
+
+/// Why nothing was allowed, or perhaps nothing.
+fn refused(error: AllowError) -> RpcError {
+    let message = error.to_string();
+    match error {
+        AllowError::Changed { .. } => RpcError::conflict(message).reason("TOOL_CHANGED"),
+        AllowError::NotKept(_) => RpcError::precondition(message).reason("TRUST_FILE"),
+        AllowError::Memory(cause) => RpcError::unavailable(message)
+            .reason("ALLOWANCE_NOT_STORED")
+            .caused_by(cause),
     }
 }
 

@@ -138,12 +138,15 @@ impl Invoker {
     }
 
     /// A person allows a server or a tool of that name. Returns the digest; `None` for an unknown name.
-    /// Blocks.
     ///
     /// # Errors
     /// It has changed, or the allowance cannot be kept.
-    pub(crate) fn allow(&self, name: &str, digest: &str) -> Result<Option<String>, AllowError> {
-        self.registry.allow(name, digest)
+    pub(crate) async fn allow(
+        &self,
+        name: &str,
+        digest: &str,
+    ) -> Result<Option<String>, AllowError> {
+        self.registry.allow(name, digest).await
     }
 
     /// Makes one call. The effect decides what happens when this future is dropped: a pure call

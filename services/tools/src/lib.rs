@@ -6,6 +6,7 @@
 //! | module | gives |
 //! |---|---|
 //! | [`tool`] | [`Tool`]: what a tool is; [`ToolSpec`], [`Effect`], [`Call`], [`Slot`], [`Output`] |
+//! | `allowances` | [`Allowances`]: what a person allowed, and where that is kept |
 //! | [`source`] | [`ToolSource`]: where tools come from, and what it lists now |
 //! | [`registry`] | [`ToolRegistry`]: the tools of all sources by name, as they are now |
 //! | [`permission`] | [`Permissions`]: the allow-list and the rules |
@@ -21,6 +22,7 @@
 //! | [`supervisor`] | [`Supervisor`]: keeps a program's time limit when the service is killed |
 //! | `grpc` | `cairn.tools.v1.ToolsService` |
 
+mod allowances;
 mod command;
 pub mod config;
 pub mod error;
@@ -41,6 +43,7 @@ pub mod supervisor;
 mod text;
 pub mod tool;
 
+pub use allowances::Allowances;
 pub use config::{CommandConfig, Config, Limits};
 pub use error::{BuildError, Fault, RegisterError, ToolError};
 pub use files::write_output;

@@ -286,9 +286,13 @@ impl ToolRegistry {
     ///
     /// # Errors
     /// Those of [`ToolSource::allow`].
-    pub(crate) fn allow(&self, name: &str, digest: &str) -> Result<Option<String>, AllowError> {
+    pub(crate) async fn allow(
+        &self,
+        name: &str,
+        digest: &str,
+    ) -> Result<Option<String>, AllowError> {
         for source in self.sources.iter() {
-            if let Some(allowed) = source.allow(name, digest)? {
+            if let Some(allowed) = source.allow(name, digest).await? {
                 return Ok(Some(allowed));
             }
         }

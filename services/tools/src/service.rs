@@ -1,5 +1,6 @@
 //! From settings and what the process gives to a service that can be registered.
 
+use crate::allowances::Allowances;
 use crate::command::CommandTool;
 use crate::config::{CommandConfig, Config};
 use crate::error::{BuildError, Fault};
@@ -13,7 +14,6 @@ use crate::registry::{self, ToolRegistry};
 use crate::source::{FixedSource, ToolSource};
 use crate::supervisor::Supervisor;
 use crate::tool::{BUILT_IN, PROGRAM, Tool};
-use cairn_boot::Trust;
 use cairn_engine::rules::{NamePattern, Rules};
 use cairn_proto::tools::tools_service_server::ToolsServiceServer;
 use cairn_rpc::{BootClock, MAX_MESSAGE_BYTES, Monotonic, ServerBuilder};
@@ -34,8 +34,8 @@ pub struct Deps {
     pub tools: Vec<Arc<dyn Tool>>,
     /// Further sources, after those of the settings.
     pub sources: Vec<Arc<dyn ToolSource>>,
-    /// Where allowances of servers and pins of their tools are kept; without it, in memory.
-    pub trust: Option<Trust>,
+    /// Where allowances of servers and pins of their tools are kept.
+    pub allowances: Allowances,
 }
 
 /// What configured commands are started with.
@@ -64,7 +64,7 @@ impl Deps {
             programs: Programs::default(),
             tools: Vec::new(),
             sources: Vec::new(),
-            trust: None,
+            allowances: Allowances::in_process(),
         }
     }
 }
@@ -135,7 +135,7 @@ pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
             .canonicalize()
             .unwrap_or_else(|_| config.workspace.clone()),
         programs: deps.programs,
-        trust: deps.trust,
+        allowances: deps.allowances,
     };
     let servers = config.servers.into_iter();
     let servers: Vec<_> = servers

@@ -1,11 +1,14 @@
 //! Where tools come from. A source lists its tools and says when the list changes.
 
 use crate::tool::Tool;
+use async_trait::async_trait;
+use cairn_rpc::RpcError;
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::watch;
 
 /// A place that tools come from: the built-in ones, programs, a server.
+#[async_trait]
 pub trait ToolSource: Send + Sync + 'static {
     /// Unique among the sources of a process.
     fn name(&self) -> &str;
@@ -37,11 +40,11 @@ pub trait ToolSource: Send + Sync + 'static {
     }
 
     /// A person allows it, or its tool of that name as it is now. Returns the digest that is allowed;
-    /// `None` if it knows no such name. May block.
+    /// `None` if it knows no such name. The allowance is durable by then, where allowances are kept.
     ///
     /// # Errors
     /// The allowance cannot be kept, or `digest` is not empty and not the current one.
-    fn allow(&self, name: &str, digest: &str) -> Result<Option<String>, AllowError> {
+    async fn allow(&self, name: &str, digest: &str) -> Result<Option<String>, AllowError> {
         let _ = (name, digest);
         Ok(None)
     }
@@ -61,6 +64,9 @@ pub enum AllowError {
     /// It cannot be kept.
     #[error("the allowance cannot be stored: {0}")]
     NotKept(String),
+    /// Memory did not say that it is stored.
+    #[error("the allowance may not be stored: {0}; allow it again")]
+    Memory(#[from] RpcError),
 }
 
 /// What a source has.

@@ -10,7 +10,7 @@
 )]
 
 use cairn_tools::mcp::{McpDeps, McpSource, Server, ServerConfig};
-use cairn_tools::{Programs, Supervisor, supervisor::supervise};
+use cairn_tools::{Allowances, Programs, Supervisor, supervisor::supervise};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode};
 use std::time::Duration;
@@ -52,7 +52,7 @@ async fn host(folder: &Path) {
             supervisor: Some(Supervisor::this_program().unwrap()),
             ..Programs::default()
         },
-        trust: None,
+        allowances: Allowances::default(),
     };
     let source = McpSource::start("deaf", Server::of_operator(config), &deps);
     for _ in 0..3_000 {

@@ -26,4 +26,4 @@ pub use drain::{Drained, drain};
 pub use logs::{LogConfig, LogFormat};
 pub use signals::Signals;
 pub use telemetry::{MetricsAddress, Telemetry, TelemetryConfig};
-pub use trust::{Pins, Trust, TrustError};
+pub use trust::{Pins, Trust, TrustError, file_key};

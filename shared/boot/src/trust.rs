@@ -108,7 +108,7 @@ impl Trust {
         let content = self.read()?;
         Ok(content
             .settings
-            .get(&key(file))
+            .get(&file_key(file))
             .is_some_and(|it| it == digest))
     }
 
@@ -118,8 +118,8 @@ impl Trust {
     /// The file cannot be used.
     pub fn confirm(&self, file: &Path, digest: &str) -> Result<(), TrustError> {
         self.change(|content| {
-            content.refused.remove(&key(file));
-            content.settings.insert(key(file), digest.to_owned());
+            content.refused.remove(&file_key(file));
+            content.settings.insert(file_key(file), digest.to_owned());
         })
     }
 
@@ -131,7 +131,7 @@ impl Trust {
         let content = self.read()?;
         Ok(content
             .refused
-            .get(&key(file))
+            .get(&file_key(file))
             .is_some_and(|it| it == digest))
     }
 
@@ -142,8 +142,8 @@ impl Trust {
     /// The file cannot be used.
     pub fn refuse(&self, file: &Path, digest: &str) -> Result<(), TrustError> {
         self.change(|content| {
-            content.settings.remove(&key(file));
-            content.refused.insert(key(file), digest.to_owned());
+            content.settings.remove(&file_key(file));
+            content.refused.insert(file_key(file), digest.to_owned());
         })
     }
 
@@ -158,7 +158,7 @@ impl Trust {
         digest: &str,
     ) -> Result<bool, TrustError> {
         let content = self.read()?;
-        let servers = content.servers.get(&key(origin));
+        let servers = content.servers.get(&file_key(origin));
         Ok(servers
             .and_then(|it| it.get(name))
             .is_some_and(|it| it == digest))
@@ -170,7 +170,7 @@ impl Trust {
     /// The file cannot be used.
     pub fn allow_server(&self, origin: &Path, name: &str, digest: &str) -> Result<(), TrustError> {
         self.change(|content| {
-            let servers = content.servers.entry(key(origin)).or_default();
+            let servers = content.servers.entry(file_key(origin)).or_default();
             servers.insert(name.to_owned(), digest.to_owned());
         })
     }
@@ -325,8 +325,8 @@ impl Trust {
     }
 }
 
-/// One name for each file, also for a path through a link.
-fn key(file: &Path) -> String {
+/// One name for each file, also for a path through a link. May block.
+pub fn file_key(file: &Path) -> String {
     let real = file.canonicalize().or_else(|_| std::path::absolute(file));
     real.unwrap_or_else(|_| file.to_owned())
         .display()

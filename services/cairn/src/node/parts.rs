@@ -21,7 +21,8 @@ pub struct Parts {
     pub programs: cairn_tools::Programs,
     /// Tools besides the file tools and the configured commands.
     pub more_tools: Vec<Arc<dyn cairn_tools::Tool>>,
-    /// Where allowances of servers and of changed tools are kept; in memory without it.
+    /// Where a process that is alone over a store in a file keeps allowances of servers and of changed tools;
+    /// without it, they end with the process.
     pub trust: Option<cairn_boot::Trust>,
     /// The models.
     pub models: Arc<ModelRegistry>,

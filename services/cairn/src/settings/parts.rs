@@ -99,13 +99,7 @@ fn of_workspace(workspace: &Path, environment: &Environment) -> OfWorkspace {
 
 fn trust(context: &Context) -> Option<Trust> {
     let named = context.config().tools.trust.clone().map(Trust::at);
-    let trust = named.or_else(|| trust_file(&context.environment));
-    if trust.is_none() && !context.config().mcp.servers.is_empty() {
-        tracing::warn!(
-            "no place for the trust file: what is allowed lasts until the process ends; set tools.trust"
-        );
-    }
-    trust
+    named.or_else(|| trust_file(&context.environment))
 }
 
 fn supervisor() -> Result<Supervisor, CliError> {

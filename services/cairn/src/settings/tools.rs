@@ -30,7 +30,8 @@ pub struct ToolSettings {
     /// How many tools processes may run at a time. More than one have no server that keeps state.
     pub replicas: u32,
     /// The file that keeps which settings files, servers and tools a person confirmed; without it,
-    /// `cairn/trust.json` below `XDG_STATE_HOME` or `~/.local/state`.
+    /// `cairn/trust.json` below `XDG_STATE_HOME` or `~/.local/state`. Over Redis, and in a process of its own,
+    /// tools keep servers and tools with memory.
     pub trust: Option<PathBuf>,
     /// Bounds of what one call may use up.
     pub limits: Limits,

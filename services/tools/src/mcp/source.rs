@@ -6,12 +6,13 @@ use super::SEPARATOR;
 use super::call::Live;
 use super::config::{Origin, Protocol, Server};
 use super::connect::{Target, protocol_of};
-use super::pins::{self, Store};
+use super::pins;
 use super::tool::McpTool;
+use crate::allowances::{Allowances, Keep, PinnedServer};
 use crate::service::Programs;
 use crate::source::{AllowError, Listed, Listing, SourceState, ToolSource};
-use crate::tool::{Tool as _, ToolSpec};
-use cairn_boot::Trust;
+use crate::tool::Tool as _;
+use async_trait::async_trait;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -32,8 +33,8 @@ pub struct McpDeps {
     /// The process's environment, of which programs get `PATH` and what settings refer to, and what ends
     /// programs when this process is killed.
     pub programs: Programs,
-    /// Where allowances and pins are kept; without it, in memory.
-    pub trust: Option<Trust>,
+    /// Where allowances and pins are kept.
+    pub allowances: Allowances,
 }
 
 impl fmt::Debug for McpDeps {
@@ -58,14 +59,14 @@ pub(crate) struct Shared {
     origin: Origin,
     /// Of the settings.
     digest: String,
-    trust: Option<Trust>,
-    pins: Store,
+    allowances: Arc<dyn Keep>,
+    pinned: PinnedServer,
     now: Mutex<Now>,
     /// Held while a listing is made, so that an older one never replaces a newer one. Pins are read from a
     /// file meanwhile, and calls do not wait for that.
     publishing: Mutex<()>,
     listing: watch::Sender<Arc<Listing>>,
-    /// A person allowed the server.
+    /// A person may have allowed the server.
     allowed: Notify,
     stop: CancellationToken,
 }
@@ -81,6 +82,14 @@ struct Now {
     /// The protocol that worked last.
     protocol: Option<Protocol>,
     is_allowed: bool,
+}
+
+/// Why a server does not start yet.
+enum Wait {
+    /// It is not known what was allowed: why.
+    Unknown(String),
+    /// It waits for a person: why.
+    NotAllowed(String),
 }
 
 impl fmt::Debug for McpSource {
@@ -114,14 +123,13 @@ impl McpSource {
                 is_reversed: AtomicBool::default(),
             },
             origin,
+            allowances: deps.allowances.keep(),
             // One of another name has tools of other names.
-            pins: Store::new(
-                deps.trust.clone(),
-                format!("{name}:{identity}"),
-                format!("{name}:{digest}"),
-            ),
+            pinned: PinnedServer {
+                name: format!("{name}:{identity}"),
+                before: format!("{name}:{digest}"),
+            },
             digest,
-            trust: deps.trust.clone(),
             now: Mutex::new(Now {
                 state: SourceState::Starting,
                 ..Now::default()
@@ -131,7 +139,7 @@ impl McpSource {
             allowed: Notify::new(),
             stop: CancellationToken::new(),
         });
-        if let Err(why) = shared.allowance() {
+        if let Err(Wait::NotAllowed(why)) = shared.allowance() {
             // The first listing must not show it as one that is being started.
             shared.set_state(SourceState::NotAllowed(why));
         }
@@ -175,6 +183,7 @@ impl Drop for McpSource {
     }
 }
 
+#[async_trait]
 impl ToolSource for McpSource {
     fn name(&self) -> &str {
         &self.shared.name
@@ -201,11 +210,11 @@ impl ToolSource for McpSource {
         rest.is_some_and(|rest| rest.starts_with(SEPARATOR))
     }
 
-    fn allow(&self, name: &str, digest: &str) -> Result<Option<String>, AllowError> {
+    async fn allow(&self, name: &str, digest: &str) -> Result<Option<String>, AllowError> {
         if name == &*self.shared.name {
-            return self.shared.allow_server(digest).map(Some);
+            return self.shared.allow_server(digest).await.map(Some);
         }
-        self.shared.allow_tool(name, digest)
+        self.shared.allow_tool(name, digest).await
     }
 }
 
@@ -286,7 +295,7 @@ impl Shared {
         self.publish();
     }
 
-    /// Lists what there is now. Reads the trust file.
+    /// Lists what there is now. May read the trust file.
     fn publish(&self) {
         let publishing = self.publishing.lock();
         let _publishing = publishing.unwrap_or_else(PoisonError::into_inner);
@@ -296,9 +305,20 @@ impl Shared {
 
     /// Lists what there is now if pins differ, unless a list is being made. Says whether they do.
     fn refresh(&self) -> bool {
-        let Ok(_publishing) = self.publishing.try_lock() else {
-            return false;
-        };
+        match self.publishing.try_lock() {
+            Ok(_publishing) => self.publish_pins(),
+            Err(_) => false,
+        }
+    }
+
+    /// The same, after a list that is being made: it may have the pins from before.
+    fn refresh_later(&self) {
+        let publishing = self.publishing.lock();
+        let _publishing = publishing.unwrap_or_else(PoisonError::into_inner);
+        self.publish_pins();
+    }
+
+    fn publish_pins(&self) -> bool {
         if self.now().tools.is_empty() {
             return false;
         }
@@ -322,17 +342,17 @@ impl Shared {
             let now = self.now();
             (now.tools.clone(), now.state.clone(), now.left_out.clone())
         };
-        let specs: Vec<&ToolSpec> = tools.iter().map(|tool| tool.spec()).collect();
-        let pins = self.pins.or_first(&specs);
-        let disabled = |spec: &ToolSpec| match &pins {
-            Ok(pins) => pins::disabled(pins, spec),
+        let current = pins::of(tools.iter().map(|tool| tool.spec()));
+        let pins = self.allowances.pins(&self.pinned, &current);
+        let disabled = |tool: &str| match &pins {
+            Ok(pins) => pins::disabled(pins, &current, tool),
             Err(why) => Some(why.clone()),
         };
         let listed = tools.iter().filter(|tool| self.is_listed(tool.remote()));
         Listing {
             tools: listed
                 .map(|tool| Listed {
-                    disabled: disabled(tool.spec()),
+                    disabled: disabled(&tool.spec().name),
                     tool: tool.clone(),
                 })
                 .collect(),
@@ -351,33 +371,37 @@ impl Shared {
     /// Whether the server may start.
     ///
     /// # Errors
-    /// Why not, in words that begin with "it".
-    fn allowance(&self) -> Result<(), String> {
-        let file = match &self.origin {
-            Origin::Operator => return Ok(()),
-            Origin::NotNeeded => return Err("the running command does not need it".to_owned()),
-            Origin::File(file) => file,
+    /// Why not.
+    fn allowance(&self) -> Result<(), Wait> {
+        if self.origin == Origin::NotNeeded {
+            let why = "the running command does not need it";
+            return Err(Wait::NotAllowed(why.to_owned()));
+        }
+        // Its tools could not be judged.
+        if let Some(why) = self.allowances.unknown() {
+            return Err(Wait::Unknown(why));
+        }
+        let Origin::File(file) = &self.origin else {
+            return Ok(());
         };
         if self.now().is_allowed {
             return Ok(());
         }
-        let is_allowed = match &self.trust {
-            Some(trust) => trust
-                .is_server_allowed(file, &self.name, &self.digest)
-                .map_err(|error| error.to_string())?,
-            None => false,
-        };
-        if is_allowed {
-            return Ok(());
+        let allowances = &self.allowances;
+        match allowances.is_server_allowed(file, &self.name, &self.digest) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(why) => return Err(Wait::NotAllowed(why)),
         }
         let takes = match self.target.config.references() {
             takes if takes.is_empty() => String::new(),
             takes => format!(" and takes {}", takes.join(", ")),
         };
-        Err(format!("it comes from '{}'{takes}", file.display()))
+        let why = format!("it comes from '{}'{takes}", file.display());
+        Err(Wait::NotAllowed(why))
     }
 
-    fn allow_server(&self, digest: &str) -> Result<String, AllowError> {
+    async fn allow_server(&self, digest: &str) -> Result<String, AllowError> {
         if !digest.is_empty() && digest != self.digest {
             return Err(AllowError::Changed {
                 name: self.name.to_string(),
@@ -389,17 +413,21 @@ impl Shared {
                 "a command runs that does not need the server; allow it after the command's end";
             return Err(AllowError::NotKept(why.to_owned()));
         }
-        if let (Origin::File(file), Some(trust)) = (&self.origin, &self.trust) {
-            trust
-                .allow_server(file, &self.name, &self.digest)
-                .map_err(|error| AllowError::NotKept(error.to_string()))?;
+        if let Origin::File(file) = &self.origin {
+            let allowances = &self.allowances;
+            let allowed = allowances.allow_server(file, &self.name, &self.digest);
+            allowed.await?;
         }
         self.now().is_allowed = true;
         self.allowed.notify_one();
         Ok(self.digest.clone())
     }
 
-    fn allow_tool(&self, name: &str, digest: &str) -> Result<Option<String>, AllowError> {
+    async fn allow_tool(
+        self: &Arc<Self>,
+        name: &str,
+        digest: &str,
+    ) -> Result<Option<String>, AllowError> {
         let tool = self
             .now()
             .tools
@@ -416,26 +444,24 @@ impl Shared {
                 digest: now,
             });
         }
-        self.pins.allow(tool.spec()).map_err(AllowError::NotKept)?;
-        self.publish();
+        let parts = pins::parts(tool.spec());
+        self.allowances.pin(&self.pinned, name, parts).await?;
+        self.in_thread(Self::publish).await;
         Ok(Some(now))
     }
 
     /// The protocol that worked last, also in another process.
     fn remembered(&self) -> Option<Protocol> {
-        let kept = || {
-            // A file that cannot be read is reported with the tools, which it disables.
-            let name = self.trust.as_ref()?.protocol(&self.digest).ok()??;
-            protocol_of(&name)
-        };
-        self.now().protocol.or_else(kept)
+        let known = self.now().protocol;
+        known.or_else(|| protocol_of(&self.allowances.protocol(&self.digest)?))
     }
 
-    fn remember(&self, protocol: Protocol) {
+    async fn remember(&self, protocol: Protocol) {
         self.now().protocol = Some(protocol);
-        if let Some(trust) = &self.trust
-            && let Err(error) = trust.remember_protocol(&self.digest, protocol.name())
-        {
+        let kept = self
+            .allowances
+            .remember_protocol(&self.digest, protocol.name());
+        if let Err(error) = kept.await {
             tracing::warn!(server = &*self.name, %error, "protocol of a server not remembered");
         }
     }

@@ -44,13 +44,14 @@ async fn nothing_is_started_before_it_is_allowed_and_then_it_stays_allowed() {
     );
     is_not_started(&mcp).await;
     assert!(matches!(
-        mcp.source.allow("t", "0000"),
+        mcp.source.allow("t", "0000").await,
         Err(AllowError::Changed { .. })
     ));
     is_not_started(&mcp).await;
     std::os::unix::fs::symlink(std::env::current_exe().unwrap(), &program).unwrap();
     let digest = mcp.source.digest();
-    assert_eq!(mcp.source.allow("t", &digest).unwrap(), Some(digest));
+    let allowed = mcp.source.allow("t", &digest).await.unwrap();
+    assert_eq!(allowed, Some(digest));
     mcp.until(|it| it.state == SourceState::Ready).await;
     assert_eq!(mcp.text("echo", "hello").await, "hello");
     mcp.source.close().await;

@@ -34,11 +34,12 @@ async fn each_change_disables_a_tool_until_it_is_allowed() {
             );
             // What was approved before is not the tool that has the name now.
             assert!(matches!(
-                mcp.source.allow("t__echo", &judged),
+                mcp.source.allow("t__echo", &judged).await,
                 Err(AllowError::Changed { digest, .. }) if digest == self::digest(&listing, "t__echo")
             ));
             let now = digest(&listing, "t__echo");
-            assert_eq!(mcp.source.allow("t__echo", &now).unwrap(), Some(now));
+            let allowed = mcp.source.allow("t__echo", &now).await.unwrap();
+            assert_eq!(allowed, Some(now));
             mcp.until(|it| it.tools.iter().all(|tool| tool.disabled.is_none()))
                 .await;
             let mut old = asked("echo", &json!({"text": "hello"}));
@@ -51,7 +52,8 @@ async fn each_change_disables_a_tool_until_it_is_allowed() {
             assert_eq!(mcp.text("echo", "hello").await, "hello");
         }
         assert_eq!(mcp.count("call echo"), 4, "only what was allowed arrived");
-        assert_eq!(mcp.source.allow("t__unknown", "").unwrap(), None);
+        let unknown = mcp.source.allow("t__unknown", "").await;
+        assert_eq!(unknown.unwrap(), None);
     }
 }
 
@@ -64,7 +66,7 @@ async fn a_tool_that_appears_later_waits_and_the_others_do_not() {
     assert_eq!(disabled.len(), 1);
     assert!(disabled["t__fresh"].contains("it is new"), "{disabled:?}");
     assert_eq!(mcp.text("echo", "hello").await, "hello");
-    mcp.source.allow("t__fresh", "").unwrap();
+    mcp.source.allow("t__fresh", "").await.unwrap();
     mcp.until(|it| it.tools.iter().all(|tool| tool.disabled.is_none()))
         .await;
 }
@@ -97,7 +99,7 @@ async fn pins_outlive_the_process_and_a_damaged_file_disables_everything() {
     );
 }
 
-/// As where replicas share the volume with the trust file.
+/// As where processes on one machine share the trust file.
 #[tokio::test]
 async fn what_a_person_allows_one_process_holds_in_another_at_its_next_call() {
     let folder = folder();
@@ -109,7 +111,7 @@ async fn what_a_person_allows_one_process_holds_in_another_at_its_next_call() {
         mcp.until(|it| it.tools.iter().any(|tool| tool.disabled.is_some()))
             .await;
     }
-    one.source.allow("t__echo", "").unwrap();
+    one.source.allow("t__echo", "").await.unwrap();
     assert_eq!(other.text("echo", "hello").await, "hello");
     assert_eq!(other.disabled().len(), 0);
 }
@@ -153,7 +155,7 @@ async fn pins_by_the_whole_settings_of_a_server_are_found() {
     let second = Mcp::with(&folder, server, Some(trust(&folder)));
     second.until(|it| it.state == SourceState::Ready).await;
     assert_eq!(second.disabled().len(), 1);
-    second.source.allow("t__echo", "").unwrap();
+    second.source.allow("t__echo", "").await.unwrap();
     assert_eq!(second.disabled().len(), 0, "the others stay as they were");
 }
 

@@ -6,9 +6,10 @@ use super::super::connect::Connection;
 use super::super::handler::Handler;
 use super::super::list::{self, List};
 use super::super::mask::Mask;
+use super::super::pins;
 use super::super::process::Process;
 use super::super::tool::McpTool;
-use super::{Shared, SourceState};
+use super::{Shared, SourceState, Wait};
 use crate::tool::Tool as _;
 use rmcp::model::{ServerNotification, SubscriptionFilter};
 use rmcp::service::{ClientCacheConfig, Peer, RoleClient, Subscription};
@@ -39,7 +40,28 @@ const CLOSE: Duration = Duration::from_secs(2);
 
 /// Until the source is closed.
 pub(super) async fn run(shared: Arc<Shared>) {
-    if !is_allowed(&shared).await {
+    tokio::select! {
+        () = sessions(&shared) => {}
+        () = follow_allowances(&shared) => {}
+    }
+}
+
+/// Follows what people allow in other processes. Never ends.
+async fn follow_allowances(shared: &Arc<Shared>) {
+    let Some(mut changes) = shared.allowances.changes() else {
+        return std::future::pending().await;
+    };
+    loop {
+        shared.allowed.notify_one();
+        shared.in_thread(Shared::refresh_later).await;
+        if changes.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+    }
+}
+
+async fn sessions(shared: &Arc<Shared>) {
+    if !is_allowed(shared).await {
         return;
     }
     let mut pause = FIRST_PAUSE;
@@ -47,7 +69,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
     loop {
         let began = Instant::now();
         // None once the source is closed.
-        let Some(why) = session(&shared).await else {
+        let Some(why) = session(shared).await else {
             return;
         };
         if began.elapsed() >= STEADY {
@@ -71,22 +93,28 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// Waits for a person, if the server needs one. False if the source is closed before.
+/// Waits until it is known what was allowed, and for a person, if the server needs one. False if the source is
+/// closed before.
 async fn is_allowed(shared: &Arc<Shared>) -> bool {
-    let mut shown = None;
+    let mut shown = SourceState::Starting;
+    let late = Instant::now() + Duration::from_millis(shared.target.config.start_ms);
     loop {
-        match shared.in_thread(Shared::allowance).await {
+        let state = match shared.in_thread(Shared::allowance).await {
             Some(Ok(())) => break,
             None => return false,
-            Some(Err(why)) if shown.as_ref() == Some(&why) => {}
-            Some(Err(why)) => {
-                let state = SourceState::NotAllowed(why.clone());
-                shared.in_thread(|shared| shared.set_state(state)).await;
-                shown = Some(why);
+            Some(Err(Wait::NotAllowed(why))) => SourceState::NotAllowed(why),
+            Some(Err(Wait::Unknown(why))) if Instant::now() >= late => {
+                SourceState::Unreachable(why)
             }
+            Some(Err(Wait::Unknown(_))) => SourceState::Starting,
+        };
+        if state != shown {
+            shown = state.clone();
+            shared.in_thread(|shared| shared.set_state(state)).await;
         }
         tokio::select! {
             () = shared.allowed.notified() => {}
+            () = tokio::time::sleep_until(late), if shown == SourceState::Starting => {}
             () = tokio::time::sleep(ALLOWANCE_LOOK) => {}
             () = shared.stop.cancelled() => return false,
         }
@@ -145,9 +173,7 @@ async fn connected(
         Ok(connection) => connection,
         Err(why) => return Some(why),
     };
-    let protocol = connection.protocol;
-    let remember = move |shared: &Shared| shared.remember(protocol);
-    shared.in_thread(remember).await;
+    shared.remember(connection.protocol).await;
     // Each list is to come from the server: it also shows that the server is there.
     let peer = connection.service.peer();
     peer.set_response_cache_config(ClientCacheConfig::disabled())
@@ -218,7 +244,7 @@ async fn reason(process: Option<&mut Process>) -> String {
 async fn follow(shared: &Arc<Shared>, live: &Live, protocol: Protocol) -> String {
     let time = Duration::from_millis(shared.target.config.start_ms);
     let mut subscription = None;
-    let mut is_first = true;
+    let (mut is_first, mut is_reported) = (true, false);
     loop {
         let listed = match list::tools(&live.peer, &shared.target).await {
             Ok(listed) => listed,
@@ -231,6 +257,7 @@ async fn follow(shared: &Arc<Shared>, live: &Live, protocol: Protocol) -> String
         };
         let at = Instant::now();
         let holds = holds(shared, listed.holds);
+        pin_first(shared, &listed, &mut is_reported).await;
         take(shared, listed, live);
         shared.in_thread(Shared::publish).await;
         if is_first {
@@ -249,9 +276,37 @@ async fn follow(shared: &Arc<Shared>, live: &Live, protocol: Protocol) -> String
         tokio::select! {
             () = live.changed.notified() => {}
             () = next(&mut subscription) => {}
+            () = not_pinned(shared) => {}
             () = tokio::time::sleep(holds) => {}
         }
         tokio::time::sleep_until(at + LIST_PAUSE).await;
+    }
+}
+
+/// Has the first tools of a server pinned before they are listed. A failure is reported once: it is tried again.
+async fn pin_first(shared: &Shared, list: &List, is_reported: &mut bool) {
+    if shared.allowances.is_pinned(&shared.pinned) {
+        return;
+    }
+    let first = pins::of(list.tools.iter().map(|(_, spec)| spec));
+    let pinned = shared.allowances.pin_first(&shared.pinned, first).await;
+    if let Err(error) = &pinned
+        && !*is_reported
+    {
+        tracing::warn!(server = &*shared.name, %error, "first tools of a server not pinned");
+    }
+    *is_reported = pinned.is_err();
+}
+
+/// Ends when the server has tools and none of them is pinned: memory could not store the pins, or has lost them.
+async fn not_pinned(shared: &Shared) {
+    let Some(mut changes) = shared.allowances.changes() else {
+        return std::future::pending().await;
+    };
+    while shared.now().tools.is_empty() || shared.allowances.is_pinned(&shared.pinned) {
+        if changes.changed().await.is_err() {
+            return std::future::pending().await;
+        }
     }
 }
 
