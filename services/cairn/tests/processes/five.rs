@@ -5,9 +5,10 @@
 //! The store is a file, Redis or a cluster. Each process, and Redis or a server of the cluster, is
 //! killed twice during a run. A run continues unharmed through a failover of Sentinel or of a
 //! cluster. A failover that loses writes is reported to every process above the store, also if
-//! memory dies too.
+//! memory dies too. What a person allows at one tools process holds at all.
 
 mod mcp;
+mod redis_allowances;
 mod redis_failover;
 mod redis_late_call;
 mod redis_lost_writes;

@@ -1,12 +1,13 @@
 //! A server, and a service that has its tools.
 
+use crate::memory::Memory;
 use crate::server::ARGS;
 use async_trait::async_trait;
 use cairn_boot::Trust;
 use cairn_tools::mcp::{McpDeps, McpSource, Server, ServerConfig, Setting};
 use cairn_tools::{
-    BoxError, Call, Config, Deps, Listed, Listing, Outcome, Output, Programs, Request, SourceState,
-    StoreTime, Tool, ToolError, ToolSource, ToolSpec, Tools, build,
+    Allowances, BoxError, Call, Config, Deps, Listed, Listing, Outcome, Output, Programs, Request,
+    SourceState, StoreTime, Tool, ToolError, ToolSource, ToolSpec, Tools, build,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -129,11 +130,27 @@ impl Mcp {
         Self::in_environment(folder, server, trust, &[])
     }
 
+    /// The server in one of the processes that this memory serves.
+    pub(crate) fn over(folder: &Arc<TempDir>, server: Server, memory: &Memory) -> Self {
+        let allowances = Allowances::with_memory(memory.link());
+        Self::keeping(folder, server, allowances, &[])
+    }
+
     /// As [`Self::with`], with more variables.
     pub(crate) fn in_environment(
         folder: &Arc<TempDir>,
         server: Server,
         trust: Option<Trust>,
+        variables: &[(&str, &str)],
+    ) -> Self {
+        let allowances = trust.map_or_else(Allowances::in_process, Allowances::in_file);
+        Self::keeping(folder, server, allowances, variables)
+    }
+
+    fn keeping(
+        folder: &Arc<TempDir>,
+        server: Server,
+        allowances: Allowances,
         variables: &[(&str, &str)],
     ) -> Self {
         let variables = [
@@ -150,7 +167,7 @@ impl Mcp {
                 environment: variables.map(owned).collect(),
                 supervisor: None,
             },
-            trust,
+            allowances,
         };
         let source = Arc::new(McpSource::start("t", server, &deps));
         let fence = Arc::new(Fence(watch::Sender::new(Arc::default())));

@@ -10,11 +10,13 @@
 
 mod allowance;
 mod calls;
+mod documents;
 mod fixture;
 mod frames;
 mod hostile;
 mod http;
 mod lifecycle;
+mod memory;
 mod packages;
 mod pins;
 mod server;
