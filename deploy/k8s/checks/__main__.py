@@ -22,7 +22,7 @@ import schemas
 CHECKS = [
     schemas.kubernetes, manifests.whole, manifests.selectors, manifests.probes, manifests.resources,
     manifests.security, manifests.rollout, manifests.drain, manifests.settings, manifests.references,
-    manifests.workspace, manifests.trust, manifests.archive, manifests.certificates, manifests.token, manifests.store,
+    manifests.workspace, manifests.archive, manifests.certificates, manifests.token, manifests.store,
     network.calls, network.outside,
 ]  # fmt: skip
 COMPOSE_CHECKS = [schemas.compose, *compose.CHECKS]

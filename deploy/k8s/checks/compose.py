@@ -124,21 +124,6 @@ def same_store(document, world, _):
         yield "Redis has another password"
 
 
-def same_trust(document, world, _):
-    """what people allow is kept in a volume that only tools have, whoever their user is"""
-    for name, one in started(document).items():
-        deployment = world.services()[name]
-        file = tomllib.loads(world.settings(deployment)).get("tools", {}).get("trust", "")
-        folder = file.rpartition("/")[0]
-        mounted = [v for v in one.get("volumes", []) if isinstance(v, dict) and v["target"] == folder]
-        if name != "tools" and mounted:
-            yield f"{name} has what people allow"
-        if name == "tools":
-            kept = [v for v in mounted if v["type"] == "volume" and v.get("source") in document.get("volumes", {})]
-            if not kept or kept[0].get("read_only"):
-                yield f"tools do not keep {file or 'what people allow'}"
-
-
 def same_token(document, *_):
     """every service has the token that the variable names, and clients need it"""
     for name, one in document["services"].items():
@@ -161,7 +146,7 @@ def health(document, *_):
             yield f"{name} is healthy by {test}"
 
 
-CHECKS = [same_settings, same_walls, same_store, same_trust, same_token, health]
+CHECKS = [same_settings, same_walls, same_store, same_token, health]
 VARIABLES = {
     "CAIRN_REDIS_PASSWORD": "a-password",
     "CAIRN_TOKEN": "a-token-for-the-checks",

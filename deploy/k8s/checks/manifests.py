@@ -290,6 +290,8 @@ def workspace(world):
         claim = volume(one, mounted["name"]).get("persistentVolumeClaim") if mounted else None
         if name == "tools" and not claim:
             yield "tools have no shared workspace"
+        if name == "tools" and not pod(one).get("securityContext", {}).get("fsGroup"):
+            yield "tools cannot write to the workspace"
         if name != "tools" and mounted:
             yield f"{name} sees the workspace"
         given = tomllib.loads(world.settings(one)).get("workspace", {})
@@ -302,28 +304,6 @@ def workspace(world):
         context, wanted = (pod(p)["securityContext"] for p in (one, world.services()["tools"]))
         if any(context.get(part) != wanted[part] for part in ("runAsUser", "runAsGroup", "fsGroup")):
             yield f"{one['metadata']['name']} does not work as the user of tools"
-
-
-def trust(world):
-    """what people allow is in one file for all processes of tools, which nobody else may write"""
-    for name, one in world.services().items():
-        file = tomllib.loads(world.settings(one)).get("tools", {}).get("trust", "")
-        folder = file.rpartition("/")[0]
-        mounted = mount(one, folder) if folder else None
-        if name != "tools":
-            if mounted:
-                yield f"{name} has what people allow"
-            continue
-        claim = volume(one, mounted["name"]).get("persistentVolumeClaim") if mounted else None
-        if not claim:
-            yield f"tools keep what people allow in {file or 'no file'}, which is in no shared folder"
-            continue
-        if claim == volume(one, mount(one, "/workspace")["name"]).get("persistentVolumeClaim"):
-            yield "what writes to the workspace may allow servers and tools"
-        if mounted.get("readOnly") or "subPathExpr" in mounted:
-            yield f"the processes of tools do not share {folder}"
-        if not pod(one).get("securityContext", {}).get("fsGroup"):
-            yield f"tools cannot write to {folder}"
 
 
 def archive(world):
