@@ -197,8 +197,8 @@ impl AgentFile {
 
 /// Reads the file of an agent.
 ///
-/// `path` gives its name, unless a field does, and is shown in messages. Text without front matter is an
-/// agent with a prompt and every tool.
+/// `path` gives its name, unless a field does, and is shown in messages; an empty one gives none. Text without
+/// front matter is an agent with a prompt and every tool.
 ///
 /// # Errors
 /// Every fault of the file, each with its line, its field, and the allowed values.
@@ -259,6 +259,8 @@ fn name(fields: &mut Fields, path: &str) -> (String, Option<String>) {
     let line = entry.as_ref().map_or(0, |entry| entry.line);
     if !is_name(file) {
         let problem = match &said {
+            None if path.is_empty() => "is missing".to_owned(),
+            Some(said) if path.is_empty() => format!("is {}, which is no name", quoted(said)),
             Some(said) => format!(
                 "is {}, which is no name, and neither is that of the file",
                 quoted(said)

@@ -271,6 +271,17 @@ fn a_name_is_that_of_the_field_or_of_the_file() {
             "a b.md:2: name is \"c/d\", which is no name, and neither is that of the file {allowed}"
         )
     );
+    let nameless = |front: &str| {
+        let error = agent::parse("", &format!("---\n{front}\n---\nP")).unwrap_err();
+        error.faults[0].to_string()
+    };
+    assert_eq!(nameless(""), format!("name is missing {allowed}"));
+    assert_eq!(
+        nameless("name: c/d"),
+        format!("line 2: name is \"c/d\", which is no name {allowed}")
+    );
+    let named = agent::parse("", "---\nname: b\n---\nP").unwrap();
+    assert_eq!(named.value.name, "b");
 }
 
 #[test]
