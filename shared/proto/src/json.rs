@@ -2,7 +2,8 @@
 //!
 //! Fields have the names of the contract, and each is there: numbers as numbers, values of enums in
 //! lower case without the name of their enum (`in_doubt`), bytes in base64, messages that are not set as
-//! `null`. Of a `oneof` only the field is there that is set.
+//! `null`. Of a `oneof` only the field is there that is set. Times and spans are texts, as in protobuf JSON:
+//! `2026-11-21T23:11:34.512Z` and `1.500s`.
 //!
 //! Lines that clients send back are protobuf JSON instead, which holds all of a message.
 
@@ -14,6 +15,7 @@ use prost_reflect::{
     DescriptorPool, DynamicMessage, EnumDescriptor, FieldDescriptor, Kind, MapKey,
     MessageDescriptor, ReflectMessage as _, Value,
 };
+use prost_types::{Duration, Timestamp};
 use serde_json::{Map, Value as Json};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -107,9 +109,23 @@ fn of(value: &Value, kind: &Kind) -> Json {
             Kind::Enum(descriptor) => name_of(descriptor, *number).into(),
             _ => (*number).into(),
         },
-        Value::Message(message) => object(message).into(),
+        Value::Message(message) => match time(message) {
+            Some(time) => time.into(),
+            None => object(message).into(),
+        },
         Value::List(values) => values.iter().map(|value| of(value, kind)).collect(),
         Value::Map(entries) => map(entries, kind),
+    }
+}
+
+/// The text of a time or of a span.
+fn time(message: &DynamicMessage) -> Option<String> {
+    let descriptor = message.descriptor();
+    let bytes = || message.encode_to_vec();
+    match descriptor.full_name() {
+        "google.protobuf.Timestamp" => Some(Timestamp::decode(&bytes()[..]).ok()?.to_string()),
+        "google.protobuf.Duration" => Some(Duration::decode(&bytes()[..]).ok()?.to_string()),
+        _ => None,
     }
 }
 
@@ -141,7 +157,7 @@ fn name_of(descriptor: &EnumDescriptor, number: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::{fields, from_line, line};
-    use crate::event as wire;
+    use crate::{api, event as wire, time};
 
     const NAME: &str = "cairn.event.v1.Message";
 
@@ -182,6 +198,27 @@ mod tests {
         let json = fields("cairn.event.v1.DestroyContext", &destroy);
         let wanted = serde_json::json!({"a": "of a", "b": "of b"});
         assert_eq!(json["conclusions"], wanted);
+    }
+
+    #[test]
+    fn a_time_and_a_span_are_texts() {
+        let limits = api::AgentLimits {
+            max_active_time: Some(time::duration(1_500)),
+            ..api::AgentLimits::default()
+        };
+        let agent = api::Agent {
+            change_time: Some(time::timestamp(1_700_000_000_250)),
+            definition: Some(api::AgentDefinition {
+                limits: Some(limits),
+                ..api::AgentDefinition::default()
+            }),
+            ..api::Agent::default()
+        };
+        let json = fields("cairn.api.v1.Agent", &agent);
+        assert_eq!(json["change_time"], "2023-11-14T22:13:20.250Z");
+        let limits = &json["definition"]["limits"];
+        assert_eq!(limits["max_active_time"], "1.500s");
+        assert_eq!(limits["max_cost"], serde_json::Value::Null);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 pub mod codec;
 pub mod convert;
 pub mod json;
+pub mod time;
 mod tool_result;
 
 pub use tool_result::{no_result, tool_result};
@@ -21,6 +22,11 @@ pub use tool_result::{no_result, tool_result};
     clippy::large_enum_variant
 )]
 mod generated {
+    pub mod api {
+        pub mod v1 {
+            tonic::include_proto!("cairn.api.v1");
+        }
+    }
     pub mod event {
         pub mod v1 {
             tonic::include_proto!("cairn.event.v1");
@@ -53,6 +59,8 @@ mod generated {
     }
 }
 
+/// `cairn.api.v1`: agents.
+pub use generated::api::v1 as api;
 /// `cairn.event.v1`: what is stored and watched.
 pub use generated::event::v1 as event;
 /// `cairn.executor.v1`: one attempt at one step.
