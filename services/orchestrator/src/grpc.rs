@@ -1,5 +1,6 @@
 //! The public service: convert, call, convert.
 
+mod agents;
 mod answers;
 mod bounded;
 mod commands;

@@ -9,6 +9,7 @@ use crate::requests::Requests;
 use crate::sessions::{Sessions, claim, renew};
 use crate::store::{LastAcknowledged, Store};
 use cairn_proto::DESCRIPTORS;
+use cairn_proto::api::agent_service_server::AgentServiceServer;
 use cairn_proto::orchestrator::context_service_server::ContextServiceServer;
 use cairn_proto::orchestrator::orchestrator_service_server::OrchestratorServiceServer;
 use cairn_proto::planner::planner_service_client::PlannerServiceClient;
@@ -63,16 +64,19 @@ impl Links {
 pub struct Public {
     orchestrator: OrchestratorServiceServer<Orchestrator>,
     contexts: ContextServiceServer<Orchestrator>,
+    agents: AgentServiceServer<Orchestrator>,
 }
 
 impl Public {
     fn new(sessions: Arc<Sessions>) -> Self {
         let service = Orchestrator::new(Arc::new(Requests::new(sessions)));
         let contexts = ContextServiceServer::new(service.clone());
+        let agents = AgentServiceServer::new(service.clone());
         Self {
             orchestrator: OrchestratorServiceServer::new(service)
                 .max_decoding_message_size(MAX_MESSAGE_BYTES),
             contexts: contexts.max_decoding_message_size(MAX_MESSAGE_BYTES),
+            agents: agents.max_decoding_message_size(MAX_MESSAGE_BYTES),
         }
     }
 
@@ -82,6 +86,7 @@ impl Public {
         builder
             .register(self.orchestrator, DESCRIPTORS)
             .register(self.contexts, DESCRIPTORS)
+            .register(self.agents, DESCRIPTORS)
     }
 }
 

@@ -24,6 +24,7 @@ use cache::Cache;
 use cairn_engine::event::Event;
 use cairn_proto::event::TextDelta;
 use cairn_proto::memory as pb;
+use cairn_proto::memory::document_service_client::DocumentServiceClient;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_proto::memory::ownership_service_client::OwnershipServiceClient;
 use cairn_rpc::{ErrorKind, Link, Namespace, Principal, RpcError, with_principal};
@@ -56,6 +57,7 @@ pub(crate) struct Store {
     /// The same, for following.
     journals: JournalServiceClient<Link>,
     ownership: OwnershipServiceClient<Link>,
+    documents: DocumentServiceClient<Link>,
     pub(crate) clock: Arc<StoreClock>,
     cache: Arc<Cache>,
     turns: Arc<Turns>,
@@ -83,6 +85,7 @@ impl Store {
             journal,
             journals,
             ownership: OwnershipServiceClient::new(memory.clone()),
+            documents: DocumentServiceClient::new(memory.clone()),
             clock: Arc::new(StoreClock::new(time.store_time_unix_ms)),
             cache: Arc::new(Cache::new(config, owned)),
             turns: Arc::default(),
@@ -97,6 +100,10 @@ impl Store {
 
     pub(crate) fn ownership(&self) -> OwnershipServiceClient<Link> {
         self.ownership.clone()
+    }
+
+    pub(crate) fn documents(&self) -> DocumentServiceClient<Link> {
+        self.documents.clone()
     }
 
     /// The number of the last event.

@@ -10,6 +10,7 @@
 )]
 
 mod admission;
+mod agents;
 mod agreement;
 mod answers;
 mod budgets;

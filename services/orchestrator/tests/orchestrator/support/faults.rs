@@ -1,5 +1,6 @@
 //! The way to the memory service, with faults that a test lays upon it.
 
+use cairn_proto::memory::document_service_server::DocumentServiceServer;
 use cairn_proto::memory::journal_service_server::JournalServiceServer;
 use cairn_proto::memory::ownership_service_server::OwnershipServiceServer;
 use cairn_rpc::{ErrorKind, Exposure, Forward, Link, RequireToken, RpcError, ServerBuilder};
@@ -167,9 +168,11 @@ impl Faults {
 pub(crate) async fn faulty(memory: Link, faults: &Faults) -> Link {
     let journal = Faulty::<JournalServiceServer<()>>::new(&memory, faults);
     let ownership = Faulty::<OwnershipServiceServer<()>>::new(&memory, faults);
+    let documents = Faulty::<DocumentServiceServer<()>>::new(&memory, faults);
     ServerBuilder::new(Exposure::Internal)
         .register(journal, cairn_proto::DESCRIPTORS)
         .register(ownership, cairn_proto::DESCRIPTORS)
+        .register(documents, cairn_proto::DESCRIPTORS)
         .build()
         .await
         .expect("a server")

@@ -9,8 +9,10 @@ use cairn_engine::event::Event;
 use cairn_memory::port::Limits;
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps, StoreConfig};
 use cairn_orchestrator::{Config, Links, Running, build};
+use cairn_proto::api::agent_service_client::AgentServiceClient;
 use cairn_proto::event as wire;
 use cairn_proto::memory as memory_pb;
+use cairn_proto::memory::document_service_client::DocumentServiceClient;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_proto::memory::ownership_service_client::OwnershipServiceClient;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
@@ -32,6 +34,7 @@ const STEP: Duration = Duration::from_millis(250);
 pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) contexts: Contexts,
+    pub(crate) agents: AgentServiceClient<Link>,
     pub(crate) running: Running,
     /// The way of the orchestrator to the store.
     pub(crate) faults: Faults,
@@ -39,6 +42,7 @@ pub(crate) struct World {
     pub(crate) journal: Journal,
     pub(crate) ownership: OwnershipServiceClient<Link>,
     pub(crate) memory: SessionMemoryServiceClient<Link>,
+    pub(crate) documents: DocumentServiceClient<Link>,
     pub(crate) slots: Slots,
     pub(crate) tools: Tools,
     links: Links,
@@ -100,12 +104,14 @@ impl World {
         let (link, running) = orchestrator(config, links.clone()).await;
         Self {
             client: Client::new(link.clone()),
-            contexts: Contexts::new(link),
+            contexts: Contexts::new(link.clone()),
+            agents: AgentServiceClient::new(link),
             running,
             faults,
             journal: Journal(JournalServiceClient::new(memory.clone())),
             ownership: OwnershipServiceClient::new(memory.clone()),
             memory: SessionMemoryServiceClient::new(memory.clone()),
+            documents: DocumentServiceClient::new(memory.clone()),
             slots,
             tools: listed,
             links,

@@ -1,0 +1,225 @@
+//! `cairn.api.v1.AgentService`: agents are documents of the caller's namespace. A document has the source, and
+//! the definition is read from it anew each time.
+
+mod definition;
+mod errors;
+mod pages;
+mod source;
+
+use super::{Answer, Orchestrator};
+use crate::requests::Requests;
+use crate::store::for_namespace;
+use cairn_agents::Parsed;
+use cairn_agents::agent::AgentFile;
+use cairn_engine::key::{digest, hex};
+use cairn_proto::api as pb;
+use cairn_proto::api::agent_service_server::AgentService;
+use cairn_proto::memory as memory_pb;
+use cairn_proto::time::timestamp;
+use cairn_rpc::{RpcError, check_request_id, principal};
+use prost::Message as _;
+use tonic::{Request, Response};
+
+/// Most agents of a page.
+const MAX_PAGE: u32 = 1000;
+
+#[tonic::async_trait]
+impl AgentService for Orchestrator {
+    async fn put_agent(
+        &self,
+        request: Request<pb::PutAgentRequest>,
+    ) -> Answer<pb::PutAgentResponse> {
+        put(&self.requests, request).await
+    }
+
+    async fn get_agent(
+        &self,
+        request: Request<pb::GetAgentRequest>,
+    ) -> Answer<pb::GetAgentResponse> {
+        get(&self.requests, request).await
+    }
+
+    async fn list_agents(
+        &self,
+        request: Request<pb::ListAgentsRequest>,
+    ) -> Answer<pb::ListAgentsResponse> {
+        list(&self.requests, request).await
+    }
+
+    async fn delete_agent(
+        &self,
+        request: Request<pb::DeleteAgentRequest>,
+    ) -> Answer<pb::DeleteAgentResponse> {
+        delete(&self.requests, request).await
+    }
+}
+
+async fn put(
+    requests: &Requests,
+    request: Request<pb::PutAgentRequest>,
+) -> Answer<pb::PutAgentResponse> {
+    let namespace = principal(&request)?.namespace().clone();
+    let asked = request.into_inner();
+    check_request_id("request_id", &asked.request_id)?;
+    let parsed = source::check(asked.name.as_deref(), &asked.source)?;
+    let document = memory_pb::AgentDocument {
+        source: asked.source,
+    };
+    let put = memory_pb::PutDocumentRequest {
+        kind: memory_pb::DocumentKind::Agent.into(),
+        id: parsed.value.name.clone(),
+        value: document.encode_to_vec().into(),
+        expected_version: asked.expected_version,
+        operation_id: operation_id(&asked.request_id),
+    };
+    let mut documents = requests.store().documents();
+    let put = documents.put_document(for_namespace(&namespace, put)).await;
+    let put = put.map_err(|status| errors::of_change(&status, &parsed.value.name))?;
+    let agent = pb::Agent {
+        version: put.into_inner().version,
+        ..agent(parsed, document.source)
+    };
+    Ok(Response::new(pb::PutAgentResponse { agent: Some(agent) }))
+}
+
+async fn get(
+    requests: &Requests,
+    request: Request<pb::GetAgentRequest>,
+) -> Answer<pb::GetAgentResponse> {
+    let namespace = principal(&request)?.namespace().clone();
+    let name = request.into_inner().name;
+    source::check_name(&name)?;
+    let get = memory_pb::GetDocumentRequest {
+        kind: memory_pb::DocumentKind::Agent.into(),
+        id: name.clone(),
+    };
+    let mut documents = requests.store().documents();
+    let found = documents.get_document(for_namespace(&namespace, get)).await;
+    let found = found?.into_inner().document;
+    let document = found.ok_or_else(|| errors::missing(&name))?;
+    let read = read(&document);
+    let (source, parsed) = read.map_err(|problem| errors::unreadable(&name, &problem))?;
+    let agent = pb::Agent {
+        version: document.version,
+        change_time: Some(timestamp(document.changed_unix_ms)),
+        ..agent(parsed, source)
+    };
+    Ok(Response::new(pb::GetAgentResponse { agent: Some(agent) }))
+}
+
+async fn list(
+    requests: &Requests,
+    request: Request<pb::ListAgentsRequest>,
+) -> Answer<pb::ListAgentsResponse> {
+    let namespace = principal(&request)?.namespace().clone();
+    let asked = request.into_inner();
+    if asked.page_size > MAX_PAGE {
+        let error = RpcError::invalid("page_size", format!("is {}", asked.page_size));
+        return Err(error.allowed(format!("0 to {MAX_PAGE}")).into());
+    }
+    let list = memory_pb::ListDocumentsRequest {
+        kind: memory_pb::DocumentKind::Agent.into(),
+        after: pages::position(&asked.page_token)?,
+        page_size: asked.page_size,
+    };
+    let mut documents = requests.store().documents();
+    let listed = documents
+        .list_documents(for_namespace(&namespace, list))
+        .await;
+    let listed = listed.map_err(|status| errors::of_list(&status))?;
+    let memory_pb::ListDocumentsResponse {
+        documents,
+        position,
+        is_last,
+    } = listed.into_inner();
+    let living = documents.iter().filter(|document| !document.deleted);
+    let next = position.filter(|_| !is_last);
+    Ok(Response::new(pb::ListAgentsResponse {
+        agents: living.map(summary).collect(),
+        next_page_token: next.as_ref().map(pages::token).unwrap_or_default(),
+    }))
+}
+
+async fn delete(
+    requests: &Requests,
+    request: Request<pb::DeleteAgentRequest>,
+) -> Answer<pb::DeleteAgentResponse> {
+    let namespace = principal(&request)?.namespace().clone();
+    let asked = request.into_inner();
+    check_request_id("request_id", &asked.request_id)?;
+    source::check_name(&asked.name)?;
+    let delete = memory_pb::DeleteDocumentRequest {
+        kind: memory_pb::DocumentKind::Agent.into(),
+        id: asked.name.clone(),
+        expected_version: asked.expected_version,
+        operation_id: operation_id(&asked.request_id),
+    };
+    let mut documents = requests.store().documents();
+    let deleted = documents
+        .delete_document(for_namespace(&namespace, delete))
+        .await;
+    let deleted = deleted.map_err(|status| errors::of_deletion(&status, &asked.name))?;
+    match deleted.into_inner().version {
+        0 => Err(errors::missing(&asked.name).into()),
+        _ => Ok(Response::new(pb::DeleteAgentResponse {})),
+    }
+}
+
+/// The store takes shorter ids than clients may choose.
+fn operation_id(request_id: &str) -> String {
+    hex(&digest(&[b"cairn.agents", request_id.as_bytes()]))
+}
+
+/// The source of a document, and what it defines.
+///
+/// # Errors
+/// Why this version cannot read it.
+fn read(document: &memory_pb::Document) -> Result<(String, Parsed<AgentFile>), String> {
+    let stored = memory_pb::AgentDocument::decode(document.value.clone());
+    let stored = stored.map_err(|_| "it is stored in another form".to_owned())?;
+    match source::parse(&document.id, &stored.source) {
+        Ok(parsed) => Ok((stored.source, parsed)),
+        Err(faults) => Err(faults.first().map(ToString::to_string).unwrap_or_default()),
+    }
+}
+
+/// An agent without version and time.
+fn agent(parsed: Parsed<AgentFile>, source: String) -> pb::Agent {
+    let Parsed { value, warnings } = parsed;
+    let warning = |fault: cairn_agents::Fault| pb::AgentWarning {
+        line: fault.line,
+        field: fault.field,
+        problem: fault.problem,
+    };
+    pb::Agent {
+        name: value.name.clone(),
+        digest: value.digest(),
+        source,
+        warnings: warnings.into_iter().map(warning).collect(),
+        definition: Some(definition::message(value)),
+        ..pb::Agent::default()
+    }
+}
+
+fn summary(document: &memory_pb::Document) -> pb::AgentSummary {
+    let listed = pb::AgentSummary {
+        name: document.id.clone(),
+        version: document.version,
+        change_time: Some(timestamp(document.changed_unix_ms)),
+        ..pb::AgentSummary::default()
+    };
+    match read(document) {
+        Ok((_, Parsed { value, .. })) => pb::AgentSummary {
+            digest: value.digest(),
+            description: value.description,
+            mode: definition::mode(value.mode).into(),
+            hidden: value.is_hidden,
+            disabled: value.is_disabled,
+            ..listed
+        },
+        Err(unreadable) => pb::AgentSummary {
+            unreadable,
+            ..listed
+        },
+    }
+}

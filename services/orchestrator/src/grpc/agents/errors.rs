@@ -1,0 +1,82 @@
+//! Errors of the store's documents in the words of agents.
+
+use crate::store::NEWER_VERSION;
+use cairn_rpc::{ErrorKind, RpcError};
+use tonic::Status;
+
+const MISMATCH: &str = "VERSION_MISMATCH";
+
+/// No agent has the name.
+pub(super) fn missing(name: &str) -> RpcError {
+    RpcError::not_found("agent", name).reason("AGENT_NOT_FOUND")
+}
+
+/// Another version stored the agent, and took its source.
+pub(super) fn unreadable(name: &str, problem: &str) -> RpcError {
+    let message = format!(
+        "agent \"{name}\" was stored by another version, and this one cannot read it: {problem}"
+    );
+    RpcError::precondition(message).reason(NEWER_VERSION)
+}
+
+/// The error for a change that the store refused.
+pub(super) fn of_change(status: &Status, name: &str) -> RpcError {
+    let error = RpcError::from_status(status);
+    match error.reason_name() {
+        "DOCUMENT_VERSION" => mismatched(name, error.metadata("version").unwrap_or("0")),
+        "REQUEST_MISMATCH" => {
+            let message = "another request about agents had this request_id";
+            RpcError::new(ErrorKind::AlreadyExists, message).reason("REQUEST_MISMATCH")
+        }
+        "LIMIT" => full(error),
+        _ => error,
+    }
+}
+
+/// The same for a deletion: an agent that does not exist has no version to be another.
+pub(super) fn of_deletion(status: &Status, name: &str) -> RpcError {
+    let error = of_change(status, name);
+    match error.reason_name() == MISMATCH && error.metadata("version") == Some("0") {
+        true => missing(name),
+        false => error,
+    }
+}
+
+/// The error for a list that the store refused.
+pub(super) fn of_list(status: &Status) -> RpcError {
+    let error = RpcError::from_status(status);
+    match error.reason_name() {
+        "RELIST" => {
+            let message = "the list cannot continue after this page; begin with the first page";
+            RpcError::new(ErrorKind::OutOfRange, message).reason("RELIST")
+        }
+        _ => error,
+    }
+}
+
+fn mismatched(name: &str, version: &str) -> RpcError {
+    let message = match version {
+        "0" => format!("agent \"{name}\" does not exist, and a version of it was expected"),
+        version => format!(
+            "agent \"{name}\" has version {version}, and another was expected; read it again"
+        ),
+    };
+    let error = RpcError::precondition(message).reason(MISMATCH);
+    error.meta("version", version)
+}
+
+fn full(error: RpcError) -> RpcError {
+    let limit = error.metadata("limit").unwrap_or_default();
+    let allowed = error.metadata("allowed").unwrap_or_default();
+    let message = match limit {
+        "documents" => format!("the namespace has {allowed} agents, which is the most"),
+        "collection_bytes" => {
+            format!("the agents of the namespace would have more than {allowed} bytes")
+        }
+        "document_bytes" => format!("the agent has more than {allowed} bytes"),
+        // Such as no room on the disk.
+        _ => return error,
+    };
+    let full = RpcError::exhausted(message).reason("LIMIT");
+    full.meta("limit", limit).meta("allowed", allowed)
+}
