@@ -1,9 +1,9 @@
 //! The command line.
 
 use crate::commands::{
-    approve, cancel, chat, check_config, completions, config, context, decide, doctor, export,
-    feedback, fork, import, log, memory, pause, pending, plan, redo, report, resume, run, serve,
-    sessions, show, skip, state, tools, tree, watch,
+    agent, approve, cancel, chat, check_config, completions, config, context, decide, doctor,
+    export, feedback, fork, import, log, memory, pause, pending, plan, redo, report, resume, run,
+    serve, sessions, show, skip, state, tools, tree, watch,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -115,6 +115,8 @@ pub enum Command {
     Memory(memory::Args),
     /// Read and change the contexts of a session, which conversations continue
     Context(context::Args),
+    /// Check agent files, and store, show and delete agents
+    Agent(agent::Args),
     /// List what waits for a person's decision
     Pending(pending::Args),
     /// Answer what a run waits for

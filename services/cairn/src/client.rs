@@ -9,6 +9,7 @@ use crate::attach::{Access, Attached, Servers, attach};
 use crate::context::Context;
 use crate::error::{CliError, USAGE};
 use crate::workspace;
+use cairn_proto::api::agent_service_client::AgentServiceClient;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
 use cairn_proto::orchestrator::context_service_client::ContextServiceClient;
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
@@ -148,6 +149,12 @@ impl<'a> Client<'a> {
     /// Contexts.
     pub fn contexts(&self) -> ContextServiceClient<Link> {
         ContextServiceClient::new(self.attached.link.clone())
+            .max_decoding_message_size(MAX_ANSWER_BYTES)
+    }
+
+    /// Agents.
+    pub fn agents(&self) -> AgentServiceClient<Link> {
+        AgentServiceClient::new(self.attached.link.clone())
             .max_decoding_message_size(MAX_ANSWER_BYTES)
     }
 

@@ -1,5 +1,6 @@
 //! The commands, one file each, and the way to them.
 
+pub mod agent;
 pub mod approve;
 pub mod cancel;
 pub mod chat;
@@ -173,6 +174,7 @@ pub fn dispatch(command: Command, context: &Context) -> Running<'_> {
         Command::State(args) => Box::pin(state::run(args, context)),
         Command::Memory(args) => Box::pin(memory::run(args, context)),
         Command::Context(args) => Box::pin(context::run(args, context)),
+        Command::Agent(args) => Box::pin(agent::run(args, context)),
         Command::Tools(args) => Box::pin(tools::run(args, context)),
         Command::Plan(args) => Box::pin(plan::run(args, context)),
         Command::Feedback(args) => Box::pin(feedback::run(args, context)),

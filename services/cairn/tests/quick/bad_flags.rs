@@ -17,7 +17,7 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 96] = [
+const CASES: [Case; 97] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
     ("--server", &[("sessions --server nowhere", 2, "--server"), ("sessions --server=", 2, "--server")]),
     ("--config", &[("sessions --config none.toml", 2, "none.toml"), ("sessions --config docs", 2, "docs")]),
@@ -72,6 +72,7 @@ const CASES: [Case; 96] = [
     ("context remove --version", &[("context remove s main 0 --version many", 2, "--version"), ("context remove s main 0 --version=-1", 2, "--version")]),
     ("context destroy --conclude", &[("context destroy s c --conclude tone", 2, "--conclude"), ("context destroy s c --conclude =dry", 2, "--conclude"),
         ("context destroy s c --conclude k=a --conclude k=b", 2, "--conclude")]),
+    ("agent put --name", &[("agent put docs/one.md --name=", 2, "--name"), ("agent put docs/one.md --name a/b", 2, "--name")]),
     ("resume --in", &[("resume --in= s", 2, "--in"), ("resume --in nowhere s", 1, "nowhere")]),
     ("resume --pace", &[("resume --pace slow s", 2, "--pace")]),
     ("resume --tree-dir", &[("resume --tree-dir=plan.json s", 1, "plan.json")]),

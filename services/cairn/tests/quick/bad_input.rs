@@ -7,6 +7,7 @@ mod faults;
 pub(crate) mod raw;
 mod rules;
 mod valid;
+mod valid_agents;
 mod valid_contexts;
 mod valid_internal;
 mod verdict;
@@ -29,10 +30,11 @@ use tonic::Request;
 use verdict::wrong;
 
 /// What clients reach.
-const PUBLIC: [&str; 3] = [
+const PUBLIC: [&str; 4] = [
     "cairn.orchestrator.v1.OrchestratorService",
     "cairn.orchestrator.v1.ContextService",
     "cairn.memory.v1.SessionMemoryService",
+    "cairn.api.v1.AgentService",
 ];
 /// More faults than these are not shown.
 const SHOWN: usize = 60;

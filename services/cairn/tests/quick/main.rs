@@ -11,6 +11,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod agents;
 mod approvals;
 mod bad_flags;
 mod bad_input;

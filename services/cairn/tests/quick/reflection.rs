@@ -11,7 +11,8 @@ use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 
 /// What clients call.
-const PUBLIC: [&str; 3] = [
+const PUBLIC: [&str; 4] = [
+    "cairn.api.v1.AgentService",
     "cairn.memory.v1.SessionMemoryService",
     "cairn.orchestrator.v1.ContextService",
     "cairn.orchestrator.v1.OrchestratorService",

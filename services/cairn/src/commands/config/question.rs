@@ -29,6 +29,7 @@ pub(in crate::commands) fn settled(
     let (needs_none, only_shows) = match command {
         Command::Completions(_) => (true, true),
         Command::Config(args) => (args.confirms(), true),
+        Command::Agent(args) => (args.only_checks(), false),
         Command::CheckConfig(_) => (false, true),
         _ => (false, false),
     };

@@ -87,7 +87,7 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
         (_, "title") if message.name() == "PlanStep" => text(1024),
         (_, "title") => text(256),
         (_, "time_to_live_ms") => number(315_360_000_000),
-        ("ListSessionsRequest", "page_size") => number(1000),
+        ("ListSessionsRequest" | "ListAgentsRequest", "page_size") => number(1000),
         ("ListSessionsRequest", "page_token") => FORM,
         ("ListSessionsRequest", "order" | "ascending") => ANY,
         (_, "filter") => ANY,
@@ -172,6 +172,18 @@ fn of_turn(field: &FieldDescriptor) -> Rule {
         ("JsonSchema", "schema_json") => required(must_be(Text::Json, text(64 * 1024))),
         // What is not there is no mistake of the request.
         ("CancelTurnRequest", "number") | ("SendMessageRequest", "step") => ANY,
+        _ => of_agent(field),
+    }
+}
+
+fn of_agent(field: &FieldDescriptor) -> Rule {
+    match (field.parent_message().name(), field.name()) {
+        // The source may name the agent.
+        ("PutAgentRequest", "name") => text(64),
+        ("PutAgentRequest", "source") => required(text(64 * 1024)),
+        ("GetAgentRequest" | "DeleteAgentRequest", "name") => {
+            required(must_be(Text::Known, text(64)))
+        }
         (message, name) => panic!("what may {message}.{name} have?"),
     }
 }

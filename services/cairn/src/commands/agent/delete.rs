@@ -1,0 +1,59 @@
+//! `cairn agent delete`.
+
+use super::super::confirm::{agree, is_at_terminal};
+use super::{not_found, request_id};
+use crate::attach::Access;
+use crate::client::Client;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::ui::out;
+use cairn_proto::api::DeleteAgentRequest;
+use cairn_rpc::text::{clip, escape};
+use serde_json::json;
+
+/// Most bytes of a name in a question.
+const SHOWN: usize = 64;
+
+/// The arguments of `cairn agent delete`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+At a terminal you are asked first.
+
+With --json one object: name, deleted.")]
+pub(super) struct Args {
+    /// The agent
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Delete it without asking
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// Deletes the agent, once the person agrees.
+///
+/// # Errors
+/// No such agent; the person does not agree; the service's.
+pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
+    if !args.yes && is_at_terminal(context) {
+        let name = clip(&args.name, SHOWN);
+        agree(context, &format!("Delete the agent {name}?")).await?;
+    }
+    let mut client = Client::attach(context, Access::Change).await?;
+    let request = DeleteAgentRequest {
+        request_id: request_id(),
+        name: args.name.clone(),
+        expected_version: None,
+    };
+    let deleted = client.persist_agents(|mut agents| {
+        let request = request.clone();
+        async move { agents.delete_agent(request).await }
+    });
+    let deleted = deleted.await;
+    let deleted = deleted.map_err(|error| not_found(&client, error));
+    client.finish().await;
+    deleted?;
+    if context.json {
+        return out::json(&json!({"name": args.name, "deleted": true}));
+    }
+    out::line(&format!("agent {} is deleted", escape(&args.name)))
+}
