@@ -83,7 +83,7 @@ impl ModelStep<'_> {
         }
     }
 
-    /// Asks the model, and once more without tools if its reply has no text: it may have called one. Calls of a
+    /// Asks the model, and once more without tools if its reply is no summary: it may have called one. Calls of a
     /// reply are not made, and no text is passed on.
     async fn write_summary(&mut self, mut request: ChatRequest) -> Result<Written, Stop> {
         let mut written = Written {
@@ -124,9 +124,12 @@ impl ModelStep<'_> {
     }
 }
 
-/// The summary that a reply holds.
+/// The summary that a reply holds. A text beside calls only says what they are for.
 fn text_of(reply: &ChatReply) -> Result<String, Failure> {
-    let text = reply.message.text();
+    let text = match reply.message.calls().next() {
+        Some(_) => String::new(),
+        None => reply.message.text(),
+    };
     match reply.finish {
         FinishReason::Refusal => Err(Failure::refused_by_model()),
         _ if text.trim().is_empty() => Err(no_text()),

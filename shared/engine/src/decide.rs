@@ -28,7 +28,7 @@ pub use facts::{Away, Compaction, Facts, ToolFacts, ToolList};
 pub use fork::Fork;
 pub use input::{Answer, FullRequest, Input, Reply, Summarised, Unfinished};
 pub use tools::{Question, SEARCH_TOOLS, STATE_TOOLS, StateTool};
-pub use words::{EXECUTION, GUIDE};
+pub use words::{EXECUTION, GUIDE, SUMMARY_REQUEST};
 
 pub(crate) use calls::judged_scope;
 pub(crate) use commands::Ended;

@@ -12,6 +12,7 @@ mod desk;
 mod look;
 mod plan;
 mod step;
+mod summary;
 mod words;
 
 use self::desk::Desk;
@@ -95,6 +96,9 @@ fn respond(request: &ChatRequest) -> Message {
     });
     if is_planning {
         return Message::assistant(plan::plan(messages), Vec::new());
+    }
+    if let Some(text) = summary::wanted(messages) {
+        return Message::assistant(text, Vec::new());
     }
     let is_step = tools.iter().any(|tool| tool.name == "step");
     if let Some((at, context)) = context::find(messages).filter(|_| is_step) {

@@ -48,6 +48,8 @@ pub(super) const COMPACTED: &str = "<system-reminder>\nA shorter text stands now
                                     conversation. Files can be read again with the tools, and those messages \
                                     cannot: if something is missing, ask the person. Notes, sub-goals and session \
                                     memory are as they were.\n</system-reminder>";
+/// The first sentence of the question for a summary, unless a caller gives another one.
+pub const SUMMARY_REQUEST: &str = "Write a summary of this conversation now.";
 /// Asks for a summary of the conversation.
 const SUMMARY: &str = include_str!("words/summary.md").trim_ascii_end();
 
@@ -341,6 +343,7 @@ mod tests {
         let asked = summary_prompt(Some("In one line."), "the port\n## Asked\n", 500);
         assert_eq!(asked, expected);
         assert!(summary_prompt(None, "the port", 500).starts_with(&summary_prompt(None, "", 500)));
+        assert!(SUMMARY.starts_with(SUMMARY_REQUEST));
         let headings: Vec<_> = SUMMARY
             .lines()
             .filter_map(|line| line.strip_prefix("## "))

@@ -26,7 +26,7 @@ pub(super) fn question_at(messages: &[Arc<Message>]) -> usize {
 }
 
 /// A message without the reminders that Cairn adds.
-fn without_reminders(message: &Message) -> String {
+pub(super) fn without_reminders(message: &Message) -> String {
     let mut text = message.text();
     text.truncate(text.find("<system-reminder>").unwrap_or(text.len()));
     text
