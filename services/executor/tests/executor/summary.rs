@@ -194,14 +194,17 @@ async fn a_summary_is_reported_and_its_calls_are_not_made() {
     // No part of it goes to those who watch.
     asked.writes("They ");
     let calls = [("look", "{}"), ("send", "{}")];
-    asked.reply("They looked.", &calls);
+    asked.reply("I look first.", &calls);
+    let asked = bench.asked().await;
+    assert!(asked.request.tools.is_empty());
+    asked.reply("They looked.", &[]);
     let report = owner.report().await;
     assert_eq!((report.number, &report.failure), (1, &None));
     let summary = summary(report);
     assert_eq!(summary.text, "They looked.");
     assert_eq!((&*summary.provider, &*summary.model), ("test", "played-1"));
     let usage = summary.usage.expect("usage");
-    assert_eq!((usage.input_tokens, usage.model_calls), (5, 1));
+    assert_eq!((usage.input_tokens, usage.model_calls), (10, 2));
     // The model is asked nothing else.
     owner.ack(1);
     bench.is_quiet().await;
