@@ -54,8 +54,8 @@ impl ModelStep<'_> {
         self.owner.report_summary(report, failure).await
     }
 
-    /// The question with all that a provider's cache may have; a shorter one if that does not fit. It offers the
-    /// tools of the attempt, which stand before the messages in a cache.
+    /// The question with all that a provider's cache may have, with the tools of the attempt, which stand before
+    /// the messages in a cache; a shorter one if that does not fit, and then one without tools.
     fn question_for_summary(&self, task: &SummaryTask) -> Result<Question, RpcError> {
         let range: CompactedMessages =
             required("start.summary.messages", task.messages).map_err(|error| invalid(&error))?;
@@ -63,23 +63,32 @@ impl ModelStep<'_> {
         let whole = self
             .estimator
             .size(conversation, &conversation.messages(), tools);
-        let question = |is_short| {
+        let question = |is_short, has_tools| {
             let asked = self.replica.for_summary(&range, &task.prompt, is_short);
             let (messages, stable) = asked?;
-            let estimated = self.estimator.estimate(&messages).saturating_add(tools);
-            let request = ChatRequest {
+            let mut request = ChatRequest {
                 messages,
                 stable,
                 tools: Arc::clone(&self.offer.tools),
                 options: ChatOptions::default(),
             };
+            let mut estimated = tools;
+            if !has_tools {
+                request = request.without_tools();
+                estimated = 0;
+            }
+            estimated += self.estimator.estimate(&request.messages);
             let size = self.estimator.part_of(whole, estimated);
             Ok::<_, RpcError>(Question { request, size })
         };
-        let cached = question(false)?;
-        match self.estimator.has_room(cached.size, task.max_output_tokens) {
-            true => Ok(cached),
-            false => question(true),
+        let cached = question(false, true)?;
+        if self.estimator.has_room(cached.size, task.max_output_tokens) {
+            return Ok(cached);
+        }
+        let short = question(true, true)?;
+        match self.estimator.has_room(short.size, task.max_output_tokens) {
+            true => Ok(short),
+            false => question(true, false),
         }
     }
 

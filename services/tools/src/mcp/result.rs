@@ -50,6 +50,10 @@ fn complete(tool: &str, result: CallToolResult) -> Result<Output, ToolError> {
     {
         lines.push(structured.to_string());
     }
+    if is_error && !output.media.is_empty() {
+        let files = cairn_engine::text::counted(output.media.len(), "picture or file");
+        lines.push(format!("[{files} left out, because the call failed]"));
+    }
     output.text = match lines.len() {
         // It may be large, and is not copied.
         1 => lines.remove(0),

@@ -119,17 +119,39 @@ impl Decision<'_> {
         task: SummaryTask,
         size: FullRequest,
     ) -> Applied {
-        match self.less(attempt, &task, size) {
+        let room = Room::new(size.window, size.max_output_tokens);
+        // The window was not known before the executor named it.
+        let is_too_generous = task.max_output_tokens > room.summary();
+        let same = (is_too_generous && size.tokens <= room.question()).then_some(Asked {
+            messages: task.messages,
+            estimate: size.tokens,
+        });
+        let prompt = match is_too_generous {
+            true => self.prompt_anew(attempt, size),
+            false => task.prompt.clone(),
+        };
+        match same.or_else(|| self.less(attempt, &task, size)) {
             Some(asked) => self.emit(SummaryAsked {
                 attempt,
                 messages: asked.messages,
-                prompt: task.prompt,
+                prompt,
                 estimate: asked.estimate,
-                max_output_tokens: task.max_output_tokens,
+                max_output_tokens: task.max_output_tokens.min(room.summary()),
                 again: false,
             }),
             None => self.give_up(too_long(attempt, size)),
         }
+    }
+
+    /// The prompt of a summary that is asked for, with the words that its answer has room for.
+    fn prompt_anew(&self, attempt: AttemptRef, size: FullRequest) -> String {
+        if let Some(compact) = self.compacts(attempt) {
+            return self.summary_prompt(compact.prompt.as_deref(), &compact.keep_in_mind, size);
+        }
+        let running = self.session.attempt(attempt);
+        let own = running.and_then(|it| it.summary_prompt.as_deref());
+        let keep = running.and_then(|it| it.wants_compaction.as_deref());
+        self.summary_prompt(own, keep.unwrap_or_default(), size)
     }
 
     /// The longest question with less of the messages that fits, if there is one.

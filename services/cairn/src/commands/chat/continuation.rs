@@ -11,8 +11,8 @@ use crate::ui::event_line::nearly_full;
 use cairn_engine::session::MAIN;
 use cairn_engine::text::counted;
 use cairn_proto::event::part::Part;
-use cairn_proto::event::{CreateContext, Message, Role};
-use cairn_proto::orchestrator::{CreateSessionRequest, DeleteSessionRequest, Zone};
+use cairn_proto::event::{CreateContext, Message, Role, WhenFull, WhenFullChange, WindowChange};
+use cairn_proto::orchestrator::{ContextSummary, CreateSessionRequest, DeleteSessionRequest, Zone};
 use cairn_rpc::text::escape;
 use prost::Message as _;
 
@@ -78,6 +78,8 @@ pub(super) async fn run(chat: &mut Chat<'_, '_>) -> Result<Vec<String>, CliError
 struct Taken {
     /// The context to create; none for `main`, which every session has.
     context: Option<CreateContext>,
+    /// What differs from the settings of a new context.
+    settings: (Option<WindowChange>, Option<WhenFullChange>),
     messages: Vec<Message>,
     /// Number of messages that stay in the old session alone.
     left_out: usize,
@@ -94,6 +96,7 @@ impl Taken {
         messages.append(&mut incremental.split_off(left_out));
         Self {
             context,
+            settings: (None, None),
             messages,
             left_out,
         }
@@ -109,22 +112,37 @@ async fn read(chat: &mut Chat<'_, '_>, name: &str) -> Result<Taken, CliError> {
         let error = CliError::new("the context has changed in the meantime");
         return Err(error.hint("enter /continue again"));
     }
+    let mut contexts = rpc::list(client, session).await?.into_iter();
+    let own = contexts.find(|context| context.name == name);
+    let own = own.unwrap_or_default();
+    let settings = settings_of(&own);
     let context = match name == MAIN {
         true => None,
         false => {
-            let mut contexts = rpc::list(client, session).await?.into_iter();
-            let own = contexts.find(|context| context.name == name);
-            let prompt = own.map(|context| context.system_prompt);
             let immutable = rpc::messages(client, session, name, Zone::Immutable).await?;
             Some(CreateContext {
                 name: name.to_owned(),
-                system_prompt: prompt.unwrap_or_default(),
+                system_prompt: own.system_prompt,
                 immutable: immutable.0,
                 ..CreateContext::default()
             })
         }
     };
-    Ok(Taken::of(context, compressed, incremental))
+    Ok(Taken {
+        settings,
+        ..Taken::of(context, compressed, incremental)
+    })
+}
+
+/// The changes by which a new context gets the window of another one, and its way with long requests.
+fn settings_of(own: &ContextSummary) -> (Option<WindowChange>, Option<WhenFullChange>) {
+    let window = own.window.map(|window| WindowChange {
+        window: Some(window),
+    });
+    let when_full = (own.when_full() != WhenFull::Unspecified).then_some(WhenFullChange {
+        when_full: own.when_full,
+    });
+    (window, when_full)
 }
 
 /// Creates the session, and its context with these messages.
@@ -147,10 +165,14 @@ async fn make(
     });
     created.await?;
     chat.client.work_on(session)?;
+    let mut name = MAIN.to_owned();
     if let Some(context) = taken.context {
-        let name = context.name.clone();
+        name.clone_from(&context.name);
         rpc::create(chat.client, session, context).await?;
         rpc::switch(chat.client, session, &name).await?;
+    }
+    if taken.settings != (None, None) {
+        rpc::update(chat.client, session, &name, taken.settings).await?;
     }
     for messages in requests(taken.messages) {
         rpc::extend(chat.client, session, messages).await?;

@@ -72,7 +72,7 @@ pub(in crate::commands) async fn switch(
 }
 
 /// Changes settings of a context, and returns the number of the event. One that is not given stays.
-pub(super) async fn update(
+pub(in crate::commands) async fn update(
     client: &mut Client<'_>,
     session: &str,
     name: &str,
