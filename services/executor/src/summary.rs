@@ -63,7 +63,7 @@ impl ModelStep<'_> {
         let whole = self
             .estimator
             .size(conversation, &conversation.messages(), tools);
-        let question = |is_short, has_tools| {
+        let question = |is_short, has_tools: bool| {
             let asked = self.replica.for_summary(&range, &task.prompt, is_short);
             let (messages, stable) = asked?;
             let mut request = ChatRequest {

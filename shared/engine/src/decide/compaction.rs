@@ -73,7 +73,7 @@ impl Decision<'_> {
         match &running.summary {
             Some(task) if was_asked => {
                 let task = task.clone();
-                return self.ask_for_less(attempt, task, size);
+                return self.ask_for_less(attempt, &task, size);
             }
             // It was asked for since.
             Some(_) => return Ok(()),
@@ -116,7 +116,7 @@ impl Decision<'_> {
     fn ask_for_less(
         &mut self,
         attempt: AttemptRef,
-        task: SummaryTask,
+        task: &SummaryTask,
         size: FullRequest,
     ) -> Applied {
         let room = Room::new(size.window, size.max_output_tokens);
@@ -130,7 +130,7 @@ impl Decision<'_> {
             true => self.prompt_anew(attempt, size),
             false => task.prompt.clone(),
         };
-        match same.or_else(|| self.less(attempt, &task, size)) {
+        match same.or_else(|| self.less(attempt, task, size)) {
             Some(asked) => self.emit(SummaryAsked {
                 attempt,
                 messages: asked.messages,
