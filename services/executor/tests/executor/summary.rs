@@ -235,7 +235,10 @@ async fn a_reply_without_text_is_asked_for_once_more_without_tools() {
                     asked = bench.asked().await;
                 }
             }
-            asked.reply(if writes_at_last { "They looked." } else { "" }, &calls);
+            match writes_at_last {
+                true => asked.reply("They looked.", &[]),
+                false => asked.reply("", &calls),
+            }
             let report = owner.report().await;
             let reason = report.failure.as_ref().map(|failure| &*failure.reason);
             let wants = (!writes_at_last).then_some("EmptyReply");

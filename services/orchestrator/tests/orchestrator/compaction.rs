@@ -266,7 +266,7 @@ async fn the_model_has_its_conversation_compacted() {
         panic!("{:?}", writing.start.results);
     };
     assert!(
-        !result.is_error && result.output.contains("compacted"),
+        !result.is_error && result.output.contains("asked for"),
         "{result:?}"
     );
     writing.summarise("A port, 17.");
@@ -298,7 +298,7 @@ async fn a_step_is_compacted_in_the_only_slot() {
     let mut replies = 0;
     let compacted = loop {
         let question = world.until(questions.recv()).await.expect("a question");
-        let is_told = |text: &String| text.contains("replaced by a shorter text");
+        let is_told = |text: &String| text.contains("A shorter text stands now");
         if question.texts.iter().any(is_told) {
             break question;
         }

@@ -41,7 +41,7 @@ impl RedisSentinel {
         let (name, most) = (Self::MASTER, count / 2 + 1);
         let settings = format!(
             "sentinel monitor {name} 127.0.0.1 {port} {most}\n\
-             sentinel down-after-milliseconds {name} 500\n\
+             sentinel down-after-milliseconds {name} 1000\n\
              sentinel failover-timeout {name} 3000\n"
         );
         let arguments = [SETTINGS.to_owned(), "--sentinel".to_owned()];

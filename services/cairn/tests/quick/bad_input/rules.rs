@@ -182,7 +182,7 @@ fn of_agent(field: &FieldDescriptor) -> Rule {
         ("PutAgentRequest", "name") => text(64),
         ("PutAgentRequest", "source") => required(text(64 * 1024)),
         ("GetAgentRequest" | "DeleteAgentRequest", "name") => {
-            required(must_be(Text::Known, text(64)))
+            required(must_be(Text::Session, text(64)))
         }
         (message, name) => panic!("what may {message}.{name} have?"),
     }

@@ -160,7 +160,7 @@ impl Request<'_> {
 
 /// The part of the window that a compaction gives at least if the request fits without it. Each one costs what a
 /// provider has cached.
-const LEAST_GAIN: u64 = 10;
+const LEAST_GAIN: u64 = 40;
 /// The part of the window that compressed messages may take before a summary takes them in.
 const MOST_COMPRESSED: u64 = 5;
 

@@ -36,7 +36,7 @@ fn older_messages_give_way_to_a_history_view_at_once() {
     assert!(after[2].text().ends_with(shown), "{}", after[2].text());
     assert_eq!(after[2].role, Role::Assistant);
     let told = after.last().unwrap().text();
-    assert!(told.contains("Older messages of this conversation were replaced"));
+    assert!(told.contains("A shorter text stands now for the older messages"));
     let running = attempt(&world);
     assert_eq!((running.compacted_at, running.rewrites), (Some(7), 1));
     assert_eq!(world.run().status, RunStatus::Running);

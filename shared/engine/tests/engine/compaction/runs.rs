@@ -86,7 +86,7 @@ fn the_newest_messages_stay_and_the_summary_joins_the_compressed_ones() {
     submit(&mut world, "third");
     let told = texts(&world).pop().unwrap();
     assert!(
-        told.starts_with("third<system-reminder>\nOlder messages"),
+        told.starts_with("third<system-reminder>\nA shorter text"),
         "{told}"
     );
     world.reply(1, "three", &[]);

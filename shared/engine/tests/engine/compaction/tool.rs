@@ -116,7 +116,7 @@ fn no_person_is_asked_if_nothing_comes_of_it() {
         assert_eq!((&running.full, &running.wants_compaction), (&None, &None));
         let told = texts(&world).pop().unwrap();
         assert!(
-            told.contains("The conversation was not compacted"),
+            told.contains("The summary that you asked for is not made"),
             "{told}"
         );
         world.complete(1, "done");
