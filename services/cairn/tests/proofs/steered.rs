@@ -27,7 +27,7 @@ const PART: usize = 9;
 /// One turn of so many has to take a message at least. There is about one message for each.
 const STEERED: usize = 10;
 /// One stream has to be cut for so many turns at least. About three are to be cut for two turns.
-const CUT: usize = 4;
+const CUT: usize = 8;
 
 /// How many turns there are. The defaults are the long form.
 #[derive(Debug, Args)]
