@@ -114,7 +114,7 @@ pub(crate) fn advance(position: Option<&Position>, page: &DocumentPage) -> Store
     })
 }
 
-/// By which a retry is told from another request with its operation.
+/// Distinguishes a retry from another request with its operation.
 pub(crate) fn digest(write: &DocumentWrite) -> String {
     let marker = match write.value.is_some() {
         true => "put",

@@ -133,7 +133,7 @@ fn converse(case: Case) {
     }
 }
 
-/// Runs the step or the turn to its end. Returns of how many compactions the client of a turn was told.
+/// Runs the step or the turn to its end. Returns the number of compactions that the client of a turn received.
 async fn run(place: &Place, case: Case) -> usize {
     let mut client = client(&place.site);
     if case.kind == Kind::Step {
