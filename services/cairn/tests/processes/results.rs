@@ -115,13 +115,14 @@ impl World {
         let mut place = self.place(&format!("{side}-{commit}"));
         let mut watcher = Self::watcher();
         // The server dies before it is there, dies under it, or has just served it to the end.
-        place.keep_serving_with(&[("CAIRN_FAIL_COMMIT", fail)]);
-        while place.is_served() && !watcher.has_ended {
-            let _ = watch(&mut watcher, &place, reference).await;
-            place.pause().await;
-        }
-        if place.is_served() {
-            return None;
+        if place.keep_serving_with(&[("CAIRN_FAIL_COMMIT", fail)]) {
+            while place.is_served() && !watcher.has_ended {
+                let _ = watch(&mut watcher, &place, reference).await;
+                place.pause().await;
+            }
+            if place.is_served() {
+                return None;
+            }
         }
         assert_eq!(place.wait_for_signal(), Some(SIGKILL), "{fail}");
         place.site.wait_for_programs();

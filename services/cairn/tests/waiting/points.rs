@@ -152,7 +152,7 @@ async fn paused_in_doubt(mut world: World, point: Point) {
     let mut client = world.client();
     let is_doubt = |kind: &Kind| matches!(kind, Kind::CallInDoubt(_));
     served::wait_for(&mut client, SESSION, 1, is_doubt).await;
-    settle(&world, point).await;
+    settle(&mut world, point).await;
     let is_settled = |kind: &Kind| matches!(kind, Kind::CallSettled(_));
     served::wait_for(&mut client, SESSION, 1, is_settled).await;
     check_stands(&mut world, point).await;
@@ -161,7 +161,7 @@ async fn paused_in_doubt(mut world: World, point: Point) {
 }
 
 /// Answers as the ledger has it: the program was killed with its server, perhaps before it wrote.
-async fn settle(world: &World, point: Point) {
+async fn settle(world: &mut World, point: Point) {
     let request = pb::ListPendingRequest {
         session: SESSION.to_owned(),
         ..pb::ListPendingRequest::default()
@@ -174,7 +174,10 @@ async fn settle(world: &World, point: Point) {
         true => Outcome::Done(Done {
             output: "a person saw it".to_owned(),
         }),
-        false => Outcome::Retry(Retry::default()),
+        false => {
+            world.repeated = point.begun.last().copied();
+            Outcome::Retry(Retry::default())
+        }
     };
     let request = pb::DecideRequest {
         session: SESSION.to_owned(),
