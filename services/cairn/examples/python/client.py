@@ -143,23 +143,26 @@ class Watch:
         patience = self._client.patience()
         while True:
             error = None
+            sent = self._client.metadata()
             try:
-                for event in self._one_stream(min(WATCH_DEADLINE, patience.left())):
+                for event in self._one_stream(min(WATCH_DEADLINE, patience.left()), sent):
                     patience.renew()
                     yield event
                 # Ended without an error: cut by us, or the server stops, or the session is gone.
                 # Asking again tells which.
             except grpc.RpcError as rpc_error:
                 error = CairnError(rpc_error)
-                if not error.may_be_repeated:
+                if not error.may_be_repeated and not self._client.has_new_token(error, sent):
                     raise error from None
                 self.losses += 1
             patience.wait(error)
 
-    def _one_stream(self, deadline: float) -> Iterator[tuple[int, event_pb2.Event]]:
+    def _one_stream(
+        self, deadline: float, metadata: list[tuple[str, str]]
+    ) -> Iterator[tuple[int, event_pb2.Event]]:
         request = pb.WatchSessionRequest(session=self._session, after_seq=self.cursor)
         stream = self._client.orchestrator.WatchSession(
-            request, timeout=deadline, wait_for_ready=True, metadata=self._client.metadata()
+            request, timeout=deadline, wait_for_ready=True, metadata=metadata
         )
         came = 0
         try:

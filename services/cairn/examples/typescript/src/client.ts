@@ -115,31 +115,39 @@ export class Client {
   ): Promise<Response> {
     const patience = this.patience();
     for (;;) {
-      const token = findToken(this.target);
+      const token = this.token();
       try {
         return await this.attempt(method, request, token, Math.min(DEADLINE, patience.left()));
       } catch (thrown) {
         const error = failureOf(thrown);
-        // A server that starts later than this program makes its token then.
-        const refused = error.code === grpc.status.UNAUTHENTICATED;
-        const hasNewToken = refused && findToken(this.target) !== token;
-        if (!error.mayBeRepeated && !hasNewToken) throw error;
+        if (!error.mayBeRepeated && !this.hasNewToken(error, token)) throw error;
         await patience.wait(error);
         this.repeats += 1;
       }
     }
   }
 
+  /** What each call carries. A server that starts later than this program makes its token then. */
+  token(): string | undefined {
+    return findToken(this.target);
+  }
+
+  /** Whether a call was refused for want of a token that is there by now. */
+  hasNewToken(error: CairnError, sent: string | undefined): boolean {
+    return error.code === grpc.status.UNAUTHENTICATED && this.token() !== sent;
+  }
+
   /** Opens a stream of responses, once. */
   stream<Request, Response>(
     method: Method<Request, Response>,
     request: Request,
+    token: string | undefined,
     deadline: number,
   ): grpc.ClientReadableStream<Response> {
     const { path, requestSerialize, responseDeserialize } = method;
     const options = { deadline: Date.now() + deadline };
     return this.channel.makeServerStreamRequest(
-      path, requestSerialize, responseDeserialize, request, metadata(findToken(this.target)), options,
+      path, requestSerialize, responseDeserialize, request, metadata(token), options,
     );
   }
 
@@ -192,9 +200,10 @@ export class Watch {
     const patience = this.client.patience();
     for (;;) {
       let error: CairnError | undefined;
+      const token = this.client.token();
       try {
         const deadline = Math.min(WATCH_DEADLINE, patience.left());
-        for await (const event of this.oneStream(deadline)) {
+        for await (const event of this.oneStream(token, deadline)) {
           patience.renew();
           yield event;
         }
@@ -202,16 +211,19 @@ export class Watch {
         // again tells which.
       } catch (thrown) {
         error = failureOf(thrown);
-        if (!error.mayBeRepeated) throw error;
+        if (!error.mayBeRepeated && !this.client.hasNewToken(error, token)) throw error;
         this.losses += 1;
       }
       await patience.wait(error);
     }
   }
 
-  private async *oneStream(deadline: number): AsyncGenerator<Numbered> {
+  private async *oneStream(
+    token: string | undefined,
+    deadline: number,
+  ): AsyncGenerator<Numbered> {
     const request = { session: this.session, afterSeq: this.cursor };
-    const stream = this.client.stream(orchestrator.WatchSession, request, deadline);
+    const stream = this.client.stream(orchestrator.WatchSession, request, token, deadline);
     // A cancelled stream still emits an error, after nobody listens any more.
     stream.on("error", () => {});
     let came = 0;
