@@ -21,17 +21,24 @@ use crate::transitions::IllegalTransition;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Which part of the system prompt a text is. The order is theirs in the prompt.
+/// Which part of the system prompt a text is, or what a reminder is about. The order is theirs in the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LayerKind {
     /// What the model is for and how it works.
     Prompt,
-    /// What the conversation's own prompt says, of its context or its agent.
+    /// The prompt of the agent.
     Agent,
+    /// The prompt of the context itself.
+    Context,
     /// Where it works, as the settings of the owner say.
     Environment,
+    /// The tools and the skills that the agent has.
+    Capabilities,
     /// Session memory.
     Memory,
+    /// The instructions of the workspace, such as those of `AGENTS.md`. No system prompt has them: reminders
+    /// carry them, so that the model can tell them from the instructions of Cairn and its operator.
+    Instructions,
 }
 
 /// How many changes of session memory a text has.

@@ -84,6 +84,15 @@ pub struct PlacedOpaque {
     pub opaque: Opaque,
 }
 
+/// A text that Cairn adds to the messages of the user. Models read it as any other text there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// As the model reads it.
+    pub text: String,
+    /// It holds what a file of the workspace says. The person in the conversation may not have written that.
+    pub is_of_workspace: bool,
+}
+
 /// A part of a [`Message`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Part {
@@ -97,6 +106,8 @@ pub enum Part {
     Media(Media),
     /// What only its provider can read; only an assistant has any.
     Opaque(Opaque),
+    /// A text of Cairn, such as a reminder; only with [`Role::User`].
+    Notice(Notice),
 }
 
 /// What a message, and each of its parts, counts beside its bytes.
@@ -162,7 +173,7 @@ impl Message {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         for part in self.parts {
             match part {
-                Part::Text(more) => text.push_str(&more),
+                Part::Text(more) | Part::Notice(Notice { text: more, .. }) => text.push_str(&more),
                 Part::Call(call) => calls.push(call),
                 Part::Opaque(part) => opaque.push(PlacedOpaque {
                     calls: count(calls.len()),
@@ -209,7 +220,7 @@ impl Message {
         let bytes = self.parts.iter().map(|part| {
             OVERHEAD
                 + match part {
-                    Part::Text(text) => text.len(),
+                    Part::Text(text) | Part::Notice(Notice { text, .. }) => text.len(),
                     Part::Call(call) => call.id.len() + call.name.len() + call.arguments.len(),
                     Part::Result(result) => result.call_id.len() + result.text.len(),
                     Part::Media(media) => media.mime.len() + media.data.len(),
@@ -221,14 +232,18 @@ impl Message {
         (OVERHEAD + bytes.sum::<usize>()) as u64
     }
 
-    /// All that is said in text or as a result, without what is between.
+    /// All texts and results, one after the other: what a model reads, notices of Cairn included.
     pub fn text(&self) -> String {
         let texts = self.parts.iter().filter_map(|part| match part {
-            Part::Text(text) => Some(text.as_str()),
-            Part::Result(result) => Some(result.text.as_str()),
-            _ => None,
+            Part::Notice(notice) => Some(notice.text.as_str()),
+            part => said_in(part),
         });
         texts.collect()
+    }
+
+    /// The same without the notices of Cairn: what the author of the message said.
+    pub fn said(&self) -> String {
+        self.parts.iter().filter_map(said_in).collect()
     }
 
     /// The calls that it asks for, in order.
@@ -245,6 +260,15 @@ impl Message {
             Part::Result(result) => Some(result),
             _ => None,
         })
+    }
+}
+
+/// The text of a part that its author wrote.
+fn said_in(part: &Part) -> Option<&str> {
+    match part {
+        Part::Text(text) => Some(text),
+        Part::Result(result) => Some(&result.text),
+        Part::Call(_) | Part::Media(_) | Part::Opaque(_) | Part::Notice(_) => None,
     }
 }
 
@@ -320,5 +344,30 @@ impl Usage {
             *sum = sum.saturating_add(more);
         }
         self.model_calls = self.model_calls.saturating_add(other.model_calls);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_is_text_for_the_model_and_nothing_that_a_person_said() {
+        let mut message = Message::user("Look.");
+        let before = message.bytes();
+        message.parts.push(Part::Notice(Notice {
+            text: "Memory changed.".to_owned(),
+            is_of_workspace: false,
+        }));
+        assert_eq!(message.text(), "Look.Memory changed.");
+        assert_eq!(message.said(), "Look.");
+        assert_eq!(message.bytes(), before + OVERHEAD as u64 + 15);
+        assert_eq!(message.into_reply().0, "Look.Memory changed.");
+    }
+
+    #[test]
+    fn a_result_is_said() {
+        let message = Message::tool("call", "seen", false);
+        assert_eq!((message.text(), message.said()), ("seen".into(), "seen".into()));
     }
 }

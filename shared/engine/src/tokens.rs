@@ -5,7 +5,7 @@
 
 mod text;
 
-use crate::message::{Media, Message, Part};
+use crate::message::{Media, Message, Notice, Part};
 use crate::picture::Picture;
 use std::borrow::Borrow;
 
@@ -58,7 +58,7 @@ pub fn of_message_unseen(message: &Message) -> u64 {
 
 fn of_part(part: &Part) -> u64 {
     match part {
-        Part::Text(text) => of_text(text),
+        Part::Text(text) | Part::Notice(Notice { text, .. }) => of_text(text),
         Part::Call(call) => PER_CALL + of_text(&call.name) + of_text(&call.arguments),
         Part::Result(result) => of_text(&result.text),
         Part::Media(media) => of_media(media),
@@ -119,11 +119,16 @@ mod tests {
             kind: "thinking".into(),
             json: "{\"a\":10}".into(),
         };
+        let notice = Notice {
+            text: "one two four".into(),
+            is_of_workspace: true,
+        };
         let in_call = of_text("read") + of_text("{\"a\":1}");
         let parts = [
             (Part::Text("one two four".into()), 3),
             (Part::Call(call), PER_CALL + in_call),
             (Part::Opaque(opaque), 2),
+            (Part::Notice(notice), 3),
             (media("image/png", vec![0; 9]), PER_IMAGE),
             (media("application/pdf", vec![0; 9]), PER_IMAGE),
             (media("application/pdf", vec![0; 1 << 20]), 1 << 16),

@@ -1,14 +1,14 @@
 //! Replies with nothing in them to read or to carry out.
 
 use crate::{ChatReply, FinishReason};
-use cairn_engine::message::Part;
+use cairn_engine::message::{Notice, Part};
 
 /// What a reply with neither text nor calls has instead. The ends Refusal and Length say why there are
 /// none, so such a reply is a whole one.
 pub(crate) fn content_of(reply: &ChatReply) -> Option<&'static str> {
     let parts = &reply.message.parts;
     let has_content = |part: &Part| match part {
-        Part::Text(text) => !text.trim().is_empty(),
+        Part::Text(text) | Part::Notice(Notice { text, .. }) => !text.trim().is_empty(),
         Part::Call(_) | Part::Media(_) => true,
         Part::Result(_) | Part::Opaque(_) => false,
     };

@@ -1,7 +1,7 @@
 //! Streamed replies: taking a whole reply apart, and putting a stream together.
 
 use crate::{ChatReply, Model, ModelError, StreamEvent};
-use cairn_engine::message::Part;
+use cairn_engine::message::{Notice, Part};
 use futures::stream::{BoxStream, StreamExt};
 use std::future;
 
@@ -25,7 +25,7 @@ fn events_of(reply: ChatReply, pieces: impl Fn(&str) -> Vec<String>) -> Vec<Stre
     let mut events = Vec::new();
     for part in &reply.message.parts {
         match part {
-            Part::Text(text) => {
+            Part::Text(text) | Part::Notice(Notice { text, .. }) => {
                 let deltas = pieces(text).into_iter();
                 events.extend(deltas.map(|text| StreamEvent::AssistantTextDelta { text }));
             }

@@ -177,7 +177,7 @@ mod tests {
         ];
         let message = wire::Message {
             role: wire::Role::Assistant.into(),
-            parts: parts.map(|part| wire::Part { part: Some(part) }).into(),
+            parts: parts.map(wire::Part::from).into(),
         };
         let text = line(NAME, &message).unwrap();
         assert!(!text.contains('\n'));

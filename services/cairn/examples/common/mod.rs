@@ -95,9 +95,7 @@ pub fn turn(session: &str, context: &str, request_id: &str, text: &str) -> pb::S
 pub fn user(text: &str) -> wire::Message {
     wire::Message {
         role: wire::Role::User.into(),
-        parts: vec![wire::Part {
-            part: Some(wire::part::Part::Text(text.to_owned())),
-        }],
+        parts: vec![wire::part::Part::Text(text.to_owned()).into()],
     }
 }
 

@@ -23,8 +23,8 @@ use crate::error::CliError;
 use crate::ui::flow::gist;
 use crate::ui::text::command;
 use crate::workspace::command_in_folder;
-use cairn_proto::event::part::Part as PartKind;
-use cairn_proto::event::{Message, Part, Role, SubmitTurn};
+use cairn_proto::event::part::Part;
+use cairn_proto::event::{Message, Role, SubmitTurn};
 use cairn_proto::orchestrator::{
     CancelRunRequest, CreateSessionRequest, ListPendingRequest, Pending, SendMessageRequest,
     SubmitTurnRequest,
@@ -274,19 +274,14 @@ fn text_of(request: &SubmitTurnRequest) -> &str {
     let turn = request.turn.as_ref();
     let message = turn.and_then(|turn| turn.message.as_ref());
     let parts = message.into_iter().flat_map(|message| &message.parts);
-    let mut texts = parts.filter_map(|part| match &part.part {
-        Some(PartKind::Text(text)) => Some(text.as_str()),
-        _ => None,
-    });
+    let mut texts = parts.filter_map(|part| part.said());
     texts.next().unwrap_or_default()
 }
 
 fn message(text: &str) -> Message {
     Message {
         role: Role::User.into(),
-        parts: vec![Part {
-            part: Some(PartKind::Text(text.to_owned())),
-        }],
+        parts: vec![Part::Text(text.to_owned()).into()],
     }
 }
 

@@ -5,7 +5,7 @@ mod texts;
 use crate::bench::{Asked, Bench, reply};
 use crate::owner::Owner;
 use crate::resume::session::OwnedSession;
-use cairn_engine::message::{Message, Part};
+use cairn_engine::message::{Message, Notice, Part};
 use cairn_model::ChatRequest;
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{AttemptStart, FullRequest};
@@ -42,7 +42,7 @@ impl Counter {
 
     fn message(&mut self, message: &Message) -> u64 {
         let parts = message.parts.iter().map(|part| match part {
-            Part::Text(text) => self.text(text),
+            Part::Text(text) | Part::Notice(Notice { text, .. }) => self.text(text),
             Part::Call(call) => AROUND_CALL + self.text(&call.name) + self.text(&call.arguments),
             Part::Result(result) => self.text(&result.text),
             Part::Media(_) | Part::Opaque(_) => panic!("none is sent: {part:?}"),

@@ -137,7 +137,7 @@ fn said(before: &Session, event: &Event) -> Option<pb::LogEntry> {
         }
         _ => return None,
     };
-    let input = message.text();
+    let input = message.said();
     (!input.is_empty()).then(|| pb::LogEntry {
         run,
         step,

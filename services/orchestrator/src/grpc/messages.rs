@@ -1,7 +1,7 @@
 //! Messages of people, in requests and lines.
 
 use super::commands::invalid;
-use cairn_engine::message::{Message, Part, Role};
+use cairn_engine::message::{Message, Notice, Part, Role};
 use cairn_proto::event as wire;
 use cairn_rpc::{RpcError, check_text};
 
@@ -40,7 +40,7 @@ pub(super) fn check(field: &str, message: &Message) -> Result<(), RpcError> {
                     return Err(RpcError::invalid(field("opaque.json"), problem));
                 }
             }
-            Part::Text(_) | Part::Call(_) | Part::Result(_) => {}
+            Part::Text(_) | Part::Notice(_) | Part::Call(_) | Part::Result(_) => {}
         }
     }
     Ok(())
@@ -51,13 +51,16 @@ fn check_parts(field: &str, message: &Message) -> Result<(), RpcError> {
     if message.parts.is_empty() && message.role != Role::Assistant {
         return Err(RpcError::invalid(field, "has no part").allowed("1 part and more"));
     }
-    let is_empty = |part: &Part| matches!(part, Part::Text(text) if text.is_empty());
+    let is_empty = |part: &Part| {
+        matches!(part, Part::Text(text) | Part::Notice(Notice { text, .. }) if text.is_empty())
+    };
     if let Some(i) = message.parts.iter().position(is_empty) {
         let error = RpcError::invalid(format!("{field}.parts[{i}].text"), "is empty");
         return Err(error.allowed("1 character and more"));
     }
     let may_have = |part: &Part| match part {
         Part::Text(_) => true,
+        Part::Notice(_) => message.role == Role::User,
         Part::Media(_) => message.role != Role::System,
         Part::Call(_) | Part::Opaque(_) => message.role == Role::Assistant,
         Part::Result(_) => message.role == Role::Tool,

@@ -22,7 +22,7 @@ const ROWS: &str = "found 120 rows\n";
 fn message(role: wire::Role, part: wire::part::Part) -> wire::Message {
     wire::Message {
         role: role.into(),
-        parts: vec![wire::Part { part: Some(part) }],
+        parts: vec![part.into()],
     }
 }
 

@@ -14,7 +14,7 @@ use tonic::Streaming;
 fn message(role: wire::Role, part: wire::part::Part) -> wire::Message {
     wire::Message {
         role: role.into(),
-        parts: vec![wire::Part { part: Some(part) }],
+        parts: vec![part.into()],
     }
 }
 

@@ -89,9 +89,7 @@ async fn refused_changes_of_contexts(world: &World) -> Vec<(&'static str, Result
     let message = || {
         Some(wire::Message {
             role: wire::Role::User.into(),
-            parts: vec![wire::Part {
-                part: Some(wire::part::Part::Text("hello".to_owned())),
-            }],
+            parts: vec![wire::part::Part::Text("hello".to_owned()).into()],
         })
     };
     let role = wire::Role::User.into();

@@ -165,7 +165,7 @@ async fn turn(world: &World, session: &str, text: &str) -> (u32, u32) {
     let part = wire::part::Part::Text(text.to_owned());
     let message = wire::Message {
         role: wire::Role::User.into(),
-        parts: vec![wire::Part { part: Some(part) }],
+        parts: vec![part.into()],
     };
     let submit = pb::SubmitTurnRequest {
         session: session.to_owned(),

@@ -10,9 +10,7 @@ use tonic::{Status, Streaming};
 fn text(text: &str) -> wire::Message {
     wire::Message {
         role: wire::Role::User.into(),
-        parts: vec![wire::Part {
-            part: Some(wire::part::Part::Text(text.to_owned())),
-        }],
+        parts: vec![wire::part::Part::Text(text.to_owned()).into()],
     }
 }
 

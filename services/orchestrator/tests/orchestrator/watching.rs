@@ -201,7 +201,7 @@ async fn with_large_events(world: &mut World, events: usize) -> String {
         let part = wire::part::Part::Text(text);
         let message = wire::Message {
             role: wire::Role::User.into(),
-            parts: vec![wire::Part { part: Some(part) }],
+            parts: vec![part.into()],
         };
         let append = pb::AppendMessageRequest {
             session: session.clone(),

@@ -1,7 +1,7 @@
 //! The changes of a conversation, and how it takes them.
 
-use super::{Conversation, Entry, KnownLayer, Layer, Reminder, place};
-use crate::message::{Message, Part, Role};
+use super::{Conversation, Entry, KnownLayer, Layer, LayerKind, Reminder, place};
+use crate::message::{Message, Notice, Part, Role};
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -43,8 +43,8 @@ pub enum Op {
     UseLayer(KnownLayer),
     /// A layer has changed: a text about it is added as by [`Op::Notice`].
     Remind(Reminder),
-    /// Tells the model something beside what the person says: a text that is added to the last message
-    /// if that is the user's, else as a message of the user.
+    /// Tells the model something beside what the person says: a [`Part::Notice`] that is added to the last
+    /// message if that is the user's, else as a message of the user.
     Notice(String),
     /// Sends so many of the latest messages before the mark; none for all. It changes no message.
     SetWindow(Option<u32>),
@@ -127,10 +127,11 @@ impl Conversation {
                 return Err(IllegalTransition::missing(format_args!("text {number}")));
             }
             Op::Remind(Reminder { text, of }) => {
-                let number = self.remind(side, text);
+                let is_of_workspace = of.kind() == LayerKind::Instructions;
+                let number = self.remind(side, text, is_of_workspace);
                 self.reminders.note(number, of);
             }
-            Op::Notice(text) => _ = self.remind(side, text),
+            Op::Notice(text) => _ = self.remind(side, text, false),
             Op::SetWindow(window) => self.window = window,
         }
         if !keeps_measured {
@@ -169,10 +170,13 @@ impl Conversation {
         self.reminders.forget(gone);
     }
 
-    /// Adds a text to the last message if that is the user's, else as a message of the user. Returns the
+    /// Adds a notice to the last message if that is the user's, else as a message of the user. Returns the
     /// number of the message.
-    fn remind(&mut self, side: Side, text: String) -> u32 {
-        let part = Part::Text(text);
+    fn remind(&mut self, side: Side, text: String, is_of_workspace: bool) -> u32 {
+        let part = Part::Notice(Notice {
+            text,
+            is_of_workspace,
+        });
         match self.side(side).last_mut() {
             Some(last) if last.message.role == Role::User => {
                 Arc::make_mut(&mut last.message).parts.push(part);

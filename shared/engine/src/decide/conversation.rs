@@ -11,7 +11,11 @@ use crate::session::{Context, Purpose, RunStatus, Turn};
 use crate::transitions::Applied;
 
 /// The layers whose whole text is sent when they have changed.
-const WHOLE: [LayerKind; 3] = [LayerKind::Prompt, LayerKind::Agent, LayerKind::Environment];
+const WHOLE: [LayerKind; 3] = [
+    LayerKind::Prompt,
+    LayerKind::Context,
+    LayerKind::Environment,
+];
 
 impl Decision<'_> {
     /// Writes the system prompt of a step.
@@ -231,8 +235,9 @@ impl Decision<'_> {
         match (kind, context) {
             (LayerKind::Prompt, None) => words::STEP,
             (LayerKind::Prompt, Some(_)) => words::TURN,
-            (LayerKind::Agent, context) => context.map_or("", |context| &context.prompt),
+            (LayerKind::Context, context) => context.map_or("", |context| &context.prompt),
             (LayerKind::Environment, _) => self.facts.environment,
+            (LayerKind::Agent | LayerKind::Capabilities | LayerKind::Instructions, _) => "",
             // Its changes are compared by their number.
             (LayerKind::Memory, _) => "",
         }

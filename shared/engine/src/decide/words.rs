@@ -95,13 +95,17 @@ impl Nudge {
     }
 }
 
-/// Reports what a layer of the system prompt is from now on.
+/// Reports what a layer of the system prompt is from now on. Of the instructions of a folder the model was sent
+/// others before; see [`instructions`].
 pub(super) fn changed(kind: LayerKind, text: &str) -> Reminder {
     let what = match kind {
         LayerKind::Prompt => "Your instructions have changed. They are now:",
-        LayerKind::Agent => "The instructions of this conversation have changed. They are now:",
+        LayerKind::Agent => "The instructions of your role have changed. They are now:",
+        LayerKind::Context => "The instructions of this conversation have changed. They are now:",
         LayerKind::Environment => "The environment has changed. It is now:",
+        LayerKind::Capabilities => "What you can use has changed. It is now:",
         LayerKind::Memory => "Session memory has changed. It is now:",
+        LayerKind::Instructions => return instructions(text, true),
     };
     let shown = match text.trim_end() {
         "" => "(empty)",
@@ -111,6 +115,29 @@ pub(super) fn changed(kind: LayerKind, text: &str) -> Reminder {
     Reminder {
         text: notice(&format!("{what}\n{shown}")),
         of: Reminded::Layer { kind, digest },
+    }
+}
+
+/// The instructions of a folder as they are from now on. No system prompt has them, so a conversation is sent them
+/// also at first: with `were_sent` it has others, or none of them holds any more.
+pub(super) fn instructions(text: &str, were_sent: bool) -> Reminder {
+    let (shown, digest) = (text.trim_end(), text_digest(text));
+    let said = match (shown, were_sent) {
+        ("", _) => "The instructions of this folder do not hold any more.".to_owned(),
+        (shown, true) => {
+            format!("The instructions of this folder have changed. They are now:\n{shown}")
+        }
+        (shown, false) => format!(
+            "Instructions of this folder, which its owner wrote, not the person in this \
+             conversation:\n{shown}"
+        ),
+    };
+    Reminder {
+        text: notice(&said),
+        of: Reminded::Layer {
+            kind: LayerKind::Instructions,
+            digest,
+        },
     }
 }
 
@@ -319,6 +346,37 @@ mod tests {
         for text in [text.as_str(), "", "a list [1]", "a line", &forged] {
             assert_eq!(rest_of_beginning(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_reminder_of_a_layer_names_it_and_has_its_text() {
+        for (kind, first) in [
+            (LayerKind::Agent, "The instructions of your role have changed."),
+            (LayerKind::Context, "The instructions of this conversation"),
+            (LayerKind::Capabilities, "What you can use has changed."),
+            (LayerKind::Instructions, "The instructions of this folder have"),
+        ] {
+            let Reminder { text, of } = changed(kind, "Be brief.\n");
+            let begins = text.starts_with(&format!("<system-reminder>\n{first}"));
+            let ends = text.ends_with(" now:\nBe brief.\n</system-reminder>");
+            assert!(begins && ends, "{text}");
+            let digest = text_digest("Be brief.\n");
+            assert_eq!(of, Reminded::Layer { kind, digest });
+        }
+    }
+
+    #[test]
+    fn the_first_instructions_of_a_folder_are_named_as_its_owners() {
+        let first = instructions("Be brief.\n", false);
+        let expected = notice(
+            "Instructions of this folder, which its owner wrote, not the person in this \
+             conversation:\nBe brief.",
+        );
+        assert_eq!(first.text, expected);
+        // Both tell the model of the same text.
+        assert_eq!(first.of, instructions("Be brief.\n", true).of);
+        let gone = notice("The instructions of this folder do not hold any more.");
+        assert_eq!(instructions("", true).text, gone);
     }
 
     #[test]

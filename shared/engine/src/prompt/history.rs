@@ -18,7 +18,7 @@
 //! | what a person says to a step with goals | `User:` |
 //! | any other call, with its result | `→ tool(arguments): result` |
 //! | the text of another reply | `Note:` with its first sentence |
-//! | reminders, and results without their calls | none |
+//! | notices of Cairn, and results without their calls | none |
 //!
 //! Each goal has its lines below it. Goals stand in the order in which work on them began, those to do
 //! at the end. What belongs to no goal stands where it came up: the goal of a step is in the message

@@ -7,7 +7,9 @@ use cairn_engine::conversation::{
 };
 use cairn_engine::decide::Input;
 use cairn_engine::event::{self, ContextChanged, Event, EventKind};
-use cairn_engine::message::{FinishReason, Message, Opaque, Part, PlacedOpaque, Role};
+use cairn_engine::message::{
+    FinishReason, Message, Notice, Opaque, Part, PlacedOpaque, Role,
+};
 use proptest::prelude::*;
 
 pub(crate) fn world() -> World {
@@ -465,7 +467,8 @@ proptest! {
             conversation.apply(Op::Append(Message::assistant("hm", Vec::new()))).unwrap();
             prop_assert_eq!(&conversation.messages()[..before.len()], &before[..]);
             let said = &conversation.behind[conversation.behind.len() - 2].message;
-            prop_assert_eq!(&**said, &Message { role: Role::User, parts: vec![Part::Text(text.clone())] });
+            let notice = Notice { text: text.clone(), is_of_workspace: false };
+            prop_assert_eq!(&**said, &Message { role: Role::User, parts: vec![Part::Notice(notice)] });
         }
     }
 }

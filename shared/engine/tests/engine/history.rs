@@ -6,7 +6,7 @@ use crate::world::{
     World, chain, long, look, model_step, report_reply, send, step_call, tool_call,
 };
 use cairn_engine::decide::Input;
-use cairn_engine::message::{FinishReason, Media, Message, Part, Role, ToolCall};
+use cairn_engine::message::{FinishReason, Media, Message, Notice, Part, Role, ToolCall};
 use cairn_engine::prompt::history::{shortened, view};
 use cairn_engine::tokens::of_text;
 use serde_json::json;
@@ -131,6 +131,12 @@ fn what_a_person_said_is_parted_from_what_cairn_adds() {
         parts,
     };
     let text = |text: &str| Part::Text(text.to_owned());
+    let notice = || {
+        Part::Notice(Notice {
+            text: REMINDER.to_owned(),
+            is_of_workspace: true,
+        })
+    };
     let picture = || {
         Part::Media(Media {
             mime: "image/png".to_owned(),
@@ -138,8 +144,8 @@ fn what_a_person_said_is_parted_from_what_cairn_adds() {
         })
     };
     let messages = [
-        user(vec![text("One."), picture(), text(REMINDER)]),
-        Message::user(REMINDER),
+        user(vec![text("One."), picture(), notice()]),
+        user(vec![notice()]),
         user(vec![picture()]),
         Message::user(" \n"),
         Message::user("x".repeat(2_000)),

@@ -152,6 +152,7 @@ fn calls(writes: &[Write]) -> Vec<ToolCall> {
 fn told(message: &Message) -> Vec<String> {
     let told = message.parts.iter().filter_map(|part| match part {
         Part::Text(text) if message.role != Role::Assistant => Some(text.clone()),
+        Part::Notice(notice) => Some(notice.text.clone()),
         Part::Call(call) => {
             let arguments: Value = serde_json::from_str(&call.arguments).unwrap();
             let key = arguments["key"].as_str()?;

@@ -175,7 +175,7 @@ fn a_turn_in_other_words_keeps_them() {
     assert_eq!(context.notes, "a note");
     let is_reminded = |message: &Message| {
         let mut parts = message.parts.iter();
-        parts.any(|part| matches!(part, Part::Text(text) if text.starts_with("words ")))
+        parts.any(|part| matches!(part, Part::Notice(notice) if notice.text.starts_with("words ")))
     };
     assert!(context.messages().any(is_reminded));
 }

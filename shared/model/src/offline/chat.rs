@@ -20,16 +20,8 @@ const REQUESTS: &str = "what what's which who where when why how is are do does 
 
 /// The index of the message to answer: the last one in which a person says something.
 pub(super) fn question_at(messages: &[Arc<Message>]) -> usize {
-    let is_question =
-        |it: &Arc<Message>| it.role == Role::User && !without_reminders(it).trim().is_empty();
+    let is_question = |it: &Arc<Message>| it.role == Role::User && !it.said().trim().is_empty();
     messages.iter().rposition(is_question).unwrap_or_default()
-}
-
-/// A message without the reminders that Cairn adds.
-pub(super) fn without_reminders(message: &Message) -> String {
-    let mut text = message.text();
-    text.truncate(text.find("<system-reminder>").unwrap_or(text.len()));
-    text
 }
 
 /// The answer to the message at `at`, or the calls that it needs first.
@@ -38,7 +30,7 @@ pub(super) fn answer(
     messages: &[Arc<Message>],
     at: usize,
 ) -> Result<String, Reply> {
-    let question = messages.get(at).map(|asked| without_reminders(asked));
+    let question = messages.get(at).map(|asked| asked.said());
     let question = question.unwrap_or_default();
     let lower = question.to_lowercase();
     let words: Vec<&str> = lower.split(|c: char| !c.is_alphanumeric()).collect();
@@ -108,9 +100,7 @@ fn remembered(messages: &[Arc<Message>], ask: &Ask, asks_for_all: bool) -> Optio
 fn recalled(earlier: &[Arc<Message>], by: Role, ask: &Ask, is_past: bool) -> Option<String> {
     let (mut most, mut best) = (0, None);
     for message in earlier.iter().rev().filter(|message| message.role == by) {
-        let text = without_reminders(message)
-            .replace(". ", ".\n")
-            .replace("? ", "?\n");
+        let text = message.said().replace(". ", ".\n").replace("? ", "?\n");
         for sentence in text.lines().filter(|line| !line.trim().is_empty()) {
             let first = sentence
                 .split_whitespace()

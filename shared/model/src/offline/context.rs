@@ -19,7 +19,7 @@ pub(super) struct StepContext {
 pub(super) fn find(messages: &[Arc<Message>]) -> Option<(usize, StepContext)> {
     let newest = messages.iter().enumerate().rev();
     let mut newest = newest.filter(|(_, message)| message.role == Role::User);
-    newest.find_map(|(at, message)| Some((at, parse(&message.text())?)))
+    newest.find_map(|(at, message)| Some((at, parse(&message.said())?)))
 }
 
 /// The engine escapes texts from outside, so a line that looks like a heading is one.

@@ -1,6 +1,5 @@
 //! A summary of a conversation: what was said, a line each.
 
-use super::chat::without_reminders;
 use cairn_engine::decide::SUMMARY_REQUEST;
 use cairn_engine::message::{Message, Role};
 use cairn_engine::text::one_line;
@@ -23,7 +22,7 @@ fn of(said: &[Arc<Message>]) -> String {
             Role::Assistant => "The model",
             Role::System | Role::Tool => return None,
         };
-        let text = one_line(&without_reminders(message), MAX_LINE);
+        let text = one_line(&message.said(), MAX_LINE);
         (!text.is_empty()).then(|| format!("- {speaker}: {text}"))
     });
     let mut lines: Vec<String> = lines.collect();
@@ -36,12 +35,18 @@ fn of(said: &[Arc<Message>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cairn_engine::message::{Notice, Part};
 
     #[test]
     fn what_was_said_is_copied_without_what_cairn_adds() {
+        let mut asked = Message::user("The port is\n4711.");
+        asked.parts.push(Part::Notice(Notice {
+            text: "<system-reminder>\nx\n</system-reminder>".to_owned(),
+            is_of_workspace: false,
+        }));
         let messages = [
             Message::system("You talk with a person."),
-            Message::user("The port is\n4711.<system-reminder>\nx\n</system-reminder>"),
+            asked,
             Message::assistant("Noted.", Vec::new()),
             Message::tool("1", "15 files", false),
             Message::user(format!("{SUMMARY_REQUEST} In one line.")),

@@ -9,7 +9,7 @@ pub(crate) mod random;
 
 use super::extra::{self, CALL_FIELDS};
 use crate::ModelInfo;
-use cairn_engine::message::{self, Media, Message, Opaque, Role, ToolCall, ToolResult};
+use cairn_engine::message::{self, Media, Message, Notice, Opaque, Role, ToolCall, ToolResult};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -132,7 +132,9 @@ impl<'a> Turns<'a, '_> {
         let mut answered = None;
         for part in &message.parts {
             match part {
-                message::Part::Text(text) => parts.extend(text_part(text)),
+                message::Part::Text(text) | message::Part::Notice(Notice { text, .. }) => {
+                    parts.extend(text_part(text));
+                }
                 message::Part::Result(result) => {
                     let call = self.answer(source, result);
                     if call.is_none() {

@@ -3,7 +3,7 @@
 use crate::driver::{FILES, ask, offered};
 use crate::runs::docs;
 use crate::tools;
-use cairn_engine::message::Message;
+use cairn_engine::message::{Message, Notice, Part, Role};
 use cairn_engine::prompt::memory::{changes, snapshot};
 use std::path::Path;
 
@@ -32,6 +32,17 @@ fn begin() -> Vec<Message> {
     let other = ("city".to_owned(), "Oslo".to_owned());
     let memory = snapshot([(&other.0, &other.1), (&key, &value)]);
     vec![Message::system(format!("# Conversation\n\n{memory}"))]
+}
+
+/// A message with a notice alone.
+fn notice(text: String) -> Message {
+    Message {
+        role: Role::User,
+        parts: vec![Part::Notice(Notice {
+            text,
+            is_of_workspace: false,
+        })],
+    }
 }
 
 #[test]
@@ -94,19 +105,19 @@ fn a_question_is_answered_from_session_memory() {
         text.contains("city: Oslo") && text.contains("tone: dry"),
         "{text}"
     );
-    // A change comes as a reminder, which is no question.
+    // A change comes as a notice, which is no question.
     let (key, value) = ("tone".to_owned(), "warm".to_owned());
     let changed = format!(
         "<system-reminder>\nSession memory has changed. It is now:\n{}\n</system-reminder>",
         snapshot([(&key, &value)])
     );
     messages.push(Message::user("What is our tone?"));
-    messages.push(Message::user(changed));
+    messages.push(notice(changed));
     let reply = ask(&messages, offered(&FILES)).text();
     assert_eq!(reply, "In session memory:\n\n    tone: warm");
     // It may have only what changed.
     let changed = changes([("boat", Some("Lantern")), ("tone", None)]);
-    messages.push(Message::user(format!(
+    messages.push(notice(format!(
         "<system-reminder>\n{changed}\n</system-reminder>"
     )));
     messages.push(Message::user("What do you remember?"));

@@ -199,9 +199,12 @@ impl OnWire<i32> for LayerKind {
         use proto::LayerKind as Wire;
         let wire = match self {
             Self::Prompt => Wire::Prompt,
-            Self::Environment => Wire::Environment,
-            Self::Memory => Wire::Memory,
             Self::Agent => Wire::Agent,
+            Self::Context => Wire::Context,
+            Self::Environment => Wire::Environment,
+            Self::Capabilities => Wire::Capabilities,
+            Self::Memory => Wire::Memory,
+            Self::Instructions => Wire::Instructions,
         };
         wire.into()
     }
@@ -210,9 +213,12 @@ impl OnWire<i32> for LayerKind {
         use proto::LayerKind as Wire;
         Ok(match known(wire, field)? {
             Wire::Prompt => Self::Prompt,
-            Wire::Environment => Self::Environment,
-            Wire::Memory => Self::Memory,
             Wire::Agent => Self::Agent,
+            Wire::Context => Self::Context,
+            Wire::Environment => Self::Environment,
+            Wire::Capabilities => Self::Capabilities,
+            Wire::Memory => Self::Memory,
+            Wire::Instructions => Self::Instructions,
             Wire::Unspecified => return Err(ConvertError::missing(field)),
         })
     }

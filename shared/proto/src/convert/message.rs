@@ -5,7 +5,8 @@ use super::wire::{OnWire, known, plain_record, record};
 use crate::event as proto;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::{
-    FinishReason, Media, Message, Opaque, Part, PlacedOpaque, Role, ToolCall, ToolResult, Usage,
+    FinishReason, Media, Message, Notice, Opaque, Part, PlacedOpaque, Role, ToolCall, ToolResult,
+    Usage,
 };
 
 plain_record! {
@@ -20,6 +21,26 @@ plain_record! { Media => proto::Media { mime, data } }
 plain_record! { Opaque => proto::Opaque { provider, model, kind, json } }
 record! { PlacedOpaque => proto::PlacedOpaque { calls, text_bytes, opaque } }
 
+impl proto::Part {
+    /// The text that the author of the message wrote. None for another part, and for a text of Cairn.
+    pub fn said(&self) -> Option<&str> {
+        match &self.part {
+            Some(proto::part::Part::Text(text)) if !self.synthetic && !self.workspace => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// A part without marks.
+impl From<proto::part::Part> for proto::Part {
+    fn from(part: proto::part::Part) -> Self {
+        Self {
+            part: Some(part),
+            ..Self::default()
+        }
+    }
+}
+
 impl From<Part> for proto::Part {
     fn from(part: Part) -> Self {
         use proto::part::Part as Wire;
@@ -29,8 +50,15 @@ impl From<Part> for proto::Part {
             Part::Result(result) => Wire::Result(result.into()),
             Part::Media(media) => Wire::Media(media.into()),
             Part::Opaque(opaque) => Wire::Opaque(opaque.into()),
+            Part::Notice(notice) => {
+                return Self {
+                    part: Some(Wire::Text(notice.text)),
+                    synthetic: true,
+                    workspace: notice.is_of_workspace,
+                };
+            }
         };
-        Self { part: Some(part) }
+        part.into()
     }
 }
 
@@ -39,7 +67,13 @@ impl TryFrom<proto::Part> for Part {
 
     fn try_from(part: proto::Part) -> Result<Self, ConvertError> {
         use proto::part::Part as Wire;
+        let is_of_workspace = part.workspace;
+        let is_notice = part.synthetic || is_of_workspace;
         Ok(match part.part {
+            Some(Wire::Text(text)) if is_notice => Self::Notice(Notice {
+                text,
+                is_of_workspace,
+            }),
             Some(Wire::Text(text)) => Self::Text(text),
             Some(Wire::Call(call)) => Self::Call(call.into()),
             Some(Wire::Result(result)) => Self::Result(result.into()),

@@ -263,12 +263,12 @@ fn size(message: &Message) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_proto::event::{Part as Wrapped, ToolCall, ToolResult};
+    use cairn_proto::event::{ToolCall, ToolResult};
 
     fn message(role: Role, part: Part) -> Message {
         Message {
             role: role.into(),
-            parts: vec![Wrapped { part: Some(part) }],
+            parts: vec![part.into()],
         }
     }
 

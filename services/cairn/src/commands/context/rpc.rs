@@ -2,7 +2,6 @@
 
 use crate::client::Client;
 use crate::error::CliError;
-use cairn_proto::event::part::Part;
 use cairn_proto::event::{
     CompactContext, CreateContext, DestroyContext, Message, Role, WhenFullChange, WindowChange,
 };
@@ -261,18 +260,14 @@ pub(in crate::commands) async fn messages_of_user(
             break;
         }
     }
-    texts.retain(|text| !text.trim().is_empty() && !text.starts_with('<'));
+    texts.retain(|text| !text.trim().is_empty());
     texts
 }
 
-/// The first text of a message; reminders follow it.
+/// The first text of a message that is no notice of Cairn.
 fn first_text(message: &Message) -> String {
-    let parts = message.parts.iter().filter_map(|part| part.part.as_ref());
-    let mut texts = parts.filter_map(|part| match part {
-        Part::Text(text) => Some(text.clone()),
-        _ => None,
-    });
-    texts.next().unwrap_or_default()
+    let mut texts = message.parts.iter().filter_map(|part| part.said());
+    texts.next().unwrap_or_default().to_owned()
 }
 
 /// An error about a context that is not there, with the way to those that are.

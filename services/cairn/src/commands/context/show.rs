@@ -150,7 +150,7 @@ mod tests {
             index: 3,
             message: Some(Message {
                 role: Role::Assistant.into(),
-                parts: parts.map(|part| Wrapped { part: Some(part) }).to_vec(),
+                parts: parts.map(Wrapped::from).to_vec(),
             }),
             ..IndexedMessage::default()
         };

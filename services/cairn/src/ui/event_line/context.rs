@@ -77,7 +77,10 @@ fn name(kind: LayerKind) -> &'static str {
         LayerKind::Prompt => "its instructions",
         LayerKind::Environment => "the environment",
         LayerKind::Memory => "session memory",
-        LayerKind::Agent => "its own prompt",
+        LayerKind::Agent => "the instructions of its role",
+        LayerKind::Context => "its own prompt",
+        LayerKind::Capabilities => "what it can use",
+        LayerKind::Instructions => "the instructions of its folder",
     }
 }
 

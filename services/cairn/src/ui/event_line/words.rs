@@ -118,13 +118,10 @@ pub(super) fn command_text(command: Option<&wire::Command>) -> String {
     }
 }
 
-/// The texts of a message.
+/// The texts of a message without notices of Cairn.
 fn said(message: Option<&wire::Message>) -> String {
     let parts = message.iter().flat_map(|message| &message.parts);
-    let texts = parts.filter_map(|part| match &part.part {
-        Some(wire::part::Part::Text(text)) => Some(text.as_str()),
-        _ => None,
-    });
+    let texts = parts.filter_map(|part| part.said());
     texts.collect::<Vec<_>>().join(" ")
 }
 

@@ -100,7 +100,7 @@ pub(super) fn message(line: &Line) -> wire::Message {
     };
     wire::Message {
         role: line.0,
-        parts: vec![wire::Part { part: Some(part) }],
+        parts: vec![part.into()],
     }
 }
 
@@ -112,11 +112,13 @@ pub(super) fn line(message: Option<&wire::Message>) -> Line {
         [
             wire::Part {
                 part: Some(Part::Text(text)),
+                ..
             },
         ] => text.clone(),
         [
             wire::Part {
                 part: Some(Part::Result(result)),
+                ..
             },
         ] => result.text.clone(),
         other => panic!("{other:?}"),

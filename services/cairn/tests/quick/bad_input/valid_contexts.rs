@@ -24,9 +24,7 @@ fn main() -> String {
 fn message() -> wire::Message {
     wire::Message {
         role: wire::Role::User.into(),
-        parts: vec![wire::Part {
-            part: Some(wire::part::Part::Text("hello".to_owned())),
-        }],
+        parts: vec![wire::part::Part::Text("hello".to_owned()).into()],
     }
 }
 

@@ -155,7 +155,7 @@ fn without_old_reasoning(numbered: Vec<(usize, Message)>) -> Imported {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_engine::message::{Media, Opaque, ToolCall, ToolResult};
+    use cairn_engine::message::{Media, Notice, Opaque, ToolCall, ToolResult};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -218,6 +218,13 @@ mod tests {
                 json: serde_json::json!({"thinking": text}).to_string(),
             })
         });
+        let notice = (said(), any::<bool>());
+        let notice = notice.prop_map(|(text, is_of_workspace)| {
+            Part::Notice(Notice {
+                text,
+                is_of_workspace,
+            })
+        });
         let result = (any::<String>(), any::<String>(), any::<bool>());
         let result = result.prop_map(|(call_id, text, is_error)| {
             Part::Result(ToolResult {
@@ -227,7 +234,7 @@ mod tests {
             })
         });
         prop_oneof![
-            (Just(Role::User), vec(shown(), 1..4)),
+            (Just(Role::User), vec(prop_oneof![shown(), notice], 1..4)),
             (
                 Just(Role::Assistant),
                 vec(prop_oneof![shown(), call, thought], 0..4)
@@ -289,6 +296,26 @@ mod tests {
             let wanted = "(allowed: ROLE_USER, ROLE_ASSISTANT, ROLE_TOOL)";
             assert!(error.message().contains(wanted), "{error}");
         }
+    }
+
+    #[test]
+    fn a_line_keeps_the_marks_of_a_notice() {
+        let notice = |text: &str, is_of_workspace| {
+            Part::Notice(Notice {
+                text: text.to_owned(),
+                is_of_workspace,
+            })
+        };
+        let mut message = Message::user("hello");
+        message.parts.push(notice("changed", false));
+        message.parts.push(notice("instructions", true));
+        let text = line(&message).unwrap();
+        let parts = r#"{"text":"changed","synthetic":true},{"text":"instructions","synthetic":true,"workspace":true}"#;
+        assert!(text.contains(parts), "{text}");
+        assert_eq!(read(&text, false).unwrap().messages, [message]);
+        // Only the user's messages have any.
+        let reply = r#"{"role":"ROLE_ASSISTANT","parts":[{"text":"x","synthetic":true}]}"#;
+        assert_eq!(read(reply, false).unwrap_err().reason_name(), "BAD_LINE");
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl Decision<'_> {
             return false;
         };
         let is_told = |op: &Op| matches!(op, Op::Notice(text) if text == notes);
-        let is_shown = |part: &Part| matches!(part, Part::Text(text) if text == notes);
+        let is_shown = |part: &Part| matches!(part, Part::Notice(notice) if notice.text == notes);
         let mut parts = said.behind.iter().flat_map(|entry| &entry.message.parts);
         said.behind.iter().any(|entry| entry.compaction.is_some())
             && !running.waiting_ops.iter().any(is_told)

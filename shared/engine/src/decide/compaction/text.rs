@@ -21,7 +21,8 @@ pub(super) fn view_of(before: Option<&str>, entries: &[Entry]) -> String {
                 continue;
             }
             Some(CompactionKind::History) => entry.message.text(),
-            Some(CompactionKind::Summary) => quoted(&entry.message.text()),
+            // A notice can stand behind it in the same message, and is no part of it.
+            Some(CompactionKind::Summary) => quoted(&entry.message.said()),
         };
         text = history::view(Some(&text), &said);
         said.clear();

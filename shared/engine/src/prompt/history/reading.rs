@@ -10,8 +10,6 @@ use serde_json::Value;
 
 /// The tool that manages the goals of a step.
 const STEP: &str = "step";
-/// Parts of a message that begin with it are not what its sender said.
-const REMINDER: &str = "<system-reminder>";
 
 /// Longest goal that a person gave, in characters.
 const MOST_OF_REQUEST: usize = 1_024;
@@ -64,10 +62,10 @@ fn hear(goals: &mut Goals, message: &Message) {
     }
 }
 
-/// The texts of a message but for reminders.
+/// The texts of a message but for notices.
 fn said(message: &Message) -> impl Iterator<Item = &str> {
     message.parts.iter().filter_map(|part| match part {
-        Part::Text(text) if !text.trim_start().starts_with(REMINDER) => Some(text.as_str()),
+        Part::Text(text) => Some(text.as_str()),
         _ => None,
     })
 }
@@ -80,7 +78,7 @@ fn nudge(message: &Message) -> Option<Nudge> {
     nudge.filter(|_| is_all)
 }
 
-/// What a person asks for; none if the message has reminders alone.
+/// What a person asks for; none if the message has notices alone.
 fn request(message: &Message) -> Option<String> {
     let texts: Vec<&str> = said(message).collect();
     let text = one_line(&texts.join("\n"), MOST_OF_REQUEST);
@@ -97,7 +95,7 @@ fn request(message: &Message) -> Option<String> {
 fn take_reply(goals: &mut Goals, reply: &Message, rest: &[&Message]) {
     let calls = calls(reply, rest);
     if calls.is_empty() && !goals.is_step() && ends_turn(rest) {
-        return goals.complete(&one_line(&reply.text(), MOST_OF_SUMMARY));
+        return goals.complete(&one_line(&reply.said(), MOST_OF_SUMMARY));
     }
     note(goals, reply);
     // Calls of `step` count before the other calls of their reply.
@@ -110,7 +108,7 @@ fn take_reply(goals: &mut Goals, reply: &Message, rest: &[&Message]) {
 }
 
 fn note(goals: &mut Goals, message: &Message) {
-    let text = describe::text(&message.text());
+    let text = describe::text(&message.said());
     if !text.is_empty() {
         goals.lines().note(1, &text);
     }

@@ -156,6 +156,7 @@ impl Seen {
 pub(crate) fn line(message: &Message) -> Line {
     let text = match message.parts.first() {
         Some(Part::Text(text)) => text.clone(),
+        Some(Part::Notice(notice)) => notice.text.clone(),
         Some(Part::Call(call)) => call.name.clone(),
         Some(Part::Result(result)) => result.text.clone(),
         _ => String::new(),

@@ -180,6 +180,26 @@ fn thinking(model: &str) -> engine::Part {
     })
 }
 
+/// The marks are for people and programs: a model sees the text alone.
+#[test]
+fn a_notice_is_sent_as_a_text_is() {
+    for is_of_workspace in [false, true] {
+        let text = "<system-reminder>\nBe brief.\n</system-reminder>".to_owned();
+        let notice = engine::Part::Notice(engine::Notice {
+            text: text.clone(),
+            is_of_workspace,
+        });
+        let with = |part: engine::Part| {
+            let mut asked = engine::Message::user("Read.");
+            asked.parts.push(part);
+            let messages = [asked, assistant(vec![call("c")])];
+            let request = random::request(&messages, 1);
+            body(&SEEING, &request, false, SEEING.server.omitted()).expect("a body")
+        };
+        assert_eq!(with(notice), with(engine::Part::Text(text)));
+    }
+}
+
 #[test]
 fn thinking_goes_back_to_its_model_and_to_no_other() {
     let with = |model: &str| {

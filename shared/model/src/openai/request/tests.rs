@@ -177,6 +177,26 @@ fn several_texts_are_paragraphs() {
     assert_eq!(encode(&[two])[0]["content"], "One.\n\nTwo.");
 }
 
+/// The marks are for people and programs: a model sees the text alone.
+#[test]
+fn a_notice_is_sent_as_a_text_is() {
+    for is_of_workspace in [false, true] {
+        let text = "<system-reminder>\nBe brief.\n</system-reminder>".to_owned();
+        let notice = engine::Part::Notice(engine::Notice {
+            text: text.clone(),
+            is_of_workspace,
+        });
+        let with = |part: engine::Part| {
+            let mut asked = engine::Message::user("Read.");
+            asked.parts.push(part);
+            let messages = [asked, engine::Message::assistant("Yes.", Vec::new())];
+            let request = random::request(&messages, 1);
+            body(&SEEING, &request, false, SEEING.server.omitted()).expect("a body")
+        };
+        assert_eq!(with(notice), with(engine::Part::Text(text)));
+    }
+}
+
 #[test]
 fn whether_a_reply_may_have_several_calls_is_said_where_tools_are_offered() {
     let messages = [engine::Message::user("Read.")];

@@ -2,7 +2,7 @@
 
 use crate::server::extra::{CALL_FIELDS, MESSAGE_FIELDS};
 use crate::{ChatRequest, OfferedTool};
-use cairn_engine::message::{Media, Message, Opaque, Part, Role, ToolCall, ToolResult};
+use cairn_engine::message::{Media, Message, Notice, Opaque, Part, Role, ToolCall, ToolResult};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
@@ -38,7 +38,9 @@ pub(crate) fn messages() -> impl Strategy<Value = Vec<Message>> {
     prop::collection::vec(message, 0..14).prop_map(|mut messages| {
         let parts = messages.iter_mut().flat_map(|message| &mut message.parts);
         for (number, part) in parts.enumerate() {
-            if let Part::Text(text) | Part::Result(ToolResult { text, .. }) = part
+            if let Part::Text(text)
+            | Part::Notice(Notice { text, .. })
+            | Part::Result(ToolResult { text, .. }) = part
                 && !text.trim().is_empty()
             {
                 *text = format!("{text}{number};");
@@ -70,8 +72,14 @@ fn part() -> impl Strategy<Value = Part> {
         mime: mime.to_owned(),
         data,
     });
+    let notice = (text(), any::<bool>());
+    let notice = notice.prop_map(|(text, is_of_workspace)| Notice {
+        text,
+        is_of_workspace,
+    });
     prop_oneof![
         3 => text().prop_map(Part::Text),
+        1 => notice.prop_map(Part::Notice),
         3 => call.prop_map(Part::Call),
         4 => result.prop_map(Part::Result),
         2 => media.prop_map(Part::Media),
@@ -145,7 +153,9 @@ pub(crate) fn check_name(name: &Value) {
 pub(crate) fn texts(messages: &[Message]) -> impl Iterator<Item = String> {
     let parts = messages.iter().flat_map(|message| &message.parts);
     let texts = parts.filter_map(|part| match part {
-        Part::Text(text) | Part::Result(ToolResult { text, .. }) => Some(text),
+        Part::Text(text)
+        | Part::Notice(Notice { text, .. })
+        | Part::Result(ToolResult { text, .. }) => Some(text),
         _ => None,
     });
     let texts = texts.filter(|text| !text.trim().is_empty());

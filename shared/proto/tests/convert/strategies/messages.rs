@@ -12,7 +12,8 @@ use cairn_engine::event::{
     ContextChanged, EventKind, MemoryWriter, NotesFrame, ReplyReceived, RequestedCall,
 };
 use cairn_engine::message::{
-    FinishReason, Media, Message, Opaque, Part, PlacedOpaque, Role, ToolCall, ToolResult, Usage,
+    FinishReason, Media, Message, Notice, Opaque, Part, PlacedOpaque, Role, ToolCall, ToolResult,
+    Usage,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -151,12 +152,17 @@ fn part() -> impl Strategy<Value = Part> {
         is_error,
     });
     let media = (text(), vec(any::<u8>(), 0..9)).prop_map(|(mime, data)| Media { mime, data });
+    let notice = (text(), any::<bool>()).prop_map(|(text, is_of_workspace)| Notice {
+        text,
+        is_of_workspace,
+    });
     prop_oneof![
         text().prop_map(Part::Text),
         tool_call().prop_map(Part::Call),
         result.prop_map(Part::Result),
         media.prop_map(Part::Media),
         opaque().prop_map(Part::Opaque),
+        notice.prop_map(Part::Notice),
     ]
 }
 
@@ -167,9 +173,12 @@ pub(crate) fn message() -> impl Strategy<Value = Message> {
 fn layer_kind() -> impl Strategy<Value = LayerKind> {
     prop_oneof![
         Just(LayerKind::Prompt),
-        Just(LayerKind::Environment),
-        Just(LayerKind::Memory),
         Just(LayerKind::Agent),
+        Just(LayerKind::Context),
+        Just(LayerKind::Environment),
+        Just(LayerKind::Capabilities),
+        Just(LayerKind::Memory),
+        Just(LayerKind::Instructions),
     ]
 }
 

@@ -35,7 +35,7 @@ impl Tree {
     /// What a person says is in the command of the turn, which may wait.
     pub(super) fn keep_turn(&mut self, seq: u64, command: &Command) {
         if let Command::SubmitTurn(turn) = command {
-            let said = turn.message.as_ref().map(Message::text);
+            let said = turn.message.as_ref().map(Message::said);
             self.waiting_turns.insert(seq, said.unwrap_or_default());
         }
     }

@@ -6,7 +6,7 @@ use crate::server::conversation::left_out;
 use crate::server::conversation::random::sent_name;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cairn_engine::message::{Media, Message, Opaque, Part, Role, ToolCall, ToolResult};
+use cairn_engine::message::{Media, Message, Notice, Opaque, Part, Role, ToolCall, ToolResult};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -143,7 +143,8 @@ impl<'a> Expected<'a> {
     fn add(&mut self, parts: &[Part], file: impl Fn(&Media) -> Value) {
         for part in parts {
             let block = match part {
-                Part::Text(said) if !said.trim().is_empty() => text(said),
+                Part::Text(said) | Part::Notice(Notice { text: said, .. })
+                    if !said.trim().is_empty() => text(said),
                 Part::Media(media) => file(media),
                 _ => continue,
             };
@@ -155,7 +156,8 @@ impl<'a> Expected<'a> {
         let (mut blocks, mut calls, mut is_reply) = (Vec::new(), Vec::new(), false);
         for part in parts {
             match part {
-                Part::Text(said) if !said.trim().is_empty() => blocks.push(text(said)),
+                Part::Text(said) | Part::Notice(Notice { text: said, .. })
+                    if !said.trim().is_empty() => blocks.push(text(said)),
                 Part::Media(media) => blocks.push(text(&left_out(media))),
                 Part::Call(call) => {
                     let id = self.new_id(&call.id);
@@ -172,7 +174,7 @@ impl<'a> Expected<'a> {
                     blocks.extend(opaque_block(opaque));
                     is_reply = true;
                 }
-                Part::Text(_) | Part::Opaque(_) | Part::Result(_) => {}
+                Part::Text(_) | Part::Notice(_) | Part::Opaque(_) | Part::Result(_) => {}
             }
         }
         is_reply |= !blocks.is_empty();

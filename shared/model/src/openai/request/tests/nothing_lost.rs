@@ -6,7 +6,7 @@ use crate::server::conversation::left_out;
 use crate::server::conversation::random::sent_name;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cairn_engine::message::{Media, Message, Opaque, Part, Role, ToolCall, ToolResult};
+use cairn_engine::message::{Media, Message, Notice, Opaque, Part, Role, ToolCall, ToolResult};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -134,7 +134,8 @@ impl<'a> Expected<'a> {
         let (mut reasoning, mut is_reply) = (Map::new(), false);
         for part in parts {
             match part {
-                Part::Text(said) if !said.trim().is_empty() => text += said,
+                Part::Text(said) | Part::Notice(Notice { text: said, .. })
+                    if !said.trim().is_empty() => text += said,
                 Part::Media(media) => text += &left_out(media),
                 Part::Call(call) => {
                     let id = self.new_id(&call.id);
@@ -152,7 +153,7 @@ impl<'a> Expected<'a> {
                     reasoning.extend(field(opaque));
                     is_reply = true;
                 }
-                Part::Text(_) | Part::Opaque(_) | Part::Result(_) => {}
+                Part::Text(_) | Part::Notice(_) | Part::Opaque(_) | Part::Result(_) => {}
             }
         }
         let is_said = !text.is_empty() || !calls.is_empty();
@@ -201,7 +202,8 @@ fn lost_result(result: &ToolResult) -> Value {
 /// What is sent of another message than a reply. Calls and opaque parts are the assistant's alone.
 fn parts(parts: &[Part], file: impl Fn(&Media) -> Value) -> Vec<Value> {
     let parts = parts.iter().filter_map(|part| match part {
-        Part::Text(said) if !said.trim().is_empty() => Some(text(said)),
+        Part::Text(said) | Part::Notice(Notice { text: said, .. })
+                    if !said.trim().is_empty() => Some(text(said)),
         Part::Media(media) => Some(file(media)),
         _ => None,
     });
