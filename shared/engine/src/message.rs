@@ -368,6 +368,9 @@ mod tests {
     #[test]
     fn a_result_is_said() {
         let message = Message::tool("call", "seen", false);
-        assert_eq!((message.text(), message.said()), ("seen".into(), "seen".into()));
+        assert_eq!(
+            (message.text(), message.said()),
+            ("seen".into(), "seen".into())
+        );
     }
 }

@@ -1,9 +1,12 @@
 //! Session memory that a client writes while a run is under way.
 
 use crate::support::{Attempt, World, chain, for_tenant, graph, model_step, reply};
+use crate::turns::{self, rest, submit, turn};
 use cairn_orchestrator::Config;
 use cairn_proto::event as wire;
 use cairn_proto::event::op::Op;
+use cairn_proto::event::part::Part;
+use cairn_proto::executor::Reply;
 use cairn_proto::memory::SetMemoryRequest;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::RpcError;
@@ -54,6 +57,46 @@ async fn what_was_written_before_an_acknowledgement_comes_with_it() {
     // A model gets no reminder twice.
     attempt.reply(reply(1, "", &[("pure", "{}")]));
     assert_eq!(reminders(&mut attempt, 3).await, [""; 0]);
+}
+
+/// A turn that ends with a reply to all that its model was sent.
+async fn take_turn(world: &World, session: &str) {
+    let submitted = submit(world, turn(world, session)).await;
+    let mut stream = submitted.expect("a turn");
+    let mut attempt = world.attempt().await;
+    let ops = attempt.start.ops.len() as u64;
+    attempt.reply(Reply {
+        ops_through: attempt.start.ops_through + ops,
+        ..reply(0, "good day", &[])
+    });
+    rest(world, &mut stream).await.expect("an end");
+}
+
+/// A client that shows a conversation need not guess which texts the person wrote.
+#[tokio::test(start_paused = true)]
+async fn a_reminder_is_listed_with_its_mark() {
+    let world = World::new().await;
+    let session = turns::session(&world).await;
+    take_turn(&world, &session).await;
+    set(&world, &session, "tone", "dry").await;
+    take_turn(&world, &session).await;
+    let request = pb::ListMessagesRequest {
+        session,
+        ..pb::ListMessagesRequest::default()
+    };
+    let listed = world.contexts.clone().list_messages(request).await;
+    let messages = listed.expect("a page").into_inner().messages;
+    let asked = messages[2].message.as_ref().expect("a message");
+    let [said, reminder] = &asked.parts[..] else {
+        panic!("{messages:?}");
+    };
+    assert_eq!(said.said(), Some("hello"));
+    assert!(reminder.synthetic && !reminder.workspace, "{reminder:?}");
+    let Some(Part::Text(text)) = &reminder.part else {
+        panic!("{reminder:?}");
+    };
+    assert!(text.contains("tone: dry"), "{text}");
+    assert_eq!(reminder.said(), None);
 }
 
 /// The state is read again when a report contradicts it, and has then what a client wrote meanwhile.

@@ -351,10 +351,16 @@ mod tests {
     #[test]
     fn a_reminder_of_a_layer_names_it_and_has_its_text() {
         for (kind, first) in [
-            (LayerKind::Agent, "The instructions of your role have changed."),
+            (
+                LayerKind::Agent,
+                "The instructions of your role have changed.",
+            ),
             (LayerKind::Context, "The instructions of this conversation"),
             (LayerKind::Capabilities, "What you can use has changed."),
-            (LayerKind::Instructions, "The instructions of this folder have"),
+            (
+                LayerKind::Instructions,
+                "The instructions of this folder have",
+            ),
         ] {
             let Reminder { text, of } = changed(kind, "Be brief.\n");
             let begins = text.starts_with(&format!("<system-reminder>\n{first}"));

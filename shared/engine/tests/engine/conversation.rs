@@ -7,9 +7,7 @@ use cairn_engine::conversation::{
 };
 use cairn_engine::decide::Input;
 use cairn_engine::event::{self, ContextChanged, Event, EventKind};
-use cairn_engine::message::{
-    FinishReason, Message, Notice, Opaque, Part, PlacedOpaque, Role,
-};
+use cairn_engine::message::{FinishReason, Message, Notice, Opaque, Part, PlacedOpaque, Role};
 use proptest::prelude::*;
 
 pub(crate) fn world() -> World {
@@ -51,6 +49,41 @@ pub(crate) fn last_reported(world: &World) -> String {
     let said = world.session.said(world.attempt(1));
     let last = said.last().map(|message| message.text());
     last.unwrap_or_default()
+}
+
+#[test]
+fn a_reminder_of_the_workspace_has_its_mark_and_no_other_one() {
+    for kind in [
+        LayerKind::Prompt,
+        LayerKind::Context,
+        LayerKind::Instructions,
+    ] {
+        let digest = String::new();
+        let reminder = Reminder {
+            text: "reminder".to_owned(),
+            of: Reminded::Layer { kind, digest },
+        };
+        let mut conversation = Conversation::default();
+        for op in [
+            Op::Append(Message::user("hello")),
+            Op::Remind(reminder),
+            Op::Notice("notice".to_owned()),
+        ] {
+            conversation.apply(op).unwrap();
+        }
+        let notice = |text: &str, is_of_workspace| {
+            Part::Notice(Notice {
+                text: text.to_owned(),
+                is_of_workspace,
+            })
+        };
+        let expected = [
+            Part::Text("hello".to_owned()),
+            notice("reminder", kind == LayerKind::Instructions),
+            notice("notice", false),
+        ];
+        assert_eq!(conversation.behind[0].message.parts, expected, "{kind:?}");
+    }
 }
 
 #[test]

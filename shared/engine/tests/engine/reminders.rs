@@ -1,13 +1,14 @@
 //! Reminders of session memory, and the texts of layers: what they add to a context, a journal and a state.
 
 use crate::conversation::{changes, last_reported, memory, world};
+use crate::turns::submit;
 use crate::world::{World, chain, graph, look, model_step, tool_call};
 use cairn_engine::command::{Command, CreateContext, DestroyContext, LimitOverrides};
 use cairn_engine::conversation::{LayerKind, Op};
 use cairn_engine::decide::Input;
 use cairn_engine::event::{self, Budget, Event, EventKind};
-use cairn_engine::message::ToolCall;
-use cairn_engine::session::{PerBudget, Session};
+use cairn_engine::message::{Part, ToolCall};
+use cairn_engine::session::{MAIN, PerBudget, Session};
 use serde_json::json;
 
 /// A call that sets a key of session memory.
@@ -44,6 +45,27 @@ fn an_attempt_is_not_reminded_of_what_it_wrote_itself() {
     let text = last_reported(&world);
     assert!(text.contains("\nkey: of a client\n"), "{text}");
     assert!(!text.contains("\nk: "), "{text}");
+}
+
+#[test]
+fn a_context_and_its_checkpoint_tell_a_reminder_from_what_the_person_said() {
+    let mut world = World::new();
+    submit(&mut world, "first");
+    world.reply(1, "one", &[]);
+    memory(&mut world, "new");
+    submit(&mut world, "second");
+    world.reply(1, "two", &[]);
+    let stored = Session::from_checkpoint(&world.session.to_checkpoint().unwrap());
+    assert_eq!(stored.as_ref(), Some(&world.session));
+    for session in [&world.session, &stored.unwrap()] {
+        let asked = session.context(MAIN).unwrap().messages().nth(2).unwrap();
+        assert_eq!(asked.said(), "second");
+        let [Part::Text(_), Part::Notice(notice)] = &asked.parts[..] else {
+            panic!("{asked:?}");
+        };
+        assert!(notice.text.contains("\nkey: new\n"), "{notice:?}");
+        assert!(!notice.is_of_workspace);
+    }
 }
 
 #[test]

@@ -275,7 +275,11 @@ fn tool_turn(is_conversation: bool) -> impl Strategy<Value = ToolTurn> {
 
 fn change(is_conversation: bool) -> BoxedStrategy<Change> {
     let message = || (0..100_u8, any::<bool>()).prop_map(|(at, media)| person_says(at, media));
-    let kinds = [LayerKind::Context, LayerKind::Environment, LayerKind::Memory];
+    let kinds = [
+        LayerKind::Context,
+        LayerKind::Environment,
+        LayerKind::Memory,
+    ];
     let layer = || {
         let kinds = select(kinds.to_vec());
         (kinds, 0..100_u8).prop_map(|(kind, number)| Layer::new(kind, format!("Layer {number}.")))

@@ -12,7 +12,7 @@ use cairn_engine::conversation::{
 };
 use cairn_engine::event::{self, CommandReceived, EventKind, StartedTurn};
 use cairn_engine::failure::FailureKind;
-use cairn_engine::message::{Media, Message, Opaque, Part, Role, ToolCall};
+use cairn_engine::message::{Media, Message, Notice, Opaque, Part, Role, ToolCall};
 use cairn_engine::session::StepNo;
 
 const MARK: MemoryMark = MemoryMark {
@@ -60,6 +60,19 @@ fn picture() -> Message {
         role: Role::User,
         parts: vec![Part::Text("What is this?".into()), Part::Media(media)],
     }
+}
+
+/// A message of a person with a text of Cairn, and one of the workspace.
+fn with_notices() -> Message {
+    let mut message = Message::user("hello ");
+    for (text, is_of_workspace) in [("note ", false), ("rules", true)] {
+        let text = text.to_owned();
+        message.parts.push(Part::Notice(Notice {
+            text,
+            is_of_workspace,
+        }));
+    }
+    message
 }
 
 /// One change of each kind.
@@ -132,6 +145,17 @@ pub(super) fn contexts() -> Kinds {
         popped: Some(reply()),
         is_steering: false,
     };
+    let instructions = Reminded::Layer {
+        kind: LayerKind::Instructions,
+        digest: "9f86d081".into(),
+    };
+    let noticed = event::ContextChanged {
+        conversation: ConversationRef::Context("draft".into()),
+        ops: vec![Op::Append(with_notices()), reminder(instructions)],
+        version: 8,
+        popped: None,
+        is_steering: false,
+    };
     let steered = event::ContextChanged {
         conversation: ConversationRef::Attempt(ATTEMPT),
         ops: vec![Op::Append(Message::user("in German"))],
@@ -149,6 +173,7 @@ pub(super) fn contexts() -> Kinds {
             .into(),
         ),
         ("context_changed", changed.into()),
+        ("context_changed.notice", noticed.into()),
         ("context_changed.steering", steered.into()),
         ("context_created", ContextCreated { context: name() }.into()),
         (

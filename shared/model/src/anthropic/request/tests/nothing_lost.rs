@@ -144,7 +144,10 @@ impl<'a> Expected<'a> {
         for part in parts {
             let block = match part {
                 Part::Text(said) | Part::Notice(Notice { text: said, .. })
-                    if !said.trim().is_empty() => text(said),
+                    if !said.trim().is_empty() =>
+                {
+                    text(said)
+                }
                 Part::Media(media) => file(media),
                 _ => continue,
             };
@@ -157,7 +160,10 @@ impl<'a> Expected<'a> {
         for part in parts {
             match part {
                 Part::Text(said) | Part::Notice(Notice { text: said, .. })
-                    if !said.trim().is_empty() => blocks.push(text(said)),
+                    if !said.trim().is_empty() =>
+                {
+                    blocks.push(text(said))
+                }
                 Part::Media(media) => blocks.push(text(&left_out(media))),
                 Part::Call(call) => {
                     let id = self.new_id(&call.id);

@@ -135,7 +135,10 @@ impl<'a> Expected<'a> {
         for part in parts {
             match part {
                 Part::Text(said) | Part::Notice(Notice { text: said, .. })
-                    if !said.trim().is_empty() => text += said,
+                    if !said.trim().is_empty() =>
+                {
+                    text += said
+                }
                 Part::Media(media) => text += &left_out(media),
                 Part::Call(call) => {
                     let id = self.new_id(&call.id);
@@ -202,8 +205,9 @@ fn lost_result(result: &ToolResult) -> Value {
 /// What is sent of another message than a reply. Calls and opaque parts are the assistant's alone.
 fn parts(parts: &[Part], file: impl Fn(&Media) -> Value) -> Vec<Value> {
     let parts = parts.iter().filter_map(|part| match part {
-        Part::Text(said) | Part::Notice(Notice { text: said, .. })
-                    if !said.trim().is_empty() => Some(text(said)),
+        Part::Text(said) | Part::Notice(Notice { text: said, .. }) if !said.trim().is_empty() => {
+            Some(text(said))
+        }
         Part::Media(media) => Some(file(media)),
         _ => None,
     });
