@@ -51,7 +51,10 @@ fn check_parts(field: &str, message: &Message) -> Result<(), RpcError> {
     if message.parts.is_empty() && message.role != Role::Assistant {
         return Err(RpcError::invalid(field, "has no part").allowed("1 part and more"));
     }
-    let is_empty = |part: &Part| matches!(part, Part::Text(text) | Part::Notice(Notice { text, .. }) if text.is_empty());
+    let is_empty = |part: &Part| match part {
+        Part::Text(text) | Part::Notice(Notice { text, .. }) => text.is_empty(),
+        _ => false,
+    };
     if let Some(i) = message.parts.iter().position(is_empty) {
         let error = RpcError::invalid(format!("{field}.parts[{i}].text"), "is empty");
         return Err(error.allowed("1 character and more"));

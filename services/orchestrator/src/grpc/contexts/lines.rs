@@ -310,7 +310,10 @@ mod tests {
         message.parts.push(notice("changed", false));
         message.parts.push(notice("instructions", true));
         let text = line(&message).unwrap();
-        let parts = r#"{"text":"changed","synthetic":true},{"text":"instructions","synthetic":true,"workspace":true}"#;
+        let parts = concat!(
+            r#"{"text":"changed","synthetic":true},"#,
+            r#"{"text":"instructions","synthetic":true,"workspace":true}"#
+        );
         assert!(text.contains(parts), "{text}");
         assert_eq!(read(&text, false).unwrap().messages, [message]);
         // Only the user's messages have any.
