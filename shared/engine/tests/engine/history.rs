@@ -11,7 +11,19 @@ use cairn_engine::prompt::history::{shortened, view};
 use cairn_engine::tokens::of_text;
 use serde_json::json;
 
-const REMINDER: &str = "<system-reminder>\nSession memory has changed.\n</system-reminder>";
+/// A reminder, as Cairn adds it to a message of the user.
+fn reminder() -> Part {
+    Part::Notice(Notice {
+        text: "<system-reminder>\nSession memory has changed.\n</system-reminder>".to_owned(),
+        is_of_workspace: false,
+    })
+}
+
+/// A message of the user of these parts.
+fn user(parts: Vec<Part>) -> Message {
+    let role = Role::User;
+    Message { role, parts }
+}
 
 fn says(text: &str) -> Message {
     Message::assistant(text, Vec::new())
@@ -126,17 +138,7 @@ fn calls_have_their_results_in_brief() {
 
 #[test]
 fn what_a_person_said_is_parted_from_what_cairn_adds() {
-    let user = |parts: Vec<Part>| Message {
-        role: Role::User,
-        parts,
-    };
     let text = |text: &str| Part::Text(text.to_owned());
-    let notice = || {
-        Part::Notice(Notice {
-            text: REMINDER.to_owned(),
-            is_of_workspace: true,
-        })
-    };
     let picture = || {
         Part::Media(Media {
             mime: "image/png".to_owned(),
@@ -144,8 +146,8 @@ fn what_a_person_said_is_parted_from_what_cairn_adds() {
         })
     };
     let messages = [
-        user(vec![text("One."), picture(), notice()]),
-        user(vec![notice()]),
+        user(vec![text("One."), picture(), reminder()]),
+        user(vec![reminder()]),
         user(vec![picture()]),
         Message::user(" \n"),
         Message::user("x".repeat(2_000)),

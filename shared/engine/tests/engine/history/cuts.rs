@@ -1,6 +1,6 @@
 //! Wherever messages are cut in two, the second view has what the view of all of them has.
 
-use super::{REMINDER, after, call, continues, of, says, was_cut};
+use super::{after, call, continues, of, reminder, says, user, was_cut};
 use cairn_engine::message::Message;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -42,7 +42,7 @@ fn turns(ops: &[u8]) -> Vec<Block> {
     for (op, number) in ops.iter().zip(0..) {
         let block = match op % 8 {
             0 | 1 => vec![Message::user(pick(&SAID, *op))],
-            2 => vec![Message::user(REMINDER)],
+            2 => vec![user(vec![reminder()])],
             3 if has_answered => vec![cut.clone()],
             _ if has_answered => vec![Message::user("And then?")],
             3 | 4 => vec![says(pick(&["A.\nB.", "[in progress] C"], *op))],
