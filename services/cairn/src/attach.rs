@@ -15,7 +15,9 @@ use crate::serving::{Serving, socket};
 use crate::settings::Addresses;
 use crate::tokens::Tokens;
 use crate::ui::screen;
+use crate::ui::text::quoted;
 use crate::{settings, workspace};
+use cairn_boot::Origin;
 use cairn_memory::sqlite::OpenError;
 use cairn_orchestrator::Mode;
 use cairn_rpc::{Address, Link, RpcError, Server};
@@ -30,6 +32,8 @@ use tonic_health::pb::health_client::HealthClient;
 /// How long a held store without a socket is waited for: its holder starts, or ends.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
+/// Where versions before this one kept the store: in the folder in which the command was begun.
+const OLDER: &str = ".cairn/cairn.db";
 /// What takes longer than this is explained.
 const QUIET: Duration = Duration::from_millis(700);
 /// How long the process at the socket may take to say that it is well.
@@ -133,13 +137,13 @@ async fn attach_with(
     servers: &Servers,
     authenticators: &Authenticators,
 ) -> Result<Attached, CliError> {
-    let store = context.config().store.path.clone();
     if let Some(server) = &context.config().client.server {
-        return at_server(context, server, store).await;
+        return at_server(context, server).await;
     }
     if context.config().store.is_redis() {
         return Err(shared_store(context));
     }
+    let store = context.config().store.file()?.to_owned();
     let path = socket::path(&store);
     let change_path = socket::path_for_change(&store);
     let began = Instant::now();
@@ -156,7 +160,7 @@ async fn attach_with(
         }
         match access {
             Access::Read => return read(context, store, authenticators).await,
-            Access::Change if !is_there(&store) => return Err(missing(&store)),
+            Access::Change if !is_there(&store) => return Err(missing(context, &store)),
             _ => {}
         }
         let workspace = workspace_for(context, access, &store, authenticators).await?;
@@ -167,7 +171,7 @@ async fn attach_with(
                 return Box::pin(serve(context, node, store, path, access, &workspace)).await;
             }
             Err(error) if is_held(&error) => {}
-            Err(error) => return Err(start_error(&error, &store)),
+            Err(error) => return Err(start_error(context, &error)),
         }
         if alone_since.elapsed() >= PATIENCE {
             return Err(held(&store));
@@ -275,11 +279,7 @@ pub async fn health(link: &Link, part: &str) -> Result<bool, RpcError> {
 
 /// The services at an address that was given. One that does not answer is waited for: it may be
 /// starting again.
-async fn at_server(
-    context: &Context,
-    server: &Addresses,
-    store: PathBuf,
-) -> Result<Attached, CliError> {
+async fn at_server(context: &Context, server: &Addresses) -> Result<Attached, CliError> {
     let link = server.link(&Tokens::of(context)?);
     let began = Instant::now();
     let mut is_reported = false;
@@ -306,7 +306,7 @@ or name others with --server",
     }
     Ok(Attached {
         link,
-        store,
+        store: context.config().store.path.clone().unwrap_or_default(),
         workspace: None,
         way: Way::Remote { works: true },
     })
@@ -319,7 +319,7 @@ async fn read(
 ) -> Result<Attached, CliError> {
     let config = settings::reader(context)?;
     let server = node::read_only(&store, config, authenticators.public.clone()).await;
-    let server = server.map_err(|error| start_error(&error, &store))?;
+    let server = server.map_err(|error| start_error(context, &error))?;
     Ok(Attached {
         link: server.link(),
         workspace: workspace::noted(&store),
@@ -357,7 +357,7 @@ async fn unfinished(
         Ok(server) => server,
         // A note without its store; one that cannot be opened is told when it is.
         Err(StartError::ReadOnly(OpenError::Missing { .. })) => return Ok(Vec::new()),
-        Err(error) => return Err(start_error(&error, store)),
+        Err(error) => return Err(start_error(context, &error)),
     };
     client::ids_with_status(&server.link(), &ACTIVE).await
 }
@@ -418,17 +418,32 @@ fn is_there(store: &Path) -> bool {
     store.exists() || Path::new(&log).exists()
 }
 
-fn missing(store: &Path) -> CliError {
-    let message = format!("there is no store at {}", store.display());
-    CliError::new(message)
-        .hint("begin with: cairn run \"<goal>\"\nor name the store with --store or CAIRN_STORE")
+/// Says where the store was looked for, and for which folder.
+fn missing(context: &Context, store: &Path) -> CliError {
+    let mut message = format!("there is no store at {}", store.display());
+    let mut hint = "begin with: cairn run \"<goal>\"\nor name the store with --store or CAIRN_STORE"
+        .to_owned();
+    if context.settings.origin("store.path") == &Origin::Default {
+        let workspace = &context.config().workspace.path;
+        let folder = workspace::own(context);
+        let folder = folder.as_deref().unwrap_or(workspace).display();
+        message.push_str(&format!(", which would be that of the workspace {folder}"));
+        hint.push_str("\nor name another workspace with --in");
+        let older = [PathBuf::from(OLDER), workspace.join(OLDER)];
+        if let Some(older) = older.iter().find(|path| path.is_file()) {
+            let older = quoted(&older.to_string_lossy());
+            hint.push_str(&format!("\nthe store of an older version is here: --store {older}"));
+        }
+    }
+    CliError::new(message).hint(hint)
 }
 
 /// What is said of a node that does not start.
-pub fn start_error(error: &StartError, store: &Path) -> CliError {
-    match open_error(error) {
-        Some(OpenError::Missing { .. }) => missing(store),
-        Some(error) => CliError::chain(error),
-        None => CliError::chain(error),
+pub fn start_error(context: &Context, error: &StartError) -> CliError {
+    let store = context.config().store.path.as_deref();
+    match (open_error(error), store) {
+        (Some(OpenError::Missing { .. }), Some(store)) => missing(context, store),
+        (Some(error), _) => CliError::chain(error),
+        (None, _) => CliError::chain(error),
     }
 }

@@ -23,8 +23,8 @@ pub struct Cli {
 /// What holds for every command.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Global {
-    /// Where sessions are stored: a file, or redis://host:port for cairn serve
-    /// [default: .cairn/cairn.db; environment: CAIRN_STORE]
+    /// Where sessions are stored: a file, or redis://host:port for cairn serve [default: a file of the
+    /// workspace's own in your state folder, which cairn doctor names; environment: CAIRN_STORE]
     #[arg(
         long,
         global = true,
@@ -32,6 +32,15 @@ pub struct Global {
         help_heading = "Global options"
     )]
     pub store: Option<PathBuf>,
+    /// The workspace: the folder that tools read and commands run in. Each has a store of its own
+    /// [default: the current folder]
+    #[arg(
+        long = "in",
+        global = true,
+        value_name = "DIR",
+        help_heading = "Global options"
+    )]
+    pub workspace: Option<PathBuf>,
     /// Talk to the cairn serve at this address instead of working on a store, such as
     /// http://127.0.0.1:7878, or to one that answers of several with commas between them. Its token
     /// comes from CAIRN_TOKEN or serve.token_file. Without them it is found by the port: in

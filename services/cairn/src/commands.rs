@@ -44,7 +44,6 @@ use crate::node::Service;
 use crate::settings;
 use cairn_boot::{Environment, LogConfig, Origin};
 use std::io::{IsTerminal as _, Write as _};
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::ExitCode;
 use tokio_util::sync::CancellationToken;
@@ -108,20 +107,14 @@ fn model_elsewhere(command: &Command, flags: &mut Vec<Flag>) -> Option<String> {
 
 /// The flags of the command that were given and set a setting.
 fn flags(command: &Command) -> Vec<Flag> {
-    let path = |path: &Option<PathBuf>| path.as_ref().map(|p| p.to_string_lossy().into_owned());
     let given = |flag, setting, value: Option<String>| Some((flag, setting, value?));
     let flags = match command {
         Command::Run(args) => vec![
-            given("--in", "workspace.path", path(&args.workspace)),
             given("--pace", "model.pace", args.pace.clone()),
             given("--model", "model.default", args.model.clone()),
         ],
-        Command::Resume(args) => vec![
-            given("--in", "workspace.path", path(&args.workspace)),
-            given("--pace", "model.pace", args.pace.clone()),
-        ],
+        Command::Resume(args) => vec![given("--pace", "model.pace", args.pace.clone())],
         Command::Chat(args) => vec![
-            given("--in", "workspace.path", path(&args.workspace)),
             given("--pace", "model.pace", args.pace.clone()),
             given("--model", "model.default", args.model.clone()),
         ],

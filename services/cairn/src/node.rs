@@ -1,7 +1,7 @@
 //! The services of a process: all five, joined by links without a socket, or some of them, with
 //! links to the others.
 
-mod git_ignore;
+mod folder;
 mod parts;
 mod store;
 

@@ -29,6 +29,7 @@ pub mod links;
 mod model;
 pub mod models;
 mod parts;
+mod place;
 pub mod run;
 mod servers;
 mod store;
@@ -287,6 +288,9 @@ pub fn load_from(
         let none = Environment::of([(STORE_VARIABLE, "")]);
         layers = layers.alias(&none, STORE_VARIABLE, "store.redis.url");
     }
+    if let Some(path) = &global.workspace {
+        layers = layers.flag("--in", "workspace.path", &path.to_string_lossy());
+    }
     if let Some(path) = &global.store {
         let value = path.to_string_lossy();
         layers = layers.flag("--store", place_setting(&value), &value);
@@ -308,6 +312,12 @@ pub fn load_from(
     let mut loaded: Loaded<Settings> = layers
         .load()
         .map_err(|faults| CliError::usage(faults.to_string()))?;
+    let Settings {
+        store, workspace, ..
+    } = &mut loaded.config;
+    if store.path.is_none() {
+        store.path = place::default_store(&workspace.path, environment);
+    }
     loaded.config.proxies = Proxies::read(|name| environment.get(name));
     Ok(loaded)
 }

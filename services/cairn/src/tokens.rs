@@ -69,7 +69,7 @@ impl Tokens {
         };
         let runtime = context.environment.get(RUNTIME_FOLDER).map(Path::new);
         let runtime = runtime.filter(|folder| folder.is_absolute() && folder.is_dir());
-        let beside_store = context.config().store.path.parent();
+        let beside_store = context.config().store.path.as_deref().and_then(Path::parent);
         let folders = [
             runtime.map(|folder| folder.join("cairn")),
             beside_store.map(|folder| std::path::absolute(folder).unwrap_or_default()),
@@ -100,8 +100,14 @@ impl Tokens {
     }
 
     fn of_port(&self, port: u16, has_socket: bool) -> Result<Made, CliError> {
-        let folder = self.0.folders.first().cloned().unwrap_or_default();
-        let path = file::path(&folder, port);
+        let Some(folder) = self.0.folders.first() else {
+            return Err(CliError::usage(format!(
+                "there is no place for the token for port {port}: none of XDG_RUNTIME_DIR, \
+                 XDG_STATE_HOME and HOME names a folder"
+            ))
+            .hint("give a token in CAIRN_TOKEN or serve.token_file"));
+        };
+        let path = file::path(folder, port);
         match file::make(&path) {
             Ok((token, kept)) => Ok((token, Source::Port(path), Some(kept))),
             Err(error) => unkept(port, path, &error, has_socket),

@@ -6,7 +6,7 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::ui::text::{command, quoted};
+use crate::ui::text::{command, command_in, quoted};
 use cairn_boot::Origin;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -242,7 +242,7 @@ pub fn resume_command(context: &Context, session: &str) -> String {
 
 /// A command that works in the folder that the work of a session belongs to.
 pub fn command_in_folder(context: &Context, session: &str, rest: &str) -> String {
-    let note = Note::read(&context.config().store.path);
+    let note = context.config().store.path.as_deref().and_then(Note::read);
     let folder = note.map(|note| note.folder_of(session).to_owned());
     let other = folder.filter(|folder| folder.is_dir() && own(context).as_ref() != Some(folder));
     match (other, context.settings.origin("workspace.path")) {
@@ -253,10 +253,6 @@ pub fn command_in_folder(context: &Context, session: &str, rest: &str) -> String
         }
         (None, _) => command(context, rest),
     }
-}
-
-fn command_in(context: &Context, rest: &str, folder: &str) -> String {
-    command(context, &format!("{rest} --in {}", quoted(folder)))
 }
 
 /// Whether somebody said which folder, on the command line or in the settings.

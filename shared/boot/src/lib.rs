@@ -9,12 +9,14 @@
 //! | [`telemetry`] | the one subscriber: logs, and traces to a collector; metrics over HTTP |
 //! | [`signals`] | the first signal asks to stop, the second insists |
 //! | [`mod@drain`] | lets running work end, but not for ever |
+//! | [`state`] | the folder of a user in which Cairn keeps its own files |
 //! | [`trust`] | what a person has confirmed: settings files, servers, tools |
 
 pub mod config;
 pub mod drain;
 pub mod logs;
 pub mod signals;
+pub mod state;
 pub mod telemetry;
 pub mod trust;
 
@@ -25,5 +27,6 @@ pub use config::{
 pub use drain::{Drained, drain};
 pub use logs::{LogConfig, LogFormat};
 pub use signals::Signals;
+pub use state::state_folder;
 pub use telemetry::{MetricsAddress, Telemetry, TelemetryConfig};
 pub use trust::{Pins, Trust, TrustError, file_key};

@@ -5,6 +5,7 @@
 //! under a lock, so that several processes share it. A file that cannot be read is an error: without it,
 //! nothing counts as confirmed.
 
+use crate::state::state_folder;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -84,15 +85,7 @@ impl Trust {
     /// The user's file: `$XDG_STATE_HOME/cairn/trust.json`, else `~/.local/state/cairn/trust.json`.
     /// `None` without a home.
     pub fn default_path(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
-        // A relative path would be another file in each folder; the convention ignores it, too.
-        let absolute = |name| {
-            variable(name)
-                .map(PathBuf::from)
-                .filter(|it| it.is_absolute())
-        };
-        let state = absolute("XDG_STATE_HOME");
-        let state = state.or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
-        Some(state.join("cairn/trust.json"))
+        Some(state_folder(variable)?.join("trust.json"))
     }
 
     /// Where it is.

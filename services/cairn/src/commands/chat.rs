@@ -31,7 +31,6 @@ use cairn_proto::orchestrator::{
 };
 use clap::builder::NonEmptyStringValueParser;
 use std::io::{IsTerminal as _, stdin};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The arguments of `cairn chat`.
@@ -66,9 +65,6 @@ pub struct Args {
     /// The model, by its name in the settings of the process that does the work [default: as they say]
     #[arg(long, value_name = "NAME")]
     pub(super) model: Option<String>,
-    /// The folder that tools read and commands run in [default: the current one]
-    #[arg(long = "in", value_name = "DIR")]
-    pub(super) workspace: Option<PathBuf>,
     /// How long the offline model waits before each reply, such as 400ms
     #[arg(long, value_name = "TIME")]
     pub(super) pace: Option<String>,

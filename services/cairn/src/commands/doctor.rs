@@ -82,6 +82,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         Some(servers) => futures::future::join_all(servers.0.iter().map(server_at)).await,
         None => {
             let mut findings = vec![store(context).await];
+            findings.extend(workspace(context));
             findings.extend(context.config().proxies.named().iter().map(proxy));
             findings
         }
@@ -196,8 +197,29 @@ async fn store(context: &Context) -> Finding {
                 }
             }
         }
-        _ => file(&settings.path, place).await,
+        _ => match settings.file() {
+            Ok(path) => file(path, place).await,
+            Err(error) => Finding::bad("store", place, "not found", &error),
+        },
     }
+}
+
+/// The folder whose store was looked at. None if the store is that of no folder.
+fn workspace(context: &Context) -> Option<Finding> {
+    if context.config().store.is_redis() {
+        return None;
+    }
+    let path = &context.config().workspace.path;
+    let (place, fault) = match std::fs::canonicalize(path) {
+        Ok(found) if found.is_dir() => (found, None),
+        Ok(found) => (found, Some("it is not a folder".to_owned())),
+        Err(error) => (path.clone(), Some(error.to_string())),
+    };
+    let place = place.display().to_string();
+    Some(match fault {
+        None => Finding::fine("workspace", place, "there"),
+        Some(fault) => Finding::bad("workspace", place, "unusable", &CliError::new(fault)),
+    })
 }
 
 /// A store in a file, read from its first session to its last.
@@ -237,12 +259,12 @@ async fn file(path: &Path, place: String) -> Finding {
 
 /// Opens the store once as far as it is there, which leaves it as one that was closed.
 async fn accept_loss(context: &Context) -> Result<(), CliError> {
-    let path = &context.config().store.path;
-    let is_file = matches!(context.config().store.config(), StoreConfig::Sqlite { .. });
-    if !is_file || context.config().client.server.is_some() || !path.exists() {
+    let is_file = !context.config().store.is_redis() && context.config().client.server.is_none();
+    let path = context.config().store.path.as_deref();
+    let Some(path) = path.filter(|path| is_file && path.exists()) else {
         let error = "--accept-loss is for a store in a file, and there is none";
         return Err(CliError::usage(error).hint("name its file with --store"));
-    }
+    };
     let options = SqliteOptions {
         accept_loss: true,
         ..SqliteOptions::default()

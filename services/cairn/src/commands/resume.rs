@@ -21,9 +21,6 @@ use std::process::ExitCode;
 pub struct Args {
     /// The session to follow; the beginning of its id is enough [default: the latest unfinished]
     session: Option<String>,
-    /// The folder that tools read and commands run in: the one of the run [default: the current]
-    #[arg(long = "in", value_name = "DIR")]
-    pub(super) workspace: Option<PathBuf>,
     /// How long the offline model waits before each reply, such as 400ms, so that you can follow
     #[arg(long, value_name = "TIME")]
     pub(super) pace: Option<String>,

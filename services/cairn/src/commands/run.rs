@@ -30,9 +30,6 @@ pub struct Args {
     /// What is to be reached
     #[arg(required_unless_present = "plan")]
     goal: Option<String>,
-    /// The folder that tools read and commands run in [default: the current one]
-    #[arg(long = "in", value_name = "DIR")]
-    pub(super) workspace: Option<PathBuf>,
     /// Carry out this plan instead of making one: a JSON file, or - for standard input
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,

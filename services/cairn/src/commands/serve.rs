@@ -59,9 +59,6 @@ pub struct Args {
     /// How long running calls may take to end after Ctrl-C [default: 10s]
     #[arg(long, value_name = "TIME")]
     pub(super) grace: Option<String>,
-    /// The folder that tools read and commands run in [default: the current one]
-    #[arg(long = "in", value_name = "DIR")]
-    pub(super) workspace: Option<std::path::PathBuf>,
     /// The default model, by its name in the settings
     #[arg(long, value_name = "NAME")]
     pub(super) model: Option<String>,
@@ -74,13 +71,7 @@ impl Args {
     /// The flags that were given and set a setting.
     pub(super) fn flags(&self) -> Vec<Option<Flag>> {
         let given = |flag, setting, value: Option<String>| Some((flag, setting, value?));
-        let workspace = self.workspace.as_ref();
         let mut flags = vec![
-            given(
-                "--in",
-                "workspace.path",
-                workspace.map(|path| path.to_string_lossy().into()),
-            ),
             given("--pace", "model.pace", self.pace.clone()),
             given("--model", "model.default", self.model.clone()),
             given("--listen", "serve.listen", self.listen.clone()),
@@ -160,6 +151,9 @@ Ctrl-C stops gracefully, a second one at once.";
 /// fails.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     check_server(&args, context)?;
+    if args.here().contains(&Service::Memory) && !context.config().store.is_redis() {
+        context.config().store.file()?;
+    }
     // Before any work: a port in use is known at once.
     let listeners = Listeners::bind(&args, context).await?;
     let metrics = metrics::serve(&args, context).await?;
@@ -221,6 +215,6 @@ async fn start(
         node = Node::start_some(parts, &placement) => node,
         () = context.stop.cancelled() => return Ok(None),
     };
-    let node = node.map_err(|error| attach::start_error(&error, &settings.store.path))?;
+    let node = node.map_err(|error| attach::start_error(context, &error))?;
     Ok(Some(Serving::new(node)))
 }

@@ -1,7 +1,7 @@
 //! The store of a node: opened, waited for, and what is told of it.
 
 use super::StartError;
-use super::git_ignore::Folder;
+use super::folder;
 use cairn_memory::redis::{Durability, OpenError};
 use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
 use cairn_memory::{BuildError as StoreError, Config, Deps, Memory, Opened};
@@ -81,7 +81,7 @@ pub(super) async fn look_after(
 /// Opens the store. Servers that do not answer are waited for: they may be starting, too.
 pub(super) async fn open(config: Config, deps: Deps) -> Result<Opened, StartError> {
     let mut reported = String::new();
-    let folder = Folder::of(&config.store);
+    folder::make(&config.store);
     loop {
         let (config, deps) = (config.clone(), deps.clone());
         let opened = tokio::task::spawn_blocking(move || cairn_memory::open(config, deps)).await;
@@ -93,11 +93,7 @@ pub(super) async fn open(config: Config, deps: Deps) -> Result<Opened, StartErro
                 }
                 tokio::time::sleep(PAUSE).await;
             }
-            opened => {
-                let opened = opened?;
-                folder.iter().for_each(Folder::ignore);
-                return Ok(opened);
-            }
+            opened => return Ok(opened?),
         }
     }
 }

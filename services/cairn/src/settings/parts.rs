@@ -151,11 +151,18 @@ pub(super) fn tools(settings: &Settings, found: &OfWorkspace) -> cairn_tools::Co
 /// store. Of a store in the workspace's own folder, or above it, only its files.
 fn private(context: &Context, workspace: &Path) -> Vec<PathBuf> {
     let settings = context.config();
-    let (store, redis) = (&settings.store.path, &settings.store.redis);
+    let redis = &settings.store.redis;
     let mut private = vec![context.file.clone()];
     private.extend(settings.store.retention.archive.clone());
     private.extend(redis.key_file.clone());
     private.extend(settings.serve.token_file.clone());
+    let store = settings.store.path.as_deref();
+    private.extend(store.into_iter().flat_map(|store| of_store(store, workspace)));
+    private
+}
+
+/// The store's folder, or its files.
+fn of_store(store: &Path, workspace: &Path) -> Vec<PathBuf> {
     let folder = match store.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -166,10 +173,9 @@ fn private(context: &Context, workspace: &Path) -> Vec<PathBuf> {
         _ => false,
     };
     match holds_workspace {
-        false => private.push(folder.to_owned()),
-        true => private.extend(store_files(store)),
+        false => vec![folder.to_owned()],
+        true => store_files(store).collect(),
     }
-    private
 }
 
 /// The files that a store in a file consists of, and those beside it. The token of a listener is

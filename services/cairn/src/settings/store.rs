@@ -1,5 +1,6 @@
 //! Where sessions are stored: in a file of this machine, or on Redis.
 
+use crate::error::CliError;
 use cairn_boot::config::duration;
 use cairn_boot::{Checks, Secret};
 use cairn_memory::StoreConfig;
@@ -9,11 +10,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where sessions are stored.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StoreSettings {
-    /// The file; it is made with its folder when it is first written to.
-    pub path: PathBuf,
+    /// The file; it is made with its folder when it is first written to. Without a setting it is one of the
+    /// workspace's own in the user's state folder, or none if the environment names no such folder.
+    pub path: Option<PathBuf>,
     /// Most pages of 4 KiB that it may have.
     pub max_pages: Option<u32>,
     /// How long finished sessions are kept.
@@ -64,17 +66,6 @@ pub struct RedisSettings {
     pub allow_exposed: bool,
 }
 
-impl Default for StoreSettings {
-    fn default() -> Self {
-        Self {
-            path: PathBuf::from(".cairn/cairn.db"),
-            max_pages: None,
-            retention: RetentionSettings::default(),
-            redis: RedisSettings::default(),
-        }
-    }
-}
-
 impl Default for RedisSettings {
     fn default() -> Self {
         Self {
@@ -98,11 +89,24 @@ impl StoreSettings {
         self.redis.url.is_set()
     }
 
-    /// The same, as the memory service is told.
+    /// The file.
+    ///
+    /// # Errors
+    /// No setting names one, and the environment names no place for one.
+    pub fn file(&self) -> Result<&Path, CliError> {
+        self.path.as_deref().ok_or_else(|| {
+            let message = "there is no place for the store: neither XDG_STATE_HOME nor HOME names an \
+                           absolute path";
+            CliError::usage(message).hint("name its file with --store or CAIRN_STORE")
+        })
+    }
+
+    /// The same, as the memory service is told. A process that has memory looks for its [`file`](Self::file)
+    /// before.
     pub fn config(&self) -> StoreConfig {
         if !self.is_redis() {
             return StoreConfig::Sqlite {
-                path: self.path.clone(),
+                path: self.path.clone().unwrap_or_default(),
             };
         }
         let redis = &self.redis;
@@ -123,7 +127,8 @@ impl StoreSettings {
     /// Where sessions are, for people. Never a password.
     pub fn place(&self) -> String {
         if !self.is_redis() {
-            return self.path.display().to_string();
+            let path = self.path.as_deref();
+            return path.map_or_else(|| "no place".to_owned(), |path| path.display().to_string());
         }
         let urls = self.redis.urls().map(RedisUrl::from);
         let urls: Vec<String> = urls.map(|url| format!("{url:?}")).collect();
@@ -131,12 +136,13 @@ impl StoreSettings {
     }
 
     pub(super) fn check(&self, checks: &mut Checks) {
-        let is_empty = self.path.as_os_str().is_empty();
-        let file = "a file, such as .cairn/cairn.db";
+        let path = self.path.as_deref().unwrap_or(Path::new("./unset"));
+        let is_empty = path.as_os_str().is_empty();
+        let file = "a file, such as data/cairn.db";
         checks.require(!is_empty, "store.path", "is empty", file);
         // Sessions in a file that nobody looks for, and a password in its name, would be worse.
         checks.require(
-            !is_like_address(&self.path.to_string_lossy()),
+            !is_like_address(&path.to_string_lossy()),
             "store.path",
             "looks like an address, and not one of Redis",
             "redis://host:port, rediss://host:port, or a file; ./NAME for a file of such a name",
@@ -162,7 +168,7 @@ impl RetentionSettings {
         }
         let archive = self.archive.as_ref();
         let is_empty = archive.is_some_and(|archive| archive.as_os_str().is_empty());
-        let folder = "a folder, such as .cairn/archive";
+        let folder = "a folder, such as /var/cairn/archive";
         checks.require(!is_empty, "store.retention.archive", "is empty", folder);
     }
 }
@@ -310,7 +316,7 @@ mod tests {
             (":hush@host:6379", false, true),
             ("[::1]:6379", false, true),
             ("a,b:6379", false, true),
-            (".cairn/cairn.db", false, false),
+            ("data/cairn.db", false, false),
             ("./host:6379", false, false),
             ("/a/b:6379", false, false),
             ("a:b", false, false),

@@ -33,7 +33,10 @@ fn settings(
 fn without_anything_there_is_the_offline() {
     let loaded = settings("", &[], &[]).unwrap();
     assert_eq!(loaded.config.default_model(), "offline");
-    assert_eq!(loaded.config.store.path, Path::new(".cairn/cairn.db"));
+    assert_eq!(loaded.config.store.path, None);
+    let error = loaded.config.store.file().unwrap_err();
+    assert_eq!(error.code, crate::error::USAGE);
+    assert!(error.hint.contains("--store"), "{error}");
     assert_eq!(
         loaded.config.registry().names().collect::<Vec<_>>(),
         ["offline"]
@@ -47,7 +50,7 @@ fn flags_count_more_than_variables_and_these_more_than_the_file() {
     let flags = [("--pace", "model.pace", "3s")];
     let loaded = settings(file, &variables, &flags).unwrap();
     assert_eq!(loaded.config.workspace.path, Path::new("file"));
-    assert_eq!(loaded.config.store.path, Path::new("variable.db"));
+    assert_eq!(loaded.config.store.file(), Ok(Path::new("variable.db")));
     assert_eq!(loaded.config.model.pace, Duration::from_secs(3));
     assert_eq!(
         loaded.origin("store.path").to_string(),

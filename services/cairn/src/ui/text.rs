@@ -41,15 +41,34 @@ pub fn json_escaped(text: &str) -> String {
     out
 }
 
-/// A command as a person types it here: names the store if this command was told which one.
+/// A command as a person types it here: names the store, or the workspace that has it, if this command was told
+/// which one.
 pub fn command(context: &Context, rest: &str) -> String {
+    let settings = &context.settings;
+    let is_told = matches!(settings.origin("workspace.path"), Origin::Flag(_));
+    let has_store = settings.origin("store.path") == &Origin::Default
+        && !context.config().store.is_redis()
+        && context.config().client.server.is_none();
+    match is_told && has_store {
+        true => command_in(context, rest, &context.config().workspace.path.to_string_lossy()),
+        false => placed(context, rest),
+    }
+}
+
+/// The same for a command that works in a folder.
+pub fn command_in(context: &Context, rest: &str, folder: &str) -> String {
+    placed(context, &format!("{rest} --in {}", quoted(folder)))
+}
+
+fn placed(context: &Context, rest: &str) -> String {
     let server = context.config().client.server.as_ref();
     if let (Some(server), Origin::Flag(_)) = (server, context.settings.origin("client.server")) {
         return format!("cairn {rest} --server {server}");
     }
-    let store = &context.config().store.path;
-    match context.settings.origin("store.path") {
-        Origin::Flag(_) => format!("cairn {rest} --store {}", quoted(&store.to_string_lossy())),
+    match (&context.config().store.path, context.settings.origin("store.path")) {
+        (Some(store), Origin::Flag(_)) => {
+            format!("cairn {rest} --store {}", quoted(&store.to_string_lossy()))
+        }
         _ => format!("cairn {rest}"),
     }
 }

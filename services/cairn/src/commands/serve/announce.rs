@@ -10,6 +10,7 @@ use crate::serving::socket;
 use crate::ui::out;
 use cairn_rpc::text::escape;
 use serde_json::{Map, Value};
+use std::path::Path;
 
 /// Prints where the services are. A process that holds a store of its own names the socket and the
 /// store; any other names its services.
@@ -24,13 +25,13 @@ pub(super) fn announce(
     let internal = url(listeners.internal.as_ref())?;
     let metrics = metrics.map(Metrics::url);
     let services: Vec<&str> = args.here().iter().map(|service| service.name()).collect();
-    let store = &context.config().store.path;
+    let holds = args.holds_a_store(context);
+    let store = context.config().store.path.as_deref().unwrap_or(Path::new(""));
     let (socket, store) = (
         socket::path(store).display().to_string(),
         store.display().to_string(),
     );
     let model = context.config().default_model();
-    let holds = args.holds_a_store(context);
     if context.json {
         let of_holder = |value: String| holds.then(|| value.into());
         let fields: [(&str, Option<Value>); 8] = [

@@ -96,7 +96,7 @@ fn until_it_is_confirmed_only_what_tightens_counts() {
     );
     let Loaded { config, .. } = found.load();
     assert!(config.models.is_empty() && config.client.server.is_none());
-    assert_eq!(config.store.path, Path::new(".cairn/cairn.db"));
+    assert_eq!(config.store.path, None);
     assert_eq!(config.workspace.path, Path::new("."));
     assert!(config.workspace.show.is_empty() && config.tools.commands.is_empty());
     assert_eq!(config.run.max_turns, RunSettings::default().max_turns);
@@ -114,7 +114,8 @@ fn until_it_is_confirmed_only_what_tightens_counts() {
     let digest = found.source().unconfirmed().unwrap().digest.clone();
     found.trust().confirm(&found.path(), &digest).unwrap();
     assert!(found.source().unconfirmed().is_none());
-    assert_eq!(found.load().config.store.path, Path::new("/elsewhere"));
+    let store = found.load().config.store.path;
+    assert_eq!(store.as_deref(), Some(Path::new("/elsewhere")));
 }
 
 #[test]
