@@ -18,6 +18,7 @@
 //! | [`mod@deadline`] | [`Deadline`] of a call, [`Deadlines`] that a link adds |
 //! | [`clock`] | [`Clock`], [`SystemClock`], [`ManualClock`], [`Monotonic`], [`BootClock`]: time as a parameter |
 //! | [`text`] | escaping of untrusted text |
+//! | [`ShortPath`] | a name of a Unix socket that is short enough for the system |
 //! | [`Unsent`] | the part of a message that a connection has not taken |
 //! | [`SingleFlight`] | work that many wait for, done once |
 //! | [`trace`] | [`TraceParent`]: the trace that a call belongs to; spans under it |
@@ -35,6 +36,7 @@ pub mod link;
 pub mod metrics;
 pub mod principal;
 pub mod server;
+mod short;
 pub mod text;
 pub mod token;
 pub mod trace;
@@ -56,6 +58,7 @@ pub use server::{
     BuildError, Exposure, Health, Listener, MAX_MESSAGE_BYTES, Peer, ServeError, Server,
     ServerBuilder, serve,
 };
+pub use short::ShortPath;
 pub use token::{RequireToken, TOKEN_RULE, Token, TokenError};
 pub use trace::{TRACE_HEADER, TraceParent};
 pub use unsent::Unsent;

@@ -3,7 +3,6 @@
 
 use cairn_memory::StoreConfig;
 use std::fs::{self, DirBuilder};
-use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
@@ -17,18 +16,17 @@ pub(super) fn make(store: &StoreConfig) {
         return;
     };
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
-    if let Some(folder) = folder.filter(|folder| !folder.exists())
-        && let Err(error) = make_private(folder)
+    let Some(folder) = folder.filter(|folder| !folder.exists()) else {
+        return;
+    };
+    let mut builder = DirBuilder::new();
+    // Where it cannot be made, opening the store says why.
+    if builder.recursive(true).mode(0o700).create(folder).is_ok()
+        && let Err(error) = fs::write(folder.join(IGNORE), TEXT)
     {
         let folder = folder.display();
-        tracing::warn!(%folder, %error, "the store's folder cannot be made as it should be");
+        tracing::warn!(%folder, %error, "no .gitignore written: git add may take the store");
     }
-}
-
-fn make_private(folder: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(folder)?;
-    fs::write(folder.join(IGNORE), TEXT)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The socket beside the store.
 
 use crate::error::CliError;
+use cairn_rpc::ShortPath;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -30,8 +31,8 @@ impl Socket {
     /// Listens on the path, in the place of a stale socket. The caller has the store's lock.
     pub(super) fn bind(path: &Path) -> Result<(Self, UnixListener), CliError> {
         let (listener, file) = bind(path).map_err(|error| {
-            let hint = "nothing but a socket or a file may lie there, and its path may have about 100 \
-                        bytes; give a shorter one with --store";
+            let hint = "nothing but a socket or a file may lie there; where its path is too long, give a \
+                        shorter one with --store";
             CliError::new(format!("cannot listen on {}: {error}", path.display())).hint(hint)
         })?;
         let path = path.to_owned();
@@ -56,7 +57,7 @@ fn bind(path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let listener = UnixListener::bind(&own)?;
+    let listener = UnixListener::bind(ShortPath::of(&own)?.path())?;
     let moved = fs::set_permissions(&own, Permissions::from_mode(0o600))
         .and_then(|()| identity(&own))
         .and_then(|file| fs::rename(&own, path).map(|()| file));

@@ -190,7 +190,10 @@ fn channel(address: &Address, options: &RemoteOptions) -> Channel {
             endpoint(Uri::from_static("http://localhost"), options).connect_with_connector_lazy(
                 service_fn(move |_: Uri| {
                     let path = path.clone();
-                    async move { UnixStream::connect(path).await.map(TokioIo::new) }
+                    async move {
+                        let short = ShortPath::of(&path)?;
+                        UnixStream::connect(short.path()).await.map(TokioIo::new)
+                    }
                 }),
             )
         }
