@@ -421,8 +421,9 @@ fn is_there(store: &Path) -> bool {
 /// Says where the store was looked for, and for which folder.
 fn missing(context: &Context, store: &Path) -> CliError {
     let mut message = format!("there is no store at {}", store.display());
-    let mut hint = "begin with: cairn run \"<goal>\"\nor name the store with --store or CAIRN_STORE"
-        .to_owned();
+    let mut hint =
+        "begin with: cairn run \"<goal>\"\nor name the store with --store or CAIRN_STORE"
+            .to_owned();
     if context.settings.origin("store.path") == &Origin::Default {
         let workspace = &context.config().workspace.path;
         let folder = workspace::own(context);
@@ -432,7 +433,9 @@ fn missing(context: &Context, store: &Path) -> CliError {
         let older = [PathBuf::from(OLDER), workspace.join(OLDER)];
         if let Some(older) = older.iter().find(|path| path.is_file()) {
             let older = quoted(&older.to_string_lossy());
-            hint.push_str(&format!("\nthe store of an older version is here: --store {older}"));
+            hint.push_str(&format!(
+                "\nthe store of an older version is here: --store {older}"
+            ));
         }
     }
     CliError::new(message).hint(hint)

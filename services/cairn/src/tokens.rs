@@ -69,7 +69,12 @@ impl Tokens {
         };
         let runtime = context.environment.get(RUNTIME_FOLDER).map(Path::new);
         let runtime = runtime.filter(|folder| folder.is_absolute() && folder.is_dir());
-        let beside_store = context.config().store.path.as_deref().and_then(Path::parent);
+        let beside_store = context
+            .config()
+            .store
+            .path
+            .as_deref()
+            .and_then(Path::parent);
         let folders = [
             runtime.map(|folder| folder.join("cairn")),
             beside_store.map(|folder| std::path::absolute(folder).unwrap_or_default()),

@@ -1,5 +1,8 @@
 //! Which folder the work of a store belongs to: a note beside the store, and what follows from it.
 //!
+//! The store of a workspace works in that folder alone. One whose place is named, such as with `--store`, may
+//! work in several, and only for those a note tells more than the place does.
+//!
 //! A run reads and changes one folder. Another process that continues it elsewhere would give it other files
 //! without a word. So the holder of a store notes where it works, and which unfinished sessions belong to
 //! other folders. Commands compare.

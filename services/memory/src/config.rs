@@ -46,7 +46,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             store: StoreConfig::Sqlite {
-                path: PathBuf::from(".cairn/cairn.db"),
+                path: PathBuf::from("cairn.db"),
             },
             limits: Limits::default(),
             readers: 4,

@@ -117,7 +117,7 @@ mod tests {
             "http://[::1]:50051",
             "http://memory.cairn.svc:50051",
             "unix:/run/cairn.sock",
-            "unix:.cairn/cairn.sock",
+            "unix:data/cairn.sock",
         ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }

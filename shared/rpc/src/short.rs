@@ -72,7 +72,10 @@ mod tests {
         let folder = place.path().join("long".repeat(50));
         std::fs::create_dir(&folder).unwrap();
         let path = folder.join("a.sock");
-        assert!(UnixListener::bind(&path).is_err(), "the path is not too long");
+        assert!(
+            UnixListener::bind(&path).is_err(),
+            "the path is not too long"
+        );
         let _listener = UnixListener::bind(ShortPath::of(&path).unwrap().path()).unwrap();
         assert!(path.exists());
         UnixStream::connect(ShortPath::of(&path).unwrap().path()).unwrap();

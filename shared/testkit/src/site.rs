@@ -3,8 +3,10 @@
 use crate::Journal;
 use crate::ledger::{Ledger, TOOL_SCRIPT};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -41,10 +43,12 @@ parameters = { type = "object", properties = { what = { type = "string" } }, req
 /// command without the variable `CAIRN_TOKEN` makes and finds tokens by their ports.
 pub const TOKEN: &str = "token-of-all-sites";
 
-/// A folder with files, settings and a store; commands run in it and see nothing else.
+/// A folder with files and settings, and a user's state folder with its store; commands run in the first and see
+/// nothing else.
 #[derive(Debug)]
 pub struct Site {
     folder: TempDir,
+    state: TempDir,
     program: PathBuf,
     /// Whether commands name the settings file, as its operator does.
     names_settings: bool,
@@ -69,6 +73,7 @@ impl Site {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let site = Self {
             folder,
+            state: tempfile::tempdir().expect("a temporary folder"),
             program: program.as_ref().to_owned(),
             names_settings: true,
         };
@@ -92,6 +97,44 @@ impl Site {
     /// Where it is.
     pub fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The user's state folder, beside the site: `XDG_STATE_HOME` of all commands.
+    pub fn state(&self) -> &Path {
+        self.state.path()
+    }
+
+    /// Where commands in this folder have their store, unless they are told of another one.
+    pub fn store(&self) -> PathBuf {
+        self.store_of("")
+    }
+
+    /// Where commands that work in a folder below this one have their store.
+    pub fn store_of(&self, folder: &str) -> PathBuf {
+        let folder = self.path().join(folder).canonicalize().expect("a folder");
+        let name = folder.file_name().expect("a name").to_string_lossy();
+        let name = name.trim_start_matches('.').to_ascii_lowercase();
+        let digest = Sha256::digest(folder.as_os_str().as_bytes());
+        let digest: String = digest[..6].iter().map(|it| format!("{it:02x}")).collect();
+        let place = self.state().join("cairn").join(format!("{name}-{digest}"));
+        place.join("cairn.db")
+    }
+
+    /// A file beside the store, such as `cairn.db.workspace`.
+    pub fn beside_store(&self, name: &str) -> PathBuf {
+        self.store().with_file_name(name)
+    }
+
+    /// The socket of the process that holds the store.
+    pub fn socket(&self) -> PathBuf {
+        self.beside_store("cairn.sock")
+    }
+
+    /// Whether a folder for a store was made, of this folder or of any other one.
+    pub fn has_store(&self) -> bool {
+        let places = fs::read_dir(self.state().join("cairn"));
+        let mut places = places.into_iter().flatten().filter_map(Result::ok);
+        places.any(|place| place.path().is_dir())
     }
 
     /// Writes a file, with its folders.
@@ -137,6 +180,7 @@ impl Site {
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .env("HOME", self.path())
+            .env("XDG_STATE_HOME", self.state())
             .env("LEDGER", self.path().join("ledger"))
             .env("LOOKS", self.path().join("looks"))
             .env("CAIRN_TOKEN", TOKEN)

@@ -39,7 +39,7 @@ a file again changes nothing.
 With --json one object: session, archived_session, events, imported (false if it was there already).
 
 Examples:
-  cairn import .cairn/archive/default/s-7f3k.jsonl
+  cairn import archive/default/s-7f3k.jsonl
   cairn import s-7f3k.jsonl --new-session s-7f3k-again
   cairn import s-7f3k.jsonl --server http://127.0.0.1:7878")]
 pub struct Args {

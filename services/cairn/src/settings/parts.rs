@@ -157,7 +157,11 @@ fn private(context: &Context, workspace: &Path) -> Vec<PathBuf> {
     private.extend(redis.key_file.clone());
     private.extend(settings.serve.token_file.clone());
     let store = settings.store.path.as_deref();
-    private.extend(store.into_iter().flat_map(|store| of_store(store, workspace)));
+    private.extend(
+        store
+            .into_iter()
+            .flat_map(|store| of_store(store, workspace)),
+    );
     private
 }
 

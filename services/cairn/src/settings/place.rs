@@ -32,7 +32,11 @@ fn folder_name(workspace: &Path) -> String {
     // A name that begins with a dot would be hidden.
     let name = name.trim_start_matches('.').chars().map(plain);
     let name: String = name.take(MOST_CHARACTERS).collect();
-    let name = if name.is_empty() { "workspace" } else { name.as_str() };
+    let name = if name.is_empty() {
+        "workspace"
+    } else {
+        name.as_str()
+    };
     let digest = hex(&Sha256::digest(workspace.as_os_str().as_bytes()));
     format!("{name}-{}", &digest[..DIGITS])
 }

@@ -50,7 +50,11 @@ pub fn command(context: &Context, rest: &str) -> String {
         && !context.config().store.is_redis()
         && context.config().client.server.is_none();
     match is_told && has_store {
-        true => command_in(context, rest, &context.config().workspace.path.to_string_lossy()),
+        true => command_in(
+            context,
+            rest,
+            &context.config().workspace.path.to_string_lossy(),
+        ),
         false => placed(context, rest),
     }
 }
@@ -65,7 +69,10 @@ fn placed(context: &Context, rest: &str) -> String {
     if let (Some(server), Origin::Flag(_)) = (server, context.settings.origin("client.server")) {
         return format!("cairn {rest} --server {server}");
     }
-    match (&context.config().store.path, context.settings.origin("store.path")) {
+    match (
+        &context.config().store.path,
+        context.settings.origin("store.path"),
+    ) {
         (Some(store), Origin::Flag(_)) => {
             format!("cairn {rest} --store {}", quoted(&store.to_string_lossy()))
         }

@@ -10,6 +10,7 @@ use crate::support::shown::{self, error};
 use cairn_testkit::{Output, Site};
 use std::fs;
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 
 const SERVE: [&str; 3] = ["serve", "--listen", "127.0.0.1:0"];
 const LOOK: &str = r#"{"steps": [{"tool": "list_files", "arguments": {"path": "docs"}}]}"#;
@@ -35,14 +36,14 @@ fn check_done(output: &Output) {
 fn used_site() -> Site {
     let site = Site::new(CAIRN);
     check_done(&look(&site));
-    let log = site.path().join(".cairn/cairn.db-wal");
+    let log = site.beside_store("cairn.db-wal");
     assert!(!log.exists(), "a command left before its store was whole");
     site
 }
 
 /// The names in a folder, sorted.
-fn names(site: &Site, folder: &str) -> Vec<String> {
-    let entries = fs::read_dir(site.path().join(folder)).expect("a folder");
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder");
     let names = entries.map(|entry| entry.expect("an entry").file_name());
     let mut names: Vec<_> = names
         .map(|name| name.to_string_lossy().into_owned())
@@ -99,7 +100,7 @@ fn a_path_that_can_be_no_store_is_refused_and_nothing_is_touched() {
         "no database, but longer than the header of one\n",
     );
     site.write("noise.db", &"noise".repeat(2000));
-    let store = fs::read(site.path().join(".cairn/cairn.db")).expect("a store");
+    let store = fs::read(site.store()).expect("a store");
     let mut newer = store.clone();
     newer[60..64].copy_from_slice(&99_u32.to_be_bytes());
     let mut foreign = store.clone();
@@ -142,7 +143,7 @@ fn a_path_that_can_be_no_store_is_refused_and_nothing_is_touched() {
         assert_eq!(before, after, "{path} was changed");
     }
     shown::settings(&site).bind(|| insta::assert_snapshot!("paths_that_can_be_no_store", errors));
-    let names = names(&site, ".");
+    let names = names(site.path());
     let left = |name: &&String| name.ends_with(".sock") || name.ends_with(".lock");
     assert_eq!(names.iter().find(left), None);
 }
@@ -163,7 +164,7 @@ fn a_store_that_is_not_there_is_not_made_by_looking() {
             &["there is no store", "begin with"],
         );
     }
-    assert!(!site.path().join(".cairn").exists());
+    assert!(!site.has_store());
 }
 
 #[test]
@@ -181,16 +182,16 @@ fn a_second_holder_is_refused_and_other_commands_attach() {
     assert_eq!(site.sessions().len(), 1);
     drop(first);
     // Killed: its socket is still there and leads nowhere.
-    assert!(site.path().join(".cairn/cairn.sock").exists());
+    assert!(site.socket().exists());
     assert_eq!(site.sessions().len(), 1);
     check_done(&look(&site));
-    assert!(!site.path().join(".cairn/cairn.sock").exists());
+    assert!(!site.socket().exists());
 }
 
 #[test]
 fn what_lies_at_the_place_of_the_socket_does_not_matter() {
     let site = used_site();
-    let socket = site.path().join(".cairn/cairn.sock");
+    let socket = site.socket();
     drop(UnixListener::bind(&socket).expect("a socket"));
     check_done(&look(&site));
     fs::write(&socket, "a file").expect("a file");
@@ -199,7 +200,7 @@ fn what_lies_at_the_place_of_the_socket_does_not_matter() {
     fs::create_dir(&socket).expect("a folder");
     check_failed(&look(&site), 1, &["cannot listen on", "cairn.sock"]);
     assert_eq!(
-        names(&site, ".cairn"),
+        names(socket.parent().expect("a folder")),
         [
             ".gitignore",
             "cairn.db",
@@ -215,17 +216,22 @@ fn what_lies_at_the_place_of_the_socket_does_not_matter() {
     );
 }
 
+/// Such as one in a state folder that lies deep. The system takes 107 bytes for the path of a socket.
+#[cfg(target_os = "linux")]
 #[test]
-fn a_store_whose_socket_has_too_long_a_path_is_refused() {
+fn a_store_whose_socket_has_a_long_path_is_held_and_reached() {
     let site = Site::new(CAIRN);
     site.write("plan.json", LOOK);
-    let store = format!("{}/x.db", "long".repeat(30));
-    let output = site.run(&["run", "--plan", "plan.json", "--store", &store]);
-    check_failed(
-        &output,
-        1,
-        &["cannot listen on", "give a shorter one with --store"],
-    );
+    let deep = site.path().join("long".repeat(50)).display().to_string();
+    let state = [("XDG_STATE_HOME", deep.as_str())];
+    let holder = site.start(&SERVE, &state);
+    let listening = &holder.first_line;
+    assert!(listening.contains("listening"), "{listening}");
+    let second = site.run_with(&SERVE, &state);
+    check_failed(&second, 1, &["another process holds the store"]);
+    check_done(&site.run_with(&["run", "--plan", "plan.json"], &state));
+    let sessions = site.run_with(&["sessions", "--json"], &state);
+    assert_eq!(sessions.out.lines().count(), 1, "{sessions:?}");
 }
 
 #[test]
@@ -242,7 +248,7 @@ fn a_workspace_that_cannot_be_read_is_named() {
     let output = site.run_with(&["run", "--plan", "plan.json"], &listed);
     check_failed(&output, 2, &["reed_file", "read_file"]);
     assert!(
-        !site.path().join(".cairn").exists(),
+        !site.has_store(),
         "a store was made for tools that cannot be set up"
     );
 }
@@ -325,8 +331,5 @@ fn a_plan_with_faults_is_reported_what_they_are() {
             &["cannot read the plan", path],
         );
     }
-    assert!(
-        !site.path().join(".cairn").exists(),
-        "a store was made for a plan with faults"
-    );
+    assert!(!site.has_store(), "a store was made for a plan with faults");
 }

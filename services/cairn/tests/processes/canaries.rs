@@ -95,11 +95,7 @@ fn check_hidden(places: &Places) {
 fn check_said(places: &Places) {
     for (kind, value) in SAID {
         let found = places.with(value);
-        let must = [
-            "export: output",
-            "log --full: output",
-            "file .cairn/cairn.db",
-        ];
+        let must = ["export: output", "log --full: output", "file cairn.db"];
         for place in must {
             let is_there = found.iter().any(|name| name.starts_with(place));
             assert!(is_there, "{kind} is not in {place}, but in {found:?}");
@@ -155,7 +151,7 @@ fn a_server_and_its_clients_tell_no_secret() {
     assert!(places.has("metrics"), "nothing was counted");
     world.stop(server);
     world.add_spans(&mut places);
-    places.add_files(world.site.path());
+    world.add_files(&mut places);
     assert!(places.has("file serve.logs"), "nothing was logged");
     check_hidden(&places);
     let logs = places.with(canary("variable of a tool that says it"));

@@ -114,7 +114,7 @@ mod redis {
             .unwrap()
             .to_owned();
         assert_eq!(journal(&address).out, before.out);
-        assert!(!site.path().join(".cairn").exists(), "a file was made, too");
+        assert!(!site.has_store(), "a file was made, too");
     }
 
     #[test]

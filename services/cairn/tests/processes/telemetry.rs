@@ -65,7 +65,7 @@ fn metrics_can_be_turned_off_and_are_not_opened_to_others_by_accident() {
         refused.err.contains("cannot show metrics on 127.0.0.1:"),
         "{refused:?}"
     );
-    let nothing = !site.path().join(".cairn").exists();
+    let nothing = !site.has_store();
     assert!(nothing, "a store was made in spite of it");
 
     let serving = site.start(&with("off"), &[]);

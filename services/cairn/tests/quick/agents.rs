@@ -46,7 +46,7 @@ fn files_are_checked_without_a_store() {
     assert_eq!(done.code, Some(1), "{done:?}");
     let unreadable = "none.md: error: cannot be read: ";
     assert!(done.out.starts_with(unreadable), "{done:?}");
-    assert!(!site.path().join(".cairn/cairn.db").exists());
+    assert!(!site.store().exists());
 }
 
 #[test]

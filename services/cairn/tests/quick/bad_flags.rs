@@ -17,13 +17,16 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 97] = [
+const CASES: [Case; 94] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
+    ("--in", &[("run --in nowhere x", 1, "nowhere"), ("run --in= x", 2, "--in"), ("run --in plan.json x", 1, "plan.json"),
+        ("chat s --in=", 2, "--in"), ("chat s --in nowhere", 1, "nowhere"),
+        ("resume --in= s", 2, "--in"), ("resume --in nowhere s", 1, "nowhere"),
+        ("serve --in=", 2, "--in"), ("serve --in nowhere --listen 127.0.0.1:0", 1, "nowhere")]),
     ("--server", &[("sessions --server nowhere", 2, "--server"), ("sessions --server=", 2, "--server")]),
     ("--config", &[("sessions --config none.toml", 2, "none.toml"), ("sessions --config docs", 2, "docs")]),
     ("--log", &[("sessions --log loud", 2, "--log"), ("sessions --log=", 2, "--log")]),
     ("--color", &[("sessions --color red", 2, "--color"), ("sessions --color=", 2, "--color")]),
-    ("run --in", &[("run --in nowhere x", 1, "nowhere"), ("run --in= x", 2, "--in"), ("run --in plan.json x", 1, "plan.json")]),
     ("run --plan", &[("run --plan none.json", 2, "none.json"), ("run --plan docs/one.md", 2, "docs/one.md"),
         ("run --plan docs", 2, "docs")]),
     ("run --model", &[("run --model nobody x", 2, "--model"), ("run --model= x", 2, "--model")]),
@@ -50,7 +53,6 @@ const CASES: [Case; 97] = [
     ("run --on-failure", &[("run --on-failure odd x", 2, "--on-failure"), ("run --on-failure= x", 2, "--on-failure")]),
     ("chat --context", &[("chat s --context nobody", 2, "nobody"), ("chat s --context=", 2, "--context")]),
     ("chat --model", &[("chat s --model nobody", 2, "--model")]),
-    ("chat --in", &[("chat s --in=", 2, "--in"), ("chat s --in nowhere", 1, "nowhere")]),
     ("chat --pace", &[("chat s --pace slow", 2, "--pace")]),
     ("context show --context", &[("context show s --context nobody", 1, "nobody"), ("context show s --context=", 2, "--context")]),
     ("context export --context", &[("context export s --context nobody", 1, "nobody"), ("context export s --context=", 2, "--context")]),
@@ -73,7 +75,6 @@ const CASES: [Case; 97] = [
     ("context destroy --conclude", &[("context destroy s c --conclude tone", 2, "--conclude"), ("context destroy s c --conclude =dry", 2, "--conclude"),
         ("context destroy s c --conclude k=a --conclude k=b", 2, "--conclude")]),
     ("agent put --name", &[("agent put docs/one.md --name=", 2, "--name"), ("agent put docs/one.md --name a/b", 2, "--name")]),
-    ("resume --in", &[("resume --in= s", 2, "--in"), ("resume --in nowhere s", 1, "nowhere")]),
     ("resume --pace", &[("resume --pace slow s", 2, "--pace")]),
     ("resume --tree-dir", &[("resume --tree-dir=plan.json s", 1, "plan.json")]),
     ("watch --after", &[("watch --after many s", 2, "--after"), ("watch --after 99 s", 2, "99")]),
@@ -132,7 +133,6 @@ const CASES: [Case; 97] = [
     ("serve --otlp", &[("serve --otlp here", 2, "--otlp"), ("serve --otlp=", 2, "--otlp")]),
     ("serve --metrics", &[("serve --metrics here", 2, "--metrics"), ("serve --metrics=", 2, "--metrics")]),
     ("serve --grace", &[("serve --grace soon", 2, "--grace"), ("serve --grace 1000d", 2, "--grace")]),
-    ("serve --in", &[("serve --in=", 2, "--in"), ("serve --in nowhere --listen 127.0.0.1:0", 1, "nowhere")]),
     ("serve --model", &[("serve --model nobody", 2, "--model")]),
     ("serve --pace", &[("serve --pace slow", 2, "--pace")]),
 ];

@@ -17,8 +17,7 @@ use serde_json::{Value, json};
 /// Part of every secret; never to be seen.
 const CANARY: &str = "sk-canary-4711";
 /// Texts that may say anything; all others must be among what is allowed.
-const FREE: [&str; 9] = [
-    "store.path",
+const FREE: [&str; 8] = [
     "workspace.path",
     "workspace.output",
     "models.m.api_key",
@@ -346,10 +345,9 @@ fn all_faults_of_a_file_are_reported_at_once() {
 type Sample<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)]);
 
 #[rustfmt::skip]
-const SAMPLES: [Sample<'_>; 11] = [
+const SAMPLES: [Sample<'_>; 10] = [
     (&["check-config"], &[("CAIRN_RUN__MAX_TURNS", "0")]),
     (&["check-config"], &[("CAIRN_RUN__MAX_TURN", "5")]),
-    (&["check-config"], &[("CAIRN_STORE", "")]),
     (&["check-config"], &[("OPENAI_API_KEY", CANARY), ("OPENAI_BASE_URL", "nowhere")]),
     (&["check-config"], &[("OPENAI_API_KEY", CANARY), ("CAIRN_MODELS__OPENAI__API_KEYS", CANARY)]),
     (&["check-config", "--log", "loud"], &[]),
@@ -380,7 +378,7 @@ fn the_program_ends_with_2_and_says_why() {
         errors.push_str(&format!("--- {given}\n{}", done.err));
     }
     shown::settings(&site).bind(|| insta::assert_snapshot!("faults_of_the_program", errors));
-    let nothing = !site.path().join(".cairn").exists();
+    let nothing = !site.has_store();
     assert!(nothing, "a store was made in spite of faults");
     println!("the program: {} samples", SAMPLES.len());
 }

@@ -24,7 +24,7 @@ fn site() -> Site {
 
 /// A process holds the store for a change, and whoever works waits for it.
 fn is_held(site: &Site) -> bool {
-    site.path().join(".cairn/cairn.change.sock").exists()
+    site.beside_store("cairn.change.sock").exists()
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod keyless;
 #[cfg(debug_assertions)]
 mod levels;
 mod own_session;
+mod places;
 mod prices;
 mod proxies;
 mod recount;

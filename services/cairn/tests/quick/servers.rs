@@ -11,6 +11,9 @@ const HANGING: &str = "\n[mcp.servers.slow]\ncommand = \"sleep\"\nargs = [\"60\"
 /// A command waits this long for a server that it needs.
 const WAITS: Duration = Duration::from_secs(15);
 
+/// A store that several folders share: its place is named.
+const SHARED: &str = "\n[store]\npath = \"data/cairn.db\"\n";
+
 fn with(settings: &str) -> Site {
     let site = Site::new(CAIRN);
     site.append("cairn.toml", settings);
@@ -119,23 +122,23 @@ const PY: &str = r#"{"mcpServers": {"py": {"command": "x"}}}"#;
 /// The last run worked in another folder.
 #[test]
 fn tools_are_those_of_the_current_folder_whatever_folder_was_worked_in_before() {
-    let site = with("");
+    let site = with(SHARED);
     site.write("sub/file", "");
     site.write(".mcp.json", PY);
     let sub = site.path().join("sub").canonicalize().expect("a folder");
-    site.write(".cairn/cairn.db.workspace", &sub.display().to_string());
+    site.write("data/cairn.db.workspace", &sub.display().to_string());
     let json = lines(&site.run(&["tools", "--json"]));
     let py = json.iter().find(|line| line["name"] == "py");
     assert_eq!(py.expect("a source")["state"], "not_allowed", "{json:?}");
     let allowed = site.run(&["tools", "allow", "py", "--yes"]);
     assert!(allowed.err.contains("needs a terminal"), "{allowed:?}");
-    let noted = site.read(".cairn/cairn.db.workspace");
+    let noted = site.read("data/cairn.db.workspace");
     assert_eq!(noted, Some(sub.display().to_string()));
 }
 
 #[test]
 fn the_folder_of_another_process_is_named_above_its_tools() {
-    let site = with("");
+    let site = with(SHARED);
     site.write("sub/.mcp.json", PY);
     let _running = site.start(&["serve", "--listen", "127.0.0.1:0", "--in", "sub"], &[]);
     let listed = site.run(&["tools"]);

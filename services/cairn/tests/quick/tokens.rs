@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use tokio_stream::StreamExt as _;
@@ -186,12 +186,15 @@ async fn five_processes_on_one_machine_need_no_setting_and_admit_no_others() {
     fs::create_dir(&runtime).expect("a folder");
     let runtime = runtime.display().to_string();
     for (variables, folder) in [
-        (vec![NONE], ".cairn"),
-        (vec![NONE, ("XDG_RUNTIME_DIR", &runtime)], "runtime/cairn"),
+        (vec![NONE], site.beside_store("")),
+        (
+            vec![NONE, ("XDG_RUNTIME_DIR", &runtime)],
+            site.path().join("runtime/cairn"),
+        ),
     ] {
         let five = Five::start(&site, &variables);
         for port in &five.ports {
-            let file = site.path().join(folder).join(format!("{port}.token"));
+            let file = folder.join(format!("{port}.token"));
             let mode = fs::metadata(&file).expect("a token file").mode();
             assert_eq!(mode & 0o777, 0o600, "{}", file.display());
         }
@@ -199,7 +202,7 @@ async fn five_processes_on_one_machine_need_no_setting_and_admit_no_others() {
         let goal = "Which files under docs mention Redis?";
         let done = site.run_with(&["run", goal, "--server", &five.url()], &variables);
         assert_eq!(done.code, Some(0), "{done:?}");
-        tokens_are_nowhere(&site, folder, &five.ports);
+        tokens_are_nowhere(&site, &folder, &five.ports);
     }
 }
 
@@ -366,8 +369,12 @@ fn another_user_of_the_machine_is_kept_out() {
     let serving = Serving { running, line };
     // Only the files' own modes are to keep others out.
     let mut folder = serving.token_file();
-    while folder.pop() && folder.starts_with(site.path()) {
-        fs::set_permissions(&folder, Permissions::from_mode(0o755)).expect("a mode");
+    let open = |folder: &Path| {
+        fs::set_permissions(folder, Permissions::from_mode(0o755)).expect("a mode");
+    };
+    open(site.path());
+    while folder.pop() && folder.starts_with(site.state()) {
+        open(&folder);
     }
     let program = site.path().join("cairn");
     fs::copy(CAIRN, &program).expect("the program");
@@ -386,7 +393,7 @@ fn another_user_of_the_machine_is_kept_out() {
         )
     };
     assert_eq!(as_other(&["--version"]).0, Some(0));
-    let socket = format!("unix:{}/.cairn/cairn.sock", site.path().display());
+    let socket = format!("unix:{}", site.socket().display());
     let public = url(serving.port("listen"));
     for (server, why) in [(&socket, "Permission denied"), (&public, "no token")] {
         let (code, said) = as_other(&["sessions", "--server", server]);

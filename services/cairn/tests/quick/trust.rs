@@ -260,7 +260,8 @@ fn a_file_with_faults_is_not_confirmed() {
 fn a_trust_file_that_cannot_be_used_is_a_clear_error() {
     let (collector, _) = collector();
     let site = hostile(&collector);
-    site.write(".local/state/cairn/trust.json", "nonsense");
+    std::fs::create_dir_all(site.state().join("cairn")).expect("a folder");
+    std::fs::write(site.state().join("cairn/trust.json"), "nonsense").expect("a file");
     let done = site.run(&["sessions"]);
     assert_eq!(done.code, Some(2), "{done:?}");
     assert!(done.err.contains("the trust file"), "{done:?}");

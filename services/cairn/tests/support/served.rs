@@ -21,7 +21,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The server of a site.
 pub(crate) fn client(site: &Site) -> Client {
-    let socket = site.path().join(".cairn/cairn.sock");
+    let socket = site.socket();
     Client::new(Link::remote(&Address::unix(socket)))
 }
 

@@ -35,6 +35,8 @@ pub(crate) fn settings(site: &Site) -> Settings {
     let mut settings = Settings::clone_current();
     settings.set_omit_expression(true);
     settings.add_filter(&folder, "<folder>");
+    let store = site.beside_store("cairn").with_file_name("");
+    settings.add_filter(&escape(&store.display().to_string()), "<store>/");
     for (pattern, replacement) in REPLACED {
         settings.add_filter(pattern, replacement);
     }

@@ -35,7 +35,7 @@ impl Watcher {
 
     /// The server of a site.
     pub(crate) fn client(site: &Site) -> Client {
-        let socket = site.path().join(".cairn/cairn.sock");
+        let socket = site.socket();
         Client::new(Link::remote(&Address::unix(socket)))
     }
 

@@ -144,7 +144,7 @@ fn a_run_names_its_session_by_the_whole_id() {
     let empty = run_plan(&site, "", "good.json");
     assert_eq!(empty.code, Some(2), "{empty:?}");
     assert!(empty.err.contains("id is empty"), "{empty:?}");
-    assert!(!site.path().join(".cairn").exists(), "a store was made");
+    assert!(!site.has_store(), "a store was made");
     assert_eq!(run_plan(&site, "my-1", "good.json").code, Some(0));
     let before = site.journal("my-1");
     for _ in 0..2 {
@@ -227,9 +227,11 @@ fn the_summary_of_a_tool_step_says_how_much_it_leaves_out() {
 
 const READ_TWICE: &str = r#"{"steps": [{"tool": "read_file", "arguments": {"path": "a.md"}}, {"tool": "read_file", "arguments": {"path": "a.md"}}]}"#;
 
-/// A site with two folders whose files differ, and the whole path of the first.
+/// A site with two folders whose files differ, and the whole path of the first. They share a store, as its place
+/// is named.
 fn two_folders() -> (Site, String) {
     let site = site();
+    site.append("cairn.toml", "\n[store]\npath = \"data/cairn.db\"\n");
     site.write("plan.json", READ_TWICE);
     site.write("proto/a.md", "the right one\n");
     site.write("other/a.md", "another one\n");
@@ -404,7 +406,7 @@ fn an_answer_leaves_the_work_in_its_folder_and_says_how_to_go_on() {
     let hint = format!("go on  cairn resume s --in {proto}\n");
     assert!(decided.out.ends_with(&hint), "{decided:?}");
     // It came for a moment, from another folder: the work stays where it is.
-    let noted = site.read(".cairn/cairn.db.workspace");
+    let noted = site.read("data/cairn.db.workspace");
     assert_eq!(noted, Some(proto));
     check_refused(&site.run(&["resume"]), &["cairn resume s --in"]);
 }

@@ -203,7 +203,7 @@ fn an_archive_that_cannot_be_written_is_reported_before_anything_begins() {
     assert_eq!(refused.code, Some(1), "{refused:?}");
     let named = refused.err.contains("store.retention") && refused.err.contains("\"archive");
     assert!(named, "{}", refused.err);
-    assert!(!site.path().join(".cairn/cairn.db").exists());
+    assert!(!site.store().exists());
     let shown = site.run_with(&["check-config"], &[AFTER, ARCHIVE]);
     for line in ["store.retention.after", "store.retention.archive"] {
         assert!(shown.out.contains(line), "{}", shown.out);

@@ -6,6 +6,7 @@ use super::resend::Kept;
 use crate::address::{Address, Place};
 use crate::error::{ErrorKind, RpcError};
 use crate::guard::header_list_too_large;
+use crate::short::ShortPath;
 use base64::Engine as _;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};

@@ -26,7 +26,12 @@ pub(super) fn announce(
     let metrics = metrics.map(Metrics::url);
     let services: Vec<&str> = args.here().iter().map(|service| service.name()).collect();
     let holds = args.holds_a_store(context);
-    let store = context.config().store.path.as_deref().unwrap_or(Path::new(""));
+    let store = context
+        .config()
+        .store
+        .path
+        .as_deref()
+        .unwrap_or(Path::new(""));
     let (socket, store) = (
         socket::path(store).display().to_string(),
         store.display().to_string(),

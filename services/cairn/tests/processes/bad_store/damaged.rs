@@ -14,7 +14,7 @@ fn run(site: &Site, session: &str, title: &str) {
 }
 
 fn store_of(site: &Site) -> PathBuf {
-    site.path().join(".cairn/cairn.db")
+    site.store()
 }
 
 /// Changes a letter of a text wherever the file has it. Answers how often that was.

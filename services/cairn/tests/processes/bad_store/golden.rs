@@ -24,16 +24,15 @@ const PLAN: &str = r#"{"steps": [
 const VERSION: std::ops::Range<usize> = 60..64;
 
 fn store_of(site: &Site) -> PathBuf {
-    site.path().join(".cairn/cairn.db")
+    site.store()
 }
 
 /// A site whose store is this file.
 fn site_with(file: &[u8]) -> Site {
     let site = Site::new(CAIRN);
-    // Otherwise the program asks whether it is to go on in a folder that is not the run's.
-    let folder = site.path().display().to_string();
-    site.write(".cairn/cairn.db.workspace", &folder);
-    fs::write(store_of(&site), file).expect("a file");
+    let store = store_of(&site);
+    fs::create_dir_all(store.parent().expect("a folder")).expect("a folder");
+    fs::write(store, file).expect("a file");
     site
 }
 

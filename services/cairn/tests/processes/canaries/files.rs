@@ -354,6 +354,7 @@ fn an_output_folder_that_is_a_link_opens_nothing() {
     assert!(done.out.contains(refusal), "{done:?}");
     places.add("run", &done);
     places.add_files_but(site.path(), &[path]);
+    places.add_files(site.state());
     let found = places.with(value);
     assert!(found.is_empty(), "{path} is in {found:?}");
     let there = fs::read_dir(site.path().join(".git")).expect("a folder");

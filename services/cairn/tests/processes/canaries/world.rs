@@ -216,7 +216,13 @@ impl World {
             let done = self.run(&arguments, places);
             assert_eq!(done.code, Some(0), "{view}: {done:?}");
         }
+        self.add_files(places);
+    }
+
+    /// Every file of the site, and of its store.
+    pub(crate) fn add_files(&self, places: &mut Places) {
         places.add_files(self.site.path());
+        places.add_files(self.site.store().parent().expect("a folder"));
     }
 
     /// The server was told the key and the headers, and a tool used its secret: what is searched

@@ -108,6 +108,6 @@ async fn what_one_tools_process_allows_the_other_holds_at_once_and_after_a_kill_
 
     kill_both(&mut cluster);
     until_each(&cluster, true).await;
-    let file = site.read(".local/state/cairn/trust.json");
-    assert_eq!(file, None, "no process keeps it for itself");
+    let file = site.state().join("cairn/trust.json");
+    assert!(!file.exists(), "no process keeps it for itself");
 }

@@ -5,13 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// No token is in a file but its own: logs, settings, the store and what a run left.
-pub(super) fn tokens_are_nowhere(site: &Site, folder: &str, ports: &[u16]) {
+pub(super) fn tokens_are_nowhere(site: &Site, folder: &Path, ports: &[u16]) {
     let tokens = ports.iter().map(|port| {
-        let token = site.read(&format!("{folder}/{port}.token"));
+        let token = fs::read_to_string(folder.join(format!("{port}.token")));
         token.expect("a token").trim().to_owned()
     });
     let tokens: Vec<String> = tokens.collect();
-    let files = files_below(site.path());
+    let files = [files_below(site.path()), files_below(site.state())].concat();
     let has = |name: &str| files.iter().any(|file| file.ends_with(name));
     assert!(has("cairn.db") && has("orchestrator.log"), "{files:?}");
     let others = files.iter().filter(|file| {

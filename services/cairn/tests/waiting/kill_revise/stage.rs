@@ -119,13 +119,11 @@ impl Ready {
 
     fn copy(&self, first: &Place) -> Place {
         let copy = Place::beside_others(&self.store, "copy");
-        for folder in ["", ".cairn"] {
-            let (from, to) = (first.site.path(), copy.site.path());
-            copy_files(&from.join(folder), &to.join(folder));
-        }
-        // Otherwise the program asks whether it is to go on in a folder that is not the run's.
-        let folder = copy.site.path().display().to_string();
-        copy.site.write(".cairn/cairn.db.workspace", &folder);
+        copy_files(first.site.path(), copy.site.path());
+        let [from, to] = [&first.site, &copy.site].map(|site| site.beside_store(""));
+        copy_files(&from, &to);
+        // The note of the run's folder would name the first one's.
+        fs::remove_file(copy.site.beside_store("cairn.db.workspace")).expect("a note");
         copy
     }
 }
