@@ -8,6 +8,7 @@ import { join } from "node:path";
 
 const [program, url] = process.argv.slice(2);
 const folder = mkdtempSync(join(tmpdir(), "cairn-mcp-"));
+const state = mkdtempSync(join(tmpdir(), "cairn-state-"));
 const protocol = process.env.CAIRN_MCP_PROTOCOL ?? "auto";
 
 writeFileSync(
@@ -18,7 +19,7 @@ writeFileSync(
 
 // Standard output of a command; null if it ended with another code than these.
 function cairn(codes, ...args) {
-  const env = { ...process.env, CAIRN_CONFIG: "cairn.toml", HOME: folder, XDG_STATE_HOME: join(folder, "state") };
+  const env = { ...process.env, CAIRN_CONFIG: "cairn.toml", HOME: folder, XDG_STATE_HOME: state };
   try {
     return execFileSync(program, args, { cwd: folder, env, encoding: "utf8", timeout: 60_000 });
   } catch (error) {
@@ -73,7 +74,7 @@ function answers(session) {
 
 // One process for all commands, as a server would have it.
 async function serve() {
-  const env = { ...process.env, CAIRN_CONFIG: "cairn.toml", HOME: folder, XDG_STATE_HOME: join(folder, "state") };
+  const env = { ...process.env, CAIRN_CONFIG: "cairn.toml", HOME: folder, XDG_STATE_HOME: state };
   const serving = spawn(program, ["serve", "--listen", "127.0.0.1:0", "--json"], { cwd: folder, env });
   await new Promise((ready) => serving.stdout.once("data", ready));
   return serving;
@@ -106,6 +107,6 @@ try {
   const ended = new Promise((gone) => serving.once("exit", gone));
   serving.kill("SIGTERM");
   await ended;
-  rmSync(folder, { recursive: true, force: true });
+  for (const made of [folder, state]) rmSync(made, { recursive: true, force: true });
 }
 process.exit(failed ? 1 : 0);

@@ -6,6 +6,7 @@ a file that only its user can read, so programs of the same user on the same mac
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import os
 from pathlib import Path
@@ -31,8 +32,17 @@ def find_token(address: str) -> str | None:
 def _folders() -> list[Path]:
     """Where servers put these files: the folder of the user's session, or beside the store."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    store = Path(os.environ.get("CAIRN_STORE") or ".cairn/cairn.db")
-    return [*([Path(runtime, "cairn")] if runtime else []), store.parent]
+    store = os.environ.get("CAIRN_STORE")
+    beside_store = [Path(store).parent] if store else _folders_of_workspace()
+    return [*([Path(runtime, "cairn")] if runtime else []), *beside_store]
+
+
+def _folders_of_workspace() -> list[Path]:
+    """Where the store of the current folder is: its name ends with the beginning of the path's SHA-256."""
+    named = os.environ.get("XDG_STATE_HOME", "")
+    state = Path(named) if os.path.isabs(named) else Path.home() / ".local/state"
+    digest = hashlib.sha256(os.fsencode(os.path.realpath("."))).hexdigest()[:12]
+    return sorted((state / "cairn").glob(f"*-{digest}"))
 
 
 def _is_loopback(host: str) -> bool:

@@ -5,8 +5,10 @@
  * in a file that only its user can read, so programs of the same user on the same machine find it.
  */
 
-import { readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync, realpathSync } from "node:fs";
+import { homedir } from "node:os";
+import { dirname, isAbsolute, join } from "node:path";
 
 /** The token for a server at `host:port`: `CAIRN_TOKEN`, or the file of a port of this machine. */
 export function findToken(address: string): string | undefined {
@@ -28,6 +30,21 @@ export function findToken(address: string): string | undefined {
 /** Where servers put these files: the folder of the user's session, or beside the store. */
 function folders(): string[] {
   const runtime = process.env["XDG_RUNTIME_DIR"];
-  const store = process.env["CAIRN_STORE"] || ".cairn/cairn.db";
-  return [...(runtime ? [join(runtime, "cairn")] : []), dirname(store)];
+  const store = process.env["CAIRN_STORE"];
+  const besideStore = store ? [dirname(store)] : foldersOfWorkspace();
+  return [...(runtime ? [join(runtime, "cairn")] : []), ...besideStore];
+}
+
+/** Where the store of the current folder is: its name ends with the beginning of the path's SHA-256. */
+function foldersOfWorkspace(): string[] {
+  const named = process.env["XDG_STATE_HOME"] ?? "";
+  const state = join(isAbsolute(named) ? named : join(homedir(), ".local/state"), "cairn");
+  const digest = createHash("sha256").update(realpathSync(".")).digest("hex").slice(0, 12);
+  try {
+    const names = readdirSync(state).filter((name) => name.endsWith(`-${digest}`));
+    return names.sort().map((name) => join(state, name));
+  } catch {
+    // There is no store yet.
+    return [];
+  }
 }
