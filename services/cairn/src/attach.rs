@@ -17,7 +17,6 @@ use crate::tokens::Tokens;
 use crate::ui::screen;
 use crate::ui::text::quoted;
 use crate::{settings, workspace};
-use cairn_boot::Origin;
 use cairn_memory::sqlite::OpenError;
 use cairn_orchestrator::Mode;
 use cairn_rpc::{Address, Link, RpcError, Server};
@@ -424,7 +423,7 @@ fn missing(context: &Context, store: &Path) -> CliError {
     let mut hint =
         "begin with: cairn run \"<goal>\"\nor name the store with --store or CAIRN_STORE"
             .to_owned();
-    if context.settings.origin("store.path") == &Origin::Default {
+    if context.config().store.is_of_workspace {
         let workspace = &context.config().workspace.path;
         let folder = workspace::own(context);
         let folder = folder.as_deref().unwrap_or(workspace).display();

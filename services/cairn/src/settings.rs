@@ -312,14 +312,19 @@ pub fn load_from(
     let mut loaded: Loaded<Settings> = layers
         .load()
         .map_err(|faults| CliError::usage(faults.to_string()))?;
-    let Settings {
-        store, workspace, ..
-    } = &mut loaded.config;
-    if store.path.is_none() {
-        store.path = place::default_store(&workspace.path, environment);
-    }
+    loaded.config.find_store(environment);
     loaded.config.proxies = Proxies::read(|name| environment.get(name));
     Ok(loaded)
+}
+
+impl Settings {
+    /// Takes the store of the workspace if no setting names one.
+    fn find_store(&mut self, environment: &Environment) {
+        if self.store.path.is_none() {
+            self.store.path = place::default_store(&self.workspace.path, environment);
+            self.store.is_of_workspace = true;
+        }
+    }
 }
 
 /// The setting that a place of sessions is for: a file's, or that of servers.

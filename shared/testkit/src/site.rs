@@ -114,8 +114,10 @@ impl Site {
         let folder = self.path().join(folder).canonicalize().expect("a folder");
         let name = folder.file_name().expect("a name").to_string_lossy();
         let name = name.trim_start_matches('.').to_ascii_lowercase();
-        let digest = Sha256::digest(folder.as_os_str().as_bytes());
-        let digest: String = digest[..6].iter().map(|it| format!("{it:02x}")).collect();
+        let mut digest = String::new();
+        for byte in &Sha256::digest(folder.as_os_str().as_bytes())[..6] {
+            digest.push_str(&format!("{byte:02x}"));
+        }
         let place = self.state().join("cairn").join(format!("{name}-{digest}"));
         place.join("cairn.db")
     }

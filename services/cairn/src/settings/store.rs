@@ -16,6 +16,9 @@ pub struct StoreSettings {
     /// The file; it is made with its folder when it is first written to. Without a setting it is one of the
     /// workspace's own in the user's state folder, or none if the environment names no such folder.
     pub path: Option<PathBuf>,
+    /// Whether the file is the workspace's own.
+    #[serde(skip)]
+    pub is_of_workspace: bool,
     /// Most pages of 4 KiB that it may have.
     pub max_pages: Option<u32>,
     /// How long finished sessions are kept.

@@ -46,7 +46,7 @@ pub fn json_escaped(text: &str) -> String {
 pub fn command(context: &Context, rest: &str) -> String {
     let settings = &context.settings;
     let is_told = matches!(settings.origin("workspace.path"), Origin::Flag(_));
-    let has_store = settings.origin("store.path") == &Origin::Default
+    let has_store = context.config().store.is_of_workspace
         && !context.config().store.is_redis()
         && context.config().client.server.is_none();
     match is_told && has_store {

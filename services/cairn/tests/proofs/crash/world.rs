@@ -345,7 +345,8 @@ impl<'a> World<'a> {
         let logs = self.stores.logs().zip(0..);
         let logs = logs.map(|(log, number)| (log, format!("redis-{number}.log")));
         let site = (self.site.path().to_owned(), "site".to_owned());
-        for (from, name) in logs.chain([site]) {
+        let state = (self.site.state().to_owned(), "state".to_owned());
+        for (from, name) in logs.chain([site, state]) {
             let mut copy = Command::new("cp");
             let copied = copy.arg("-r").arg(from).arg(target.join(name)).status();
             assert!(copied.is_ok_and(|status| status.success()), "cp failed");

@@ -178,7 +178,10 @@ impl<'a> World<'a> {
         let _ = std::fs::remove_dir_all(&target);
         std::fs::create_dir_all(&target).expect("a folder for what is kept");
         let mut copy = Command::new("cp");
-        let copied = copy.arg("-r").arg(self.site.path()).arg(&target).status();
+        let copied = copy
+            .arg("-r")
+            .args([self.site.path(), self.site.state(), &target])
+            .status();
         assert!(copied.is_ok_and(|status| status.success()), "cp failed");
         target
     }
