@@ -54,7 +54,7 @@ pub use trust::Source;
 use crate::cli::Global;
 use crate::error::CliError;
 use cairn_boot::telemetry::Standard;
-use cairn_boot::{Checks, Environment, Loaded, LogConfig, Secret, TelemetryConfig};
+use cairn_boot::{Checks, Environment, Layers, Loaded, LogConfig, Secret, TelemetryConfig};
 use cairn_http::Proxies;
 use cairn_rpc::{TOKEN_RULE, Token};
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
@@ -292,12 +292,7 @@ pub fn load_from(
         layers = layers.flag("--in", "workspace.path", &path.to_string_lossy());
     }
     if let Some(path) = &global.store {
-        let value = path.to_string_lossy();
-        layers = layers.flag("--store", place_setting(&value), &value);
-        layers = layers.flag("--store", "client.server", "");
-        if !store::is_redis_url(&value) {
-            layers = layers.flag("--store", "store.redis.url", "");
-        }
+        layers = with_store(layers, &path.to_string_lossy());
     }
     if let Some(server) = &global.server {
         layers = layers.flag("--server", "client.server", server);
@@ -324,6 +319,18 @@ impl Settings {
             self.store.path = place::default_store(&self.workspace.path, environment);
             self.store.is_of_workspace = true;
         }
+    }
+}
+
+/// A store that is named on the command line means it, whatever servers are configured.
+fn with_store(layers: Layers, place: &str) -> Layers {
+    let layers =
+        layers
+            .flag("--store", place_setting(place), place)
+            .flag("--store", "client.server", "");
+    match store::is_redis_url(place) {
+        true => layers,
+        false => layers.flag("--store", "store.redis.url", ""),
     }
 }
 
