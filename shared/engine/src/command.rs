@@ -127,6 +127,7 @@ commands! {
     skip_step: SkipStep since 1
     start_run: StartRun since 1
     submit_turn: SubmitTurn since 1
+    switch_agent: SwitchAgent since 1
     switch_context: SwitchContext since 1
 }
 
@@ -139,6 +140,8 @@ kinds! {
     MemoryRemoved since 1: Grows
     MemoryCleared since 1: Grows
     ForkedFrom since 1: Grows
+    AgentDefined since 1: Grows
+    AgentSwitched since 1: Grows
     ContextCreated since 1: Grows
     ContextSwitched since 1: Ends
     ContextDestroyed since 1: Ends

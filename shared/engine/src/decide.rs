@@ -5,6 +5,7 @@
 //! them; an owner whose transition is not accepted folds the journal again.
 
 mod advance;
+mod agents;
 mod calls;
 mod commands;
 mod compaction;
@@ -23,6 +24,7 @@ mod takeover;
 mod tools;
 mod words;
 
+pub use agents::{AgentFault, Agents, ResolvedAgent, agents_needed};
 pub use calls::UNKNOWN_TOOL;
 pub use facts::{Away, Compaction, Facts, ToolFacts, ToolList};
 pub use fork::Fork;
@@ -30,12 +32,13 @@ pub use input::{Answer, FullRequest, Input, Reply, Summarised, Unfinished};
 pub use tools::{Question, SEARCH_TOOLS, STATE_TOOLS, StateTool};
 pub use words::{EXECUTION, GUIDE, SUMMARY_REQUEST};
 
+pub(crate) use agents::{check_given_plan, check_tools_of_turn};
 pub(crate) use calls::judged_scope;
 pub(crate) use commands::Ended;
 pub(crate) use compaction::older_messages;
 pub(crate) use plans::{Change, moved_on};
 pub(crate) use rejection::Rejection;
-pub(crate) use tools::is_answered_by_owner;
+pub(crate) use tools::{is_answered_by_owner, is_state_tool};
 pub(crate) use words::{Nudge, rest_of_beginning};
 
 use crate::command::Command;

@@ -1,5 +1,6 @@
 //! The journal's events: facts, in the past tense, written once.
 
+mod agent;
 mod call;
 mod compaction;
 mod plan;
@@ -7,6 +8,7 @@ mod run;
 mod session;
 mod step;
 
+pub use agent::*;
 pub use call::*;
 pub use compaction::*;
 pub use plan::*;

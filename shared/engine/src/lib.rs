@@ -7,6 +7,7 @@
 //!
 //! Start with [`session`], then [`transitions`] (what may follow what), [`decide`] and [`command`].
 
+pub mod agent;
 pub mod canonical;
 pub mod checkpoint;
 pub mod command;

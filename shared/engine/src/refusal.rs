@@ -143,6 +143,12 @@ refusals! {
     NoTool since 1: "NO_TOOL", NotFound, false;
     /// A turn names a tool whose server cannot be reached now.
     ToolsUnreachable since 1: "TOOLS_UNREACHABLE", FailedPrecondition, true;
+    /// There is no agent of that name.
+    AgentNotFound since 1: "AGENT_NOT_FOUND", NotFound, false;
+    /// The agent is disabled, faulty, not confirmed, for other agents alone, or cannot be read now.
+    AgentNotUsable since 1: "AGENT_NOT_USABLE", FailedPrecondition, true;
+    /// A plan or a turn names a tool that its agent may not call.
+    ToolNotAllowed since 1: "TOOL_NOT_ALLOWED", FailedPrecondition, false;
     /// The session, or a part of it, has reached a limit of its size.
     Limit since 1: "LIMIT", FailedPrecondition, false;
     /// The handler of the command did not answer it.

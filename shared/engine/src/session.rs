@@ -3,6 +3,7 @@
 //! Each noun has a file with its struct, its queries and the events that change it. [`Session::apply`]
 //! is the only way in which a session changes.
 
+mod agents;
 mod attempt;
 mod budgets;
 mod call;
@@ -27,6 +28,8 @@ mod step;
 mod texts;
 mod turn;
 
+pub use agents::{Agent, Switched};
+pub(crate) use agents::name_of;
 pub use attempt::{Attempt, Steering, SubGoal};
 pub use budgets::PerBudget;
 pub use call::{Ask, Call, CallStatus};
@@ -60,6 +63,7 @@ use crate::principal::Principal;
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// A session as its journal makes it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -92,6 +96,9 @@ pub struct Session {
     pub contexts: BTreeMap<String, Box<Context>>,
     /// The context of a turn that names none.
     pub active_context: String,
+    /// The agents that contexts and the newest run use, by their digests. One that nothing uses any more goes
+    /// with the next definition.
+    pub agents: BTreeMap<String, Arc<Agent>>,
     /// Turns that begin once the active run has ended, the oldest first.
     pub queued_turns: Vec<QueuedTurn>,
     /// All runs.

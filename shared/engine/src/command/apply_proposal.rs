@@ -31,6 +31,7 @@ impl Handle for ApplyProposal {
             }
             return Err(moved_on(run));
         };
+        decision.check_plan_of_run(run.number, &proposal.plan)?;
         let change = decision.change_asked_for(proposal.plan.clone());
         Ok(decision.put_into_force(self.run, change)?)
     }

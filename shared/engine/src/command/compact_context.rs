@@ -80,11 +80,16 @@ impl Handle for CompactContext {
         let mut limits = decision.facts.limits;
         // Nothing that a person says reaches its model.
         limits.max_tool_turns = 0;
-        let started = decision.start_in_context(&name, limits, 0)?;
+        let agent = decision.agent_of_context(&name)?;
+        let started = decision.start_in_context(&name, agent, limits, 0)?;
         let run = started.run;
+        let model = match self.model.as_str() {
+            "" => started.model.clone(),
+            _ => self.model,
+        };
         decision.answer(RunStarted {
             goal: format!("compact context '{name}'"),
-            model: self.model,
+            model,
             trace_parent: self.trace_parent,
             ..started
         })?;

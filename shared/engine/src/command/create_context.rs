@@ -2,6 +2,7 @@
 
 use super::{Command, Handle, WhenFull};
 use crate::decide::{Decision, Rejection};
+use crate::event::AgentUse;
 use crate::limits::{MAX_CONTEXTS, MAX_CONTEXT_NAME, check_extension, is_context_name_char};
 use crate::message::{Message, Role};
 use crate::refusal::Refusal;
@@ -22,6 +23,8 @@ pub struct CreateContext {
     pub window: Option<u32>,
     /// What happens when a turn becomes too long for its model; none for the default.
     pub when_full: Option<WhenFull>,
+    /// Name of its agent; empty for the default agent.
+    pub agent: String,
 }
 
 /// A context was created, as the command says that the event answers.
@@ -29,6 +32,8 @@ pub struct CreateContext {
 pub struct ContextCreated {
     /// Its name.
     pub context: String,
+    /// Its agent; none for the plain default.
+    pub agent: Option<AgentUse>,
 }
 
 impl CreateContext {
@@ -68,9 +73,12 @@ impl Handle for CreateContext {
 
     fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection> {
         self.check(decision.session)?;
+        let agent = decision.agent_named(&self.agent)?;
+        let agent = decision.define(agent)?;
         let context = self.name;
         decision.answer(ContextCreated {
             context: context.clone(),
+            agent,
         })?;
         Ok(decision.write_layers(&context)?)
     }
@@ -82,7 +90,11 @@ impl Apply for ContextCreated {
         let Some(Command::CreateContext(create)) = received.map(|it| &it.command) else {
             return Err(IllegalTransition::missing("the command of a new context"));
         };
-        let context = Context::new(create);
+        let context = Context {
+            agent: self.agent.clone(),
+            ..Context::new(create)
+        };
+        session.check_agent(self.agent.as_ref())?;
         let name = self.context.clone();
         match session.contexts.insert(name, Box::new(context)) {
             None => Ok(()),
@@ -109,6 +121,7 @@ mod tests {
             immutable: vec![Message::user("always")],
             window: Some(2),
             when_full: Some(WhenFull::Refuse),
+            agent: String::new(),
         }
     }
 

@@ -107,7 +107,7 @@ impl Deciding<'_, '_> {
         };
         let allowed = match (self.id.subject, ask, &self.settlement) {
             (Subject::Approval(_), Ask::Approval { .. }, S::ApproveAlways { when }) => {
-                let grant = granted(self.decision, call, when)?;
+                let grant = granted(self.decision, name, call, when)?;
                 return self.always(name, grant);
             }
             (Subject::Question(_), Ask::Input { question }, S::Answer { .. } | S::Deny { .. }) => {
@@ -227,6 +227,7 @@ impl Deciding<'_, '_> {
         };
         match &self.settlement {
             Settlement::Approve => {
+                self.decision.check_plan_of_run(number, &proposed.plan)?;
                 let change = Change::given(proposed.plan.clone(), self.decision.command_seq());
                 let decision = self.accept()?;
                 Ok(decision.put_into_force(number, change)?)

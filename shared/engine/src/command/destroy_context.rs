@@ -55,7 +55,8 @@ impl Handle for DestroyContext {
                 context,
                 ..SubmitTurn::conclusion()
             };
-            return decision.start_turn(turn, None);
+            let agent = decision.agent_of_context(&turn.context)?;
+            return decision.start_turn(turn, agent, None);
         }
         decision.set_pairs(self.conclusions)?;
         decision.answer(ContextDestroyed { context })

@@ -5,7 +5,7 @@ use super::{
     ApplyProposal, BridgeContext, CancelRun, CancelTurn, ChangeContext, Command, CompactContext,
     ContextOp, CreateContext, Decide, DestroyContext, LimitOverrides, PauseRun, RedoStep,
     RenameSession, ResumeRun, RevisePlan, RevokeApproval, SendMessage, Settlement, SkipStep,
-    StartRun, SubmitTurn, SwitchContext, WhenBusy, examples,
+    StartRun, SubmitTurn, SwitchAgent, SwitchContext, WhenBusy, examples,
 };
 use crate::decide::Input;
 use crate::event::{ApprovalGranted, EventKind};
@@ -229,6 +229,15 @@ impl Example for StartRun {
 impl Example for SubmitTurn {
     fn example(_: &mut Sent) -> Self {
         later()
+    }
+}
+
+impl Example for SwitchAgent {
+    fn example(_: &mut Sent) -> Self {
+        Self {
+            context: "side".to_owned(),
+            agent: String::new(),
+        }
     }
 }
 

@@ -53,6 +53,7 @@ mod tests {
     fn renamed(title: &str) -> (Session, Vec<Event>) {
         let tools = ToolList::new();
         let facts = Facts { rules: crate::rules::Rules::none(),
+            agents: crate::decide::Agents::none(),
             environment: "",
             now: 1,
             not_after: 1,

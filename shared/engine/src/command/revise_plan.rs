@@ -40,6 +40,7 @@ impl Handle for RevisePlan {
             if let Err(fault) = Plan::accept(&plan) {
                 return Err(Rejection::refused(Refusal::BadPlan, fault.located().problem));
             }
+            decision.check_plan_of_run(number, &plan)?;
             let change = decision.change_asked_for(plan);
             let changed = match self.apply {
                 true => decision.put_into_force(number, change),

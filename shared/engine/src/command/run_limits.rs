@@ -1,5 +1,6 @@
 //! Limits of a run.
 
+use crate::agent::AgentLimits;
 use crate::event::Budget;
 use crate::session::PerBudget;
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,22 @@ impl Default for RunLimits {
 }
 
 impl RunLimits {
+    /// These limits with what an agent sets.
+    pub fn of_agent(self, agent: &AgentLimits) -> Self {
+        let own = |budget| match budget {
+            Budget::Turns => agent.max_turns.map(u64::from),
+            Budget::Tokens => agent.tokens,
+            Budget::Cost => agent.cost_nano_usd,
+            Budget::Time => agent.time_ms,
+            Budget::Calls => agent.calls.map(u64::from),
+        };
+        Self {
+            max_tool_turns: agent.max_tool_turns.unwrap_or(self.max_tool_turns),
+            budgets: PerBudget::of(|budget| own(budget).unwrap_or(self.budgets[budget])),
+            ..self
+        }
+    }
+
     /// These limits with what `overrides` sets.
     pub fn with(self, overrides: LimitOverrides) -> Self {
         let pick = |given: u32, default: u32| if given == 0 { default } else { given };
@@ -93,6 +110,34 @@ mod tests {
     fn an_override_of_zero_leaves_the_default() {
         let limits = RunLimits::default();
         assert_eq!(limits.with(LimitOverrides::default()), limits);
+    }
+
+    #[test]
+    fn a_request_goes_before_an_agent_and_an_agent_before_the_settings() {
+        let settings = RunLimits {
+            budgets: PerBudget::of(|_| 100),
+            ..RunLimits::default()
+        };
+        assert_eq!(settings.of_agent(&AgentLimits::default()), settings);
+        let agent = AgentLimits {
+            max_tool_turns: Some(0),
+            max_turns: Some(1),
+            tokens: Some(2),
+            cost_nano_usd: Some(3),
+            time_ms: Some(4),
+            calls: Some(5),
+        };
+        let limits = settings.of_agent(&agent);
+        assert_eq!(limits.max_tool_turns, 0);
+        let budgets = Budget::ALL.map(|budget| limits.budgets[budget]);
+        assert_eq!(budgets, [1, 2, 3, 4, 5]);
+        let asked = limits.with(LimitOverrides {
+            max_tool_turns: 7,
+            budgets: PerBudget::of(|budget| u64::from(budget == Budget::Calls) * 50),
+            ..LimitOverrides::default()
+        });
+        assert_eq!((asked.max_tool_turns, asked.budgets[Budget::Calls]), (7, 50));
+        assert_eq!(asked.budgets[Budget::Tokens], 2);
     }
 
     #[test]

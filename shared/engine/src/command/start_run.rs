@@ -2,7 +2,7 @@
 
 use super::submit_turn::full;
 use super::{Handle, LimitOverrides};
-use crate::decide::{Change, Decision, Rejection};
+use crate::decide::{Change, Decision, Rejection, check_given_plan};
 use crate::event::RunStarted;
 use crate::limits::{MAX_CONTEXT, MAX_GOAL};
 use crate::message::Message;
@@ -23,6 +23,8 @@ pub struct StartRun {
     pub model: String,
     /// The trace that the run belongs to; see `cairn/event/v1/event.proto`.
     pub trace_parent: String,
+    /// Name of its agent; empty for the default agent, whatever the active context has.
+    pub agent: String,
 }
 
 impl StartRun {
@@ -70,16 +72,27 @@ impl Handle for StartRun {
 
     fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection> {
         self.check(decision)?;
+        let agent = decision.agent_named(&self.agent)?;
+        if let Some(plan) = &self.plan {
+            check_given_plan(agent.as_ref(), plan)?;
+        }
         let run = decision.session.runs.len() as u32 + 1;
         decision.drop_requests(run - 1, "another run has begun since")?;
-        let limits = decision.facts.limits.with(self.limits);
+        let of_agent = agent.as_ref().map(|agent| agent.limits).unwrap_or_default();
+        let limits = decision.facts.limits.of_agent(&of_agent).with(self.limits);
+        let model = match self.model.as_str() {
+            "" => agent.as_ref().map(|agent| agent.model.clone()).unwrap_or_default(),
+            _ => self.model,
+        };
+        let agent = decision.define(agent)?;
         decision.answer(RunStarted {
             run,
             goal: self.goal,
             limits,
-            model: self.model,
+            model,
             trace_parent: self.trace_parent,
             turn: None,
+            agent,
         })?;
         let Some(plan) = self.plan else {
             return Ok(());

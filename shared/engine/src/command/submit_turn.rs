@@ -1,7 +1,8 @@
 //! Continues a context by one turn: what a person says, and what a model makes of it.
 
 use super::{Handle, RunLimits};
-use crate::decide::{Decision, Ended, Rejection};
+use crate::agent::AgentDefinition;
+use crate::decide::{Decision, Ended, Rejection, check_tools_of_turn};
 use crate::event::{RunCancelled, RunStarted, StartedTurn};
 use crate::failure::Failure;
 use crate::limits::{MAX_CONTEXT, MAX_QUEUED_TURNS};
@@ -10,6 +11,7 @@ use crate::refusal::Refusal;
 use crate::session::{Apply, Envelope, QueuedTurn, Session};
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Continue a context by one turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,7 +114,9 @@ impl SubmitTurn {
         }
         let context = decision.known_context(&self.context)?;
         let bytes = context.bytes + self.message.as_ref().map_or(0, Message::bytes);
-        let when_full = self.options.when_full.or(context.when_full);
+        let agent = decision.agent_of_turn(&self.context)?;
+        let of_agent = agent.as_ref().and_then(|agent| agent.compaction.when_full);
+        let when_full = self.options.when_full.or(context.when_full).or(of_agent);
         // Else it begins with a compaction.
         if bytes > MAX_CONTEXT && when_full == Some(WhenFull::Refuse) {
             let name = decision.session.context_name(&self.context);
@@ -122,6 +126,8 @@ impl SubmitTurn {
         for tool in tools {
             decision.check_offered(tool)?;
         }
+        let tools = self.options.tools.as_deref().unwrap_or_default();
+        check_tools_of_turn(agent.as_ref(), tools)?;
         if self.message.is_none() && context.is_empty() {
             let message = "the context has no message, and the turn brings none";
             return Err(Rejection::refused(Refusal::EmptyContext, message));
@@ -172,24 +178,32 @@ impl Handle for SubmitTurn {
                 }
             }
         }
-        decision.start_turn(self, None)
+        let agent = decision.agent_of_turn(&self.context)?;
+        decision.start_turn(self, agent, None)
     }
 }
 
 impl Decision<'_> {
-    /// Begins a turn: one of the command that is being handled, or a queued one.
+    /// Begins a turn of this agent: one of the command that is being handled, or a queued one.
     pub(crate) fn start_turn(
         &mut self,
         turn: SubmitTurn,
+        agent: Option<Arc<AgentDefinition>>,
         queued: Option<&QueuedTurn>,
     ) -> Result<(), Rejection> {
-        let mut limits = self.facts.limits;
+        let of_agent = agent.as_ref().map(|agent| agent.limits).unwrap_or_default();
+        let mut limits = self.facts.limits.of_agent(&of_agent);
         limits.max_tool_turns = turn.options.max_tool_turns.unwrap_or(limits.max_tool_turns);
         let number = queued.map_or(0, |it| it.number);
+        let started = self.start_in_context(&turn.context, agent, limits, number)?;
+        let model = match turn.model.as_str() {
+            "" => started.model,
+            _ => turn.model,
+        };
         let started = RunStarted {
-            model: turn.model,
+            model,
             trace_parent: turn.trace_parent,
-            ..self.start_in_context(&turn.context, limits, number)?
+            ..started
         };
         let run = started.run;
         match queued {
@@ -199,11 +213,12 @@ impl Decision<'_> {
         Ok(self.advance(run)?)
     }
 
-    /// The start of a run without a plan in a context. What was asked of the run before it is dropped.
-    /// `queued` is the number of a queued turn; 0 for none.
+    /// The start of a run without a plan in a context, by an agent whose definition is the last event before
+    /// it. What was asked of the run before it is dropped. `queued` is the number of a queued turn; 0 for none.
     pub(crate) fn start_in_context(
         &mut self,
         context: &str,
+        agent: Option<Arc<AgentDefinition>>,
         mut limits: RunLimits,
         queued: u64,
     ) -> Result<RunStarted, Rejection> {
@@ -212,11 +227,14 @@ impl Decision<'_> {
         limits.on_failure = super::OnFailure::Stop;
         limits.review_plan = false;
         let turn_index = self.known_context(context)?.turns;
+        let model = agent.as_ref().map(|agent| agent.model.clone()).unwrap_or_default();
+        let agent = self.define(agent)?;
         Ok(RunStarted {
             run,
             goal: String::new(),
             limits,
-            model: String::new(),
+            model,
+            agent,
             trace_parent: String::new(),
             turn: Some(StartedTurn {
                 context: self.session.context_name(context).to_owned(),
@@ -232,8 +250,10 @@ impl Decision<'_> {
             let Some(next) = self.session.queued_turns.first().cloned() else {
                 return Ok(());
             };
-            let started = match next.turn.check(self) {
-                Ok(()) => self.start_turn(next.turn.clone(), Some(&next)),
+            let agent = next.turn.check(self);
+            let agent = agent.and_then(|()| self.agent_of_turn(&next.turn.context));
+            let started = match agent {
+                Ok(agent) => self.start_turn(next.turn.clone(), agent, Some(&next)),
                 Err(refused) => Err(refused),
             };
             match started {

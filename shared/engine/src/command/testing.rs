@@ -1,7 +1,7 @@
 //! A session for the tests of commands.
 
 use super::{Command, RunLimits, StartRun};
-use crate::decide::{Facts, Input, ToolList, faults};
+use crate::decide::{Agents, Facts, Input, ToolList, faults};
 use crate::event::{CommandReceived, Event, EventKind};
 use crate::failure::{Failure, FailureKind};
 use crate::plan::{PlanDraft, StepDraft};
@@ -15,6 +15,8 @@ pub(crate) struct Sent {
     pub(crate) session: Session,
     /// The tools that there are; none by default.
     pub(crate) tools: ToolList,
+    /// The agents that are known; none by default.
+    pub(crate) agents: Agents,
     pub(crate) now: u64,
 }
 
@@ -24,6 +26,7 @@ impl Sent {
         let mut sent = Self {
             session: Session::default(),
             tools: ToolList::new(),
+            agents: Agents::default(),
             now: 1,
         };
         sent.decide(Input::Create {
@@ -111,6 +114,7 @@ impl Sent {
     pub(crate) fn decide(&mut self, input: Input) -> Vec<Event> {
         let facts = Facts {
             rules: crate::rules::Rules::none(),
+            agents: &self.agents,
             environment: "",
             now: self.now,
             not_after: self.now,

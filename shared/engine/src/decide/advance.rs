@@ -111,15 +111,15 @@ impl Decision<'_> {
         let step = step.ok_or_else(|| IllegalTransition::missing(format_args!("step {number}")))?;
         attempt.attempt = step.attempts + 1;
         let tool = step.plan.tool.as_ref().map(|tool| tool.name.clone());
-        // A tool that is not in the catalogue cannot have effects: tools will say so.
-        let effect = |name: &String| {
-            let known = self.facts.tool(attempt, name);
-            known.map_or(Effect::Pure, |tool| tool.effect)
-        };
-        let tool_effect = tool.as_ref().map(effect);
-        let known = tool
+        // A tool that is not in the catalogue cannot have effects: tools will say so. One that the agent does
+        // not have never gets there.
+        let offered = tool
             .as_ref()
-            .and_then(|name| self.facts.tool(attempt, name));
+            .filter(|name| self.session.offers(attempt, name));
+        let known = offered.and_then(|name| self.facts.tool(attempt, name));
+        let tool_effect = tool
+            .as_ref()
+            .map(|_| known.map_or(Effect::Pure, |tool| tool.effect));
         let tool_digest = match (&tool, known) {
             (None, _) => String::new(),
             // Its server may just be starting: should tools know it by then, it is to be judged.

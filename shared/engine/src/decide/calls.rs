@@ -9,7 +9,7 @@ use crate::event::{
 use crate::failure::{Failure, FailureKind};
 use crate::key::approval_digest;
 use crate::message::ToolCall;
-use crate::rules::{Answer, DEFAULT_AGENT, Scope, scope};
+use crate::rules::{Answer, Scope, scope};
 use crate::session::{Attempt, Call, CallStatus, Grant};
 use crate::transitions::{Applied, CallPhase, IllegalTransition};
 
@@ -41,28 +41,39 @@ impl Decision<'_> {
         }
     }
 
-    /// What the rules say of a call that has just been requested: it is refused, waits for a person, or may
-    /// be sent. An approval is for one call, of its tool as it is.
+    /// What the agent and the rules say of a call that has just been requested: it is refused, waits for a
+    /// person, or may be sent. An approval is for one call, of its tool as it is.
     pub(super) fn judge(&mut self, name: CallRef) -> Applied {
         let Some(call) = self.session.call(name) else {
             return Ok(());
         };
+        if !self.session.offers(name.attempt, &call.call.name) {
+            let tool = call.call.name.clone();
+            return self.finish_unknown(name, &tool);
+        }
         let Some(tool) = self.facts.tools.get(&call.call.name) else {
             return self.forget_tool(name);
         };
+        let agent = self.session.agent_name(name.attempt.run);
+        let own = self.session.agent_of(name.attempt);
         let (tool_name, arguments) = (&call.call.name, &call.call.arguments);
         let scope = judged_scope(call, tool);
         let verdict = self
             .facts
             .rules
-            .judge(tool_name, &scope, DEFAULT_AGENT, tool.default);
+            .judge(tool_name, &scope, agent, tool.default);
         let grants = &self.session.grants;
         let is_granted = |call: &Call| {
             let covers =
-                |grant: &Grant| grant.covers(tool_name, &call.tool_digest, DEFAULT_AGENT, &scope);
+                |grant: &Grant| grant.covers(tool_name, &call.tool_digest, agent, &scope);
             grants.iter().any(covers)
         };
-        match verdict.answer {
+        let asks = own.is_some_and(|own| own.rights().answer(tool_name) == Answer::Ask);
+        let answer = match verdict.answer {
+            Answer::Allow if asks => Answer::Ask,
+            answer => answer,
+        };
+        match answer {
             Answer::Allow => Ok(()),
             Answer::Deny => {
                 let output = verdict.denial(tool_name).unwrap_or_default();

@@ -221,6 +221,7 @@ mod tests {
         session.apply(7, &event).expect("it fits");
         let facts = Facts {
             rules: crate::rules::Rules::none(),
+            agents: crate::decide::Agents::none(),
             environment: "",
             now: 1,
             not_after: 1,

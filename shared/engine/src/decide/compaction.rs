@@ -19,7 +19,7 @@ mod text;
 
 pub(crate) use cuts::older_messages;
 
-use super::{Decision, FullRequest, Summarised, words};
+use super::{Compaction, Decision, FullRequest, Summarised, words};
 use crate::command::{CompactContext, WhenFull};
 use crate::conversation::{CompactedMessages, CompactionKind, Conversation, Op, Reminder};
 use crate::event::{AttemptRef, ContextChanged, ContextCompacted, ContextFull, SummaryAsked};
@@ -90,7 +90,7 @@ impl Decision<'_> {
         let prompt = self.summary_prompt(own, keep, size);
         let request = self.request_of(attempt, size);
         let choice =
-            request.and_then(|it| it.choose(self.facts.compaction, &prompt, own.is_some()));
+            request.and_then(|it| it.choose(self.compaction_of(attempt), &prompt, own.is_some()));
         match choice {
             Some(Choice::History { messages, text }) => {
                 let compacted = self.compacted(attempt, messages, CompactionKind::History, text)?;
@@ -100,6 +100,11 @@ impl Decision<'_> {
             Some(Choice::Summary(asked)) => self.ask_for_summary(attempt, asked, prompt, size),
             None => self.wait_if_too_long(attempt, size),
         }
+    }
+
+    /// When and how far the conversation of an attempt is compacted.
+    fn compaction_of(&self, attempt: AttemptRef) -> Compaction {
+        self.session.compaction(attempt, self.facts.compaction)
     }
 
     /// No compaction helps. A request that fits all the same is made: the executor continues with the

@@ -2,26 +2,35 @@
 //! continue.
 
 use super::{Decision, Rejection, words};
-use crate::conversation::{KnownLayer, Layer, LayerKind, MemoryMark, Op, Reminder};
+use crate::conversation::{
+    Conversation, KnownLayer, Layer, LayerKind, MemoryMark, Op, Reminder, Sent,
+};
 use crate::event::{AttemptRef, ContextChanged};
 use crate::message::{FinishReason, Message};
 use crate::prompt::memory::snapshot;
 use crate::refusal::Refusal;
-use crate::session::{Context, Purpose, RunStatus, Turn};
-use crate::transitions::Applied;
+use crate::session::{Agent, Attempt, Context, Purpose, RunStatus, Switched, Turn};
+use crate::transitions::{Applied, IllegalTransition};
 
 /// The layers whose whole text is sent when they have changed.
-const WHOLE: [LayerKind; 3] = [
+const WHOLE: [LayerKind; 5] = [
     LayerKind::Prompt,
+    LayerKind::Agent,
     LayerKind::Context,
     LayerKind::Environment,
+    LayerKind::Capabilities,
 ];
 
 impl Decision<'_> {
-    /// Writes the system prompt of a step.
+    /// Writes the system prompt of a step. Its first message has the instructions of the folder.
     pub(super) fn begin_conversation(&mut self, attempt: AttemptRef) -> Applied {
-        let layers = self.layers_of(None);
-        self.emit(ContextChanged::of_attempt(attempt, layers))
+        let agent = self.session.agent_of(attempt);
+        let mut ops = self.layers_of(None, agent);
+        let text = self.layer_now(LayerKind::Instructions, None, agent);
+        if !text.is_empty() {
+            ops.push(Op::Remind(words::instructions(text, false)));
+        }
+        self.emit(ContextChanged::of_attempt(attempt, ops))
     }
 
     /// The system prompt of a context is written when it is created, and of the first one before its first
@@ -30,7 +39,9 @@ impl Decision<'_> {
         let Some(context) = self.session.context(name) else {
             return Ok(());
         };
-        let (version, layers) = (context.version + 1, self.layers_of(Some(context)));
+        let agent = context.agent.as_ref();
+        let agent = agent.and_then(|used| self.session.agent(used));
+        let (version, layers) = (context.version + 1, self.layers_of(Some(context), agent));
         self.emit(ContextChanged::of_context(name, version, layers))
     }
 
@@ -58,7 +69,8 @@ impl Decision<'_> {
     }
 
     /// A turn begins: its model gets what has changed since its context was last sent, and which
-    /// effects of lost turns it does not know.
+    /// effects of lost turns it does not know. A switch of the agent writes the system prompt anew, which costs
+    /// what providers keep of the conversation once.
     pub(super) fn begin_turn(&mut self, attempt: AttemptRef, turn: &Turn) -> Applied {
         let context = self.session.context(&turn.context);
         let compacts = self.compacts(attempt).is_some();
@@ -70,8 +82,11 @@ impl Decision<'_> {
         let Some(is_told) = running.map(|running| running.rewrites > 0) else {
             return Ok(());
         };
+        let mut ops = match &turn.switched {
+            Some(switched) => self.switch(attempt, switched)?,
+            None => Vec::new(),
+        };
         let context = self.session.context(&turn.context);
-        let mut ops = Vec::new();
         if turn.tells_compaction && !is_told {
             ops.push(Op::Notice(words::COMPACTED.to_owned()));
         }
@@ -87,9 +102,45 @@ impl Decision<'_> {
         }
     }
 
+    /// The layers as the agent of an attempt has them are written anew. Returns what its model is told: the
+    /// switch, if the conversation has a message of before, and what an older reminder says otherwise.
+    fn switch(
+        &mut self,
+        attempt: AttemptRef,
+        switched: &Switched,
+    ) -> Result<Vec<Op>, IllegalTransition> {
+        let layers = self.renewed_layers(attempt);
+        if !layers.is_empty() {
+            self.emit(ContextChanged::of_attempt(attempt, layers))?;
+        }
+        let turn = self.session.turn(attempt);
+        let context = turn.and_then(|turn| self.session.context(&turn.context));
+        let (Some(context), Some(running)) = (context, self.session.attempt(attempt)) else {
+            return Ok(Vec::new());
+        };
+        let now = self.session.agent_of(attempt);
+        let was = switched.from.as_ref();
+        let was = was.and_then(|used| self.session.agent(used));
+        let notice = || Op::Notice(words::switched(switched.name(), was, now));
+        let mut ops: Vec<_> = (!context.is_empty()).then(notice).into_iter().collect();
+        // A model reads an older reminder after the layer. One of another text is followed by this one; of a
+        // layer that was not written anew, the usual reminders do that.
+        let said = &context.conversation;
+        let again = WHOLE.into_iter().filter_map(|kind| {
+            let text = self.layer_now(kind, Some(context), now);
+            let is = |sent: Option<Sent<'_>>| sent.is_some_and(|sent| sent.is(text));
+            let is_written = is(running.sent(said, kind));
+            let is_reminded = matches!(said.sent(kind), Some(Sent::Digest(_)));
+            let misleads = is_written && is_reminded && !is(said.sent(kind));
+            misleads.then(|| Op::Remind(words::changed(kind, text)))
+        });
+        ops.extend(again);
+        Ok(ops)
+    }
+
     /// All layers that have something to say.
-    fn layers_of(&self, context: Option<&Context>) -> Vec<Op> {
-        let layers = WHOLE.map(|kind| (kind, self.layer_now(kind, context)));
+    fn layers_of(&self, context: Option<&Context>, agent: Option<&Agent>) -> Vec<Op> {
+        let layers = WHOLE.map(|kind| (kind, self.layer_now(kind, context, agent)));
         let layers = layers.into_iter().filter(|(_, text)| !text.is_empty());
         let mut ops: Vec<_> = layers
             .map(|(kind, text)| self.layer(kind, text, MemoryMark::default()))
@@ -180,12 +231,11 @@ impl Decision<'_> {
         let Some((running, said)) = known.zip(self.session.conversation_of(attempt)) else {
             return Vec::new();
         };
-        let turn = self.session.turn(attempt);
-        let context = turn.and_then(|turn| self.session.context(&turn.context));
+        let (context, agent) = (self.context_of(attempt), self.session.agent_of(attempt));
         let changed = WHOLE.into_iter().filter_map(|kind| {
-            let now = self.layer_now(kind, context);
+            let now = self.layer_now(kind, context, agent);
             let written = running.written(said, kind).map(|layer| &*layer.text);
-            let is_written = now.is_empty() || written == Some(now);
+            let is_written = written.unwrap_or_default() == now;
             (!is_written).then(|| self.layer(kind, now, MemoryMark::default()))
         });
         let memory = running.written(said, LayerKind::Memory);
@@ -203,16 +253,37 @@ impl Decision<'_> {
         let Some(said) = self.session.conversation_of(attempt) else {
             return Vec::new();
         };
-        let turn = self.session.turn(attempt);
-        let context = turn.and_then(|turn| self.session.context(&turn.context));
+        let (context, agent) = (self.context_of(attempt), self.session.agent_of(attempt));
         let changed = WHOLE.into_iter().filter_map(|kind| {
-            let now = self.layer_now(kind, context);
+            let now = self.layer_now(kind, context, agent);
             let sent = running.sent(said, kind);
             let is_sent = sent.map_or(now.is_empty(), |sent| sent.is(now));
             (!is_sent).then(|| words::changed(kind, now))
         });
+        let instructions = self.instructions_reminder(running, said, agent);
         let memory = self.memory_reminder(attempt, running.memory_mark(said));
-        changed.chain(memory).map(Op::Remind).collect()
+        let all = changed.chain(instructions).chain(memory);
+        all.map(Op::Remind).collect()
+    }
+
+    /// The instructions of the folder, unless the model has them in a message as they are. No system prompt has
+    /// them, so a compaction or a window can take them away.
+    fn instructions_reminder(
+        &self,
+        running: &Attempt,
+        said: &Conversation,
+        agent: Option<&Agent>,
+    ) -> Option<Reminder> {
+        let now = self.layer_now(LayerKind::Instructions, None, agent);
+        let sent = running.sent(said, LayerKind::Instructions);
+        let is_sent = sent.map_or(now.is_empty(), |sent| sent.is(now));
+        (!is_sent).then(|| words::instructions(now, sent.is_some()))
+    }
+
+    /// The context of a turn; none for a step.
+    fn context_of(&self, attempt: AttemptRef) -> Option<&Context> {
+        let turn = self.session.turn(attempt)?;
+        self.session.context(&turn.context)
     }
 
     /// The keys of session memory that the model, which was sent these changes, does not know as they are;
@@ -231,15 +302,23 @@ impl Decision<'_> {
     }
 
     /// Compared at each report, so nothing is rendered here.
-    fn layer_now<'s>(&'s self, kind: LayerKind, context: Option<&'s Context>) -> &'s str {
-        match (kind, context) {
-            (LayerKind::Prompt, None) => words::STEP,
-            (LayerKind::Prompt, Some(_)) => words::TURN,
-            (LayerKind::Context, context) => context.map_or("", |context| &context.prompt),
-            (LayerKind::Environment, _) => self.facts.environment,
-            (LayerKind::Agent | LayerKind::Capabilities | LayerKind::Instructions, _) => "",
+    fn layer_now<'s>(
+        &'s self,
+        kind: LayerKind,
+        context: Option<&'s Context>,
+        agent: Option<&'s Agent>,
+    ) -> &'s str {
+        let definition = agent.map(|agent| &*agent.definition);
+        match kind {
+            LayerKind::Prompt if context.is_none() => words::STEP,
+            LayerKind::Prompt => words::TURN,
+            LayerKind::Agent => definition.map_or("", |agent| &agent.prompt),
+            LayerKind::Context => context.map_or("", |context| &context.prompt),
+            LayerKind::Environment => self.facts.environment,
+            LayerKind::Capabilities => agent.map_or("", |agent| &agent.capabilities),
+            LayerKind::Instructions => definition.map_or("", |agent| &agent.instructions),
             // Its changes are compared by their number.
-            (LayerKind::Memory, _) => "",
+            LayerKind::Memory => "",
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What the outside knows at the time of a decision.
 
+use super::Agents;
 use crate::command::{RunLimits, Settlement};
 use crate::event::{AttemptRef, Effect};
 use crate::rules::{Answer, Matcher, Rules};
@@ -87,6 +88,8 @@ pub struct Facts<'a> {
     pub offered: &'a BTreeMap<AttemptRef, Arc<ToolList>>,
     /// Who decides about calls.
     pub rules: &'a Rules,
+    /// The agents that commands name; see [`agents_needed`](super::agents_needed).
+    pub agents: &'a Agents,
     /// The environment layer of system prompts; empty for none.
     pub environment: &'a str,
     /// Limits of a run that names none.

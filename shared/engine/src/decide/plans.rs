@@ -1,5 +1,6 @@
 //! Another plan: requested, proposed, put into force.
 
+use super::agents::check_plan;
 use super::{Decision, Ended, Rejection};
 use crate::event::{
     AttemptRef, PlanApplied, PlanProposed, RevisionFailed, RevisionRequested, RunFailed,
@@ -58,7 +59,8 @@ impl Decision<'_> {
             return Ok(());
         };
         let is_reviewed = known.limits.review_plan;
-        let plan = match outcome.and_then(accepted) {
+        let allowed = |plan| self.allowed(run, plan);
+        let plan = match outcome.and_then(accepted).and_then(allowed) {
             Ok(plan) => plan,
             Err(failure) => {
                 return self.emit(RunFailed {
@@ -104,6 +106,7 @@ impl Decision<'_> {
             false => Err(overtaken(known)),
         };
         let plan = outcome.and_then(accepted);
+        let plan = plan.and_then(|plan| self.allowed(run, plan));
         let plan = plan.and_then(|plan| current.map(|()| plan));
         let change = |plan| Change {
             plan,
@@ -121,6 +124,19 @@ impl Decision<'_> {
             Err(failure) => {
                 self.fail_request(run, request, failure, usage, duration_ms)?;
                 self.advance(run)
+            }
+        }
+    }
+
+    /// The plan, if the agent of the run may make its calls.
+    fn allowed(&self, run: u32, plan: PlanDraft) -> Result<PlanDraft, Failure> {
+        let used = self.session.run(run).and_then(|run| run.agent.as_ref());
+        let agent = used.and_then(|used| self.session.agent(used));
+        match check_plan(agent, &plan) {
+            None => Ok(plan),
+            Some(message) => {
+                let reason = Refusal::ToolNotAllowed.name();
+                Err(Failure::new(FailureKind::PlanParse, reason, message))
             }
         }
     }

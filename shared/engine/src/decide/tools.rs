@@ -101,7 +101,7 @@ pub const STATE_TOOLS: [StateTool; 11] = [
 /// Most tools that an error names.
 const MOST_NAMED: usize = 30;
 
-pub(super) fn is_state_tool(name: &str) -> bool {
+pub(crate) fn is_state_tool(name: &str) -> bool {
     STATE_TOOLS.iter().any(|tool| tool.name == name)
 }
 
@@ -202,6 +202,16 @@ impl Decision<'_> {
             message.push_str(&format!(" and {more} more, see `cairn tools`"));
         }
         Err(Rejection::refused(Refusal::NoTool, message))
+    }
+
+    /// A call of a tool that the attempt does not have is answered here, and never sent.
+    pub(super) fn finish_unknown(&mut self, call: CallRef, name: &str) -> Applied {
+        match self.unknown_tool(call, name) {
+            Rejection::Refused { reason, message } => {
+                self.finish_call(call, message, reason.name())
+            }
+            Rejection::Illegal(error) => Err(error),
+        }
     }
 
     fn unknown_tool(&self, call: CallRef, name: &str) -> CallRejection {

@@ -3,8 +3,10 @@
 //! Nothing outside of [`decide`](super) can name this module: what a fold knows of such a text stands in
 //! an event, so another wording changes no session that there is.
 
+mod agents;
 mod compaction;
 
+pub(super) use agents::*;
 pub(super) use compaction::*;
 
 use super::media::LeftOut;

@@ -2,7 +2,7 @@
 
 #![allow(missing_docs)] // Fields are described once, in `cairn/event/v1/event.proto`.
 
-use super::{Budget, WaitReason};
+use super::{AgentUse, Budget, WaitReason};
 use crate::command::RunLimits;
 use crate::failure::Failure;
 use crate::message::Usage;
@@ -16,6 +16,7 @@ pub struct RunStarted {
     pub model: String,
     pub trace_parent: String,
     pub turn: Option<StartedTurn>,
+    pub agent: Option<AgentUse>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -1,9 +1,9 @@
 //! Contexts: the named conversations of a session.
 
-use super::{Apply, EffectfulCall, Envelope, Session};
+use super::{Apply, EffectfulCall, Envelope, Session, Switched, name_of};
 use crate::command::{Command, ContextOp, CreateContext, WhenFull};
 use crate::conversation::{CompactedMessages, Conversation, ConversationRef, Entry, Op};
-use crate::event::{ContextChanged, ContextCompacted, NotesFrame};
+use crate::event::{AgentUse, ContextChanged, ContextCompacted, NotesFrame};
 use crate::message::Message;
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,10 @@ pub struct Context {
     pub version: u64,
     /// The system prompt that its creator gave; may be empty.
     pub prompt: String,
+    /// Its agent; none for the plain default. A turn that begins brings the newest definition.
+    pub agent: Option<AgentUse>,
+    /// Its agent before a switch, of which no completed turn was told.
+    pub switched: Option<Switched>,
     /// Its zones, with the system prompt once that was written. Its turn works behind the mark. It has no
     /// scratch: see [`Context::notes`].
     pub conversation: Conversation,
@@ -140,6 +144,22 @@ impl Context {
         self.untold_compaction = true;
         self.version += 1;
         self.check_version(name, *version)
+    }
+
+    /// It has another agent from its next turn on. A model that was not told of an earlier switch knows the
+    /// agent before that one.
+    pub(crate) fn switch_agent(&mut self, agent: Option<AgentUse>) {
+        let from = std::mem::replace(&mut self.agent, agent);
+        let untold = self.switched.take().unwrap_or(Switched { from });
+        let is_other = untold.name() != name_of(self.agent.as_ref());
+        self.switched = is_other.then_some(untold);
+    }
+
+    /// The turn that was to tell of a switch failed, so its model knows the agent before that one.
+    pub(super) fn tell_switch_again(&mut self, switched: Option<Switched>) {
+        let untold = switched.or(self.switched.take());
+        let now = name_of(self.agent.as_ref());
+        self.switched = untold.filter(|untold| untold.name() != now);
     }
 
     fn check_version(&self, name: &str, expected: u64) -> Applied {

@@ -3,7 +3,7 @@
 use super::{Apply, Attempt, Envelope, PlanState, Purpose, Revisions, Session, Spent, Step, Turn};
 use crate::command::RunLimits;
 use crate::event::{
-    AttemptRef, RunCancelled, RunCompleted, RunFailed, RunPaused, RunResumed, RunStarted,
+    AgentUse, AttemptRef, RunCancelled, RunCompleted, RunFailed, RunPaused, RunResumed, RunStarted,
     RunTakenOver, RunWaiting, WaitReason,
 };
 use crate::failure::Failure;
@@ -47,6 +47,8 @@ pub struct Run {
     pub turn: Option<Turn>,
     /// Empty for the default model.
     pub model: String,
+    /// Its agent, as it was when the run began; none for the plain default.
+    pub agent: Option<AgentUse>,
     /// In force since the start.
     pub limits: RunLimits,
     /// The command that asked for it.
@@ -166,9 +168,10 @@ impl Apply for RunStarted {
                 RunStatus::Planning,
             ));
         }
+        session.check_agent(self.agent.as_ref())?;
         let (answers, turn) = (envelope.answers, self.turn.as_ref());
         let command_seq = turn.map_or(answers, |turn| turn.command(answers));
-        let turn = turn.map(|turn| Turn::started(turn, answers, session));
+        let turn = turn.map(|turn| Turn::started(turn, self.agent.as_ref(), answers, session));
         let turn = turn.transpose()?;
         let plan = turn.as_ref().map(|_| Turn::plan(self.run)).transpose()?;
         let status = match plan {
@@ -185,6 +188,7 @@ impl Apply for RunStarted {
             goal: name.unwrap_or_else(|| self.goal.clone()),
             turn,
             model: self.model.clone(),
+            agent: self.agent.clone(),
             limits: self.limits,
             command_seq,
             first_seq: envelope.seq,

@@ -1,6 +1,7 @@
 //! The runs of a session: the newest one whole, and what stays of those before it.
 
 use super::{PlanState, Purpose, Revisions, Run, RunStatus, Turn};
+use crate::event::AgentUse;
 use crate::failure::Failure;
 use crate::message::Usage;
 use serde::{Deserialize, Serialize};
@@ -56,6 +57,13 @@ struct Texts {
     context: Box<str>,
     goal: Box<str>,
     outcome: Outcome,
+    further: Option<Box<Further>>,
+}
+
+/// What most turns do not have.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Further {
+    agent: Option<AgentUse>,
     is_compaction: bool,
 }
 
@@ -81,6 +89,8 @@ pub struct RunSummary<'a> {
     pub context: Option<&'a str>,
     /// It is no turn of its context, but compacts that.
     pub is_compaction: bool,
+    /// As [`Run::agent`].
+    pub agent: Option<&'a AgentUse>,
     /// What it is doing.
     pub status: RunStatus,
     /// Tokens and money of planning and all steps.
@@ -278,7 +288,7 @@ impl EndedTurn {
         let usage = run.spent.usage;
         Some(Self {
             texts: Box::new(Texts {
-                is_compaction: turn.is_compaction(),
+                further: Further::of(run.agent.take(), turn.is_compaction()),
                 context: boxed(&mut turn.context),
                 goal: boxed(&mut run.goal),
                 outcome,
@@ -304,13 +314,15 @@ impl EndedTurn {
             context,
             goal,
             outcome,
-            is_compaction,
+            further,
         } = &*self.texts;
+        let further = further.as_deref();
         let mut summary = RunSummary {
             number,
             goal,
             context: Some(context),
-            is_compaction: *is_compaction,
+            is_compaction: further.is_some_and(|it| it.is_compaction),
+            agent: further.and_then(|it| it.agent.as_ref()),
             status: RunStatus::Completed,
             usage: Usage {
                 input_tokens: self.input_tokens.into(),
@@ -354,6 +366,18 @@ impl Turn {
     }
 }
 
+impl Further {
+    fn of(agent: Option<AgentUse>, is_compaction: bool) -> Option<Box<Self>> {
+        let is_there = agent.is_some() || is_compaction;
+        is_there.then(|| {
+            Box::new(Self {
+                agent,
+                is_compaction,
+            })
+        })
+    }
+}
+
 impl Texts {
     fn bytes(&self) -> usize {
         let outcome = match &self.outcome {
@@ -362,7 +386,9 @@ impl Texts {
                 .as_ref()
                 .map_or(0, |failure| failure.reason.len() + failure.message.len()),
         };
-        self.context.len() + self.goal.len() + outcome
+        let agent = self.further.as_ref().and_then(|it| it.agent.as_ref());
+        let agent = agent.map_or(0, |used| used.name.len() + used.digest.len());
+        self.context.len() + self.goal.len() + outcome + agent
     }
 }
 
@@ -374,6 +400,7 @@ impl Run {
             goal: &self.goal,
             context: self.turn.as_ref().map(|turn| turn.context.as_str()),
             is_compaction: self.turn.as_ref().is_some_and(Turn::is_compaction),
+            agent: self.agent.as_ref(),
             status: self.status,
             usage: self.spent.usage,
             tool_turns: self.spent.tool_turns,

@@ -1,9 +1,9 @@
 //! A turn: a run of one step without a plan, which continues a context.
 
-use super::{Call, Note, PlanState, Run, RunStatus, Session, Step};
+use super::{Call, Note, PlanState, Run, RunStatus, Session, Step, Switched};
 use crate::command::{Command, CompactContext, SubmitTurn, TurnOptions, WhenFull};
 use crate::conversation::{Conversation, Op};
-use crate::event::{AttemptRef, NotesFrame, PlanApplied, StartedTurn};
+use crate::event::{AgentUse, AttemptRef, NotesFrame, PlanApplied, StartedTurn};
 use crate::message::{Message, Usage};
 use crate::plan::{Order, PlanDraft, StepDraft};
 use crate::principal::Principal;
@@ -36,6 +36,8 @@ pub struct Turn {
     pub purpose: Purpose,
     /// Its first request tells the model that messages before it were compacted.
     pub tells_compaction: bool,
+    /// The agent of its context before a switch, of which its first request tells the model.
+    pub switched: Option<Switched>,
 }
 
 /// What a turn is for.
@@ -70,6 +72,7 @@ impl Turn {
     /// Builds the turn that RunStarted begins, from its command or from the queue.
     pub(super) fn started(
         started: &StartedTurn,
+        agent: Option<&AgentUse>,
         answers: u64,
         session: &mut Session,
     ) -> Result<Self, IllegalTransition> {
@@ -88,18 +91,32 @@ impl Turn {
         session
             .queued_turns
             .retain(|it| it.number != started.queued);
+        let of_agent = agent.and_then(|used| session.agent(used));
+        let temperature = of_agent.and_then(|agent| agent.definition.temperature_milli);
         let context = session.contexts.get_mut(&started.context);
+        let context = context.map(|context| {
+            context.agent = agent.cloned();
+            context
+        });
         // The model that writes a summary is told nothing.
         let context = context.filter(|_| !matches!(purpose, Purpose::Compact(_)));
-        let tells_compaction =
-            context.is_some_and(|context| std::mem::take(&mut context.untold_compaction));
+        let untold = context.map(|context| {
+            let compaction = std::mem::take(&mut context.untold_compaction);
+            (compaction, context.switched.take())
+        });
+        let (tells_compaction, switched) = untold.unwrap_or_default();
+        let given = submitted.options;
         Ok(Self {
             context: started.context.clone(),
             message: submitted.message,
-            options: submitted.options,
+            options: TurnOptions {
+                temperature_milli: given.temperature_milli.or(temperature),
+                ..given
+            },
             notes_frame: None,
             purpose,
             tells_compaction,
+            switched,
         })
     }
 
@@ -153,19 +170,23 @@ impl Session {
     }
 
     /// What happens when the next request of an attempt becomes too long for its model: as its turn says, else
-    /// its context.
+    /// its context, else its agent.
     pub fn when_full(&self, attempt: AttemptRef) -> WhenFull {
-        let Some(turn) = self.turn(attempt) else {
-            return WhenFull::default();
-        };
-        let context = self.contexts.get(&turn.context);
+        let turn = self.turn(attempt);
+        let of_turn = turn.and_then(|turn| turn.options.when_full);
+        let context = turn.and_then(|turn| self.contexts.get(&turn.context));
         let of_context = context.and_then(|context| context.when_full);
-        turn.options.when_full.or(of_context).unwrap_or_default()
+        let own = of_turn.or(of_context);
+        own.or_else(|| self.agent_when_full(attempt)).unwrap_or_default()
     }
 
-    /// The attempt may call the tool, if there is one of that name. A turn has no step to manage, and its
-    /// request may name the tools that it offers.
+    /// The attempt may call the tool, if there is one of that name: its agent has it. A turn has no step to
+    /// manage, and its request may name the tools that it offers.
     pub fn offers(&self, attempt: AttemptRef, tool: &str) -> bool {
+        self.agent_offers(attempt, tool) && self.turn_offers(attempt, tool)
+    }
+
+    fn turn_offers(&self, attempt: AttemptRef, tool: &str) -> bool {
         let Some(turn) = self.turn(attempt) else {
             return true;
         };
@@ -281,7 +302,7 @@ impl Session {
         };
         let (name, frame) = (turn.context.clone(), turn.notes_frame.take());
         let is_compaction = matches!(turn.purpose, Purpose::Compact(_));
-        let told = turn.tells_compaction;
+        let (told, switched) = (turn.tells_compaction, turn.switched.take());
         let (notes, effects) = (run.notes(), run.effects());
         run.forget_turn();
         let context = self.context_mut(&name)?;
@@ -292,6 +313,7 @@ impl Session {
             false => {
                 context.lose(effects);
                 context.untold_compaction |= told;
+                context.tell_switch_again(switched);
             }
         }
         Ok(())

@@ -6,14 +6,15 @@ use crate::event::{ApprovalGranted, CallRef};
 use crate::limits::MAX_GRANTS;
 use crate::pending::pending_call;
 use crate::rules::{
-    Condition, Conditions, DEFAULT_AGENT, Matcher, MatcherKind, Scope, exactly,
+    Condition, Conditions, Matcher, MatcherKind, Scope, exactly,
 };
 use crate::session::{Call, Session};
 use std::collections::BTreeMap;
 
-/// What an approval of this call and of further ones covers. It must cover this one.
+/// What an approval of this call and of further ones by the same agent covers. It must cover this one.
 pub(super) fn granted(
     decision: &Decision<'_>,
+    name: CallRef,
     call: &Call,
     when: &[Condition],
 ) -> Result<ApprovalGranted, Rejection> {
@@ -52,7 +53,7 @@ pub(super) fn granted(
         tool: call.call.name.clone(),
         tool_digest: call.tool_digest.clone(),
         when: when.into(),
-        agent: DEFAULT_AGENT.to_owned(),
+        agent: session.agent_name(name.attempt.run).to_owned(),
     })
 }
 

@@ -47,7 +47,7 @@ impl Decision<'_> {
         let (own, size) = (running.summary_prompt.as_deref(), self.own_size(attempt)?);
         let prompt = self.summary_prompt(own, keep_in_mind, size);
         let request = self.request_of(attempt, size)?;
-        let asked = request.summary_beyond(self.facts.compaction.keep_turns, &prompt)?;
+        let asked = request.summary_beyond(self.compaction_of(attempt).keep_turns, &prompt)?;
         Some((asked, prompt))
     }
 

@@ -67,7 +67,7 @@ impl Decision<'_> {
         // Messages that no model has answered may be all that there is.
         let cuts = Cuts::new(said, true, Unit::Message);
         let bytes = bytes_of(context);
-        let kept = (1..=self.facts.compaction.keep_turns.max(1)).rev();
+        let kept = (1..=self.compaction_of(attempt).keep_turns.max(1)).rev();
         let parts = kept.filter_map(|kept| {
             let [before, behind] = cuts.older_than(kept);
             match is_behind {

@@ -1,0 +1,200 @@
+//! The words about agents.
+
+use super::notice;
+use crate::agent::{AgentDefinition, SkillOffer};
+use crate::conversation::{LayerKind, Reminded, Reminder};
+use crate::escape::line;
+use crate::key::text_digest;
+use crate::rules::DEFAULT_AGENT;
+use crate::session::Agent;
+
+/// The tools by which files and the machine are changed.
+const CHANGING: [&str; 3] = ["write_file", "edit_file", "shell_exec"];
+
+/// The layer of the system prompt that says what an agent can call, and which skills there are. Empty if there
+/// is nothing to say.
+pub(in crate::decide) fn capabilities(agent: &AgentDefinition) -> String {
+    let mut tools = Vec::new();
+    match agent.tools.as_deref() {
+        None => {}
+        Some([]) => tools.push(
+            "- You can call only the tools that manage this conversation and its work.".to_owned(),
+        ),
+        Some(offered) => tools.push(format!(
+            "- You can call only these tools, beside those that manage this conversation and its work: {}.",
+            named(offered)
+        )),
+    }
+    if !agent.denied.is_empty() {
+        tools.push(format!("- You cannot call: {}.", named(&agent.denied)));
+    }
+    if !agent.asked.is_empty() {
+        tools.push(format!(
+            "- Each call of these waits until a person allows it: {}.",
+            named(&agent.asked)
+        ));
+    }
+    let mut sections = Vec::new();
+    if !tools.is_empty() {
+        let lists = [agent.tools.as_deref().unwrap_or_default(), &agent.denied, &agent.asked];
+        if lists.into_iter().flatten().any(|pattern| pattern.contains('*')) {
+            tools.push("- In these names `*` stands for any characters.".to_owned());
+        }
+        sections.push(format!("# What you can call\n\n{}", tools.join("\n")));
+    }
+    if !agent.skills.is_empty() {
+        let skills: Vec<String> = agent.skills.iter().map(skill).collect();
+        sections.push(format!(
+            "# Skills\n\nA skill has instructions for one kind of work. Read one with read_skill before work \
+             that it is for.\n\n{}",
+            skills.join("\n")
+        ));
+    }
+    sections.join("\n\n")
+}
+
+fn named(patterns: &[String]) -> String {
+    let names = patterns.iter().map(|pattern| format!("`{}`", line(pattern)));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+fn skill(offer: &SkillOffer) -> String {
+    let name = line(&offer.name);
+    match offer.description.trim() {
+        "" => format!("- `{name}`"),
+        description => format!("- `{name}`: {}", line(description)),
+    }
+}
+
+/// Reports that the conversation has another agent, and what follows for what it can change. None stands for
+/// the plain default agent.
+pub(in crate::decide) fn switched(old: &str, was: Option<&Agent>, now: Option<&Agent>) -> String {
+    let new = now.map_or(DEFAULT_AGENT, |agent| &agent.definition.name);
+    let mut text = format!(
+        "Your operational mode has changed from {} to {}.",
+        line(old),
+        line(new)
+    );
+    let can = changing(now);
+    match (changing(was).len(), can.len()) {
+        (_, 0) => text.push_str("\nYou are in read-only mode."),
+        (0, all) if all == CHANGING.len() => text.push_str(
+            "\nYou are no longer in read-only mode. You are permitted to make file changes, run shell \
+             commands, and utilize your arsenal of tools as needed.",
+        ),
+        (0, _) => text.push_str(&format!(
+            "\nYou are no longer in read-only mode. You are permitted to make changes with: {}.",
+            can.join(", ")
+        )),
+        _ => {}
+    }
+    if !can.is_empty() && can.len() < CHANGING.len() {
+        let cannot: Vec<_> = CHANGING.into_iter().filter(|tool| !can.contains(tool)).collect();
+        text.push_str(&format!("\nYou cannot call: {}.", cannot.join(", ")));
+    }
+    if now.is_some_and(|agent| !agent.capabilities.is_empty()) {
+        text.push_str("\nThe system prompt says what you can call now.");
+    }
+    notice(&text)
+}
+
+/// Those of the tools that change something which the agent may call.
+fn changing(agent: Option<&Agent>) -> Vec<&'static str> {
+    let offered = |tool: &&str| agent.is_none_or(|agent| agent.offers(tool));
+    CHANGING.into_iter().filter(offered).collect()
+}
+
+/// Tells the instructions of the folder, which the model was told before or not.
+pub(in crate::decide) fn instructions(text: &str, were_told: bool) -> Reminder {
+    let kind = LayerKind::Instructions;
+    let told = match (text.trim_end(), were_told) {
+        ("", _) => "The instructions of this folder do not hold any more.".to_owned(),
+        (text, false) => format!(
+            "Instructions of this folder, which its owner wrote, not the person in this conversation:\n{text}"
+        ),
+        (text, true) => {
+            format!("The instructions of this folder have changed. They are now:\n{text}")
+        }
+    };
+    Reminder {
+        text: notice(&told),
+        of: Reminded::Layer {
+            kind,
+            digest: text_digest(text),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn list(names: &[&str]) -> Vec<String> {
+        names.iter().copied().map(str::to_owned).collect()
+    }
+
+    fn agent(name: &str, denied: &[&str]) -> Agent {
+        let definition = AgentDefinition {
+            denied: list(denied),
+            ..AgentDefinition::named(name)
+        };
+        let capabilities = capabilities(&definition);
+        Agent::new(Arc::new(definition), capabilities)
+    }
+
+    #[test]
+    fn capabilities_name_what_is_offered_denied_and_asked() {
+        assert_eq!(capabilities(&AgentDefinition::named("a")), "");
+        let definition = AgentDefinition {
+            tools: Some(list(&["read_file", "g__*"])),
+            denied: list(&["g__delete"]),
+            asked: list(&["g__push"]),
+            skills: vec![SkillOffer {
+                name: "release".to_owned(),
+                description: "Cuts a release.\n- not an entry".to_owned(),
+                digest: "d".to_owned(),
+            }],
+            ..AgentDefinition::named("a")
+        };
+        let expected = "# What you can call\n\n- You can call only these tools, beside those that manage this \
+                        conversation and its work: `read_file`, `g__*`.\n- You cannot call: `g__delete`.\n\
+                        - Each call of these waits until a person allows it: `g__push`.\n- In these names `*` \
+                        stands for any characters.\n\n# Skills\n\nA skill has instructions for one kind of \
+                        work. Read one with read_skill before work that it is for.\n\n- `release`: Cuts a \
+                        release.\\n- not an entry";
+        assert_eq!(capabilities(&definition), expected);
+        let none = AgentDefinition {
+            tools: Some(Vec::new()),
+            ..AgentDefinition::named("a")
+        };
+        assert!(capabilities(&none).contains("You can call only the tools that manage"));
+    }
+
+    #[test]
+    fn a_switch_says_what_can_be_changed_now() {
+        let plan = agent("plan", &CHANGING);
+        let told = switched("build", None, Some(&plan));
+        let expected = "<system-reminder>\nYour operational mode has changed from build to plan.\nYou are in \
+                        read-only mode.\nThe system prompt says what you can call now.\n</system-reminder>";
+        assert_eq!(told, expected);
+        let told = switched("plan", Some(&plan), None);
+        let expected = "<system-reminder>\nYour operational mode has changed from plan to default.\nYou are no \
+                        longer in read-only mode. You are permitted to make file changes, run shell commands, \
+                        and utilize your arsenal of tools as needed.\n</system-reminder>";
+        assert_eq!(told, expected);
+        let writer = agent("writer", &["shell_exec"]);
+        let told = switched("plan", Some(&plan), Some(&writer));
+        assert!(told.contains("with: write_file, edit_file.\nYou cannot call: shell_exec."), "{told}");
+        let told = switched("writer", Some(&writer), None);
+        assert!(!told.contains("read-only"), "{told}");
+    }
+
+    #[test]
+    fn instructions_are_told_as_new_changed_or_gone() {
+        let told = |text, before| instructions(text, before).text;
+        assert!(told("Be brief.\n", false).contains("its owner wrote, not the person in this conversation:\nBe brief.\n<"));
+        assert!(told("Be brief.", true).contains("have changed. They are now:\nBe brief.\n<"));
+        assert!(told("", true).contains("do not hold any more."));
+    }
+}
