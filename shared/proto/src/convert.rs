@@ -13,6 +13,7 @@
 //! Journals are kept for ever, so what was ever written must decode for ever: `tests/golden` holds
 //! encoded events that do.
 
+mod agent;
 mod call;
 mod command;
 mod compaction;

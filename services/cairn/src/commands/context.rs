@@ -222,6 +222,7 @@ async fn act(client: &mut Client<'_>, action: Action) -> Result<ExitCode, CliErr
                 when_full: when_full
                     .map_or(WhenFull::Unspecified, WhenFull::from)
                     .into(),
+                ..CreateContext::default()
             };
             let seq = rpc::create(client, &session, context).await?;
             changed(client, &session, &name, "was created", seq)?;

@@ -587,6 +587,7 @@ fn begin_compaction(world: &mut World, command: CompactContext) -> AttemptRef {
             queued: 0,
             turn_index: 0,
         }),
+        agent: None,
     };
     answering(world, started.into());
     let attempt = AttemptRef {

@@ -169,6 +169,7 @@ impl Test {
             immutable: immutable.iter().map(message).collect(),
             window: None,
             when_full: None,
+            agent: String::new(),
         }));
         if self.model.named.contains_key(name) {
             return self.refused(&events, "CONTEXT_EXISTS");

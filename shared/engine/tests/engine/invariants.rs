@@ -91,6 +91,7 @@ fn check_sleeps(session: &Session) {
     let tools = World::new().tools;
     let facts = Facts {
         rules: cairn_engine::rules::Rules::none(),
+        agents: cairn_engine::decide::Agents::none(),
         environment: "",
         now: session.updated_at,
         not_after: session.updated_at + 1,

@@ -4,6 +4,7 @@
 mod play;
 mod world;
 
+mod agents;
 mod answers;
 mod asking;
 mod atomic;

@@ -271,6 +271,7 @@ impl World {
             },
             model: String::new(),
             trace_parent: String::new(),
+            agent: String::new(),
         }));
     }
 

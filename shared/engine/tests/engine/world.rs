@@ -8,7 +8,7 @@ pub(crate) mod table;
 mod words;
 
 use cairn_engine::command::{self, Command, LimitOverrides, RunLimits, Settlement, StartRun};
-use cairn_engine::decide::{Away, Compaction, Facts, Input, ToolFacts, ToolList, Unfinished};
+use cairn_engine::decide::{Agents, Away, Compaction, Facts, Input, ToolFacts, ToolList, Unfinished};
 use cairn_engine::event::{self, AttemptRef, CallFinished, CallRef, Effect, Event, EventKind};
 use cairn_engine::failure::Failure;
 use cairn_engine::message::ToolCall;
@@ -42,6 +42,8 @@ pub(crate) struct World {
     /// What the starts of attempts offered; nothing by default.
     pub(crate) offered: BTreeMap<AttemptRef, Arc<ToolList>>,
     pub(crate) rules: Rules,
+    /// The agents that are known; none by default.
+    pub(crate) agents: Agents,
     pub(crate) limits: RunLimits,
     /// How full the journal is; 0 by default.
     pub(crate) journal_permille: u32,
@@ -81,6 +83,7 @@ impl World {
             away: Vec::new(),
             offered: BTreeMap::new(),
             rules: Rules::default(),
+            agents: Agents::default(),
             limits: RunLimits::default(),
             journal_permille: 0,
             starts: true,
@@ -122,6 +125,7 @@ impl World {
     pub(crate) fn try_decide(&mut self, input: Input) -> Result<Vec<Event>, IllegalTransition> {
         let facts = Facts {
             rules: &self.rules,
+            agents: &self.agents,
             environment: "",
             now: self.now,
             not_after: self.now + LEASE,

@@ -133,6 +133,7 @@ impl From<StartRun> for proto::StartRun {
             limits: Some(start.limits.into()),
             model: start.model,
             trace_parent: start.trace_parent,
+            agent: start.agent,
         }
     }
 }
@@ -152,6 +153,7 @@ impl TryFrom<proto::StartRun> for StartRun {
             },
             model: start.model,
             trace_parent: start.trace_parent,
+            agent: start.agent,
         })
     }
 }

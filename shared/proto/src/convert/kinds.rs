@@ -21,7 +21,7 @@ kinds! {
         memory_removed: MemoryRemoved { key, writer }
         memory_cleared: MemoryCleared {}
         forked_from: ForkedFrom { session, at_seq, request_id, title }
-        run_started: RunStarted { run, goal, limits, model, trace_parent, turn }
+        run_started: RunStarted { run, goal, limits, model, trace_parent, turn, agent }
         revision_requested: RevisionRequested { run, feedback, apply, request, denied }
         plan_proposed: PlanProposed {
             run, proposal, base_revision, plan, request, usage, duration_ms
@@ -62,6 +62,7 @@ kinds! {
             attempt, context, messages, kind, text, usage, provider, model, duration_ms, version,
             replaced, tokens_before, tokens_after
         }
+        agent_defined: AgentDefined { agent, digest, capabilities }
         context_full: ContextFull {
             attempt, cause, tokens, window, failure, usage, provider, model, duration_ms
         }
@@ -90,6 +91,7 @@ kinds! {
         approval_granted: ApprovalGranted
         approval_revoked: ApprovalRevoked
         tools_found: ToolsFound
+        agent_switched: AgentSwitched
         context_changed: ContextChanged
         context_created: ContextCreated
         context_switched: ContextSwitched
@@ -115,6 +117,7 @@ commands! {
     send_message: SendMessage
     create_context: CreateContext
     switch_context: SwitchContext
+    switch_agent: SwitchAgent
     destroy_context: DestroyContext
     bridge_context: BridgeContext
     change_context: ChangeContext

@@ -18,7 +18,7 @@ plain_record! {
         context, expected_version, keep, prompt, keep_in_mind, model, trace_parent
     }
 }
-record! { ContextCreated => proto::ContextCreated { context } }
+record! { ContextCreated => proto::ContextCreated { context, agent } }
 record! { ContextSwitched => proto::ContextSwitched { context } }
 record! { ContextDestroyed => proto::ContextDestroyed { context } }
 record! { TurnQueued => proto::TurnQueued { number } }
@@ -286,6 +286,7 @@ impl From<CreateContext> for proto::CreateContext {
             immutable: create.immutable.to_wire(),
             window: create.window.map(|messages| proto::Window { messages }),
             when_full: create.when_full.to_wire(),
+            agent: create.agent,
         }
     }
 }
@@ -300,6 +301,7 @@ impl TryFrom<proto::CreateContext> for CreateContext {
             immutable: repeated("immutable", create.immutable)?,
             window: create.window.map(|window| window.messages),
             when_full: OnWire::from_wire(create.when_full, "when_full")?,
+            agent: create.agent,
         })
     }
 }

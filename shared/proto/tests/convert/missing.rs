@@ -9,7 +9,7 @@ use prost::Message as _;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Value};
 
 /// Paths of messages that may be left out, as their ends.
-const OPTIONAL: [&str; 22] = [
+const OPTIONAL: [&str; 28] = [
     "call_finished.whole",
     "principal",
     "start_run.plan",
@@ -18,6 +18,12 @@ const OPTIONAL: [&str; 22] = [
     "].tool",
     "run_failed.usage",
     "run_started.turn",
+    "run_started.agent",
+    "context_created.agent",
+    "agent_switched.agent",
+    "agent_defined.agent.tools",
+    "agent_defined.agent.limits",
+    "agent_defined.agent.compaction",
     "queued_turn_dropped.failure",
     "context_full.failure",
     "context_changed.popped",

@@ -8,6 +8,7 @@ mod macros {
         };
     }
 }
+mod agents;
 mod asked;
 mod attempt;
 mod compaction;
@@ -73,6 +74,8 @@ pub(crate) fn samples() -> Vec<(&'static str, Event)> {
         compaction::events(),
         compaction::questions(),
         compaction::commands(),
+        agents::events(),
+        agents::commands(),
     ];
     let kinds = kinds.into_iter().flatten();
     let mut samples: Vec<_> = kinds
@@ -131,6 +134,7 @@ fn commands() -> Kinds {
         },
         model: "offline".into(),
         trace_parent: String::new(),
+        agent: String::new(),
     };
     let cancel = Command::CancelRun(command::CancelRun {
         run: 2,
@@ -167,6 +171,7 @@ fn runs() -> Kinds {
             model: "offline".into(),
             trace_parent: String::new(),
             turn: None,
+            agent: None,
         }
         "plan_applied": PlanApplied {
             run: 2,
@@ -297,6 +302,7 @@ fn plans() -> Kinds {
             model: String::new(),
             trace_parent: String::new(),
             turn: None,
+            agent: None,
         }
         "plan_applied.revision": PlanApplied {
             run: 2,

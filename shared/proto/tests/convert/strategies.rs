@@ -1,5 +1,6 @@
 //! Any value of the engine's types, as far as the wire can hold it.
 
+mod agents;
 mod calls;
 mod compaction;
 mod envelope;
@@ -192,14 +193,15 @@ fn command() -> BoxedStrategy<Command> {
         review_plan: limits.review_plan,
         budgets: limits.budgets,
     });
-    let start = (text(), option::of(plan()), limits, text());
+    let start = (text(), option::of(plan()), limits, (text(), text()));
     prop_oneof![
-        start.prop_map(|(goal, plan, limits, model)| Command::StartRun(StartRun {
+        start.prop_map(|(goal, plan, limits, (model, agent))| Command::StartRun(StartRun {
             trace_parent: format!("00-{goal}"),
             goal,
             plan,
             limits,
-            model
+            model,
+            agent
         })),
         (any::<u32>(), text())
             .prop_map(|(run, reason)| Command::CancelRun(command::CancelRun { run, reason })),
@@ -281,7 +283,7 @@ macro_rules! kinds {
                 ("call_finished", call_finished().prop_map(EventKind::CallFinished).boxed()),
             ];
             let more = turns::kinds().into_iter().chain(calls::kinds());
-            let more = more.chain(compaction::kinds());
+            let more = more.chain(compaction::kinds()).chain(agents::kinds());
             kinds.into_iter().chain(more).collect()
         }
     };
@@ -296,7 +298,7 @@ kinds! {
     forked_from: ForkedFrom { session: text(), at_seq: seq(), request_id: text(), title: text() }
     run_started: RunStarted {
         run: number(), goal: text(), limits: limits(), model: text(), trace_parent: text(),
-        turn: option::of(turns::started())
+        turn: option::of(turns::started()), agent: option::of(agents::used())
     }
     revision_requested: RevisionRequested {
         run: number(), feedback: text(), apply: any::<bool>(), request: seq(), denied: number()

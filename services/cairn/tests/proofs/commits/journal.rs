@@ -163,6 +163,7 @@ impl Author {
             away: &[],
             offered: &BTreeMap::new(),
             rules: Rules::none(),
+            agents: cairn_engine::decide::Agents::none(),
             environment: "",
             limits: RunLimits::default(),
             result_bytes: cairn_engine::limits::RESULT_BYTES,

@@ -60,6 +60,7 @@ fn facts() -> Facts<'static> {
         away: &[],
         offered: &OFFERED,
         rules: Rules::none(),
+        agents: cairn_engine::decide::Agents::none(),
         environment: "",
         limits: RunLimits::default(),
         result_bytes: cairn_engine::limits::RESULT_BYTES,

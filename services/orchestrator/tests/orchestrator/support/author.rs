@@ -99,6 +99,7 @@ impl Author {
         }
         let facts = Facts {
             rules: cairn_engine::rules::Rules::none(),
+            agents: cairn_engine::decide::Agents::none(),
             now: self.now,
             not_after: self.now,
             tools: &tools,

@@ -194,6 +194,7 @@ pub(super) fn budgets() -> Kinds {
             model: String::new(),
             trace_parent: String::new(),
             turn: None,
+            agent: None,
         }
         "budget_exhausted.turns": BudgetExhausted { run: 2, budget: Budget::Turns }
         "budget_exhausted.tokens": BudgetExhausted { run: 2, budget: Budget::Tokens }

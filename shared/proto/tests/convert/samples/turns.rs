@@ -175,7 +175,14 @@ pub(super) fn contexts() -> Kinds {
         ("context_changed", changed.into()),
         ("context_changed.notice", noticed.into()),
         ("context_changed.steering", steered.into()),
-        ("context_created", ContextCreated { context: name() }.into()),
+        (
+            "context_created",
+            ContextCreated {
+                context: name(),
+                agent: None,
+            }
+            .into(),
+        ),
         (
             "context_switched",
             ContextSwitched { context: name() }.into(),
@@ -199,6 +206,7 @@ pub(super) fn turns() -> Kinds {
             queued: 40,
             turn_index: 2,
         }),
+        agent: None,
     };
     let dropped = |failure| QueuedTurnDropped {
         number: 40,
@@ -289,6 +297,7 @@ pub(super) fn of_contexts() -> Kinds {
         immutable: vec![Message::user("always")],
         window: Some(20),
         when_full: None,
+        agent: String::new(),
     };
     let destroy = DestroyContext {
         context: name(),

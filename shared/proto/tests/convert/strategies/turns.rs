@@ -1,7 +1,7 @@
 //! Turns, contexts, and the commands about them.
 
 use super::messages::{context_op, message};
-use super::{failure, number, seq, step_no, text};
+use super::{agents, failure, number, seq, step_no, text};
 use cairn_engine::command::{
     BridgeContext, CancelTurn, ChangeContext, Command, CompactContext, ContextCreated,
     ContextDestroyed, ContextSwitched, CreateContext, DestroyContext, QueuedTurnDropped,
@@ -95,24 +95,26 @@ fn compact() -> impl Strategy<Value = CompactContext> {
 pub(super) fn command() -> impl Strategy<Value = Command> {
     let step = option::of(step_no().prop_filter("0 stands for none", |it| *it != StepNo::new(0)));
     let settings = (option::of(number()), when_full());
-    let created = (text(), text(), vec(message(), 0..3), settings);
+    let created = ((text(), text()), text(), vec(message(), 0..3), settings);
     let changed = (text(), option::of(seq()), vec(context_op(), 0..3));
     prop_oneof![
         submitted().prop_map(Command::from),
         (seq(), text()).prop_map(|(number, reason)| CancelTurn { number, reason }.into()),
         (step, message()).prop_map(|(step, message)| SendMessage { step, message }.into()),
-        created.prop_map(|(name, prompt, immutable, (window, when_full))| {
+        created.prop_map(|((name, agent), prompt, immutable, (window, when_full))| {
             CreateContext {
                 name,
                 prompt,
                 immutable,
                 window,
                 when_full,
+                agent,
             }
             .into()
         }),
         compact().prop_map(Command::from),
         text().prop_map(|context| SwitchContext { context }.into()),
+        agents::command(),
         (text(), pairs(), any::<bool>()).prop_map(|(context, conclusions, ask_model)| {
             DestroyContext {
                 context,
@@ -146,8 +148,8 @@ pub(super) fn kinds() -> Vec<(&'static str, BoxedStrategy<EventKind>)> {
     vec![
         (
             "context_created",
-            text()
-                .prop_map(|context| ContextCreated { context }.into())
+            (text(), option::of(agents::used()))
+                .prop_map(|(context, agent)| ContextCreated { context, agent }.into())
                 .boxed(),
         ),
         (

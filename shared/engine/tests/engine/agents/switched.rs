@@ -1,0 +1,170 @@
+//! Switches of a context's agent: the model is told once, and only the system prompt is written anew.
+
+use super::told::lines;
+use super::{check, know, list, submit, switch, talk};
+use crate::world::{World, look};
+use cairn_engine::agent::AgentDefinition;
+use cairn_engine::event::EventKind;
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::session::MAIN;
+
+const MODE: &str = "Your operational mode has changed from";
+
+/// An agent that changes no file.
+fn plan() -> AgentDefinition {
+    AgentDefinition {
+        prompt: "You plan.".to_owned(),
+        denied: list(&["edit_file", "exec", "shell_exec", "write_file"]),
+        ..AgentDefinition::named("plan")
+    }
+}
+
+fn with_plan() -> World {
+    let mut world = World::new();
+    know(&mut world, plan());
+    world
+}
+
+fn told(world: &World) -> usize {
+    lines(world).join("\n").matches(MODE).count()
+}
+
+/// A turn with a call and its result. Returns its two requests.
+fn looks(world: &mut World, text: &str) -> [Vec<String>; 2] {
+    submit(world, text);
+    let first = lines(world);
+    world.reply(1, "I look.", &[look()]);
+    world.result(1, 0, "seen");
+    let second = lines(world);
+    world.reply(1, "well", &[]);
+    [first, second]
+}
+
+/// A provider keeps what the beginning of a conversation led to, as long as its bytes stay the same.
+#[test]
+fn each_request_begins_with_the_one_before_but_for_one_system_prompt() {
+    let mut world = with_plan();
+    let mut requests = Vec::new();
+    requests.extend(looks(&mut world, "first"));
+    requests.extend(looks(&mut world, "second"));
+    let switched_at = requests.len();
+    switch(&mut world, "plan");
+    requests.extend(looks(&mut world, "third"));
+    requests.extend(looks(&mut world, "fourth"));
+    for (at, pair) in requests.windows(2).enumerate() {
+        let [before, after] = pair else {
+            panic!("two requests");
+        };
+        assert_eq!(before[0] != after[0], at + 1 == switched_at, "{at}");
+        assert!(after[1..].starts_with(&before[1..]), "{at}: {after:#?}");
+    }
+    let system = &requests.last().unwrap()[0];
+    assert!(system.contains("You plan."), "{system}");
+    let first = requests[switched_at].last().unwrap();
+    for part in ["from default to plan.", "You are in read-only mode.", "third"] {
+        assert!(first.contains(part), "{first}");
+    }
+    check(&world);
+}
+
+#[test]
+fn a_switch_is_told_until_a_turn_that_was_told_completes() {
+    let mut world = with_plan();
+    talk(&mut world, "first");
+    switch(&mut world, "plan");
+    submit(&mut world, "second");
+    assert_eq!(told(&world), 1);
+    world.fail(1, Failure::new(FailureKind::Llm, "Server", "the model is gone"));
+    submit(&mut world, "second again");
+    assert_eq!(told(&world), 1);
+    check(&world);
+    world.reply(1, "well", &[]);
+    submit(&mut world, "third");
+    assert_eq!(told(&world), 1, "it stands where it was told");
+    assert!(!lines(&world).last().unwrap().contains(MODE));
+    check(&world);
+}
+
+#[test]
+fn a_switch_back_and_a_switch_before_anything_was_said_are_not_told() {
+    let mut world = with_plan();
+    switch(&mut world, "plan");
+    submit(&mut world, "first");
+    assert_eq!(told(&world), 0);
+    assert!(lines(&world)[0].contains("You plan."));
+    world.reply(1, "well", &[]);
+    switch(&mut world, "default");
+    switch(&mut world, "plan");
+    assert_eq!(world.session.context(MAIN).unwrap().switched, None);
+    submit(&mut world, "second");
+    assert_eq!(told(&world), 0);
+    check(&world);
+}
+
+#[test]
+fn a_way_back_to_the_default_agent_takes_its_prompt_out() {
+    let mut world = with_plan();
+    switch(&mut world, "plan");
+    talk(&mut world, "first");
+    let events = switch(&mut world, "");
+    assert!(matches!(&events[0].kind, EventKind::AgentSwitched(it) if it.agent.is_none()));
+    submit(&mut world, "second");
+    let messages = lines(&world);
+    assert!(!messages[0].contains("You plan."), "{}", messages[0]);
+    let last = messages.last().unwrap();
+    let expected = "You are no longer in read-only mode. You are permitted to make file changes";
+    assert!(last.contains("from plan to default.") && last.contains(expected), "{last}");
+    check(&world);
+}
+
+/// What an older reminder says of a layer is read after the system prompt.
+#[test]
+fn an_older_reminder_does_not_outlive_a_switch() {
+    let mut world = with_plan();
+    switch(&mut world, "plan");
+    talk(&mut world, "first");
+    know(
+        &mut world,
+        AgentDefinition {
+            prompt: "You plan in detail.".to_owned(),
+            ..plan()
+        },
+    );
+    talk(&mut world, "second");
+    know(
+        &mut world,
+        AgentDefinition {
+            prompt: "You write.".to_owned(),
+            ..AgentDefinition::named("writer")
+        },
+    );
+    switch(&mut world, "writer");
+    submit(&mut world, "third");
+    let messages = lines(&world);
+    assert!(messages[0].contains("You write."), "{}", messages[0]);
+    let last = messages.last().unwrap();
+    assert!(last.contains("You write."), "{last}");
+    world.reply(1, "I look.", &[look()]);
+    world.result(1, 0, "seen");
+    let after = lines(&world);
+    assert_eq!(after[..messages.len()], messages[..]);
+    assert!(!after.last().unwrap().contains("You write."));
+    check(&world);
+}
+
+/// A turn goes on as it began.
+#[test]
+fn a_switch_while_a_turn_works_holds_from_the_next_one_on() {
+    let mut world = with_plan();
+    talk(&mut world, "first");
+    submit(&mut world, "second");
+    let attempt = world.attempt(1);
+    switch(&mut world, "plan");
+    assert!(world.session.offers(attempt, "exec"));
+    assert_eq!(told(&world), 0);
+    world.reply(1, "well", &[]);
+    submit(&mut world, "third");
+    assert!(!world.session.offers(world.attempt(1), "exec"));
+    assert_eq!(told(&world), 1);
+    check(&world);
+}
