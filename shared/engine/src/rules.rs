@@ -24,7 +24,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The agent of a call until a session has others.
+/// The agent of a call that belongs to no other one.
 pub const DEFAULT_AGENT: &str = "default";
 
 /// What is to become of a call. A later variant is stricter.

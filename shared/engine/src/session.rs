@@ -28,8 +28,8 @@ mod step;
 mod texts;
 mod turn;
 
-pub use agents::{Agent, Switched};
 pub(crate) use agents::name_of;
+pub use agents::{Agent, Switched};
 pub use attempt::{Attempt, Steering, SubGoal};
 pub use budgets::PerBudget;
 pub use call::{Ask, Call, CallStatus};

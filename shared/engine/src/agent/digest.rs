@@ -104,56 +104,53 @@ fn skill(offer: &SkillOffer) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::{AgentCompaction, AgentLimits};
+    use crate::agent::AgentLimits;
     use std::collections::BTreeSet;
 
-    /// Definitions of which no two are equal.
-    fn different() -> Vec<AgentDefinition> {
-        let base = || AgentDefinition::named("a");
-        let name = || vec!["x".to_owned()];
-        let limits = |limits| AgentDefinition { limits, ..base() };
-        let compaction = |compaction| AgentDefinition { compaction, ..base() };
-        let (none, full) = (AgentLimits::default(), AgentCompaction::default());
-        let skill = |name: &str, description: &str, digest: &str| AgentDefinition {
-            skills: vec![SkillOffer {
-                name: name.to_owned(),
-                description: description.to_owned(),
-                digest: digest.to_owned(),
-            }],
-            ..base()
-        };
-        vec![
-            base(),
-            AgentDefinition::named("b"),
-            AgentDefinition { prompt: "x".to_owned(), ..base() },
-            AgentDefinition { model: "x".to_owned(), ..base() },
-            AgentDefinition { tools: Some(Vec::new()), ..base() },
-            AgentDefinition { tools: Some(name()), ..base() },
-            AgentDefinition { denied: name(), ..base() },
-            AgentDefinition { asked: name(), ..base() },
-            limits(AgentLimits { max_tool_turns: Some(0), ..none }),
-            limits(AgentLimits { max_turns: Some(1), ..none }),
-            limits(AgentLimits { tokens: Some(1), ..none }),
-            limits(AgentLimits { cost_nano_usd: Some(1), ..none }),
-            limits(AgentLimits { time_ms: Some(1), ..none }),
-            limits(AgentLimits { calls: Some(1), ..none }),
-            AgentDefinition { temperature_milli: Some(0), ..base() },
-            compaction(AgentCompaction { at_permille: Some(1), ..full }),
-            compaction(AgentCompaction { keep_turns: Some(1), ..full }),
-            compaction(AgentCompaction { when_full: Some(WhenFull::Compact), ..full }),
-            compaction(AgentCompaction { when_full: Some(WhenFull::Refuse), ..full }),
-            skill("x", "", ""),
-            skill("", "x", ""),
-            skill("", "", "x"),
-            AgentDefinition { instructions: "x".to_owned(), ..base() },
-        ]
+    /// Changes of which each gives another definition.
+    const CHANGES: [fn(&mut AgentDefinition); 23] = [
+        |_| {},
+        |it| it.name.push('b'),
+        |it| it.prompt.push('x'),
+        |it| it.model.push('x'),
+        |it| it.tools = Some(Vec::new()),
+        |it| it.tools = Some(vec!["x".to_owned()]),
+        |it| it.denied.push("x".to_owned()),
+        |it| it.asked.push("x".to_owned()),
+        |it| it.limits.max_tool_turns = Some(0),
+        |it| it.limits.max_turns = Some(1),
+        |it| it.limits.tokens = Some(1),
+        |it| it.limits.cost_nano_usd = Some(1),
+        |it| it.limits.time_ms = Some(1),
+        |it| it.limits.calls = Some(1),
+        |it| it.temperature_milli = Some(0),
+        |it| it.compaction.at_permille = Some(1),
+        |it| it.compaction.keep_turns = Some(1),
+        |it| it.compaction.when_full = Some(WhenFull::Compact),
+        |it| it.compaction.when_full = Some(WhenFull::Refuse),
+        |it| it.skills.push(offer("x", "", "")),
+        |it| it.skills.push(offer("", "x", "")),
+        |it| it.skills.push(offer("", "", "x")),
+        |it| it.instructions.push('x'),
+    ];
+
+    fn offer(name: &str, description: &str, digest: &str) -> SkillOffer {
+        SkillOffer {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            digest: digest.to_owned(),
+        }
     }
 
     #[test]
     fn every_field_changes_the_digest() {
-        let all = different();
-        let digests: BTreeSet<String> = all.iter().map(AgentDefinition::digest).collect();
-        assert_eq!(digests.len(), all.len());
+        let changed = CHANGES.iter().map(|change| {
+            let mut agent = AgentDefinition::named("a");
+            change(&mut agent);
+            agent.digest()
+        });
+        let digests: BTreeSet<String> = changed.collect();
+        assert_eq!(digests.len(), CHANGES.len());
         assert!(digests.iter().all(|digest| digest.len() == 64));
     }
 

@@ -19,7 +19,9 @@ impl Rights {
     pub fn of(agent: &AgentDefinition) -> Self {
         let offered = |patterns: &Vec<String>| -> Vec<NamePattern> {
             let patterns = patterns.iter();
-            patterns.filter_map(|it| NamePattern::new(it).ok()).collect()
+            patterns
+                .filter_map(|it| NamePattern::new(it).ok())
+                .collect()
         };
         Self {
             only: agent.tools.as_ref().map(offered),
@@ -53,7 +55,8 @@ fn is_among(patterns: &[NamePattern], tool: &str) -> bool {
 
 fn strict(patterns: &[String]) -> Vec<NamePattern> {
     let patterns = patterns.iter();
-    let compiled = |pattern: &String| NamePattern::new(pattern).or_else(|_| NamePattern::new(EVERY));
+    let compiled =
+        |pattern: &String| NamePattern::new(pattern).or_else(|_| NamePattern::new(EVERY));
     patterns.filter_map(|it| compiled(it).ok()).collect()
 }
 

@@ -136,7 +136,10 @@ mod tests {
             budgets: PerBudget::of(|budget| u64::from(budget == Budget::Calls) * 50),
             ..LimitOverrides::default()
         });
-        assert_eq!((asked.max_tool_turns, asked.budgets[Budget::Calls]), (7, 50));
+        assert_eq!(
+            (asked.max_tool_turns, asked.budgets[Budget::Calls]),
+            (7, 50)
+        );
         assert_eq!(asked.budgets[Budget::Tokens], 2);
     }
 

@@ -187,7 +187,8 @@ pub(crate) fn check_tools_of_turn(
         None => Ok(()),
         Some(tool) => {
             let name = &agent.definition.name;
-            let message = format!("options.tools names '{tool}', which agent '{name}' may not call");
+            let message =
+                format!("options.tools names '{tool}', which agent '{name}' may not call");
             Err(Rejection::refused(Refusal::ToolNotAllowed, message))
         }
     }

@@ -64,8 +64,7 @@ impl Decision<'_> {
             .judge(tool_name, &scope, agent, tool.default);
         let grants = &self.session.grants;
         let is_granted = |call: &Call| {
-            let covers =
-                |grant: &Grant| grant.covers(tool_name, &call.tool_digest, agent, &scope);
+            let covers = |grant: &Grant| grant.covers(tool_name, &call.tool_digest, agent, &scope);
             grants.iter().any(covers)
         };
         let asks = own.is_some_and(|own| own.rights().answer(tool_name) == Answer::Ask);

@@ -100,9 +100,19 @@ impl Agent {
         let skills: usize = skills
             .map(|skill| skill.name.len() + skill.description.len() + skill.digest.len())
             .sum();
-        let texts = [&of.name, &of.prompt, &of.model, &of.instructions, &self.capabilities];
+        let texts = [
+            &of.name,
+            &of.prompt,
+            &of.model,
+            &of.instructions,
+            &self.capabilities,
+        ];
         let texts: usize = texts.into_iter().map(String::len).sum();
-        let lists = [of.tools.as_deref().unwrap_or_default(), &of.denied, &of.asked];
+        let lists = [
+            of.tools.as_deref().unwrap_or_default(),
+            of.denied.as_slice(),
+            of.asked.as_slice(),
+        ];
         let lists: usize = lists.into_iter().flatten().map(String::len).sum();
         texts + lists + skills
     }
@@ -139,7 +149,9 @@ impl Session {
     /// nothing.
     pub fn compaction(&self, attempt: AttemptRef, settings: Compaction) -> Compaction {
         let own = self.agent_of(attempt);
-        let own = own.map(|agent| agent.definition.compaction).unwrap_or_default();
+        let own = own
+            .map(|agent| agent.definition.compaction)
+            .unwrap_or_default();
         Compaction {
             at_permille: own.at_permille.unwrap_or(settings.at_permille),
             keep_turns: own.keep_turns.unwrap_or(settings.keep_turns),
@@ -157,9 +169,9 @@ impl Session {
     /// It has none.
     pub(crate) fn check_agent(&self, used: Option<&AgentUse>) -> Applied {
         match used {
-            Some(used) if !self.agents.contains_key(&used.digest) => {
-                Err(IllegalTransition::missing(format_args!("agent {}", used.name)))
-            }
+            Some(used) if !self.agents.contains_key(&used.digest) => Err(
+                IllegalTransition::missing(format_args!("agent {}", used.name)),
+            ),
             _ => Ok(()),
         }
     }
@@ -172,7 +184,10 @@ impl Session {
         }
         let contexts = self.contexts.values().flat_map(|context| names(context));
         let run = self.runs.last().into_iter().flat_map(names_of_run);
-        let named: BTreeSet<String> = contexts.chain(run).map(|used| used.digest.clone()).collect();
+        let named: BTreeSet<String> = contexts
+            .chain(run)
+            .map(|used| used.digest.clone())
+            .collect();
         self.agents.retain(|digest, _| named.contains(digest));
     }
 }

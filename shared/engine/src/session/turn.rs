@@ -93,11 +93,10 @@ impl Turn {
             .retain(|it| it.number != started.queued);
         let of_agent = agent.and_then(|used| session.agent(used));
         let temperature = of_agent.and_then(|agent| agent.definition.temperature_milli);
-        let context = session.contexts.get_mut(&started.context);
-        let context = context.map(|context| {
+        let mut context = session.contexts.get_mut(&started.context);
+        if let Some(context) = &mut context {
             context.agent = agent.cloned();
-            context
-        });
+        }
         // The model that writes a summary is told nothing.
         let context = context.filter(|_| !matches!(purpose, Purpose::Compact(_)));
         let untold = context.map(|context| {
@@ -177,7 +176,8 @@ impl Session {
         let context = turn.and_then(|turn| self.contexts.get(&turn.context));
         let of_context = context.and_then(|context| context.when_full);
         let own = of_turn.or(of_context);
-        own.or_else(|| self.agent_when_full(attempt)).unwrap_or_default()
+        own.or_else(|| self.agent_when_full(attempt))
+            .unwrap_or_default()
     }
 
     /// The attempt may call the tool, if there is one of that name: its agent has it. A turn has no step to

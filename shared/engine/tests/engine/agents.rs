@@ -226,7 +226,10 @@ fn a_queued_turn_begins_with_what_is_known_of_its_agent() {
             ..turn("second")
         }));
         world.agents.0.clear();
-        world.agents.0.extend(now.map(|it| ("reviewer".to_owned(), it)));
+        world
+            .agents
+            .0
+            .extend(now.map(|it| ("reviewer".to_owned(), it)));
         let events = world.reply(1, "well", &[]);
         match expected {
             Some(agent) => {
@@ -277,7 +280,10 @@ fn an_agent_that_is_not_there_is_refused_and_no_other_takes_its_place() {
         message: "there is no agent 'writer'; there are: reviewer".to_owned(),
     };
     world.agents.0.insert("writer".to_owned(), Err(fault));
-    for (name, reason) in [("writer", "AGENT_NOT_FOUND"), ("reader", "AGENT_NOT_USABLE")] {
+    for (name, reason) in [
+        ("writer", "AGENT_NOT_FOUND"),
+        ("reader", "AGENT_NOT_USABLE"),
+    ] {
         let plan = || chain(vec![model_step("one")]);
         assert_eq!(refusal(&start(&mut world, plan(), name)), reason);
         assert_eq!(refusal(&create(&mut world, "side", name)), reason);
@@ -414,7 +420,10 @@ fn a_request_goes_before_an_agent() {
     let run = world.run();
     assert_eq!(run.model, "of the agent");
     let limits = &run.limits;
-    assert_eq!((limits.max_tool_turns, limits.budgets[Budget::Calls]), (3, 40));
+    assert_eq!(
+        (limits.max_tool_turns, limits.budgets[Budget::Calls]),
+        (3, 40)
+    );
     let options = &run.turn.as_ref().unwrap().options;
     assert_eq!(options.temperature_milli, Some(200));
     assert_eq!(world.session.when_full(world.attempt(1)), WhenFull::Refuse);
@@ -430,7 +439,10 @@ fn a_request_goes_before_an_agent() {
         ..turn("as I say")
     }));
     let run = world.run();
-    assert_eq!((run.model.as_str(), run.limits.max_tool_turns), ("of the request", 5));
+    assert_eq!(
+        (run.model.as_str(), run.limits.max_tool_turns),
+        ("of the request", 5)
+    );
     let options = &run.turn.as_ref().unwrap().options;
     assert_eq!(options.temperature_milli, Some(900));
     assert_eq!(world.session.when_full(world.attempt(1)), WhenFull::Compact);
@@ -443,11 +455,21 @@ fn the_fold_takes_no_use_without_a_definition_and_no_definition_twice() {
     create(&mut world, "side", "reviewer");
     let at = |kind: &str| {
         let mut events = world.journal.iter();
-        events.position(|event| format!("{:?}", event.kind).starts_with(kind)).unwrap()
+        events
+            .position(|event| format!("{:?}", event.kind).starts_with(kind))
+            .unwrap()
     };
     let (definition, creation) = (at("AgentDefined"), at("ContextCreated"));
     let mut without = fold(&world.journal[..definition]);
-    assert!(without.apply(without.seq + 1, &world.journal[creation]).is_err());
+    assert!(
+        without
+            .apply(without.seq + 1, &world.journal[creation])
+            .is_err()
+    );
     let mut twice = fold(&world.journal[..=definition]);
-    assert!(twice.apply(twice.seq + 1, &world.journal[definition]).is_err());
+    assert!(
+        twice
+            .apply(twice.seq + 1, &world.journal[definition])
+            .is_err()
+    );
 }

@@ -8,7 +8,9 @@ pub(crate) mod table;
 mod words;
 
 use cairn_engine::command::{self, Command, LimitOverrides, RunLimits, Settlement, StartRun};
-use cairn_engine::decide::{Agents, Away, Compaction, Facts, Input, ToolFacts, ToolList, Unfinished};
+use cairn_engine::decide::{
+    Agents, Away, Compaction, Facts, Input, ToolFacts, ToolList, Unfinished,
+};
 use cairn_engine::event::{self, AttemptRef, CallFinished, CallRef, Effect, Event, EventKind};
 use cairn_engine::failure::Failure;
 use cairn_engine::message::ToolCall;

@@ -195,14 +195,16 @@ fn command() -> BoxedStrategy<Command> {
     });
     let start = (text(), option::of(plan()), limits, (text(), text()));
     prop_oneof![
-        start.prop_map(|(goal, plan, limits, (model, agent))| Command::StartRun(StartRun {
-            trace_parent: format!("00-{goal}"),
-            goal,
-            plan,
-            limits,
-            model,
-            agent
-        })),
+        start.prop_map(
+            |(goal, plan, limits, (model, agent))| Command::StartRun(StartRun {
+                trace_parent: format!("00-{goal}"),
+                goal,
+                plan,
+                limits,
+                model,
+                agent
+            })
+        ),
         (any::<u32>(), text())
             .prop_map(|(run, reason)| Command::CancelRun(command::CancelRun { run, reason })),
         (text(), settlement()).prop_map(|(pending_id, settlement)| Command::Decide(

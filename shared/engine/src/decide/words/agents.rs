@@ -36,8 +36,16 @@ pub(in crate::decide) fn capabilities(agent: &AgentDefinition) -> String {
     }
     let mut sections = Vec::new();
     if !tools.is_empty() {
-        let lists = [agent.tools.as_deref().unwrap_or_default(), &agent.denied, &agent.asked];
-        if lists.into_iter().flatten().any(|pattern| pattern.contains('*')) {
+        let lists = [
+            agent.tools.as_deref().unwrap_or_default(),
+            agent.denied.as_slice(),
+            agent.asked.as_slice(),
+        ];
+        if lists
+            .into_iter()
+            .flatten()
+            .any(|pattern| pattern.contains('*'))
+        {
             tools.push("- In these names `*` stands for any characters.".to_owned());
         }
         sections.push(format!("# What you can call\n\n{}", tools.join("\n")));
@@ -54,7 +62,9 @@ pub(in crate::decide) fn capabilities(agent: &AgentDefinition) -> String {
 }
 
 fn named(patterns: &[String]) -> String {
-    let names = patterns.iter().map(|pattern| format!("`{}`", line(pattern)));
+    let names = patterns
+        .iter()
+        .map(|pattern| format!("`{}`", line(pattern)));
     names.collect::<Vec<_>>().join(", ")
 }
 
@@ -89,7 +99,10 @@ pub(in crate::decide) fn switched(old: &str, was: Option<&Agent>, now: Option<&A
         _ => {}
     }
     if !can.is_empty() && can.len() < CHANGING.len() {
-        let cannot: Vec<_> = CHANGING.into_iter().filter(|tool| !can.contains(tool)).collect();
+        let cannot: Vec<_> = CHANGING
+            .into_iter()
+            .filter(|tool| !can.contains(tool))
+            .collect();
         text.push_str(&format!("\nYou cannot call: {}.", cannot.join(", ")));
     }
     if now.is_some_and(|agent| !agent.capabilities.is_empty()) {
@@ -185,7 +198,10 @@ mod tests {
         assert_eq!(told, expected);
         let writer = agent("writer", &["shell_exec"]);
         let told = switched("plan", Some(&plan), Some(&writer));
-        assert!(told.contains("with: write_file, edit_file.\nYou cannot call: shell_exec."), "{told}");
+        assert!(
+            told.contains("with: write_file, edit_file.\nYou cannot call: shell_exec."),
+            "{told}"
+        );
         let told = switched("writer", Some(&writer), None);
         assert!(!told.contains("read-only"), "{told}");
     }
@@ -193,7 +209,10 @@ mod tests {
     #[test]
     fn instructions_are_told_as_new_changed_or_gone() {
         let told = |text, before| instructions(text, before).text;
-        assert!(told("Be brief.\n", false).contains("its owner wrote, not the person in this conversation:\nBe brief.\n<"));
+        assert!(
+            told("Be brief.\n", false)
+                .contains("its owner wrote, not the person in this conversation:\nBe brief.\n<")
+        );
         assert!(told("Be brief.", true).contains("have changed. They are now:\nBe brief.\n<"));
         assert!(told("", true).contains("do not hold any more."));
     }

@@ -15,11 +15,29 @@ use proptest::sample::select;
 use serde_json::json;
 
 const PATTERNS: [&str; 9] = [
-    "*", "look", "p*", "send", "exec", "pe*", "step", "session_memory_*", "scratchpad",
+    "*",
+    "look",
+    "p*",
+    "send",
+    "exec",
+    "pe*",
+    "step",
+    "session_memory_*",
+    "scratchpad",
 ];
 const TOOLS: [&str; 12] = [
-    "look", "put", "send", "exec", "pay", "peek", "step", "scratchpad", "session_memory_set",
-    "session_memory_list", "read_skill", "nothing",
+    "look",
+    "put",
+    "send",
+    "exec",
+    "pay",
+    "peek",
+    "step",
+    "scratchpad",
+    "session_memory_set",
+    "session_memory_list",
+    "read_skill",
+    "nothing",
 ];
 /// Tools that the owner answers, whatever the agent's list says.
 const ALWAYS: [&str; 2] = ["step", "scratchpad"];
@@ -41,10 +59,12 @@ fn definition() -> impl Strategy<Value = AgentDefinition> {
 
 /// A pattern has at most one `*`, at its end.
 fn is_match(patterns: &[String], tool: &str) -> bool {
-    patterns.iter().any(|pattern| match pattern.strip_suffix('*') {
-        Some(start) => tool.starts_with(start),
-        None => pattern == tool,
-    })
+    patterns
+        .iter()
+        .any(|pattern| match pattern.strip_suffix('*') {
+            Some(start) => tool.starts_with(start),
+            None => pattern == tool,
+        })
 }
 
 /// The definition lets its model call the tool.
@@ -121,9 +141,7 @@ fn status(rules: Vec<Rule>, agent: &AgentDefinition) -> CallStatus {
 #[test]
 fn rules_know_an_agent_by_its_name() {
     let reviewer = AgentDefinition::named("reviewer");
-    let denied = |status: &CallStatus| {
-        matches!(status, CallStatus::Finished { reason, .. } if reason == "Denied")
-    };
+    let denied = |status: &CallStatus| matches!(status, CallStatus::Finished { reason, .. } if reason == "Denied");
     for (name, is_denied) in [("reviewer", true), ("default", false), ("other", false)] {
         let status = status(vec![rule("look", name, Answer::Deny)], &reviewer);
         assert_eq!(denied(&status), is_denied, "{name}: {status:?}");

@@ -61,7 +61,11 @@ fn each_request_begins_with_the_one_before_but_for_one_system_prompt() {
     let system = &requests.last().unwrap()[0];
     assert!(system.contains("You plan."), "{system}");
     let first = requests[switched_at].last().unwrap();
-    for part in ["from default to plan.", "You are in read-only mode.", "third"] {
+    for part in [
+        "from default to plan.",
+        "You are in read-only mode.",
+        "third",
+    ] {
         assert!(first.contains(part), "{first}");
     }
     check(&world);
@@ -74,7 +78,10 @@ fn a_switch_is_told_until_a_turn_that_was_told_completes() {
     switch(&mut world, "plan");
     submit(&mut world, "second");
     assert_eq!(told(&world), 1);
-    world.fail(1, Failure::new(FailureKind::Llm, "Server", "the model is gone"));
+    world.fail(
+        1,
+        Failure::new(FailureKind::Llm, "Server", "the model is gone"),
+    );
     submit(&mut world, "second again");
     assert_eq!(told(&world), 1);
     check(&world);
@@ -113,7 +120,10 @@ fn a_way_back_to_the_default_agent_takes_its_prompt_out() {
     assert!(!messages[0].contains("You plan."), "{}", messages[0]);
     let last = messages.last().unwrap();
     let expected = "You are no longer in read-only mode. You are permitted to make file changes";
-    assert!(last.contains("from plan to default.") && last.contains(expected), "{last}");
+    assert!(
+        last.contains("from plan to default.") && last.contains(expected),
+        "{last}"
+    );
     check(&world);
 }
 

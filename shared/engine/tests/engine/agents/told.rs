@@ -39,7 +39,10 @@ pub(super) fn request(world: &World) -> Vec<Arc<Message>> {
 /// The same as text, with a line a message.
 pub(super) fn lines(world: &World) -> Vec<String> {
     let messages = request(world);
-    messages.iter().map(|message| format!("{message:?}")).collect()
+    messages
+        .iter()
+        .map(|message| format!("{message:?}"))
+        .collect()
 }
 
 fn count(world: &World, what: &str) -> usize {
@@ -82,7 +85,10 @@ fn a_prompt_has_the_agent_before_the_context_and_its_capabilities_after_it() {
     }
     start(&mut world, chain(vec![model_step("one")]), "reviewer");
     let system = lines(&world).remove(0);
-    assert!(system.contains("You review.") && system.contains("`look`, `put`"), "{system}");
+    assert!(
+        system.contains("You review.") && system.contains("`look`, `put`"),
+        "{system}"
+    );
     assert!(!system.contains("Be brief."), "{system}");
     check(&world);
 }
@@ -113,7 +119,11 @@ fn instructions_come_with_the_first_request_and_again_when_they_change() {
     know(&mut world, instructed("Write tests first."));
     submit(&mut world, "first");
     let messages = lines(&world);
-    assert!(!messages[0].contains("Write tests first."), "{}", messages[0]);
+    assert!(
+        !messages[0].contains("Write tests first."),
+        "{}",
+        messages[0]
+    );
     let last = messages.last().unwrap();
     assert!(last.contains("first") && last.contains(FIRST), "{last}");
     world.reply(1, "I look.", &[look()]);
@@ -125,7 +135,10 @@ fn instructions_come_with_the_first_request_and_again_when_they_change() {
     world.reply(1, "well", &[]);
     know(&mut world, instructed("Write tests last."));
     submit(&mut world, "third");
-    assert_eq!((count(&world, CHANGED), count(&world, "Write tests last.")), (1, 1));
+    assert_eq!(
+        (count(&world, CHANGED), count(&world, "Write tests last.")),
+        (1, 1)
+    );
     world.reply(1, "well", &[]);
     world.agents.0.insert(String::new(), Ok(None));
     submit(&mut world, "fourth");

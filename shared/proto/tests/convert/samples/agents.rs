@@ -108,7 +108,10 @@ pub(super) fn commands() -> Kinds {
     };
     vec![
         ("command_received.start_run.agent", received("q-45", start)),
-        ("command_received.create_context.agent", received("q-46", create)),
+        (
+            "command_received.create_context.agent",
+            received("q-46", create),
+        ),
         ("command_received.switch_agent", received("q-47", switch)),
     ]
 }

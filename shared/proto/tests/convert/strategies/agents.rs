@@ -19,7 +19,11 @@ pub(super) fn command() -> impl Strategy<Value = Command> {
 }
 
 fn limits() -> impl Strategy<Value = AgentLimits> {
-    let counts = (option::of(number()), option::of(number()), option::of(number()));
+    let counts = (
+        option::of(number()),
+        option::of(number()),
+        option::of(number()),
+    );
     let sums = (option::of(seq()), option::of(seq()), option::of(seq()));
     (counts, sums).prop_map(
         |((max_tool_turns, max_turns, calls), (tokens, cost_nano_usd, time_ms))| AgentLimits {
@@ -53,7 +57,11 @@ fn skill() -> impl Strategy<Value = SkillOffer> {
 
 fn definition() -> impl Strategy<Value = AgentDefinition> {
     let texts = (text(), text(), text(), text());
-    let tools = (option::of(vec(text(), 0..3)), vec(text(), 0..3), vec(text(), 0..3));
+    let tools = (
+        option::of(vec(text(), 0..3)),
+        vec(text(), 0..3),
+        vec(text(), 0..3),
+    );
     let numbers = (limits(), option::of(number()), compaction());
     (texts, tools, numbers, vec(skill(), 0..3)).prop_map(|(texts, tools, numbers, skills)| {
         let (name, prompt, model, instructions) = texts;
