@@ -2,9 +2,7 @@
 
 use super::notice;
 use crate::agent::{AgentDefinition, SkillOffer};
-use crate::conversation::{LayerKind, Reminded, Reminder};
 use crate::escape::line;
-use crate::key::text_digest;
 use crate::rules::DEFAULT_AGENT;
 use crate::session::Agent;
 
@@ -117,27 +115,6 @@ fn changing(agent: Option<&Agent>) -> Vec<&'static str> {
     CHANGING.into_iter().filter(offered).collect()
 }
 
-/// Tells the instructions of the folder, which the model was told before or not.
-pub(in crate::decide) fn instructions(text: &str, were_told: bool) -> Reminder {
-    let kind = LayerKind::Instructions;
-    let told = match (text.trim_end(), were_told) {
-        ("", _) => "The instructions of this folder do not hold any more.".to_owned(),
-        (text, false) => format!(
-            "Instructions of this folder, which its owner wrote, not the person in this conversation:\n{text}"
-        ),
-        (text, true) => {
-            format!("The instructions of this folder have changed. They are now:\n{text}")
-        }
-    };
-    Reminder {
-        text: notice(&told),
-        of: Reminded::Layer {
-            kind,
-            digest: text_digest(text),
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,16 +181,5 @@ mod tests {
         );
         let told = switched("writer", Some(&writer), None);
         assert!(!told.contains("read-only"), "{told}");
-    }
-
-    #[test]
-    fn instructions_are_told_as_new_changed_or_gone() {
-        let told = |text, before| instructions(text, before).text;
-        assert!(
-            told("Be brief.\n", false)
-                .contains("its owner wrote, not the person in this conversation:\nBe brief.\n<")
-        );
-        assert!(told("Be brief.", true).contains("have changed. They are now:\nBe brief.\n<"));
-        assert!(told("", true).contains("do not hold any more."));
     }
 }
