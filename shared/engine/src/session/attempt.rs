@@ -121,7 +121,7 @@ impl Attempt {
             if let (true, Op::Append(message)) = (is_steering, &op) {
                 self.steering.push(Steering {
                     op: self.newest_op() + 1,
-                    headline: headline(&message.text(), STEERING_HEADLINE),
+                    headline: headline(&message.said(), STEERING_HEADLINE),
                 });
             }
             self.waiting_ops.push_back(op);

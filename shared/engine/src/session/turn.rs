@@ -65,7 +65,7 @@ pub struct QueuedTurn {
 impl Turn {
     /// What lists show of it, on one line.
     pub(super) fn name(&self) -> String {
-        let said = self.message.as_ref().map(Message::text);
+        let said = self.message.as_ref().map(Message::said);
         headline(&said.unwrap_or_default(), MAX_NAME)
     }
 
