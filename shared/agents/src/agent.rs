@@ -2,7 +2,7 @@
 
 mod servers;
 
-use crate::document::{Document, Front};
+use crate::document::{Document, Front, MAX_FILE};
 use crate::fault::{AgentError, Found, Parsed, quoted, shown};
 use crate::fields::{Fields, Vocabulary};
 use crate::limits::{CairnFields, own};
@@ -204,7 +204,7 @@ impl AgentFile {
 /// Every fault of the file, each with its line, its field, and the allowed values.
 pub fn parse(path: &str, text: &str) -> Result<Parsed<AgentFile>, AgentError> {
     let one = |fault| AgentError::one(path, fault);
-    let document = Document::of(text).map_err(one)?;
+    let document = Document::of(text, MAX_FILE).map_err(one)?;
     let (entries, warnings) = match &document.front {
         None => (Vec::new(), Vec::new()),
         Some(Front { source, before }) => {

@@ -3,7 +3,7 @@
 use crate::fault::{AgentError, Fault};
 use cairn_engine::text::without_bom;
 
-/// Most bytes of the file of an agent or a skill.
+/// Most bytes of the file of an agent, and of the front matter of any file.
 pub const MAX_FILE: usize = 64 * 1024;
 /// The line before and after front matter.
 const MARK: &str = "---";
@@ -50,15 +50,22 @@ pub(crate) struct Front {
 }
 
 impl Document {
+    /// The document of a text of at most so many bytes.
+    ///
     /// # Errors
-    /// A text that is too long or no text, and front matter without an end.
-    pub(crate) fn of(text: &str) -> Result<Self, Fault> {
-        if text.len() > MAX_FILE {
+    /// A text that is too long or no text, and front matter that is too long or has no end.
+    pub(crate) fn of(text: &str, most: usize) -> Result<Self, Fault> {
+        if text.len() > most {
             let problem = format!("has {} bytes", text.len());
-            return Err(Fault::new(0, "", problem, format!("at most {MAX_FILE}")));
+            return Err(Fault::new(0, "", problem, format!("at most {most}")));
         }
         let text = normalised(text)?;
         let (front, body) = split(&text)?;
+        let bytes = front.as_ref().map_or(0, |front| front.source.len());
+        if bytes > MAX_FILE {
+            let problem = format!("has front matter of {bytes} bytes");
+            return Err(Fault::new(0, "", problem, format!("at most {MAX_FILE}")));
+        }
         Ok(Self {
             front,
             body: trimmed(body).to_owned(),
@@ -124,7 +131,7 @@ mod tests {
 
     /// The front matter, the lines before it, and the body.
     fn parts(text: &str) -> (Option<(String, u64)>, String) {
-        let document = Document::of(text).unwrap();
+        let document = Document::of(text, MAX_FILE).unwrap();
         let front = document.front.map(|front| (front.source, front.before));
         (front, document.body)
     }
@@ -170,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_is_no_text_is_refused() {
-        let error = |text: &str| Document::of(text).unwrap_err().to_string();
+        let error = |text: &str| Document::of(text, MAX_FILE).unwrap_err().to_string();
         assert_eq!(
             error("\n---\na: 1\n"),
             "line 2: begins front matter that no line `---` ends (allowed: a line `---` after it; a rule at \
@@ -182,7 +189,21 @@ mod tests {
         );
         let long = "a".repeat(MAX_FILE + 1);
         assert_eq!(error(&long), "has 65537 bytes (allowed: at most 65536)");
-        assert!(Document::of(&long[1..]).is_ok());
+        assert!(Document::of(&long[1..], MAX_FILE).is_ok());
+        assert!(Document::of(&long, MAX_FILE + 1).is_ok());
+    }
+
+    #[test]
+    fn front_matter_is_no_longer_than_the_file_of_an_agent() {
+        let of = |bytes: usize| {
+            let text = format!("---\n{}\n---\nB", "a".repeat(bytes - 1));
+            Document::of(&text, 4 * MAX_FILE).map_err(|fault| fault.to_string())
+        };
+        assert!(of(MAX_FILE).is_ok());
+        assert_eq!(
+            of(MAX_FILE + 1).unwrap_err(),
+            "has front matter of 65537 bytes (allowed: at most 65536)"
+        );
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! [`agent::parse`] reads the file of an agent, [`skill::parse`] a `SKILL.md`, and [`instructions::parse`] an
 //! `AGENTS.md`. All take a path, which only gives a name and a place for messages, and a text. Nothing here
-//! reads a file; [`document::decode`] makes a text of bytes.
+//! reads a file; [`document::decode`] makes a text of bytes. [`resolve::workspace`] reads all files of a folder,
+//! and [`resolve::resolve`] gives the definition that a run of an agent uses.
 //!
 //! Agents are Markdown with front matter, in the fields of Claude Code, opencode, VS Code and Copilot, and
 //! Cairn. A field counts in each of its spellings: `max-turns`, `maxTurns` and `max_turns` are one. An unusable
@@ -22,6 +23,7 @@ mod limits;
 mod metadata;
 mod names;
 mod permission;
+pub mod resolve;
 mod rights;
 pub mod skill;
 mod tools;
@@ -30,4 +32,4 @@ mod yaml;
 pub use fault::{AgentError, Fault, Parsed};
 pub use limits::{AgentBudgets, AgentCompaction, CairnFields};
 pub use names::{MAX_NAME, is_name};
-pub use rights::{Rights, Tools};
+pub use rights::Tools;

@@ -1,7 +1,6 @@
 //! What an agent may use of the tools that there are.
 
-use crate::agent::AgentFile;
-use cairn_engine::rules::{Answer, NamePattern};
+use cairn_engine::rules::NamePattern;
 use std::collections::BTreeSet;
 
 /// The pattern of every name.
@@ -15,49 +14,6 @@ pub enum Tools {
     All,
     /// Those that match one of the patterns. None of them may have a match.
     Only(Vec<String>),
-}
-
-/// The lists of an agent, ready to judge calls.
-#[derive(Debug, Clone)]
-pub struct Rights {
-    only: Option<Vec<NamePattern>>,
-    denied: Vec<NamePattern>,
-    ask: Vec<NamePattern>,
-}
-
-impl Rights {
-    /// # Errors
-    /// What is wrong with the first pattern that is none. An agent that was parsed has no such pattern.
-    pub fn new(agent: &AgentFile) -> Result<Self, String> {
-        let only = match &agent.tools {
-            Tools::All => None,
-            Tools::Only(patterns) => Some(compiled(patterns)?),
-        };
-        Ok(Self {
-            only,
-            denied: compiled(&agent.denied)?,
-            ask: compiled(&agent.ask)?,
-        })
-    }
-
-    /// What the agent's definition says of a call of this tool; rules may be stricter. What it denies is not
-    /// offered either.
-    pub fn answer(&self, tool: &str) -> Answer {
-        let is_among = |patterns: &[NamePattern]| patterns.iter().any(|it| it.is_match(tool));
-        let is_offered = self.only.as_deref().is_none_or(is_among);
-        if !is_offered || is_among(&self.denied) {
-            Answer::Deny
-        } else if is_among(&self.ask) {
-            Answer::Ask
-        } else {
-            Answer::Allow
-        }
-    }
-}
-
-fn compiled(patterns: &[String]) -> Result<Vec<NamePattern>, String> {
-    let patterns = patterns.iter().map(|pattern| NamePattern::new(pattern));
-    patterns.collect()
 }
 
 /// The rights of an agent while its file is read.
@@ -102,7 +58,7 @@ impl Draft {
 ///
 /// A name of one list is kept if the other has it or a pattern for it. Two patterns that overlap and are not
 /// equal are both left out: less is offered then, never more.
-fn common(one: &BTreeSet<String>, other: &BTreeSet<String>) -> BTreeSet<String> {
+pub(crate) fn common(one: &BTreeSet<String>, other: &BTreeSet<String>) -> BTreeSet<String> {
     let mut kept = covered(one, other);
     kept.append(&mut covered(other, one));
     kept
@@ -166,26 +122,5 @@ mod tests {
         draft.restrict_agents(set(&["x", "y"]));
         draft.restrict_agents(set(&["y"]));
         assert_eq!(draft.agents, Some(set(&["y"])));
-    }
-
-    #[test]
-    fn what_is_denied_is_not_offered_and_what_asks_is() {
-        let agent = AgentFile {
-            tools: Tools::Only(vec!["read_file".to_owned(), "g__*".to_owned()]),
-            denied: vec!["g__delete".to_owned()],
-            ask: vec!["g__*".to_owned()],
-            ..AgentFile::named("a")
-        };
-        let rights = Rights::new(&agent).unwrap();
-        for (tool, answer) in [
-            ("read_file", Answer::Allow),
-            ("g__list", Answer::Ask),
-            ("g__delete", Answer::Deny),
-            ("write_file", Answer::Deny),
-        ] {
-            assert_eq!(rights.answer(tool), answer, "{tool}");
-        }
-        let all = Rights::new(&AgentFile::named("a")).unwrap();
-        assert_eq!(all.answer("anything"), Answer::Allow);
     }
 }

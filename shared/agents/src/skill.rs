@@ -8,6 +8,11 @@ use crate::yaml::{self, Value};
 use crate::{metadata, tools};
 use std::collections::BTreeMap;
 
+/// Most bytes of a `SKILL.md`.
+pub const MAX_SKILL: usize = 256 * 1024;
+/// The file of a skill's folder that has its instructions.
+pub const SKILL_FILE: &str = "SKILL.md";
+
 /// Most characters of a description in the specification.
 const SPECIFIED_DESCRIPTION: usize = 1024;
 /// Most characters of `compatibility` in the specification.
@@ -69,7 +74,7 @@ pub struct SkillFile {
 /// Every fault of the file, each with its line, its field, and the allowed values.
 pub fn parse(path: &str, text: &str) -> Result<Parsed<SkillFile>, AgentError> {
     let one = |fault| AgentError::one(path, fault);
-    let document = Document::of(text).map_err(one)?;
+    let document = Document::of(text, MAX_SKILL).map_err(one)?;
     let (entries, warnings) = match &document.front {
         None => (Vec::new(), Vec::new()),
         Some(Front { source, before }) => {

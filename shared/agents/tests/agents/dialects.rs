@@ -1,8 +1,8 @@
 //! One file of each dialect and shape: what it says, and what has no effect.
 
-use crate::{lines, list};
+use crate::{answer, lines, list};
 use cairn_agents::agent::{self, AgentFile, Effort, Mode};
-use cairn_agents::{AgentBudgets, AgentCompaction, CairnFields, Rights, Tools};
+use cairn_agents::{AgentBudgets, AgentCompaction, CairnFields, Tools};
 use cairn_engine::command::WhenFull;
 use cairn_engine::rules::Answer;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ fn check(path: &str, text: &str, expected: &AgentFile, warnings: &[&str]) {
     assert_eq!(again, parsed);
     assert_eq!(again.value.digest(), expected.digest());
     // All patterns of a file that loads can be used.
-    Rights::new(expected).unwrap();
+    answer(expected, "read_file");
 }
 
 #[test]
@@ -111,9 +111,8 @@ fn opencode_with_steps_and_a_prompt() {
     let warnings =
         ["line 10: tools has \"tracker_*\", which is no tool of Cairn: it is kept as a pattern"];
     check(".opencode/agents/duplicates.md", text, &expected, &warnings);
-    let rights = Rights::new(&expected).unwrap();
-    assert_eq!(rights.answer("tracker__search"), Answer::Allow);
-    assert_eq!(rights.answer("write_file"), Answer::Deny);
+    assert_eq!(answer(&expected, "tracker__search"), Answer::Allow);
+    assert_eq!(answer(&expected, "write_file"), Answer::Deny);
 }
 
 #[test]
@@ -193,13 +192,12 @@ fn all_that_cairn_has() {
         ..AgentFile::named("web-researcher")
     };
     check(".cairn/agents/web-researcher.md", text, &expected, &[]);
-    let rights = Rights::new(&expected).unwrap();
-    for (tool, answer) in [
+    for (tool, wanted) in [
         ("web_search", Answer::Allow),
         ("notes__add", Answer::Ask),
         ("notes__delete", Answer::Deny),
         ("shell_exec", Answer::Deny),
     ] {
-        assert_eq!(rights.answer(tool), answer, "{tool}");
+        assert_eq!(answer(&expected, tool), wanted, "{tool}");
     }
 }

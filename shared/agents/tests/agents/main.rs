@@ -4,10 +4,12 @@
 mod dialects;
 mod hostile;
 mod messages;
+mod resolve;
 mod skills;
 
 use cairn_agents::agent::{self, AgentFile};
-use cairn_agents::{AgentError, Parsed};
+use cairn_agents::{AgentError, Parsed, Tools};
+use cairn_engine::rules::{Answer, NamePattern};
 
 /// An agent of a file with these lines of front matter.
 fn read(front: &str) -> Result<Parsed<AgentFile>, AgentError> {
@@ -22,4 +24,33 @@ fn lines<T: ToString>(faults: &[T]) -> Vec<String> {
 /// Names as a list has them.
 fn list(names: &str) -> Vec<String> {
     names.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Whether one of the patterns matches; all of them can be used.
+fn has(patterns: &[String], tool: &str) -> bool {
+    let patterns: Vec<NamePattern> = patterns
+        .iter()
+        .map(|pattern| NamePattern::new(pattern).unwrap())
+        .collect();
+    patterns.iter().any(|pattern| pattern.is_match(tool))
+}
+
+/// What an agent's file says of a call of this tool.
+fn answer(agent: &AgentFile, tool: &str) -> Answer {
+    let only = match &agent.tools {
+        Tools::All => None,
+        Tools::Only(only) => Some(only.as_slice()),
+    };
+    answer_of(only, &agent.denied, &agent.ask, tool)
+}
+
+/// What lists of tools say of a call of this tool.
+fn answer_of(only: Option<&[String]>, denied: &[String], asked: &[String], tool: &str) -> Answer {
+    let is_offered = only.is_none_or(|only| has(only, tool));
+    let (is_denied, is_asked) = (has(denied, tool), has(asked, tool));
+    match (is_offered && !is_denied, is_asked) {
+        (false, _) => Answer::Deny,
+        (true, true) => Answer::Ask,
+        (true, false) => Answer::Allow,
+    }
 }
