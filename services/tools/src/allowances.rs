@@ -1,4 +1,4 @@
-//! What a person allowed of servers and their tools, and where it is kept.
+//! What a person allowed of servers, their tools and the files of the workspace, and where it is kept.
 //!
 //! Memory keeps it for all tools processes of an installation. A process that has all services over a store in a
 //! file keeps it in the user's trust file: the store may have come with a folder of others.
@@ -136,4 +136,16 @@ pub(crate) trait Keep: Send + Sync + 'static {
         server: &str,
         protocol: &'static str,
     ) -> Result<(), AllowError>;
+
+    /// Whether a person confirmed the files of the workspace `folder` with this digest.
+    ///
+    /// # Errors
+    /// Why that cannot be said.
+    fn is_workspace_confirmed(&self, folder: &Path, digest: &str) -> Result<bool, String>;
+
+    /// Keeps that a person confirmed these files, in place of those that were confirmed before.
+    ///
+    /// # Errors
+    /// It cannot be kept.
+    async fn confirm_workspace(&self, folder: &Path, digest: &str) -> Result<(), AllowError>;
 }

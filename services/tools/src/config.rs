@@ -10,6 +10,7 @@ use crate::mcp::{SEPARATOR, Server};
 use crate::registry::is_name;
 use crate::schema::Schema;
 use crate::tool::{Effect, OUTPUT_LIMIT, TIME_LIMIT};
+use crate::workspace_files::check_paths;
 use cairn_engine::decide::STATE_TOOLS;
 use cairn_engine::level::LEVEL;
 use cairn_engine::limits::MAX_RESULT;
@@ -33,6 +34,16 @@ const MOST_OFFERED: u32 = 1000;
 const OUTPUT_BYTES: RangeInclusive<usize> = 256..=MAX_RESULT;
 /// Longest time limit that can be set.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
+/// Folders of the workspace that have agents, unless the settings name others.
+const AGENT_PATHS: [&str; 5] = [
+    ".cairn/agents",
+    ".claude/agents",
+    ".opencode/agents",
+    ".opencode/agent",
+    ".github/agents",
+];
+/// Folders of the workspace that have skills, unless the settings name others.
+const SKILL_PATHS: [&str; 3] = [".agents/skills", ".cairn/skills", ".claude/skills"];
 /// Environment variables that are set for a command and cannot be asked for.
 const OWN_VARIABLES: [&str; 1] = ["CAIRN_CALL_KEY"];
 
@@ -69,6 +80,13 @@ pub struct Config {
     pub limits: Limits,
     /// Tools that are programs. They run with the rights of this process.
     pub commands: Vec<CommandConfig>,
+    /// Files of the workspace define agents, skills and instructions, once a person confirmed them. Otherwise
+    /// none of them is read.
+    pub agents_enabled: bool,
+    /// Folders of the workspace that have agents as files. Of two agents with one name the first counts.
+    pub agent_paths: Vec<String>,
+    /// Folders of the workspace that have skills, each in a folder of its name. Of two the first counts.
+    pub skill_paths: Vec<String>,
     /// Servers of the Model Context Protocol by their names.
     #[serde(skip)]
     pub servers: BTreeMap<String, Server>,
@@ -110,6 +128,9 @@ impl Default for Config {
             replicas: 1,
             limits: Limits::default(),
             commands: Vec::new(),
+            agents_enabled: true,
+            agent_paths: AGENT_PATHS.map(str::to_owned).to_vec(),
+            skill_paths: SKILL_PATHS.map(str::to_owned).to_vec(),
             servers: BTreeMap::new(),
             has_further_servers: false,
             #[cfg(debug_assertions)]
@@ -160,6 +181,8 @@ impl Config {
             faults.push(Fault::new("output", "is missing", "a folder"));
         }
         faults.extend(check_show(&self.show));
+        faults.extend(check_paths("agent_paths", &self.agent_paths));
+        faults.extend(check_paths("skill_paths", &self.skill_paths));
         if !(1..=MOST_OFFERED).contains(&self.offered) {
             let (problem, allowed) = (
                 format!("is {}", self.offered),

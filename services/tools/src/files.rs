@@ -15,7 +15,8 @@ mod view;
 mod walk;
 mod write;
 
-pub(crate) use root::{Linked, open_output};
+pub(crate) use name::is_odd;
+pub(crate) use root::{Linked, open_entry, open_folder, open_output};
 pub(crate) use view::check_show;
 pub use write::write_output;
 

@@ -2,11 +2,13 @@
 
 mod list;
 mod result;
+mod workspace;
 
 use crate::invoke::{Invoker, Outcome, Request as CallRequest};
 use crate::progress::{Progress, Steps};
 use crate::source::AllowError;
 use crate::tool::Input;
+use crate::workspace_files::WorkspaceFiles;
 use cairn_proto::tools as proto;
 use cairn_proto::tools::invoke_tool_response::Message;
 use cairn_proto::tools::tools_service_server::ToolsService;
@@ -27,14 +29,21 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Grpc {
     invoker: Arc<Invoker>,
+    files: Arc<WorkspaceFiles>,
     offered: u32,
     level: u32,
 }
 
 impl Grpc {
-    pub(crate) fn new(invoker: Arc<Invoker>, offered: u32, level: u32) -> Self {
+    pub(crate) fn new(
+        invoker: Arc<Invoker>,
+        files: Arc<WorkspaceFiles>,
+        offered: u32,
+        level: u32,
+    ) -> Self {
         Self {
             invoker,
+            files,
             offered,
             level,
         }
@@ -101,6 +110,48 @@ impl ToolsService for Grpc {
                 .into()),
         }
     }
+
+    async fn read_workspace_files(
+        &self,
+        request: Request<proto::ReadWorkspaceFilesRequest>,
+    ) -> Result<Response<proto::ReadWorkspaceFilesResponse>, Status> {
+        let known = request.into_inner().known_digest;
+        let reading = self.files.read(known).await.map_err(workspace::refused)?;
+        Ok(Response::new(workspace::reading(reading)))
+    }
+
+    async fn confirm_workspace_files(
+        &self,
+        request: Request<proto::ConfirmWorkspaceFilesRequest>,
+    ) -> Result<Response<proto::ConfirmWorkspaceFilesResponse>, Status> {
+        let digest = request.into_inner().digest;
+        // A person confirms what was shown, and never whatever is there now.
+        if digest.is_empty() {
+            return Err(RpcError::missing("digest").into());
+        }
+        let confirmed = self.files.confirm(&digest).await;
+        confirmed.map_err(workspace::refused)?;
+        Ok(Response::new(proto::ConfirmWorkspaceFilesResponse {
+            digest,
+        }))
+    }
+
+    async fn read_skill_file(
+        &self,
+        request: Request<proto::ReadSkillFileRequest>,
+    ) -> Result<Response<proto::ReadSkillFileResponse>, Status> {
+        let proto::ReadSkillFileRequest {
+            skill,
+            file,
+            digest,
+        } = request.into_inner();
+        let read = self.files.skill_file(skill, file, digest).await;
+        let read = read.map_err(workspace::refused)?;
+        Ok(Response::new(proto::ReadSkillFileResponse {
+            content: read.content,
+            size: read.size,
+        }))
+    }
 }
 
 /// Why nothing was allowed, or perhaps nothing.
@@ -123,6 +174,7 @@ fn call(request: proto::InvokeToolRequest) -> CallRequest {
         arguments: request.arguments_json,
         key: request.call_key,
         session: request.session,
+        agent: request.agent,
         not_after: u64::try_from(request.not_after_unix_ms)
             .ok()
             .filter(|millis| *millis > 0),

@@ -46,6 +46,8 @@ pub struct Request {
     pub key: String,
     /// The session, for the tool's own records.
     pub session: String,
+    /// The agent that calls; empty for the default one.
+    pub agent: String,
     /// The attempt or step that asks for it.
     pub trace: Option<TraceParent>,
     /// Last moment at which the call may begin, in milliseconds since 1970 by the store's clock.

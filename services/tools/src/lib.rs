@@ -20,6 +20,7 @@
 //! | `matchers` | what rules may name of a call, by its schema, and where its paths lead |
 //! | [`mcp`] | [`mcp::McpSource`]: a server of the Model Context Protocol as a source of tools |
 //! | [`supervisor`] | [`Supervisor`]: keeps a program's time limit when the service is killed |
+//! | `workspace_files` | agents, skills and instructions of the workspace, once a person confirmed them |
 //! | `grpc` | `cairn.tools.v1.ToolsService` |
 
 mod allowances;
@@ -42,6 +43,7 @@ mod store_time;
 pub mod supervisor;
 mod text;
 pub mod tool;
+mod workspace_files;
 
 pub use allowances::Allowances;
 pub use config::{CommandConfig, Config, Limits};

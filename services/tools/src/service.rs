@@ -14,6 +14,7 @@ use crate::registry::{self, ToolRegistry};
 use crate::source::{FixedSource, ToolSource};
 use crate::supervisor::Supervisor;
 use crate::tool::{BUILT_IN, PROGRAM, Tool};
+use crate::workspace_files::WorkspaceFiles;
 use cairn_engine::rules::{NamePattern, Rules};
 use cairn_proto::tools::tools_service_server::ToolsServiceServer;
 use cairn_rpc::{BootClock, MAX_MESSAGE_BYTES, Monotonic, ServerBuilder};
@@ -34,7 +35,7 @@ pub struct Deps {
     pub tools: Vec<Arc<dyn Tool>>,
     /// Further sources, after those of the settings.
     pub sources: Vec<Arc<dyn ToolSource>>,
-    /// Where allowances of servers and pins of their tools are kept.
+    /// Where allowances of servers, pins of their tools, and confirmed files of the workspace are kept.
     pub allowances: Allowances,
 }
 
@@ -81,6 +82,7 @@ impl fmt::Debug for Deps {
 #[derive(Debug)]
 pub struct Tools {
     invoker: Arc<Invoker>,
+    files: Arc<WorkspaceFiles>,
     offered: u32,
     level: u32,
     servers: Vec<Arc<McpSource>>,
@@ -107,7 +109,8 @@ impl Tools {
     }
 
     fn grpc(&self) -> ToolsServiceServer<Grpc> {
-        ToolsServiceServer::new(Grpc::new(self.invoker.clone(), self.offered, self.level))
+        let (invoker, files) = (self.invoker.clone(), self.files.clone());
+        ToolsServiceServer::new(Grpc::new(invoker, files, self.offered, self.level))
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES)
     }
@@ -123,17 +126,17 @@ pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
         programs,
         allow,
         rules,
+        workspace,
     } = assemble(&config, &deps.tools, &deps.programs)?;
     let level = config.level();
+    let files = WorkspaceFiles::open(workspace.clone(), &config, deps.allowances.clone());
+    let files = files.map_err(|source| workspace_error(&config, source))?;
     let mut sources: Vec<Arc<dyn ToolSource>> = vec![
         Arc::new(FixedSource::new(BUILT_IN, built_in)),
         Arc::new(FixedSource::new(PROGRAM, programs)),
     ];
     let mcp = McpDeps {
-        workspace: config
-            .workspace
-            .canonicalize()
-            .unwrap_or_else(|_| config.workspace.clone()),
+        workspace,
         programs: deps.programs,
         allowances: deps.allowances,
     };
@@ -157,6 +160,7 @@ pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
     );
     Ok(Tools {
         invoker: Arc::new(invoker),
+        files: Arc::new(files),
         offered: config.offered,
         level,
         servers,
@@ -179,6 +183,8 @@ struct Assembled {
     programs: Vec<Arc<dyn Tool>>,
     allow: Option<Vec<NamePattern>>,
     rules: Rules,
+    /// Absolute and without links.
+    workspace: PathBuf,
 }
 
 fn assemble(
@@ -216,6 +222,7 @@ fn assemble(
             programs,
             allow,
             rules,
+            workspace,
         }),
         _ => Err(BuildError::Config(faults)),
     }

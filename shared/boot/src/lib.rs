@@ -10,7 +10,7 @@
 //! | [`signals`] | the first signal asks to stop, the second insists |
 //! | [`mod@drain`] | lets running work end, but not for ever |
 //! | [`state`] | the folder of a user in which Cairn keeps its own files |
-//! | [`trust`] | what a person has confirmed: settings files, servers, tools |
+//! | [`trust`] | what a person has confirmed: settings files, files of workspaces, servers, tools |
 
 pub mod config;
 pub mod drain;

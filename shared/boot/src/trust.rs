@@ -1,4 +1,5 @@
-//! What a person has confirmed: settings files, servers, and tools as they were when they were allowed.
+//! What a person has confirmed: settings files, files of workspaces, servers, and tools as they were when they
+//! were allowed.
 //!
 //! All of it is in one JSON file of the user, by default `~/.local/state/cairn/trust.json`. It holds
 //! digests only, never a setting or a secret. Each use reads the file again, and each change is made
@@ -71,6 +72,9 @@ struct Content {
     /// The tools of a server, by its name and digest.
     #[serde(default)]
     tools: BTreeMap<String, Pins>,
+    /// Workspaces whose files for agents were confirmed: absolute path to digest.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    workspaces: BTreeMap<String, String>,
     /// The protocol that a server speaks, by the server's digest.
     #[serde(default)]
     protocols: BTreeMap<String, String>,
@@ -165,6 +169,27 @@ impl Trust {
         self.change(|content| {
             let servers = content.servers.entry(file_key(origin)).or_default();
             servers.insert(name.to_owned(), digest.to_owned());
+        })
+    }
+
+    /// Whether a person confirmed the files of the workspace `folder` with this digest.
+    ///
+    /// # Errors
+    /// The file cannot be used.
+    pub fn is_workspace_confirmed(&self, folder: &Path, digest: &str) -> Result<bool, TrustError> {
+        let content = self.read()?;
+        let confirmed = content.workspaces.get(&file_key(folder));
+        Ok(confirmed.is_some_and(|it| it == digest))
+    }
+
+    /// Keeps that a person confirmed the files of the workspace `folder` with this digest, and with no other.
+    ///
+    /// # Errors
+    /// The file cannot be used.
+    pub fn confirm_workspace(&self, folder: &Path, digest: &str) -> Result<(), TrustError> {
+        self.change(|content| {
+            let workspaces = &mut content.workspaces;
+            workspaces.insert(file_key(folder), digest.to_owned());
         })
     }
 

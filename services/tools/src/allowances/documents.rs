@@ -6,6 +6,7 @@
 //! | `listed:SERVER` | the tools that the server listed first are pinned |
 //! | `tool:DIGEST` | a tool is pinned; the digest is of the server and the tool |
 //! | `protocol:DIGEST` | the protocol that the server with this digest spoke last |
+//! | `workspace:DIGEST` | the files of a workspace are confirmed; the digest is of its path |
 //!
 //! Each is read from a [`Cache`] that follows memory, so a process without memory keeps what it knows.
 
@@ -25,6 +26,7 @@ use cairn_rpc::{Link, Namespace, Principal, RpcError, with_principal};
 use futures::StreamExt as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -66,6 +68,11 @@ struct AllowedServer {
 #[derive(Deserialize)]
 struct PinnedTool {
     parts: Parts,
+}
+
+#[derive(Deserialize)]
+struct ConfirmedWorkspace {
+    digest: String,
 }
 
 #[derive(Deserialize)]
@@ -318,6 +325,22 @@ impl Keep for WithMemory {
             .put(protocol_id(server), bytes(&value), None)
             .await?)
     }
+
+    fn is_workspace_confirmed(&self, folder: &Path, digest: &str) -> Result<bool, String> {
+        if let Some(why) = self.unknown() {
+            return Err(why);
+        }
+        let confirmed: Option<ConfirmedWorkspace> = self.read(&workspace_id(folder));
+        Ok(confirmed.is_some_and(|confirmed| confirmed.digest == digest))
+    }
+
+    async fn confirm_workspace(&self, folder: &Path, digest: &str) -> Result<(), AllowError> {
+        let value = json!({"folder": folder.display().to_string(), "digest": digest});
+        Ok(self
+            .shared
+            .put(workspace_id(folder), bytes(&value), None)
+            .await?)
+    }
 }
 
 /// For the installation: the servers of the settings and what is allowed of them are the same in all namespaces.
@@ -353,6 +376,12 @@ fn protocol_id(server: &str) -> String {
     format!("protocol:{server}")
 }
 
+/// `folder` is absolute and without links, so that it is the same in all processes that share it.
+fn workspace_id(folder: &Path) -> String {
+    let of = [folder.as_os_str().as_bytes()];
+    format!("workspace:{}", hex(&digest(&of)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -371,6 +400,7 @@ mod tests {
             listed_id(&server),
             tool_id(&server, &"t".repeat(64)),
             protocol_id(&digest),
+            workspace_id(Path::new("/a folder/é")),
         ] {
             check_request_id("id", &id).unwrap();
         }

@@ -101,4 +101,15 @@ impl Keep for InFile {
         self.change(move |trust| trust.remember_protocol(&server, protocol))
             .await
     }
+
+    fn is_workspace_confirmed(&self, folder: &Path, digest: &str) -> Result<bool, String> {
+        let confirmed = self.0.is_workspace_confirmed(folder, digest);
+        confirmed.map_err(|error| error.to_string())
+    }
+
+    async fn confirm_workspace(&self, folder: &Path, digest: &str) -> Result<(), AllowError> {
+        let (folder, digest) = (folder.to_owned(), digest.to_owned());
+        self.change(move |trust| trust.confirm_workspace(&folder, &digest))
+            .await
+    }
 }

@@ -5,16 +5,26 @@ use crate::source::AllowError;
 use async_trait::async_trait;
 use cairn_boot::Pins;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The pins by the names of their servers. A server that was allowed knows that itself.
+/// A server that was allowed knows that itself.
 #[derive(Debug, Default)]
-pub(super) struct InProcess(Mutex<BTreeMap<String, Pins>>);
+pub(super) struct InProcess {
+    /// By the names of their servers.
+    pins: Mutex<BTreeMap<String, Pins>>,
+    /// The confirmed digests of workspaces.
+    workspaces: Mutex<BTreeMap<PathBuf, String>>,
+}
 
 impl InProcess {
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Pins>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn workspaces(&self) -> MutexGuard<'_, BTreeMap<PathBuf, String>> {
+        let workspaces = self.workspaces.lock();
+        workspaces.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -50,6 +60,17 @@ impl Keep for InProcess {
     }
 
     async fn remember_protocol(&self, _: &str, _: &'static str) -> Result<(), AllowError> {
+        Ok(())
+    }
+
+    fn is_workspace_confirmed(&self, folder: &Path, digest: &str) -> Result<bool, String> {
+        let workspaces = self.workspaces();
+        Ok(workspaces.get(folder).is_some_and(|it| it == digest))
+    }
+
+    async fn confirm_workspace(&self, folder: &Path, digest: &str) -> Result<(), AllowError> {
+        let mut workspaces = self.workspaces();
+        workspaces.insert(folder.to_owned(), digest.to_owned());
         Ok(())
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn read(given: &str) -> Result<PathBuf, ToolError> {
 }
 
 /// Characters that break lines, end cells, or change how the text around them looks.
-fn is_odd(c: char) -> bool {
+pub(crate) fn is_odd(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{200b}'..='\u{200f}'

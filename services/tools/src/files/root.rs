@@ -183,7 +183,7 @@ pub(crate) fn open_file(dir: &Dir, path: &OsStr) -> io::Result<(File, Metadata)>
 ///
 /// # Errors
 /// `ELOOP` for a link.
-pub(super) fn open_entry(dir: &Dir, name: &OsStr) -> io::Result<(File, Metadata)> {
+pub(crate) fn open_entry(dir: &Dir, name: &OsStr) -> io::Result<(File, Metadata)> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat(dir, name, flags, Mode::empty())?;
     let file = File::from_std(std::fs::File::from(file));
@@ -195,7 +195,7 @@ pub(super) fn open_entry(dir: &Dir, name: &OsStr) -> io::Result<(File, Metadata)
 ///
 /// # Errors
 /// `ENOTDIR` for a link, as for a file.
-pub(super) fn open_folder(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
+pub(crate) fn open_folder(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
     let flags = FOLDER | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder = openat(dir, name, flags, Mode::empty())?;
     Ok(Dir::from_std_file(std::fs::File::from(folder)))

@@ -15,9 +15,9 @@ impl Invoker {
     pub(super) fn check(&self, request: &Request) -> Result<(Entry, serde_json::Value), ToolError> {
         let tools = self.registry.now();
         let Some(entry) = tools.find(&request.name) else {
-            return Err(self.not_here(&request.name, &tools));
+            return Err(self.not_here(request, &tools));
         };
-        self.permissions.check(&request.name)?;
+        self.permissions.check(&request.name, &request.agent)?;
         if let Some(why) = &entry.disabled {
             let message = format!("tool '{}' is disabled: {why}", request.name);
             return Err(ToolError::Denied(message));
@@ -47,7 +47,8 @@ impl Invoker {
         let links = tokio::task::spawn_blocking(move || tool.links(&textual)).await;
         let links = links.map_err(|error| crashed(&request.name, &error))?;
         let real = scope(matchers, &request.arguments, &links);
-        self.permissions.check_scope(&request.name, &real)?;
+        self.permissions
+            .check_scope(&request.name, &real, &request.agent)?;
         match links == request.resolved {
             true => Ok(()),
             false => Err(rejudge(entry, links)),
@@ -55,9 +56,10 @@ impl Invoker {
     }
 
     /// A tool whose server is away is there for all that: its calls wait.
-    fn not_here(&self, name: &str, tools: &Snapshot) -> ToolError {
+    fn not_here(&self, request: &Request, tools: &Snapshot) -> ToolError {
+        let name = request.name.as_str();
         match self.registry.missing(name) {
-            Some(why) => match self.permissions.check(name) {
+            Some(why) => match self.permissions.check(name, &request.agent) {
                 Err(denied) => denied,
                 Ok(()) => ToolError::Unreachable(format!("tool '{name}' is out of reach: {why}")),
             },

@@ -30,6 +30,24 @@ fn nothing_is_confirmed_before_it_is() {
 }
 
 #[test]
+fn the_files_of_a_workspace_are_confirmed_with_one_digest() {
+    let folder = TempDir::new().unwrap();
+    let trust = trust(&folder);
+    let workspace = folder.path().join("ws");
+    fs::create_dir(&workspace).unwrap();
+    assert!(!trust.is_workspace_confirmed(&workspace, "d1").unwrap());
+    trust.confirm_workspace(&workspace, "d1").unwrap();
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&workspace, &link).unwrap();
+    assert!(trust.is_workspace_confirmed(&link, "d1").unwrap());
+    assert!(!trust.is_workspace_confirmed(folder.path(), "d1").unwrap());
+    assert!(!trust.is_confirmed(&workspace, "d1").unwrap());
+    trust.confirm_workspace(&workspace, "d2").unwrap();
+    assert!(trust.is_workspace_confirmed(&workspace, "d2").unwrap());
+    assert!(!trust.is_workspace_confirmed(&workspace, "d1").unwrap());
+}
+
+#[test]
 fn a_refusal_holds_until_the_file_is_confirmed() {
     let folder = TempDir::new().unwrap();
     let trust = trust(&folder);
