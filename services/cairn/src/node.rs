@@ -278,15 +278,16 @@ impl<'a> Building<'a> {
         Ok(self.with(Running::Tools(tools)))
     }
 
-    /// Where tools keep what a person allows. A store in a file may have come with a folder of others, so a
-    /// process that needs no other one keeps it in the user's trust file.
+    /// Where tools keep what a person allows and confirms. A store in a file may have come with a folder of
+    /// others, so a process that needs no other one keeps it in the user's trust file.
     fn allowances(&self, memory: &Link) -> Allowances {
         let needed = [Service::Memory, Service::Tools, Service::Orchestrator];
         let is_alone = needed
             .into_iter()
             .all(|service| self.placement.has(service));
         let is_shared = matches!(self.parts.memory.store, StoreConfig::Redis(_));
-        if self.parts.tools.servers.is_empty() {
+        let has_servers = !self.parts.tools.servers.is_empty();
+        if !has_servers && !self.parts.tools.agents_enabled {
             return Allowances::in_process();
         }
         if is_shared || !is_alone {
@@ -295,10 +296,13 @@ impl<'a> Building<'a> {
         match self.parts.trust.clone() {
             Some(trust) => Allowances::in_file(trust),
             None => {
-                tracing::warn!(
-                    "no place for the trust file: what is allowed lasts until the process ends; set \
-                     tools.trust"
-                );
+                // Most workspaces have no file that a person confirms.
+                if has_servers {
+                    tracing::warn!(
+                        "no place for the trust file: what is allowed lasts until the process ends; set \
+                         tools.trust"
+                    );
+                }
                 Allowances::in_process()
             }
         }

@@ -6,6 +6,7 @@
 //! | `[workspace]` | the folder that tools read, and the one that they write to |
 //! | `[tools]` | which tools may be called, and by whose word; programs as tools |
 //! | `[mcp.servers.<name>]` | servers of the Model Context Protocol, whose tools may be called |
+//! | `[agents]`, `[skills]` | the folders of the workspace that have agents and skills as files |
 //! | `[model]`, `[models.<name>]` | the default model, and limits of all; models by name |
 //! | `[run]` | limits of a run |
 //! | `[compaction]` | when older messages of a conversation give way |
@@ -23,6 +24,7 @@
 //! [`Standard`]. `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` name proxies, as in other programs; they are no
 //! settings.
 
+mod agents;
 mod compaction;
 mod limits;
 pub mod links;
@@ -38,6 +40,7 @@ mod tests;
 mod tools;
 pub mod trust;
 
+pub use agents::{AgentSettings, SkillSettings};
 pub use compaction::CompactionSettings;
 pub use limits::{ExecutorSettings, SessionSettings};
 pub use links::{Addresses, LinkSettings};
@@ -86,6 +89,10 @@ pub struct Settings {
     pub tools: ToolSettings,
     /// Servers that bring tools.
     pub mcp: McpSettings,
+    /// Agents as files of the workspace.
+    pub agents: AgentSettings,
+    /// Skills as folders of the workspace.
+    pub skills: SkillSettings,
     /// The default model, and what holds for all models.
     pub model: ModelSettings,
     /// Models by name.

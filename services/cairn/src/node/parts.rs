@@ -21,8 +21,8 @@ pub struct Parts {
     pub programs: cairn_tools::Programs,
     /// Tools besides the file tools and the configured commands.
     pub more_tools: Vec<Arc<dyn cairn_tools::Tool>>,
-    /// Where a process that is alone over a store in a file keeps allowances of servers and of changed tools;
-    /// without it, they end with the process.
+    /// Where a process that is alone over a store in a file keeps allowances of servers and of changed tools, and
+    /// confirmations of files; without it, they end with the process.
     pub trust: Option<cairn_boot::Trust>,
     /// The models.
     pub models: Arc<ModelRegistry>,

@@ -142,6 +142,9 @@ pub(super) fn tools(settings: &Settings, found: &OfWorkspace) -> cairn_tools::Co
         replicas: settings.tools.replicas,
         limits: settings.tools.limits.clone(),
         commands: settings.tools.commands.clone(),
+        agents_enabled: settings.agents.enabled,
+        agent_paths: settings.agents.paths.clone(),
+        skill_paths: settings.skills.paths.clone(),
         servers,
         ..cairn_tools::Config::default()
     }

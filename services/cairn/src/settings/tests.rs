@@ -189,6 +189,37 @@ fn compaction_is_set_as_a_share_of_the_window() {
 }
 
 #[test]
+fn folders_of_agents_and_skills_are_inside_of_the_workspace() {
+    let loaded = settings("", &[], &[]).unwrap();
+    assert!(loaded.config.agents.enabled);
+    assert_eq!(loaded.config.agents.paths[0], ".cairn/agents");
+    assert_eq!(loaded.config.skills.paths[0], ".agents/skills");
+    let file = "[agents]\nenabled = false\npaths = ['a/b']\n[skills]\npaths = []";
+    let loaded = settings(file, &[], &[]).unwrap();
+    let found = OfWorkspace::read(&loaded.config.workspace.path, &Environment::default());
+    let tools = parts::tools(&loaded.config, &found);
+    assert!(!tools.agents_enabled && tools.skill_paths.is_empty());
+    assert_eq!(tools.agent_paths, ["a/b"]);
+    for (line, fault) in [
+        (
+            "[agents]\npaths = ['../x']",
+            "agents.paths has '../x' (allowed: a path",
+        ),
+        (
+            "[skills]\npaths = ['/etc']",
+            "skills.paths has '/etc' (allowed: a path",
+        ),
+        (
+            "[skills]\npaths = ['a', 'a']",
+            "skills.paths has 'a' twice (allowed: each folder once)",
+        ),
+    ] {
+        let error = settings(line, &[], &[]).unwrap_err();
+        assert!(error.contains(fault), "{error}");
+    }
+}
+
+#[test]
 fn prices_are_listed_replaced_or_unknown() {
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("prices.toml");

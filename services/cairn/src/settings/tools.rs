@@ -70,15 +70,23 @@ pub(super) fn check(settings: &Settings, checks: &mut Checks) {
     let mut faults = tools.validate().err().unwrap_or_default();
     faults.extend(tools.check_names());
     for fault in faults {
-        let section = match fault.field.split(['[', '.']).next() {
-            Some(
-                "commands" | "limits" | "allow" | "deny" | "ask" | "rules" | "offered" | "replicas",
-            ) => "tools",
-            Some("show") => "workspace",
-            Some("servers") => "mcp",
-            _ => continue,
-        };
-        let name = format!("{section}.{}", fault.field);
-        checks.require(false, &name, &fault.problem, &fault.allowed);
+        if let Some(name) = setting(&fault.field) {
+            checks.require(false, &name, &fault.problem, &fault.allowed);
+        }
     }
+}
+
+/// The setting that a field of the service is; none for one that is checked elsewhere.
+fn setting(field: &str) -> Option<String> {
+    let section = match field.split(['[', '.']).next() {
+        Some(
+            "commands" | "limits" | "allow" | "deny" | "ask" | "rules" | "offered" | "replicas",
+        ) => "tools",
+        Some("show") => "workspace",
+        Some("servers") => "mcp",
+        Some("agent_paths") => return Some("agents.paths".to_owned()),
+        Some("skill_paths") => return Some("skills.paths".to_owned()),
+        _ => return None,
+    };
+    Some(format!("{section}.{field}"))
 }

@@ -328,6 +328,7 @@ fn tightens(path: &str, value: &Value) -> bool {
         "run.max_parallel_steps" => at_most(limits.max_parallel_steps),
         "run.max_own_revisions" => at_most(limits.max_own_revisions),
         "run.review_plan" => *value == Value::Bool(true),
+        "agents.enabled" => *value == Value::Bool(false),
         "model.default" => value == super::models::OFFLINE,
         // The items of these lists.
         _ if path.starts_with("tools.rules[") => {

@@ -11,8 +11,10 @@ use cairn_proto::executor::executor_service_client::ExecutorServiceClient;
 use cairn_proto::tools::invoke_tool_response::Message as ToolMessage;
 use cairn_proto::tools::tools_service_server::{ToolsService, ToolsServiceServer};
 use cairn_proto::tools::{
-    AllowToolRequest, AllowToolResponse, InvokeToolRequest, InvokeToolResponse, ListToolsRequest,
-    ListToolsResponse, ToolResult,
+    AllowToolRequest, AllowToolResponse, ConfirmWorkspaceFilesRequest,
+    ConfirmWorkspaceFilesResponse, InvokeToolRequest, InvokeToolResponse, ListToolsRequest,
+    ListToolsResponse, ReadSkillFileRequest, ReadSkillFileResponse, ReadWorkspaceFilesRequest,
+    ReadWorkspaceFilesResponse, ToolResult,
 };
 use cairn_rpc::{Exposure, Link, Principal, ServerBuilder, principal};
 use futures::StreamExt as _;
@@ -251,6 +253,27 @@ impl ToolsService for PlayedTools {
         _request: Request<AllowToolRequest>,
     ) -> Result<Response<AllowToolResponse>, Status> {
         Err(Status::unimplemented("the executor allows no tools"))
+    }
+
+    async fn read_workspace_files(
+        &self,
+        _: Request<ReadWorkspaceFilesRequest>,
+    ) -> Result<Response<ReadWorkspaceFilesResponse>, Status> {
+        Err(Status::unimplemented("the workspace has no files"))
+    }
+
+    async fn confirm_workspace_files(
+        &self,
+        _: Request<ConfirmWorkspaceFilesRequest>,
+    ) -> Result<Response<ConfirmWorkspaceFilesResponse>, Status> {
+        Err(Status::unimplemented("the workspace has no files"))
+    }
+
+    async fn read_skill_file(
+        &self,
+        _: Request<ReadSkillFileRequest>,
+    ) -> Result<Response<ReadSkillFileResponse>, Status> {
+        Err(Status::unimplemented("the workspace has no files"))
     }
 }
 

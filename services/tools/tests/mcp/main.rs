@@ -10,6 +10,7 @@
 
 mod allowance;
 mod calls;
+mod confirmations;
 mod documents;
 mod fixture;
 mod frames;

@@ -6,6 +6,7 @@
     reason = "clippy knows tests by their attribute, and not the helpers around them"
 )]
 
+mod agents;
 mod cancel;
 mod catalogue;
 mod command;
@@ -21,4 +22,6 @@ mod search_bounds;
 mod support;
 mod view;
 mod view_rules;
+mod workspace_files;
+mod workspace_trust;
 mod write;

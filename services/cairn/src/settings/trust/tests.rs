@@ -131,10 +131,19 @@ fn a_changed_file_is_asked_about_anew() {
 #[test]
 fn a_file_that_only_tightens_needs_no_confirmation() {
     let text = "model.pace = '1s'\nmodel.default = 'offline'\nrun.max_turns = 3\n\
-        run.review_plan = true\nlog.level = 'debug'\n[tools]\ndeny = ['write_file']\n";
+        run.review_plan = true\nagents.enabled = false\nlog.level = 'debug'\n[tools]\ndeny = ['write_file']\n";
     let found = Found::new(text);
     assert_eq!(found.withheld(), [""; 0]);
     assert_eq!(found.load().config.run.max_turns, 3);
+    assert!(!found.load().config.agents.enabled);
+}
+
+#[test]
+fn folders_of_agents_and_skills_need_a_confirmation() {
+    let text = "[agents]\nenabled = true\npaths = ['a']\n[skills]\npaths = ['b']\n";
+    let found = Found::new(text);
+    let withheld = ["agents.enabled", "agents.paths", "skills.paths"];
+    assert_eq!(found.withheld(), withheld);
 }
 
 #[test]

@@ -274,6 +274,17 @@ fn workers(method: &str, session: String) -> Vec<Vec<u8>> {
             name: "pure".to_owned(),
             digest: String::new(),
         }),
+        "ReadWorkspaceFiles" => one(&tools_pb::ReadWorkspaceFilesRequest {
+            known_digest: "00".to_owned(),
+        }),
+        "ConfirmWorkspaceFiles" => one(&tools_pb::ConfirmWorkspaceFilesRequest {
+            digest: "00".to_owned(),
+        }),
+        "ReadSkillFile" => one(&tools_pb::ReadSkillFileRequest {
+            skill: "pdf".to_owned(),
+            file: "notes.md".to_owned(),
+            digest: "00".to_owned(),
+        }),
         "MakePlan" => one(&planner_pb::MakePlanRequest {
             session,
             run: 1,

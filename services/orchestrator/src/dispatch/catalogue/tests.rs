@@ -1,7 +1,9 @@
 use super::*;
 use cairn_proto::tools::tools_service_server::{ToolsService, ToolsServiceServer};
 use cairn_proto::tools::{
-    AllowToolRequest, AllowToolResponse, InvokeToolRequest, InvokeToolResponse,
+    AllowToolRequest, AllowToolResponse, ConfirmWorkspaceFilesRequest,
+    ConfirmWorkspaceFilesResponse, InvokeToolRequest, InvokeToolResponse, ReadSkillFileRequest,
+    ReadSkillFileResponse, ReadWorkspaceFilesRequest, ReadWorkspaceFilesResponse,
 };
 use cairn_rpc::{Exposure, ServerBuilder};
 use futures::stream::Empty;
@@ -189,6 +191,27 @@ impl ToolsService for Listing {
         _: Request<AllowToolRequest>,
     ) -> Result<Response<AllowToolResponse>, Status> {
         Err(Status::unimplemented("no tool is allowed"))
+    }
+
+    async fn read_workspace_files(
+        &self,
+        _: Request<ReadWorkspaceFilesRequest>,
+    ) -> Result<Response<ReadWorkspaceFilesResponse>, Status> {
+        Ok(Response::new(ReadWorkspaceFilesResponse::default()))
+    }
+
+    async fn confirm_workspace_files(
+        &self,
+        _: Request<ConfirmWorkspaceFilesRequest>,
+    ) -> Result<Response<ConfirmWorkspaceFilesResponse>, Status> {
+        Err(Status::unimplemented("the workspace has no files"))
+    }
+
+    async fn read_skill_file(
+        &self,
+        _: Request<ReadSkillFileRequest>,
+    ) -> Result<Response<ReadSkillFileResponse>, Status> {
+        Err(Status::unimplemented("the workspace has no files"))
     }
 }
 

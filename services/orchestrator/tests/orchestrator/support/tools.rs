@@ -4,8 +4,10 @@
 use cairn_proto::event::Effect;
 use cairn_proto::tools::tools_service_server::{ToolsService, ToolsServiceServer};
 use cairn_proto::tools::{
-    AllowToolRequest, AllowToolResponse, InvokeToolRequest, InvokeToolResponse, ListToolsRequest,
-    ListToolsResponse, RuleAnswer, ToolSpec,
+    AllowToolRequest, AllowToolResponse, ConfirmWorkspaceFilesRequest,
+    ConfirmWorkspaceFilesResponse, InvokeToolRequest, InvokeToolResponse, ListToolsRequest,
+    ListToolsResponse, ReadSkillFileRequest, ReadSkillFileResponse, ReadWorkspaceFilesRequest,
+    ReadWorkspaceFilesResponse, RuleAnswer, ToolSpec,
 };
 use cairn_rpc::{Exposure, Link, ServerBuilder};
 use futures::stream::Empty;
@@ -86,6 +88,27 @@ impl ToolsService for Listed {
         _request: Request<AllowToolRequest>,
     ) -> Result<Response<AllowToolResponse>, Status> {
         Err(Status::unimplemented("nobody allows tools"))
+    }
+
+    async fn read_workspace_files(
+        &self,
+        _: Request<ReadWorkspaceFilesRequest>,
+    ) -> Result<Response<ReadWorkspaceFilesResponse>, Status> {
+        Ok(Response::new(ReadWorkspaceFilesResponse::default()))
+    }
+
+    async fn confirm_workspace_files(
+        &self,
+        _: Request<ConfirmWorkspaceFilesRequest>,
+    ) -> Result<Response<ConfirmWorkspaceFilesResponse>, Status> {
+        Err(Status::unimplemented("the workspace has no files"))
+    }
+
+    async fn read_skill_file(
+        &self,
+        _: Request<ReadSkillFileRequest>,
+    ) -> Result<Response<ReadSkillFileResponse>, Status> {
+        Err(Status::unimplemented("the workspace has no files"))
     }
 }
 
