@@ -174,15 +174,7 @@ impl Config {
     /// Every fault that can be seen without touching the system.
     pub fn validate(&self) -> Result<(), Vec<Fault>> {
         let mut faults = Vec::new();
-        if self.workspace.as_os_str().is_empty() {
-            faults.push(Fault::new("workspace", "is missing", "a folder"));
-        }
-        if self.output.as_os_str().is_empty() {
-            faults.push(Fault::new("output", "is missing", "a folder"));
-        }
-        faults.extend(check_show(&self.show));
-        faults.extend(check_paths("agent_paths", &self.agent_paths));
-        faults.extend(check_paths("skill_paths", &self.skill_paths));
+        self.check_folders(&mut faults);
         if !(1..=MOST_OFFERED).contains(&self.offered) {
             let (problem, allowed) = (
                 format!("is {}", self.offered),
@@ -231,6 +223,17 @@ impl Config {
         let mut known: Vec<&str> = FILE_TOOLS.into_iter().chain(programs).collect();
         known.sort_unstable();
         self.check_lists(&known)
+    }
+
+    fn check_folders(&self, faults: &mut Vec<Fault>) {
+        for (field, folder) in [("workspace", &self.workspace), ("output", &self.output)] {
+            if folder.as_os_str().is_empty() {
+                faults.push(Fault::new(field, "is missing", "a folder"));
+            }
+        }
+        faults.extend(check_show(&self.show));
+        faults.extend(check_paths("agent_paths", &self.agent_paths));
+        faults.extend(check_paths("skill_paths", &self.skill_paths));
     }
 
     /// The servers that cannot be used where several tools processes run.

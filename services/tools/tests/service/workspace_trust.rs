@@ -23,60 +23,63 @@ fn world() -> World {
     world
 }
 
+/// A name, a change, and whether the files are confirmed after it.
+type Change = (&'static str, fn(&World), bool);
+
+const CHANGES: &[Change] = &[
+    ("nothing", |_| {}, true),
+    (
+        "a text",
+        |world| world.put("AGENTS.md", "Use blanks."),
+        false,
+    ),
+    (
+        "an agent",
+        |world| world.put(".cairn/agents/a.md", "B"),
+        false,
+    ),
+    (
+        "a script of the same size",
+        |world| world.put(".agents/skills/pdf/scripts/run.sh", "echo 2"),
+        false,
+    ),
+    (
+        "another file of a skill",
+        |world| world.put(".agents/skills/pdf/more.md", ""),
+        false,
+    ),
+    (
+        "another agent",
+        |world| world.put(".github/agents/a.agent.md", "A"),
+        false,
+    ),
+    (
+        "an agent that is gone",
+        |world| fs::remove_file(world.path(".cairn/agents/a.md")).unwrap(),
+        false,
+    ),
+    (
+        "an agent of another name",
+        |world| {
+            let (from, to) = (".cairn/agents/a.md", ".cairn/agents/b.md");
+            fs::rename(world.path(from), world.path(to)).unwrap();
+        },
+        false,
+    ),
+    (
+        "files that do not count",
+        |world| {
+            world.put("CLAUDE.md", "Use blanks.");
+            world.put("src/main.rs", "");
+            fs::create_dir_all(world.path(".claude/agents/x.md")).unwrap();
+        },
+        true,
+    ),
+];
+
 #[tokio::test]
 async fn a_change_of_any_file_makes_all_of_them_unconfirmed() {
-    type Change = (&'static str, fn(&World), bool);
-    let changes: [Change; 9] = [
-        ("nothing", |_| {}, true),
-        (
-            "a text",
-            |world| world.put("AGENTS.md", "Use blanks."),
-            false,
-        ),
-        (
-            "an agent",
-            |world| world.put(".cairn/agents/a.md", "B"),
-            false,
-        ),
-        (
-            "a script of the same size",
-            |world| world.put(".agents/skills/pdf/scripts/run.sh", "echo 2"),
-            false,
-        ),
-        (
-            "another file of a skill",
-            |world| world.put(".agents/skills/pdf/more.md", ""),
-            false,
-        ),
-        (
-            "another agent",
-            |world| world.put(".github/agents/a.agent.md", "A"),
-            false,
-        ),
-        (
-            "an agent that is gone",
-            |world| fs::remove_file(world.path(".cairn/agents/a.md")).unwrap(),
-            false,
-        ),
-        (
-            "an agent of another name",
-            |world| {
-                let (from, to) = (".cairn/agents/a.md", ".cairn/agents/b.md");
-                fs::rename(world.path(from), world.path(to)).unwrap();
-            },
-            false,
-        ),
-        (
-            "files that do not count",
-            |world| {
-                world.put("CLAUDE.md", "Use blanks.");
-                world.put("src/main.rs", "");
-                fs::create_dir_all(world.path(".claude/agents/x.md")).unwrap();
-            },
-            true,
-        ),
-    ];
-    for (name, change, is_confirmed) in changes {
+    for &(name, change, is_confirmed) in CHANGES {
         let world = world();
         let files = Files::of(&world.tools).await;
         let before = files.confirm_all().await;
