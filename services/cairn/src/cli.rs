@@ -124,7 +124,7 @@ pub enum Command {
     Memory(memory::Args),
     /// Read and change the contexts of a session, which conversations continue
     Context(context::Args),
-    /// Check agent files, and store, show and delete agents
+    /// Check agent files, store, list and show agents, and confirm the files of a folder
     Agent(agent::Args),
     /// List what waits for a person's decision
     Pending(pending::Args),

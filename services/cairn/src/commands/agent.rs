@@ -1,4 +1,5 @@
-//! `cairn agent`: agent files are checked, and agents stored, listed, shown and deleted.
+//! `cairn agent`: agent files are checked, agents stored, listed, shown and deleted, and the files of a workspace
+//! confirmed.
 
 mod check;
 mod delete;
@@ -7,26 +8,30 @@ mod findings;
 mod list;
 mod put;
 mod show;
+mod trust;
+pub(super) mod workspace;
 
-use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::text::command;
 use clap::Subcommand;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The arguments of `cairn agent`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 An agent is a role for a model: a prompt, models, tools and limits. It comes from a Markdown file with
-front matter, as Claude Code, opencode, VS Code and Copilot have them. Runs do not use agents yet.
+front matter, as Claude Code, opencode, VS Code and Copilot have them. cairn run and cairn chat take an agent
+with --agent. An agent file of the workspace counts once you have confirmed it, as workspace:NAME.
 
 Examples:
   cairn agent check .claude/agents
   cairn agent put .claude/agents/reviewer.md
   cairn agent list
   cairn agent show reviewer
-  cairn agent delete reviewer")]
+  cairn agent delete reviewer
+  cairn agent trust")]
 pub struct Args {
     /// The action
     #[command(subcommand)]
@@ -39,12 +44,14 @@ enum Action {
     Check(check::Args),
     /// Store the agent of a file, or replace it
     Put(put::Args),
-    /// List the agents that are stored
+    /// List the agents that are stored, and those of the workspace
     List(list::Args),
     /// Show one agent
     Show(show::Args),
     /// Delete an agent
     Delete(delete::Args),
+    /// Confirm the agent files, skills and instructions of the workspace, so that they count
+    Trust(trust::Args),
 }
 
 impl Args {
@@ -52,9 +59,19 @@ impl Args {
     pub(super) fn only_checks(&self) -> bool {
         matches!(self.action, Action::Check(_))
     }
+
+    /// The folder that the command is about, if one is named.
+    pub(super) fn workspace(&self) -> Option<PathBuf> {
+        match &self.action {
+            Action::List(args) => args.workspace.clone(),
+            Action::Show(args) => args.workspace.clone(),
+            Action::Trust(args) => args.workspace.clone(),
+            Action::Check(_) | Action::Put(_) | Action::Delete(_) => None,
+        }
+    }
 }
 
-/// Checks, stores, lists, shows or deletes.
+/// Checks, stores, lists, shows, deletes or confirms.
 ///
 /// # Errors
 /// Faults of an agent file; no such agent; the services'.
@@ -65,16 +82,20 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         Action::List(args) => list::run(args, context).await?,
         Action::Show(args) => show::run(args, context).await?,
         Action::Delete(args) => delete::run(args, context).await?,
+        Action::Trust(args) => trust::run(args, context).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// Reason of the services: there is no agent of this name.
+pub(super) const AGENT_NOT_FOUND: &str = "AGENT_NOT_FOUND";
+
 /// An error about an agent that is not there, with the way to those that are.
-fn not_found(client: &Client<'_>, error: CliError) -> CliError {
-    if error.reason != "AGENT_NOT_FOUND" {
+pub(super) fn not_found(context: &Context, error: CliError) -> CliError {
+    if error.reason != AGENT_NOT_FOUND {
         return error;
     }
-    let list = command(client.context(), "agent list");
+    let list = command(context, "agent list");
     error.hint(format!("see the agents with: {list}"))
 }
 

@@ -1,5 +1,6 @@
 //! `cairn chat`: a conversation.
 
+mod agent;
 mod ask;
 mod continuation;
 mod editor;
@@ -18,6 +19,7 @@ mod view;
 
 use crate::attach::Access;
 use crate::client::Client;
+use crate::commands::agent::workspace::report_unconfirmed;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::flow::gist;
@@ -54,6 +56,7 @@ Examples:
   cairn chat
   cairn chat s-7f3k --context draft
   cairn chat --model anthropic --in ~/project
+  cairn chat --agent reviewer
   echo 'Which files mention Redis?' | cairn chat")]
 pub struct Args {
     /// The session: its id or a unique beginning of it [default: a new one]
@@ -65,6 +68,10 @@ pub struct Args {
     /// The model, by its name in the settings of the process that does the work [default: as they say]
     #[arg(long, value_name = "NAME")]
     pub(super) model: Option<String>,
+    /// The agent of the context: the name of a stored one, workspace:NAME for that of a confirmed file, or default
+    /// for none [default: the one that the context has]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    agent: Option<String>,
     /// How long the offline model waits before each reply, such as 400ms
     #[arg(long, value_name = "TIME")]
     pub(super) pace: Option<String>,
@@ -83,14 +90,16 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
 
 async fn converse(client: &mut Client<'_>, args: Args) -> Result<ExitCode, CliError> {
     let is_interactive = client.context().live && stdin().is_terminal();
-    let mut chat = start::conversation(client, args).await?;
+    report_unconfirmed(client).await;
+    let mut chat = Box::pin(start::conversation(client, args)).await?;
     let active = match chat.is_new {
         true => None,
         false => free::until_free(&mut chat).await?,
     };
+    let notes = Box::pin(agent::begin(&mut chat, active.is_some())).await?;
     match is_interactive {
-        true => talk::talk(&mut chat, active).await,
-        false => piped::converse(&mut chat, active).await,
+        true => talk::talk(&mut chat, active, &notes).await,
+        false => piped::converse(&mut chat, active, &notes).await,
     }
 }
 
@@ -108,14 +117,22 @@ struct Chat<'c, 'a> {
     is_gone: bool,
     /// Name of the model; empty for the default of services elsewhere.
     model: String,
+    /// Name of the context's agent, when it was last seen; empty for the default one.
+    agent: String,
+    /// Name of the agent that the next turn begins with, if the context has another one.
+    wanted: Option<String>,
 }
 
 impl Chat<'_, '_> {
-    /// Creates the session of a conversation that begins.
-    async fn create_session(&mut self) -> Result<(), CliError> {
-        if !self.is_new {
-            return Ok(());
+    /// Creates the session of a conversation that begins, and gives its context the agent that the person named.
+    async fn prepare(&mut self) -> Result<(), CliError> {
+        if self.is_new {
+            self.create_session().await?;
         }
+        agent::switch_wanted(self).await
+    }
+
+    async fn create_session(&mut self) -> Result<(), CliError> {
         let request = CreateSessionRequest {
             session: self.session.clone(),
             // The same each time, also after an error, so that it is created once.

@@ -5,7 +5,9 @@ use crate::attach::Access;
 use crate::client::{Client, Watched};
 use crate::context::Context;
 use crate::error::CliError;
+use crate::ui::describe::agent_line;
 use crate::ui::out;
+use crate::ui::style::Style;
 use crate::ui::text::command;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator::{
@@ -85,6 +87,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     }
     let is_unfinished = is_unfinished(&before);
     let latest = before.latest_run.as_ref();
+    let agent = latest.filter(|_| is_unfinished).and_then(agent_line);
     let is_paused = latest.is_some_and(|run| run.status() == RunStatus::Paused);
     let what = Following {
         run: before.latest_run.map_or(0, |run| run.number),
@@ -114,6 +117,10 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
             ))?;
         }
         return Ok(ExitCode::SUCCESS);
+    }
+    // The run keeps the agent that it began with, whatever became of its file.
+    if let Some(agent) = agent.filter(|_| !context.json) {
+        out::line(&Style::new(context.color).dim(&agent))?;
     }
     let followed = match end_pause(&mut client, &what, is_paused).await {
         Ok(()) => follow::follow(&mut client, &what).await,

@@ -1,5 +1,6 @@
 //! `cairn run`: plan a goal, carry it out, watch it to its end.
 
+use super::agent::{not_found, workspace};
 use super::follow::{self, Following};
 use super::plan_file;
 use crate::attach::Access;
@@ -17,6 +18,7 @@ use cairn_proto::event as wire;
 use cairn_proto::event::{LimitOverrides, StartRun};
 use cairn_proto::orchestrator::{CreateSessionRequest, StartRunRequest, StartRunResponse};
 use cairn_rpc::text::escape;
+use clap::builder::NonEmptyStringValueParser;
 use clap::{ValueEnum, value_parser};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -37,6 +39,10 @@ pub struct Args {
     /// openai if it is configured, else offline]
     #[arg(long, value_name = "NAME")]
     pub(super) model: Option<String>,
+    /// The agent that plans and carries out: the name of a stored one, or workspace:NAME for that of a confirmed
+    /// file [default: none]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    agent: Option<String>,
     /// How long the offline model waits before each reply, such as 400ms, so that you can follow
     #[arg(long, value_name = "TIME")]
     pub(super) pace: Option<String>,
@@ -105,10 +111,11 @@ pub struct Args {
 }
 
 /// The flags of fields of the request.
-const FLAGS: [(&str, &str); 3] = [
+const FLAGS: [(&str, &str); 4] = [
     ("request_id", "--request-id"),
     ("time_to_live_ms", "--keep"),
     ("run.model", "--model"),
+    ("run.agent", "--agent"),
 ];
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Other unfinished sessions that are named.
@@ -140,6 +147,7 @@ Examples:
   cairn run \"Which files under docs mention Redis, and what do they say about it?\"
   cairn run --in ~/project --model openai \"Summarise the open questions in the notes\"
   cairn run --plan plan.json
+  cairn run --agent reviewer \"Review the change of today\"
   echo '{\"steps\": [{\"tool\": \"list_files\", \"arguments\": {}}]}' | cairn run --plan -
 
 Once it has begun, a run survives Ctrl-C, kill -9 and power cuts: cairn resume continues with it.
@@ -166,6 +174,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
             .hint("name the session, or leave --session out for a new one"));
     }
     let mut client = Client::attach(context, Access::Own).await?;
+    workspace::report_unconfirmed(&client).await;
     let request = StartRunRequest {
         session: args.session.clone().unwrap_or_default(),
         request_id: (args.request_id.clone()).unwrap_or_else(|| new_id("run")),
@@ -174,6 +183,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
             plan,
             limits: Some(limits(&args)),
             model: client.model(args.model.clone()),
+            agent: args.agent.clone().unwrap_or_default(),
             ..StartRun::default()
         }),
         time_to_live_ms: args.keep.map_or(0, millis),
@@ -350,7 +360,7 @@ fn dollars(text: &str) -> Result<u64, String> {
 
 fn refused(context: &Context, request: &StartRunRequest, error: CliError) -> CliError {
     if error.reason != "RUN_ACTIVE" {
-        return error;
+        return not_found(context, error);
     }
     let resume = resume_command(context, &request.session);
     let cancel = command(context, &format!("cancel {}", request.session));

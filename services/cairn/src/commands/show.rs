@@ -5,7 +5,8 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::describe::{
-    painted, run_status, seen, session_json, session_status, step_json, step_lines, usage_text,
+    agent_line, painted, run_status, seen, session_json, session_status, step_json, step_lines,
+    usage_text,
 };
 use crate::ui::event_json::order;
 use crate::ui::event_line::{failure_text, nearly_full};
@@ -153,6 +154,10 @@ fn session_lines(session: &pb::Session, is_held: bool, style: Style) -> Vec<Stri
         let (from, seq) = (escape(&origin.session), origin.seq);
         lines.push(format!("forked   from {from} at {seq}"));
     }
+    if !session.agent.is_empty() {
+        let (agent, context) = (clip(&session.agent, 128), escape(&session.active_context));
+        lines.push(format!("agent    {agent}, of context {context}"));
+    }
     let (created, updated) = (utc(session.created_unix_ms), utc(session.updated_unix_ms));
     lines.push(format!("created  {created}, changed {updated}"));
     let runs = counted(session.runs, "run");
@@ -168,6 +173,14 @@ fn run_lines(run: &pb::Run, is_held: bool, style: Style) -> Vec<String> {
     let mut lines = vec![String::new(), format!("run {}    {status}", run.number)];
     if !run.goal.is_empty() {
         lines.push(format!("goal     {}", clip(&run.goal, 1000)));
+    }
+    if let Some(agent) = agent_line(run) {
+        // In the column of the other values.
+        let agent = agent.replacen("agent ", "agent    ", 1);
+        lines.push(match run.agent_changed {
+            true => style.asks(&agent),
+            false => agent,
+        });
     }
     let took = match run.ended_unix_ms.saturating_sub(run.started_unix_ms) {
         ms @ 1.. => format!(", {}", span(ms.unsigned_abs())),

@@ -5,6 +5,7 @@ use super::event_line::{failure_text, step_name};
 use super::style::Style;
 use super::time::{span, utc};
 use cairn_engine::message;
+use cairn_engine::rules::DEFAULT_AGENT;
 use cairn_proto::event::Usage;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::text::clip;
@@ -73,12 +74,30 @@ pub fn usage_text(usage: Option<&Usage>) -> String {
     text
 }
 
+/// The agent of a run for people: `agent reviewer`, and whether it has changed since. None for the default agent as
+/// it is now.
+pub fn agent_line(run: &pb::Run) -> Option<String> {
+    let agent = run.agent.as_ref().map_or("", |agent| &*agent.name);
+    let name = match agent {
+        "" => DEFAULT_AGENT,
+        name => name,
+    };
+    let shown = clip(name, 128);
+    match run.agent_changed {
+        true => Some(format!(
+            "agent {shown}, as it was when the run began: it has changed since"
+        )),
+        false => (name != DEFAULT_AGENT).then(|| format!("agent {shown}")),
+    }
+}
+
 /// A session with its latest run as JSON, by the names of the contract.
 pub fn session_json(session: &pb::Session) -> Value {
     json!({
         "id": session.id,
         "title": session.title,
         "status": session_status(session.status),
+        "agent": session.agent,
         "created": utc(session.created_unix_ms),
         "updated": utc(session.updated_unix_ms),
         "last_seq": session.last_seq,
@@ -111,6 +130,8 @@ pub fn run_json(run: &pb::Run) -> Value {
         "goal": run.goal,
         "status": run_status(run.status),
         "wait_reason": waiting.then(|| wait_reason(run.wait_reason)),
+        "agent": run.agent.as_ref().map(|agent| json!({"name": agent.name, "digest": agent.digest})),
+        "agent_changed": run.agent_changed,
         "started": utc(run.started_unix_ms),
         "ended": (run.ended_unix_ms > 0).then(|| utc(run.ended_unix_ms)),
         "answer": run.answer,
@@ -168,6 +189,7 @@ pub fn step_lines(step: &pb::PlannedStep, style: Style) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cairn_proto::event::AgentUse;
 
     #[test]
     fn what_runs_without_a_process_is_interrupted() {
@@ -189,6 +211,29 @@ mod tests {
         assert_eq!(run_status(4), "completed");
         assert_eq!(step_status(5), "skipped");
         assert_eq!(run_status(99), "unspecified");
+    }
+
+    #[test]
+    fn a_run_says_which_agent_it_uses_and_whether_that_is_the_present_one() {
+        let run = |name: &str, agent_changed| pb::Run {
+            agent: (!name.is_empty()).then(|| AgentUse {
+                name: name.to_owned(),
+                digest: "d".to_owned(),
+            }),
+            agent_changed,
+            ..pb::Run::default()
+        };
+        let since = "as it was when the run began: it has changed since";
+        assert_eq!(agent_line(&run("", false)), None);
+        assert_eq!(agent_line(&run("default", false)), None);
+        assert_eq!(
+            agent_line(&run("reviewer", false)),
+            Some("agent reviewer".to_owned())
+        );
+        for (name, shown) in [("reviewer", "reviewer"), ("", "default")] {
+            let expected = format!("agent {shown}, {since}");
+            assert_eq!(agent_line(&run(name, true)), Some(expected));
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One line of text for each kind of event.
 
+mod agents;
 mod brief;
 mod compaction;
 mod context;
@@ -364,6 +365,8 @@ fn session_line(kind: &Kind) -> EventLine {
         Kind::ApprovalGranted(e) => tools::granted(e),
         Kind::ApprovalRevoked(e) => format!("approval {} revoked", e.grant),
         Kind::ToolsFound(e) => tools::found(e),
+        Kind::AgentDefined(e) => agents::defined(e),
+        Kind::AgentSwitched(e) => agents::switched(e),
         other => event_by_name(other),
     };
     line(Mark::Plain, text)

@@ -49,7 +49,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
         async move { agents.delete_agent(request).await }
     });
     let deleted = deleted.await;
-    let deleted = deleted.map_err(|error| not_found(&client, error));
+    let deleted = deleted.map_err(|error| not_found(context, error));
     client.finish().await;
     deleted?;
     if context.json {

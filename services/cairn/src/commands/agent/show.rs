@@ -2,8 +2,8 @@
 
 use super::list::mode_name;
 use super::put::fault;
-use super::{findings, not_found};
-use crate::attach::Access;
+use super::{findings, not_found, workspace};
+use crate::attach::{Access, Servers};
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
@@ -22,22 +22,29 @@ use cairn_proto::time::unix_ms;
 use cairn_rpc::text::escape;
 use cairn_rpc::{Clock as _, SystemClock};
 use cairn_views::figures::dollars;
+use std::path::PathBuf;
 
 /// The arguments of `cairn agent show`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields that the file leaves open are left out: models, limits and more then come from the settings.
 
+workspace:NAME is the agent of a confirmed file of the workspace.
+
 With --json one object: name, version, digest, change_time, source (the text of the file), definition,
 warnings.
 
 Examples:
   cairn agent show reviewer
+  cairn agent show workspace:reviewer
   cairn agent show reviewer --json | jq -r .source")]
 pub(super) struct Args {
     /// The agent
     #[arg(value_name = "NAME")]
     name: String,
+    /// The folder of an agent of the workspace [default: the current one]
+    #[arg(long = "in", value_name = "DIR")]
+    pub(super) workspace: Option<PathBuf>,
 }
 
 /// Shows an agent.
@@ -45,14 +52,19 @@ pub(super) struct Args {
 /// # Errors
 /// No such agent; the service's.
 pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
-    let mut client = Client::attach(context, Access::Read).await?;
+    // Only tools read the files of a workspace.
+    let access = match args.name.starts_with(workspace::PREFIX) {
+        true => Access::Make,
+        false => Access::Read,
+    };
+    let mut client = Client::attach_with(context, access, Servers::None).await?;
     let request = GetAgentRequest { name: args.name };
     let got = client.persist_agents(|mut agents| {
         let request = request.clone();
         async move { agents.get_agent(request).await }
     });
     let got = got.await;
-    let got = got.map_err(|error| not_found(&client, error));
+    let got = got.map_err(|error| not_found(context, error));
     client.finish().await;
     let agent = got?.agent.unwrap_or_default();
     if context.json {
@@ -67,9 +79,12 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
 fn lines(agent: &Agent, now: i64, style: Style) -> Vec<String> {
     let changed = agent.change_time.map(|time| age(unix_ms(time), now));
     let name = style.strong(&escape(&agent.name));
-    let version = agent.version;
     let changed = changed.unwrap_or_default();
-    let mut lines = vec![format!("{name} (version {version}, {changed})")];
+    let origin = match agent.version {
+        0 => "a file of the workspace".to_owned(),
+        version => format!("version {version}, {changed}"),
+    };
+    let mut lines = vec![format!("{name} ({origin})")];
     let definition = agent.definition.clone().unwrap_or_default();
     let fields = fields(&definition).into_iter();
     let fields = fields.chain([("digest", agent.digest.clone())]);
@@ -284,6 +299,19 @@ mod tests {
         };
         let text = [agent, plain].map(|agent| format!("---\n{}\n", shown(&agent)));
         insta::assert_snapshot!("agents_in_full", text.concat());
+    }
+
+    #[test]
+    fn an_agent_of_the_workspace_has_no_version() {
+        let agent = Agent {
+            name: "workspace:reviewer".to_owned(),
+            ..Agent::default()
+        };
+        let text = shown(&agent);
+        assert!(
+            text.starts_with("workspace:reviewer (a file of the workspace)\n"),
+            "{text}"
+        );
     }
 
     #[test]

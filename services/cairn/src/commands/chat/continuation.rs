@@ -4,7 +4,7 @@
 //! the same messages as before, and the first line of a summary says what it is. They join as incremental messages:
 //! the next compaction takes an earlier summary in, and an immutable one would stay in every request.
 
-use super::{Chat, start};
+use super::{Chat, agent, start};
 use crate::commands::context::rpc;
 use crate::error::CliError;
 use crate::ui::event_line::nearly_full;
@@ -51,6 +51,7 @@ pub(super) async fn run(chat: &mut Chat<'_, '_>) -> Result<Vec<String>, CliError
     if taken.messages.is_empty() {
         return Ok(vec!["there are no messages to continue with".to_owned()]);
     }
+    agent::keep(chat).await?;
     let (new, back) = (start::new_session(), chat.come_back());
     let (count, left_out) = (taken.messages.len(), taken.left_out);
     if let Err(error) = make(chat, &new, title_after(&old.title), taken).await {
@@ -69,6 +70,7 @@ pub(super) async fn run(chat: &mut Chat<'_, '_>) -> Result<Vec<String>, CliError
     }
     lines.push(format!("come back to the old session with: {back}"));
     chat.session = new;
+    chat.agent.clear();
     let lines = lines.iter();
     Ok(lines.map(|line| escape(line).into_owned()).collect())
 }

@@ -1,7 +1,7 @@
 //! The commands of a conversation: what they ask of the services, and the lines that they show.
 
 use super::slash::{Slash, help};
-use super::{Chat, continuation, start};
+use super::{Chat, agent, continuation, start};
 use crate::commands::context::{list, rpc};
 use crate::commands::memory;
 use crate::error::CliError;
@@ -40,7 +40,9 @@ pub(super) async fn run(chat: &mut Chat<'_, '_>, command: &Slash) -> Result<Vec<
             )])
         }
         Slash::NewContext(name) => {
-            chat.create_session().await?;
+            if chat.is_new {
+                chat.create_session().await?;
+            }
             let context = CreateContext {
                 name: name.clone(),
                 ..CreateContext::default()
@@ -52,6 +54,8 @@ pub(super) async fn run(chat: &mut Chat<'_, '_>, command: &Slash) -> Result<Vec<
                 "the context {name} is new, and this conversation continues in it"
             )])
         }
+        Slash::Agent => agent::show(chat).await,
+        Slash::SwitchAgent(name) => agent::switch(chat, name).await,
         Slash::Memory => {
             let session = chat.session.clone();
             let mut memory = chat.client.memory();

@@ -32,10 +32,12 @@ const CANCEL: Duration = Duration::from_secs(5);
 pub(super) async fn converse(
     chat: &mut Chat<'_, '_>,
     active: Option<SubmitTurnRequest>,
+    notes: &[String],
 ) -> Result<ExitCode, CliError> {
     if !chat.is_new {
         screen::tell(&format!("session {}", chat.session));
     }
+    notes.iter().for_each(|note| screen::tell(note));
     let mut code = 0;
     if let Some(request) = active {
         screen::tell(&under_way(&request));
@@ -60,8 +62,9 @@ pub(super) async fn converse(
             screen::tell(&problem);
             code = code.max(FAILURE);
         } else if !line.trim().is_empty() {
-            if chat.is_new {
-                chat.create_session().await?;
+            let was_new = chat.is_new;
+            chat.prepare().await?;
+            if was_new {
                 screen::tell(&format!("session {}", chat.session));
             }
             let request = chat.turn(&line);

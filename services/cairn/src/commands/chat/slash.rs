@@ -9,6 +9,10 @@ pub(super) enum Slash {
     Switch(String),
     /// Create a context and continue in it.
     NewContext(String),
+    /// Show the agent of the context.
+    Agent,
+    /// Continue with another agent.
+    SwitchAgent(String),
     /// List session memory.
     Memory,
     /// Show what the session has used.
@@ -42,6 +46,12 @@ pub(super) const COMMANDS: &[(&str, &str, &str)] = &[
         "/context",
         "new NAME",
         "create a context and continue in it",
+    ),
+    ("/agent", "", "show the agent of this conversation"),
+    (
+        "/agent",
+        "NAME",
+        "continue with another agent, or with default",
     ),
     ("/memory", "", "list what the session remembers"),
     ("/cost", "", "show the tokens and the cost of this session"),
@@ -78,6 +88,8 @@ fn parse_command(line: &str) -> Result<Slash, String> {
         ("/context", ["new"]) => Err("/context new needs a name".to_owned()),
         ("/context", ["new", name]) => Ok(Slash::NewContext((*name).to_owned())),
         ("/context", [name]) => Ok(Slash::Switch((*name).to_owned())),
+        ("/agent", []) => Ok(Slash::Agent),
+        ("/agent", [name]) => Ok(Slash::SwitchAgent((*name).to_owned())),
         ("/memory", []) => Ok(Slash::Memory),
         ("/cost", []) => Ok(Slash::Cost),
         ("/compact", _) => Ok(Slash::Compact(rest.to_owned())),
@@ -133,6 +145,11 @@ mod tests {
             ("/context", Slash::Contexts),
             ("  /context  draft ", Slash::Switch("draft".to_owned())),
             ("/context new draft", Slash::NewContext("draft".to_owned())),
+            ("/agent", Slash::Agent),
+            (
+                " /agent reviewer",
+                Slash::SwitchAgent("reviewer".to_owned()),
+            ),
             ("/memory", Slash::Memory),
             ("/cost", Slash::Cost),
             ("/compact", Slash::Compact(String::new())),
@@ -158,8 +175,8 @@ mod tests {
 
     #[test]
     fn help_has_every_command_and_so_has_the_error_about_an_unknown_one() {
-        let unknown = ["/compactness", "/agent x", "/", "/etc/hosts"];
-        let wrong = ["/context new", "/context a b", "/quit now"];
+        let unknown = ["/compactness", "/agents x", "/", "/etc/hosts"];
+        let wrong = ["/context new", "/context a b", "/agent a b", "/quit now"];
         let errors = [&unknown[..], &wrong].concat().into_iter().map(|line| {
             let error = parse(line).unwrap().unwrap_err();
             format!("--- {line}\n{error}\n")

@@ -1,6 +1,6 @@
 //! The beginning of a conversation: its session, its context, and a turn that was interrupted.
 
-use super::{Args, Chat};
+use super::{Args, Chat, agent};
 use crate::client::Client;
 use crate::commands::context::rpc;
 use crate::commands::follow;
@@ -39,6 +39,10 @@ pub(super) async fn conversation<'c, 'a>(
         Some(name) if !is_new => check_context(client, &session, name).await?,
         _ => {}
     }
+    let wanted = match &args.agent {
+        Some(name) => Some(agent::found(client, name).await?),
+        None => None,
+    };
     let model = client.model(args.model);
     Ok(Chat {
         client,
@@ -48,6 +52,8 @@ pub(super) async fn conversation<'c, 'a>(
         active: MAIN.to_owned(),
         is_gone: false,
         model,
+        agent: String::new(),
+        wanted: wanted.filter(|name| !(is_new && name.is_empty())),
     })
 }
 
@@ -76,6 +82,9 @@ pub(super) fn header(chat: &Chat<'_, '_>) -> Vec<String> {
     let mut place = format!("session {}", chat.session);
     if !chat.context.is_empty() {
         place.push_str(&format!(" · context {}", chat.context));
+    }
+    if !chat.agent.is_empty() || chat.wanted.is_some() {
+        place.push_str(&format!(" · agent {}", agent::current(chat)));
     }
     if !chat.model.is_empty() {
         place.push_str(&format!(" · model {}", chat.model));

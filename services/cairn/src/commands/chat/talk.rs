@@ -29,6 +29,7 @@ const SEND: Duration = Duration::from_secs(5);
 pub(super) async fn talk(
     chat: &mut Chat<'_, '_>,
     active: Option<SubmitTurnRequest>,
+    notes: &[String],
 ) -> Result<ExitCode, CliError> {
     let context = chat.client.context();
     let (style, stop) = (Style::new(context.color), context.stop.clone());
@@ -37,8 +38,8 @@ pub(super) async fn talk(
         false => rpc::messages_of_user(chat.client, &chat.session, &chat.context).await,
     };
     let mut terminal = Terminal::take(style, earlier)?;
-    for line in start::header(chat) {
-        terminal.line(&style.dim(&line))?;
+    for line in start::header(chat).iter().chain(notes) {
+        terminal.line(&style.dim(line))?;
     }
     terminal.line("")?;
     let mut talk = Talk {
@@ -172,7 +173,7 @@ impl Talk<'_, '_, '_> {
         match (&self.turn, &self.compaction) {
             (Some(_), _) => self.steer(line).await?,
             (None, Some(_)) => self.wait_with(line)?,
-            (None, None) => match self.chat.create_session().await {
+            (None, None) => match self.chat.prepare().await {
                 Ok(()) => {
                     let request = self.chat.turn(line);
                     self.begin(request);

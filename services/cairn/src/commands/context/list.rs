@@ -5,6 +5,7 @@ use crate::client::Client;
 use crate::error::CliError;
 use crate::ui::out;
 use crate::ui::table::{Column, Table};
+use cairn_engine::rules::DEFAULT_AGENT;
 use cairn_proto::event::WhenFull;
 use cairn_proto::json;
 use cairn_proto::orchestrator::ContextSummary;
@@ -31,6 +32,7 @@ pub(in crate::commands) fn table(contexts: &[ContextSummary]) -> Vec<String> {
         Column::Right("BYTES"),
         Column::Left("WINDOW"),
         Column::Left("WHEN FULL"),
+        Column::Left("AGENT"),
     ]);
     for context in contexts {
         let window = context.window.map(|window| window.messages.to_string());
@@ -45,6 +47,10 @@ pub(in crate::commands) fn table(contexts: &[ContextSummary]) -> Vec<String> {
                 WhenFull::Refuse => "refuse",
                 WhenFull::Compact | WhenFull::Unspecified => "compact",
             },
+            context
+                .agent
+                .as_ref()
+                .map_or(DEFAULT_AGENT, |agent| &*agent.name),
         ]);
     }
     table.lines(None)
@@ -53,7 +59,7 @@ pub(in crate::commands) fn table(contexts: &[ContextSummary]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_proto::event::Window;
+    use cairn_proto::event::{AgentUse, Window};
 
     #[test]
     fn the_active_context_has_a_star() {
@@ -61,6 +67,10 @@ mod tests {
             name: name.to_owned(),
             is_active,
             messages: 12,
+            agent: is_active.then(|| AgentUse {
+                name: "reviewer".to_owned(),
+                ..AgentUse::default()
+            }),
             window: (!is_active).then_some(Window { messages: 4 }),
             when_full: match is_active {
                 true => WhenFull::Unspecified.into(),
@@ -72,9 +82,9 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "   CONTEXT  TURNS  MESSAGES  BYTES  WINDOW  WHEN FULL",
-                "   draft        0        12      0  4       refuse",
-                "*  main         0        12      0  all     compact",
+                "   CONTEXT  TURNS  MESSAGES  BYTES  WINDOW  WHEN FULL  AGENT",
+                "   draft        0        12      0  4       refuse     default",
+                "*  main         0        12      0  all     compact    reviewer",
             ]
         );
     }

@@ -9,8 +9,8 @@ use cairn_proto::orchestrator::{
     CompactContextRequest, CompactContextResponse, ContextSummary, CountMessagesRequest,
     CountMessagesResponse, CreateContextRequest, DestroyContextRequest, DestroyContextResponse,
     ExtendMessagesRequest, FindMessagesRequest, ImportContextRequest, ImportContextResponse,
-    ListContextsRequest, ListMessagesRequest, RemoveMessageRequest, SwitchContextRequest,
-    UpdateContextRequest, Zone,
+    ListContextsRequest, ListMessagesRequest, RemoveMessageRequest, SwitchAgentRequest,
+    SwitchContextRequest, UpdateContextRequest, Zone,
 };
 
 /// Most pages that fill the history of a line editor.
@@ -68,6 +68,28 @@ pub(in crate::commands) async fn switch(
         .await
         .map(|answer| answer.seq)
         .map_err(|error| not_found(client, session, error))
+}
+
+/// Gives a context another agent from its next turn on, and returns the number of the event. The default agent has
+/// an empty name.
+pub(in crate::commands) async fn switch_agent(
+    client: &mut Client<'_>,
+    session: &str,
+    context: &str,
+    agent: &str,
+) -> Result<u64, CliError> {
+    let request = SwitchAgentRequest {
+        session: session.to_owned(),
+        request_id: request_id(),
+        context: context.to_owned(),
+        agent: agent.to_owned(),
+    };
+    let switched = client.persist_contexts(|mut contexts| {
+        let request = request.clone();
+        async move { contexts.switch_agent(request).await }
+    });
+    let switched = switched.await.map(|answer| answer.seq);
+    switched.map_err(|error| not_found(client, session, error))
 }
 
 /// Changes settings of a context, and returns the number of the event. One that is not given stays.

@@ -30,7 +30,8 @@ impl Narrator {
             | Kind::MemorySet(_)
             | Kind::MemoryRemoved(_)
             | Kind::MemoryCleared(_)
-            | Kind::StoredApart(_) => None,
+            | Kind::StoredApart(_)
+            | Kind::AgentDefined(_) => None,
             _ => Some(line),
         }
     }

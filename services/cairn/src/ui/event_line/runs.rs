@@ -1,5 +1,6 @@
 //! Lines about runs and their plans.
 
+use super::agents::of_run;
 use super::words::{after_colon, failure_text, nearly_full, step_name, used_up, waits_for};
 use super::{EventLine, Mark, line};
 use crate::ui::plans::{numbered, order_name, size_text};
@@ -14,7 +15,8 @@ const NAMED: usize = 12;
 pub(super) fn run_line(kind: &Kind) -> EventLine {
     match kind {
         Kind::RunStarted(e) => {
-            let text = format!("run {} started{}", e.run, after_colon(&e.goal));
+            let (agent, goal) = (of_run(e.agent.as_ref()), after_colon(&e.goal));
+            let text = format!("run {} started{agent}{goal}", e.run);
             line(Mark::Began, text)
         }
         Kind::PlanApplied(e) => plan_line(e),

@@ -1,6 +1,6 @@
 //! Pieces of lines. All text in them is escaped and bounded, unless it says otherwise.
 
-use super::Mark;
+use super::{Mark, agents};
 use crate::ui::time::span;
 use cairn_boot::config::duration;
 use cairn_engine::limits::NEARLY_FULL_JOURNAL;
@@ -103,6 +103,16 @@ pub(super) fn command_text(command: Option<&wire::Command>) -> String {
                 after_colon(&cancel.reason)
             )
         }
+        Some(Kind::SwitchAgent(switch)) => match switch.context.as_str() {
+            "" => format!("the agent {}", agents::shown(&switch.agent)),
+            context => {
+                let context = clip(context, PIECE);
+                format!(
+                    "the agent {} for context {context}",
+                    agents::shown(&switch.agent)
+                )
+            }
+        },
         Some(Kind::SubmitTurn(turn)) => {
             format!("turn{}", after_colon(&said(turn.message.as_ref())))
         }

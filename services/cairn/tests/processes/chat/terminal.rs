@@ -47,8 +47,8 @@ fn keys_steer_and_cancel_a_turn_and_leave_the_conversation() {
     screen.types("Are you there?\r");
     screen.wait_for("Here.");
     screen.wait_for("› ");
-    screen.types("/agent\r");
-    screen.wait_for("there is no command /agent");
+    screen.types("/agents\r");
+    screen.wait_for("there is no command /agents");
     screen.wait_for("› ");
     screen.types("\u{4}");
     screen.wait_for("come back with: cairn chat s-");

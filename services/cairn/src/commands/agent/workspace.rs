@@ -1,0 +1,161 @@
+//! The agent files, skills and instructions of the folder that the services work in. Only a digest stands for
+//! their content until a person confirms them.
+
+use crate::client::Client;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::ui::screen;
+use crate::ui::table::{Column, Table};
+use crate::ui::text::{command, quoted};
+use cairn_boot::Origin;
+use cairn_engine::text::size;
+use cairn_proto::api::{
+    ListWorkspaceFilesRequest, ListWorkspaceFilesResponse, WorkspaceFile, WorkspaceFileKind,
+};
+use cairn_rpc::text::escape;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Begins the name of an agent of the workspace.
+pub(in crate::commands) const PREFIX: &str = "workspace:";
+
+/// How long a command waits for the list of files that it does not need.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The files of the workspace that count, or would count if they were confirmed.
+///
+/// # Errors
+/// The service's; the workspace cannot be read.
+pub(super) async fn listed(
+    client: &mut Client<'_>,
+) -> Result<ListWorkspaceFilesResponse, CliError> {
+    let listed = client.persist_agents(|mut agents| async move {
+        let request = ListWorkspaceFilesRequest::default();
+        agents.list_workspace_files(request).await
+    });
+    listed.await
+}
+
+/// Says in one line which files do not count because no person confirmed them. The command works without
+/// the line, so it is left out if the services cannot list the files.
+pub(in crate::commands) async fn report_unconfirmed(client: &Client<'_>) {
+    let context = client.context();
+    if context.json {
+        return;
+    }
+    let mut agents = client.agents();
+    let listed = agents.list_workspace_files(ListWorkspaceFilesRequest::default());
+    let Ok(Ok(listed)) = timeout(PATIENCE, listed).await else {
+        return;
+    };
+    if let Some(line) = unconfirmed(&listed.into_inner(), &trust_command(context)) {
+        screen::tell(&escape(&line));
+    }
+}
+
+/// The line about files that are not confirmed; none if there are none.
+fn unconfirmed(listed: &ListWorkspaceFilesResponse, trust: &str) -> Option<String> {
+    if listed.confirmed {
+        return None;
+    }
+    let paths: Vec<&str> = listed.files.iter().map(|file| file.path.as_str()).collect();
+    let names = match paths.as_slice() {
+        [] => return None,
+        [one] => {
+            return Some(format!(
+                "{one} is not confirmed and does not count; see and confirm it with: {trust}"
+            ));
+        }
+        [one, other] => format!("{one} and {other}"),
+        [one, other, more @ ..] => format!("{one}, {other} and {} more", more.len()),
+    };
+    Some(format!(
+        "{names} are not confirmed and do not count; see and confirm them with: {trust}"
+    ))
+}
+
+/// The command that confirms the files that this command would use.
+pub(super) fn trust_command(context: &Context) -> String {
+    let rest = match context.settings.origin("workspace.path") {
+        Origin::Flag(_) => {
+            let folder = context.config().workspace.path.to_string_lossy();
+            format!("agent trust --in {}", quoted(&folder))
+        }
+        _ => "agent trust".to_owned(),
+    };
+    command(context, &rest)
+}
+
+/// The files for people.
+pub(super) fn table(files: &[WorkspaceFile]) -> Table {
+    let mut table = Table::new([
+        Column::Left("KIND"),
+        Column::Left("FILE"),
+        Column::Right("SIZE"),
+        Column::Left("NAME"),
+    ]);
+    for file in files {
+        table.row([
+            kind_name(file.kind()),
+            &file.path,
+            &size(file.size),
+            &file.name,
+        ]);
+    }
+    table
+}
+
+/// A kind of file in one word.
+pub(super) const fn kind_name(kind: WorkspaceFileKind) -> &'static str {
+    match kind {
+        WorkspaceFileKind::Unspecified => "?",
+        WorkspaceFileKind::Agent => "agent",
+        WorkspaceFileKind::Skill => "skill",
+        WorkspaceFileKind::Instructions => "instructions",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(paths: &[&str]) -> ListWorkspaceFilesResponse {
+        let file = |path: &&str| WorkspaceFile {
+            path: (*path).to_owned(),
+            ..WorkspaceFile::default()
+        };
+        ListWorkspaceFilesResponse {
+            digest: "d".to_owned(),
+            files: paths.iter().map(file).collect(),
+            ..ListWorkspaceFilesResponse::default()
+        }
+    }
+
+    #[test]
+    fn one_line_names_two_files_and_counts_the_others() {
+        let trust = "cairn agent trust";
+        let line = |paths: &[&str]| unconfirmed(&listed(paths), trust);
+        assert_eq!(line(&[]), None);
+        let one =
+            "a is not confirmed and does not count; see and confirm it with: cairn agent trust";
+        assert_eq!(line(&["a"]).as_deref(), Some(one));
+        for (paths, names) in [
+            (&["a", "b"][..], "a and b"),
+            (&["a", "b", "c", "d"], "a, b and 2 more"),
+        ] {
+            let want = format!(
+                "{names} are not confirmed and do not count; see and confirm them with: {trust}"
+            );
+            assert_eq!(line(paths), Some(want));
+        }
+    }
+
+    #[test]
+    fn confirmed_files_are_not_named() {
+        let listed = ListWorkspaceFilesResponse {
+            confirmed: true,
+            ..listed(&["a"])
+        };
+        assert_eq!(unconfirmed(&listed, "t"), None);
+    }
+}
