@@ -103,6 +103,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         Some(_) => Access::Own,
         None => Access::Hold,
     };
+    show_agent(context, agent)?;
     let mut client = Client::attach(context, access).await?;
     if let Err(error) = take(&mut client, access, &what.session, args.accept_loss).await {
         client.finish().await;
@@ -110,17 +111,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     }
     if !is_unfinished {
         client.finish().await;
-        if !context.json {
-            let id = cairn_rpc::text::escape(&what.session);
-            out::line(&format!(
-                "session {id} is not quarantine any more; its runs have ended"
-            ))?;
-        }
-        return Ok(ExitCode::SUCCESS);
-    }
-    // The run keeps the agent that it began with, whatever became of its file.
-    if let Some(agent) = agent.filter(|_| !context.json) {
-        out::line(&Style::new(context.color).dim(&agent))?;
+        return over_and_released(context, &what.session);
     }
     let followed = match end_pause(&mut client, &what, is_paused).await {
         Ok(()) => follow::follow(&mut client, &what).await,
@@ -128,6 +119,25 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     };
     client.finish().await;
     followed
+}
+
+/// The run keeps the agent that it began with, whatever became of its file.
+fn show_agent(context: &Context, agent: Option<String>) -> Result<(), CliError> {
+    match agent.filter(|_| !context.json) {
+        Some(agent) => out::line(&Style::new(context.color).dim(&agent)),
+        None => Ok(()),
+    }
+}
+
+/// A session that was quarantined, and in which nothing can go on.
+fn over_and_released(context: &Context, session: &str) -> Result<ExitCode, CliError> {
+    if !context.json {
+        let id = cairn_rpc::text::escape(session);
+        out::line(&format!(
+            "session {id} is not quarantine any more; its runs have ended"
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Has the session worked on, in its own folder only.

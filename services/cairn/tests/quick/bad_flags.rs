@@ -17,7 +17,7 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 94] = [
+const CASES: [Case; 96] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
     ("--in", &[("run --in nowhere x", 1, "nowhere"), ("run --in= x", 2, "--in"), ("run --in plan.json x", 1, "plan.json"),
         ("chat s --in=", 2, "--in"), ("chat s --in nowhere", 1, "nowhere"),
@@ -30,6 +30,7 @@ const CASES: [Case; 94] = [
     ("run --plan", &[("run --plan none.json", 2, "none.json"), ("run --plan docs/one.md", 2, "docs/one.md"),
         ("run --plan docs", 2, "docs")]),
     ("run --model", &[("run --model nobody x", 2, "--model"), ("run --model= x", 2, "--model")]),
+    ("run --agent", &[("run --agent nobody x", 1, "nobody"), ("run --agent= x", 2, "--agent")]),
     ("run --keep", &[("run --keep soon x", 2, "--keep"), ("run --keep=-1s x", 2, "--keep"), ("run --keep 1ms x", 2, "--keep")]),
     ("run --pace", &[("run --pace slow x", 2, "--pace"), ("run --pace=-1s x", 2, "--pace"), ("run --pace 1d x", 2, "--pace")]),
     ("run --session", &[("run --session= x", 2, "session"), ("run --session ../up x", 2, "session"),
@@ -53,6 +54,7 @@ const CASES: [Case; 94] = [
     ("run --on-failure", &[("run --on-failure odd x", 2, "--on-failure"), ("run --on-failure= x", 2, "--on-failure")]),
     ("chat --context", &[("chat s --context nobody", 2, "nobody"), ("chat s --context=", 2, "--context")]),
     ("chat --model", &[("chat s --model nobody", 2, "--model")]),
+    ("chat --agent", &[("chat s --agent nobody", 1, "nobody"), ("chat s --agent=", 2, "--agent")]),
     ("chat --pace", &[("chat s --pace slow", 2, "--pace")]),
     ("context show --context", &[("context show s --context nobody", 1, "nobody"), ("context show s --context=", 2, "--context")]),
     ("context export --context", &[("context export s --context nobody", 1, "nobody"), ("context export s --context=", 2, "--context")]),
@@ -75,6 +77,7 @@ const CASES: [Case; 94] = [
     ("context destroy --conclude", &[("context destroy s c --conclude tone", 2, "--conclude"), ("context destroy s c --conclude =dry", 2, "--conclude"),
         ("context destroy s c --conclude k=a --conclude k=b", 2, "--conclude")]),
     ("agent put --name", &[("agent put docs/one.md --name=", 2, "--name"), ("agent put docs/one.md --name a/b", 2, "--name")]),
+    ("agent trust --digest", &[("agent trust --digest x", 2, "digest")]),
     ("resume --pace", &[("resume --pace slow s", 2, "--pace")]),
     ("resume --tree-dir", &[("resume --tree-dir=plan.json s", 1, "plan.json")]),
     ("watch --after", &[("watch --after many s", 2, "--after"), ("watch --after 99 s", 2, "99")]),

@@ -11,6 +11,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod agent_files;
 mod agents;
 mod approvals;
 mod bad_flags;

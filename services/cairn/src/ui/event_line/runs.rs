@@ -14,11 +14,7 @@ const NAMED: usize = 12;
 
 pub(super) fn run_line(kind: &Kind) -> EventLine {
     match kind {
-        Kind::RunStarted(e) => {
-            let (agent, goal) = (of_run(e.agent.as_ref()), after_colon(&e.goal));
-            let text = format!("run {} started{agent}{goal}", e.run);
-            line(Mark::Began, text)
-        }
+        Kind::RunStarted(e) => started_line(e),
         Kind::PlanApplied(e) => plan_line(e),
         Kind::RunWaiting(e) => {
             let why = waits_for(e.reason);
@@ -72,6 +68,15 @@ pub(super) fn run_line(kind: &Kind) -> EventLine {
         }
         _ => line(Mark::Plain, ""),
     }
+}
+
+fn started_line(event: &wire::RunStarted) -> EventLine {
+    let agent = of_run(event.agent.as_ref());
+    let goal = after_colon(&event.goal);
+    line(
+        Mark::Began,
+        format!("run {} started{agent}{goal}", event.run),
+    )
 }
 
 fn dropped_line(event: &wire::QueuedTurnDropped) -> EventLine {

@@ -133,6 +133,7 @@ fn of_run(field: &FieldDescriptor) -> Rule {
         // Without a plan it is required: see `faults`.
         ("StartRun", "goal") => text(64 * 1024),
         ("StartRun", "plan" | "limits") => ANY,
+        ("StartRun" | "CreateContext" | "SwitchAgentRequest", "agent") => must_be(Text::Known, ANY),
         ("StartRun", "model") => ID,
         ("StartRun", "trace_parent") => FORM,
         ("Plan", "order") => ANY,
@@ -184,6 +185,8 @@ fn of_agent(field: &FieldDescriptor) -> Rule {
         ("GetAgentRequest" | "DeleteAgentRequest", "name") => {
             required(must_be(Text::Session, text(64)))
         }
+        // Another digest than the present one is no mistake of the request.
+        ("ConfirmWorkspaceFilesRequest", "digest") => ANY,
         (message, name) => panic!("what may {message}.{name} have?"),
     }
 }

@@ -27,6 +27,12 @@ pub(crate) fn agents(method: &str, n: usize) -> Vec<Vec<u8>> {
             expected_version: None,
         }
         .encode_to_vec(),
+        "ListWorkspaceFiles" => pb::ListWorkspaceFilesRequest {}.encode_to_vec(),
+        "ConfirmWorkspaceFiles" => pb::ConfirmWorkspaceFilesRequest {
+            request_id,
+            digest: "0".repeat(64),
+        }
+        .encode_to_vec(),
         _ => return Vec::new(),
     };
     vec![bytes]

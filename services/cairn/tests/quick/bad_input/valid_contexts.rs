@@ -8,7 +8,7 @@ use prost::Message;
 pub(crate) fn contexts(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
     let request_id = format!("{method}-{n}");
     let bytes = match method {
-        "CreateContext" | "SwitchContext" | "DestroyContext" | "BridgeContext"
+        "CreateContext" | "SwitchContext" | "SwitchAgent" | "DestroyContext" | "BridgeContext"
         | "CompactContext" => of_whole(method, n, session.to_owned(), request_id),
         "ListContexts" | "GetMessage" | "ListMessages" | "CountMessages" | "FindMessages"
         | "EstimateTokens" | "ExportContext" | "WatchContext" => read(method, session.to_owned()),
@@ -60,6 +60,12 @@ fn of_whole(method: &str, n: usize, session: String, request_id: String) -> Opti
                 model: "offline".to_owned(),
                 trace_parent: String::new(),
             }),
+        }),
+        "SwitchAgent" => some(&pb::SwitchAgentRequest {
+            session,
+            request_id,
+            context: main(),
+            agent: "default".to_owned(),
         }),
         "SwitchContext" => some(&pb::SwitchContextRequest {
             session,
