@@ -28,7 +28,6 @@ const RESEARCHER: &str = "\
 ---
 description: Reads the notes
 tools: [Read, Grep]
-max-tool-turns: 10
 ---
 You read the notes. You never publish.
 ";

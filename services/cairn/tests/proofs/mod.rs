@@ -15,6 +15,7 @@ pub(crate) mod cost;
 pub(crate) mod crash;
 pub(crate) mod dead_server;
 pub(crate) mod dispatch;
+pub(crate) mod documents;
 pub(crate) mod drain;
 pub(crate) mod executor_stream;
 pub(crate) mod handover;
@@ -63,6 +64,10 @@ pub(crate) enum Proof {
     /// Kills a server of a Redis Cluster that has no replica, under five memory processes that remember
     /// 20,000 sessions. No process grows by more than 10 % while it is dead
     DeadServer(dead_server::Options),
+    /// Puts and deletes documents of one kind, 5,000 at first, over a file and over Redis, and kills memory and
+    /// watchers. Watchers and a listing end with the last confirmed change of each document, and a watcher that was
+    /// away for any kind of gap gets what it missed, or begins anew
+    Documents(documents::Options),
     /// Sends replies of a model, streamed and whole, larger than any may be. The executor stays below
     /// 128 MiB, and a run whose reply is too large fails with the name of the limit
     Replies(replies::Options),
@@ -135,6 +140,7 @@ impl Proof {
             Self::Crash(options) => crash::prove(options),
             Self::DeadServer(options) => dead_server::prove(options),
             Self::Dispatch(options) => dispatch::prove(options),
+            Self::Documents(options) => documents::prove(options),
             Self::Replies(options) => replies::prove(options),
             Self::Results(options) => results::prove(options),
             Self::Replicas(options) => replicas::prove(options),
