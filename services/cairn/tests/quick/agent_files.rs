@@ -89,7 +89,7 @@ fn no_file_of_a_folder_counts_before_a_person_confirmed_it() {
     assert!(said.err.contains("AGENTS.md"), "{said:?}");
     assert!(!last(&sent).contains(CANARY), "{}", last(&sent));
     for name in ["reviewer", "workspace:reviewer"] {
-        let run = site.run_with(&["run", "--agent", name, "Look"], &[]);
+        let run = site.run(&["run", "--agent", name, "Look"]);
         assert_eq!(run.code, Some(1), "{run:?}");
         assert!(run.err.contains("reviewer"), "{run:?}");
         let said = chat(&site, &server, &["--agent", name]);

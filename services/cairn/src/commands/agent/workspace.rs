@@ -58,7 +58,14 @@ fn unconfirmed(listed: &ListWorkspaceFilesResponse, trust: &str) -> Option<Strin
     if listed.confirmed {
         return None;
     }
-    let paths: Vec<&str> = listed.files.iter().map(|file| file.path.as_str()).collect();
+    // Instructions reach every model, so they come first.
+    let mut files: Vec<&WorkspaceFile> = listed.files.iter().collect();
+    files.sort_by_key(|file| match file.kind() {
+        WorkspaceFileKind::Instructions => 0,
+        WorkspaceFileKind::Agent => 1,
+        WorkspaceFileKind::Skill | WorkspaceFileKind::Unspecified => 2,
+    });
+    let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
     let names = match paths.as_slice() {
         [] => return None,
         [one] => {
@@ -148,6 +155,23 @@ mod tests {
             );
             assert_eq!(line(paths), Some(want));
         }
+    }
+
+    #[test]
+    fn instructions_are_named_first() {
+        let mut listed = listed(&[".claude/agents/a.md", "AGENTS.md"]);
+        for (file, kind) in listed
+            .files
+            .iter_mut()
+            .zip([WorkspaceFileKind::Agent, WorkspaceFileKind::Instructions])
+        {
+            file.kind = kind.into();
+        }
+        let line = unconfirmed(&listed, "t").unwrap();
+        assert!(
+            line.starts_with("AGENTS.md and .claude/agents/a.md are"),
+            "{line}"
+        );
     }
 
     #[test]
