@@ -186,7 +186,7 @@ fn of_agent(field: &FieldDescriptor) -> Rule {
             required(must_be(Text::Session, text(64)))
         }
         // Another digest than the present one is no mistake of the request.
-        ("ConfirmWorkspaceFilesRequest", "digest") => ANY,
+        ("ConfirmWorkspaceFilesRequest", "digest") => required(ID),
         (message, name) => panic!("what may {message}.{name} have?"),
     }
 }
