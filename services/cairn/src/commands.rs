@@ -118,7 +118,6 @@ fn flags(command: &Command) -> Vec<Flag> {
             given("--pace", "model.pace", args.pace.clone()),
             given("--model", "model.default", args.model.clone()),
         ],
-        Command::Agent(args) => vec![given("--in", "workspace.path", path(&args.workspace()))],
         Command::Context(args) => vec![given("--model", "model.default", args.model())],
         Command::Serve(args) => args.flags(),
         _ => Vec::new(),

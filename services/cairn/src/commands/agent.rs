@@ -15,7 +15,6 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::text::command;
 use clap::Subcommand;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The arguments of `cairn agent`.
@@ -58,16 +57,6 @@ impl Args {
     /// Whether it reads files alone, so that it needs no settings.
     pub(super) fn only_checks(&self) -> bool {
         matches!(self.action, Action::Check(_))
-    }
-
-    /// The folder that the command is about, if one is named.
-    pub(super) fn workspace(&self) -> Option<PathBuf> {
-        match &self.action {
-            Action::List(args) => args.workspace.clone(),
-            Action::Show(args) => args.workspace.clone(),
-            Action::Trust(args) => args.workspace.clone(),
-            Action::Check(_) | Action::Put(_) | Action::Delete(_) => None,
-        }
     }
 }
 

@@ -20,7 +20,6 @@ use cairn_rpc::text::escape;
 use cairn_rpc::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 /// The arguments of `cairn agent list`.
 #[derive(Debug, clap::Args)]
@@ -31,11 +30,7 @@ confirmed them with cairn agent trust.
 With --json one object for each agent: name, version, change_time, digest, description, mode (primary,
 subagent, all), hidden, disabled, unreadable (why this version cannot read the agent; else empty). An agent
 of the workspace has name, path, description and confirmed.")]
-pub(super) struct Args {
-    /// The folder whose agents are listed, too [default: the current one]
-    #[arg(long = "in", value_name = "DIR")]
-    pub(super) workspace: Option<PathBuf>,
-}
+pub(super) struct Args {}
 
 /// Lists the agents by name, and then those of the workspace.
 ///

@@ -22,7 +22,6 @@ use cairn_proto::time::unix_ms;
 use cairn_rpc::text::escape;
 use cairn_rpc::{Clock as _, SystemClock};
 use cairn_views::figures::dollars;
-use std::path::PathBuf;
 
 /// The arguments of `cairn agent show`.
 #[derive(Debug, clap::Args)]
@@ -42,9 +41,6 @@ pub(super) struct Args {
     /// The agent
     #[arg(value_name = "NAME")]
     name: String,
-    /// The folder of an agent of the workspace [default: the current one]
-    #[arg(long = "in", value_name = "DIR")]
-    pub(super) workspace: Option<PathBuf>,
 }
 
 /// Shows an agent.

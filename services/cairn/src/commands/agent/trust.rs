@@ -13,7 +13,6 @@ use crate::ui::style::Style;
 use cairn_proto::api::{ConfirmWorkspaceFilesRequest, ListWorkspaceFilesResponse};
 use cairn_rpc::text::escape;
 use serde_json::{Value, json};
-use std::path::PathBuf;
 
 /// Reason of the service: the files are not those of the digest any more.
 const WORKSPACE_CHANGED: &str = "WORKSPACE_CHANGED";
@@ -34,9 +33,6 @@ Examples:
   cairn agent trust
   cairn agent trust --in ~/project")]
 pub(super) struct Args {
-    /// The folder whose files are confirmed [default: the current one]
-    #[arg(long = "in", value_name = "DIR")]
-    pub(super) workspace: Option<PathBuf>,
     /// Confirm them only if this is their digest
     #[arg(long, value_name = "DIGEST")]
     digest: Option<String>,

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::screen;
 use crate::ui::table::{Column, Table};
-use crate::ui::text::{command, quoted};
+use crate::ui::text::{command, command_in};
 use cairn_boot::Origin;
 use cairn_engine::text::size;
 use cairn_proto::api::{
@@ -83,14 +83,13 @@ fn unconfirmed(listed: &ListWorkspaceFilesResponse, trust: &str) -> Option<Strin
 
 /// The command that confirms the files that this command would use.
 pub(super) fn trust_command(context: &Context) -> String {
-    let rest = match context.settings.origin("workspace.path") {
+    match context.settings.origin("workspace.path") {
         Origin::Flag(_) => {
             let folder = context.config().workspace.path.to_string_lossy();
-            format!("agent trust --in {}", quoted(&folder))
+            command_in(context, "agent trust", &folder)
         }
-        _ => "agent trust".to_owned(),
-    };
-    command(context, &rest)
+        _ => command(context, "agent trust"),
+    }
 }
 
 /// The files for people.
