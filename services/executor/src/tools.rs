@@ -206,6 +206,7 @@ impl Tools {
             tool_digest: call.tool_digest,
             resolved: call.resolved,
             input: call.input,
+            ..InvokeToolRequest::default()
         };
         let mut delays = RETRY_DELAYS.into_iter();
         loop {

@@ -5,7 +5,7 @@ mod limits;
 pub use limits::Limits;
 
 use crate::error::Fault;
-use crate::files::check_show;
+use crate::files::{OUTPUT, check_show};
 use crate::mcp::{SEPARATOR, Server};
 use crate::registry::is_name;
 use crate::schema::Schema;
@@ -23,7 +23,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// The tools that there are in any case.
-const FILE_TOOLS: [&str; 4] = ["list_files", "read_file", "search_files", "write_file"];
+const FILE_TOOLS: [&str; 5] = [
+    "edit_file",
+    "list_files",
+    "read_file",
+    "search_files",
+    "write_file",
+];
+/// Those of them that write.
+const WRITERS: [&str; 2] = ["edit_file", "write_file"];
 /// The value of their calls that rules may name.
 const PATH: &str = "path";
 /// Tools that a model is offered unless the settings say otherwise.
@@ -47,6 +55,42 @@ const SKILL_PATHS: [&str; 3] = [".agents/skills", ".cairn/skills", ".claude/skil
 /// Environment variables that are set for a command and cannot be asked for.
 const OWN_VARIABLES: [&str; 1] = ["CAIRN_CALL_KEY"];
 
+/// Where file tools write, besides the output folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Write {
+    /// In the workspace, and each call waits for a person. Where no person can be asked, only in the output
+    /// folder.
+    #[default]
+    Ask,
+    /// In the workspace.
+    Allow,
+    /// Nowhere else.
+    Out,
+}
+
+impl Write {
+    /// The answer to a write that no rule matches.
+    pub(crate) fn answer(self) -> Answer {
+        match self {
+            Self::Ask => Answer::Ask,
+            Self::Allow | Self::Out => Answer::Allow,
+        }
+    }
+
+    /// The rules that go with it: a tool has one answer, and the output folder needs none.
+    fn rules(self) -> impl Iterator<Item = Rule> {
+        let of = |name: &str| Rule {
+            tool: name.to_owned(),
+            when: BTreeMap::from([(PATH.to_owned(), format!("{OUTPUT}/**"))]),
+            agent: None,
+            answer: Answer::Allow,
+        };
+        let names = (self == Self::Ask).then_some(WRITERS);
+        names.into_iter().flatten().map(of)
+    }
+}
+
 /// The settings of the tools service. Only what [`Config::validate`] accepts is built.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -60,9 +104,10 @@ pub struct Config {
     /// store and the tokens beside it. A last name that begins with `*` stands for every name in its
     /// folder that ends with the rest, also of files that appear later.
     pub private: Vec<PathBuf>,
-    /// The one folder that `write_file` writes to, shown to tools as `cairn-out/`. Made when it is
-    /// first written to.
+    /// The folder for results, shown to tools as `cairn-out/`. Made when it is first written to.
     pub output: PathBuf,
+    /// Whether file tools write in the workspace, too.
+    pub write: Write,
     /// Names of the tools that may be called, or patterns; without a list, all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow: Option<Vec<String>>,
@@ -119,7 +164,8 @@ impl Default for Config {
             workspace: PathBuf::from("."),
             show: Vec::new(),
             private: Vec::new(),
-            output: PathBuf::from("cairn-out"),
+            output: PathBuf::from(OUTPUT),
+            write: Write::default(),
             allow: None,
             deny: Vec::new(),
             ask: Vec::new(),
@@ -249,7 +295,8 @@ impl Config {
         stateful.map(fault).collect()
     }
 
-    /// The rules, and those that the lists are short for.
+    /// The rules, those that the lists are short for, and those of the setting for writes. The strictest that
+    /// matches a call holds, so the operator's own rules are never loosened.
     ///
     /// # Errors
     /// The first that cannot be used.
@@ -265,6 +312,7 @@ impl Config {
         let denied = self.deny.iter().map(listed(Answer::Deny));
         let asked = self.ask.iter().map(listed(Answer::Ask));
         let rules = self.rules.iter().cloned().chain(denied).chain(asked);
+        let rules = rules.chain(self.write.rules());
         Rules::new(rules.collect())
             .map_err(|(index, field, problem)| rule_fault(index, &field, problem))
     }

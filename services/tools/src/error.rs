@@ -9,9 +9,9 @@ use std::fmt;
 ///
 /// [`NotFound`](Self::NotFound), [`InvalidArguments`](Self::InvalidArguments),
 /// [`Denied`](Self::Denied), [`NotSent`](Self::NotSent), [`TooLarge`](Self::TooLarge),
-/// [`Unreachable`](Self::Unreachable) and [`Rejudge`](Self::Rejudge) are certain: nothing was done. After [`Timeout`](Self::Timeout) and
-/// [`ExecutionFailed`](Self::ExecutionFailed) a tool that is not pure may have done part of its
-/// work.
+/// [`Unreachable`](Self::Unreachable) and [`Rejudge`](Self::Rejudge) are certain: nothing was done. After
+/// [`Timeout`](Self::Timeout), [`Interrupted`](Self::Interrupted) and
+/// [`ExecutionFailed`](Self::ExecutionFailed) a tool that is not pure may have done part of its work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolError {
     /// No tool has this name.
@@ -24,6 +24,8 @@ pub enum ToolError {
     NotSent(String),
     /// The call took longer than its time limit and was stopped.
     Timeout(String),
+    /// Its owner interrupted the call, and it has ended for certain.
+    Interrupted(String),
     /// The tool ran and failed, or its server wants to be left alone for a while.
     ExecutionFailed(String),
     /// The arguments are larger than is accepted.
@@ -47,6 +49,7 @@ impl ToolError {
             Self::Denied(_) => "Denied",
             Self::NotSent(_) => CallFinished::NOT_SENT,
             Self::Timeout(_) => "Timeout",
+            Self::Interrupted(_) => "Interrupted",
             Self::ExecutionFailed(_) => "ExecutionFailed",
             Self::TooLarge(_) => "TooLarge",
             Self::Unreachable(_) | Self::Rejudge(_) => CallFinished::NOT_SENT,
@@ -63,6 +66,7 @@ impl ToolError {
             | Self::Denied(message)
             | Self::NotSent(message)
             | Self::Timeout(message)
+            | Self::Interrupted(message)
             | Self::ExecutionFailed(message)
             | Self::TooLarge(message)
             | Self::Unreachable(message)
@@ -80,6 +84,7 @@ impl ToolError {
             Self::Denied(message) => Self::Denied(change(message)),
             Self::NotSent(message) => Self::NotSent(change(message)),
             Self::Timeout(message) => Self::Timeout(change(message)),
+            Self::Interrupted(message) => Self::Interrupted(change(message)),
             Self::ExecutionFailed(message) => Self::ExecutionFailed(change(message)),
             Self::TooLarge(message) => Self::TooLarge(change(message)),
             Self::Unreachable(message) => Self::Unreachable(change(message)),

@@ -7,7 +7,7 @@ mod workspace;
 use crate::invoke::{Invoker, Outcome, Request as CallRequest};
 use crate::progress::{Progress, Steps};
 use crate::source::AllowError;
-use crate::tool::Input;
+use crate::tool::{Digests, Input};
 use crate::workspace_files::WorkspaceFiles;
 use cairn_proto::tools as proto;
 use cairn_proto::tools::invoke_tool_response::Message;
@@ -92,6 +92,32 @@ impl ToolsService for Grpc {
             outcome: Some(Box::pin(outcome)),
             ended: None,
         }))
+    }
+
+    async fn preview_tool(
+        &self,
+        request: Request<proto::PreviewToolRequest>,
+    ) -> Result<Response<proto::PreviewToolResponse>, Status> {
+        let trace = TraceParent::of(&request);
+        let request = request.into_inner();
+        let call = CallRequest {
+            name: request.name,
+            arguments: request.arguments_json,
+            session: request.session,
+            tool_digest: request.tool_digest,
+            trace,
+            ..CallRequest::default()
+        };
+        let previewed = self.invoker.preview(call).await;
+        Ok(Response::new(result::previewed(previewed)))
+    }
+
+    async fn cancel_call(
+        &self,
+        request: Request<proto::CancelCallRequest>,
+    ) -> Result<Response<proto::CancelCallResponse>, Status> {
+        let found = self.invoker.interrupt(&request.into_inner().call_key);
+        Ok(Response::new(proto::CancelCallResponse { found }))
     }
 
     async fn allow_tool(
@@ -184,6 +210,10 @@ fn call(request: proto::InvokeToolRequest) -> CallRequest {
         input: request.input.map(|input| Input {
             responses: input.responses_json,
             state: input.request_state,
+        }),
+        digests: (!request.after_digest.is_empty()).then_some(Digests {
+            before: request.before_digest,
+            after: request.after_digest,
         }),
         progress: Progress::default(),
     }

@@ -1,8 +1,10 @@
 //! One call, one result: lookup, permission, arguments, gate, tool, limits.
 
 mod check;
+mod interrupt;
 mod limited;
 
+use interrupt::{Entered, Running};
 use limited::limited;
 
 use crate::error::ToolError;
@@ -12,7 +14,7 @@ use crate::progress::Progress;
 use crate::registry::{Snapshot, ToolRegistry};
 use crate::source::AllowError;
 use crate::text;
-use crate::tool::{Call, Effect, Input, Output, Slot, Tool, ToolSpec};
+use crate::tool::{Call, Digests, Effect, Input, Output, Preview, Slot, Tool, ToolSpec};
 use cairn_engine::rules::Condition;
 use cairn_rpc::metrics::{self, counter, histogram};
 use cairn_rpc::trace::{TARGET, is_content_wanted};
@@ -59,6 +61,8 @@ pub struct Request {
     pub resolved: Vec<Condition>,
     /// The answer to what the tool asked; none for a call from its start.
     pub input: Option<Input>,
+    /// The preview that was judged; none for a call without one.
+    pub digests: Option<Digests>,
     /// For the one who follows the call.
     pub progress: Progress,
 }
@@ -80,6 +84,7 @@ pub struct Invoker {
     gate: Gate,
     slots: Slots,
     running: TaskTracker,
+    calls: Running,
 }
 
 /// Calls that run at one time: so many of each source, so that one that hangs holds up no other.
@@ -116,6 +121,7 @@ impl Invoker {
                 by_source: Mutex::default(),
             },
             running: TaskTracker::new(),
+            calls: Running::default(),
         }
     }
 
@@ -192,6 +198,54 @@ impl Invoker {
         }
     }
 
+    /// Interrupts the call of this key, also one that comes later. Returns whether it runs now.
+    pub fn interrupt(&self, key: &str) -> bool {
+        self.calls.interrupt(key)
+    }
+
+    /// Shows what a call would change, and changes nothing. Of the request, only the tool, its digest, the
+    /// arguments, the session and the links count.
+    ///
+    /// # Errors
+    /// What the call would end with.
+    pub async fn preview(&self, request: Request) -> Result<Preview, ToolError> {
+        let (entry, arguments) = self.check(&request)?;
+        if !entry.spec().previews {
+            let name = &request.name;
+            let message = format!("tool '{name}' has no preview");
+            return Err(ToolError::ExecutionFailed(message));
+        }
+        let slot = self.slot(&entry.spec().source).await?;
+        self.check_scope(&request, &entry).await?;
+        let call = Call {
+            trace: request.trace,
+            key: String::new(),
+            session: request.session,
+            arguments,
+            stop: CancellationToken::new(),
+            permit: Permit::unlimited(),
+            slot,
+            progress: Progress::default(),
+            input: None,
+            digests: None,
+        };
+        let name = request.name;
+        let task = previewed(entry.tool.clone(), call).in_current_span();
+        let joined = AbortOnDropHandle::new(self.running.spawn(task)).await;
+        joined.unwrap_or_else(|error| Err(crashed(&name, &error)))
+    }
+
+    /// A place among the calls of a source. Waits for one.
+    ///
+    /// # Errors
+    /// The service is stopping.
+    async fn slot(&self, source: &str) -> Result<Slot, ToolError> {
+        let slot = self.slots.of(source).acquire_owned().await;
+        let slot =
+            slot.map_err(|_| ToolError::NotSent("the tools service is stopping".to_owned()))?;
+        Ok(Slot::new(slot, self.running.token()))
+    }
+
     /// Makes several calls in parallel; the outcomes are in the order of the requests.
     pub async fn invoke_all(&self, requests: Vec<Request>) -> Vec<Outcome> {
         let calls = requests.into_iter().map(|request| self.invoke(request));
@@ -220,16 +274,18 @@ impl Invoker {
             Ok(checked) => checked,
             Err(error) => return not_begun(error),
         };
-        let slots = self.slots.of(&entry.spec().source);
-        let Ok(slot) = slots.acquire_owned().await else {
-            return not_begun(ToolError::NotSent(
-                "the tools service is stopping".to_owned(),
-            ));
+        let entered = self.calls.enter(&request.key);
+        let slot = tokio::select! {
+            slot = self.slot(&entry.spec().source) => slot,
+            () = entered.interrupted() => Err(interrupted_early()),
+        };
+        let slot = match slot {
+            Ok(slot) => slot,
+            Err(error) => return not_begun(error),
         };
         if let Err(error) = self.check_scope(&request, &entry).await {
             return not_begun(error);
         }
-        let slot = Slot::new(slot, self.running.token());
         let started = Instant::now();
         let permit = match entry.spec().effect {
             Effect::Pure => Permit::unlimited(),
@@ -253,8 +309,9 @@ impl Invoker {
             slot,
             progress: request.progress,
             input: request.input,
+            digests: request.digests,
         };
-        let result = self.run(entry.tool.clone(), call).await;
+        let result = self.run(entry.tool.clone(), call, entered).await;
         Outcome {
             result: result.map(|output| limited(output, entry.spec().output_limit)),
             elapsed: started.elapsed(),
@@ -263,10 +320,15 @@ impl Invoker {
 
     /// Runs the tool in a task of its own, so that its panics end there and its side effects do
     /// not depend on whether somebody waits.
-    async fn run(&self, tool: Arc<dyn Tool>, call: Call) -> Result<Output, ToolError> {
+    async fn run(
+        &self,
+        tool: Arc<dyn Tool>,
+        call: Call,
+        entered: Entered,
+    ) -> Result<Output, ToolError> {
         let name = tool.spec().name.clone();
         let effect = tool.spec().effect;
-        let task = attempt(tool, call).in_current_span();
+        let task = attempt(tool, call, entered).in_current_span();
         let handle = self.running.spawn(task);
         let joined = match effect {
             Effect::Pure => AbortOnDropHandle::new(handle).await,
@@ -308,39 +370,97 @@ fn content(text: &str) -> &str {
     &text[..text.floor_char_boundary(MOST_CONTENT)]
 }
 
-async fn attempt(tool: Arc<dyn Tool>, call: Call) -> Result<Output, ToolError> {
+/// Why a call is stopped.
+#[derive(Clone, Copy)]
+enum End {
+    Time,
+    Interrupt,
+}
+
+impl End {
+    /// What a call that has stopped ends with.
+    fn error(self, spec: &ToolSpec) -> ToolError {
+        match self {
+            Self::Time => timed_out(spec),
+            Self::Interrupt => interrupted(spec),
+        }
+    }
+
+    /// Why it is stopped, after the tool's name.
+    fn why(self, spec: &ToolSpec) -> String {
+        match self {
+            Self::Time => format!(
+                "took longer than its limit of {} ms",
+                spec.time_limit.as_millis()
+            ),
+            Self::Interrupt => "was interrupted".to_owned(),
+        }
+    }
+}
+
+async fn attempt(tool: Arc<dyn Tool>, call: Call, entered: Entered) -> Result<Output, ToolError> {
     // Work on other threads ends with this future, however that comes about.
     let _stop = call.stop.clone().drop_guard();
     // As late as possible: the task may have waited for its turn.
+    if entered.is_interrupted() {
+        return Err(interrupted_early());
+    }
     call.permit.check()?;
     let spec = tool.spec();
     // As whoever else looks at the limit.
     let end = BootClock.now() + spec.time_limit;
     let mut work = tool.call(&call);
-    match tokio::time::timeout(spec.time_limit, &mut work).await {
-        // Somebody else may have seen to the limit first.
-        Ok(Err(ToolError::ExecutionFailed(_))) if BootClock.now() >= end => {
-            return Err(timed_out(spec));
-        }
-        Ok(result) => return result,
-        Err(_) => {}
-    }
+    let why = tokio::select! {
+        // A result that is there counts.
+        biased;
+        ended = tokio::time::timeout(spec.time_limit, &mut work) => match ended {
+            // Somebody else may have seen to the limit first.
+            Ok(Err(ToolError::ExecutionFailed(_))) if BootClock.now() >= end => {
+                return Err(timed_out(spec));
+            }
+            Ok(result) => return result,
+            Err(_) => End::Time,
+        },
+        () = entered.interrupted() => End::Interrupt,
+    };
     call.stop.cancel();
-    // A tool that was just about done says so; any error is the time limit's doing.
+    // A tool that was just about done says so; any error is the doing of the stop.
     match tokio::time::timeout(GRACE, work).await {
         Ok(Ok(output)) => Ok(output),
         Ok(Err(
             error @ (ToolError::NotSent(_) | ToolError::Unreachable(_) | ToolError::Unknown(_)),
         )) => Err(error),
         // It has ended, and a program with its group: it does nothing more.
-        Ok(Err(_)) => Err(timed_out(spec)),
-        Err(_) if spec.effect == Effect::Pure => Err(timed_out(spec)),
+        Ok(Err(_)) => Err(why.error(spec)),
+        Err(_) if spec.effect == Effect::Pure => Err(why.error(spec)),
         Err(_) => Err(ToolError::Unknown(format!(
-            "tool '{}' took longer than its limit of {} ms and has not stopped, so its result is not known",
+            "tool '{}' {} and has not stopped, so its result is not known",
             spec.name,
-            spec.time_limit.as_millis()
+            why.why(spec)
         ))),
     }
+}
+
+async fn previewed(tool: Arc<dyn Tool>, call: Call) -> Result<Preview, ToolError> {
+    let _stop = call.stop.clone().drop_guard();
+    let spec = tool.spec();
+    match tokio::time::timeout(spec.time_limit, tool.preview(&call)).await {
+        Ok(result) => result,
+        Err(_) => Err(timed_out(spec)),
+    }
+}
+
+fn interrupted(spec: &ToolSpec) -> ToolError {
+    ToolError::Interrupted(match spec.effect {
+        Effect::Pure => format!("tool '{}' was interrupted", spec.name),
+        Effect::Idempotent | Effect::Effectful => {
+            format!("tool '{}' was interrupted; what it did stays", spec.name)
+        }
+    })
+}
+
+fn interrupted_early() -> ToolError {
+    ToolError::Interrupted("the call was interrupted before it began; nothing was done".to_owned())
 }
 
 fn timed_out(spec: &ToolSpec) -> ToolError {

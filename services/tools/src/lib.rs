@@ -15,7 +15,7 @@
 //! | [`invoke`] | [`Invoker`]: one call, one result, within limits |
 //! | [`config`] | [`Config`]: folders, lists, limits, programs as tools |
 //! | [`error`] | [`ToolError`] for models, [`BuildError`] for operators |
-//! | `files` | `list_files`, `read_file`, `search_files`, `write_file` |
+//! | `files` | `list_files`, `read_file`, `search_files`, `edit_file`, `write_file` |
 //! | `command` | programs as tools |
 //! | `matchers` | what rules may name of a call, by its schema, and where its paths lead |
 //! | [`mcp`] | [`mcp::McpSource`]: a server of the Model Context Protocol as a source of tools |
@@ -46,7 +46,7 @@ pub mod tool;
 mod workspace_files;
 
 pub use allowances::Allowances;
-pub use config::{CommandConfig, Config, Limits};
+pub use config::{CommandConfig, Config, Limits, Write};
 pub use error::{BuildError, Fault, RegisterError, ToolError};
 pub use files::write_output;
 pub use gate::{BoxError, Gate, Permit, StoreClock, StoreTime};
@@ -58,4 +58,7 @@ pub use service::{Deps, Programs, Tools, build, check};
 pub use source::{AllowError, FixedSource, Listed, Listing, SourceState, ToolSource};
 pub use store_time::MemoryTime;
 pub use supervisor::Supervisor;
-pub use tool::{Call, Effect, Input, InputRequired, Media, Output, Rejudge, Slot, Tool, ToolSpec};
+pub use tool::{
+    Call, Digests, Effect, FileState, Input, InputRequired, Media, Output, Preview, Rejudge, Slot,
+    Tool, ToolSpec,
+};

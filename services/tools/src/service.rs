@@ -199,7 +199,13 @@ fn assemble(
         output,
         private,
     } = folders;
-    let file_tools = files::tools(&workspace, &output, &config.show, private, &config.limits);
+    let settings = files::Settings {
+        show: &config.show,
+        private,
+        write: config.write,
+        limits: &config.limits,
+    };
+    let file_tools = files::tools(&workspace, &output, settings);
     let file_tools = file_tools.map_err(|source| workspace_error(config, source))?;
     let built_in: Vec<_> = file_tools
         .into_iter()

@@ -76,6 +76,8 @@ pub struct ToolSpec {
     pub default: Answer,
     /// The schemas are the operator's own, and not those of a server that may mean harm.
     pub is_trusted: bool,
+    /// Its calls write a file, and [`Tool::preview`] shows what they would change.
+    pub previews: bool,
 }
 
 impl ToolSpec {
@@ -97,6 +99,7 @@ impl ToolSpec {
             matchers: Vec::new(),
             default: Answer::Allow,
             is_trusted: true,
+            previews: false,
         }
     }
 
@@ -155,8 +158,8 @@ pub struct Call {
     pub trace: Option<TraceParent>,
     /// An object that the tool's schema accepts.
     pub arguments: Value,
-    /// Cancelled when nobody wants the result any more: the time limit is reached, or a pure call's
-    /// caller has gone. Work on other threads and in other processes must watch it; the future of
+    /// Cancelled when nobody wants the result any more: the time limit is reached, the call's owner
+    /// interrupts it, or a pure call's caller has gone. Work on other threads and in other processes must watch it; the future of
     /// the call itself is dropped.
     pub stop: CancellationToken,
     /// Asked once before the tool's code runs. A tool that prepares for long asks it again right
@@ -169,6 +172,43 @@ pub struct Call {
     pub progress: Progress,
     /// The answer to what the tool asked; none for a call from its start.
     pub input: Option<Input>,
+    /// The preview that was judged; none for a call without one.
+    pub digests: Option<Digests>,
+}
+
+/// The digests of a file in an approved preview: what the call may find, and what it leaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Digests {
+    /// Before the write; empty if there was no file.
+    pub before: String,
+    /// After the write.
+    pub after: String,
+}
+
+/// A file as a call found or left it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileState {
+    /// Its path, as tools take it. One file has one path.
+    pub path: String,
+    /// The digest of its whole content; see [`cairn_engine::key::ContentDigest`]. Empty if there is no file.
+    pub digest: String,
+}
+
+/// What a write would change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preview {
+    /// The path of the file, as in [`FileState`].
+    pub path: String,
+    /// The digests of the file, now and after the write.
+    pub digests: Digests,
+    /// The change as a unified diff.
+    pub diff: String,
+    /// Lines that are added.
+    pub added: u32,
+    /// Lines that are removed.
+    pub removed: u32,
+    /// Cairn, git or an agent reads or runs the file on its own: a person must approve the write.
+    pub is_protected: bool,
 }
 
 /// The answer to an [`InputRequired`].
@@ -220,6 +260,8 @@ pub struct Output {
     pub media: Vec<Media>,
     /// The text was cut at the limit of the tool. Set around the tool.
     pub is_cut: bool,
+    /// The file that the call read or wrote.
+    pub file: Option<FileState>,
 }
 
 /// An image, a sound or a file.
@@ -238,8 +280,7 @@ impl Output {
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
-            media: Vec::new(),
-            is_cut: false,
+            ..Self::default()
         }
     }
 }
@@ -261,6 +302,19 @@ pub trait Tool: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Shows what a call would change, and changes nothing. Only for a tool with [`ToolSpec::previews`]. The
+    /// call has no permit that runs out and no progress.
+    ///
+    /// # Errors
+    /// What [`Self::call`] would fail with.
+    async fn preview(&self, call: &Call) -> Result<Preview, ToolError> {
+        let _ = call;
+        Err(ToolError::ExecutionFailed(format!(
+            "tool '{}' has no preview",
+            self.spec().name
+        )))
+    }
+
     /// Does the work. Calls run in parallel, also with themselves.
     ///
     /// # Errors
@@ -278,4 +332,6 @@ pub struct Rejudge {
     pub tool_digest: String,
     /// Where texts of its arguments really lead.
     pub resolved: Vec<Condition>,
+    /// The file as it is now, if it is not the one of the preview.
+    pub file: Option<FileState>,
 }

@@ -145,6 +145,41 @@ impl Fields {
     }
 }
 
+/// The digest of a file's content, fed part by part: equal digests, equal bytes.
+pub struct ContentDigest(Sha256);
+
+impl Default for ContentDigest {
+    fn default() -> Self {
+        Self(Fields::new("cairn.file", 1).0)
+    }
+}
+
+impl ContentDigest {
+    /// The digest of a whole content.
+    pub fn of(content: &[u8]) -> String {
+        let mut digest = Self::default();
+        digest.update(content);
+        digest.finish()
+    }
+
+    /// Takes the next part.
+    pub fn update(&mut self, part: &[u8]) {
+        self.0.update(part);
+    }
+
+    /// The digest of all parts, in hexadecimal.
+    pub fn finish(self) -> String {
+        let digest: [u8; 32] = self.0.finalize().into();
+        hex(&digest)
+    }
+}
+
+impl fmt::Debug for ContentDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ContentDigest").finish_non_exhaustive()
+    }
+}
+
 /// SHA-256 over parts with their lengths, so that no two lists of parts look alike.
 pub fn digest(parts: &[&[u8]]) -> [u8; 32] {
     let mut fields = Fields(Sha256::new());

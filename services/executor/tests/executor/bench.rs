@@ -11,9 +11,10 @@ use cairn_proto::executor::executor_service_client::ExecutorServiceClient;
 use cairn_proto::tools::invoke_tool_response::Message as ToolMessage;
 use cairn_proto::tools::tools_service_server::{ToolsService, ToolsServiceServer};
 use cairn_proto::tools::{
-    AllowToolRequest, AllowToolResponse, ConfirmWorkspaceFilesRequest,
-    ConfirmWorkspaceFilesResponse, InvokeToolRequest, InvokeToolResponse, ListToolsRequest,
-    ListToolsResponse, ReadSkillFileRequest, ReadSkillFileResponse, ReadWorkspaceFilesRequest,
+    AllowToolRequest, AllowToolResponse, CancelCallRequest, CancelCallResponse,
+    ConfirmWorkspaceFilesRequest, ConfirmWorkspaceFilesResponse, InvokeToolRequest,
+    InvokeToolResponse, ListToolsRequest, ListToolsResponse, PreviewToolRequest,
+    PreviewToolResponse, ReadSkillFileRequest, ReadSkillFileResponse, ReadWorkspaceFilesRequest,
     ReadWorkspaceFilesResponse, ToolResult,
 };
 use cairn_rpc::{Exposure, Link, Principal, ServerBuilder, principal};
@@ -246,6 +247,20 @@ impl ToolsService for PlayedTools {
         self.0.send(called).expect("the test listens");
         let messages = wait.await.expect("the test answers")?;
         Ok(Response::new(messages))
+    }
+
+    async fn preview_tool(
+        &self,
+        _request: Request<PreviewToolRequest>,
+    ) -> Result<Response<PreviewToolResponse>, Status> {
+        Err(Status::unimplemented("the executor previews no writes"))
+    }
+
+    async fn cancel_call(
+        &self,
+        _request: Request<CancelCallRequest>,
+    ) -> Result<Response<CancelCallResponse>, Status> {
+        Err(Status::unimplemented("the executor interrupts no calls"))
     }
 
     async fn allow_tool(

@@ -28,7 +28,7 @@ pub struct Limits {
     pub file_bytes: u64,
     /// Everything that one call reads.
     pub total_bytes: u64,
-    /// Content of one `write_file`.
+    /// A file that `write_file` or `edit_file` writes.
     pub write_bytes: usize,
 }
 

@@ -45,6 +45,7 @@ fn spec(entry: &Entry) -> proto::ToolSpec {
         default_answer: wire(spec.default).into(),
         matchers: spec.matchers.iter().map(matcher).collect(),
         disabled: entry.disabled.clone().unwrap_or_default(),
+        previews: spec.previews,
     }
 }
 

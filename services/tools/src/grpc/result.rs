@@ -5,11 +5,12 @@ use crate::error::ToolError;
 use crate::invoke::Outcome;
 use crate::progress::ProgressStep;
 use crate::text;
-use crate::tool::{InputRequired, Media, Output};
+use crate::tool::{FileState, InputRequired, Media, Output, Preview};
 use cairn_engine::limits::{LARGEST_UNDIVIDED_RESULT, MAX_RESULT, MAX_RESULT_PART};
 use cairn_proto::event;
 use cairn_proto::tools as proto;
 use cairn_proto::tools::invoke_tool_response::Message;
+use cairn_proto::tools::preview_tool_response::Outcome as Outcomes;
 use cairn_rpc::RpcError;
 use cairn_views::elicitation;
 use tonic::Status;
@@ -95,7 +96,34 @@ fn done(output: Output) -> proto::ToolResult {
         output: output.text,
         is_cut: output.is_cut,
         media: output.media.into_iter().map(media).collect(),
+        file: output.file.map(file),
         ..Default::default()
+    }
+}
+
+/// What a write would change, or the result that its call would end with.
+pub(super) fn previewed(result: Result<Preview, ToolError>) -> proto::PreviewToolResponse {
+    let outcome = match result {
+        Ok(preview) => Outcomes::Preview(proto::Preview {
+            path: preview.path,
+            before_digest: preview.digests.before,
+            after_digest: preview.digests.after,
+            diff: preview.diff,
+            added: preview.added,
+            removed: preview.removed,
+            is_protected: preview.is_protected,
+        }),
+        Err(error) => Outcomes::Result(failed(error)),
+    };
+    proto::PreviewToolResponse {
+        outcome: Some(outcome),
+    }
+}
+
+fn file(file: FileState) -> event::FileState {
+    event::FileState {
+        path: file.path,
+        digest: file.digest,
     }
 }
 
@@ -108,6 +136,7 @@ fn failed(error: ToolError) -> proto::ToolResult {
             ToolError::Rejudge(rejudge) => Some(proto::Unsent {
                 tool_digest: rejudge.tool_digest,
                 resolved: rejudge.resolved.into_iter().map(Into::into).collect(),
+                file: rejudge.file.map(file),
             }),
             _ => None,
         },

@@ -75,5 +75,6 @@ fn rejudge(entry: &Entry, resolved: Vec<Condition>) -> ToolError {
     ToolError::Rejudge(Rejudge {
         tool_digest: entry.digest.clone(),
         resolved,
+        file: None,
     })
 }

@@ -27,6 +27,7 @@ pub(super) fn limited(mut output: Output, limit: usize) -> Output {
         text,
         media: output.media,
         is_cut,
+        file: output.file,
     }
 }
 
@@ -45,7 +46,7 @@ mod tests {
         let output = Output {
             text: "x".repeat(2_000),
             media: vec![media(MEDIA_LIMIT - 1), media(2), media(1)],
-            is_cut: false,
+            ..Output::default()
         };
         let output = limited(output, 1_000);
         let sizes: Vec<_> = output.media.iter().map(|media| media.data.len()).collect();

@@ -270,6 +270,15 @@ fn workers(method: &str, session: String) -> Vec<Vec<u8>> {
             not_after_unix_ms: 0,
             ..tools_pb::InvokeToolRequest::default()
         }),
+        "PreviewTool" => one(&tools_pb::PreviewToolRequest {
+            name: "write_file".to_owned(),
+            arguments_json: r#"{"path":"cairn-out/a","content":"x"}"#.to_owned(),
+            session,
+            ..tools_pb::PreviewToolRequest::default()
+        }),
+        "CancelCall" => one(&tools_pb::CancelCallRequest {
+            call_key: "key".to_owned(),
+        }),
         "AllowTool" => one(&tools_pb::AllowToolRequest {
             name: "pure".to_owned(),
             digest: String::new(),

@@ -1,8 +1,9 @@
 use super::*;
 use cairn_proto::tools::tools_service_server::{ToolsService, ToolsServiceServer};
 use cairn_proto::tools::{
-    AllowToolRequest, AllowToolResponse, ConfirmWorkspaceFilesRequest,
-    ConfirmWorkspaceFilesResponse, InvokeToolRequest, InvokeToolResponse, ReadSkillFileRequest,
+    AllowToolRequest, AllowToolResponse, CancelCallRequest, CancelCallResponse,
+    ConfirmWorkspaceFilesRequest, ConfirmWorkspaceFilesResponse, InvokeToolRequest,
+    InvokeToolResponse, PreviewToolRequest, PreviewToolResponse, ReadSkillFileRequest,
     ReadSkillFileResponse, ReadWorkspaceFilesRequest, ReadWorkspaceFilesResponse,
 };
 use cairn_rpc::{Exposure, ServerBuilder};
@@ -184,6 +185,20 @@ impl ToolsService for Listing {
         _: Request<InvokeToolRequest>,
     ) -> Result<Response<Self::InvokeToolStream>, Status> {
         Err(Status::unimplemented("no tool is called"))
+    }
+
+    async fn preview_tool(
+        &self,
+        _: Request<PreviewToolRequest>,
+    ) -> Result<Response<PreviewToolResponse>, Status> {
+        Err(Status::unimplemented("no write is previewed"))
+    }
+
+    async fn cancel_call(
+        &self,
+        _: Request<CancelCallRequest>,
+    ) -> Result<Response<CancelCallResponse>, Status> {
+        Err(Status::unimplemented("no call is interrupted"))
     }
 
     async fn allow_tool(

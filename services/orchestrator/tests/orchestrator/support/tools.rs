@@ -4,9 +4,10 @@
 use cairn_proto::event::Effect;
 use cairn_proto::tools::tools_service_server::{ToolsService, ToolsServiceServer};
 use cairn_proto::tools::{
-    AllowToolRequest, AllowToolResponse, ConfirmWorkspaceFilesRequest,
-    ConfirmWorkspaceFilesResponse, InvokeToolRequest, InvokeToolResponse, ListToolsRequest,
-    ListToolsResponse, ReadSkillFileRequest, ReadSkillFileResponse, ReadWorkspaceFilesRequest,
+    AllowToolRequest, AllowToolResponse, CancelCallRequest, CancelCallResponse,
+    ConfirmWorkspaceFilesRequest, ConfirmWorkspaceFilesResponse, InvokeToolRequest,
+    InvokeToolResponse, ListToolsRequest, ListToolsResponse, PreviewToolRequest,
+    PreviewToolResponse, ReadSkillFileRequest, ReadSkillFileResponse, ReadWorkspaceFilesRequest,
     ReadWorkspaceFilesResponse, RuleAnswer, ToolSpec,
 };
 use cairn_rpc::{Exposure, Link, ServerBuilder};
@@ -80,6 +81,20 @@ impl ToolsService for Listed {
         &self,
         _request: Request<InvokeToolRequest>,
     ) -> Result<Response<Self::InvokeToolStream>, Status> {
+        Err(Status::unimplemented("the executors are played"))
+    }
+
+    async fn preview_tool(
+        &self,
+        _request: Request<PreviewToolRequest>,
+    ) -> Result<Response<PreviewToolResponse>, Status> {
+        Err(Status::unimplemented("no tool writes files"))
+    }
+
+    async fn cancel_call(
+        &self,
+        _request: Request<CancelCallRequest>,
+    ) -> Result<Response<CancelCallResponse>, Status> {
         Err(Status::unimplemented("the executors are played"))
     }
 
