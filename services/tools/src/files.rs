@@ -1,26 +1,33 @@
 //! The file tools: `list_files`, `read_file` and `search_files` see the workspace and the output
-//! folder, `write_file` writes to the output folder alone. Of the workspace they show what [`view`]
-//! says.
+//! folder, `edit_file` and `write_file` write there. Of the workspace they show what [`view`] says. The
+//! setting `workspace.write` may keep writes to the output folder.
 
+mod atomic;
+mod diff;
+mod edit;
 mod expression;
 mod lines;
 mod list;
 mod locate;
 mod name;
+mod protected;
 mod read;
+mod replace;
 mod root;
 mod rules;
 mod search;
+mod target;
 mod view;
 mod walk;
 mod write;
+mod writing;
 
 pub(crate) use name::is_odd;
-pub(crate) use root::{Linked, open_entry, open_folder, open_output};
+pub(crate) use root::{Linked, OUTPUT, open_entry, open_folder, open_output};
 pub(crate) use view::check_show;
 pub use write::write_output;
 
-use crate::config::Limits;
+use crate::config::{Limits, Write};
 use crate::error::ToolError;
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
 use cairn_engine::limits::RESULT_BYTES;
@@ -33,26 +40,40 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use view::View;
+use writing::Turns;
 
-/// The four file tools over one workspace, an absolute path without links, and one output folder.
-/// `show` opens paths that are not shown otherwise; `private` is never shown.
+/// What file tools may do.
+#[derive(Debug)]
+pub(crate) struct Settings<'a> {
+    /// Opens paths that are not shown otherwise.
+    pub(crate) show: &'a [String],
+    /// Never shown, and never written.
+    pub(crate) private: Vec<PathBuf>,
+    /// Where they write.
+    pub(crate) write: Write,
+    /// Bounds of one call.
+    pub(crate) limits: &'a Limits,
+}
+
+/// The file tools over one workspace, an absolute path without links, and one output folder.
 ///
 /// # Errors
 /// If the workspace cannot be opened.
 pub(crate) fn tools(
     workspace: &Path,
     output: &Path,
-    show: &[String],
-    private: Vec<PathBuf>,
-    limits: &Limits,
+    settings: Settings<'_>,
 ) -> io::Result<Vec<Arc<dyn Tool>>> {
-    let view = View::new(workspace.to_owned(), show, private);
+    let view = View::new(workspace.to_owned(), settings.show, settings.private);
     let folders = Arc::new(Folders {
         workspace: workspace.display().to_string(),
         roots: Roots::open(workspace, output, view)?,
-        limits: limits.clone(),
+        write: settings.write,
+        limits: settings.limits.clone(),
+        turns: Turns::default(),
     });
     Ok(vec![
+        Arc::new(edit::EditFile::new(folders.clone())),
         Arc::new(list::ListFiles::new(folders.clone())),
         Arc::new(read::ReadFile::new(folders.clone())),
         Arc::new(search::SearchFiles::new(folders.clone())),
@@ -65,7 +86,9 @@ pub(crate) fn tools(
 struct Folders {
     workspace: String,
     roots: Roots,
+    write: Write,
     limits: Limits,
+    turns: Turns,
 }
 
 impl Folders {
@@ -137,9 +160,10 @@ fn buffer_for(bytes: u64) -> Vec<u8> {
 
 /// Does file work on a thread of its own, so that waiting for a disk holds up no other call. The call
 /// keeps its slot until that thread has ended, although its caller may have gone before.
-async fn blocking<F>(call: &Call, work: F) -> Result<Output, ToolError>
+async fn blocking<T, F>(call: &Call, work: F) -> Result<T, ToolError>
 where
-    F: FnOnce(&Stop) -> Result<Output, ToolError> + Send + 'static,
+    T: Send + 'static,
+    F: FnOnce(&Stop) -> Result<T, ToolError> + Send + 'static,
 {
     let stop = Stop(call.stop.clone());
     let slot = call.slot.clone();
@@ -213,6 +237,7 @@ mod tests {
             stop: CancellationToken::new(),
             permit: Permit::unlimited(),
             slot: Slot::new(permit, running.token()),
+            digests: None,
         };
         let (begun, mut has_begun) = tokio::sync::mpsc::channel(1);
         let (end, may_end) = mpsc::channel::<()>();

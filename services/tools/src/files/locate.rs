@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 /// Folders below one another that a path may lead through: each holds a file descriptor.
-const MOST_LEVELS: usize = 256;
+pub(super) const MOST_LEVELS: usize = 256;
 
 /// What is at a place.
 #[derive(Debug)]
@@ -263,6 +263,7 @@ impl<'a> Way<'a> {
     }
 }
 
-fn refused(place: &Place, why: Why) -> ToolError {
+/// For a path that is not shown, or not written.
+pub(super) fn refused(place: &Place, why: Why) -> ToolError {
     ToolError::Denied(format!("'{}' {}", place.shown, why.explain()))
 }

@@ -1,10 +1,12 @@
 //! `read_file`: numbered lines of one file.
 
 use super::root::{Place, Roots};
+use super::target::known_place;
 use super::{Arguments, Folders, Stop, blocking, buffer_for};
 use crate::error::ToolError;
-use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
+use crate::tool::{Call, Effect, FileState, Output, Tool, ToolSpec};
 use async_trait::async_trait;
+use cairn_engine::key::ContentDigest;
 use cairn_engine::text::counted;
 use cairn_views::file_results::Excerpt;
 use serde_json::json;
@@ -110,12 +112,20 @@ fn read(folders: &Folders, request: &Request, stop: &Stop) -> Result<Output, Too
             counted(total, "line")
         )));
     }
-    Ok(present(request, &picker, total))
+    let output = present(request, &picker, total);
+    Ok(Output {
+        file: Some(FileState {
+            path: known_place(&request.place),
+            digest: picker.digest.finish(),
+        }),
+        ..output
+    })
 }
 
 /// Keeps the bytes of the lines that are wanted, as far as a result can hold them, and counts the
 /// rest: memory is bounded by the result and not by the file.
 struct Picker {
+    digest: ContentDigest,
     from: u64,
     to: u64,
     most: usize,
@@ -127,6 +137,7 @@ struct Picker {
 impl Picker {
     fn new(request: &Request) -> Self {
         Self {
+            digest: ContentDigest::default(),
             from: request.from,
             to: request.to,
             most: request.most_bytes,
@@ -158,6 +169,7 @@ impl Picker {
                     place.shown
                 )));
             }
+            self.digest.update(&buffer[..read]);
             self.take(&buffer[..read]);
         }
     }

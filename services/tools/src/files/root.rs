@@ -28,9 +28,9 @@ pub(crate) const OUTPUT: &str = "cairn-out";
 /// Which of the two folders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Area {
-    /// Read only.
+    /// Files of the person, written only where the setting lets tools.
     Workspace,
-    /// Written by `write_file` alone.
+    /// Results, which tools write.
     Output,
 }
 
@@ -154,7 +154,8 @@ pub(crate) fn open_output(path: &Path, make: bool) -> io::Result<Dir> {
     Ok(dir)
 }
 
-fn make_folder(dir: &Dir, name: &OsStr) -> io::Result<()> {
+/// Makes a folder, if it is not there, that is durable when this returns.
+pub(super) fn make_folder(dir: &Dir, name: &OsStr) -> io::Result<()> {
     match dir.create_dir(name) {
         Ok(()) => sync(dir),
         // Another process made it.

@@ -90,6 +90,30 @@ impl View {
             rules: RuleBook::default(),
         }
     }
+
+    /// Whether a path of the workspace, without `..`, is one that Cairn itself uses, although nothing may be
+    /// there yet. In any case of letters.
+    pub(super) fn names_private(&self, path: &Path) -> bool {
+        let lower = |path: &Path| PathBuf::from(path.to_string_lossy().to_lowercase());
+        let wanted = lower(&self.workspace.join(path));
+        self.private.iter().any(|private| {
+            let (Some(folder), Some(name)) = (private.parent(), private.file_name()) else {
+                return false;
+            };
+            let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+            let private = lower(&folder.join(name));
+            match name.as_bytes().starts_with(b"*") {
+                false => wanted.starts_with(private),
+                true => {
+                    let name = |path: &Path| path.file_name().map(OsStr::to_owned);
+                    let end = name(&private).unwrap_or_default();
+                    let end = end.as_bytes().strip_prefix(b"*").unwrap_or_default();
+                    wanted.parent() == private.parent()
+                        && name(&wanted).is_some_and(|name| name.as_bytes().ends_with(end))
+                }
+            }
+        })
+    }
 }
 
 /// What follows for a file or folder from its path.

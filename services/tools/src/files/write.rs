@@ -1,53 +1,47 @@
-//! `write_file`: replaces a file in the output folder, whole or not at all.
-//!
-//! The content goes to a temporary file beside the target, is made durable, and then takes the
-//! target's name in one step. A reader sees the old file or the new one, also after a crash. A
-//! repeat writes the same again.
+//! `write_file`: writes or replaces a file, whole or not at all. A repeat writes the same again.
 
-use super::root::{Area, OUTPUT, Place, Roots, explain, open_output, sync};
+use super::atomic::{Replacement, is_temporary};
+use super::diff::{Before, Change};
+use super::root::{Area, OUTPUT, Place, explain, open_output, sync};
+use super::target::Target;
+use super::writing::{Now, rejudge, stands, unshown};
 use super::{Arguments, Folders, Stop, blocking};
+use crate::config::Write as Setting;
 use crate::error::ToolError;
 use crate::gate::Permit;
 use crate::text::line_count;
-use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
+use crate::tool::{Call, Digests, Effect, Output, Preview, Tool, ToolSpec};
 use async_trait::async_trait;
+use cairn_engine::key::ContentDigest;
 use cairn_views::file_results::Written;
-use cap_std::fs::{Dir, File, OpenOptions};
+use cap_std::fs::{Dir, OpenOptions};
 use serde_json::json;
-use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-/// Temporary files begin with this: hidden, so that no listing shows them.
-const TEMPORARY: &str = ".cairn-tmp-";
-/// A temporary file older than this was left behind by a crash.
-const LEFT_BEHIND: Duration = Duration::from_secs(3600);
-/// Entries of a folder that are looked at for what was left behind.
-const SWEEP: usize = 1000;
-/// Bytes written between two looks at whether the write is still wanted.
-const PART: usize = 1 << 20;
+/// Its name.
+const NAME: &str = "write_file";
 
 #[derive(Debug)]
 pub(super) struct WriteFile {
     spec: ToolSpec,
+    digest: String,
     folders: Arc<Folders>,
 }
 
 impl WriteFile {
     pub(super) fn new(folders: Arc<Folders>) -> Self {
+        let (description, path) = words(folders.write);
         let base = folders.spec(
-            "write_file",
-            "Writes a text file, or replaces it, whole or not at all. Only paths under 'cairn-out/' \
-             can be written, for example 'cairn-out/report.md'; folders on the way are made.",
+            NAME,
+            description,
             json!({
                 "type": "object",
                 "properties": {
                     "path": {
                         "type": "string", "minLength": 1, "maxLength": 4096,
-                        "description": "File to write, under 'cairn-out/'."
+                        "description": path
                     },
                     "content": {
                         "type": "string",
@@ -59,23 +53,16 @@ impl WriteFile {
             }),
             Effect::Idempotent,
         );
-        // As JSON text the content is longer than it is; what is longer still is refused unread.
-        let argument_limit = folders.limits.write_bytes.saturating_mul(2) + base.argument_limit;
-        let spec = ToolSpec {
-            argument_limit,
-            ..base
-        };
-        Self { spec, folders }
-    }
-}
-
-#[async_trait]
-impl Tool for WriteFile {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
+        let spec = folders.writer(base);
+        let digest = spec.digest();
+        Self {
+            spec,
+            digest,
+            folders,
+        }
     }
 
-    async fn call(&self, call: &Call) -> Result<Output, ToolError> {
+    fn order(&self, call: &Call) -> Result<Order, ToolError> {
         let arguments = Arguments(&call.arguments);
         let content = arguments.text("content").unwrap_or_default();
         let most = self.folders.limits.write_bytes;
@@ -85,78 +72,144 @@ impl Tool for WriteFile {
                 content.len()
             )));
         }
-        let order = Order {
-            target: target(arguments.text("path").unwrap_or_default())?,
-            content: content.as_bytes().to_vec(),
+        let path = arguments.text("path").unwrap_or_default();
+        let place = self.folders.writable(path, NAME)?;
+        if is_temporary(place.path.file_name().unwrap_or_default()) {
+            return Err(ToolError::InvalidArguments(format!(
+                "'{}' is a name of a temporary file; give another",
+                place.shown
+            )));
+        }
+        Ok(Order {
+            place,
+            content: content.to_owned(),
             permit: call.permit.clone(),
-        };
+            digests: call.digests.clone(),
+            tool_digest: self.digest.clone(),
+        })
+    }
+}
+
+/// The description of the tool, and of its path.
+fn words(setting: Setting) -> (&'static str, &'static str) {
+    match setting {
+        Setting::Out => (
+            "Writes a text file, or replaces it, whole or not at all. Only paths under 'cairn-out/' \
+             can be written, for example 'cairn-out/report.md'; folders on the way are made.",
+            "File to write, under 'cairn-out/'.",
+        ),
+        Setting::Ask | Setting::Allow => (
+            "Writes a new text file, or replaces a whole one; folders on the way are made. Give the \
+             complete text: what you leave out is gone. To change a part of a file, use edit_file. \
+             Read a file before you replace it. Paths are relative to the workspace, for example \
+             'src/lib.rs'; reports and other results for a person go under 'cairn-out/', for example \
+             'cairn-out/report.md'. A person may be asked first, and sees what changes.",
+            "File to write, relative to the workspace.",
+        ),
+    }
+}
+
+#[async_trait]
+impl Tool for WriteFile {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn preview(&self, call: &Call) -> Result<Preview, ToolError> {
+        let order = self.order(call)?;
         let folders = self.folders.clone();
-        blocking(call, move |stop| write(&folders.roots, &order, stop)).await
+        blocking(call, move |stop| preview(&folders, &order, stop)).await
+    }
+
+    async fn call(&self, call: &Call) -> Result<Output, ToolError> {
+        let order = self.order(call)?;
+        let folders = self.folders.clone();
+        blocking(call, move |stop| write(&folders, &order, stop)).await
     }
 }
 
 struct Order {
-    target: Place,
-    content: Vec<u8>,
+    place: Place,
+    content: String,
     permit: Permit,
+    digests: Option<Digests>,
+    tool_digest: String,
 }
 
-fn target(path: &str) -> Result<Place, ToolError> {
-    let place = Roots::place(path)?;
-    if place.area != Area::Output {
-        return Err(ToolError::Denied(format!(
-            "'{}' is not under {OUTPUT}/, the only place that write_file writes to; give for \
-             example {OUTPUT}/report.md",
-            place.shown
-        )));
+impl Order {
+    fn output(&self, target: &Target<'_>, digest: String) -> Output {
+        let written = Written {
+            path: self.place.shown.clone(),
+            bytes: self.content.len() as u64,
+            lines: line_count(self.content.as_bytes()),
+        };
+        Output {
+            file: Some(target.state(digest)),
+            ..Output::text(written.to_string())
+        }
     }
-    // The last part must name a file; everything else is for the kernel to resolve.
-    if path.ends_with(['/']) || place.path == Path::new(".") || place.path.file_name().is_none() {
-        return Err(ToolError::InvalidArguments(format!(
-            "'{}' names a folder; give a file, for example {OUTPUT}/report.md",
-            place.shown
-        )));
-    }
-    if is_temporary(place.path.file_name().unwrap_or_default()) {
-        return Err(ToolError::InvalidArguments(format!(
-            "'{}' is a name of a temporary file; give another",
-            place.shown
-        )));
-    }
-    Ok(place)
 }
 
-fn is_temporary(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(TEMPORARY.as_bytes())
-}
-
-fn write(roots: &Roots, order: &Order, stop: &Stop) -> Result<Output, ToolError> {
-    let fault = |error: io::Error| explain(&order.target, &error);
-    let root = roots.output_for_writing().map_err(fault)?;
-    let parent = open_parent(&root, &order.target.path).map_err(fault)?;
-    let name = order.target.path.file_name().unwrap_or_default();
-    let temporary = Temporary::create(&parent).map_err(fault)?;
-    for part in order.content.chunks(PART) {
-        stop.check()?;
-        temporary.file().write_all(part).map_err(fault)?;
-    }
-    temporary.file().sync_all().map_err(fault)?;
-    // Making it durable may have taken long: nobody may be waiting, or it may be too late.
-    stop.check()?;
-    order.permit.check()?;
-    temporary.take_name(name).map_err(fault)?;
-    sync(&parent).map_err(fault)?;
-    let written = Written {
-        path: order.target.shown.clone(),
-        bytes: order.content.len() as u64,
-        lines: line_count(&order.content),
+fn preview(folders: &Folders, order: &Order, stop: &Stop) -> Result<Preview, ToolError> {
+    let target = folders.roots.target(&order.place)?;
+    let before = target.digest(stop)?;
+    let content = target.content(folders.limits.write_bytes)?;
+    let size = target.metadata().map_or(0, |metadata| metadata.len());
+    let why = unshown(size);
+    let text = content.map(String::from_utf8);
+    let shown = match &text {
+        Some(Ok(text)) => Before::Text(text),
+        _ if target.metadata().is_some() => Before::Unshown(&why),
+        _ => Before::Absent,
     };
-    Ok(Output::text(written.to_string()))
+    let state = target.state(before);
+    let change = Change::of(&state.path, shown, &order.content);
+    let after = ContentDigest::of(order.content.as_bytes());
+    Ok(change.preview(state, after, target.is_protected))
+}
+
+fn write(folders: &Folders, order: &Order, stop: &Stop) -> Result<Output, ToolError> {
+    let _turn = folders.turn(&order.place);
+    let roots = &folders.roots;
+    let target = roots.target(&order.place)?;
+    let after = ContentDigest::of(order.content.as_bytes());
+    if let Some(digests) = &order.digests {
+        let now = target.digest(stop)?;
+        match stands(digests, &now) {
+            Now::Before if digests.after == after => {}
+            Now::After if digests.after == after => {
+                target.settle(roots)?;
+                return Ok(order.output(&target, after));
+            }
+            _ => return Err(rejudge(&order.tool_digest, target.state(now))),
+        }
+    }
+    let fault = |error: io::Error| explain(&order.place, &error);
+    let dir = target.folder(roots).map_err(fault)?;
+    let replacement = Replacement {
+        place: &order.place,
+        dir: &dir,
+        name: target.name(),
+        content: order.content.as_bytes(),
+        // A file of the output folder is a new one each time.
+        like: target
+            .metadata()
+            .filter(|_| order.place.area == Area::Workspace),
+        permit: &order.permit,
+    };
+    replacement.put(stop, || {
+        let is_checked = order.digests.is_some() && !target.is_link();
+        match !is_checked || target.is_as_found(&dir) {
+            true => Ok(()),
+            false => Err(rejudge(&order.tool_digest, target.state(String::new()))),
+        }
+    })?;
+    Ok(order.output(&target, after))
 }
 
 /// Opens the folder of `path`, making what is missing of it. Every new folder is durable when this
 /// returns.
-fn open_parent(root: &Dir, path: &Path) -> io::Result<Dir> {
+pub(super) fn open_parent(root: &Dir, path: &Path) -> io::Result<Dir> {
     let Some(parent) = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())
@@ -191,80 +244,6 @@ pub fn write_output(output: &Path, name: &str, text: &str, replaces: bool) -> io
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     dir.open_with(name, &options)?.write_all(text.as_bytes())
-}
-
-/// A file that is removed again unless it takes the target's name.
-struct Temporary<'a> {
-    dir: &'a Dir,
-    name: String,
-    file: File,
-    placed: bool,
-}
-
-impl<'a> Temporary<'a> {
-    fn create(dir: &'a Dir) -> io::Result<Self> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        loop {
-            let count = COUNT.fetch_add(1, Ordering::Relaxed);
-            let name = format!("{TEMPORARY}{}-{count}", std::process::id());
-            match dir.open_with(&name, &options) {
-                Ok(file) => {
-                    let temporary = Self {
-                        dir,
-                        name,
-                        file,
-                        placed: false,
-                    };
-                    temporary.sweep();
-                    return Ok(temporary);
-                }
-                // Left behind, or of another machine's process with the same number.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    fn file(&self) -> &File {
-        &self.file
-    }
-
-    /// Takes the place of whatever has this name; a link is replaced and not followed.
-    fn take_name(mut self, name: &OsStr) -> io::Result<()> {
-        self.dir.rename(&self.name, self.dir, name)?;
-        self.placed = true;
-        Ok(())
-    }
-
-    /// Removes what crashes left behind here. The file system's own clock says what is old.
-    fn sweep(&self) {
-        let (Ok(entries), Ok(now)) = (
-            self.dir.entries(),
-            self.file.metadata().and_then(|new| new.modified()),
-        ) else {
-            return;
-        };
-        for entry in entries.flatten().take(SWEEP) {
-            let written = || entry.metadata().and_then(|old| old.modified()).ok();
-            let is_old = |written| {
-                now.duration_since(written)
-                    .is_ok_and(|age: Duration| age > LEFT_BEHIND)
-            };
-            if is_temporary(&entry.file_name()) && written().is_some_and(is_old) {
-                _ = entry.remove_file();
-            }
-        }
-    }
-}
-
-impl Drop for Temporary<'_> {
-    fn drop(&mut self) {
-        if !self.placed {
-            _ = self.dir.remove_file(&self.name);
-        }
-    }
 }
 
 #[cfg(test)]

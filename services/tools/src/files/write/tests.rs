@@ -1,4 +1,5 @@
-use crate::config::Limits;
+use super::super::Settings;
+use crate::config::{Limits, Write};
 use crate::error::ToolError;
 use crate::gate::{BoxError, Gate, StoreClock, StoreTime};
 use crate::tool::{Call, Output, Tool};
@@ -43,8 +44,13 @@ async fn admitted() -> World {
     let folder = TempDir::new().unwrap();
     let (workspace, output) = (folder.path().join("ws"), folder.path().join("out"));
     fs::create_dir(&workspace).unwrap();
-    let tools =
-        super::super::tools(&workspace, &output, &[], Vec::new(), &Limits::default()).unwrap();
+    let settings = Settings {
+        show: &[],
+        private: Vec::new(),
+        write: Write::Out,
+        limits: &Limits::default(),
+    };
+    let tools = super::super::tools(&workspace, &output, settings).unwrap();
     let tool = tools
         .into_iter()
         .find(|tool| tool.spec().name == "write_file");
@@ -65,6 +71,7 @@ async fn admitted() -> World {
             stop: CancellationToken::new(),
             permit: gate.admit("k", Some(1_500)).await.unwrap(),
             slot: crate::tool::Slot::default(),
+            digests: None,
         },
     }
 }
