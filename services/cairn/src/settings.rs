@@ -60,6 +60,7 @@ use cairn_boot::telemetry::Standard;
 use cairn_boot::{Checks, Environment, Layers, Loaded, LogConfig, Secret, TelemetryConfig};
 use cairn_http::Proxies;
 use cairn_rpc::{TOKEN_RULE, Token};
+use cairn_tools::Write;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -126,8 +127,10 @@ pub struct Settings {
 pub struct WorkspaceSettings {
     /// The folder that file tools read and commands run in.
     pub path: PathBuf,
-    /// The one folder that `write_file` writes to.
+    /// The folder for results.
     pub output: PathBuf,
+    /// Whether file tools write in the workspace, too: `ask`, `allow` or `out`.
+    pub write: Write,
     /// What file tools show although it is hidden, ignored by git or called `cairn.toml`: patterns as
     /// in a `.gitignore`, from the workspace.
     pub show: Vec<String>,
@@ -179,6 +182,7 @@ impl Default for WorkspaceSettings {
         Self {
             path: PathBuf::from("."),
             output: PathBuf::from("cairn-out"),
+            write: Write::default(),
             show: Vec::new(),
         }
     }

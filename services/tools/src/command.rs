@@ -9,6 +9,7 @@
 
 use crate::config::CommandConfig;
 use crate::error::ToolError;
+use crate::group;
 use crate::matchers;
 use crate::service::Programs;
 use crate::supervisor::{self, Supervisor};
@@ -120,16 +121,20 @@ impl CommandTool {
             (None, None) => "no status".to_owned(),
         };
         let mut message = format!("tool '{}' failed with {how}", self.spec.name);
-        let said = String::from_utf8_lossy(&stderr);
-        if !said.trim().is_empty() {
-            message.push_str("; the end of its standard error: ");
-            message.push_str(said.trim());
-        }
         let output = String::from_utf8_lossy(&stdout);
         let output = text::cut(output.trim_end().to_owned(), self.spec.output_limit);
-        if !output.is_empty() {
-            message.push_str("\nits standard output:\n");
-            message.push_str(&output);
+        let said = String::from_utf8_lossy(&stderr);
+        let parts = [
+            ("its standard output", output.as_str()),
+            ("the end of its standard error", said.trim()),
+        ];
+        let parts = parts.into_iter().filter(|(_, text)| !text.is_empty());
+        let parts: String = parts
+            .map(|(title, text)| format!("\n{title}:\n{text}"))
+            .collect();
+        if !parts.is_empty() {
+            // Of a long result, a model may see the beginning or the end.
+            message.push_str(&format!("{parts}\n{how}"));
         }
         ToolError::ExecutionFailed(message)
     }
@@ -151,7 +156,7 @@ impl Tool for CommandTool {
         let stopped = call.stop.cancelled();
         let end = tokio::select! {
             end = running.finish(input.into_bytes(), self.spec.output_limit) => end,
-            () = stopped => return Err(running.kill().await),
+            () = stopped => return Err(running.kill(&self.spec.name).await),
         };
         let end = end.map_err(|error| {
             ToolError::ExecutionFailed(format!("tool '{}' was lost: {error}", self.spec.name))
@@ -179,6 +184,9 @@ struct End {
 /// A program that runs; its process group is killed at the latest when this is dropped.
 struct Running {
     child: Child,
+    /// The program, which leads its group, or the process that supervises it.
+    id: Option<Pid>,
+    is_supervised: bool,
     life: Option<Life>,
 }
 
@@ -193,12 +201,15 @@ enum Life {
 impl Running {
     fn new(child: Child, is_supervised: bool) -> Self {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
+        let id = id.and_then(Pid::from_raw);
         let life = match is_supervised {
             true => Life::Supervisor,
             false => Life::Group,
         };
         Self {
-            life: id.and_then(Pid::from_raw).map(life),
+            life: id.map(life),
+            id,
+            is_supervised,
             child,
         }
     }
@@ -243,11 +254,25 @@ impl Running {
         })
     }
 
-    /// Kills the program and its children, and waits until the program is gone.
-    async fn kill(&mut self) -> ToolError {
+    /// Kills the program and its children, and waits until they are gone.
+    async fn kill(&mut self, name: &str) -> ToolError {
         end(&mut self.life);
-        _ = self.child.wait().await;
-        ToolError::ExecutionFailed("the program was killed".to_owned())
+        let status = self.child.wait().await;
+        let is_over = match (self.id, status) {
+            // A supervising process ends by itself only after its program's group.
+            (Some(_), Ok(status)) if self.is_supervised => {
+                // The signal itself ends one that has not started a program yet.
+                status.code().is_some() || status.signal() == Some(Signal::USR1.as_raw())
+            }
+            (Some(group), Ok(_)) => group::has_ended(group).await,
+            _ => false,
+        };
+        match is_over {
+            true => ToolError::ExecutionFailed("the program was killed".to_owned()),
+            false => ToolError::Unknown(format!(
+                "tool '{name}' was stopped, and a process of it may still run, so what it did is not known"
+            )),
+        }
     }
 }
 

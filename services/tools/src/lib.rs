@@ -21,6 +21,7 @@
 //! | [`mcp`] | [`mcp::McpSource`]: a server of the Model Context Protocol as a source of tools |
 //! | [`supervisor`] | [`Supervisor`]: keeps a program's time limit when the service is killed |
 //! | `workspace_files` | agents, skills and instructions of the workspace, once a person confirmed them |
+//! | `group` | whether a process group has ended |
 //! | `grpc` | `cairn.tools.v1.ToolsService` |
 
 mod allowances;
@@ -29,6 +30,7 @@ pub mod config;
 pub mod error;
 mod files;
 pub mod gate;
+mod group;
 mod grpc;
 pub mod invoke;
 mod matchers;

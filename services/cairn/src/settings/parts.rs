@@ -8,7 +8,7 @@ use crate::error::CliError;
 use crate::node::{Authenticators, Parts};
 use cairn_boot::{Environment, Trust};
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
-use cairn_tools::{Programs, Supervisor};
+use cairn_tools::{Programs, Supervisor, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             limits: settings.run.limits(),
             compaction: settings.compaction.config(),
             result_bytes: settings.tools.result_bytes,
-            environment: surroundings(workspace),
+            environment: surroundings(workspace, settings.workspace.write),
             #[cfg(debug_assertions)]
             trusts_leases: crate::fail::sabotage(&context.environment)?.leases,
             #[cfg(debug_assertions)]
@@ -132,6 +132,7 @@ pub(super) fn tools(settings: &Settings, found: &OfWorkspace) -> cairn_tools::Co
     cairn_tools::Config {
         workspace: settings.workspace.path.clone(),
         output: settings.workspace.output.clone(),
+        write: settings.workspace.write,
         show: settings.workspace.show.clone(),
         allow: settings.tools.allow.clone(),
         deny: settings.tools.deny.clone(),
@@ -201,12 +202,19 @@ fn store_files(store: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Where the work happens, for every system prompt.
-fn surroundings(workspace: &Path) -> String {
+fn surroundings(workspace: &Path, write: Write) -> String {
     let absolute: PathBuf = std::path::absolute(workspace).unwrap_or_else(|_| workspace.into());
     let workspace = absolute.display().to_string();
+    let writes = match write {
+        Write::Out => ", which is read-only. Files are written below cairn-out/ only.",
+        Write::Ask => {
+            ". Reports and other results go below cairn-out/. A person may be asked before any other file is \
+             changed; where no person can be asked, only files below cairn-out/ can be written."
+        }
+        Write::Allow => ". Reports and other results go below cairn-out/.",
+    };
     format!(
-        "Workspace: {}\nPaths are relative to the workspace, which is read-only. Files are written \
-         below cairn-out/ only.",
+        "Workspace: {}\nPaths are relative to the workspace{writes}",
         cairn_rpc::text::escape(&workspace)
     )
 }

@@ -135,14 +135,13 @@ fn what_became_of_a_program_is_reported_as_it_was() {
     for (tool, expected) in [
         (
             "fails",
-            "tool 'fails' failed with exit status 3; the end of its standard error: what went wrong",
+            r"tool 'fails' failed with exit status 3\nthe end of its standard error:\nwhat went wrong\nexit status 3",
         ),
         ("dies", "tool 'dies' failed with signal 15"),
         ("limited", "took longer than its limit of 2000 ms"),
         (
             "absent",
-            "tool 'absent' failed with exit status 127; the end of its standard error: could not \
-             be started: No such file or directory",
+            r"tool 'absent' failed with exit status 127\nthe end of its standard error:\ncould not be started: No such file or directory",
         ),
         ("segv", "tool 'segv' failed with signal 11"),
         ("pipe", "tool 'pipe' failed with signal 13"),

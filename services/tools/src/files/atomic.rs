@@ -8,7 +8,7 @@ use super::root::{Place, explain, sync};
 use crate::error::ToolError;
 use crate::gate::Permit;
 use cap_std::fs::{Dir, File, Metadata, MetadataExt, OpenOptions};
-use rustix::fs::{Gid, Mode, Uid, fchmod, fchown};
+use rustix::fs::{Gid, Uid, fchown};
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -124,8 +124,7 @@ impl<'a> Temporary<'a> {
             fchown(&self.file, Some(owner), Some(group))?;
         }
         // A change of the owner takes some bits of the mode away.
-        fchmod(&self.file, Mode::from_raw_mode(other.mode()))?;
-        Ok(())
+        self.file.set_permissions(other.permissions())
     }
 
     /// Takes the place of whatever has this name; a link is replaced and not followed.

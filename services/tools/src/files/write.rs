@@ -2,7 +2,7 @@
 
 use super::atomic::{Replacement, is_temporary};
 use super::diff::{Before, Change};
-use super::root::{Area, OUTPUT, Place, explain, open_output, sync};
+use super::root::{Area, Place, explain, open_output, sync};
 use super::target::Target;
 use super::writing::{Now, rejudge, stands, unshown};
 use super::{Arguments, Folders, Stop, blocking};

@@ -8,7 +8,9 @@ use std::sync::atomic::Ordering;
 
 #[tokio::test]
 async fn an_unknown_tool_names_the_nearest_and_all() {
-    let world = World::with(|config, _| config.deny = vec!["write_file".to_owned()]);
+    let world = World::with(|config, _| {
+        config.deny = vec!["edit_file".to_owned(), "write_file".to_owned()];
+    });
     let error = world.error("readfile", json!({})).await;
     assert_eq!(
         error.to_text(),

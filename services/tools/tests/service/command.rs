@@ -114,17 +114,17 @@ async fn a_failure_has_status_output_and_the_end_of_standard_error() {
     for (name, expected) in [
         (
             "fails",
-            "tool 'fails' failed with exit status 3; the end of its standard error: what went wrong\n\
-             its standard output:\nout",
+            "tool 'fails' failed with exit status 3\nits standard output:\nout\n\
+             the end of its standard error:\nwhat went wrong\nexit status 3",
         ),
         (
             "finds",
             "tool 'finds' failed with exit status 1\nits standard output:\n\
-             a.rs:1: warning\nb.rs:2: error",
+             a.rs:1: warning\nb.rs:2: error\nexit status 1",
         ),
         (
             "dies",
-            "tool 'dies' failed with signal 9\nits standard output:\nhalf",
+            "tool 'dies' failed with signal 9\nits standard output:\nhalf\nsignal 9",
         ),
         ("silent", "tool 'silent' failed with exit status 1"),
         ("killed", "tool 'killed' failed with signal 9"),
@@ -133,7 +133,7 @@ async fn a_failure_has_status_output_and_the_end_of_standard_error() {
         assert_eq!(error, ToolError::ExecutionFailed(expected.to_owned()));
     }
     let error = world.error("much", json!({})).await;
-    let end = "xx\n[cut: the result is longer than 4096 bytes]";
+    let end = "xx\n[cut: the result is longer than 4096 bytes]\nexit status 2";
     assert!(error.message().ends_with(end), "{error}");
     let error = world.error("absent", json!({})).await;
     assert!(
@@ -143,7 +143,10 @@ async fn a_failure_has_status_output_and_the_end_of_standard_error() {
         "{error}"
     );
     let error = world.error("long", json!({})).await;
-    assert!(error.message().ends_with("line 1999"), "{error}");
+    assert!(
+        error.message().ends_with("line 1999\nexit status 7"),
+        "{error}"
+    );
     assert!(error.message().len() < 2200, "{}", error.message().len());
 }
 
@@ -302,6 +305,7 @@ async fn programs_are_not_in_process() {
         .map(|spec| (spec.name, spec.in_process))
         .collect();
     let expected = [
+        ("edit_file", true),
         ("list_files", true),
         ("program", false),
         ("read_file", true),

@@ -1,9 +1,10 @@
 //! Paths that lead outside, or try to.
 //!
 //! A secret lies beside the workspace and beside the output folder. No tool may ever show it, and
-//! nothing may ever be written outside the output folder.
+//! nothing may ever be written outside these folders.
 
-use crate::support::World;
+use crate::support::{World, request};
+use cairn_tools::Write;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +15,12 @@ pub(crate) const SECRET: &str = "TOP-SECRET-CANARY";
 
 /// A workspace full of traps, with the secret in `<folder>/secret/` and `<folder>/secret.txt`.
 pub(crate) fn trapped() -> World {
-    let world = World::new();
+    trapped_with(Write::Out)
+}
+
+/// The same, with writes in the workspace as the setting says.
+pub(crate) fn trapped_with(write: Write) -> World {
+    let world = World::with(|config, _| config.write = write);
     let top = world.folder.path().to_owned();
     fs::create_dir(top.join("secret")).unwrap();
     fs::write(top.join("secret/key"), SECRET).unwrap();
@@ -252,6 +258,40 @@ async fn nothing_outside_is_written() {
         after.remove(&world.output(folder).display().to_string());
     }
     assert_eq!(after, before);
+}
+
+#[tokio::test]
+async fn a_workspace_that_tools_write_is_not_left() {
+    let world = trapped_with(Write::Allow);
+    let before = snapshot(world.folder.path());
+    for path in [LEADING_OUT, LINKED_FILES, ABSOLUTE, SENSELESS].concat() {
+        let path = fill(path, &world);
+        let write = json!({"path": path, "content": "x"});
+        refused(&world, "write_file", write.clone()).await;
+        let request = request("write_file", &write.to_string());
+        let previewed = world.tools.invoker().preview(request).await;
+        let error = previewed.expect_err(&path);
+        assert!(!error.message().contains(SECRET), "{path}: {error}");
+        let edit = json!({"path": path, "old": SECRET, "new": "x"});
+        refused(&world, "edit_file", edit).await;
+        let edit = json!({"path": beneath_output(&path), "old": SECRET, "new": "x"});
+        refused(&world, "edit_file", edit).await;
+    }
+    assert_eq!(snapshot(world.folder.path()), before);
+    // Names like any other.
+    for name in NAMES {
+        let path = fill(name, &world);
+        let text = world
+            .text("write_file", json!({"path": path, "content": "x"}))
+            .await;
+        assert!(!text.contains('\n'), "{text}");
+    }
+    let outside = |mut all: BTreeMap<String, String>| {
+        let inside = world.path("").display().to_string();
+        all.retain(|path, _| !path.starts_with(&inside));
+        all
+    };
+    assert_eq!(outside(snapshot(world.folder.path())), outside(before));
 }
 
 #[tokio::test]

@@ -69,6 +69,7 @@ async fn the_catalogue_is_sorted_and_complete() {
     assert_eq!(
         seen,
         [
+            ("edit_file", ProtoEffect::Idempotent),
             ("effect", ProtoEffect::Effectful),
             ("list_files", ProtoEffect::Pure),
             ("panics", ProtoEffect::Pure),
@@ -81,6 +82,8 @@ async fn the_catalogue_is_sorted_and_complete() {
         let schema: serde_json::Value = serde_json::from_str(&tool.parameters_json).unwrap();
         assert_eq!(schema["type"], "object");
         assert!(!tool.description.is_empty() && tool.time_limit_ms > 0 && tool.in_process);
+        let writes = ["edit_file", "write_file"].contains(&tool.name.as_str());
+        assert_eq!(tool.previews, writes, "{}", tool.name);
     }
 }
 

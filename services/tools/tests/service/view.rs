@@ -142,9 +142,10 @@ async fn a_name_shows_nothing_that_a_listing_leaves_out() {
             assert!(text.contains("workspace.show"), "{tool} {path}: {text}");
             assert!(!text.contains(CANARY), "{tool} {path}: {text}");
         }
-        let arguments = json!({"path": path, "content": "x"});
-        let error = world.error("write_file", arguments).await;
-        assert!(error.message().contains("not under cairn-out"), "{path}");
+        let arguments = json!({"path": path, "old": CANARY, "new": "x"});
+        let error = world.error("edit_file", arguments).await;
+        assert!(!error.to_text().contains(CANARY), "{path}: {error}");
+        assert_eq!(error.reason(), "Denied", "{path}: {error}");
     }
     let before = fs::read_to_string(world.path(".env")).unwrap();
     assert_eq!(before, CANARY);

@@ -94,6 +94,13 @@ fn places(path: &str, value: &Value) -> Vec<String> {
 fn files(path: &str, value: &Value) -> Vec<String> {
     match path {
         "workspace.show" => vec![format!("show files to models: {}", words(value))],
+        "workspace.write" => {
+            let how = value.as_str().unwrap_or_default();
+            vec![format!(
+                "let models write files of the workspace: {}",
+                quoted(how)
+            )]
+        }
         "workspace.path" | "workspace.output" | "store.path" => {
             let place = value.as_str().unwrap_or_default();
             vec![format!("use {} as {path}", quoted(place))]
