@@ -145,10 +145,51 @@ async fn a_name_shows_nothing_that_a_listing_leaves_out() {
         let arguments = json!({"path": path, "old": CANARY, "new": "x"});
         let error = world.error("edit_file", arguments).await;
         assert!(!error.to_text().contains(CANARY), "{path}: {error}");
-        assert_eq!(error.reason(), "Denied", "{path}: {error}");
+        let reason = match path.ends_with('/') {
+            true => "InvalidArguments",
+            false => "Denied",
+        };
+        assert_eq!(error.reason(), reason, "{path}: {error}");
     }
     let before = fs::read_to_string(world.path(".env")).unwrap();
     assert_eq!(before, CANARY);
+}
+
+/// The owner of a call makes sure that a model has read what it replaces.
+#[tokio::test]
+async fn hidden_files_can_be_written_and_those_of_cairn_cannot() {
+    let world = secretive(|config, _| config.private.push(config.workspace.join("*.token")));
+    for (path, words) in [
+        ("conf/live.toml", "belongs to Cairn itself"),
+        ("CONF/live.toml", "belongs to Cairn itself"),
+        ("another-name", "belongs to Cairn itself"),
+        ("data/cairn.db", "belongs to Cairn itself"),
+        ("data/cairn.db-wal", "belongs to Cairn itself"),
+        ("7878.token", "belongs to Cairn itself"),
+        ("env-link", "is a link"),
+        ("docs-link/a.md", "leads through one"),
+        ("outside-link/x", "leads through one"),
+        ("data-link/cairn.db", "leads through one"),
+    ] {
+        let arguments = json!({"path": path, "content": "x"});
+        let error = world.error("write_file", arguments).await;
+        assert_eq!(error.reason(), "Denied", "{path}: {error}");
+        assert!(error.message().contains(words), "{path}: {error}");
+    }
+    for path in [
+        ".github/workflows/ci.yml",
+        ".gitignore",
+        "build/new",
+        "docs/cairn.toml",
+    ] {
+        let arguments = json!({"path": path, "content": "x"});
+        world.text("write_file", arguments).await;
+        assert_eq!(fs::read_to_string(world.path(path)).unwrap(), "x");
+    }
+    assert_eq!(
+        fs::read_to_string(world.path("data/cairn.db")).unwrap(),
+        CANARY
+    );
 }
 
 #[tokio::test]
