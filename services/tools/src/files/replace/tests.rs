@@ -112,7 +112,7 @@ fn what_cannot_be_done_is_said_with_what_to_do() {
         ),
         ("aaa", edit("aa", "x"), "'old' occurs 2 times"),
         (
-            &"a\n".repeat(40),
+            "a\n".repeat(40).as_str(),
             edit("a", "x"),
             "occurs 40 times in 'f', at lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …;",
         ),
