@@ -29,7 +29,7 @@ pub use calls::UNKNOWN_TOOL;
 pub use facts::{Away, Compaction, Facts, ToolFacts, ToolList};
 pub use fork::Fork;
 pub use input::{Answer, FullRequest, Input, Reply, Summarised, Unfinished};
-pub use tools::{Question, SEARCH_TOOLS, STATE_TOOLS, StateTool};
+pub use tools::{Question, SEARCH_TOOLS, STATE_TOOLS, SkillRequest, StateTool};
 pub use words::{EXECUTION, GUIDE, SUMMARY_REQUEST};
 
 pub(crate) use agents::{check_given_plan, check_tools_of_turn};

@@ -7,10 +7,12 @@ mod memory;
 mod notes;
 mod progress;
 mod read_result;
+mod read_skill;
 mod search;
 mod step;
 
 pub(super) use compact::compactions;
+pub use read_skill::SkillRequest;
 pub use search::SEARCH_TOOLS;
 pub(super) use step::{Ending, STEP, ending};
 
@@ -49,10 +51,12 @@ enum Answers {
 pub enum Question {
     /// A piece of a long result.
     ReadResult(ResultRequest),
+    /// A file of a skill.
+    ReadSkill(SkillRequest),
 }
 
 /// A refusal is the error that the model gets. Nothing is read for such a call.
-type Reader = fn(&Session, &ToolCall) -> Result<Question, CallRejection>;
+type Reader = fn(&Session, CallRef, &ToolCall) -> Result<Question, CallRejection>;
 
 /// Gives the result of the call; `None` if that has to wait for the other calls of the reply, or for a
 /// person. A refusal is the error that the model gets.
@@ -84,11 +88,12 @@ impl CallRefusal {
 }
 
 /// All state tools, sorted by name.
-pub const STATE_TOOLS: [StateTool; 11] = [
+pub const STATE_TOOLS: [StateTool; 12] = [
     ask_person::TOOL,
     compact::TOOL,
     progress::TOOL,
     read_result::TOOL,
+    read_skill::TOOL,
     notes::TOOL,
     search::TOOL,
     memory::GET,
@@ -123,7 +128,7 @@ impl Session {
         let Answers::ByOwner(read) = tool.answers else {
             return None;
         };
-        Some(read(self, &call.call).map_err(|rejection| match rejection {
+        Some(read(self, name, &call.call).map_err(|rejection| match rejection {
             Rejection::Refused { reason, message } => Answer::failed(reason.name(), message),
             Rejection::Illegal(error) => Answer::failed(Answer::FAILED, error.to_string()),
         }))
@@ -152,7 +157,7 @@ impl Decision<'_> {
         let answer = match tool.map(|tool| tool.answers) {
             Some(Answers::InTransition(handle)) => handle(self, name, call),
             // The call has no result until the owner has found it.
-            Some(Answers::ByOwner(read)) => read(self.session, call).map(|_| None),
+            Some(Answers::ByOwner(read)) => read(self.session, name, call).map(|_| None),
             None => Err(self.unknown_tool(name, &call.name)),
         };
         match answer {

@@ -2,7 +2,7 @@
 
 use super::{Answers, CallRefusal, CallRejection, Question, StateTool, invalid};
 use crate::decide::Rejection;
-use crate::event::ResultHandle;
+use crate::event::{CallRef, ResultHandle};
 use crate::limits::MAX_QUESTION;
 use crate::message::ToolCall;
 use crate::result::ResultRequest;
@@ -81,7 +81,7 @@ fn wrong(name: &str, value: &Value, allowed: &str) -> CallRejection {
     invalid(format!("{name} is {value}; allowed is {allowed}"))
 }
 
-fn read(session: &Session, call: &ToolCall) -> Result<Question, CallRejection> {
+fn read(session: &Session, _: CallRef, call: &ToolCall) -> Result<Question, CallRejection> {
     let mut asked = Arguments::of(call)?;
     let Some(handle) = asked.text("handle", HANDLE)? else {
         return Err(invalid(format!("handle is missing; allowed is {HANDLE}")));
