@@ -9,7 +9,7 @@ use crate::model_step::ModelStep;
 use crate::owner::Owner;
 use crate::replica::Replica;
 use crate::spans;
-use crate::tools::{Call, Limits, Tools};
+use crate::tools::{Call, Caller, Limits, Tools};
 use crate::turn::{Answer, Turn};
 use cairn_engine::command::TurnOptions;
 use cairn_engine::event::AttemptRef;
@@ -81,9 +81,12 @@ async fn carry_out(
     }
     let tools = Tools::new(
         shared.tools.clone(),
-        namespace,
-        std::mem::take(&mut start.session),
-        caller,
+        Caller {
+            namespace,
+            session: std::mem::take(&mut start.session),
+            agent: std::mem::take(&mut start.agent),
+            trace: caller,
+        },
         Limits {
             time: shared.config.call_limit,
             result_bytes: start.result_bytes as usize,
@@ -108,7 +111,7 @@ async fn carry_out(
     };
     let found = std::mem::take(&mut start.found_tools);
     let is_turn = start.options.is_some();
-    let options = options(start.options.take())?;
+    let options = options(start.options.take(), start.temperature_milli)?;
     let estimator = Estimator::new(&start, &model.describe(), options.max_output_tokens);
     let step = ModelStep {
         offer: catalogue.offer(&found),
@@ -209,16 +212,20 @@ pub(crate) async fn settle(
     }
 }
 
-/// How the model of a turn is asked.
-fn options(asked: Option<event::TurnOptions>) -> Result<ChatOptions, RpcError> {
+/// How the model is asked: as the turn says, else at the temperature of the agent.
+fn options(
+    asked: Option<event::TurnOptions>,
+    temperature_milli: Option<u32>,
+) -> Result<ChatOptions, RpcError> {
     let asked = asked.map(|asked| required("start.options", Some(asked)));
     let asked: TurnOptions = asked
         .transpose()
         .map_err(|error| invalid(&error))?
         .unwrap_or_default();
+    let temperature_milli = asked.temperature_milli.or(temperature_milli);
     Ok(ChatOptions {
         max_output_tokens: asked.max_output_tokens,
-        temperature: asked.temperature_milli.map(|milli| milli as f32 / 1000.0),
+        temperature: temperature_milli.map(|milli| milli as f32 / 1000.0),
         format: asked.format,
     })
 }

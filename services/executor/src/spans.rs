@@ -12,14 +12,18 @@ use tracing::field::Empty;
 pub(crate) fn attempt(caller: Option<TraceParent>, start: &AttemptStart) -> Span {
     let at = start.attempt.unwrap_or_default();
     let continued = start.tool_turns > 0 || !start.open_calls.is_empty();
+    let agent = match start.agent.as_str() {
+        "" => "cairn",
+        agent => agent,
+    };
     let span = tracing::info_span!(
         target: TARGET,
         "invoke_agent",
-        otel.name = "invoke_agent cairn",
+        otel.name = format!("invoke_agent {agent}"),
         otel.kind = "internal",
         otel.status_code = Empty,
         gen_ai.operation.name = "invoke_agent",
-        gen_ai.agent.name = "cairn",
+        gen_ai.agent.name = agent,
         gen_ai.conversation.id = start.session,
         cairn.run = at.run,
         cairn.step = at.step,

@@ -125,25 +125,27 @@ impl From<ToolResult> for Received {
 #[derive(Debug)]
 pub(crate) struct Tools {
     client: ToolsServiceClient<Link>,
-    namespace: Namespace,
-    session: String,
-    caller: Option<TraceParent>,
+    caller: Caller,
     limits: Limits,
+}
+
+/// For whom calls are made.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    pub(crate) namespace: Namespace,
+    /// The session's id.
+    pub(crate) session: String,
+    /// Name of the agent that makes the calls; empty for the default agent.
+    pub(crate) agent: String,
+    /// The span of the owner.
+    pub(crate) trace: Option<TraceParent>,
 }
 
 impl Tools {
     /// The tools service at the end of `link`.
-    pub(crate) fn new(
-        link: Link,
-        namespace: Namespace,
-        session: String,
-        caller: Option<TraceParent>,
-        limits: Limits,
-    ) -> Self {
+    pub(crate) fn new(link: Link, caller: Caller, limits: Limits) -> Self {
         Self {
             client: ToolsServiceClient::new(link),
-            namespace,
-            session,
             caller,
             limits,
         }
@@ -195,13 +197,20 @@ impl Tools {
     async fn send(&self, call: Call, reports: &Sender) -> Result<Received, RpcError> {
         let at = call.at;
         let repeatable = matches!(call.effect, Effect::Pure | Effect::Idempotent);
+        let Caller {
+            namespace,
+            session,
+            agent,
+            ..
+        } = &self.caller;
         let message = InvokeToolRequest {
             call_key: call
                 .key
-                .unwrap_or_else(|| call_key(self.namespace.as_str(), &self.session, at)),
+                .unwrap_or_else(|| call_key(namespace.as_str(), session, at)),
             name: call.name,
             arguments_json: call.arguments,
-            session: self.session.clone(),
+            session: session.clone(),
+            agent: agent.clone(),
             not_after_unix_ms: call.not_after_unix_ms,
             tool_digest: call.tool_digest,
             resolved: call.resolved,
@@ -236,12 +245,12 @@ impl Tools {
         message: InvokeToolRequest,
         reports: &Sender,
     ) -> Result<Received, Status> {
-        let executor = Principal::service("executor", self.namespace.clone());
+        let executor = Principal::service("executor", self.caller.namespace.clone());
         let mut request = with_principal(Request::new(message), &executor);
         request.set_timeout(self.limits.time);
         // A process that records nothing itself passes on what it was told.
         let own = is_recording().then(|| TraceParent::of_span(&tracing::Span::current()));
-        if let Some(trace) = own.flatten().or(self.caller) {
+        if let Some(trace) = own.flatten().or(self.caller.trace) {
             trace.set_on(&mut request);
         }
         let answered = async {

@@ -62,6 +62,24 @@ async fn the_call_is_made_once_and_its_result_is_report_1() {
     }
 }
 
+/// Rules may be for one agent, and the tools service judges each call once more.
+#[tokio::test(start_paused = true)]
+async fn a_call_names_its_agent() {
+    for agent in ["", "reviewer"] {
+        let mut bench = Bench::new().await;
+        let start = AttemptStart {
+            agent: agent.to_owned(),
+            ..tool_step(Effect::Pure)
+        };
+        let mut owner = bench.start(start).await;
+        let called = bench.called().await;
+        assert_eq!(called.request.agent, agent);
+        called.answer(Ok(ToolResult::default()));
+        owner.report().await;
+        owner.end(1).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_that_may_be_repeated_is_sent_again_with_its_key() {
     for effect in [Effect::Pure, Effect::Idempotent] {

@@ -6,7 +6,7 @@ use cairn_engine::event::{AttemptRef, CallRef};
 use cairn_engine::key::call_key;
 use cairn_engine::message::{Message, Part};
 use cairn_model::ModelError;
-use cairn_proto::event::{Effect, FailureKind};
+use cairn_proto::event::{Effect, FailureKind, TurnOptions};
 use cairn_proto::executor::AttemptStart;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,6 +67,31 @@ async fn a_step_continues_until_the_owner_ends_it() {
     assert_eq!(report.reply.as_ref().expect("a reply").tool_turn, 1);
     owner.end(2).await;
     bench.is_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_temperature_is_that_of_the_options_or_else_of_the_agent() {
+    let options = |temperature_milli| TurnOptions {
+        temperature_milli,
+        ..TurnOptions::default()
+    };
+    for (of_turn, of_agent, expected) in [
+        (None, None, None),
+        (None, Some(200), Some(0.2)),
+        (Some(options(None)), Some(200), Some(0.2)),
+        (Some(options(Some(0))), Some(200), Some(0.0)),
+    ] {
+        let mut bench = Bench::new().await;
+        let start = AttemptStart {
+            options: of_turn,
+            temperature_milli: of_agent,
+            ..start()
+        };
+        let _owner = bench.start(start).await;
+        let asked = bench.asked().await;
+        assert_eq!(asked.request.options.temperature, expected);
+        asked.reply("", &[]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
