@@ -336,7 +336,11 @@ impl<'a> Building<'a> {
         };
         links.memory.serves().await;
         links.tools.serves().await;
-        let build = || cairn_orchestrator::build(self.parts.orchestrator.clone(), links.clone());
+        let config = cairn_orchestrator::Config {
+            models: self.parts.models.names().map(str::to_owned).collect(),
+            ..self.parts.orchestrator.clone()
+        };
+        let build = || cairn_orchestrator::build(config.clone(), links.clone());
         let (services, running) = store::answering(build).await?;
         let public = match opened(&self.running) {
             Some(opened) => opened.memory.register_public(self.public),

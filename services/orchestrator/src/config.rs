@@ -4,6 +4,7 @@ use cairn_engine::command::RunLimits;
 use cairn_engine::decide::Compaction;
 use cairn_engine::level::LEVEL;
 use cairn_engine::limits::RESULT_BYTES;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The orchestrator's settings, checked.
@@ -40,6 +41,8 @@ pub struct Config {
     pub limits: RunLimits,
     /// When conversations are compacted, and how much of them stays.
     pub compaction: Compaction,
+    /// Names of the models that there are. Of the models that an agent names, the first of these is used.
+    pub models: Arc<[String]>,
     /// Most bytes of a result that a model gets at once. The whole of a longer one is kept in blobs, which the
     /// model reads in pieces.
     pub result_bytes: usize,
@@ -82,6 +85,7 @@ impl Default for Config {
             notice: None,
             limits: RunLimits::default(),
             compaction: Compaction::default(),
+            models: Arc::default(),
             result_bytes: RESULT_BYTES,
             environment: String::new(),
             #[cfg(debug_assertions)]

@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::dispatch::Dispatcher;
 use crate::state_bytes::OwnedBytes;
 use crate::store::{LastAcknowledged, Store};
+use crate::workspace::WorkspaceFiles;
 use cairn_proto::planner::planner_service_client::PlannerServiceClient;
 use cairn_rpc::Link;
 use std::sync::Arc;
@@ -16,6 +17,8 @@ pub(crate) struct Deps {
     /// How many bytes of state the sessions of this process have.
     pub(crate) owned: Arc<OwnedBytes>,
     pub(crate) dispatch: Arc<Dispatcher>,
+    /// The files of the workspace, as they were read last.
+    pub(crate) workspace: WorkspaceFiles,
     pub(crate) planner: PlannerServiceClient<Link>,
     /// What the store acknowledged to owners that ended while it did not answer.
     pub(crate) last_acknowledged: LastAcknowledged,

@@ -4,7 +4,9 @@ mod catalogue;
 mod executors;
 mod queue;
 
-pub(crate) use catalogue::{Catalogue, SEPARATOR, answer, compiled, matcher, refresh};
+pub(crate) use catalogue::{
+    Catalogue, PartOf, SEPARATOR, Use, answer, compiled, matcher, refresh,
+};
 pub(crate) use executors::{Slot, Used};
 
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;

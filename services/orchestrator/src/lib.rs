@@ -10,14 +10,17 @@
 //! | `requests` | what clients ask for: admitted, stored, answered from the journal |
 //! | `sessions` | the sessions that this process owns: claimed, renewed, given back |
 //! | `owner` | the owner of one session: decide, make durable, perform |
+//! | `agents` | the agents that commands name, as they are now |
 //! | `deps` | what owners, claims and requests use alike |
 //! | `dispatch` | which executor carries out a step, and the tools on offer |
+//! | `workspace` | the files of the workspace that define agents and skills |
 //! | `store` | the memory service in the words of the engine |
 //! | `readers` | how many bytes streams hold for clients |
 //! | `state_bytes` | how many bytes of state the owned sessions have |
 //! | `observe` | metrics, and the span of each run |
 //! | `config`, `key` | settings, and names of sessions |
 
+mod agents;
 mod config;
 mod deps;
 mod dispatch;
@@ -31,6 +34,7 @@ mod service;
 mod sessions;
 mod state_bytes;
 mod store;
+mod workspace;
 
 pub use config::{Config, Mode};
 pub use grpc::Orchestrator;

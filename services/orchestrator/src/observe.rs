@@ -235,6 +235,10 @@ fn run_span(
         ("cairn.tool_turns", number(run.tool_turns.into())),
         ("cairn.cost_nano_usd", number(run.usage.cost_nano_usd)),
     ];
+    if let Some(used) = run.agent {
+        attributes.push(("gen_ai.agent.name", text(&used.name)));
+        attributes.push(("cairn.agent.digest", text(&used.digest)));
+    }
     if let Some(failure) = run.failure {
         attributes.push(("error.type", text(&failure.reason)));
     }

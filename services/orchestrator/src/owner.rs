@@ -12,11 +12,12 @@ mod lost_writes;
 mod outstanding;
 mod planner;
 mod reports;
+mod skills;
 mod stream;
 mod work;
 
 pub(crate) use facts::facts;
-pub(crate) use inbox::{Notice, may_pass};
+pub(crate) use inbox::Notice;
 
 use crate::deps::Deps;
 use crate::dispatch::Slot;
@@ -24,7 +25,7 @@ use crate::key::SessionKey;
 use crate::observe::ActiveRun;
 use crate::state_bytes::StateBytes;
 use crate::store::{Acknowledged, Checkpointer, Loaded, Newer};
-use cairn_engine::decide::{Answer, Input};
+use cairn_engine::decide::{Agents, Answer, Input};
 use cairn_engine::event::{AttemptRef, CallRef, Event};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::limits::FULL_TRANSITION;
@@ -303,7 +304,9 @@ impl Owner {
         let failure = Failure::new(FailureKind::LimitExceeded, limit, message);
         let deps = self.deps.clone();
         let (catalogue, offered) = (deps.dispatch.catalogue(), self.offered());
-        let facts = self.facts(&deps, &catalogue, &offered);
+        // Nothing is started any more.
+        let agents = Agents::default();
+        let facts = self.facts(&deps, &catalogue, &offered, &agents);
         let input = Input::LimitReached { failure };
         let events = self.session.decide(input, &facts).map_err(stalled)?;
         if events.is_empty() {

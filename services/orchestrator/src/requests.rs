@@ -11,6 +11,7 @@ pub(crate) use admission::{Admission, admit};
 pub(crate) use answer::Answer;
 pub(crate) use create::{NewSession, create};
 
+use crate::agents;
 use crate::config::Config;
 use crate::deps::Deps;
 use crate::key::{SessionKey, derived_session_id, in_journal};
@@ -19,12 +20,14 @@ use crate::readers::Readers;
 use crate::sessions::{Reservation, Sessions, begin_claimed};
 use crate::store::{LARGEST_INLINE_EVENT, Store, for_session, within};
 use admission::{Backlog, is_there};
-use answer::{answer_of, left_to_newer, not_stored};
+use answer::{answer_of, left_to_newer, not_stored, refusal_of_unstored};
 use cairn_engine::command::Command;
+use cairn_engine::decide::{Agents, agents_needed};
 use cairn_engine::event::{CommandReceived, Event};
 use cairn_engine::key::digest;
+use cairn_engine::session::Session;
 use cairn_proto::memory as pb;
-use cairn_rpc::{Principal, RpcError};
+use cairn_rpc::{Namespace, Principal, RpcError};
 use prost::Message as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,6 +82,8 @@ impl Requests {
 /// A command that fits into the journal is part of the operation that makes the session. A larger
 /// one has to be stored apart, which takes a session: it is submitted to the empty one, and a
 /// client whose answer was lost in between repeats its request.
+///
+/// Nothing is stored if its agent cannot be used.
 pub(crate) async fn start_in_new_session(
     requests: &Arc<Requests>,
     admission: Admission,
@@ -89,6 +94,11 @@ pub(crate) async fn start_in_new_session(
 ) -> Result<(SessionKey, Answer), RpcError> {
     let namespace = principal.namespace();
     let is_small = encoded_command(&command).len() < LARGEST_INLINE_EVENT / 2;
+    let agents = agents_of(requests, namespace, &command).await?;
+    let admission = match unusable(&agents) {
+        Some(fault) => Admission::OnlyRepeats(fault),
+        None => admission,
+    };
     if let Admission::OnlyRepeats(full) = &admission {
         let id = derived_session_id(namespace, &request_id);
         if !is_there(requests, &SessionKey::new(namespace, &id)).await? {
@@ -102,6 +112,7 @@ pub(crate) async fn start_in_new_session(
         time_to_live_ms,
         principal: principal.clone(),
         command: None,
+        agents,
     };
     if is_small {
         new.command = Some(command);
@@ -113,6 +124,23 @@ pub(crate) async fn start_in_new_session(
     let (key, _) = create(requests, new, Admission::without_reservation()).await?;
     let answer = submit_if(admission, requests, principal, &key, &request_id, command).await?;
     Ok((key, answer))
+}
+
+/// The agents that the first command of a session names.
+async fn agents_of(
+    requests: &Requests,
+    namespace: &Namespace,
+    command: &Command,
+) -> Result<Agents, RpcError> {
+    let needed = agents_needed(&Session::default(), Some(command));
+    agents::read_all(requests.deps(), namespace, &needed).await
+}
+
+/// Why a command is refused whose agent cannot be used. Nothing is stored, so a retry may succeed.
+fn unusable(agents: &Agents) -> Option<RpcError> {
+    let mut faults = agents.0.values().filter_map(|agent| agent.as_ref().err());
+    let fault = faults.next()?;
+    Some(refusal_of_unstored(fault.refusal, &fault.message))
 }
 
 /// Stores a command for an existing session, and waits for the owner's answer. One that is refused is

@@ -8,6 +8,7 @@ use crate::key::SessionKey;
 use crate::requests::Requests;
 use crate::sessions::{Sessions, claim, renew};
 use crate::store::{LastAcknowledged, Store};
+use crate::workspace::WorkspaceFiles;
 use cairn_proto::DESCRIPTORS;
 use cairn_proto::api::agent_service_server::AgentServiceServer;
 use cairn_proto::orchestrator::context_service_server::ContextServiceServer;
@@ -157,6 +158,7 @@ async fn sessions(
         store,
         owned,
         dispatch: Arc::new(Dispatcher::new(&links.executor, &links.tools, catalogue)),
+        workspace: WorkspaceFiles::default(),
         planner: PlannerServiceClient::new(links.planner.clone()),
         last_acknowledged: LastAcknowledged::default(),
     };

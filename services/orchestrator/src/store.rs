@@ -13,7 +13,7 @@ pub(crate) use acknowledged::{Acknowledged, LastAcknowledged};
 pub(crate) use checkpoints::Checkpointer;
 pub(crate) use clock::StoreClock;
 pub(crate) use events::{Encoded, LARGEST_INLINE_EVENT, Newer};
-pub(crate) use header::{header, status_of};
+pub(crate) use header::{agent_of, header, status_of};
 pub(crate) use load::Loaded;
 pub(crate) use quarantine::Quarantine;
 
@@ -279,6 +279,12 @@ pub(crate) fn unmarked_event(key: &SessionKey, seq: u64) -> RpcError {
 
 fn of_event(error: RpcError, key: &SessionKey, seq: u64) -> RpcError {
     error.meta("session", &key.id).meta("seq", seq.to_string())
+}
+
+/// The same call may succeed a little later.
+pub(crate) fn may_pass(error: &RpcError) -> bool {
+    use ErrorKind::{Cancelled, DeadlineExceeded, Unavailable};
+    matches!(error.kind(), Unavailable | DeadlineExceeded | Cancelled) || Link::did_not_begin(error)
 }
 
 /// A request whose answer is waited for no longer than that.

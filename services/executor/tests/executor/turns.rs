@@ -71,15 +71,15 @@ async fn a_step_continues_until_the_owner_ends_it() {
 
 #[tokio::test(start_paused = true)]
 async fn the_temperature_is_that_of_the_options_or_else_of_the_agent() {
-    let options = |temperature_milli| TurnOptions {
-        temperature_milli,
+    let options = |temperature| TurnOptions {
+        temperature,
         ..TurnOptions::default()
     };
     for (of_turn, of_agent, expected) in [
         (None, None, None),
         (None, Some(200), Some(0.2)),
         (Some(options(None)), Some(200), Some(0.2)),
-        (Some(options(Some(0))), Some(200), Some(0.0)),
+        (Some(options(Some(0.0))), Some(200), Some(0.0)),
     ] {
         let mut bench = Bench::new().await;
         let start = AttemptStart {

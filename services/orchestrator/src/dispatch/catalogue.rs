@@ -1,6 +1,9 @@
 //! The tools that may be called, as the tools service lists them.
 
 mod first;
+mod part;
+
+pub(crate) use part::{PartOf, Use};
 
 use super::Dispatcher;
 use cairn_engine::decide::{Away, SEARCH_TOOLS, STATE_TOOLS, ToolFacts, ToolList};
@@ -16,8 +19,9 @@ use cairn_proto::tools::{
     RuleAnswer, ToolRule, ToolSource, ToolSourceState, ToolSpec,
 };
 use cairn_rpc::{Link, RpcError};
+use part::Parts;
 use prost::Message as _;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -27,13 +31,15 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_secs(1);
 /// Sources whose tools every model is offered from the start: they are the operator's own, and few.
 const ALWAYS_OFFERED: [&str; 2] = ["built-in", "program"];
+/// No agent has this name, so only rules for all agents hold for it.
+const EVERY_AGENT: &str = "";
 /// Between the name of a server and the name of its tool.
 pub(crate) const SEPARATOR: &str = "__";
 
 /// A reading of the catalogue.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
-    /// What decisions need to know.
+    /// What decisions need to know. A tool that rules deny every agent is not in it.
     pub(crate) facts: Arc<ToolList>,
     /// Who decides about calls.
     pub(crate) rules: Arc<Rules>,
@@ -41,8 +47,6 @@ pub(crate) struct Catalogue {
     pub(crate) offered: Offered,
     /// Names what is offered: another content has another name.
     pub(crate) name: String,
-    /// A layer of the planner's prompt: the tools that steps may name.
-    pub(crate) prompt: String,
     /// Servers whose tools are not in it, as they cannot be reached.
     pub(crate) away: Arc<[Away]>,
     /// How much the tools process can read that listed them; 0 if none did.
@@ -55,8 +59,8 @@ pub(crate) struct Catalogue {
     starting: Vec<String>,
     /// There are such servers, or others that may be reached later or by another replica.
     may_grow: bool,
-    /// The part that turns are offered which name no tools.
-    of_turns: OnceLock<Arc<Self>>,
+    /// The parts for agents that were made of it.
+    parts: Parts,
 }
 
 impl Catalogue {
@@ -90,7 +94,7 @@ impl Catalogue {
         let may_grow = without().any(may_be_reached);
         let away: Arc<[Away]> = without().filter_map(away).collect();
         let callable = all.iter().filter(|tool| tool.disabled.is_empty());
-        let callable = callable.filter(|tool| !rules.always_deny(&tool.name, DEFAULT_AGENT));
+        let callable = callable.filter(|tool| !rules.always_deny(&tool.name, EVERY_AGENT));
         let mut tools: Vec<ToolSpec> = callable.cloned().collect();
         tools.sort_by(|a, b| a.name.cmp(&b.name));
         let is_many = tools.len() > listed.offered as usize;
@@ -123,7 +127,6 @@ impl Catalogue {
             digest: tool.digest,
         });
         let mut offered: Vec<_> = offered.collect();
-        catalogue.prompt = prompt(&offered);
         let state_tools = STATE_TOOLS.iter();
         let state_tools = state_tools.filter(|tool| is_many || tool.name != SEARCH_TOOLS);
         offered.extend(state_tools.map(|tool| OfferedTool {
@@ -145,29 +148,11 @@ impl Catalogue {
         self.name = hex(&digest(&[&self.offered.encode_to_vec()]));
     }
 
-    /// The part of it that an attempt is offered.
-    pub(crate) fn only(&self, is_offered: impl Fn(&str) -> bool) -> Self {
-        let facts = self.facts.iter().filter(|(name, _)| is_offered(name));
-        let facts = facts.map(|(name, facts)| (name.clone(), facts.clone()));
-        let mut only = Self {
-            facts: Arc::new(facts.collect()),
-            rules: self.rules.clone(),
-            ..Self::default()
-        };
+    /// A layer of the planner's prompt: the tools that steps may name. Empty if there is none.
+    pub(crate) fn prompt(&self) -> String {
         let tools = self.offered.tools.iter();
-        only.offer(
-            tools
-                .filter(|tool| is_offered(&tool.name))
-                .cloned()
-                .collect(),
-        );
-        only
-    }
-
-    /// The part for turns that name no tools, which is made once: `is_offered` is the same for all of them.
-    pub(crate) fn of_turns(&self, is_offered: impl Fn(&str) -> bool) -> Arc<Self> {
-        let part = || Arc::new(self.only(is_offered));
-        self.of_turns.get_or_init(part).clone()
+        let tools = tools.filter(|tool| self.facts.contains_key(&tool.name));
+        prompt(&tools.cloned().collect::<Vec<_>>())
     }
 }
 

@@ -3,9 +3,10 @@
 //! Each owner of the session finds an answer anew until one is recorded, so nothing here may do harm when it is
 //! done again. An answer ends with its call: [`Owner::drop_done`] drops what the state no longer asks for.
 
-use super::{Message, Owner, may_pass};
+use super::{Message, Owner, skills};
+use crate::deps::Deps;
 use crate::key::SessionKey;
-use crate::store::Store;
+use crate::store::{Store, may_pass};
 use bytes::Bytes;
 use cairn_engine::decide::{Answer, Question};
 use cairn_engine::event::CallRef;
@@ -39,12 +40,12 @@ impl Owner {
         let Some(question) = self.session.question(call) else {
             return;
         };
-        let (store, key) = (self.deps.store.clone(), self.key.clone());
+        let (deps, key) = (self.deps.clone(), self.key.clone());
         let most = self.deps.config.result_bytes;
         let most = self.session.result_bytes(call.attempt.run, most);
         let found = async move {
             let answer = match question {
-                Ok(question) => within_limit(find(&store, &key, question, most)).await,
+                Ok(question) => within_limit(find(&deps, &key, question, most)).await,
                 Err(refused) => refused,
             };
             Message::Answered { call, answer }
@@ -61,12 +62,14 @@ async fn within_limit(found: impl Future<Output = Answer>) -> Answer {
     })
 }
 
-async fn find(store: &Store, key: &SessionKey, question: Question, most: usize) -> Answer {
-    match question {
-        Question::ReadResult(asked) => match excerpt(store, key, asked, most).await {
-            Ok(text) => Answer::found(text),
-            Err(message) => Answer::failed(Answer::FAILED, message),
-        },
+async fn find(deps: &Deps, key: &SessionKey, question: Question, most: usize) -> Answer {
+    let found = match question {
+        Question::ReadResult(asked) => excerpt(&deps.store, key, asked, most).await,
+        Question::ReadSkill(asked) => skills::read(deps.dispatch.tools(), key, &asked, most).await,
+    };
+    match found {
+        Ok(text) => Answer::found(text),
+        Err(message) => Answer::failed(Answer::FAILED, message),
     }
 }
 

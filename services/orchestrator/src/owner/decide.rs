@@ -1,22 +1,24 @@
 //! Decides what follows from what has arrived.
 
 use super::{End, Owner, facts, stalled};
+use crate::agents;
 use crate::deps::Deps;
 use crate::dispatch::Catalogue;
-use cairn_engine::decide::{Facts, Input, ToolList};
+use cairn_engine::decide::{Agents, Facts, Input, ToolList, agents_needed};
 use cairn_engine::event::{AttemptRef, Event};
 use cairn_engine::limits::FULL_TRANSITION;
 use cairn_engine::outstanding::Work;
 use cairn_engine::session::Run;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Owner {
     /// Decides what follows from all that has arrived, as far as it fits into a transition.
     pub(super) async fn decide_all(&mut self, first: Option<Input>) -> Result<Vec<Event>, End> {
         let deps = self.deps.clone();
+        let agents = self.agents(&deps).await?;
         let (catalogue, offered) = (deps.dispatch.catalogue(), self.offered());
-        let facts = self.facts(&deps, &catalogue, &offered);
+        let facts = self.facts(&deps, &catalogue, &offered, &agents);
         let mut events = Vec::new();
         let mut inputs = Vec::from_iter(first);
         loop {
@@ -35,6 +37,21 @@ impl Owner {
                 None => return Ok(events),
             }
         }
+    }
+
+    /// The agents that the waiting commands name, as they are now. Commands that are left to the next owner
+    /// name none.
+    async fn agents(&mut self, deps: &Deps) -> Result<Agents, End> {
+        let needed = match self.answers_commands() {
+            true => agents_needed(&self.session, None),
+            false => BTreeSet::new(),
+        };
+        if needed.is_empty() {
+            return Ok(Agents::default());
+        }
+        let namespace = self.key.namespace.clone();
+        let read = |_| agents::read_all(deps, &namespace, &needed);
+        self.inbox.retry_until_lease_ends(read).await
     }
 
     /// Steps are ready that the transition before had no room to start.
@@ -64,12 +81,13 @@ impl Owner {
         deps: &'a Deps,
         catalogue: &'a Catalogue,
         offered: &'a BTreeMap<AttemptRef, Arc<ToolList>>,
+        agents: &'a Agents,
     ) -> Facts<'a> {
         let not_after = u64::try_from(self.inbox.not_after()).unwrap_or(0);
         let starts = !self.inbox.is_stopping();
         Facts {
             journal_permille: self.journal_permille,
-            ..facts(deps, catalogue, offered, not_after, starts)
+            ..facts(deps, catalogue, offered, agents, not_after, starts)
         }
     }
 

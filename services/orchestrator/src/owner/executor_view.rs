@@ -134,6 +134,7 @@ pub(super) fn attempt_start(
         // The owner ends a turn that uses up its tool turns: a final reply may follow the last of them.
         max_tool_turns: turn.map_or(run.limits.max_tool_turns, |_| u32::MAX),
         limits_cost: run.spent.allowed[Budget::Cost].is_some(),
+        agent: run.agent.as_ref().map(|used| used.name.clone()).unwrap_or_default(),
         result_bytes: u32::try_from(limits.result_bytes).unwrap_or(u32::MAX),
         ..AttemptStart::default()
     };
@@ -152,6 +153,8 @@ pub(super) fn attempt_start(
         start.no_early_calls = returns_calls || counts_calls(session, name);
         start.found_tools.clone_from(&attempt.found_tools);
         start.options = turn.map(|turn| turn.options.clone().into());
+        let agent = session.agent_of(name);
+        start.temperature_milli = agent.and_then(|agent| agent.definition.temperature_milli);
         start.compact_at_permille = limits.compact_at(session, name);
         start.summary = attempt.summary.clone().map(Into::into);
         start.estimate_permille = session.estimates.of(&run.model).permille;

@@ -2,7 +2,7 @@
 
 use crate::deps::Deps;
 use crate::dispatch::Catalogue;
-use cairn_engine::decide::{Facts, ToolList};
+use cairn_engine::decide::{Agents, Facts, ToolList};
 use cairn_engine::event::AttemptRef;
 use cairn_views::elicitation;
 use std::collections::BTreeMap;
@@ -10,13 +10,15 @@ use std::sync::Arc;
 
 /// The facts of this moment. How full the journal is, only its owner knows.
 ///
-/// `offered` has the tools that the start of each running attempt offered. After `not_after`, in
+/// `offered` has the tools that the start of each running attempt offered, and `agents` has the agents that
+/// waiting commands name. After `not_after`, in
 /// milliseconds since 1970 by the store's clock, no effectful call may begin. With `starts`, steps may
 /// be started.
 pub(crate) fn facts<'a>(
     deps: &'a Deps,
     catalogue: &'a Catalogue,
     offered: &'a BTreeMap<AttemptRef, Arc<ToolList>>,
+    agents: &'a Agents,
     not_after: u64,
     starts: bool,
 ) -> Facts<'a> {
@@ -26,6 +28,7 @@ pub(crate) fn facts<'a>(
         tools: &catalogue.facts,
         away: &catalogue.away,
         offered,
+        agents,
         rules: &catalogue.rules,
         environment: &deps.config.environment,
         limits: deps.config.limits,

@@ -1,10 +1,10 @@
 //! The time for which a session is its owner's, and all that reaches the owner in it.
 
 use super::{End, Message};
-use crate::store::StoreClock;
+use crate::store::{StoreClock, may_pass};
 use cairn_engine::event::AttemptRef;
 use cairn_engine::outstanding::Work;
-use cairn_rpc::{ErrorKind, Link, RpcError};
+use cairn_rpc::{ErrorKind, RpcError};
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, SelectAll, Stream};
 use std::collections::VecDeque;
@@ -277,12 +277,6 @@ impl Inbox {
 fn lasts(clock: &StoreClock, lease: Duration, until: i64) -> Duration {
     let until = u64::try_from(until).unwrap_or(0);
     Duration::from_millis(until.saturating_sub(clock.now())).min(lease)
-}
-
-/// The same call may succeed a little later.
-pub(crate) fn may_pass(error: &RpcError) -> bool {
-    use ErrorKind::{Cancelled, DeadlineExceeded, Unavailable};
-    matches!(error.kind(), Unavailable | DeadlineExceeded | Cancelled) || Link::did_not_begin(error)
 }
 
 /// What an answer of the store that will not change means for the owner.

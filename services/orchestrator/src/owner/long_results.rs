@@ -1,7 +1,7 @@
 //! Results that are longer than a model gets at once. Their texts go into blobs as they come, part by part, and
 //! memory holds one part of each stream.
 
-use super::may_pass;
+use crate::store::may_pass;
 use crate::key::SessionKey;
 use crate::store::Store;
 use bytes::Bytes;

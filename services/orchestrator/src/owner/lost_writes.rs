@@ -1,7 +1,7 @@
 //! A store that holds less of a session than its owner was acknowledged.
 
 use super::End;
-use super::inbox::may_pass;
+use crate::store::may_pass;
 use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::store::Acknowledged;

@@ -4,8 +4,7 @@ use super::executor_view::{ExecutorView, StartLimits, attempt_start, news_for_ex
 use super::planner::question;
 use super::stream::{Reports, Storing};
 use super::{Message, Outstanding, Owner};
-use crate::dispatch::Catalogue;
-use crate::dispatch::Slot;
+use crate::dispatch::{Catalogue, PartOf, Slot, Use};
 use crate::observe::trace_of;
 use crate::store::{for_namespace, for_session};
 use cairn_engine::decide::ToolList;
@@ -186,9 +185,10 @@ impl Owner {
         let Some(state) = self.session.run(run) else {
             return;
         };
-        let mut layers = self.prompt_layers();
+        let mut layers = self.prompt_layers(run);
         let catalogue = self.deps.dispatch.catalogue();
-        layers.extend(Some(catalogue.prompt.clone()).filter(|layer| !layer.is_empty()));
+        let catalogue = catalogue.of_plans(PartOf::run(&self.session, run));
+        layers.extend(Some(catalogue.prompt()).filter(|layer| !layer.is_empty()));
         let tools = catalogue.facts.keys().cloned().collect();
         let question = question(&self.key, state, layers, tools, request);
         let mut question = for_namespace(&self.key.namespace, question);
@@ -235,15 +235,17 @@ impl Owner {
         self.begin_work(work, stream::once(wait), None);
     }
 
-    /// What an attempt may call: a turn may name its tools.
+    /// What an attempt may call: its agent may have fewer tools, and a turn may name its tools.
     fn catalogue_of(&self, attempt: AttemptRef) -> Arc<Catalogue> {
         let catalogue = self.deps.dispatch.catalogue();
+        let of = PartOf::run(&self.session, attempt.run);
+        let is_offered = |tool: &str| self.session.offers(attempt, tool);
         match self.session.turn(attempt) {
-            None => catalogue,
+            None => catalogue.part(of, Use::Step, is_offered),
             Some(turn) if turn.options.tools.is_none() => {
-                catalogue.of_turns(|tool| self.session.offers(attempt, tool))
+                catalogue.part(of, Use::Turn, is_offered)
             }
-            Some(_) => Arc::new(catalogue.only(|tool| self.session.offers(attempt, tool))),
+            Some(_) => Arc::new(catalogue.only(of, is_offered)),
         }
     }
 
@@ -262,7 +264,10 @@ impl Owner {
         StartLimits {
             not_after: self.inbox.not_after(),
             result_bytes: self.session.result_bytes(attempt.run, config.result_bytes),
-            compact_at_permille: config.compaction.at_permille,
+            compact_at_permille: self
+                .session
+                .compaction(attempt, config.compaction)
+                .at_permille,
         }
     }
 
@@ -345,10 +350,14 @@ impl Owner {
         self.active.insert(work, active);
     }
 
-    /// What every prompt of this session carries after the service's own.
-    fn prompt_layers(&self) -> Vec<String> {
+    /// What the planner's prompt for a run carries after the service's own.
+    fn prompt_layers(&self, run: u32) -> Vec<String> {
         let memory = snapshot(self.session.memory.iter());
-        let layers = [self.deps.config.environment.clone(), memory];
+        let used = self.session.run(run).and_then(|run| run.agent.as_ref());
+        let agent = used.and_then(|used| self.session.agent(used));
+        let prompt = agent.map(|agent| agent.definition.prompt.clone());
+        let environment = self.deps.config.environment.clone();
+        let layers = [prompt.unwrap_or_default(), environment, memory];
         layers
             .into_iter()
             .filter(|layer| !layer.is_empty())

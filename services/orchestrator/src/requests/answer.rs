@@ -61,7 +61,16 @@ fn no_revision(failure: &Failure) -> RpcError {
     refusal(reason, &failure.message).meta("failure", &failure.reason)
 }
 
+/// The refusal of a command that is stored.
 fn refusal(reason: Refusal, message: &str) -> RpcError {
+    match reason.may_pass() {
+        true => refusal_of_unstored(reason, &format!("{message}{STAYS_REFUSED}")),
+        false => refusal_of_unstored(reason, message),
+    }
+}
+
+/// The refusal of a command of which nothing is stored: a retry may succeed.
+pub(super) fn refusal_of_unstored(reason: Refusal, message: &str) -> RpcError {
     let kind = match reason.kind() {
         RefusalKind::InvalidArgument => ErrorKind::InvalidArgument,
         RefusalKind::NotFound => ErrorKind::NotFound,
@@ -71,11 +80,7 @@ fn refusal(reason: Refusal, message: &str) -> RpcError {
         // Its message is logged and never sent.
         RefusalKind::Internal => return RpcError::internal(message),
     };
-    let stays = match reason.may_pass() {
-        true => STAYS_REFUSED,
-        false => "",
-    };
-    RpcError::new(kind, format!("{message}{stays}")).reason(reason.name())
+    RpcError::new(kind, message).reason(reason.name())
 }
 
 #[cfg(test)]

@@ -1,15 +1,14 @@
 //! New sessions, made in tasks that no client can interrupt.
 
-use super::Requests;
 use super::admission::Admission;
-use super::answer::{Answer, answer_of};
-use super::encoded_command;
+use super::answer::{Answer, answer_of, left_to_newer};
 use super::until_known::until_known;
+use super::{Requests, encoded_command, wait_for_answer};
 use crate::key::{SessionKey, derived_session_id, in_journal};
 use crate::owner::{Beginning, Ownership, facts};
 use crate::store::{Acknowledged, Checkpointer, Loaded, for_session, header, within};
 use cairn_engine::command::Command;
-use cairn_engine::decide::Input;
+use cairn_engine::decide::{Agents, Input};
 use cairn_engine::event::Event;
 use cairn_engine::key::digest;
 use cairn_engine::session::Session;
@@ -33,6 +32,8 @@ pub(crate) struct NewSession {
     /// Who makes it, in whose namespace it is.
     pub(crate) principal: Principal,
     pub(crate) command: Option<Command>,
+    /// The agents that the command names.
+    pub(crate) agents: Agents,
 }
 
 /// Makes a session and, with a command that starts a run, owns it from the same operation on.
@@ -40,7 +41,8 @@ pub(crate) struct NewSession {
 /// Between the store's commit and the owner's begin the session is leased and has no owner, so a task
 /// of its own does both: a client that hangs up does not leave the session idle until the lease ends.
 /// The task also keeps the place that admission gave to the session. The answer to the command, if there
-/// is one, follows from the request alone, so a retry gets the same.
+/// is one, follows from the request and its agent, which may have changed since the session was made: a retry
+/// gets the answer that the journal has.
 pub(crate) async fn create(
     requests: &Arc<Requests>,
     new: NewSession,
@@ -91,16 +93,25 @@ pub(crate) async fn create(
         drop(admission);
         made
     });
-    task.await.map_err(RpcError::internal)??;
-    Ok((key, answer))
+    let is_duplicate = task.await.map_err(RpcError::internal)??;
+    if !is_duplicate || !has_command {
+        return Ok((key, answer));
+    }
+    let appended = pb::AppendCommandResponse {
+        seq: COMMAND_SEQ,
+        ..pb::AppendCommandResponse::default()
+    };
+    let answer = wait_for_answer(requests, &key, &appended).await;
+    Ok((key, Some(answer.map_err(left_to_newer))))
 }
 
+/// Says whether the session was there, made by the same request.
 async fn make(
     requests: Arc<Requests>,
     key: SessionKey,
     request: pb::CreateSessionRequest,
     loaded: Loaded,
-) -> Result<(), RpcError> {
+) -> Result<bool, RpcError> {
     let store = requests.store();
     let create = |time| {
         let request = within(time, for_session(&key, request.clone()));
@@ -121,7 +132,7 @@ async fn make(
         };
         requests.sessions.begin(ownership);
     }
-    Ok(())
+    Ok(answer.duplicate)
 }
 
 fn first_events(requests: &Requests, new: NewSession) -> Result<(Session, Vec<Event>), RpcError> {
@@ -131,7 +142,15 @@ fn first_events(requests: &Requests, new: NewSession) -> Result<(Session, Vec<Ev
     // The lease will begin no earlier than now.
     let not_after = now + u64::from(requests.config().lease_ms()) * 4 / 5;
     let (offered, starts) = (BTreeMap::new(), !requests.sessions.is_draining());
-    let facts = facts(requests.deps(), &catalogue, &offered, not_after, starts);
+    let agents = new.agents;
+    let facts = facts(
+        requests.deps(),
+        &catalogue,
+        &offered,
+        &agents,
+        not_after,
+        starts,
+    );
     let input = Input::Create {
         title: new.title,
         time_to_live_ms: new.time_to_live_ms,

@@ -12,7 +12,7 @@ use crate::store::Quarantine;
 use crate::store::{for_session, header};
 use bytes::Bytes;
 use cairn_engine::command::Command;
-use cairn_engine::decide::{Fork, Input};
+use cairn_engine::decide::{Agents, Fork, Input};
 use cairn_engine::key::digest;
 use cairn_engine::session::{Received, Session};
 use cairn_proto::convert::encode_own_event;
@@ -205,7 +205,8 @@ pub(crate) fn decided(
     let catalogue = requests.deps().dispatch.catalogue();
     let offered = BTreeMap::new();
     // The owner begins.
-    let facts = facts(requests.deps(), &catalogue, &offered, 0, false);
+    let agents = Agents::default();
+    let facts = facts(requests.deps(), &catalogue, &offered, &agents, 0, false);
     let decided = session.decide(Input::Forked(fork), &facts);
     let decided = decided.map_err(RpcError::internal)?;
     // All of them are small.

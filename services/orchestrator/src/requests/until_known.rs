@@ -1,7 +1,7 @@
 //! Calls that take a lease, sent until their outcome is known.
 
 use crate::key::SessionKey;
-use crate::owner::may_pass;
+use crate::store::may_pass;
 use cairn_rpc::{Link, RpcError};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};

@@ -1,6 +1,7 @@
 //! What the store keeps beside a journal, for listings.
 
 use cairn_engine::pending::reasons;
+use cairn_engine::rules::DEFAULT_AGENT;
 use cairn_engine::session::{Run, RunStatus, Session};
 use cairn_proto::event as wire;
 use cairn_proto::memory::{Header, PendingKind, SessionStatus};
@@ -14,12 +15,20 @@ pub(crate) fn header(session: &Session, least_needs: u32) -> Header {
         status: status_of(session).into(),
         handled_through: session.handled_through,
         title: title::listed(session),
-        // There are no agents yet.
-        agent: String::new(),
+        agent: agent_of(session).to_owned(),
         tokens: usage.tokens(),
         cost_nano_usd: usage.cost_nano_usd,
         pending: pending_kinds(session),
         needs: session.needs.max(least_needs),
+    }
+}
+
+/// The name of the active context's agent; empty for the default agent.
+pub(crate) fn agent_of(session: &Session) -> &str {
+    let used = session.context("").and_then(|context| context.agent.as_ref());
+    match used {
+        Some(used) if used.name != DEFAULT_AGENT => &used.name,
+        _ => "",
     }
 }
 

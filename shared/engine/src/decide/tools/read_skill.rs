@@ -5,7 +5,7 @@ use crate::decide::Rejection;
 use crate::event::CallRef;
 use crate::limits::MAX_QUESTION;
 use crate::message::ToolCall;
-use crate::session::Session;
+use crate::session::{READ_SKILL, Session};
 use crate::text::cut;
 use serde::Deserialize;
 
@@ -15,7 +15,7 @@ const MOST_NAMED: usize = 30;
 const MOST_SHOWN: usize = 64;
 
 pub(super) const TOOL: StateTool = StateTool {
-    name: "read_skill",
+    name: READ_SKILL,
     description: "Reads the instructions of a skill, or another file of its folder. The system prompt lists the skills and what each is for.",
     parameters: r#"{"type":"object","properties":{"name":{"type":"string","description":"Name of the skill, as the list has it."},"file":{"type":"string","description":"Path of a file in the folder of the skill, such as 'scripts/check.sh'; the instructions by default."}},"required":["name"],"additionalProperties":false}"#,
     answers: Answers::ByOwner(read),
@@ -46,8 +46,7 @@ fn read(session: &Session, at: CallRef, call: &ToolCall) -> Result<Question, Cal
         let message = format!("file is a path of at most {MAX_QUESTION} bytes");
         return Err(invalid(message));
     }
-    let used = session.run(at.attempt.run).and_then(|run| run.agent.as_ref());
-    let agent = used.and_then(|used| session.agents.get(&used.digest));
+    let agent = session.agent_of(at.attempt);
     let skills = agent.map(|agent| agent.definition.skills.as_slice());
     let skills = skills.unwrap_or_default();
     match skills.iter().find(|skill| skill.name == name) {

@@ -1,0 +1,229 @@
+//! The agents that commands name, as they are now: documents of the namespace, and confirmed files of the
+//! workspace.
+
+use crate::deps::Deps;
+use crate::store::{for_namespace, may_pass};
+use crate::workspace::{Reading, TRIES};
+use cairn_agents::agent::{self, AgentFile};
+use cairn_agents::resolve::{OF_WORKSPACE, Unusable, resolve};
+use cairn_agents::{Fault, Parsed, is_name};
+use cairn_engine::agent::AgentDefinition;
+use cairn_engine::decide::{AgentFault, Agents};
+use cairn_engine::event::AgentUse;
+use cairn_engine::refusal::Refusal;
+use cairn_engine::rules::DEFAULT_AGENT;
+use cairn_proto::memory as pb;
+use cairn_rpc::{Namespace, RpcError};
+use prost::Message as _;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The agents of these names, for sessions of a namespace. An agent that cannot be used has the reason.
+///
+/// # Errors
+/// The store cannot be reached.
+pub(crate) async fn read_all(
+    deps: &Deps,
+    namespace: &Namespace,
+    names: &BTreeSet<String>,
+) -> Result<Agents, RpcError> {
+    if names.is_empty() {
+        return Ok(Agents::default());
+    }
+    let tools = deps.dispatch.tools();
+    let files = deps.workspace.read(&tools, namespace, TRIES).await;
+    let mut agents = Agents::default();
+    for name in names {
+        let agent = read(deps, namespace, name, &files).await?;
+        agents.0.insert(name.clone(), agent);
+    }
+    Ok(agents)
+}
+
+/// Whether the agent of an active run is another one by now, or cannot be used any more. False if that cannot be
+/// found out.
+pub(crate) async fn has_changed(
+    deps: &Deps,
+    namespace: &Namespace,
+    used: Option<&AgentUse>,
+) -> bool {
+    let tools = deps.dispatch.tools();
+    let files = deps.workspace.read(&tools, namespace, 1).await;
+    if files.is_unknown {
+        return false;
+    }
+    let name = used.map_or("", |used| used.name.as_str());
+    match read(deps, namespace, name, &files).await {
+        Ok(Ok(now)) => now.map(|now| now.digest()) != used.map(|used| used.digest.clone()),
+        Ok(Err(_)) => true,
+        Err(_) => false,
+    }
+}
+
+/// One agent; none for the default agent without skills and instructions.
+type Found = Result<Option<Arc<AgentDefinition>>, AgentFault>;
+
+/// # Errors
+/// The store cannot be reached.
+async fn read(
+    deps: &Deps,
+    namespace: &Namespace,
+    name: &str,
+    files: &Reading,
+) -> Result<Found, RpcError> {
+    let document = match is_of_document(name) {
+        true => document(deps, namespace, name).await?,
+        false => Ok(None),
+    };
+    let config = &deps.config;
+    let has_model = |model: &str| config.models.iter().any(|known| known == model);
+    let resolved = document.and_then(|document| {
+        let workspace = files.workspace.as_deref();
+        resolve(name, document.as_ref(), workspace, &config.limits, &has_model)
+            .map_err(|unusable| fault(name, &unusable, files))
+    });
+    Ok(resolved.map(|definition| (!definition.is_plain()).then(|| Arc::new(definition))))
+}
+
+/// A document may define the agent.
+fn is_of_document(name: &str) -> bool {
+    name != DEFAULT_AGENT && is_name(name)
+}
+
+/// # Errors
+/// The store cannot be reached.
+async fn document(
+    deps: &Deps,
+    namespace: &Namespace,
+    name: &str,
+) -> Result<Result<Option<AgentFile>, AgentFault>, RpcError> {
+    let get = pb::GetDocumentRequest {
+        kind: pb::DocumentKind::Agent.into(),
+        id: name.to_owned(),
+    };
+    let mut documents = deps.store.documents();
+    let unusable = |problem: &dyn std::fmt::Display| AgentFault {
+        refusal: Refusal::AgentNotUsable,
+        message: format!("agent \"{name}\" cannot be read: {problem}"),
+    };
+    let document = match documents.get_document(for_namespace(namespace, get)).await {
+        Ok(got) => got.into_inner().document,
+        Err(status) => {
+            let error = RpcError::from_status(&status);
+            return match may_pass(&error) {
+                true => Err(error),
+                // Such as one that a newer version stored.
+                false => Ok(Err(unusable(&error))),
+            };
+        }
+    };
+    Ok(match document.map(|document| of_document(&document)) {
+        None => Ok(None),
+        Some(Ok((_, parsed))) => Ok(Some(parsed.value)),
+        Some(Err(problem)) => Err(unusable(&problem)),
+    })
+}
+
+/// The source of a document, and what it defines.
+///
+/// # Errors
+/// Why this version cannot read it.
+pub(crate) fn of_document(
+    document: &pb::Document,
+) -> Result<(String, Parsed<AgentFile>), String> {
+    let stored = pb::AgentDocument::decode(document.value.clone());
+    let stored = stored.map_err(|_| "it is stored in another form".to_owned())?;
+    match parse(&document.id, &stored.source) {
+        Ok(parsed) => Ok((stored.source, parsed)),
+        Err(faults) => Err(faults.first().map(ToString::to_string).unwrap_or_default()),
+    }
+}
+
+/// Reads a source. The agent has this name, whatever the source says; with an empty one, the source names it.
+///
+/// # Errors
+/// All faults of the source.
+pub(crate) fn parse(name: &str, source: &str) -> Result<Parsed<AgentFile>, Vec<Fault>> {
+    let parsed = agent::parse(name, source);
+    let mut parsed = parsed.map_err(|error| error.faults)?;
+    if !name.is_empty() {
+        name.clone_into(&mut parsed.value.name);
+    }
+    Ok(parsed)
+}
+
+/// Why an agent cannot be used, for the client. An agent that only files can define is not missing before they
+/// are confirmed and read.
+fn fault(name: &str, unusable: &Unusable, files: &Reading) -> AgentFault {
+    let message = unusable.message(name);
+    let not_usable = |message| AgentFault {
+        refusal: Refusal::AgentNotUsable,
+        message,
+    };
+    if !matches!(unusable, Unusable::NotFound { .. }) {
+        return not_usable(message);
+    }
+    let file = name.strip_prefix(OF_WORKSPACE).unwrap_or(name);
+    if files.unconfirmed.contains(file) {
+        return not_usable(format!(
+            "agent \"{name}\" is in a file of the workspace that is not confirmed; see and confirm the files \
+             with: cairn agent trust"
+        ));
+    }
+    if files.is_unknown {
+        return not_usable(format!(
+            "{message}, or it is in a file of the workspace, which cannot be read now; try again later"
+        ));
+    }
+    AgentFault {
+        refusal: Refusal::AgentNotFound,
+        message: format!("{message}; see the agents with: cairn agent list"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missing() -> Unusable {
+        Unusable::NotFound { known: Vec::new() }
+    }
+
+    #[test]
+    fn what_only_a_file_could_define_is_not_missing_before_the_files_are_known() {
+        let none = Reading::default();
+        let unconfirmed = Reading {
+            unconfirmed: ["critic".to_owned()].into(),
+            ..Reading::default()
+        };
+        let unknown = Reading {
+            is_unknown: true,
+            ..Reading::default()
+        };
+        for (name, files, refusal, words) in [
+            ("critic", &none, Refusal::AgentNotFound, "cairn agent list"),
+            ("other", &unconfirmed, Refusal::AgentNotFound, "cairn agent list"),
+            ("critic", &unconfirmed, Refusal::AgentNotUsable, "cairn agent trust"),
+            ("workspace:critic", &unconfirmed, Refusal::AgentNotUsable, "not confirmed"),
+            ("critic", &unknown, Refusal::AgentNotUsable, "cannot be read now"),
+        ] {
+            let fault = fault(name, &missing(), files);
+            assert_eq!(fault.refusal, refusal, "{name}");
+            assert!(fault.message.contains(words), "{}", fault.message);
+        }
+        let disabled = fault("critic", &Unusable::Disabled, &none);
+        assert_eq!(disabled.refusal, Refusal::AgentNotUsable);
+    }
+
+    #[test]
+    fn only_names_of_stored_agents_are_looked_up_in_the_store() {
+        for (name, expected) in [
+            ("reviewer", true),
+            ("", false),
+            ("default", false),
+            ("workspace:reviewer", false),
+        ] {
+            assert_eq!(is_of_document(name), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The files of the workspace that define agents and skills, as the tools service reads them.
+
+use crate::store::{for_namespace, within};
+use cairn_agents::resolve::{File, FileKind, Workspace, workspace};
+use cairn_agents::{agent, document};
+use cairn_proto::tools::tools_service_client::ToolsServiceClient;
+use cairn_proto::tools::{
+    ReadWorkspaceFilesRequest, ReadWorkspaceFilesResponse, WorkspaceFile, WorkspaceFileKind,
+};
+use cairn_rpc::{ErrorKind, Link, Namespace, RpcError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// All files together have at most 16 MiB.
+const MAX_ANSWER: usize = 20 * 1024 * 1024;
+/// One try to read the files may take so long. Three tries with their pauses take two seconds.
+const TRY: Duration = Duration::from_millis(600);
+/// The pause before the tools service is asked again.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often a command that names an agent has the files read.
+pub(crate) const TRIES: u32 = 3;
+
+/// The files as this process has read them last.
+#[derive(Debug, Default)]
+pub(crate) struct WorkspaceFiles {
+    last: Mutex<Option<Reading>>,
+}
+
+/// What the files say.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reading {
+    /// Covers all files; empty if there is none.
+    digest: String,
+    /// What they define, if a person has confirmed them.
+    pub(crate) workspace: Option<Arc<Workspace>>,
+    /// Names of agents that files define which are not confirmed, by their paths.
+    pub(crate) unconfirmed: BTreeSet<String>,
+    /// They could not be read, now or before.
+    pub(crate) is_unknown: bool,
+}
+
+impl WorkspaceFiles {
+    /// The files as they are now. After so many tries to reach the tools service, as this process has read them
+    /// last.
+    pub(crate) async fn read(
+        &self,
+        tools: &ToolsServiceClient<Link>,
+        namespace: &Namespace,
+        tries: u32,
+    ) -> Reading {
+        let last = self.last();
+        for number in 1..=tries {
+            match read(tools, namespace, last.as_ref()).await {
+                Ok(reading) => {
+                    *self.lock() = Some(reading.clone());
+                    return reading;
+                }
+                // An earlier release does not look at such files.
+                Err(error) if error.kind() == ErrorKind::Unimplemented => return Reading::default(),
+                Err(error) => {
+                    tracing::warn!(%error, number, "files of the workspace cannot be read");
+                }
+            }
+            if number < tries {
+                sleep(PAUSE).await;
+            }
+        }
+        last.unwrap_or_else(|| Reading {
+            is_unknown: true,
+            ..Reading::default()
+        })
+    }
+
+    fn last(&self) -> Option<Reading> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Reading>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn read(
+    tools: &ToolsServiceClient<Link>,
+    namespace: &Namespace,
+    last: Option<&Reading>,
+) -> Result<Reading, RpcError> {
+    let known = last.filter(|last| last.workspace.is_some());
+    let known_digest = known.map(|last| last.digest.clone()).unwrap_or_default();
+    let files = read_files(tools, namespace, known_digest).await?;
+    match known.filter(|last| files.unchanged && files.confirmed && last.digest == files.digest) {
+        Some(last) => Ok(last.clone()),
+        None => Ok(reading(files)),
+    }
+}
+
+/// The files as the tools service has them; without their contents if they have this digest.
+pub(crate) async fn read_files(
+    tools: &ToolsServiceClient<Link>,
+    namespace: &Namespace,
+    known_digest: String,
+) -> Result<ReadWorkspaceFilesResponse, RpcError> {
+    let request = for_namespace(namespace, ReadWorkspaceFilesRequest { known_digest });
+    let mut tools = tools.clone().max_decoding_message_size(MAX_ANSWER);
+    let read = tools.read_workspace_files(within(TRY, request)).await?;
+    Ok(read.into_inner())
+}
+
+fn reading(files: ReadWorkspaceFilesResponse) -> Reading {
+    let is_confirmed = files.confirmed && !files.digest.is_empty();
+    let workspace = is_confirmed.then(|| {
+        let files: Vec<File> = files.files.iter().filter_map(file).collect();
+        Arc::new(workspace(&files))
+    });
+    let agents = files.files.iter().filter(|_| !is_confirmed);
+    let agents = agents.filter(|file| file.kind() == WorkspaceFileKind::Agent);
+    Reading {
+        unconfirmed: agents.filter_map(|file| name_of_path(&file.path)).collect(),
+        digest: files.digest,
+        workspace,
+        is_unknown: false,
+    }
+}
+
+/// A file of which only the tools service has seen the bytes until now; none if it is no text, which the log
+/// has.
+fn file(file: &WorkspaceFile) -> Option<File> {
+    let kind = match file.kind() {
+        WorkspaceFileKind::Agent => FileKind::Agent,
+        WorkspaceFileKind::Skill => FileKind::Skill,
+        WorkspaceFileKind::Instructions => FileKind::Instructions,
+        // A newer tools service has it.
+        WorkspaceFileKind::Unspecified => return None,
+    };
+    match document::decode(&file.path, &file.content) {
+        Ok(text) => Some(File {
+            path: file.path.clone(),
+            kind,
+            text: text.to_owned(),
+            digest: file.digest.clone(),
+        }),
+        Err(error) => {
+            tracing::warn!(%error, "a file of the workspace is no text");
+            None
+        }
+    }
+}
+
+/// The name that a path gives an agent, whatever the file says.
+pub(crate) fn name_of_path(path: &str) -> Option<String> {
+    agent::parse(path, "").ok().map(|parsed| parsed.value.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(path: &str, content: &str) -> WorkspaceFile {
+        WorkspaceFile {
+            path: path.to_owned(),
+            kind: WorkspaceFileKind::Agent.into(),
+            content: content.to_owned().into(),
+            ..WorkspaceFile::default()
+        }
+    }
+
+    #[test]
+    fn files_count_once_they_are_confirmed() {
+        let files = |confirmed, content: &str| ReadWorkspaceFilesResponse {
+            digest: "d".to_owned(),
+            confirmed,
+            files: vec![agent(".cairn/agents/critic.agent.md", content)],
+            ..ReadWorkspaceFilesResponse::default()
+        };
+        let read = reading(files(false, ""));
+        assert!(read.workspace.is_none());
+        assert_eq!(read.unconfirmed, BTreeSet::from(["critic".to_owned()]));
+        // Contents that came all the same.
+        assert!(reading(files(false, "P")).workspace.is_none());
+        let read = reading(files(true, "---\nname: judge\n---\nP"));
+        let workspace = read.workspace.expect("a workspace");
+        assert_eq!(workspace.agents["judge"].prompt, "P");
+        assert!(read.unconfirmed.is_empty());
+    }
+}
