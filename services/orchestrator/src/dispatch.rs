@@ -5,7 +5,7 @@ mod executors;
 mod queue;
 
 pub(crate) use catalogue::{
-    Catalogue, PartOf, SEPARATOR, Use, answer, compiled, matcher, refresh,
+    Catalogue, EVERY_AGENT, PartOf, SEPARATOR, Use, answer, compiled, matcher, refresh,
 };
 pub(crate) use executors::{Slot, Used};
 

@@ -132,6 +132,7 @@ impl OrchestratorService for Orchestrator {
         session.journal_permille = viewed.journal_permille;
         if let Some(run) = &mut session.latest_run {
             answers::add(&self.requests, &key, run).await?;
+            agents::mark_change(&self.requests, &key, run).await;
         }
         Ok(Response::new(pb::GetSessionResponse {
             session: Some(session),
@@ -220,6 +221,7 @@ impl OrchestratorService for Orchestrator {
         let session = self.session(&key).await?;
         let mut run = run_message(run_of(&session, request.get_ref().run)?);
         answers::add(&self.requests, &key, &mut run).await?;
+        agents::mark_change(&self.requests, &key, &mut run).await;
         Ok(Response::new(pb::GetRunResponse { run: Some(run) }))
     }
 

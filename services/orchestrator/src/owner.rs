@@ -305,8 +305,7 @@ impl Owner {
         let deps = self.deps.clone();
         let (catalogue, offered) = (deps.dispatch.catalogue(), self.offered());
         // Nothing is started any more.
-        let agents = Agents::default();
-        let facts = self.facts(&deps, &catalogue, &offered, &agents);
+        let facts = self.facts(&deps, &catalogue, &offered, Agents::none());
         let input = Input::LimitReached { failure };
         let events = self.session.decide(input, &facts).map_err(stalled)?;
         if events.is_empty() {

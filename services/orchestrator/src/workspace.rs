@@ -57,8 +57,8 @@ impl WorkspaceFiles {
                     *self.lock() = Some(reading.clone());
                     return reading;
                 }
-                // An earlier release does not look at such files.
-                Err(error) if error.kind() == ErrorKind::Unimplemented => return Reading::default(),
+                // An earlier release does not read such files.
+                Err(error) if error.kind() == ErrorKind::Unimplemented => break,
                 Err(error) => {
                     tracing::warn!(%error, number, "files of the workspace cannot be read");
                 }

@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Sources whose tools every model is offered from the start: they are the operator's own, and few.
 const ALWAYS_OFFERED: [&str; 2] = ["built-in", "program"];
 /// No agent has this name, so only rules for all agents hold for it.
-const EVERY_AGENT: &str = "";
+pub(crate) const EVERY_AGENT: &str = "";
 /// Between the name of a server and the name of its tool.
 pub(crate) const SEPARATOR: &str = "__";
 

@@ -1,20 +1,25 @@
 //! `cairn.api.v1.AgentService`: agents are documents of the caller's namespace. A document has the source, and
-//! the definition is read from it anew each time.
+//! the definition is read from it anew each time. Files of the workspace define agents too.
 
 mod definition;
 mod errors;
 mod pages;
 mod source;
+mod workspace;
 
 use super::{Answer, Orchestrator};
+use crate::agents::{has_changed, of_document};
+use crate::key::SessionKey;
 use crate::requests::Requests;
 use crate::store::for_namespace;
 use cairn_agents::Parsed;
 use cairn_agents::agent::AgentFile;
+use cairn_agents::resolve::OF_WORKSPACE;
 use cairn_engine::key::{digest, hex};
 use cairn_proto::api as pb;
 use cairn_proto::api::agent_service_server::AgentService;
 use cairn_proto::memory as memory_pb;
+use cairn_proto::orchestrator as orchestrator_pb;
 use cairn_proto::time::timestamp;
 use cairn_rpc::{RpcError, check_request_id, principal};
 use prost::Message as _;
@@ -52,6 +57,33 @@ impl AgentService for Orchestrator {
     ) -> Answer<pb::DeleteAgentResponse> {
         delete(&self.requests, request).await
     }
+
+    async fn list_workspace_files(
+        &self,
+        request: Request<pb::ListWorkspaceFilesRequest>,
+    ) -> Answer<pb::ListWorkspaceFilesResponse> {
+        workspace::list(&self.requests, request).await
+    }
+
+    async fn confirm_workspace_files(
+        &self,
+        request: Request<pb::ConfirmWorkspaceFilesRequest>,
+    ) -> Answer<pb::ConfirmWorkspaceFilesResponse> {
+        workspace::confirm(&self.requests, request).await
+    }
+}
+
+/// Marks an active run whose agent has changed since the run began.
+pub(super) async fn mark_change(
+    requests: &Requests,
+    key: &SessionKey,
+    run: &mut orchestrator_pb::Run,
+) {
+    use orchestrator_pb::RunStatus::{Cancelled, Completed, Failed};
+    if !matches!(run.status(), Completed | Failed | Cancelled) {
+        let changed = has_changed(requests.deps(), &key.namespace, run.agent.as_ref());
+        run.agent_changed = changed.await;
+    }
 }
 
 async fn put(
@@ -88,6 +120,11 @@ async fn get(
 ) -> Answer<pb::GetAgentResponse> {
     let namespace = principal(&request)?.namespace().clone();
     let name = request.into_inner().name;
+    if let Some(file) = name.strip_prefix(OF_WORKSPACE) {
+        source::check_name(file)?;
+        let agent = workspace::get(requests, &namespace, &name, file).await?;
+        return Ok(Response::new(pb::GetAgentResponse { agent: Some(agent) }));
+    }
     source::check_name(&name)?;
     let get = memory_pb::GetDocumentRequest {
         kind: memory_pb::DocumentKind::Agent.into(),
@@ -97,7 +134,7 @@ async fn get(
     let found = documents.get_document(for_namespace(&namespace, get)).await;
     let found = found?.into_inner().document;
     let document = found.ok_or_else(|| errors::missing(&name))?;
-    let read = read(&document);
+    let read = of_document(&document);
     let (source, parsed) = read.map_err(|problem| errors::unreadable(&name, &problem))?;
     let agent = pb::Agent {
         version: document.version,
@@ -170,19 +207,6 @@ fn operation_id(request_id: &str) -> String {
     hex(&digest(&[b"cairn.agents", request_id.as_bytes()]))
 }
 
-/// The source of a document, and what it defines.
-///
-/// # Errors
-/// Why this version cannot read it.
-fn read(document: &memory_pb::Document) -> Result<(String, Parsed<AgentFile>), String> {
-    let stored = memory_pb::AgentDocument::decode(document.value.clone());
-    let stored = stored.map_err(|_| "it is stored in another form".to_owned())?;
-    match source::parse(&document.id, &stored.source) {
-        Ok(parsed) => Ok((stored.source, parsed)),
-        Err(faults) => Err(faults.first().map(ToString::to_string).unwrap_or_default()),
-    }
-}
-
 /// An agent without version and time.
 fn agent(parsed: Parsed<AgentFile>, source: String) -> pb::Agent {
     let Parsed { value, warnings } = parsed;
@@ -208,7 +232,7 @@ fn summary(document: &memory_pb::Document) -> pb::AgentSummary {
         change_time: Some(timestamp(document.changed_unix_ms)),
         ..pb::AgentSummary::default()
     };
-    match read(document) {
+    match of_document(document) {
         Ok((_, Parsed { value, .. })) => pb::AgentSummary {
             digest: value.digest(),
             description: value.description,

@@ -38,6 +38,13 @@ impl ContextService for Orchestrator {
         answered(&self.requests, request).await
     }
 
+    async fn switch_agent(
+        &self,
+        request: Request<pb::SwitchAgentRequest>,
+    ) -> Answer<pb::SwitchAgentResponse> {
+        answered(&self.requests, request).await
+    }
+
     async fn destroy_context(
         &self,
         request: Request<pb::DestroyContextRequest>,

@@ -1,7 +1,7 @@
 //! What can be seen of a session: its state, and views of its journal.
 
 use crate::key::SessionKey;
-use crate::store::{Quarantine, status_of};
+use crate::store::{Quarantine, agent_of, status_of};
 use cairn_engine::command::always_covers;
 use cairn_engine::decide::ToolList;
 use cairn_engine::event::WaitReason;
@@ -54,6 +54,7 @@ pub(crate) fn session_message(
         quarantine_reason: Quarantine::to_public(quarantine),
         decisions: session.decisions.iter().map(decision_message).collect(),
         active_context: session.active_context.clone(),
+        agent: agent_of(session).to_owned(),
         turn_index: session.context("").map_or(0, |context| context.turns),
         queued_turns: session.queued_turns.iter().map(|it| it.number).collect(),
         ..pb::Session::default()
@@ -101,6 +102,9 @@ pub(crate) fn run_message(run: RunSummary<'_>) -> pb::Run {
         is_compaction: run.is_compaction,
         first_seq: run.first_seq,
         last_seq: run.last_seq,
+        agent: run.agent.cloned().map(Into::into),
+        // It takes a look at the agent as it is now.
+        agent_changed: false,
     }
 }
 

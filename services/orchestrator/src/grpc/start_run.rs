@@ -2,14 +2,15 @@
 
 use super::commands::{contradiction, invalid};
 use super::{Answer, key_of};
-use crate::dispatch::SEPARATOR;
+use crate::dispatch::{EVERY_AGENT, SEPARATOR};
 use crate::key::derived_trace;
 use crate::requests::{Admission, Requests, admit, start_in_new_session, submit_if};
+use cairn_agents::is_name;
+use cairn_agents::resolve::OF_WORKSPACE;
 use cairn_engine::command::StartRun;
 use cairn_engine::event::{Budget, EventKind};
 use cairn_engine::limits::{MAX_CONVERSATIONS, MAX_GOAL};
 use cairn_engine::plan::{Plan, PlanDraft, PlanError};
-use cairn_engine::rules::DEFAULT_AGENT;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{
     RpcError, TraceParent, check_request_id, check_required_text, check_text, principal,
@@ -70,6 +71,17 @@ pub(super) async fn start_run(
     }))
 }
 
+/// Whether an agent may have the name. An empty one stands for the default agent.
+pub(super) fn check_agent(field: &str, name: &str) -> Result<(), RpcError> {
+    let own = name.strip_prefix(OF_WORKSPACE).unwrap_or(name);
+    if name.is_empty() || is_name(own) {
+        return Ok(());
+    }
+    let allowed = "the name of an agent, \"workspace:NAME\", or nothing for the default agent";
+    let error = RpcError::invalid(field, "is no name of an agent");
+    Err(error.allowed(allowed).reason("ID_INVALID"))
+}
+
 /// Whether a session may be made to stay so long.
 pub(super) fn check_time_to_live(field: &str, ms: u64) -> Result<(), RpcError> {
     // A second to ten years.
@@ -97,6 +109,7 @@ fn check_run(run: &StartRun) -> Result<(), RpcError> {
         None => check_required_text("run.goal", &run.goal, MAX_GOAL)?,
     }
     check_text("run.model", &run.model, MAX_MODEL_NAME)?;
+    check_agent("run.agent", &run.agent)?;
     let limits = run.limits;
     at_most("run.limits.max_tool_turns", limits.max_tool_turns, 1_000)?;
     at_most(
@@ -150,7 +163,7 @@ pub(super) fn unknown_tool<'a>(
     let is_there = |name: &str| {
         catalogue.facts.contains_key(name)
             || name.contains(SEPARATOR)
-            || catalogue.rules.always_deny(name, DEFAULT_AGENT)
+            || catalogue.rules.always_deny(name, EVERY_AGENT)
     };
     let mut named = (0..).zip(tools);
     let (step, tool) =

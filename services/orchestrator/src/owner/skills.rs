@@ -4,14 +4,12 @@ use crate::key::SessionKey;
 use crate::store::{for_session, may_pass, within};
 use cairn_engine::decide::SkillRequest;
 use cairn_engine::result::head;
-use cairn_proto::tools::ReadSkillFileRequest;
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
+use cairn_proto::tools::{ReadSkillFileRequest, ReadSkillFileResponse};
 use cairn_rpc::{ErrorKind, Link, RpcError};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Most bytes of a file that a model gets, whatever its window takes.
-const MOST: usize = 256 * 1024;
 /// Bytes that the line about a cut file may have.
 const NOTE: usize = 128;
 /// One try to read a file may take so long.
@@ -38,7 +36,10 @@ pub(super) async fn read(
     loop {
         let sent = within(TRY, for_session(key, request.clone()));
         let error = match tools.read_skill_file(sent).await {
-            Ok(read) => return text(asked, &read.into_inner().content, most),
+            Ok(read) => {
+                let ReadSkillFileResponse { content, size } = read.into_inner();
+                return text(asked, &content, size, most);
+            }
             Err(status) => RpcError::from_status(&status),
         };
         if !may_pass(&error) {
@@ -48,22 +49,30 @@ pub(super) async fn read(
     }
 }
 
-fn text(asked: &SkillRequest, content: &[u8], most: usize) -> Result<String, String> {
-    let text = std::str::from_utf8(content).ok();
+/// `content` is the beginning of a file of `size` bytes.
+fn text(asked: &SkillRequest, content: &[u8], size: u64, most: usize) -> Result<String, String> {
+    let is_whole = content.len() as u64 >= size;
+    let text = match std::str::from_utf8(content) {
+        Ok(text) => Some(text),
+        // The cut parts a character.
+        Err(error) if !is_whole && error.error_len().is_none() => {
+            std::str::from_utf8(&content[..error.valid_up_to()]).ok()
+        }
+        Err(_) => None,
+    };
     let Some(text) = text.filter(|text| !text.contains('\0')) else {
         return Err(format!(
             "{} is binary; only text can be read",
             named(asked)
         ));
     };
-    let most = most.min(MOST);
-    if text.len() <= most {
+    if is_whole && text.len() <= most {
         return Ok(text.to_owned());
     }
     let shown = head(text, most.saturating_sub(NOTE));
-    let (shown_bytes, bytes) = (shown.len(), text.len());
+    let bytes = shown.len();
     Ok(format!(
-        "{shown}\n[the file is too long: these are the first {shown_bytes} of its {bytes} bytes]"
+        "{shown}\n[the file is too long: these are the first {bytes} of its {size} bytes]"
     ))
 }
 
@@ -102,22 +111,23 @@ mod tests {
     #[test]
     fn a_file_that_is_longer_than_the_limit_is_cut_and_says_so() {
         let long = "line\n".repeat(1_000);
-        let cut = text(&asked(""), long.as_bytes(), 2_048).unwrap();
+        let cut = text(&asked(""), long.as_bytes(), 5_000, 2_048).unwrap();
         assert!(cut.len() <= 2_048, "{}", cut.len());
         assert!(cut.starts_with("line\nline\n"));
         assert!(cut.ends_with("of its 5000 bytes]"), "{cut}");
-        assert_eq!(text(&asked(""), long.as_bytes(), 5_000), Ok(long));
-        let most = "a".repeat(MOST + 1);
-        let cut = text(&asked(""), most.as_bytes(), usize::MAX).unwrap();
-        assert!(cut.len() <= MOST);
+        let whole = text(&asked(""), long.as_bytes(), 5_000, 5_000);
+        assert_eq!(whole, Ok(long));
+        // The tools service gave only the beginning, which ends within a character.
+        let cut = text(&asked(""), &"ää".as_bytes()[..3], 4, 1_024).unwrap();
+        assert!(cut.starts_with("ä\n[the file is too long"), "{cut}");
     }
 
     #[test]
     fn what_cannot_be_read_is_said_in_words() {
-        let binary = text(&asked("logo.png"), &[0x89, 0xff], 1_024);
+        let binary = text(&asked("logo.png"), &[0x89, 0xff], 2, 1_024);
         let expected = "file 'logo.png' of skill 'release' is binary; only text can be read";
         assert_eq!(binary, Err(expected.to_owned()));
-        assert!(text(&asked(""), b"a\0b", 1_024).is_err());
+        assert!(text(&asked(""), b"a\0b", 3, 1_024).is_err());
         let changed = refused(&asked(""), &RpcError::precondition("changed"));
         assert!(changed.starts_with("skill 'release' has changed and is not confirmed;"));
         let missing = refused(&asked("x.md"), &RpcError::not_found("file", "x.md"));

@@ -205,8 +205,8 @@ pub(crate) fn decided(
     let catalogue = requests.deps().dispatch.catalogue();
     let offered = BTreeMap::new();
     // The owner begins.
-    let agents = Agents::default();
-    let facts = facts(requests.deps(), &catalogue, &offered, &agents, 0, false);
+    let agents = Agents::none();
+    let facts = facts(requests.deps(), &catalogue, &offered, agents, 0, false);
     let decided = session.decide(Input::Forked(fork), &facts);
     let decided = decided.map_err(RpcError::internal)?;
     // All of them are small.

@@ -34,15 +34,30 @@ pub(crate) struct PartOf<'a> {
 pub(super) struct Parts(Mutex<BTreeMap<(String, String, Use), Arc<Catalogue>>>);
 
 impl<'a> PartOf<'a> {
+    /// The plain default agent.
+    pub(crate) const fn plain() -> Self {
+        Self {
+            name: DEFAULT_AGENT,
+            digest: "",
+            agent: None,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn agent(agent: &'a Agent) -> Self {
+        let name = &agent.definition.name;
+        Self {
+            name,
+            digest: name,
+            agent: Some(agent),
+        }
+    }
+
     /// The agent of the run of that number.
     pub(crate) fn run(session: &'a Session, number: u32) -> Self {
         let run = session.run(number);
         match run.and_then(|run| run.agent.as_ref()) {
-            None => Self {
-                name: DEFAULT_AGENT,
-                digest: "",
-                agent: None,
-            },
+            None => Self::plain(),
             Some(used) => Self {
                 name: &used.name,
                 digest: &used.digest,

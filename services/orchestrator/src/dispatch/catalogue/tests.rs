@@ -1,4 +1,6 @@
 use super::*;
+use cairn_engine::agent::AgentDefinition;
+use cairn_engine::session::Agent;
 use cairn_proto::tools::tools_service_server::{ToolsService, ToolsServiceServer};
 use cairn_proto::tools::{
     AllowToolRequest, AllowToolResponse, CancelCallRequest, CancelCallResponse,
@@ -105,6 +107,57 @@ fn a_tool_that_rules_may_stop_is_not_allowed_from_the_start() {
     );
     assert_eq!(allowed("s0__t1"), Some(false));
     assert_eq!(allowed("s0__t2"), Some(true));
+}
+
+/// Rules with an agent are for that one alone, and definitions only take away.
+#[test]
+fn a_part_has_what_rules_and_definition_leave_to_its_agent() {
+    let rule = |tool: &str, agent: &str, answer: RuleAnswer| ToolRule {
+        tool: tool.to_owned(),
+        agent: agent.to_owned(),
+        answer: answer.into(),
+        ..ToolRule::default()
+    };
+    let mut list = listed(1, 3);
+    list.rules = vec![
+        rule("s0__t0", "", RuleAnswer::Deny),
+        rule("s0__t1", "reviewer", RuleAnswer::Deny),
+        rule("s0__t2", "reviewer", RuleAnswer::Ask),
+        rule("read_file", "default", RuleAnswer::Deny),
+    ];
+    let catalogue = Catalogue::of(list, &Catalogue::default()).expect("rules");
+    let callable: Vec<&str> = catalogue.facts.keys().map(String::as_str).collect();
+    assert_eq!(callable, ["list_files", "read_file", "s0__t1", "s0__t2"]);
+    let definition = AgentDefinition {
+        asked: vec!["list_files".to_owned()],
+        ..AgentDefinition::named("reviewer")
+    };
+    let agent = Agent::new(Arc::new(definition), String::new());
+    let only = AgentDefinition {
+        tools: Some(vec!["s0__*".to_owned()]),
+        ..AgentDefinition::named("other")
+    };
+    let other = Agent::new(Arc::new(only), String::new());
+    for (of, offered, allowed) in [
+        (PartOf::plain(), vec!["list_files", "s0__t1", "s0__t2"], vec!["list_files", "s0__t1", "s0__t2"]),
+        (PartOf::agent(&agent), vec!["list_files", "read_file", "s0__t2"], vec!["read_file"]),
+        (PartOf::agent(&other), vec!["s0__t1", "s0__t2"], vec!["s0__t1", "s0__t2"]),
+    ] {
+        let part = catalogue.part(of, Use::Step, |_| true);
+        let tools = part.offered.tools.iter();
+        let tools = tools.filter(|tool| part.facts.contains_key(&tool.name));
+        let found: Vec<&str> = tools.clone().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(found, offered, "{of:?}");
+        let tools = tools.filter(|tool| tool.is_allowed);
+        let found: Vec<&str> = tools.map(|tool| tool.name.as_str()).collect();
+        assert_eq!(found, allowed, "{of:?}");
+        // Rules say nothing of the session's own tools.
+        assert!(part.offered.tools.iter().any(|tool| tool.name == "step"));
+        assert!(Arc::ptr_eq(&part, &catalogue.part(of, Use::Step, |_| true)));
+        let planned = catalogue.of_plans(of);
+        let planned: Vec<&str> = planned.facts.keys().map(String::as_str).collect();
+        assert_eq!(planned, offered, "{of:?}");
+    }
 }
 
 /// The list of a replica that has the server `s0` in this state, with so many tools of it.

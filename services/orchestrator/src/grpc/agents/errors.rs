@@ -1,6 +1,7 @@
 //! Errors of the store's documents in the words of agents.
 
 use crate::store::NEWER_VERSION;
+use cairn_engine::refusal::Refusal;
 use cairn_rpc::{ErrorKind, RpcError};
 use tonic::Status;
 
@@ -9,6 +10,23 @@ const MISMATCH: &str = "VERSION_MISMATCH";
 /// No agent has the name.
 pub(super) fn missing(name: &str) -> RpcError {
     RpcError::not_found("agent", name).reason("AGENT_NOT_FOUND")
+}
+
+/// The agent is in a file that no person has confirmed as it is now.
+pub(super) fn unconfirmed(name: &str) -> RpcError {
+    not_usable(format!(
+        "agent \"{name}\" is in a file of the workspace that is not confirmed; see and confirm the files \
+         with: cairn agent trust"
+    ))
+}
+
+/// The file of the agent has faults.
+pub(super) fn faulty(name: &str, problem: &str) -> RpcError {
+    not_usable(format!("agent \"{name}\" has a file with faults: {problem}"))
+}
+
+fn not_usable(message: String) -> RpcError {
+    RpcError::precondition(message).reason(Refusal::AgentNotUsable.name())
 }
 
 /// Another version stored the agent, and took its source.

@@ -1,8 +1,10 @@
 //! The text of an agent, and its faults for the client that sent it.
 
-use cairn_agents::agent::{self, AgentFile};
+use crate::agents::parse;
+use cairn_agents::agent::AgentFile;
 use cairn_agents::document::MAX_FILE;
 use cairn_agents::{Fault, Parsed, is_name};
+use cairn_engine::rules::DEFAULT_AGENT;
 use cairn_rpc::{ErrorKind, RpcError, check_required_text};
 
 const NAME_RULE: &str = "1 to 64 letters, digits, '.', '_' and '-', of which the first is a letter or a \
@@ -31,18 +33,10 @@ pub(super) fn check(name: Option<&str>, source: &str) -> Result<Parsed<AgentFile
         check_name(name)?;
     }
     check_required_text("source", source, MAX_FILE)?;
-    parse(name.unwrap_or_default(), source).map_err(|faults| refused(&faults))
-}
-
-/// Reads a source. The agent has this name, whatever the source says; with an empty one, the source names it.
-///
-/// # Errors
-/// All faults of the source.
-pub(super) fn parse(name: &str, source: &str) -> Result<Parsed<AgentFile>, Vec<Fault>> {
-    let parsed = agent::parse(name, source);
-    let mut parsed = parsed.map_err(|error| error.faults)?;
-    if !name.is_empty() {
-        name.clone_into(&mut parsed.value.name);
+    let parsed = parse(name.unwrap_or_default(), source).map_err(|faults| refused(&faults))?;
+    if parsed.value.name == DEFAULT_AGENT {
+        let error = RpcError::invalid("name", "is \"default\", the name of the default agent");
+        return Err(error.allowed("another name"));
     }
     Ok(parsed)
 }
@@ -91,7 +85,7 @@ mod tests {
         let error = name(None, "P").unwrap_err();
         let wanted = format!("source name is missing (allowed: {NAME_RULE})");
         assert_eq!(error.to_string(), wanted);
-        for wrong in ["", "a b", ".a"] {
+        for wrong in ["", "a b", ".a", "default"] {
             let error = name(Some(wrong), "P").unwrap_err();
             assert_eq!(error.violations()[0].field, "name", "{wrong:?}");
         }

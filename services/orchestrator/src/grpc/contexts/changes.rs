@@ -3,11 +3,13 @@
 use super::super::Answer;
 use super::super::commands::{AnsweredRequest, command_request, contradiction, invalid, submitted};
 use super::super::messages;
+use super::super::start_run::check_agent;
 use super::check_name;
 use super::lines::{self, Imported};
 use crate::requests::{Answer as Answered, Requests};
 use cairn_engine::command::{
-    BridgeContext, ChangeContext, ContextOp, CreateContext, DestroyContext, SwitchContext, WhenFull,
+    BridgeContext, ChangeContext, ContextOp, CreateContext, DestroyContext, SwitchAgent,
+    SwitchContext, WhenFull,
 };
 use cairn_engine::event::EventKind;
 use cairn_engine::limits::{
@@ -138,6 +140,11 @@ command_request!(SwitchContextRequest(asked) {
     check_required_text("context", &asked.context, MAX_CONTEXT_NAME)?;
     SwitchContext { context: asked.context }
 });
+command_request!(SwitchAgentRequest(asked) {
+    check_name("context", &asked.context)?;
+    check_agent("agent", &asked.agent)?;
+    SwitchAgent { context: asked.context, agent: asked.agent }
+});
 command_request!(DestroyContextRequest(asked) {
     let destroy = asked.context.ok_or_else(|| RpcError::missing("context"))?;
     check_name("context.context", &destroy.context)?;
@@ -167,6 +174,15 @@ impl AnsweredRequest for pb::SwitchContextRequest {
     fn response(answer: Answered) -> Option<Self::Response> {
         let is_it = matches!(answer.event, EventKind::ContextSwitched(_));
         is_it.then_some(pb::SwitchContextResponse { seq: answer.seq })
+    }
+}
+
+impl AnsweredRequest for pb::SwitchAgentRequest {
+    type Response = pb::SwitchAgentResponse;
+
+    fn response(answer: Answered) -> Option<Self::Response> {
+        let is_it = matches!(answer.event, EventKind::AgentSwitched(_));
+        is_it.then_some(pb::SwitchAgentResponse { seq: answer.seq })
     }
 }
 
@@ -267,6 +283,7 @@ fn check_creation(create: &CreateContext) -> Result<(), RpcError> {
     let longest = usize::try_from(MAX_EXTENSION).unwrap_or(usize::MAX);
     check_text("context.system_prompt", &create.prompt, longest)?;
     check_window("context.window.messages", create.window)?;
+    check_agent("context.agent", &create.agent)?;
     let immutable = create.immutable.iter();
     for (i, message) in immutable.clone().enumerate() {
         messages::check(&format!("context.immutable[{i}]"), message)?;

@@ -95,6 +95,7 @@ pub(super) async fn list(
         bytes: context.bytes,
         turns: context.turns,
         when_full: wire::WhenFull::from(context.when_full).into(),
+        agent: context.agent.clone().map(Into::into),
     });
     Ok(Response::new(pb::ListContextsResponse {
         contexts: contexts.collect(),
