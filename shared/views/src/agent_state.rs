@@ -3,7 +3,7 @@
 //! ```json
 //! {
 //!   "session": {"title": "…", "seq": 42, "memory": {"key": "value"}},
-//!   "run": 1, "requirement": "…", "revision": 1,
+//!   "run": 1, "agent": "reviewer", "requirement": "…", "revision": 1,
 //!   "phase": {"Executing": {"step": 2, "running": [2, 3]}},
 //!   "steps": [{"step": 1, "id": "survey", "title": "…", "description": "…", "status": "Completed",
 //!              "summary": "…", "error": null, "reason": null, "attempts": 1, "depends_on": []}],
@@ -18,7 +18,8 @@
 //! ```
 //!
 //! `title` is the one that the session was given, else the goal of its first run, else the first step of
-//! that run.
+//! that run. `agent` is the name of the run's agent, and null for the default agent without skills and
+//! instructions.
 //!
 //! `phase` is `"Idle"` (no run yet), `"Planning"`, `{"Executing": {"step", "running"}}`,
 //! `{"Waiting": {"reason", "step", "running"}}` with the reason `InDoubt`, `Budget`, `Approval`, `Question`,
@@ -51,7 +52,7 @@ pub fn of_session(session: &Session) -> Value {
         Some(run) => of_run(session, run),
         None => json!({
             "session": header(session),
-            "run": null, "requirement": "", "revision": null,
+            "run": null, "agent": null, "requirement": "", "revision": null,
             "phase": "Idle",
             "steps": [],
             "current_step_chat_history": [],
@@ -78,6 +79,7 @@ pub fn of_run(session: &Session, run: &Run) -> Value {
     json!({
         "session": header(session),
         "run": run.number,
+        "agent": run.agent.as_ref().map(|used| &used.name),
         "requirement": run.goal,
         "revision": run.plan.as_ref().map(|plan| plan.revision),
         "phase": phase(run),

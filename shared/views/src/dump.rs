@@ -57,6 +57,7 @@ fn header(root: &RunRoot, generated_at: u64) -> String {
     let fields = [
         ("trace_id", root.trace_id.clone()),
         ("task", cut(&one_line(&root.task), MOST)),
+        ("agent", one_line(&root.agent)),
         ("status", run_status(root.status).to_owned()),
         ("total_steps", root.nodes.to_string()),
         ("total_tokens", tokens.to_string()),
@@ -111,6 +112,7 @@ pub fn json(tree: &Tree, run: u32, generated_at: u64) -> Option<Value> {
             "trace_id": root.trace_id,
             "run": root.number,
             "task": root.task,
+            "agent": Some(&root.agent).filter(|agent| !agent.is_empty()),
             "status": run_status(root.status),
             "total_steps": root.nodes,
             "total_tokens": total_tokens(root),

@@ -106,6 +106,8 @@ pub struct RunRoot {
     pub number: u32,
     /// Its goal.
     pub task: String,
+    /// Name of its agent; empty for the default agent without skills and instructions.
+    pub agent: String,
     /// What it is doing.
     pub status: RunStatus,
     /// The telemetry trace of the run; empty when there is none.

@@ -19,6 +19,8 @@ use std::collections::HashMap;
 pub(super) struct Facts<'a> {
     pub(super) run: u32,
     pub(super) goal: &'a str,
+    /// The name of its agent; empty for the default agent without skills and instructions.
+    pub(super) agent: &'a str,
     /// It is a turn of a conversation.
     pub(super) is_turn: bool,
     pub(super) status: RunStatus,
@@ -125,7 +127,11 @@ pub(super) fn gather<'a>(
         }
         EventKind::RunStarted(started) if started.run == run => {
             compactions.take(seq, event);
-            let facts = Facts::new(run, &started.goal, event.at);
+            let agent = started.agent.as_ref();
+            let facts = Facts {
+                agent: agent.map(|used| used.name.as_str()).unwrap_or_default(),
+                ..Facts::new(run, &started.goal, event.at)
+            };
             Some(match &started.turn {
                 None => facts,
                 Some(turn) => {
@@ -165,6 +171,7 @@ impl<'a> Facts<'a> {
         Self {
             run,
             goal,
+            agent: "",
             is_turn: false,
             status: RunStatus::Planning,
             outcome: "",

@@ -74,6 +74,9 @@ fn overview(facts: &Facts<'_>) -> String {
         ),
         format!("- Time: {from} to {to} UTC, {took}"),
     ];
+    if !facts.agent.is_empty() {
+        lines.insert(1, format!("- Agent: {}", inline(facts.agent)));
+    }
     lines.extend(used_up(facts));
     lines.join("\n")
 }

@@ -4,18 +4,53 @@ use crate::world::{
     World, chain, complete, explored, graph, look, model_step, send, tool_call, tool_step,
     with_goal,
 };
-use cairn_engine::command::{self, Command, LimitOverrides, Settlement};
+use cairn_engine::command::{self, Command, LimitOverrides, RunLimits, Settlement};
 use cairn_engine::decide::Input;
-use cairn_engine::event::Budget;
+use cairn_engine::event::{AgentUse, Budget, Event, RunStarted};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::Usage;
 use cairn_engine::session::PerBudget;
+use cairn_views::dump;
 use cairn_views::figures::run_status;
 use cairn_views::report::markdown;
+use cairn_views::tree::Tree;
 use serde_json::json;
 
 fn report(world: &World) -> String {
     markdown(&world.journal, world.session.runs.len() as u32).unwrap()
+}
+
+#[test]
+fn a_run_of_an_agent_names_it() {
+    let started = |agent| RunStarted {
+        run: 1,
+        goal: "Look.".to_owned(),
+        limits: RunLimits::default(),
+        model: String::new(),
+        trace_parent: String::new(),
+        turn: None,
+        agent,
+    };
+    let reviewer = AgentUse {
+        name: "reviewer".to_owned(),
+        digest: "d".to_owned(),
+    };
+    for (agent, named) in [(None, false), (Some(reviewer), true)] {
+        let event = Event {
+            at: 1,
+            answers: 0,
+            principal: None,
+            kind: started(agent).into(),
+        };
+        let text = markdown([&event], 1).unwrap();
+        assert_eq!(text.contains("- Run: 1\n- Agent: reviewer\n"), named, "{text}");
+        let mut tree = Tree::default();
+        tree.apply(1, &event);
+        let text = dump::text(&tree, 1, 1).unwrap();
+        assert_eq!(text.contains("\nagent: reviewer\n"), named, "{text}");
+        let json = dump::json(&tree, 1, 1).unwrap();
+        assert_eq!(json["trace"]["agent"] == "reviewer", named, "{json}");
+    }
 }
 
 #[test]

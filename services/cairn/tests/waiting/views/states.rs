@@ -12,7 +12,7 @@ type Numbered = (u64, wire::Event);
 pub(crate) fn after_each(events: &[Numbered]) -> Vec<Value> {
     let mut state = json!({
         "session": {"title": "", "seq": 0, "memory": {}},
-        "run": null, "requirement": "", "revision": null, "phase": "Idle",
+        "run": null, "agent": null, "requirement": "", "revision": null, "phase": "Idle",
         "steps": [], "current_step_chat_history": [], "scratchpad": "", "pending": [],
         "usage": null, "answer": null,
     });
