@@ -79,8 +79,14 @@ async fn read(
     let has_model = |model: &str| config.models.iter().any(|known| known == model);
     let resolved = document.and_then(|document| {
         let workspace = files.workspace.as_deref();
-        resolve(name, document.as_ref(), workspace, &config.limits, &has_model)
-            .map_err(|unusable| fault(name, &unusable, files))
+        resolve(
+            name,
+            document.as_ref(),
+            workspace,
+            &config.limits,
+            &has_model,
+        )
+        .map_err(|unusable| fault(name, &unusable, files))
     });
     Ok(resolved.map(|definition| (!definition.is_plain()).then(|| Arc::new(definition))))
 }
@@ -128,9 +134,7 @@ async fn document(
 ///
 /// # Errors
 /// Why this version cannot read it.
-pub(crate) fn of_document(
-    document: &pb::Document,
-) -> Result<(String, Parsed<AgentFile>), String> {
+pub(crate) fn of_document(document: &pb::Document) -> Result<(String, Parsed<AgentFile>), String> {
     let stored = pb::AgentDocument::decode(document.value.clone());
     let stored = stored.map_err(|_| "it is stored in another form".to_owned())?;
     match parse(&document.id, &stored.source) {
@@ -202,10 +206,30 @@ mod tests {
         };
         for (name, files, refusal, words) in [
             ("critic", &none, Refusal::AgentNotFound, "cairn agent list"),
-            ("other", &unconfirmed, Refusal::AgentNotFound, "cairn agent list"),
-            ("critic", &unconfirmed, Refusal::AgentNotUsable, "cairn agent trust"),
-            ("workspace:critic", &unconfirmed, Refusal::AgentNotUsable, "not confirmed"),
-            ("critic", &unknown, Refusal::AgentNotUsable, "cannot be read now"),
+            (
+                "other",
+                &unconfirmed,
+                Refusal::AgentNotFound,
+                "cairn agent list",
+            ),
+            (
+                "critic",
+                &unconfirmed,
+                Refusal::AgentNotUsable,
+                "cairn agent trust",
+            ),
+            (
+                "workspace:critic",
+                &unconfirmed,
+                Refusal::AgentNotUsable,
+                "not confirmed",
+            ),
+            (
+                "critic",
+                &unknown,
+                Refusal::AgentNotUsable,
+                "cannot be read now",
+            ),
         ] {
             let fault = fault(name, &missing(), files);
             assert_eq!(fault.refusal, refusal, "{name}");

@@ -134,7 +134,11 @@ pub(super) fn attempt_start(
         // The owner ends a turn that uses up its tool turns: a final reply may follow the last of them.
         max_tool_turns: turn.map_or(run.limits.max_tool_turns, |_| u32::MAX),
         limits_cost: run.spent.allowed[Budget::Cost].is_some(),
-        agent: run.agent.as_ref().map(|used| used.name.clone()).unwrap_or_default(),
+        agent: run
+            .agent
+            .as_ref()
+            .map(|used| used.name.clone())
+            .unwrap_or_default(),
         result_bytes: u32::try_from(limits.result_bytes).unwrap_or(u32::MAX),
         ..AttemptStart::default()
     };

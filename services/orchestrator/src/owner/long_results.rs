@@ -1,9 +1,9 @@
 //! Results that are longer than a model gets at once. Their texts go into blobs as they come, part by part, and
 //! memory holds one part of each stream.
 
-use crate::store::may_pass;
 use crate::key::SessionKey;
 use crate::store::Store;
+use crate::store::may_pass;
 use bytes::Bytes;
 use cairn_engine::event::{Blob, ResultHandle};
 use cairn_engine::limits::{MAX_RESULT, MAX_RESULT_PART};

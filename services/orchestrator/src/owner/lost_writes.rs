@@ -1,10 +1,10 @@
 //! A store that holds less of a session than its owner was acknowledged.
 
 use super::End;
-use crate::store::may_pass;
 use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::store::Acknowledged;
+use crate::store::may_pass;
 use crate::store::{self, for_session, within};
 use cairn_proto::memory as pb;
 use cairn_rpc::metrics::{self, counter};

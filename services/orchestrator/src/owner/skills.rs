@@ -61,10 +61,7 @@ fn text(asked: &SkillRequest, content: &[u8], size: u64, most: usize) -> Result<
         Err(_) => None,
     };
     let Some(text) = text.filter(|text| !text.contains('\0')) else {
-        return Err(format!(
-            "{} is binary; only text can be read",
-            named(asked)
-        ));
+        return Err(format!("{} is binary; only text can be read", named(asked)));
     };
     if is_whole && text.len() <= most {
         return Ok(text.to_owned());

@@ -242,9 +242,7 @@ impl Owner {
         let is_offered = |tool: &str| self.session.offers(attempt, tool);
         match self.session.turn(attempt) {
             None => catalogue.part(of, Use::Step, is_offered),
-            Some(turn) if turn.options.tools.is_none() => {
-                catalogue.part(of, Use::Turn, is_offered)
-            }
+            Some(turn) if turn.options.tools.is_none() => catalogue.part(of, Use::Turn, is_offered),
             Some(_) => Arc::new(catalogue.only(of, is_offered)),
         }
     }

@@ -25,7 +25,9 @@ pub(crate) fn header(session: &Session, least_needs: u32) -> Header {
 
 /// The name of the active context's agent; empty for the default agent.
 pub(crate) fn agent_of(session: &Session) -> &str {
-    let used = session.context("").and_then(|context| context.agent.as_ref());
+    let used = session
+        .context("")
+        .and_then(|context| context.agent.as_ref());
     match used {
         Some(used) if used.name != DEFAULT_AGENT => &used.name,
         _ => "",

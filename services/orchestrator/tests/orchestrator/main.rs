@@ -10,6 +10,8 @@
 )]
 
 mod admission;
+mod agent_files;
+mod agent_runs;
 mod agents;
 mod agreement;
 mod answers;

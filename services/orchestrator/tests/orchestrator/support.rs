@@ -16,6 +16,7 @@ pub(crate) use executor::{Attempt, reply};
 pub(crate) use faults::{Fault, Held, Side};
 pub(crate) use journal::{Kind, count, for_tenant, names};
 pub(crate) use logged::panic_at_error;
-pub(crate) use model::{Question, real_executor, real_executor_with};
+pub(crate) use model::{Question, real_executor, real_executor_on, real_executor_with};
+pub(crate) use tools::Tools;
 pub(crate) use unreadable::{put_damaged, put_newer};
 pub(crate) use world::{World, chain, goal, graph, model_step, tool_step};

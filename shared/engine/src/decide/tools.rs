@@ -128,10 +128,12 @@ impl Session {
         let Answers::ByOwner(read) = tool.answers else {
             return None;
         };
-        Some(read(self, name, &call.call).map_err(|rejection| match rejection {
-            Rejection::Refused { reason, message } => Answer::failed(reason.name(), message),
-            Rejection::Illegal(error) => Answer::failed(Answer::FAILED, error.to_string()),
-        }))
+        Some(
+            read(self, name, &call.call).map_err(|rejection| match rejection {
+                Rejection::Refused { reason, message } => Answer::failed(reason.name(), message),
+                Rejection::Illegal(error) => Answer::failed(Answer::FAILED, error.to_string()),
+            }),
+        )
     }
 }
 

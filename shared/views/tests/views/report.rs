@@ -43,7 +43,11 @@ fn a_run_of_an_agent_names_it() {
             kind: started(agent).into(),
         };
         let text = markdown([&event], 1).unwrap();
-        assert_eq!(text.contains("- Run: 1\n- Agent: reviewer\n"), named, "{text}");
+        assert_eq!(
+            text.contains("- Run: 1\n- Agent: reviewer\n"),
+            named,
+            "{text}"
+        );
         let mut tree = Tree::default();
         tree.apply(1, &event);
         let text = dump::text(&tree, 1, 1).unwrap();

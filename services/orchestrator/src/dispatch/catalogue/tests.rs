@@ -139,9 +139,21 @@ fn a_part_has_what_rules_and_definition_leave_to_its_agent() {
     };
     let other = Agent::new(Arc::new(only), String::new());
     for (of, offered, allowed) in [
-        (PartOf::plain(), vec!["list_files", "s0__t1", "s0__t2"], vec!["list_files", "s0__t1", "s0__t2"]),
-        (PartOf::agent(&agent), vec!["list_files", "read_file", "s0__t2"], vec!["read_file"]),
-        (PartOf::agent(&other), vec!["s0__t1", "s0__t2"], vec!["s0__t1", "s0__t2"]),
+        (
+            PartOf::plain(),
+            vec!["list_files", "s0__t1", "s0__t2"],
+            vec!["list_files", "s0__t1", "s0__t2"],
+        ),
+        (
+            PartOf::agent(&agent),
+            vec!["list_files", "read_file", "s0__t2"],
+            vec!["read_file"],
+        ),
+        (
+            PartOf::agent(&other),
+            vec!["s0__t1", "s0__t2"],
+            vec!["s0__t1", "s0__t2"],
+        ),
     ] {
         let part = catalogue.part(of, Use::Step, |_| true);
         let tools = part.offered.tools.iter();

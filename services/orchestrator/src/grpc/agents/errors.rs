@@ -22,7 +22,9 @@ pub(super) fn unconfirmed(name: &str) -> RpcError {
 
 /// The file of the agent has faults.
 pub(super) fn faulty(name: &str, problem: &str) -> RpcError {
-    not_usable(format!("agent \"{name}\" has a file with faults: {problem}"))
+    not_usable(format!(
+        "agent \"{name}\" has a file with faults: {problem}"
+    ))
 }
 
 fn not_usable(message: String) -> RpcError {

@@ -1,10 +1,10 @@
 //! The files of the workspace: listed, confirmed, and read as agents.
 
+use super::super::Answer;
 use super::{agent, errors};
 use crate::requests::Requests;
 use crate::store::for_namespace;
 use crate::workspace::{name_of_path, read_files};
-use super::super::Answer;
 use cairn_agents::{agent as agent_file, document, skill};
 use cairn_proto::api as pb;
 use cairn_proto::tools::{

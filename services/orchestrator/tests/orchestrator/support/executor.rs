@@ -1,6 +1,6 @@
 //! An executor whose attempts are carried out by the test.
 
-use cairn_engine::conversation::Conversation;
+use cairn_engine::conversation::{Conversation, Op};
 use cairn_engine::tokens::estimate_tokens;
 use cairn_proto::START_BYTES;
 use cairn_proto::event as wire;
@@ -207,6 +207,45 @@ impl Attempt {
             results: vec![result],
             ..RunStepResponse::default()
         });
+    }
+
+    /// The names of the tools that it may call, as the owner sends them to an executor that lacks the catalogue.
+    pub(crate) async fn tools(&mut self) -> Vec<String> {
+        let lacks = RunStepResponse {
+            lacks_catalogue: true,
+            ..RunStepResponse::default()
+        };
+        let _ = self.reports.send(Ok(lacks));
+        let message = self.from_owner.message().await.expect("no error");
+        match message.expect("a catalogue").message {
+            Some(ToExecutor::Catalogue(catalogue)) => {
+                catalogue.tools.into_iter().map(|tool| tool.name).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Its system prompt and the messages after it as its next request has them, each with all its parts.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        let conversation = Conversation::try_from(self.conversation().clone());
+        let mut conversation = conversation.expect("a conversation");
+        for op in &self.start.ops {
+            let op = Op::try_from(op.clone()).expect("an op");
+            conversation.apply(op).expect("it fits");
+        }
+        let messages = conversation.messages();
+        let messages = messages.iter();
+        messages.map(|message| format!("{message:?}")).collect()
+    }
+
+    /// The model replies to all that it was sent, without a call.
+    pub(crate) fn says(&mut self, text: &str) {
+        let start = &self.start;
+        let said = Reply {
+            ops_through: start.ops_through + start.ops.len() as u64,
+            ..reply(start.tool_turns, text, &[])
+        };
+        self.reply(said);
     }
 
     /// The next acknowledgement.

@@ -16,6 +16,8 @@ pub(crate) struct Question {
     pub(crate) step: String,
     /// The texts of all messages.
     pub(crate) texts: Vec<String>,
+    /// The names of the tools that are offered.
+    pub(crate) tools: Vec<String>,
     answer: oneshot::Sender<ChatReply>,
 }
 
@@ -60,9 +62,11 @@ impl Model for Played {
         let (_, step) = step.split_once("\nTitle: ").expect("it was found");
         let step = step.lines().next().unwrap_or_default().to_owned();
         // The test may be over, and then nobody answers.
+        let tools = request.tools.iter().map(|tool| tool.name.clone());
         drop(self.questions.send(Question {
             step,
             texts,
+            tools: tools.collect(),
             answer,
         }));
         match wait.await {
@@ -100,6 +104,19 @@ pub(crate) async fn real_executor_with(
     config: Config,
     window_tokens: u64,
 ) -> (Link, mpsc::UnboundedReceiver<Question>) {
+    executor_of(config, window_tokens, &Tools::default()).await
+}
+
+/// An executor that sends its calls to these tools.
+pub(crate) async fn real_executor_on(tools: &Tools) -> (Link, mpsc::UnboundedReceiver<Question>) {
+    executor_of(Config::default(), 100_000, tools).await
+}
+
+async fn executor_of(
+    config: Config,
+    window_tokens: u64,
+    called: &Tools,
+) -> (Link, mpsc::UnboundedReceiver<Question>) {
     let (to_test, questions) = mpsc::unbounded_channel();
     let mut models = ModelRegistry::new();
     let played = Played {
@@ -109,7 +126,7 @@ pub(crate) async fn real_executor_with(
     models.insert("played", Arc::new(played));
     let deps = Deps {
         models: Arc::new(models),
-        tools: tools(&Tools::default()).await,
+        tools: tools(called).await,
     };
     let (service, _) = cairn_executor::build(config, deps);
     let server = ServerBuilder::new(Exposure::Internal).register(service, cairn_proto::DESCRIPTORS);

@@ -55,13 +55,19 @@ fn read(session: &Session, at: CallRef, call: &ToolCall) -> Result<Question, Cal
             file,
             digest: skill.digest.clone(),
         })),
-        None => Err(unknown(&name, skills.iter().map(|skill| skill.name.as_str()))),
+        None => Err(unknown(
+            &name,
+            skills.iter().map(|skill| skill.name.as_str()),
+        )),
     }
 }
 
 fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> CallRejection {
     let name = cut(name, MOST_SHOWN);
     let known: Vec<&str> = known.take(MOST_NAMED).collect();
-    let message = format!("there is no skill '{name}'; there are: {}", known.join(", "));
+    let message = format!(
+        "there is no skill '{name}'; there are: {}",
+        known.join(", ")
+    );
     Rejection::refused(CallRefusal::NotFound, message)
 }

@@ -17,7 +17,11 @@ impl Tree {
         let root = RunRoot {
             number: started.run,
             task: started.goal.clone(),
-            agent: started.agent.as_ref().map(|used| used.name.clone()).unwrap_or_default(),
+            agent: started
+                .agent
+                .as_ref()
+                .map(|used| used.name.clone())
+                .unwrap_or_default(),
             status: RunStatus::Planning,
             trace_id: trace_id_of(&started.trace_parent).to_owned(),
             roots: Vec::new(),
