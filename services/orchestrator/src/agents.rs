@@ -7,8 +7,7 @@ use crate::workspace::{Reading, TRIES};
 use cairn_agents::agent::{self, AgentFile};
 use cairn_agents::resolve::{OF_WORKSPACE, Unusable, resolve};
 use cairn_agents::{Fault, Parsed, is_name};
-use cairn_engine::agent::AgentDefinition;
-use cairn_engine::decide::{AgentFault, Agents};
+use cairn_engine::decide::{AgentFault, Agents, ResolvedAgent};
 use cairn_engine::refusal::Refusal;
 use cairn_engine::rules::DEFAULT_AGENT;
 use cairn_proto::event::AgentUse;
@@ -60,9 +59,8 @@ pub(crate) async fn has_changed(
     }
 }
 
-/// One agent; none for the default agent without skills and instructions.
-type Found = Result<Option<Arc<AgentDefinition>>, AgentFault>;
-
+/// One agent, as the documents and these files define it.
+///
 /// # Errors
 /// The store cannot be reached.
 async fn read(
@@ -70,7 +68,7 @@ async fn read(
     namespace: &Namespace,
     name: &str,
     files: &Reading,
-) -> Result<Found, RpcError> {
+) -> Result<ResolvedAgent, RpcError> {
     let document = match is_of_document(name) {
         true => document(deps, namespace, name).await?,
         false => Ok(None),
@@ -96,6 +94,8 @@ fn is_of_document(name: &str) -> bool {
     name != DEFAULT_AGENT && is_name(name)
 }
 
+/// The stored agent of that name, if there is one that this version can read.
+///
 /// # Errors
 /// The store cannot be reached.
 async fn document(

@@ -55,9 +55,12 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
         }),
         "ListPending" => pending_lists(session),
         "Decide" => decisions(n, &session),
-        "PutAgent" | "GetAgent" | "ListAgents" | "DeleteAgent" => {
-            super::valid_agents::agents(method, n)
-        }
+        "PutAgent"
+        | "GetAgent"
+        | "ListAgents"
+        | "DeleteAgent"
+        | "ListWorkspaceFiles"
+        | "ConfirmWorkspaceFiles" => super::valid_agents::agents(method, n),
         _ => tools(method, n, session),
     }
 }
