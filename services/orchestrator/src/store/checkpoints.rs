@@ -157,7 +157,6 @@ mod tests {
                 queued: 0,
                 turn_index: 0,
             }),
-            agent: None,
         };
         let cancelled = RunCancelled {
             run,

@@ -12,6 +12,7 @@
 mod admission;
 mod agent_files;
 mod agent_runs;
+mod agent_tools;
 mod agents;
 mod agreement;
 mod answers;

@@ -44,7 +44,7 @@ fn of_whole(method: &str, n: usize, session: String, request_id: String) -> Opti
                 immutable: vec![message()],
                 window: Some(wire::Window { messages: 2 }),
                 when_full: wire::WhenFull::Refuse.into(),
-                agent: "default".to_owned(),
+                agent: String::new(),
             }),
         }),
         // The context was cleared before, so no run begins.

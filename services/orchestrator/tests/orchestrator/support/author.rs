@@ -3,7 +3,7 @@
 use super::journal::for_tenant;
 use super::world::World;
 use cairn_engine::command::{Command, RunLimits};
-use cairn_engine::decide::{Agents, Compaction, Facts, Input, ToolFacts};
+use cairn_engine::decide::{Compaction, Facts, Input, ToolFacts};
 use cairn_engine::event::{self, Effect, Event, EventKind};
 use cairn_engine::rules::Answer;
 use cairn_engine::session::Session;
@@ -105,7 +105,6 @@ impl Author {
             tools: &tools,
             away: &[],
             offered: &BTreeMap::new(),
-            agents: Agents::none(),
             environment: "",
             limits: RunLimits::default(),
             compaction: Compaction::default(),
