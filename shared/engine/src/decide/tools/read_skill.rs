@@ -5,7 +5,7 @@ use crate::decide::Rejection;
 use crate::event::CallRef;
 use crate::limits::MAX_QUESTION;
 use crate::message::ToolCall;
-use crate::session::{READ_SKILL, Session};
+use crate::session::Session;
 use crate::text::cut;
 use serde::Deserialize;
 
@@ -15,7 +15,7 @@ const MOST_NAMED: usize = 30;
 const MOST_SHOWN: usize = 64;
 
 pub(super) const TOOL: StateTool = StateTool {
-    name: READ_SKILL,
+    name: "read_skill",
     description: "Reads the instructions of a skill, or another file of its folder. The system prompt lists the skills and what each is for.",
     parameters: r#"{"type":"object","properties":{"name":{"type":"string","description":"Name of the skill, as the list has it."},"file":{"type":"string","description":"Path of a file in the folder of the skill, such as 'scripts/check.sh'; the instructions by default."}},"required":["name"],"additionalProperties":false}"#,
     answers: Answers::ByOwner(read),
