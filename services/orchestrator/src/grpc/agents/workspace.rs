@@ -120,6 +120,7 @@ fn listed(file: &WorkspaceFile, confirmed: bool) -> pb::WorkspaceFile {
         size: file.size,
         name,
         description,
+        others: file.others.clone(),
     }
 }
 
