@@ -133,7 +133,7 @@ async fn agents_of(
     command: &Command,
 ) -> Result<Agents, RpcError> {
     let needed = agents_needed(&Session::default(), Some(command));
-    agents::read_all(requests.deps(), namespace, &needed).await
+    Box::pin(agents::read_all(requests.deps(), namespace, &needed)).await
 }
 
 /// Why a command is refused whose agent cannot be used. Nothing is stored, so a retry may succeed.

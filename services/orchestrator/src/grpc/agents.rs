@@ -82,7 +82,7 @@ pub(super) async fn mark_change(
     use orchestrator_pb::RunStatus::{Cancelled, Completed, Failed};
     if !matches!(run.status(), Completed | Failed | Cancelled) {
         let changed = has_changed(requests.deps(), &key.namespace, run.agent.as_ref());
-        run.agent_changed = changed.await;
+        run.agent_changed = Box::pin(changed).await;
     }
 }
 

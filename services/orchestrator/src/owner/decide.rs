@@ -50,7 +50,7 @@ impl Owner {
             return Ok(Agents::default());
         }
         let namespace = self.key.namespace.clone();
-        let read = |_| agents::read_all(deps, &namespace, &needed);
+        let read = |_| Box::pin(agents::read_all(deps, &namespace, &needed));
         self.inbox.retry_until_lease_ends(read).await
     }
 
