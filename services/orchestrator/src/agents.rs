@@ -3,7 +3,7 @@
 
 use crate::deps::Deps;
 use crate::store::{for_namespace, may_pass};
-use crate::workspace::{Reading, TRIES};
+use crate::workspace::{FOR_COMMAND, FOR_VIEW, Reading};
 use cairn_agents::agent::{self, AgentFile};
 use cairn_agents::resolve::{OF_WORKSPACE, Unusable, resolve};
 use cairn_agents::{Fault, Parsed, is_name};
@@ -30,7 +30,7 @@ pub(crate) async fn read_all(
         return Ok(Agents::default());
     }
     let tools = deps.dispatch.tools();
-    let files = deps.workspace.read(&tools, namespace, TRIES).await;
+    let files = deps.workspace.read(&tools, namespace, FOR_COMMAND).await;
     let mut agents = Agents::default();
     for name in names {
         let agent = read(deps, namespace, name, &files).await?;
@@ -47,7 +47,7 @@ pub(crate) async fn has_changed(
     used: Option<&AgentUse>,
 ) -> bool {
     let tools = deps.dispatch.tools();
-    let files = deps.workspace.read(&tools, namespace, 1).await;
+    let files = deps.workspace.read(&tools, namespace, FOR_VIEW).await;
     if files.is_unknown {
         return false;
     }

@@ -11,16 +11,18 @@ use cairn_rpc::{ErrorKind, Link, Namespace, RpcError};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// All files together have at most 16 MiB.
 const MAX_ANSWER: usize = 20 * 1024 * 1024;
-/// One try to read the files may take so long. Three tries with their pauses take two seconds.
-const TRY: Duration = Duration::from_millis(600);
-/// The pause before the tools service is asked again.
+/// How long a command waits for the files that define its agent.
+pub(crate) const FOR_COMMAND: Duration = Duration::from_secs(2);
+/// How long a client waits that looks at a run.
+pub(crate) const FOR_VIEW: Duration = Duration::from_secs(1);
+/// How often the tools service is asked in that time.
+const TRIES: u32 = 3;
+/// The pause before it is asked again.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often a command that names an agent has the files read.
-pub(crate) const TRIES: u32 = 3;
 
 /// The files as this process has read them last.
 #[derive(Debug, Default)]
@@ -42,17 +44,18 @@ pub(crate) struct Reading {
 }
 
 impl WorkspaceFiles {
-    /// The files as they are now. After so many tries to reach the tools service, as this process has read them
-    /// last.
+    /// The files as they are now. If the tools service gives no answer in that time, as this process has read
+    /// them last.
     pub(crate) async fn read(
         &self,
         tools: &ToolsServiceClient<Link>,
         namespace: &Namespace,
-        tries: u32,
+        time: Duration,
     ) -> Reading {
-        let last = self.last();
-        for number in 1..=tries {
-            match read(tools, namespace, last.as_ref()).await {
+        let (last, until) = (self.last(), Instant::now() + time);
+        for number in 1..=TRIES {
+            let left = until.saturating_duration_since(Instant::now());
+            match read(tools, namespace, last.as_ref(), left).await {
                 Ok(reading) => {
                     *self.lock() = Some(reading.clone());
                     return reading;
@@ -63,9 +66,10 @@ impl WorkspaceFiles {
                     tracing::warn!(%error, number, "files of the workspace cannot be read");
                 }
             }
-            if number < tries {
-                sleep(PAUSE).await;
+            if number == TRIES || Instant::now() + PAUSE >= until {
+                break;
             }
+            sleep(PAUSE).await;
         }
         last.unwrap_or_else(|| Reading {
             is_unknown: true,
@@ -86,25 +90,28 @@ async fn read(
     tools: &ToolsServiceClient<Link>,
     namespace: &Namespace,
     last: Option<&Reading>,
+    time: Duration,
 ) -> Result<Reading, RpcError> {
     let known = last.filter(|last| last.workspace.is_some());
     let known_digest = known.map(|last| last.digest.clone()).unwrap_or_default();
-    let files = read_files(tools, namespace, known_digest).await?;
+    let files = read_files(tools, namespace, known_digest, time).await?;
     match known.filter(|last| files.unchanged && files.confirmed && last.digest == files.digest) {
         Some(last) => Ok(last.clone()),
         None => Ok(reading(files)),
     }
 }
 
-/// The files as the tools service has them; without their contents if they have this digest.
+/// The files as the tools service has them; without their contents if they have this digest. Waits so long for
+/// them.
 pub(crate) async fn read_files(
     tools: &ToolsServiceClient<Link>,
     namespace: &Namespace,
     known_digest: String,
+    time: Duration,
 ) -> Result<ReadWorkspaceFilesResponse, RpcError> {
     let request = for_namespace(namespace, ReadWorkspaceFilesRequest { known_digest });
     let mut tools = tools.clone().max_decoding_message_size(MAX_ANSWER);
-    let read = tools.read_workspace_files(within(TRY, request)).await?;
+    let read = tools.read_workspace_files(within(time, request)).await?;
     Ok(read.into_inner())
 }
 

@@ -11,8 +11,11 @@ use cairn_proto::tools::{
     ConfirmWorkspaceFilesRequest, ReadWorkspaceFilesResponse, WorkspaceFile, WorkspaceFileKind,
 };
 use cairn_rpc::{Namespace, RpcError, check_request_id, check_required_text, principal};
+use std::time::Duration;
 use tonic::{Request, Response};
 
+/// How long a client waits for the files: each of them may be read anew.
+const READING: Duration = Duration::from_secs(10);
 /// Most bytes of a digest.
 const MAX_DIGEST: usize = 128;
 
@@ -98,7 +101,8 @@ async fn files(
     requests: &Requests,
     namespace: &Namespace,
 ) -> Result<ReadWorkspaceFilesResponse, RpcError> {
-    read_files(&requests.deps().dispatch.tools(), namespace, String::new()).await
+    let tools = requests.deps().dispatch.tools();
+    read_files(&tools, namespace, String::new(), READING).await
 }
 
 /// A file for clients. Its content says more only once a person has confirmed it.
