@@ -34,7 +34,7 @@ pub(crate) struct WorkspaceFiles {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reading {
     /// Covers all files; empty if there is none.
-    digest: String,
+    pub(crate) digest: String,
     /// What they define, if a person has confirmed them.
     pub(crate) workspace: Option<Arc<Workspace>>,
     /// Names of agents that files define which are not confirmed, by their paths.

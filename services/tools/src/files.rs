@@ -29,7 +29,7 @@ pub use write::write_output;
 
 use crate::config::{Limits, Write};
 use crate::error::ToolError;
-use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
+use crate::tool::{Call, Effect, Tool, ToolSpec};
 use cairn_engine::limits::RESULT_BYTES;
 use cairn_engine::rules::{Matcher, MatcherKind};
 use root::Roots;
@@ -217,7 +217,7 @@ impl<'a> Arguments<'a> {
 mod tests {
     use super::*;
     use crate::gate::Permit;
-    use crate::tool::Slot;
+    use crate::tool::{Output, Slot};
     use std::sync::mpsc;
     use tokio::sync::Semaphore;
     use tokio_util::task::TaskTracker;

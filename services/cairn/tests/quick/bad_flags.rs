@@ -17,7 +17,7 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 96] = [
+const CASES: [Case; 97] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
     ("--in", &[("run --in nowhere x", 1, "nowhere"), ("run --in= x", 2, "--in"), ("run --in plan.json x", 1, "plan.json"),
         ("chat s --in=", 2, "--in"), ("chat s --in nowhere", 1, "nowhere"),

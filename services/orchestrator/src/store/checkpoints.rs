@@ -157,6 +157,7 @@ mod tests {
                 queued: 0,
                 turn_index: 0,
             }),
+            agent: None,
         };
         let cancelled = RunCancelled {
             run,

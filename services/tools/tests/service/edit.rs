@@ -40,6 +40,31 @@ async fn one_occurrence_is_replaced_and_the_rest_stays() {
     assert_eq!(names.len(), 1, "nothing is left beside the file");
 }
 
+/// Edits that are refused, each with the reason and words of the error.
+#[rustfmt::skip]
+fn refused() -> Vec<(Value, &'static str, &'static str)> {
+    let long = "y".repeat(60);
+    vec![
+        (edit("a.txt", "three", "x"), "InvalidArguments", "'old' does not occur in 'a.txt'"),
+        (edit("a.txt", "two", "x"), "InvalidArguments", "occurs 2 times in 'a.txt', at lines 2, 3"),
+        (edit("a.txt", "", "x"), "InvalidArguments", "'old' is empty"),
+        (edit("a.txt", "one", "one"), "InvalidArguments", "nothing would change"),
+        (edit("a.txt", "one", &long), "TooLarge", "would have"),
+        (edit("latin.txt", "caf", "x"), "ExecutionFailed", "is no UTF-8 text"),
+        (edit("binary", "a", "x"), "ExecutionFailed", "is no UTF-8 text"),
+        (edit("huge.txt", "x", "y"), "TooLarge", "has 65 bytes; files of up to 64"),
+        (edit(".env", "secret", "x"), "Denied", "is hidden"),
+        (edit("run.log", "one", "x"), "Denied", "is ignored by git"),
+        (edit("link.txt", "one", "x"), "Denied", "is a link"),
+        (edit("linked/b.txt", "one", "x"), "Denied", "leads through one"),
+        (edit("folder", "one", "x"), "ExecutionFailed", "is a folder"),
+        (edit("folder/", "one", "x"), "InvalidArguments", "names a folder"),
+        (edit("none.txt", "one", "x"), "ExecutionFailed", "there is no 'none.txt'"),
+        (edit("none/a.txt", "one", "x"), "ExecutionFailed", "there is no 'none/a.txt'"),
+        (edit("../a.txt", "one", "x"), "Denied", "leaves the workspace"),
+    ]
+}
+
 #[tokio::test]
 async fn what_cannot_be_edited_is_said() {
     let world = World::with(|config, _| config.limits.write_bytes = 64);
@@ -53,70 +78,7 @@ async fn what_cannot_be_edited_is_said() {
     world.put("folder/b.txt", "one\n");
     symlink("a.txt", world.path("link.txt")).unwrap();
     symlink("folder", world.path("linked")).unwrap();
-    let long = "y".repeat(60);
-    for (arguments, reason, words) in [
-        (
-            edit("a.txt", "three", "x"),
-            "InvalidArguments",
-            "'old' does not occur in 'a.txt'",
-        ),
-        (
-            edit("a.txt", "two", "x"),
-            "InvalidArguments",
-            "occurs 2 times in 'a.txt', at lines 2, 3",
-        ),
-        (edit("a.txt", "", "x"), "InvalidArguments", "'old' is empty"),
-        (
-            edit("a.txt", "one", "one"),
-            "InvalidArguments",
-            "nothing would change",
-        ),
-        (edit("a.txt", "one", &long), "TooLarge", "would have"),
-        (
-            edit("latin.txt", "caf", "x"),
-            "ExecutionFailed",
-            "is no UTF-8 text",
-        ),
-        (
-            edit("binary", "a", "x"),
-            "ExecutionFailed",
-            "is no UTF-8 text",
-        ),
-        (
-            edit("huge.txt", "x", "y"),
-            "TooLarge",
-            "has 65 bytes; files of up to 64",
-        ),
-        (edit(".env", "secret", "x"), "Denied", "is hidden"),
-        (edit("run.log", "one", "x"), "Denied", "is ignored by git"),
-        (edit("link.txt", "one", "x"), "Denied", "is a link"),
-        (
-            edit("linked/b.txt", "one", "x"),
-            "Denied",
-            "leads through one",
-        ),
-        (edit("folder", "one", "x"), "ExecutionFailed", "is a folder"),
-        (
-            edit("folder/", "one", "x"),
-            "InvalidArguments",
-            "names a folder",
-        ),
-        (
-            edit("none.txt", "one", "x"),
-            "ExecutionFailed",
-            "there is no 'none.txt'",
-        ),
-        (
-            edit("none/a.txt", "one", "x"),
-            "ExecutionFailed",
-            "there is no 'none/a.txt'",
-        ),
-        (
-            edit("../a.txt", "one", "x"),
-            "Denied",
-            "leaves the workspace",
-        ),
-    ] {
+    for (arguments, reason, words) in refused() {
         let error = world.error("edit_file", arguments.clone()).await;
         assert_eq!(error.reason(), reason, "{arguments}: {error}");
         assert!(error.message().contains(words), "{arguments}: {error}");

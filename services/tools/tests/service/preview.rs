@@ -218,7 +218,8 @@ async fn a_file_that_changed_since_its_preview_is_not_written() {
         assert_eq!(now.path, "a.txt");
         assert_eq!(now.digest, ContentDigest::of(b"one\ntwo\nmore\n"));
         let tools = world.tools.invoker().tools();
-        assert_eq!(rejudge.tool_digest, tools.find(tool).unwrap().digest);
+        let entry = tools.iter().find(|entry| entry.spec().name == tool);
+        assert_eq!(rejudge.tool_digest, entry.unwrap().spec().digest());
         let text = fs::read_to_string(world.path("a.txt")).unwrap();
         assert_eq!(text, "one\ntwo\nmore\n");
         // Another preview is judged, and then it is written.
