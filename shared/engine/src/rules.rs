@@ -7,6 +7,8 @@
 //! A rule that allows matches only what is within its patterns for certain. A rule that asks or denies
 //! matches what may touch them, in any case of letters. `path` in a rule means every path of the call.
 
+mod approval;
+mod command;
 mod conditions;
 mod host;
 mod matcher;
@@ -14,6 +16,10 @@ mod names;
 mod reading;
 mod scope;
 
+pub use approval::{
+    ApprovalScope, Called, GrantScope, SHELL_TOOL, ScopeId, ToolServer, scopes,
+};
+pub use command::{is_covered, prefix_of, simple_command};
 pub use conditions::Conditions;
 pub use matcher::{Condition, Matcher, MatcherKind};
 pub use names::kind_of_text;

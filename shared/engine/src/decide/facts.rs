@@ -3,7 +3,7 @@
 use super::Agents;
 use crate::command::{RunLimits, Settlement};
 use crate::event::{AttemptRef, Effect};
-use crate::rules::{Answer, Matcher, Rules};
+use crate::rules::{Answer, Matcher, Rules, ToolServer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,6 +25,8 @@ pub struct ToolFacts {
     /// A model is offered it only after it was found: its description and the schema of its arguments,
     /// by which it is found.
     pub deferred: Option<(String, String)>,
+    /// The server that it is of; none for built-in tools and for programs.
+    pub server: Option<ToolServer>,
 }
 
 /// A tool of which nothing is known.
@@ -38,6 +40,7 @@ impl Default for ToolFacts {
             default: Answer::Ask,
             matchers: Vec::new(),
             deferred: None,
+            server: None,
         }
     }
 }

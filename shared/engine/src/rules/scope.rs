@@ -159,6 +159,25 @@ impl Scope {
         Some(value.ok_or(()))
     }
 
+    /// Where the only path of a call leads that its tool declares. None if it has several, or if that is not clear.
+    pub(super) fn only_path(&self) -> Option<&str> {
+        let mut paths = self.arguments.values().filter(|it| it.kind == MatcherKind::Path);
+        let (path, None) = (paths.next()?, paths.next()) else {
+            return None;
+        };
+        let [place] = &*path.places else {
+            return None;
+        };
+        place.only().filter(|_| !self.is_unclear && !self.is_undeclared)
+    }
+
+    /// For certain, all paths of the call are below a folder, as [`Self::only_path`] has them.
+    pub(super) fn is_below(&self, folder: &str) -> bool {
+        let texts = self.arguments.values().flat_map(|it| it.texts());
+        let mut paths = texts.filter(|it| it.may_be_path());
+        !self.is_unclear && paths.all(|it| it.is_below(folder))
+    }
+
     fn has(&self, name: &str) -> bool {
         let mut arguments = self.arguments.values();
         self.arguments.contains_key(name)

@@ -211,6 +211,20 @@ impl Place {
         is_clear && self.ways.iter().all(is_within)
     }
 
+    /// For certain, it leads to below this folder, which is `.` for that of the program.
+    pub(super) fn is_below(&self, folder: &str) -> bool {
+        let is_clear = match self.role {
+            Role::Path => self.is_single,
+            Role::Maybe | Role::Prose => self.is_known,
+            Role::Word => return true,
+        };
+        let is_below = |way: &Way| {
+            let real = way.real.as_deref();
+            real.is_some_and(|real| is_below(real, folder))
+        };
+        is_clear && self.ways.iter().all(is_below)
+    }
+
     /// Perhaps, it leads to where the pattern says. `folder` is as for [`places`].
     pub(super) fn may_touch(&self, pattern: &Pattern, folder: Option<&str>) -> bool {
         let may_touch = |way: &Way| {
@@ -258,6 +272,17 @@ fn is_at(path: &str, pattern: &Pattern, folder: Option<&str>) -> bool {
     pattern.is_match(path)
         || (pattern.is_from_root() && pattern.is_match(&normal(path, folder)))
         || (pattern.ignores_case() && pattern.is_match(&lower(path, folder)))
+}
+
+/// A path as it is read is below a folder.
+fn is_below(path: &str, folder: &str) -> bool {
+    let first = path.split('/').next().unwrap_or_default();
+    match folder {
+        "." => path != "." && !matches!(first, "" | "..") && !is_drive(first),
+        folder => path
+            .strip_prefix(folder)
+            .is_some_and(|rest| rest.len() > 1 && rest.starts_with('/')),
+    }
 }
 
 /// Whether a text that may be a path has the form of one: it begins like a path, has a part `..`, or is
