@@ -16,9 +16,7 @@ mod names;
 mod reading;
 mod scope;
 
-pub use approval::{
-    ApprovalScope, Called, GrantScope, SHELL_TOOL, ScopeId, ToolServer, scopes,
-};
+pub use approval::{ApprovalScope, Called, GrantScope, SHELL_TOOL, ScopeId, ToolServer, scopes};
 pub use command::{is_covered, prefix_of, simple_command};
 pub use conditions::Conditions;
 pub use matcher::{Condition, Matcher, MatcherKind};

@@ -2,7 +2,7 @@
 
 mod always;
 
-pub use always::always_covers;
+pub use always::{always_covers, approval_scopes};
 
 use super::{Handle, Settlement};
 use crate::decide::{Change, Decision, Rejection};
@@ -106,8 +106,8 @@ impl Deciding<'_, '_> {
             return Err(not_pending(self.id));
         };
         let allowed = match (self.id.subject, ask, &self.settlement) {
-            (Subject::Approval(_), Ask::Approval { .. }, S::ApproveAlways { when }) => {
-                let grant = granted(self.decision, name, call, when)?;
+            (Subject::Approval(_), Ask::Approval { .. }, S::ApproveAlways { when, scope }) => {
+                let grant = granted(self.decision, name, call, when, scope)?;
                 return self.always(name, grant);
             }
             (Subject::Question(_), Ask::Input { question }, S::Answer { .. } | S::Deny { .. }) => {
@@ -131,10 +131,12 @@ impl Deciding<'_, '_> {
         Ok(decision.continue_attempt(name.attempt)?)
     }
 
-    /// The call may be made, and further ones like it.
-    fn always(self, name: CallRef, grant: ApprovalGranted) -> Result<(), Rejection> {
+    /// The call may be made, and further ones that the approval covers.
+    fn always(self, name: CallRef, grant: Option<ApprovalGranted>) -> Result<(), Rejection> {
         let decision = self.accept()?;
-        decision.take_up(grant)?;
+        if let Some(grant) = grant {
+            decision.take_up(grant)?;
+        }
         Ok(decision.continue_attempt(name.attempt)?)
     }
 

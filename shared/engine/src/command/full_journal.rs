@@ -43,6 +43,7 @@ fn busy() -> Sent {
         tool_digest: "digest".to_owned(),
         when: Vec::new(),
         agent: DEFAULT_AGENT.to_owned(),
+        scope: None,
     });
     sent
 }

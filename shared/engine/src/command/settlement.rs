@@ -29,6 +29,8 @@ pub enum Settlement {
     ApproveAlways {
         /// The values of the further calls, as patterns; none for the values of this call.
         when: Vec<Condition>,
+        /// The name of one of the scopes that the call has. Empty for the calls that `when` says.
+        scope: String,
     },
     /// Do not make the call; make another plan.
     Deny {

@@ -9,7 +9,7 @@ use crate::event::{
 use crate::failure::{Failure, FailureKind};
 use crate::key::approval_digest;
 use crate::message::ToolCall;
-use crate::rules::{Answer, Scope, scope};
+use crate::rules::{Answer, Called, Scope, scope};
 use crate::session::{Attempt, Call, CallStatus, Grant};
 use crate::transitions::{Applied, CallPhase, IllegalTransition};
 
@@ -64,7 +64,8 @@ impl Decision<'_> {
             .judge(tool_name, &scope, agent, tool.default);
         let grants = &self.session.grants;
         let is_granted = |call: &Call| {
-            let covers = |grant: &Grant| grant.covers(tool_name, &call.tool_digest, agent, &scope);
+            let called = called(call, tool, &scope);
+            let covers = |grant: &Grant| grant.covers(&called, &call.tool_digest, agent);
             grants.iter().any(covers)
         };
         let asks = own.is_some_and(|own| own.rights().answer(tool_name) == Answer::Ask);
@@ -381,4 +382,14 @@ impl Decision<'_> {
 /// What a call is judged by: what its arguments say, and where the tools service found that its texts lead.
 pub(crate) fn judged_scope(call: &Call, tool: &ToolFacts) -> Scope {
     scope(&tool.matchers, &call.call.arguments, &call.resolved)
+}
+
+/// A call as approvals of further calls compare it. `scope` is what it is judged by.
+fn called<'a>(call: &'a Call, tool: &'a ToolFacts, scope: &'a Scope) -> Called<'a> {
+    Called {
+        tool: &call.call.name,
+        server: tool.server.as_ref(),
+        scope,
+        arguments: &call.call.arguments,
+    }
 }

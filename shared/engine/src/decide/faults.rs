@@ -120,7 +120,10 @@ mod tests {
     fn pays() -> Sent {
         let (mut sent, report) = wants_to_pay();
         sent.decide(report);
-        let always = Settlement::ApproveAlways { when: Vec::new() };
+        let always = Settlement::ApproveAlways {
+            when: Vec::new(),
+            scope: String::new(),
+        };
         let always = answer(&sent, always);
         after(sent, always)
     }

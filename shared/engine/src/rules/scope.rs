@@ -161,14 +161,19 @@ impl Scope {
 
     /// Where the only path of a call leads that its tool declares. None if it has several, or if that is not clear.
     pub(super) fn only_path(&self) -> Option<&str> {
-        let mut paths = self.arguments.values().filter(|it| it.kind == MatcherKind::Path);
+        let mut paths = self
+            .arguments
+            .values()
+            .filter(|it| it.kind == MatcherKind::Path);
         let (path, None) = (paths.next()?, paths.next()) else {
             return None;
         };
         let [place] = &*path.places else {
             return None;
         };
-        place.only().filter(|_| !self.is_unclear && !self.is_undeclared)
+        place
+            .only()
+            .filter(|_| !self.is_unclear && !self.is_undeclared)
     }
 
     /// For certain, all paths of the call are below a folder, as [`Self::only_path`] has them.

@@ -4,7 +4,7 @@
 
 use super::{Apply, Envelope, Session};
 use crate::principal::Principal;
-use crate::rules::{Condition, Conditions, Scope};
+use crate::rules::{Called, Condition, Conditions, GrantScope};
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,7 @@ pub struct ApprovalGranted {
     pub tool_digest: String,
     pub when: Vec<Condition>,
     pub agent: String,
+    pub scope: Option<GrantScope>,
 }
 
 /// An approval of further calls.
@@ -27,8 +28,10 @@ pub struct Grant {
     pub tool: String,
     /// The tool as it was approved. Another one is asked about again.
     pub tool_digest: String,
-    /// What it wants of a call.
+    /// What it wants of a call, where it has no scope.
     pub when: Conditions,
+    /// The calls that it covers whatever their values are. None for those that meet the conditions.
+    pub scope: Option<GrantScope>,
     /// The agent whose calls it covers.
     pub agent: String,
     /// When it was given: milliseconds since 1970.
@@ -38,14 +41,17 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// It lets this call through. Nothing unclear matches a pattern.
-    pub fn covers(&self, tool: &str, tool_digest: &str, agent: &str, scope: &Scope) -> bool {
-        (
-            self.tool.as_str(),
-            self.tool_digest.as_str(),
-            self.agent.as_str(),
-        ) == (tool, tool_digest, agent)
-            && self.when.covers(scope)
+    /// It lets this call of an agent through. `tool_digest` is that of the tool that the call is meant for. Nothing
+    /// unclear matches a pattern.
+    pub fn covers(&self, call: &Called<'_>, tool_digest: &str, agent: &str) -> bool {
+        let is_of_tool =
+            (self.tool.as_str(), self.tool_digest.as_str()) == (call.tool, tool_digest);
+        let is_covered = match &self.scope {
+            None => is_of_tool && self.when.covers(call.scope),
+            Some(scope @ GrantScope::Server(_)) => scope.covers(call),
+            Some(scope) => is_of_tool && scope.covers(call),
+        };
+        self.agent == agent && is_covered
     }
 }
 
@@ -65,6 +71,7 @@ impl Apply for ApprovalGranted {
             tool: self.tool.clone(),
             tool_digest: self.tool_digest.clone(),
             when: self.when.clone().into(),
+            scope: self.scope.clone(),
             agent: self.agent.clone(),
             at: envelope.at,
             principal: envelope.principal.cloned(),
@@ -91,6 +98,7 @@ mod tests {
             tool_digest: "first".to_owned(),
             when: vec![condition],
             agent: DEFAULT_AGENT.to_owned(),
+            scope: None,
         };
         Event {
             at: 1,
@@ -114,7 +122,13 @@ mod tests {
                 let arguments = serde_json::json!({ "path": path }).to_string();
                 let scope = scope(&[], &arguments, &[]);
                 let grants = session.grants.iter();
-                let covers = |grant: &&Grant| grant.covers("edit", "first", DEFAULT_AGENT, &scope);
+                let call = Called {
+                    tool: "edit",
+                    server: None,
+                    scope: &scope,
+                    arguments: &arguments,
+                };
+                let covers = |grant: &&Grant| grant.covers(&call, "first", DEFAULT_AGENT);
                 grants.filter(covers).count()
             };
             assert_eq!((covering("docs/200/a"), covering("out/a")), (1, 0));

@@ -66,13 +66,15 @@ fn is_intended(world: &World) -> bool {
     matches!(status(world), CallStatus::Intended { .. })
 }
 
-fn always(when: &[(&str, &str)]) -> Settlement {
+/// An approval of the call and of further ones with these values, or with those of the call.
+pub(crate) fn always(when: &[(&str, &str)]) -> Settlement {
     let when = when.iter().map(|(name, pattern)| Condition {
         name: (*name).to_owned(),
         pattern: (*pattern).to_owned(),
     });
     Settlement::ApproveAlways {
         when: when.collect(),
+        scope: String::new(),
     }
 }
 

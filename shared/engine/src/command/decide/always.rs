@@ -6,19 +6,25 @@ use crate::event::{ApprovalGranted, CallRef};
 use crate::limits::MAX_GRANTS;
 use crate::pending::pending_call;
 use crate::rules::{
-    Condition, Conditions, Matcher, MatcherKind, Scope, exactly,
+    ApprovalScope, Condition, Conditions, GrantScope, Matcher, MatcherKind, Scope, ScopeId,
+    exactly, scopes,
 };
 use crate::session::{Call, Session};
 use std::collections::BTreeMap;
 
-/// What an approval of this call and of further ones by the same agent covers. It must cover this one.
+/// What an approval of this call and of further ones by the same agent covers. It must cover this one. None if it
+/// is for this call alone. `named` is the name of a scope; without one, `when` says what is covered.
 pub(super) fn granted(
     decision: &Decision<'_>,
     name: CallRef,
     call: &Call,
     when: &[Condition],
-) -> Result<ApprovalGranted, Rejection> {
+    named: &str,
+) -> Result<Option<ApprovalGranted>, Rejection> {
     let session = &decision.session;
+    if named == ScopeId::Call.to_string() {
+        return Ok(None);
+    }
     if session.grants.len() >= MAX_GRANTS {
         let message = format!("a session has at most {MAX_GRANTS} approvals in force; revoke some");
         return Err(bad_settlement(message));
@@ -31,6 +37,30 @@ pub(super) fn granted(
         );
         return Err(bad_settlement(message));
     };
+    let (when, scope) = match named {
+        "" => (conditions(call, tool, when)?, None),
+        named if when.is_empty() => (Vec::new(), Some(chosen(call, tool, named)?)),
+        _ => {
+            let message = "an approval has a scope or patterns, and not both";
+            return Err(bad_settlement(message));
+        }
+    };
+    Ok(Some(ApprovalGranted {
+        grant: session.grants_given + 1,
+        tool: call.call.name.clone(),
+        tool_digest: call.tool_digest.clone(),
+        when,
+        agent: session.agent_name(name.attempt.run).to_owned(),
+        scope,
+    }))
+}
+
+/// The conditions of an approval without a scope.
+fn conditions(
+    call: &Call,
+    tool: &ToolFacts,
+    when: &[Condition],
+) -> Result<Vec<Condition>, Rejection> {
     let scope = judged_scope(call, tool);
     let when = match when.is_empty() {
         true => of_call(&scope, tool).map_err(|name| {
@@ -48,13 +78,28 @@ pub(super) fn granted(
             names.join(", ")
         )));
     }
-    Ok(ApprovalGranted {
-        grant: session.grants_given + 1,
-        tool: call.call.name.clone(),
-        tool_digest: call.tool_digest.clone(),
-        when: when.into(),
-        agent: session.agent_name(name.attempt.run).to_owned(),
+    Ok(when.into())
+}
+
+/// The scope of this name that the call has.
+fn chosen(call: &Call, tool: &ToolFacts, named: &str) -> Result<GrantScope, Rejection> {
+    let offered = scopes_of(call, tool);
+    let names: Vec<_> = offered.iter().map(|it| it.id.to_string()).collect();
+    let id = ScopeId::parse(named);
+    let chosen = offered.into_iter().find(|it| id.as_ref() == Some(&it.id));
+    chosen.and_then(|it| it.scope).ok_or_else(|| {
+        bad_settlement(format!(
+            "'{named}' is no scope of this call; it has: {}",
+            names.join(", ")
+        ))
     })
+}
+
+/// The ways to approve a call. Of a tool that is another one by now, only the call itself was shown.
+fn scopes_of(call: &Call, tool: &ToolFacts) -> Vec<ApprovalScope> {
+    let is_changed = call.tool_digest != tool.digest;
+    let scope = judged_scope(call, tool);
+    scopes(&call.call.name, tool, &scope, &call.call.arguments, is_changed)
 }
 
 /// The declared arguments that rules and approvals look at.
@@ -115,4 +160,11 @@ pub fn always_covers(session: &Session, name: CallRef, tools: &ToolList) -> Opti
     let scope = judged_scope(call, tool);
     let when = Conditions::from(of_call(&scope, tool).ok()?);
     when.covers(&scope).then(|| when.into())
+}
+
+/// The ways to approve a waiting call. Empty if there is no such call, or its tool is not known.
+pub fn approval_scopes(session: &Session, name: CallRef, tools: &ToolList) -> Vec<ApprovalScope> {
+    let call = pending_call(session, name);
+    let known = call.and_then(|call| Some((call, tools.get(&call.call.name)?)));
+    known.map_or_else(Vec::new, |(call, tool)| scopes_of(call, tool))
 }

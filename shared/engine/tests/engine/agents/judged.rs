@@ -3,7 +3,6 @@
 use super::{check, know, start};
 use crate::world::{World, chain, look, model_step, tool_call};
 use cairn_engine::agent::AgentDefinition;
-use cairn_engine::command::Settlement;
 use cairn_engine::event::{Effect, EventKind};
 use cairn_engine::pending::pending;
 use cairn_engine::rules::{Answer, Rule, Rules};
@@ -181,7 +180,7 @@ fn an_approval_of_further_calls_is_for_the_agent_that_asked() {
     start(&mut world, plan(), "reviewer");
     world.reply(1, "", &[look()]);
     let question = pending(&world.session)[0].id().to_string();
-    let events = world.answer(&question, Settlement::ApproveAlways { when: Vec::new() });
+    let events = world.answer(&question, crate::judging::always(&[]));
     let granted = events.iter().find_map(|event| match &event.kind {
         EventKind::ApprovalGranted(granted) => Some(granted.agent.as_str()),
         _ => None,
