@@ -2,7 +2,7 @@
 
 use super::error::{ConvertError, required};
 use super::wire::{OnWire, plain_record, record};
-use crate::event as proto;
+use crate::event::{self as proto, grant_scope};
 use crate::executor as wire;
 use cairn_engine::command::{ApprovalRevoked, RevokeApproval};
 use cairn_engine::decide::Unfinished;
@@ -10,17 +10,62 @@ use cairn_engine::event::{
     ApprovalGranted, Blob, CallFinished, CallMedia, CallRejudged, InputRequested, ResultHandle,
     ToolInput, ToolQuestion, ToolsFound,
 };
-use cairn_engine::rules::Condition;
+use cairn_engine::rules::{Condition, GrantScope, ToolServer};
 
 record! { CallRejudged => proto::CallRejudged { call, tool_digest, resolved, effect } }
 record! { InputRequested => proto::InputRequested { call, question } }
 record! { ToolsFound => proto::ToolsFound { attempt, tools } }
-record! { ApprovalGranted => proto::ApprovalGranted { grant, tool, tool_digest, when, agent } }
+record! {
+    ApprovalGranted => proto::ApprovalGranted { grant, tool, tool_digest, when, agent, scope }
+}
 record! { ApprovalRevoked => proto::ApprovalRevoked { grant } }
 plain_record! { RevokeApproval => proto::RevokeApproval { grant } }
 plain_record! { Condition => proto::Condition { name, pattern } }
 plain_record! { CallMedia => proto::CallMedia { mime_type, name, data, is_shown } }
 plain_record! { Blob => proto::Blob { digest, size } }
+
+impl From<GrantScope> for proto::GrantScope {
+    fn from(scope: GrantScope) -> Self {
+        use grant_scope::{Folder, Kind, Prefix, Server, Tool};
+        let kind = match scope {
+            GrantScope::Tool => Kind::Tool(Tool {}),
+            GrantScope::Folder { folder } => Kind::Folder(Folder { folder }),
+            GrantScope::Prefix { words, folder } => Kind::Prefix(Prefix { words, folder }),
+            GrantScope::Server(ToolServer { name, digest }) => {
+                Kind::Server(Server { name, digest })
+            }
+        };
+        Self { kind: Some(kind) }
+    }
+}
+
+impl TryFrom<proto::GrantScope> for GrantScope {
+    type Error = ConvertError;
+
+    fn try_from(scope: proto::GrantScope) -> Result<Self, ConvertError> {
+        use grant_scope::{Folder, Kind, Prefix, Server};
+        match scope.kind {
+            Some(Kind::Tool(_)) => Ok(Self::Tool),
+            Some(Kind::Folder(Folder { folder })) => Ok(Self::Folder { folder }),
+            Some(Kind::Prefix(Prefix { words, folder })) => Ok(Self::Prefix { words, folder }),
+            Some(Kind::Server(Server { name, digest })) => {
+                Ok(Self::Server(ToolServer { name, digest }))
+            }
+            None => Err(ConvertError::no_choice("kind")),
+        }
+    }
+}
+
+/// What only some approvals have.
+impl OnWire<Option<proto::GrantScope>> for Option<GrantScope> {
+    fn to_wire(self) -> Option<proto::GrantScope> {
+        self.map(Into::into)
+    }
+
+    fn from_wire(wire: Option<proto::GrantScope>, field: &str) -> Result<Self, ConvertError> {
+        wire.map(|wire| required(field, Some(wire))).transpose()
+    }
+}
 
 /// Without the blobs, which are in the envelope of the event.
 impl From<ResultHandle> for proto::ResultHandle {

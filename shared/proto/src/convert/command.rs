@@ -194,8 +194,9 @@ impl From<Settlement> for proto::Settlement {
             Settlement::Skip { reason } => Outcome::Skip(Skip { reason }),
             Settlement::Fail { reason } => Outcome::Fail(Fail { reason }),
             Settlement::Approve => Outcome::Approve(Approve {}),
-            Settlement::ApproveAlways { when } => Outcome::ApproveAlways(ApproveAlways {
+            Settlement::ApproveAlways { when, scope } => Outcome::ApproveAlways(ApproveAlways {
                 when: when.into_iter().map(Into::into).collect(),
+                scope,
             }),
             Settlement::Deny { reason } => Outcome::Deny(Deny { reason }),
             Settlement::Answer { text } => Outcome::Answer(Answer { text }),
@@ -224,6 +225,7 @@ impl TryFrom<proto::Settlement> for Settlement {
             Some(Outcome::Approve(_)) => Ok(Self::Approve),
             Some(Outcome::ApproveAlways(always)) => Ok(Self::ApproveAlways {
                 when: always.when.into_iter().map(Into::into).collect(),
+                scope: always.scope,
             }),
             Some(Outcome::Deny(deny)) => Ok(Self::Deny {
                 reason: deny.reason,

@@ -9,8 +9,9 @@ use prost::Message as _;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Value};
 
 /// Paths of messages that may be left out, as their ends.
-const OPTIONAL: [&str; 28] = [
+const OPTIONAL: [&str; 29] = [
     "call_finished.whole",
+    "approval_granted.scope",
     "principal",
     "start_run.plan",
     "start_run.limits",

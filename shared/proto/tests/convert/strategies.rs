@@ -155,6 +155,8 @@ fn settlement() -> BoxedStrategy<Settlement> {
         Just(Settlement::Approve),
         text().prop_map(|reason| Settlement::Deny { reason }),
         text().prop_map(|text| Settlement::Answer { text }),
+        (vec(calls::condition(), 0..3), text())
+            .prop_map(|(when, scope)| Settlement::ApproveAlways { when, scope }),
     ]
     .boxed()
 }

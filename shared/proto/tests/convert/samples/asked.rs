@@ -5,7 +5,7 @@ use cairn_engine::command::{Command, LimitOverrides, RunLimits, Settlement, Star
 use cairn_engine::event::{self, Budget, CallRef, Effect, EventKind, WaitReason};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::pending::{PendingId, Subject};
-use cairn_engine::rules::Condition;
+use cairn_engine::rules::{Condition, GrantScope, ToolServer};
 use cairn_engine::session::PerBudget;
 
 fn condition(name: &str, pattern: &str) -> Condition {
@@ -61,7 +61,7 @@ pub(super) fn judged() -> Kinds {
         tool_turn: 5,
         index: 0,
     };
-    kinds! {
+    let mut judged = kinds! {
         "call_rejudged": CallRejudged {
             call: call,
             tool_digest: "0a1b2c".into(),
@@ -83,10 +83,50 @@ pub(super) fn judged() -> Kinds {
             tool_digest: "0a1b2c".into(),
             when: vec![condition("owner", "acme")],
             agent: "default".into(),
+            scope: None,
         }
         "approval_revoked": ApprovalRevoked { grant: 1 }
         "tools_found": ToolsFound { attempt: ATTEMPT, tools: vec!["github__create_issue".into()] }
-    }
+    };
+    judged.extend(granted());
+    judged
+}
+
+/// An approval of further calls for each kind of scope.
+fn granted() -> Kinds {
+    let server = ToolServer {
+        name: "github".to_owned(),
+        digest: "4e5f".to_owned(),
+    };
+    let scopes = [
+        ("approval_granted.tool", GrantScope::Tool),
+        (
+            "approval_granted.folder",
+            GrantScope::Folder {
+                folder: "docs".to_owned(),
+            },
+        ),
+        (
+            "approval_granted.prefix",
+            GrantScope::Prefix {
+                words: vec!["cargo".to_owned(), "test".to_owned()],
+                folder: ".".to_owned(),
+            },
+        ),
+        ("approval_granted.server", GrantScope::Server(server)),
+    ];
+    let granted = scopes.map(|(name, scope)| {
+        let granted = event::ApprovalGranted {
+            grant: 1,
+            tool: "github__create_issue".to_owned(),
+            tool_digest: "0a1b2c".to_owned(),
+            when: Vec::new(),
+            agent: "default".to_owned(),
+            scope: Some(scope),
+        };
+        (name, EventKind::from(granted))
+    });
+    granted.into()
 }
 
 pub(super) fn asked() -> Kinds {

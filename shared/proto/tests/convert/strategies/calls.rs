@@ -5,7 +5,7 @@ use cairn_engine::event::{
     ApprovalGranted, ApprovalRevoked, Blob, CallMedia, CallRejudged, EventKind, InputRequested,
     ResultHandle, ToolQuestion, ToolsFound,
 };
-use cairn_engine::rules::Condition;
+use cairn_engine::rules::{Condition, GrantScope, ToolServer};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -40,6 +40,17 @@ pub(super) fn condition() -> impl Strategy<Value = Condition> {
     (text(), text()).prop_map(|(name, pattern)| Condition { name, pattern })
 }
 
+fn grant_scope() -> impl Strategy<Value = GrantScope> {
+    let prefix = (vec(text(), 0..3), text());
+    let server = (text(), text()).prop_map(|(name, digest)| ToolServer { name, digest });
+    prop_oneof![
+        Just(GrantScope::Tool),
+        text().prop_map(|folder| GrantScope::Folder { folder }),
+        prefix.prop_map(|(words, folder)| GrantScope::Prefix { words, folder }),
+        server.prop_map(GrantScope::Server),
+    ]
+}
+
 fn question() -> impl Strategy<Value = ToolQuestion> {
     (text(), vec(text(), 0..3), text(), option::of(text())).prop_map(
         |(text, choices, requests, state)| ToolQuestion {
@@ -60,14 +71,25 @@ pub(super) fn kinds() -> Vec<(&'static str, BoxedStrategy<EventKind>)> {
         effect,
     });
     let asked = (call(), question()).prop_map(|(call, question)| InputRequested { call, question });
-    let granted = (number(), text(), text(), vec(condition(), 0..3), text());
-    let granted = granted.prop_map(|(grant, tool, tool_digest, when, agent)| ApprovalGranted {
-        grant,
-        tool,
-        tool_digest,
-        when,
-        agent,
-    });
+    let granted = (
+        number(),
+        text(),
+        text(),
+        vec(condition(), 0..3),
+        text(),
+        option::of(grant_scope()),
+    );
+    let granted =
+        granted.prop_map(
+            |(grant, tool, tool_digest, when, agent, scope)| ApprovalGranted {
+                grant,
+                tool,
+                tool_digest,
+                when,
+                agent,
+                scope,
+            },
+        );
     let revoked = number().prop_map(|grant| ApprovalRevoked { grant });
     let found = (attempt(), vec(text(), 0..3));
     let found = found.prop_map(|(attempt, tools)| ToolsFound { attempt, tools });
