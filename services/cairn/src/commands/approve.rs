@@ -74,7 +74,10 @@ pub(super) fn condition(text: &str) -> Result<Condition, String> {
 /// The approval of one call, or of that and further ones.
 pub(super) fn approval(always: bool, when: Vec<Condition>) -> Outcome {
     match always {
-        true => Outcome::ApproveAlways(ApproveAlways { when }),
+        true => Outcome::ApproveAlways(ApproveAlways {
+            when,
+            scope: String::new(),
+        }),
         false => Outcome::Approve(Approve {}),
     }
 }

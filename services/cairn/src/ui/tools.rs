@@ -8,7 +8,8 @@ use super::table::{Column, Table, cut};
 use super::time::utc;
 use crate::settings::LeftOut;
 use cairn_engine::rules::{Answer, Rule};
-use cairn_proto::event::{CallMedia, Condition, Effect};
+use cairn_proto::event::grant_scope::Kind;
+use cairn_proto::event::{CallMedia, Condition, Effect, GrantScope};
 use cairn_proto::orchestrator::{Approval, ListToolsResponse};
 use cairn_proto::tools::{RuleAnswer, ToolRule, ToolSource, ToolSourceState, ToolSpec};
 use cairn_rpc::text::{clip, escape};
@@ -266,14 +267,51 @@ pub fn approvals(approvals: &[Approval], width: Option<usize>) -> Vec<String> {
         Column::Left("CALLS"),
     ]);
     for approval in approvals {
-        let calls = match approval.when.is_empty() {
-            true => "without arguments".to_owned(),
-            false => covered(&approval.when),
+        let calls = match (&approval.scope, approval.when.is_empty()) {
+            (Some(scope), _) => scope_text(scope),
+            (None, true) => "without arguments".to_owned(),
+            (None, false) => covered(&approval.when),
         };
         let (number, given) = (approval.grant.to_string(), utc(approval.at_unix_ms));
         table.row([&number, &given, &approval.tool, &calls]);
     }
     table.lines(width)
+}
+
+/// The further calls that a scope covers, for people.
+pub fn scope_text(scope: &GrantScope) -> String {
+    match &scope.kind {
+        Some(Kind::Tool(_)) => "all calls of the tool".to_owned(),
+        Some(Kind::Folder(it)) => format!("calls below {}", place(&it.folder)),
+        Some(Kind::Prefix(it)) => {
+            let (words, folder) = (it.words.join(" "), place(&it.folder));
+            format!("commands that begin with '{words}', in {folder}")
+        }
+        Some(Kind::Server(it)) => format!("all calls of the server {}", it.name),
+        None => "calls that only a newer version knows".to_owned(),
+    }
+}
+
+fn place(folder: &str) -> String {
+    match folder {
+        "." => "the workspace".to_owned(),
+        folder => format!("{folder}/"),
+    }
+}
+
+/// A scope as JSON.
+pub fn scope_json(scope: &GrantScope) -> Value {
+    match &scope.kind {
+        Some(Kind::Tool(_)) => json!({"kind": "tool"}),
+        Some(Kind::Folder(it)) => json!({"kind": "folder", "folder": it.folder}),
+        Some(Kind::Prefix(it)) => {
+            json!({"kind": "prefix", "words": it.words, "folder": it.folder})
+        }
+        Some(Kind::Server(it)) => {
+            json!({"kind": "server", "name": it.name, "digest": it.digest})
+        }
+        None => Value::Null,
+    }
 }
 
 /// An approval of further calls as JSON.
@@ -284,6 +322,7 @@ pub fn approval_json(session: &str, approval: &Approval) -> Value {
         "tool": approval.tool,
         "tool_digest": approval.tool_digest,
         "when": patterns(&approval.when),
+        "scope": approval.scope.as_ref().map(scope_json),
         "agent": approval.agent,
         "given": utc(approval.at_unix_ms),
     })

@@ -10,7 +10,7 @@ use cairn_engine::decide::{Away, SEARCH_TOOLS, STATE_TOOLS, ToolFacts, ToolList}
 use cairn_engine::escape::entry;
 use cairn_engine::event::Effect;
 use cairn_engine::key::{digest, hex};
-use cairn_engine::rules::{Answer, DEFAULT_AGENT, Matcher, MatcherKind, Rule, Rules};
+use cairn_engine::rules::{Answer, DEFAULT_AGENT, Matcher, MatcherKind, Rule, Rules, ToolServer};
 use cairn_proto::event::Effect as WireEffect;
 use cairn_proto::executor::{Catalogue as Offered, OfferedTool};
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
@@ -100,9 +100,10 @@ impl Catalogue {
         let is_many = tools.len() > listed.offered as usize;
         let is_deferred =
             |tool: &ToolSpec| is_many && !ALWAYS_OFFERED.contains(&tool.source.as_str());
-        let facts = tools
-            .iter()
-            .map(|tool| (tool.name.clone(), facts(tool, is_deferred(tool))));
+        let facts = tools.iter().map(|tool| {
+            let server = server_of(tool, &listed.sources);
+            (tool.name.clone(), facts(tool, is_deferred(tool), server))
+        });
         let mut catalogue = Self {
             facts: Arc::new(facts.collect()),
             away,
@@ -201,7 +202,16 @@ fn away(source: &ToolSource) -> Option<Away> {
     })
 }
 
-fn facts(tool: &ToolSpec, is_deferred: bool) -> ToolFacts {
+/// The server of a tool, if it is of one. Other sources have no digest.
+fn server_of(tool: &ToolSpec, sources: &[ToolSource]) -> Option<ToolServer> {
+    let source = sources.iter().find(|source| source.name == tool.source)?;
+    (!source.digest.is_empty()).then(|| ToolServer {
+        name: source.name.clone(),
+        digest: source.digest.clone(),
+    })
+}
+
+fn facts(tool: &ToolSpec, is_deferred: bool, server: Option<ToolServer>) -> ToolFacts {
     let effect = match tool.effect() {
         WireEffect::Pure => Effect::Pure,
         WireEffect::Idempotent => Effect::Idempotent,
@@ -216,6 +226,7 @@ fn facts(tool: &ToolSpec, is_deferred: bool) -> ToolFacts {
         default: answer(tool.default_answer()),
         matchers: tool.matchers.iter().map(matcher).collect(),
         deferred: is_deferred.then(found_by),
+        server,
     }
 }
 

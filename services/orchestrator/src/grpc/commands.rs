@@ -16,6 +16,8 @@ const MAX_REASON: usize = 1024;
 const MAX_OUTPUT: usize = 48 * 1024;
 /// Most patterns of an approval of further calls.
 const MAX_CONDITIONS: usize = 16;
+/// Most bytes of the name of a scope, which has a path at most.
+const MAX_SCOPE: usize = 8 * 1024;
 
 /// A request that becomes a command.
 pub(super) trait CommandRequest: Sized {
@@ -154,7 +156,8 @@ pub(super) fn decide(asked: pb::DecideRequest) -> Result<Decide, RpcError> {
         Settlement::Answer { text } => {
             check_required_text("settlement.answer.text", text, MAX_OUTPUT)?;
         }
-        Settlement::ApproveAlways { when } => {
+        Settlement::ApproveAlways { when, scope } => {
+            check_text("settlement.approve_always.scope", scope, MAX_SCOPE)?;
             let fits = when.len() <= MAX_CONDITIONS;
             let problem =
                 || RpcError::invalid("settlement.approve_always.when", "has too many patterns");

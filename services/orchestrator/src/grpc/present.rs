@@ -2,10 +2,11 @@
 
 use crate::key::SessionKey;
 use crate::store::{Quarantine, agent_of, status_of};
-use cairn_engine::command::always_covers;
+use cairn_engine::command::{always_covers, approval_scopes};
 use cairn_engine::decide::ToolList;
 use cairn_engine::event::WaitReason;
 use cairn_engine::pending::{Asked, Pending, pending};
+use cairn_engine::rules::ApprovalScope;
 use cairn_engine::session::{
     PastDecision, PlanState, Run, RunStatus, RunSummary, Session, Step, StepNo, StepStatus,
 };
@@ -191,12 +192,22 @@ pub(crate) fn pending_messages(
         Asked::Approval { name, .. } => always_covers(session, *name, tools),
         _ => None,
     };
+    let scopes_of = |open: &Pending| match &open.asked {
+        Asked::Approval { name, .. } => approval_scopes(session, *name, tools),
+        _ => Vec::new(),
+    };
+    let scope = |offered: ApprovalScope| pb::ApprovalScope {
+        id: offered.id.to_string(),
+        scope: offered.scope.map(Into::into),
+    };
     let message = |open: Pending| {
+        let scopes = scopes_of(&open).into_iter().map(scope).collect();
         let always_covers = covers(&open).map(|when| pb::Coverage {
             when: when.into_iter().map(Into::into).collect(),
         });
         pb::Pending {
             always_covers,
+            scopes,
             ..pending_message(key, session, open)
         }
     };

@@ -200,6 +200,7 @@ pub(super) fn approvals(session: &Session) -> pb::ListApprovalsResponse {
         agent: grant.agent.clone(),
         at_unix_ms: i64::try_from(grant.at).unwrap_or(i64::MAX),
         principal: grant.principal.clone().map(Into::into),
+        scope: grant.scope.clone().map(Into::into),
     };
     pb::ListApprovalsResponse {
         approvals: session.grants.iter().map(approval).collect(),

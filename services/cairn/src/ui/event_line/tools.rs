@@ -2,7 +2,7 @@
 
 use super::Narrator;
 use super::words::PIECE;
-use crate::ui::tools::covered;
+use crate::ui::tools::{covered, scope_text};
 use cairn_proto::event as wire;
 use cairn_rpc::text::clip;
 
@@ -60,11 +60,12 @@ pub(super) fn asks(event: &wire::InputRequested) -> String {
 
 /// What a person approved for the rest of the session.
 pub(super) fn granted(event: &wire::ApprovalGranted) -> String {
-    let (tool, when) = (clip(&event.tool, PIECE), conditions(&event.when));
-    format!(
-        "approval {}: further calls of {tool}{when} need no approval",
-        event.grant
-    )
+    let tool = clip(&event.tool, PIECE);
+    let calls = match &event.scope {
+        Some(scope) => format!("{} (of {tool})", clip(&scope_text(scope), 2 * PIECE)),
+        None => format!("further calls of {tool}{}", conditions(&event.when)),
+    };
+    format!("approval {}: {calls} need no approval", event.grant)
 }
 
 /// Tools that the model has found.

@@ -214,10 +214,9 @@ pub(super) fn settlement_text(settlement: Option<&wire::Settlement>) -> String {
         Some(Outcome::Fail(fail)) => format!("fail{}", after_colon(&fail.reason)),
         Some(Outcome::Approve(_)) => "approve".to_owned(),
         Some(Outcome::ApproveAlways(always)) => {
-            format!(
-                "approve for the rest of the session{}",
-                super::tools::conditions(&always.when)
-            )
+            let scope = after_colon(&always.scope);
+            let when = super::tools::conditions(&always.when);
+            format!("approve for the rest of the session{scope}{when}")
         }
         Some(Outcome::Deny(deny)) => format!("deny{}", after_colon(&deny.reason)),
         Some(Outcome::Answer(answer)) => format!("answer{}", after_colon(&answer.text)),

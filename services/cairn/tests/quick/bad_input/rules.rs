@@ -122,6 +122,8 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
         ("CallToolRequest", "approved") => ANY,
         ("AllowToolRequest", "digest") | ("RevokeApprovalRequest", "grant") => ANY,
         ("ApproveAlways", "when") | ("Condition", _) => ANY,
+        // A scope that the call does not have is no mistake of the request.
+        ("ApproveAlways", "scope") => text(8 * 1024),
         (_, "key") => required(ID),
         (_, "value") => text(64 * 1024),
         _ => of_run(field),
