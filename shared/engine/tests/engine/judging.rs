@@ -2,6 +2,7 @@
 //! ask in the middle.
 
 mod questions;
+mod scopes;
 mod table;
 
 use crate::asking::{deny, open};
