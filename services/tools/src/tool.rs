@@ -67,7 +67,8 @@ pub struct ToolSpec {
     pub title: String,
     /// JSON Schema of structured results, if it has any.
     pub output_schema: Option<Value>,
-    /// What its server hints of it, as the server wrote it. Hints may tighten the effect, never loosen it.
+    /// What its server hints of it, as the server wrote it. Hints may tighten the effect. They
+    /// loosen it only where the operator trusts those of the server.
     pub hints: Option<Value>,
     /// The arguments of a call that rules may name. Without any, the tool declares none, and they are read
     /// by their names; see [`cairn_engine::rules::scope()`].

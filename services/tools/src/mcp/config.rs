@@ -53,6 +53,8 @@ pub struct ServerConfig {
     /// It keeps state between calls. Such a server is refused where several tools replicas run, as each
     /// of them would have one of its own.
     pub stateful: bool,
+    /// Tools that the server calls read-only are called without asking, and again after a loss.
+    pub trust_hints: bool,
     /// Tools that are not listed, by the server's names.
     #[serde(skip)]
     pub disabled_tools: Vec<String>,
@@ -145,6 +147,7 @@ impl Default for ServerConfig {
             start_ms: 30_000,
             message_bytes: MESSAGE_BYTES,
             stateful: false,
+            trust_hints: false,
             disabled_tools: Vec::new(),
             written: None,
             values: Vec::new(),

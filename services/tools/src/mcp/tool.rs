@@ -97,9 +97,13 @@ pub(crate) fn spec(target: &Target, tool: model::Tool) -> Result<ToolSpec, Strin
         None | Some("") => format!("The tool {remote} of the server {server}."),
         Some(description) => cut(description),
     };
-    let declared = config.effects.get(remote).copied().unwrap_or_default();
+    let declared = config.effects.get(remote).copied();
+    let (effect, default) = match declared {
+        None if config.trust_hints && is_read_only(hints) => (Effect::Pure, Answer::Allow),
+        declared => (tightened(declared.unwrap_or_default(), hints), Answer::Ask),
+    };
     Ok(ToolSpec {
-        effect: tightened(declared, hints),
+        effect,
         time_limit: Duration::from_millis(config.time_limit_ms),
         in_process: false,
         source: server.clone(),
@@ -114,7 +118,7 @@ pub(crate) fn spec(target: &Target, tool: model::Tool) -> Result<ToolSpec, Strin
             target.program_folder().as_deref(),
             &config.arguments,
         ),
-        default: Answer::Ask,
+        default,
         is_trusted: false,
         ..ToolSpec::new(name, description, parameters)
     })
@@ -141,7 +145,7 @@ fn cut(description: &str) -> String {
 }
 
 /// The operator's declaration, unless the server itself says that a repeat may do harm. A hint never
-/// makes a tool more harmless than it was declared.
+/// makes a tool more harmless than it was declared, but where the operator trusts the hints of the server.
 fn tightened(declared: Effect, hints: Option<&ToolAnnotations>) -> Effect {
     let Some(hints) = hints else {
         return declared;
@@ -160,10 +164,39 @@ fn tightened(declared: Effect, hints: Option<&ToolAnnotations>) -> Effect {
     }
 }
 
+/// The server says that a call changes nothing, and nothing else beside it.
+fn is_read_only(hints: Option<&ToolAnnotations>) -> bool {
+    hints.is_some_and(|hints| {
+        hints.read_only_hint == Some(true) && hints.destructive_hint != Some(true)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_tool_is_read_only_if_its_hints_agree() {
+        for (hints, expected) in [
+            (json!({}), false),
+            (json!({"readOnlyHint": true}), true),
+            (
+                json!({"readOnlyHint": true, "destructiveHint": false}),
+                true,
+            ),
+            (
+                json!({"readOnlyHint": true, "destructiveHint": true}),
+                false,
+            ),
+            (json!({"readOnlyHint": false}), false),
+            (json!({"idempotentHint": true}), false),
+        ] {
+            let parsed: ToolAnnotations = serde_json::from_value(hints.clone()).unwrap();
+            assert_eq!(is_read_only(Some(&parsed)), expected, "{hints}");
+        }
+        assert!(!is_read_only(None));
+    }
 
     #[test]
     fn hints_tighten_and_never_loosen() {

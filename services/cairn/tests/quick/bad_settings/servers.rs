@@ -3,7 +3,7 @@
 use super::{reported, wrong};
 
 /// A server of tools that is right but for one key, by the key that is named.
-const SERVERS: [(&str, &str); 17] = [
+const SERVERS: [(&str, &str); 18] = [
     ("command", "command = 17"),
     ("command", "args = [\"canary-4711\"]"),
     ("url", "command = \"x\"\nurl = \"http://h/\""),
@@ -26,6 +26,7 @@ const SERVERS: [(&str, &str); 17] = [
     ("start_ms", "command = \"x\"\nstart_ms = -1"),
     ("message_bytes", "command = \"x\"\nmessage_bytes = 1"),
     ("stateful", "command = \"x\"\nstateful = \"yes\""),
+    ("trust_hints", "command = \"x\"\ntrust_hints = \"yes\""),
     ("comand", "comand = \"x\""),
 ];
 
