@@ -1,7 +1,7 @@
 //! What waits for a person, of all sessions together.
 
-use crate::support::{Fault, World, chain, model_step, put_damaged, put_newer, reply};
-use cairn_proto::event::WaitReason;
+use crate::support::{Fault, World, chain, model_step, put_damaged, put_newer, reply, tool_step};
+use cairn_proto::event::{self as wire, WaitReason};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{ErrorKind, RpcError};
 use std::sync::Arc;
@@ -147,4 +147,45 @@ async fn a_session_that_the_store_reports_damaged_is_reported_beside_the_others(
     };
     assert_ne!(unreadable.session, other.session);
     assert!(sessions.contains(&other.session));
+}
+
+fn by_scope(world: &World, asked: &pb::Pending, scope: &str) -> pb::DecideRequest {
+    let always = wire::settlement::ApproveAlways {
+        scope: scope.to_owned(),
+        ..wire::settlement::ApproveAlways::default()
+    };
+    pb::DecideRequest {
+        session: asked.session.clone(),
+        pending_id: asked.id.clone(),
+        settlement: Some(wire::Settlement {
+            outcome: Some(wire::settlement::Outcome::ApproveAlways(always)),
+        }),
+        request_id: world.request_id(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_approved_by_a_scope_that_is_listed_with_it() {
+    let world = World::new().await;
+    let session = world.start(chain(vec![tool_step("approved")])).await;
+    let listed = pending(&world, &session).await.expect("a list").pending;
+    let ids: Vec<_> = listed[0].scopes.iter().map(|it| it.id.as_str()).collect();
+    assert_eq!(ids, ["call", "tool"]);
+    assert_eq!(listed[0].scopes[0].scope, None);
+    let mut client = world.client.clone();
+    let other = by_scope(&world, &listed[0], "server:s");
+    let refused = world
+        .until(client.decide(other))
+        .await
+        .expect_err("no such scope");
+    assert_eq!(RpcError::from(refused).reason_name(), "BAD_SETTLEMENT");
+    let tool = by_scope(&world, &listed[0], "tool");
+    world
+        .until(client.decide(tool))
+        .await
+        .expect("it is listed");
+    let approvals = client.list_approvals(pb::ListApprovalsRequest { session });
+    let approvals = approvals.await.expect("a list").into_inner().approvals;
+    assert_eq!(approvals[0].scope, listed[0].scopes[1].scope);
+    assert!(approvals[0].scope.is_some() && approvals[0].when.is_empty());
 }

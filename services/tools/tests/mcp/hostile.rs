@@ -132,6 +132,39 @@ async fn hints_never_loosen_and_the_default_is_to_ask() {
     }
 }
 
+/// A declaration of the operator comes first.
+#[tokio::test]
+async fn hints_that_the_operator_trusts_allow_what_is_read_only() {
+    for (effects, expected) in [
+        (vec![], (Effect::Pure, Answer::Allow)),
+        (
+            vec![("liar".to_owned(), Effect::Effectful)],
+            (Effect::Effectful, Answer::Ask),
+        ),
+    ] {
+        let folder = folder();
+        let config = ServerConfig {
+            trust_hints: true,
+            effects: effects.into_iter().collect(),
+            ..config(&folder, "odd")
+        };
+        let mcp = Mcp::with(&folder, Server::of_operator(config), None);
+        let listing = mcp.until(|it| it.state == SourceState::Ready).await;
+        let specs = listing.tools.iter().map(|listed| listed.tool.spec());
+        let mut found = 0;
+        for spec in specs {
+            let is_liar = spec.name.ends_with("__liar");
+            found += usize::from(is_liar);
+            let expected = match is_liar {
+                true => expected,
+                false => (Effect::Effectful, Answer::Ask),
+            };
+            assert_eq!((spec.effect, spec.default), expected, "{}", spec.name);
+        }
+        assert_eq!(found, 1);
+    }
+}
+
 #[tokio::test]
 async fn an_endless_line_ends_the_connection_and_not_the_process() {
     let mcp = Mcp::new("legacy").await;

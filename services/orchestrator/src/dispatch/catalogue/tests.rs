@@ -79,6 +79,27 @@ fn tools_of_servers_are_deferred_once_there_are_many() {
 }
 
 #[test]
+fn a_tool_of_a_server_has_the_digest_of_its_settings() {
+    let source = |name: &str, digest: &str| ToolSource {
+        name: name.to_owned(),
+        digest: digest.to_owned(),
+        ..ToolSource::default()
+    };
+    let listed = ListToolsResponse {
+        sources: vec![source("built-in", ""), source("s0", "0a1b")],
+        ..listed(2, 1)
+    };
+    let catalogue = Catalogue::of(listed, &Catalogue::default()).expect("rules");
+    let expected = ToolServer {
+        name: "s0".to_owned(),
+        digest: "0a1b".to_owned(),
+    };
+    assert_eq!(catalogue.facts["s0__t0"].server, Some(expected));
+    assert_eq!(catalogue.facts["read_file"].server, None);
+    assert_eq!(catalogue.facts["s1__t0"].server, None, "no such source");
+}
+
+#[test]
 fn a_tool_that_rules_may_stop_is_not_allowed_from_the_start() {
     let deny = ToolRule {
         tool: "s0__t0".to_owned(),
