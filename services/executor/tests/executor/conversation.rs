@@ -3,7 +3,7 @@
 use crate::bench::{Bench, reply};
 use crate::owner::{catalogue, conversation, model_step};
 use cairn_engine::conversation::{MemoryMark, Op, Reminded, Reminder};
-use cairn_engine::message::{FinishReason, Message, Opaque, Part};
+use cairn_engine::message::{FinishReason, Message, Notice, Opaque, Part};
 use cairn_proto::event;
 use cairn_proto::executor::AttemptStart;
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
@@ -52,7 +52,11 @@ async fn changes_follow_the_results_of_the_last_reply() {
     bench.called().await.output("seen");
     let asked = bench.asked().await;
     assert_eq!(asked.said()[1], Message::tool("id-0", "seen", false));
-    assert_eq!(asked.said()[2], Message::user("Psst: pool two."));
+    let notice = Part::Notice(Notice {
+        text: "Psst: pool two.".to_owned(),
+        is_of_workspace: false,
+    });
+    assert_eq!(asked.said()[2].parts, [notice]);
     asked.reply("Hm.", &[]);
     let sent = owner.report().await.reply.expect("a reply");
     assert_eq!(sent.ops_through, 1);

@@ -154,7 +154,8 @@ async fn runs_begin_while_the_tools_process_is_away() {
     world.tools.confirm();
     world.tools.be_away(true);
     start(&world, "").await.expect("a run");
-    world.attempt().await;
+    // Without its stream it would begin anew.
+    let _plain = world.attempt().await;
     start(&world, "reviewer").await.expect("a run");
     let attempt = world.attempt().await;
     assert_eq!(attempt.start.agent, "reviewer");

@@ -22,7 +22,7 @@ const WHOLE: [LayerKind; 5] = [
 ];
 
 impl Decision<'_> {
-    /// Writes the system prompt of a step. Its first message has the instructions of the folder.
+    /// Writes the system prompt of a step. The instructions of the folder follow its first message.
     pub(super) fn begin_conversation(&mut self, attempt: AttemptRef) -> Applied {
         let agent = self.session.agent_of(attempt);
         let mut ops = self.layers_of(None, agent);

@@ -151,12 +151,12 @@ fn instructions_come_with_the_first_request_and_again_when_they_change() {
 }
 
 #[test]
-fn a_step_has_the_instructions_in_its_first_message() {
+fn a_step_has_the_instructions_right_after_its_first_message() {
     let mut world = World::new();
     know(&mut world, instructed("Write tests first."));
     start(&mut world, chain(vec![model_step("one")]), "");
     let messages = lines(&world);
-    assert!(messages[1].contains(FIRST), "{}", messages[1]);
+    assert!(messages[2].contains(FIRST), "{}", messages[2]);
     world.reply(1, "I look.", &[look()]);
     world.result(1, 0, "seen");
     assert_eq!(count(&world, "Write tests first."), 1);
