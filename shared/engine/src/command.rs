@@ -8,7 +8,7 @@ mod settlement;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub use run_limits::{LimitOverrides, OnFailure, RunLimits};
+pub use run_limits::{AtLimit, LimitOverrides, OnFailure, RunLimits};
 pub use settlement::Settlement;
 pub(crate) use submit_turn::full;
 

@@ -15,6 +15,7 @@ mod facts;
 pub(crate) mod faults;
 mod fork;
 mod input;
+mod kept;
 mod media;
 mod plans;
 mod rejection;

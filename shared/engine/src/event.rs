@@ -116,16 +116,19 @@ pub enum Budget {
     Time,
     /// Tool calls.
     Calls,
+    /// Tool turns of one attempt, where a person is asked for more.
+    ToolTurns,
 }
 
 impl Budget {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Turns,
         Self::Tokens,
         Self::Cost,
         Self::Time,
         Self::Calls,
+        Self::ToolTurns,
     ];
 }
 

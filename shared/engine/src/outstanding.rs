@@ -150,12 +150,12 @@ impl Run {
         if compacts && attempt.summary.is_none() {
             return None;
         }
-        Some(
-            match has_begun && attempt.calls.iter().all(Call::is_finished) {
-                true => Lane::Asks,
-                false => Lane::NeedsTurn,
-            },
-        )
+        match has_begun && attempt.calls.iter().all(Call::is_finished) {
+            true => Some(Lane::Asks),
+            // A person is asked first.
+            false if self.is_at_limit(step, attempt) => None,
+            false => Some(Lane::NeedsTurn),
+        }
     }
 
     /// The planner is asked for the first plan, or is to be.

@@ -2,7 +2,6 @@
 
 use super::Handle;
 use crate::decide::{Decision, Ended, Rejection};
-use crate::event::RunCancelled;
 use serde::{Deserialize, Serialize};
 
 /// End the active run.
@@ -28,7 +27,8 @@ impl Handle for CancelRun {
             decision.stop_step(attempt, Ended::Cancelled)?;
         }
         decision.drop_requests(run, "the run was cancelled")?;
-        decision.answer(RunCancelled::because(run, reason))
+        let cancelled = decision.run_cancelled(run, reason);
+        decision.answer(cancelled)
     }
 }
 

@@ -299,11 +299,16 @@ fn not_pending(id: impl std::fmt::Display) -> Rejection {
 /// As much again of a budget that is used up as there was at first. What was used beyond it is not
 /// taken from the next; calls beyond it have not been made, and are.
 fn fresh(run: &Run, budget: Budget, now: u64) -> u64 {
-    let first = run.limits.budgets[budget];
+    let first = match budget {
+        Budget::ToolTurns => run.limits.max_tool_turns.into(),
+        _ => run.limits.budgets[budget],
+    };
     let allowed = run.spent.allowed[budget];
     let beyond = allowed.map_or(0, |most| run.spent.used(budget, now).saturating_sub(most));
     match budget {
         Budget::Calls => first.max(beyond),
+        // The reply beyond it is one of the next.
+        Budget::ToolTurns => first,
         _ => first.saturating_add(beyond),
     }
 }
@@ -332,6 +337,10 @@ fn used_up(run: &Run, budget: Budget, reason: &str) -> Failure {
             format!("{} s of active time", most as f64 / 1e3),
         ),
         Budget::Calls => ("max_calls", counted(most, "tool call")),
+        Budget::ToolTurns => (
+            "max_tool_turns",
+            format!("{} in one attempt", counted(most, "tool turn")),
+        ),
     };
     let mut message = format!("the run's budget of {what} is used up");
     if !reason.is_empty() {

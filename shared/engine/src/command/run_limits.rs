@@ -20,6 +20,18 @@ pub struct LimitOverrides {
     pub review_plan: bool,
     /// Most of each budget, in its unit; 0 leaves the default.
     pub budgets: PerBudget<u64>,
+    /// What happens at `max_tool_turns`; none leaves the default.
+    pub at_limit: Option<AtLimit>,
+}
+
+/// What happens to an attempt that has used its tool turns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum AtLimit {
+    /// It fails.
+    #[default]
+    Fail,
+    /// It waits, and a person is asked whether it may use as many again.
+    Ask,
 }
 
 /// What a run does when a step fails. What depends on the step never begins.
@@ -38,7 +50,7 @@ pub enum OnFailure {
 /// The limits of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
-    /// Most tool turns in one attempt at a step; one more fails the step.
+    /// Most tool turns in one attempt at a step; one more fails the step, or is asked for.
     pub max_tool_turns: u32,
     /// Most steps that run at the same time.
     pub max_parallel_steps: u32,
@@ -48,8 +60,11 @@ pub struct RunLimits {
     pub on_failure: OnFailure,
     /// Plans that the planner makes for the run itself need a person's agreement.
     pub review_plan: bool,
-    /// Most of each budget, in its unit; 0 for no limit. A run that used one up waits and asks.
+    /// Most of each budget, in its unit; 0 for no limit. A run that used one up waits and asks. That of
+    /// [`Budget::ToolTurns`] is 0: `max_tool_turns` is its limit.
     pub budgets: PerBudget<u64>,
+    /// What happens to an attempt at `max_tool_turns`.
+    pub at_limit: AtLimit,
 }
 
 impl Default for RunLimits {
@@ -64,6 +79,7 @@ impl Default for RunLimits {
                 Budget::Turns => 50,
                 _ => 0,
             }),
+            at_limit: AtLimit::Fail,
         }
     }
 }
@@ -77,11 +93,27 @@ impl RunLimits {
             Budget::Cost => agent.cost_nano_usd,
             Budget::Time => agent.time_ms,
             Budget::Calls => agent.calls.map(u64::from),
+            Budget::ToolTurns => None,
         };
         Self {
             max_tool_turns: agent.max_tool_turns.unwrap_or(self.max_tool_turns),
             budgets: PerBudget::of(|budget| own(budget).unwrap_or(self.budgets[budget])),
             ..self
+        }
+    }
+
+    /// Tool turns after which a person is asked; none if an attempt fails with one more. An attempt without any
+    /// tool turns asks its model once, so no person is asked for more.
+    pub fn asked_tool_turns(&self) -> Option<u64> {
+        let most = (self.at_limit == AtLimit::Ask).then_some(u64::from(self.max_tool_turns));
+        most.filter(|most| *most > 0)
+    }
+
+    /// Tool turns after which an attempt fails; the largest number if a person is asked instead.
+    pub fn failing_tool_turns(&self) -> u32 {
+        match self.asked_tool_turns() {
+            Some(_) => u32::MAX,
+            None => self.max_tool_turns,
         }
     }
 
@@ -98,6 +130,7 @@ impl RunLimits {
                 0 => self.budgets[budget],
                 most => most,
             }),
+            at_limit: overrides.at_limit.unwrap_or(self.at_limit),
         }
     }
 }
@@ -130,7 +163,7 @@ mod tests {
         let limits = settings.of_agent(&agent);
         assert_eq!(limits.max_tool_turns, 0);
         let budgets = Budget::ALL.map(|budget| limits.budgets[budget]);
-        assert_eq!(budgets, [1, 2, 3, 4, 5]);
+        assert_eq!(budgets, [1, 2, 3, 4, 5, 100]);
         let asked = limits.with(LimitOverrides {
             max_tool_turns: 7,
             budgets: PerBudget::of(|budget| u64::from(budget == Budget::Calls) * 50),
@@ -155,6 +188,7 @@ mod tests {
                 Budget::Calls => 5,
                 _ => 0,
             }),
+            at_limit: Some(AtLimit::Ask),
         });
         let expected = RunLimits {
             max_tool_turns: 1,
@@ -166,7 +200,31 @@ mod tests {
                 Budget::Calls => 5,
                 budget => RunLimits::default().budgets[budget],
             }),
+            at_limit: AtLimit::Ask,
         };
         assert_eq!(limits, expected);
+    }
+
+    #[test]
+    fn an_attempt_fails_at_its_limit_unless_a_person_is_asked() {
+        let limits = |max_tool_turns, at_limit| RunLimits {
+            max_tool_turns,
+            at_limit,
+            ..RunLimits::default()
+        };
+        for (limits, asked, failing) in [
+            (limits(10, AtLimit::Fail), None, 10),
+            (limits(10, AtLimit::Ask), Some(10), u32::MAX),
+            (limits(0, AtLimit::Ask), None, 0),
+        ] {
+            assert_eq!(limits.asked_tool_turns(), asked, "{limits:?}");
+            assert_eq!(limits.failing_tool_turns(), failing, "{limits:?}");
+        }
+        let unchanged = RunLimits::default();
+        assert_eq!(
+            (unchanged.max_tool_turns, unchanged.at_limit),
+            (10, AtLimit::Fail)
+        );
+        assert_eq!(unchanged.budgets[Budget::Turns], 50);
     }
 }

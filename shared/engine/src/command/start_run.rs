@@ -25,6 +25,8 @@ pub struct StartRun {
     pub trace_parent: String,
     /// Name of its agent; empty for the default agent, whatever the active context has.
     pub agent: String,
+    /// A person who can answer questions follows the run.
+    pub answers_questions: bool,
 }
 
 impl StartRun {

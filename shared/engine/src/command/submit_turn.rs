@@ -1,9 +1,9 @@
 //! Continues a context by one turn: what a person says, and what a model makes of it.
 
-use super::{Handle, RunLimits};
+use super::{AtLimit, Handle, RunLimits};
 use crate::agent::AgentDefinition;
 use crate::decide::{Decision, Ended, Rejection, check_tools_of_turn};
-use crate::event::{RunCancelled, RunStarted, StartedTurn};
+use crate::event::{Budget, RunStarted, StartedTurn};
 use crate::failure::Failure;
 use crate::limits::{MAX_CONTEXT, MAX_QUEUED_TURNS};
 use crate::message::{Message, Role};
@@ -28,6 +28,8 @@ pub struct SubmitTurn {
     pub when_busy: WhenBusy,
     /// The trace that the turn belongs to; see `cairn/event/v1/event.proto`.
     pub trace_parent: String,
+    /// A person who can answer questions follows the turn.
+    pub answers_questions: bool,
 }
 
 /// Options of one turn.
@@ -46,6 +48,36 @@ pub struct TurnOptions {
     pub max_tool_turns: Option<u32>,
     /// What happens when a request becomes too long for the model; none for what its context says.
     pub when_full: Option<WhenFull>,
+    /// What its context keeps if it does not complete; none for nothing.
+    pub keep: Option<Keep>,
+    /// What happens at `max_tool_turns`; none for what the run's limits say.
+    pub at_limit: Option<AtLimit>,
+    /// Replies of the turn, after which it waits and a person is asked; none or 0 for as many as the run's limits
+    /// say.
+    pub max_turns: Option<u32>,
+}
+
+/// What the context of a turn keeps if the turn does not complete.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Keep {
+    /// Nothing. The next turn is reminded of calls with side effects.
+    #[default]
+    Nothing,
+    /// The messages through the last reply, with the results of its calls, and what a person said to the turn. A
+    /// turn without any reply keeps nothing.
+    Complete,
+}
+
+impl TurnOptions {
+    /// The limits of a run with what the options say.
+    fn over(&self, mut limits: RunLimits) -> RunLimits {
+        limits.max_tool_turns = self.max_tool_turns.unwrap_or(limits.max_tool_turns);
+        limits.at_limit = self.at_limit.unwrap_or(limits.at_limit);
+        if let Some(most @ 1..) = self.max_turns {
+            limits.budgets[Budget::Turns] = most.into();
+        }
+        limits
+    }
 }
 
 /// What happens when the next request of a turn becomes too long for its model.
@@ -169,7 +201,8 @@ impl Handle for SubmitTurn {
                     for attempt in decision.running(number) {
                         decision.stop_step(attempt, Ended::Cancelled)?;
                     }
-                    decision.take_up(RunCancelled::because(number, reason))?;
+                    let cancelled = decision.run_cancelled(number, reason);
+                    decision.take_up(cancelled)?;
                 }
                 WhenBusy::Refuse | WhenBusy::Interrupt => {
                     let message =
@@ -192,8 +225,7 @@ impl Decision<'_> {
         queued: Option<&QueuedTurn>,
     ) -> Result<(), Rejection> {
         let of_agent = agent.as_ref().map(|agent| agent.limits).unwrap_or_default();
-        let mut limits = self.facts.limits.of_agent(&of_agent);
-        limits.max_tool_turns = turn.options.max_tool_turns.unwrap_or(limits.max_tool_turns);
+        let limits = turn.options.over(self.facts.limits.of_agent(&of_agent));
         let number = queued.map_or(0, |it| it.number);
         let started = self.start_in_context(&turn.context, agent, limits, number)?;
         let model = match turn.model.as_str() {

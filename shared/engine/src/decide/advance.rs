@@ -5,8 +5,8 @@ use super::calls::UNKNOWN_TOOL;
 use crate::command::{ContextDestroyed, OnFailure};
 use crate::context::of_step;
 use crate::event::{
-    AttemptRef, Budget, BudgetExhausted, CallRef, Effect, RunCompleted, RunFailed, RunResumed,
-    RunWaiting, StepStarted, WaitReason,
+    AttemptRef, Budget, BudgetExhausted, CallRef, Effect, RunCompleted, RunResumed, RunWaiting,
+    StepStarted, WaitReason,
 };
 use crate::failure::Failure;
 use crate::limits::{FULL_TRANSITION, NEARLY_FULL_JOURNAL};
@@ -50,6 +50,7 @@ impl Decision<'_> {
                 run: number,
                 answer,
                 kept_through,
+                results: self.results_at_end(number),
                 journal_permille,
             })?;
             if let Some(Turn { context, .. }) = concluded {
@@ -88,7 +89,8 @@ impl Decision<'_> {
             }
             OnFailure::Stop | OnFailure::GoOn | OnFailure::Revise => {}
         }
-        self.emit(RunFailed::because(number, failure))
+        let failed = self.run_failed(number, failure);
+        self.emit(failed)
     }
 
     /// The next step to start, if the run may start one now. Steps that end at once, as a rule denies
@@ -222,6 +224,7 @@ impl Decision<'_> {
         if !self.running(number).is_empty() {
             return Ok(());
         }
-        self.emit(RunFailed::because(number, failure))
+        let failed = self.run_failed(number, failure);
+        self.emit(failed)
     }
 }

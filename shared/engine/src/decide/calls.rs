@@ -258,6 +258,7 @@ impl Decision<'_> {
             duration_ms: 0,
             media: Vec::new(),
             whole: None,
+            file: None,
         })
     }
 

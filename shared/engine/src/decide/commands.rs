@@ -2,7 +2,7 @@
 
 use super::{Decision, Rejection};
 use crate::command::QueuedTurnDropped;
-use crate::event::{AttemptRef, CommandRefused, RunFailed, StepSkipped};
+use crate::event::{AttemptRef, CommandRefused, StepSkipped};
 use crate::failure::Failure;
 use crate::limits::{CONTINUE_ELSEWHERE, FULL_TRANSITION};
 use crate::refusal::Refusal;
@@ -80,7 +80,8 @@ impl Decision<'_> {
             for attempt in self.running(number) {
                 self.fail_step(attempt, failure.clone())?;
             }
-            self.emit(RunFailed::because(number, failure.clone()))?;
+            let failed = self.run_failed(number, failure.clone());
+            self.emit(failed)?;
         }
         for queued in self.session.queued_turns.clone() {
             self.emit(QueuedTurnDropped::because(queued.number, failure.clone()))?;

@@ -69,6 +69,7 @@ impl Decision<'_> {
                     usage: Some(usage),
                     duration_ms,
                     kept_through: 0,
+                    results: Vec::new(),
                 });
             }
         };

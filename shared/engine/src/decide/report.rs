@@ -198,7 +198,7 @@ impl Decision<'_> {
 
     fn take_reply(&mut self, attempt: AttemptRef, reply: Reply) -> Applied {
         let limits = self.session.run(attempt.run).map(|run| run.limits);
-        let limit = limits.map_or(0, |limits| limits.max_tool_turns);
+        let limit = limits.map_or(0, |limits| limits.failing_tool_turns());
         let finish = reply.finish;
         self.note_reply(attempt, reply)?;
         if let Some(failure) = self.unusable(attempt, finish) {

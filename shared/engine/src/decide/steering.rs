@@ -27,14 +27,17 @@ impl Decision<'_> {
         }
     }
 
-    /// Of a turn that does not complete nothing stays, so each message to it is lost. What the model of a
-    /// step has read is part of its work; only what it has not read is lost.
+    /// Of a turn that keeps its work no message is lost, and of another one that does not complete each is. What
+    /// the model of a step has read is part of its work; only what it has not read is lost.
     fn lost_steering(&self, attempts: &[AttemptRef]) -> Option<String> {
         let (mut lost, mut is_turn) = (Vec::new(), false);
         for name in attempts {
             let Some(running) = self.session.attempt(*name) else {
                 continue;
             };
+            if self.session.kept_of_turn(name.run).is_some() {
+                continue;
+            }
             is_turn |= self.session.turn(*name).is_some();
             let messages = running.steering.iter();
             let messages = messages.filter(|said| is_turn || said.op > running.ops_through);

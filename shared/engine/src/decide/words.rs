@@ -13,12 +13,12 @@ use super::media::LeftOut;
 use crate::command::Settlement;
 use crate::conversation::{LayerKind, MemoryMark, Reminded, Reminder};
 use crate::escape::{line, lines};
-use crate::event::{CallMedia, NotesFrame, ResultHandle};
+use crate::event::{CallMedia, Effect, NotesFrame, ResultHandle};
 use crate::key::text_digest;
 use crate::limits::{MAX_MEDIA, MAX_MEDIA_COUNT, MAX_MEDIA_SIDE};
 use crate::prompt::memory;
 use crate::result::{NOT_KEPT, TOO_LONG, head};
-use crate::session::{EffectfulCall, Memory};
+use crate::session::{Ask, Call, CallStatus, EffectfulCall, Memory};
 use crate::text::{counted, first_line, headline, size};
 use std::collections::BTreeMap;
 
@@ -234,6 +234,27 @@ pub(super) fn decided(settlement: &Settlement) -> String {
         reason => format!("{what}: {reason}"),
     }
 }
+
+/// The result of a call that had none when its turn ended.
+pub(super) fn ended(call: &Call) -> &'static str {
+    match (&call.status, call.effect) {
+        // A person was asked about the call, and never allowed it.
+        (CallStatus::Asking { ask, .. }, _) if !matches!(ask, Ask::Input { .. }) => NOT_MADE,
+        (CallStatus::Requested, Effect::Effectful) if call.doubts == 0 && call.input.is_none() => {
+            NOT_MADE
+        }
+        // What only reads leaves nothing to find out.
+        (_, Effect::Pure | Effect::State) => NOT_MADE,
+        _ => {
+            "outcome unknown: the turn ended while this call may have been running; find out what it did \
+              before you call the tool again"
+        }
+    }
+}
+
+/// The result of a call that did nothing before its turn ended.
+const NOT_MADE: &str =
+    "interrupted: the turn ended before this call had a result; it changed nothing";
 
 /// A line of a result about a picture or a file that the model does not get.
 pub(super) fn left_out(media: &CallMedia, why: LeftOut) -> String {

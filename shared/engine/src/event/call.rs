@@ -177,6 +177,15 @@ pub struct CallFinished {
     pub media: Vec<CallMedia>,
     /// The whole result, if the output is only its beginning.
     pub whole: Option<Box<ResultHandle>>,
+    /// The file that a file tool read or wrote, as it was then.
+    pub file: Option<FileState>,
+}
+
+/// A file as a call read or wrote it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileState {
+    pub path: String,
+    pub digest: String,
 }
 
 /// A blob of the session.

@@ -2,7 +2,7 @@
 
 #![allow(missing_docs)] // Fields are described once, in `cairn/event/v1/event.proto`.
 
-use super::{AgentUse, Budget, WaitReason};
+use super::{AgentUse, Budget, CallRef, WaitReason};
 use crate::command::RunLimits;
 use crate::failure::Failure;
 use crate::message::Usage;
@@ -91,6 +91,7 @@ pub struct RunCompleted {
     pub run: u32,
     pub answer: String,
     pub kept_through: u32,
+    pub results: Vec<OpenCall>,
     pub journal_permille: u32,
 }
 
@@ -102,6 +103,7 @@ pub struct RunFailed {
     pub usage: Option<Usage>,
     pub duration_ms: u64,
     pub kept_through: u32,
+    pub results: Vec<OpenCall>,
 }
 
 /// A person ended a run.
@@ -110,28 +112,12 @@ pub struct RunCancelled {
     pub run: u32,
     pub reason: String,
     pub kept_through: u32,
+    pub results: Vec<OpenCall>,
 }
 
-impl RunCancelled {
-    /// Of which nothing is kept.
-    pub(crate) fn because(run: u32, reason: String) -> Self {
-        Self {
-            run,
-            reason,
-            kept_through: 0,
-        }
-    }
-}
-
-impl RunFailed {
-    /// For a failure that used nothing up by itself, and of which nothing is kept.
-    pub(crate) fn because(run: u32, failure: Failure) -> Self {
-        Self {
-            run,
-            failure,
-            usage: None,
-            duration_ms: 0,
-            kept_through: 0,
-        }
-    }
+/// A call that had no result when its turn ended, and the result that the model gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenCall {
+    pub call: CallRef,
+    pub output: String,
 }

@@ -1,6 +1,8 @@
 //! One try at a step, and the events about its replies, sub-goals and notes.
 
-use super::{Apply, Call, CallStatus, Envelope, FullContext, Note, Session, SummaryTask};
+use super::{
+    Apply, Call, CallStatus, Envelope, FullContext, Note, SeenFiles, Session, SummaryTask,
+};
 use crate::conversation::{
     Conversation, Layer, LayerKind, MemoryMark, Op, Reminded, Reminder, Sent,
 };
@@ -8,7 +10,7 @@ use crate::event::{
     AttemptRef, CallRef, Effect, ReplyReceived, ScratchpadWritten, SubGoalAdded, SubGoalCompleted,
     SubGoalDropped, SubGoalFocused, ToolsFound,
 };
-use crate::message::FinishReason;
+use crate::message::{FinishReason, Message};
 use crate::text::headline;
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
@@ -61,6 +63,8 @@ pub struct Attempt {
     pub full: Option<FullContext>,
     /// How often a person was asked because it did not fit.
     pub times_full: u32,
+    /// The files that the model of a step has seen. Those of a turn are in [`Turn::files`](super::Turn::files).
+    pub files: SeenFiles,
 }
 
 /// A message of a person to a running attempt.
@@ -132,6 +136,17 @@ impl Attempt {
     pub fn has_unread(&self) -> bool {
         let mut said = self.steering.iter();
         said.any(|said| said.op > self.ops_through)
+    }
+
+    /// What a person said that no reply has seen, oldest first.
+    pub(super) fn unread(&self) -> impl Iterator<Item = &Message> {
+        let numbered = self.waiting_ops.iter().zip(self.ops_through + 1..);
+        numbered.filter_map(move |(op, number)| match op {
+            Op::Append(message) if self.steering.iter().any(|said| said.op == number) => {
+                Some(message)
+            }
+            _ => None,
+        })
     }
 
     /// Drops what a person said and no request has contained.
@@ -309,8 +324,11 @@ impl Apply for ReplyReceived {
         step.usage.add(&self.usage);
         step.tool_turns += 1;
         session.spend(self.attempt.run, &self.usage)?;
-        let spent = &mut session.run_mut(self.attempt.run)?.spent;
+        let run = session.run_mut(self.attempt.run)?;
+        let has_calls = run.turn.is_some() && !self.calls.is_empty();
+        let spent = &mut run.spent;
         spent.tool_turns += 1;
+        spent.call_turns += u32::from(has_calls);
         let of_tools = self.calls.iter();
         let of_tools = of_tools.filter(|asked| asked.effect != Effect::State);
         spent.calls = spent.calls.saturating_add(of_tools.count() as u32);

@@ -294,6 +294,9 @@ impl Apply for CallFinished {
         if let Some(whole) = &self.whole {
             session.handles.keep(whole);
         }
+        if let Some(file) = &self.file {
+            session.note_file(self.call.attempt, file)?;
+        }
         let reason = self.reason.as_str();
         if is_unsent || matches!(reason, CallFinished::NOT_SENT | CallFinished::DENIED) {
             return Ok(());

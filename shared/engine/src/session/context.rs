@@ -1,6 +1,6 @@
 //! Contexts: the named conversations of a session.
 
-use super::{Apply, EffectfulCall, Envelope, Session, Switched, name_of};
+use super::{Apply, EffectfulCall, Envelope, SeenFiles, Session, Switched, name_of};
 use crate::command::{Command, ContextOp, CreateContext, WhenFull};
 use crate::conversation::{CompactedMessages, Conversation, ConversationRef, Entry, Op};
 use crate::event::{AgentUse, ContextChanged, ContextCompacted, NotesFrame};
@@ -43,6 +43,8 @@ pub struct Context {
     pub when_full: Option<WhenFull>,
     /// Messages were compacted, and no completed turn was told of it.
     pub untold_compaction: bool,
+    /// The files that models have seen in it. It forgets them with a change that takes out a message.
+    pub files: SeenFiles,
 }
 
 impl Context {
@@ -115,9 +117,12 @@ impl Context {
             if let ContextOp::SetWhenFull(when_full) = asked {
                 self.when_full = when_full;
             }
-            let bytes = self.bytes_after(&asked);
+            let (bytes, takes_out) = (self.bytes_after(&asked), takes_out(&asked));
             if let Some(op) = asked.by_number(&self.conversation.incremental)? {
                 self.conversation.apply_before_mark(op)?;
+            }
+            if takes_out {
+                self.files = SeenFiles::default();
             }
             match bytes {
                 Some(bytes) => self.bytes = bytes,
@@ -194,25 +199,35 @@ impl Context {
         self.conversation.behind.iter().map(bytes_of).sum()
     }
 
-    /// Its turn ends. The messages of the turn through this number stay; none with 0.
-    pub(super) fn end_turn(&mut self, kept_through: u32) -> Applied {
+    /// Its turn ends. The messages of the turn through this number stay, none with 0, and `further` ones follow
+    /// them.
+    pub(super) fn end_turn(&mut self, kept_through: u32, further: Vec<Message>) -> Applied {
         let kept = self.conversation.move_mark(kept_through)?;
         if !kept.is_empty() {
             self.bytes += kept.iter().map(bytes_of).sum::<u64>();
             self.version += 1;
         }
+        for message in further {
+            self.bytes += message.bytes();
+            self.conversation.apply_before_mark(Op::Append(message))?;
+        }
         Ok(())
     }
 
-    /// Its turn has completed. What it was told stays with its messages.
-    pub(super) fn complete_turn(&mut self, notes: String, frame: Option<NotesFrame>) {
+    /// The messages of its turn stay, and with them what its model was told, wrote down and saw.
+    pub(super) fn keep_turn(&mut self, notes: String, frame: Option<NotesFrame>, files: SeenFiles) {
         self.lost_calls.clear();
-        self.untold_compaction = false;
-        self.turns += 1;
         self.notes = notes;
         if let Some(frame) = frame {
             self.notes_frame = frame;
         }
+        self.files.take_in(files);
+    }
+
+    /// Its turn has completed, and its messages stay.
+    pub(super) fn complete_turn(&mut self) {
+        self.untold_compaction = false;
+        self.turns += 1;
     }
 
     /// Keeps the newest calls of a turn that failed, for the next one.
@@ -233,6 +248,21 @@ impl Context {
         }
         self.version += 1;
         Ok(())
+    }
+}
+
+/// A message may be gone after the change, and with it what a model has seen.
+fn takes_out(op: &ContextOp) -> bool {
+    match op {
+        ContextOp::Update { .. }
+        | ContextOp::Remove { .. }
+        | ContextOp::Pop
+        | ContextOp::Retain(_)
+        | ContextOp::Clear => true,
+        ContextOp::Append(_)
+        | ContextOp::Insert { .. }
+        | ContextOp::SetWindow(_)
+        | ContextOp::SetWhenFull(_) => false,
     }
 }
 

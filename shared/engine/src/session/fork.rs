@@ -32,6 +32,9 @@ impl Apply for ForkedFrom {
         });
         let worked_at = session.worked_at;
         for run in session.runs.whole_mut() {
+            if let Some(rest) = run.turn.as_mut().and_then(|turn| turn.rest.as_mut()) {
+                rest.unread.clear();
+            }
             run.spent.exclude_absence(worked_at, envelope.at);
             run.refused_budget = None;
             for step in run.plan.iter_mut().flat_map(|plan| &mut plan.steps) {

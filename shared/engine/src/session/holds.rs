@@ -80,9 +80,11 @@ impl Run {
         if self.refused_budget.is_some() {
             return None;
         }
-        let budget = self.no_questions()?;
+        let Some(budget) = self.no_questions() else {
+            return self.has_attempt_at_limit().then_some(Budget::ToolTurns);
+        };
         let is_blocked = |step: &Step, attempt: &Attempt| match budget {
-            Budget::Time | Budget::Calls => !attempt.has_intended_call(),
+            Budget::Time | Budget::Calls | Budget::ToolTurns => !attempt.has_intended_call(),
             _ => step.plan.tool.is_none() && attempt.needs_tool_turn(),
         };
         let mut attempts = self.running_attempts();
@@ -91,6 +93,11 @@ impl Run {
             || self.plan.is_none()
             || (self.no_calls().is_some() && self.next_step().is_some());
         needs_more.then_some(budget)
+    }
+
+    fn has_attempt_at_limit(&self) -> bool {
+        let mut attempts = self.running_attempts();
+        attempts.any(|(_, step, attempt)| self.is_at_limit(step, attempt))
     }
 
     /// The step that starts next, as far as the plan goes: the first one whose dependencies are met.

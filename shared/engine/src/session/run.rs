@@ -57,6 +57,8 @@ pub struct Run {
     pub first_seq: u64,
     /// The trace that it belongs to.
     pub trace_parent: String,
+    /// A person who can answer questions follows it, as its client says.
+    pub answers_questions: bool,
     /// What it is doing.
     pub status: RunStatus,
     /// The plan in force; none while planning.
@@ -170,6 +172,7 @@ impl Apply for RunStarted {
         }
         session.check_agent(self.agent.as_ref())?;
         let (answers, turn) = (envelope.answers, self.turn.as_ref());
+        let answers_questions = session.is_followed(self, answers);
         let command_seq = turn.map_or(answers, |turn| turn.command(answers));
         let turn = turn.map(|turn| Turn::started(turn, self.agent.as_ref(), answers, session));
         let turn = turn.transpose()?;
@@ -193,6 +196,7 @@ impl Apply for RunStarted {
             command_seq,
             first_seq: envelope.seq,
             trace_parent: self.trace_parent.clone(),
+            answers_questions,
             status,
             plan,
             spent: Spent::new(&self.limits, envelope.at),
@@ -251,7 +255,7 @@ impl Apply for RunCompleted {
             .run_mut(self.run)?
             .end(RunStatus::Completed, envelope)?;
         end.answer.clone_from(&self.answer);
-        session.note_end(self.run, self.kept_through)
+        session.note_end(self.run, self.kept_through, &self.results)
     }
 }
 
@@ -262,7 +266,7 @@ impl Apply for RunFailed {
             .end(RunStatus::Failed, envelope)?;
         end.failure = Some(self.failure.clone());
         session.spend(self.run, &self.usage.unwrap_or_default())?;
-        session.note_end(self.run, self.kept_through)
+        session.note_end(self.run, self.kept_through, &self.results)
     }
 }
 
@@ -272,6 +276,6 @@ impl Apply for RunCancelled {
             .run_mut(self.run)?
             .end(RunStatus::Cancelled, envelope)?;
         end.cancel_reason.clone_from(&self.reason);
-        session.note_end(self.run, self.kept_through)
+        session.note_end(self.run, self.kept_through, &self.results)
     }
 }

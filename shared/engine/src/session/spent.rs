@@ -1,6 +1,6 @@
 //! What a run used of its budgets, and what follows when one is used up.
 
-use super::{Apply, Call, CallStatus, Envelope, PerBudget, Run, RunStatus, Session};
+use super::{Apply, Attempt, Call, CallStatus, Envelope, PerBudget, Run, RunStatus, Session, Step};
 use crate::command::RunLimits;
 use crate::event::{Budget, BudgetExhausted, BudgetRaised, BudgetRefused, Effect, WaitReason};
 use crate::message::Usage;
@@ -16,6 +16,8 @@ pub struct Spent {
     pub tool_turns: u32,
     /// Tool calls so far, without those that the owner answers itself.
     pub calls: u32,
+    /// Of a turn: replies with calls so far. Each attempt at a step counts its own tool turns.
+    pub call_turns: u32,
     /// What it may use before it asks; `None` for any number.
     pub allowed: PerBudget<Option<u64>>,
     /// The budget that a person is asked about, or was when the run was paused.
@@ -39,7 +41,11 @@ impl Spent {
             usage: Usage::default(),
             tool_turns: 0,
             calls: 0,
-            allowed: PerBudget::of(|budget| Some(limits.budgets[budget]).filter(|most| *most > 0)),
+            call_turns: 0,
+            allowed: PerBudget::of(|budget| match budget {
+                Budget::ToolTurns => limits.asked_tool_turns(),
+                _ => Some(limits.budgets[budget]).filter(|most| *most > 0),
+            }),
             asked: None,
             asked_at: 0,
             times_asked: 0,
@@ -61,16 +67,18 @@ impl Spent {
                 self.active_ms.saturating_add(active)
             }
             Budget::Calls => self.calls.into(),
+            Budget::ToolTurns => self.call_turns.into(),
         }
     }
 
     /// All budgets that are used up. The calls that bring a run beyond its budget are not made: they
-    /// are counted when they are requested.
+    /// are counted when they are requested. So are the calls of a turn beyond its tool turns, because a final
+    /// reply may follow the last of those.
     pub(crate) fn used_up(&self) -> impl Iterator<Item = Budget> {
         let is_over = |budget: Budget| match (budget, self.allowed[budget]) {
             (Budget::Time, _) => self.is_out_of_time,
             (_, None) => false,
-            (Budget::Calls, Some(most)) => self.used(budget, 0) > most,
+            (Budget::Calls | Budget::ToolTurns, Some(most)) => self.used(budget, 0) > most,
             (_, Some(most)) => self.used(budget, 0) >= most,
         };
         Budget::ALL
@@ -112,8 +120,17 @@ impl Run {
     /// No call may begin any more before the run is allowed more. The calls that brought the run
     /// beyond its budget do not begin either.
     pub fn no_calls(&self) -> Option<Budget> {
-        let stops_calls = |budget: &Budget| matches!(budget, Budget::Time | Budget::Calls);
+        let stops_calls =
+            |budget: &Budget| matches!(budget, Budget::Time | Budget::Calls | Budget::ToolTurns);
         self.spent.used_up().find(stops_calls)
+    }
+
+    /// An attempt at a step has used its tool turns, and cannot continue without another one. Other attempts
+    /// continue.
+    pub(crate) fn is_at_limit(&self, step: &Step, attempt: &Attempt) -> bool {
+        let most = self.spent.allowed[Budget::ToolTurns];
+        let most = most.filter(|_| self.turn.is_none() && step.plan.tool.is_none());
+        most.is_some_and(|most| u64::from(attempt.tool_turns) >= most) && attempt.needs_tool_turn()
     }
 
     /// A question that is open stays the same until it is answered, or another budget forbids more.
@@ -147,14 +164,23 @@ impl Run {
     }
 
     /// What was used of a budget at that time, and what is allowed, in its unit. Calls that were not
-    /// made are not used.
+    /// made are not used. Of tool turns the attempt counts that used most.
     pub fn figures(&self, budget: Budget, at: u64) -> (u64, u64) {
         let used = self.spent.used(budget, at);
+        let allowed = self.spent.allowed[budget].unwrap_or_default();
         let used = match budget {
             Budget::Calls => used.saturating_sub(self.calls_waiting().into()),
+            Budget::ToolTurns => used.max(self.most_tool_turns()).min(allowed),
             _ => used,
         };
-        (used, self.spent.allowed[budget].unwrap_or_default())
+        (used, allowed)
+    }
+
+    /// The tool turns of the attempt at a step under way that used most.
+    fn most_tool_turns(&self) -> u64 {
+        let attempts = self.running_attempts().filter(|_| self.turn.is_none());
+        let most = attempts.map(|(.., attempt)| attempt.tool_turns).max();
+        most.unwrap_or_default().into()
     }
 
     /// One more question to a model may begin beside so many that may be under way. Each of those

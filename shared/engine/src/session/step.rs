@@ -240,6 +240,7 @@ impl Apply for StepSkipped {
 
 impl Run {
     fn end_step(&mut self, number: StepNo, end: StepStatus, at: u64) -> Applied {
+        self.leave_rest(number, &end);
         self.ticks += 1;
         let tick = self.ticks;
         let plan = self.plan_mut()?;

@@ -1,9 +1,11 @@
 //! A turn: a run of one step without a plan, which continues a context.
 
-use super::{Call, Note, PlanState, Run, RunStatus, Session, Step, Switched};
+use super::{Call, Note, PlanState, Rest, Run, RunStatus, SeenFiles, Session, Step, Switched};
 use crate::command::{Command, CompactContext, SubmitTurn, TurnOptions, WhenFull};
 use crate::conversation::{Conversation, Op};
-use crate::event::{AgentUse, AttemptRef, NotesFrame, PlanApplied, StartedTurn};
+use crate::event::{
+    AgentUse, AttemptRef, NotesFrame, OpenCall, PlanApplied, RunStarted, StartedTurn,
+};
 use crate::message::{Message, Usage};
 use crate::plan::{Order, PlanDraft, StepDraft};
 use crate::principal::Principal;
@@ -38,6 +40,10 @@ pub struct Turn {
     pub tells_compaction: bool,
     /// The agent of its context before a switch, of which its first request tells the model.
     pub switched: Option<Switched>,
+    /// What its step has left, once that has ended; none if the turn does not keep its work.
+    pub rest: Option<Box<Rest>>,
+    /// The files that its model has seen since it began.
+    pub files: SeenFiles,
 }
 
 /// What a turn is for.
@@ -116,6 +122,8 @@ impl Turn {
             purpose,
             tells_compaction,
             switched,
+            rest: None,
+            files: SeenFiles::default(),
         })
     }
 
@@ -161,6 +169,17 @@ impl Session {
                 _ => None,
             },
         }
+    }
+
+    /// A person who can answer questions follows the run that begins. `answers` is the event's, and the state is the
+    /// one before the event.
+    pub(super) fn is_followed(&self, started: &RunStarted, answers: u64) -> bool {
+        if let Some(turn) = &started.turn {
+            let submitted = self.submitted(turn, answers);
+            return submitted.is_some_and(|turn| turn.answers_questions);
+        }
+        let received = self.commands.get(&answers).map(|it| &it.command);
+        matches!(received, Some(Command::StartRun(start)) if start.answers_questions)
     }
 
     /// The turn that an attempt is; none for a step of a plan.
@@ -286,10 +305,16 @@ impl Session {
         last.map_or(0, |last| last.number)
     }
 
-    /// What follows for a context from the end of a run. Of a turn the messages through `kept_through` stay.
-    /// If it did not complete, the next turn is to know the calls with side effects. Of a compaction nothing
-    /// follows: what it replaced is replaced.
-    pub(super) fn note_end(&mut self, number: u32, kept_through: u32) -> Applied {
+    /// What follows for a context from the end of a run. Of a turn the messages through `kept_through` stay, and
+    /// what its step has left follows them, with `results` for the calls that had none. If the turn keeps nothing,
+    /// the next one is to know the calls with side effects. Of a compaction nothing follows: what it replaced is
+    /// replaced.
+    pub(super) fn note_end(
+        &mut self,
+        number: u32,
+        kept_through: u32,
+        results: &[OpenCall],
+    ) -> Applied {
         let run = self.run_mut(number)?;
         let is_completed = run.status == RunStatus::Completed;
         let Some(turn) = &mut run.turn else {
@@ -303,13 +328,25 @@ impl Session {
         let (name, frame) = (turn.context.clone(), turn.notes_frame.take());
         let is_compaction = matches!(turn.purpose, Purpose::Compact(_));
         let (told, switched) = (turn.tells_compaction, turn.switched.take());
+        let is_kept = is_completed || (kept_through > 0 && turn.keeps_work());
+        let files = std::mem::take(&mut turn.files);
+        let rest = turn.rest.take().filter(|_| kept_through > 0);
+        let further = rest
+            .map(|rest| *rest)
+            .unwrap_or_default()
+            .messages(results)?;
         let (notes, effects) = (run.notes(), run.effects());
         run.forget_turn();
         let context = self.context_mut(&name)?;
-        context.end_turn(kept_through)?;
-        match is_completed {
+        context.end_turn(kept_through, further)?;
+        match is_kept {
             _ if is_compaction => {}
-            true => context.complete_turn(notes, frame),
+            true => {
+                context.keep_turn(notes, frame, files);
+                if is_completed {
+                    context.complete_turn();
+                }
+            }
             false => {
                 context.lose(effects);
                 context.untold_compaction |= told;

@@ -97,6 +97,7 @@ fn used_up(facts: &Facts<'_>) -> Vec<String> {
             Budget::Cost => "Money",
             Budget::Time => "Time",
             Budget::Calls => "Tool calls",
+            Budget::ToolTurns => "Tool turns of an attempt",
         };
         format!("- {name} used up: {times} time(s)")
     };
