@@ -7,8 +7,8 @@ use crate::executor as wire;
 use cairn_engine::command::{ApprovalRevoked, RevokeApproval};
 use cairn_engine::decide::Unfinished;
 use cairn_engine::event::{
-    ApprovalGranted, Blob, CallFinished, CallMedia, CallRejudged, InputRequested, ResultHandle,
-    ToolInput, ToolQuestion, ToolsFound,
+    ApprovalGranted, Blob, CallFinished, CallMedia, CallRejudged, FileState, InputRequested,
+    ResultHandle, ToolInput, ToolQuestion, ToolsFound,
 };
 use cairn_engine::rules::{Condition, GrantScope, ToolServer};
 
@@ -23,6 +23,18 @@ plain_record! { RevokeApproval => proto::RevokeApproval { grant } }
 plain_record! { Condition => proto::Condition { name, pattern } }
 plain_record! { CallMedia => proto::CallMedia { mime_type, name, data, is_shown } }
 plain_record! { Blob => proto::Blob { digest, size } }
+plain_record! { FileState => proto::FileState { path, digest } }
+
+/// What only calls of file tools have.
+impl OnWire<Option<proto::FileState>> for Option<FileState> {
+    fn to_wire(self) -> Option<proto::FileState> {
+        self.map(Into::into)
+    }
+
+    fn from_wire(wire: Option<proto::FileState>, _field: &str) -> Result<Self, ConvertError> {
+        Ok(wire.map(Into::into))
+    }
+}
 
 impl From<GrantScope> for proto::GrantScope {
     fn from(scope: GrantScope) -> Self {
@@ -164,6 +176,7 @@ impl TryFrom<wire::CallResult> for Reported {
             duration_ms: result.duration_ms,
             media: result.media.into_iter().map(Into::into).collect(),
             whole: None,
+            file: result.file.map(Into::into),
         }))
     }
 }

@@ -4,7 +4,7 @@ use super::error::{ConvertError, required};
 use super::wire::{OnWire, known};
 use crate::event::{self as proto, settlement::Outcome};
 use cairn_engine::command::{
-    LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
+    AtLimit, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
 };
 use cairn_engine::event::Budget;
 use cairn_engine::session::PerBudget;
@@ -28,6 +28,7 @@ macro_rules! limits {
                     max_cost_nano_usd: most(Budget::Cost),
                     max_active_ms: most(Budget::Time),
                     max_calls: count(Budget::Calls),
+                    at_limit: limits.at_limit.to_wire(),
                 }
             }
         }
@@ -48,7 +49,10 @@ macro_rules! limits {
                         Budget::Cost => limits.max_cost_nano_usd,
                         Budget::Time => limits.max_active_ms,
                         Budget::Calls => limits.max_calls.into(),
+                        // Its limit is max_tool_turns.
+                        Budget::ToolTurns => 0,
                     }),
+                    at_limit: OnWire::from_wire(limits.at_limit, "at_limit")?,
                 })
             }
         }
@@ -84,6 +88,36 @@ impl OnWire<i32> for Option<OnFailure> {
 impl OnWire<i32> for OnFailure {
     fn to_wire(self) -> i32 {
         Some(self).filter(|it| *it != Self::Stop).to_wire()
+    }
+
+    fn from_wire(wire: i32, field: &str) -> Result<Self, ConvertError> {
+        Option::<Self>::from_wire(wire, field).map(Option::unwrap_or_default)
+    }
+}
+
+impl OnWire<i32> for Option<AtLimit> {
+    fn to_wire(self) -> i32 {
+        let wire = match self {
+            None => proto::AtLimit::Unspecified,
+            Some(AtLimit::Fail) => proto::AtLimit::Fail,
+            Some(AtLimit::Ask) => proto::AtLimit::Ask,
+        };
+        wire.into()
+    }
+
+    fn from_wire(wire: i32, field: &str) -> Result<Self, ConvertError> {
+        Ok(match known(wire, field)? {
+            proto::AtLimit::Unspecified => None,
+            proto::AtLimit::Fail => Some(AtLimit::Fail),
+            proto::AtLimit::Ask => Some(AtLimit::Ask),
+        })
+    }
+}
+
+/// Journals from before there was a choice fail, and failing is written as they did.
+impl OnWire<i32> for AtLimit {
+    fn to_wire(self) -> i32 {
+        Some(self).filter(|it| *it != Self::Fail).to_wire()
     }
 
     fn from_wire(wire: i32, field: &str) -> Result<Self, ConvertError> {
@@ -134,6 +168,7 @@ impl From<StartRun> for proto::StartRun {
             model: start.model,
             trace_parent: start.trace_parent,
             agent: start.agent,
+            answers_questions: start.answers_questions,
         }
     }
 }
@@ -154,6 +189,7 @@ impl TryFrom<proto::StartRun> for StartRun {
             model: start.model,
             trace_parent: start.trace_parent,
             agent: start.agent,
+            answers_questions: start.answers_questions,
         })
     }
 }

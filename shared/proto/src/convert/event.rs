@@ -6,8 +6,8 @@ use super::kinds::decode;
 use super::wire::{OnWire, known, plain_record, record};
 use crate::event as proto;
 use cairn_engine::event::{
-    AttemptRef, Budget, CallFinished, CallRef, Effect, Event, ReplyReceived, RequestedCall,
-    WaitReason,
+    AttemptRef, Budget, CallFinished, CallRef, Effect, Event, OpenCall, ReplyReceived,
+    RequestedCall, WaitReason,
 };
 use cairn_engine::pending::PendingId;
 use cairn_engine::principal::{Authentication, Principal};
@@ -71,9 +71,10 @@ record! {
 }
 record! {
     CallFinished => proto::CallFinished {
-        call, output, is_error, reason, duration_ms, media, whole
+        call, output, is_error, reason, duration_ms, media, whole, file
     }
 }
+record! { OpenCall => proto::OpenCall { call, output } }
 record! { RequestedCall => proto::RequestedCall { call, effect, tool_digest } }
 record! { CallRef => proto::CallRef { attempt, tool_turn, index } }
 plain_record! { AttemptRef => proto::AttemptRef { run, step, attempt } }
@@ -258,6 +259,7 @@ impl From<Budget> for proto::Budget {
             Budget::Cost => Self::Cost,
             Budget::Time => Self::Time,
             Budget::Calls => Self::Calls,
+            Budget::ToolTurns => Self::ToolTurns,
         }
     }
 }
@@ -274,6 +276,7 @@ impl OnWire<i32> for Budget {
             proto::Budget::Cost => Self::Cost,
             proto::Budget::Time => Self::Time,
             proto::Budget::Calls => Self::Calls,
+            proto::Budget::ToolTurns => Self::ToolTurns,
             proto::Budget::Unspecified => return Err(ConvertError::missing(field)),
         })
     }

@@ -34,9 +34,11 @@ kinds! {
         run_waiting: RunWaiting { run, reason }
         run_resumed: RunResumed { run }
         run_taken_over: RunTakenOver { run }
-        run_completed: RunCompleted { run, answer, kept_through, journal_permille }
-        run_failed: RunFailed { run, failure, usage, duration_ms, kept_through }
-        run_cancelled: RunCancelled { run, reason, kept_through }
+        run_completed: RunCompleted {
+            run, answer, kept_through, results, journal_permille
+        }
+        run_failed: RunFailed { run, failure, usage, duration_ms, kept_through, results }
+        run_cancelled: RunCancelled { run, reason, kept_through, results }
         step_started: StepStarted { attempt, tool_effect, tool_digest, context }
         attempt_continued: AttemptContinued { attempt }
         step_completed: StepCompleted { attempt, response, summary }

@@ -5,8 +5,9 @@ use super::wire::{OnWire, known, plain_record, record};
 use crate::event as proto;
 use cairn_engine::command::{
     BridgeContext, CancelTurn, ChangeContext, CompactContext, ContextCreated, ContextDestroyed,
-    ContextOp, ContextSwitched, CreateContext, DestroyContext, QueuedTurnDropped, ResponseFormat,
-    SendMessage, SubmitTurn, SwitchContext, TurnOptions, TurnQueued, WhenBusy, WhenFull,
+    ContextOp, ContextSwitched, CreateContext, DestroyContext, Keep, QueuedTurnDropped,
+    ResponseFormat, SendMessage, SubmitTurn, SwitchContext, TurnOptions, TurnQueued, WhenBusy,
+    WhenFull,
 };
 use cairn_engine::event::StartedTurn;
 
@@ -158,6 +159,26 @@ impl OnWire<i32> for Option<WhenFull> {
     }
 }
 
+/// None keeps nothing.
+impl OnWire<i32> for Option<Keep> {
+    fn to_wire(self) -> i32 {
+        let wire = match self {
+            None => proto::Keep::Unspecified,
+            Some(Keep::Nothing) => proto::Keep::Nothing,
+            Some(Keep::Complete) => proto::Keep::Complete,
+        };
+        wire.into()
+    }
+
+    fn from_wire(wire: i32, field: &str) -> Result<Self, ConvertError> {
+        Ok(match known(wire, field)? {
+            proto::Keep::Unspecified => None,
+            proto::Keep::Nothing => Some(Keep::Nothing),
+            proto::Keep::Complete => Some(Keep::Complete),
+        })
+    }
+}
+
 impl From<SubmitTurn> for proto::SubmitTurn {
     fn from(turn: SubmitTurn) -> Self {
         Self {
@@ -167,6 +188,7 @@ impl From<SubmitTurn> for proto::SubmitTurn {
             options: Some(turn.options.into()),
             when_busy: turn.when_busy.to_wire(),
             trace_parent: turn.trace_parent,
+            answers_questions: turn.answers_questions,
         }
     }
 }
@@ -186,6 +208,7 @@ impl TryFrom<proto::SubmitTurn> for SubmitTurn {
             },
             when_busy: OnWire::from_wire(turn.when_busy, "when_busy")?,
             trace_parent: turn.trace_parent,
+            answers_questions: turn.answers_questions,
         })
     }
 }
@@ -199,6 +222,9 @@ impl From<TurnOptions> for proto::TurnOptions {
             tools: options.tools.map(|names| proto::ToolNames { names }),
             max_tool_turns: options.max_tool_turns,
             when_full: options.when_full.to_wire(),
+            keep: options.keep.to_wire(),
+            at_limit: options.at_limit.to_wire(),
+            max_turns: options.max_turns,
         }
     }
 }
@@ -221,6 +247,9 @@ impl TryFrom<proto::TurnOptions> for TurnOptions {
             tools: options.tools.map(|tools| tools.names),
             max_tool_turns: options.max_tool_turns,
             when_full: OnWire::from_wire(options.when_full, "when_full")?,
+            keep: OnWire::from_wire(options.keep, "keep")?,
+            at_limit: OnWire::from_wire(options.at_limit, "at_limit")?,
+            max_turns: options.max_turns,
         })
     }
 }

@@ -19,9 +19,11 @@ const FUTURE: i32 = 4711;
 type Reading = fn(i32) -> Result<i32, ConvertError>;
 
 /// Reads a number from a message and writes it back, by enum.
-const READINGS: [(&str, Reading); 14] = [
+const READINGS: [(&str, Reading); 16] = [
     ("WhenBusy", when_busy),
     ("WhenFull", when_full),
+    ("AtLimit", at_limit),
+    ("Keep", keep),
     ("Authentication", authentication),
     ("Budget", budget),
     ("Effect", effect),
@@ -50,6 +52,22 @@ fn when_full(when_full: i32) -> Result<i32, ConvertError> {
         ..Default::default()
     })?;
     Ok(proto::TurnOptions::from(options).when_full)
+}
+
+fn at_limit(at_limit: i32) -> Result<i32, ConvertError> {
+    let engine = LimitOverrides::try_from(proto::LimitOverrides {
+        at_limit,
+        ..Default::default()
+    })?;
+    Ok(proto::LimitOverrides::from(engine).at_limit)
+}
+
+fn keep(keep: i32) -> Result<i32, ConvertError> {
+    let options = TurnOptions::try_from(proto::TurnOptions {
+        keep,
+        ..Default::default()
+    })?;
+    Ok(proto::TurnOptions::from(options).keep)
 }
 
 fn finish(finish: i32) -> Result<i32, ConvertError> {
@@ -249,6 +267,8 @@ fn unspecified_values_are_read_as_the_contract_says_or_are_missing() {
     assert_eq!(effect(0), Ok(proto::Effect::Effectful.into()));
     assert_eq!(on_failure(0), Ok(0));
     assert_eq!(when_full(0), Ok(0));
+    assert_eq!(at_limit(0), Ok(0));
+    assert_eq!(keep(0), Ok(0));
     assert_eq!(compaction(0), Ok(0));
     assert_eq!(order(0), Ok(proto::Order::Chain.into()));
     assert_eq!(failure_kind(0), Ok(proto::FailureKind::Other.into()));
@@ -284,6 +304,8 @@ fn values_from_newer_versions_are_taken_for_the_worst_or_refused() {
         (wait_reason, "run_waiting.reason"),
         (budget, "budget_exhausted.budget"),
         (when_full, "when_full"),
+        (at_limit, "at_limit"),
+        (keep, "keep"),
         (compaction, "compaction"),
         (compaction_kind, "context_compacted.kind"),
         (full_cause, "context_full.cause"),

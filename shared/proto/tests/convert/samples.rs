@@ -17,11 +17,11 @@ mod turns;
 
 use crate::strategies::thought;
 use cairn_engine::command::{
-    self, Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
+    self, AtLimit, Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
 };
 use cairn_engine::event::{
     self, AttemptRef, Blob, Budget, CallFinished, CallMedia, CallRef, Effect, Event, EventKind,
-    MemoryWriter, ReplyReceived, RequestedCall, ResultHandle, WaitReason,
+    FileState, MemoryWriter, OpenCall, ReplyReceived, RequestedCall, ResultHandle, WaitReason,
 };
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::{FinishReason, ToolCall, Usage};
@@ -96,6 +96,7 @@ fn unlimited() -> RunLimits {
         on_failure: OnFailure::Stop,
         review_plan: false,
         budgets: PerBudget::default(),
+        at_limit: AtLimit::Fail,
     }
 }
 
@@ -135,6 +136,7 @@ fn commands() -> Kinds {
         model: "offline".into(),
         trace_parent: String::new(),
         agent: String::new(),
+        answers_questions: false,
     };
     let cancel = Command::CancelRun(command::CancelRun {
         run: 2,
@@ -187,22 +189,31 @@ fn runs() -> Kinds {
         "run_waiting.budget": RunWaiting { run: 2, reason: WaitReason::Budget }
         "run_paused": RunPaused { run: 2, reason: "lunch".into() }
         "run_completed": RunCompleted {
-            run: 2, answer: "5 of 12 files".into(), kept_through: 0, journal_permille: 0
+            run: 2, answer: "5 of 12 files".into(), kept_through: 0, results: Vec::new(),
+            journal_permille: 0
         }
         "run_completed.turn": RunCompleted {
-            run: 3, answer: String::new(), kept_through: 14, journal_permille: 0
+            run: 3, answer: String::new(), kept_through: 14, results: Vec::new(), journal_permille: 0
         }
         "run_completed.full_journal": RunCompleted {
-            run: 4, answer: String::new(), kept_through: 9, journal_permille: 934
+            run: 4, answer: String::new(), kept_through: 9, results: Vec::new(), journal_permille: 934
         }
         "run_failed": RunFailed {
-            run: 2, failure: failure.clone(), usage: None, duration_ms: 0, kept_through: 0
+            run: 2, failure: failure.clone(), usage: None, duration_ms: 0, kept_through: 0,
+            results: Vec::new()
         }
         "run_failed.planning": RunFailed {
-            run: 2, failure: failure, usage: Some(USAGE), duration_ms: 2_345, kept_through: 0
+            run: 2, failure: failure, usage: Some(USAGE), duration_ms: 2_345, kept_through: 0,
+            results: Vec::new()
         }
         "run_cancelled": RunCancelled {
-            run: 2, reason: "no longer needed".into(), kept_through: 0
+            run: 2, reason: "no longer needed".into(), kept_through: 0, results: Vec::new()
+        }
+        "run_cancelled.kept": RunCancelled {
+            run: 3,
+            reason: "another turn interrupted it".into(),
+            kept_through: 14,
+            results: vec![OpenCall { call: CALL, output: "outcome unknown".into() }],
         }
     }
 }
@@ -379,6 +390,7 @@ fn calls() -> Kinds {
         reason: "NotFound".into(),
         duration_ms: 3,
         whole: None,
+        file: None,
     };
     let mut calls = kinds! {
         "call_intended": CallIntended {
@@ -400,6 +412,14 @@ fn calls() -> Kinds {
         "call_finished.media",
         EventKind::CallFinished(result_with_media()),
     ));
+    let read = CallFinished {
+        file: Some(FileState {
+            path: "src/lib.rs".into(),
+            digest: "9f86d081".into(),
+        }),
+        ..result_with_media()
+    };
+    calls.push(("call_finished.file", EventKind::CallFinished(read)));
     calls
 }
 
@@ -421,6 +441,7 @@ fn result_with_media() -> CallFinished {
         reason: String::new(),
         duration_ms: 3,
         whole: None,
+        file: None,
     }
 }
 
@@ -444,6 +465,7 @@ fn long_result() -> CallFinished {
             is_cut: false,
             blobs: vec![blob("9f86d081", 2_097_152), blob("884c7d65", 1_902_848)],
         })),
+        file: None,
     }
 }
 

@@ -14,10 +14,10 @@ pub(crate) use compaction::full_request;
 pub(crate) use messages::{conversation, message, reply, thought};
 
 use cairn_engine::command::{
-    self, Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
+    self, AtLimit, Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
 };
 use cairn_engine::event::{
-    self, AttemptRef, Budget, CallFinished, CallRef, Effect, EventKind, WaitReason,
+    self, AttemptRef, Budget, CallFinished, CallRef, Effect, EventKind, OpenCall, WaitReason,
 };
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
@@ -48,8 +48,9 @@ fn seq() -> impl Strategy<Value = u64> {
 
 fn limits() -> impl Strategy<Value = RunLimits> {
     let numbers = any::<[u32; 3]>();
-    (numbers, on_failure(), any::<bool>(), budgets()).prop_map(
-        |(numbers, on_failure, review_plan, budgets)| {
+    let flags = any::<(bool, bool)>();
+    (numbers, on_failure(), flags, budgets()).prop_map(
+        |(numbers, on_failure, (review_plan, asks), budgets)| {
             let [max_tool_turns, max_parallel_steps, max_own_revisions] = numbers;
             RunLimits {
                 max_tool_turns,
@@ -58,6 +59,7 @@ fn limits() -> impl Strategy<Value = RunLimits> {
                 on_failure,
                 review_plan,
                 budgets,
+                at_limit: if asks { AtLimit::Ask } else { AtLimit::Fail },
             }
         },
     )
@@ -69,6 +71,7 @@ fn budgets() -> impl Strategy<Value = PerBudget<u64>> {
         PerBudget::of(|budget| match budget {
             Budget::Turns | Budget::Calls => most[budget as usize] >> 32,
             Budget::Tokens | Budget::Cost | Budget::Time => most[budget as usize],
+            Budget::ToolTurns => 0,
         })
     })
 }
@@ -88,7 +91,16 @@ fn budget() -> impl Strategy<Value = Budget> {
         Just(Budget::Cost),
         Just(Budget::Time),
         Just(Budget::Calls),
+        Just(Budget::ToolTurns),
     ]
+}
+
+fn at_limit() -> impl Strategy<Value = AtLimit> {
+    prop_oneof![Just(AtLimit::Fail), Just(AtLimit::Ask)]
+}
+
+fn open_call() -> impl Strategy<Value = OpenCall> {
+    (call(), text()).prop_map(|(call, output)| OpenCall { call, output })
 }
 
 fn waits_for() -> impl Strategy<Value = WaitReason> {
@@ -186,25 +198,28 @@ fn plan() -> BoxedStrategy<PlanDraft> {
 }
 
 fn command() -> BoxedStrategy<Command> {
-    let limits = (limits(), option::of(on_failure()));
-    let limits = limits.prop_map(|(limits, on_failure)| LimitOverrides {
+    let limits = (limits(), option::of(on_failure()), option::of(at_limit()));
+    let limits = limits.prop_map(|(limits, on_failure, at_limit)| LimitOverrides {
         max_tool_turns: limits.max_tool_turns,
         max_parallel_steps: limits.max_parallel_steps,
         max_own_revisions: limits.max_own_revisions,
         on_failure,
         review_plan: limits.review_plan,
         budgets: limits.budgets,
+        at_limit,
     });
-    let start = (text(), option::of(plan()), limits, (text(), text()));
+    let texts = (text(), text(), any::<bool>());
+    let start = (text(), option::of(plan()), limits, texts);
     prop_oneof![
         start.prop_map(
-            |(goal, plan, limits, (model, agent))| Command::StartRun(StartRun {
+            |(goal, plan, limits, (model, agent, answers_questions))| Command::StartRun(StartRun {
                 trace_parent: format!("00-{goal}"),
                 goal,
                 plan,
                 limits,
                 model,
-                agent
+                agent,
+                answers_questions,
             })
         ),
         (any::<u32>(), text())
@@ -257,8 +272,9 @@ fn change() -> impl Strategy<Value = Command> {
 pub(crate) fn call_finished() -> impl Strategy<Value = CallFinished> {
     let of_result = (text(), any::<bool>(), text(), any::<u64>());
     let whole = option::of(calls::whole());
-    (call(), of_result, vec(calls::media(), 0..2), whole).prop_map(
-        |(call, (output, is_error, reason, duration_ms), media, whole)| CallFinished {
+    let file = option::of(calls::file());
+    (call(), of_result, vec(calls::media(), 0..2), (whole, file)).prop_map(
+        |(call, (output, is_error, reason, duration_ms), media, (whole, file))| CallFinished {
             call,
             output,
             is_error,
@@ -266,6 +282,7 @@ pub(crate) fn call_finished() -> impl Strategy<Value = CallFinished> {
             duration_ms,
             media,
             whole: whole.map(Box::new),
+            file,
         },
     )
 }
@@ -329,13 +346,16 @@ kinds! {
     budget_refused: BudgetRefused { run: number(), failure: failure() }
     call_held: CallHeld { call: call() }
     run_completed: RunCompleted {
-        run: number(), answer: text(), kept_through: number(), journal_permille: number()
+        run: number(), answer: text(), kept_through: number(), results: vec(open_call(), 0..3),
+        journal_permille: number()
     }
     run_failed: RunFailed {
         run: number(), failure: failure(), usage: option::of(usage()), duration_ms: seq(),
-        kept_through: number()
+        kept_through: number(), results: vec(open_call(), 0..3)
     }
-    run_cancelled: RunCancelled { run: number(), reason: text(), kept_through: number() }
+    run_cancelled: RunCancelled {
+        run: number(), reason: text(), kept_through: number(), results: vec(open_call(), 0..3)
+    }
     step_started: StepStarted { attempt: attempt(), tool_effect: option::of(effect()), tool_digest: text(),
         context: text() }
     attempt_continued: AttemptContinued { attempt: attempt() }

@@ -185,6 +185,7 @@ pub(super) fn raises() -> Kinds {
         }
         "budget_raised.time": BudgetRaised { run: 2, budget: Budget::Time, more: 600_000 }
         "budget_raised.calls": BudgetRaised { run: 2, budget: Budget::Calls, more: 40 }
+        "budget_raised.tool_turns": BudgetRaised { run: 2, budget: Budget::ToolTurns, more: 100 }
         "budget_refused": BudgetRefused {
             run: 2,
             failure: Failure::new(
@@ -241,5 +242,6 @@ pub(super) fn budgets() -> Kinds {
         "budget_exhausted.cost": BudgetExhausted { run: 2, budget: Budget::Cost }
         "budget_exhausted.time": BudgetExhausted { run: 2, budget: Budget::Time }
         "budget_exhausted.calls": BudgetExhausted { run: 2, budget: Budget::Calls }
+        "budget_exhausted.tool_turns": BudgetExhausted { run: 2, budget: Budget::ToolTurns }
     }
 }

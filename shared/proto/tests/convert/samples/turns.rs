@@ -2,10 +2,10 @@
 
 use super::{ATTEMPT, Kinds, failure, unlimited};
 use cairn_engine::command::{
-    BridgeContext, CancelTurn, ChangeContext, Command, ContextCreated, ContextDestroyed, ContextOp,
-    ContextSwitched, CreateContext, DestroyContext, QueuedTurnDropped, RenameSession,
-    ResponseFormat, RevokeApproval, SendMessage, SessionRenamed, SubmitTurn, SwitchContext,
-    TurnOptions, TurnQueued, WhenBusy, WhenFull,
+    AtLimit, BridgeContext, CancelTurn, ChangeContext, Command, ContextCreated, ContextDestroyed,
+    ContextOp, ContextSwitched, CreateContext, DestroyContext, Keep, QueuedTurnDropped,
+    RenameSession, ResponseFormat, RevokeApproval, SendMessage, SessionRenamed, SubmitTurn,
+    SwitchContext, TurnOptions, TurnQueued, WhenBusy, WhenFull,
 };
 use cairn_engine::conversation::{
     ConversationRef, KnownLayer, Layer, LayerKind, MemoryMark, Op, Reminded, Reminder,
@@ -237,9 +237,11 @@ fn submitted() -> SubmitTurn {
             tools: Some(vec!["look".into(), "search_files".into()]),
             max_tool_turns: Some(3),
             when_full: Some(WhenFull::Refuse),
+            ..TurnOptions::default()
         },
         when_busy: WhenBusy::Queue,
         trace_parent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into(),
+        answers_questions: false,
     }
 }
 
@@ -275,6 +277,16 @@ pub(super) fn commands() -> Kinds {
         },
         ..SubmitTurn::default()
     };
+    let kept = SubmitTurn {
+        options: TurnOptions {
+            keep: Some(Keep::Complete),
+            at_limit: Some(AtLimit::Ask),
+            max_turns: Some(500),
+            ..TurnOptions::default()
+        },
+        answers_questions: true,
+        ..SubmitTurn::default()
+    };
     let submit = submitted();
     vec![
         ("command_received.submit_turn", received("q-30", submit)),
@@ -282,6 +294,7 @@ pub(super) fn commands() -> Kinds {
             "command_received.submit_turn.plain",
             received("q-31", plain),
         ),
+        ("command_received.submit_turn.kept", received("q-34", kept)),
         ("command_received.cancel_turn", received("q-32", cancel)),
         ("command_received.send_message", received("q-33", send)),
         ("command_received.rename_session", received("q-39", rename)),

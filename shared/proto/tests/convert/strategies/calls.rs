@@ -2,8 +2,8 @@
 
 use super::{attempt, call, effect, number, text};
 use cairn_engine::event::{
-    ApprovalGranted, ApprovalRevoked, Blob, CallMedia, CallRejudged, EventKind, InputRequested,
-    ResultHandle, ToolQuestion, ToolsFound,
+    ApprovalGranted, ApprovalRevoked, Blob, CallMedia, CallRejudged, EventKind, FileState,
+    InputRequested, ResultHandle, ToolQuestion, ToolsFound,
 };
 use cairn_engine::rules::{Condition, GrantScope, ToolServer};
 use proptest::collection::vec;
@@ -18,6 +18,10 @@ pub(super) fn media() -> impl Strategy<Value = CallMedia> {
         data,
         is_shown,
     })
+}
+
+pub(super) fn file() -> impl Strategy<Value = FileState> {
+    (text(), text()).prop_map(|(path, digest)| FileState { path, digest })
 }
 
 pub(super) fn whole() -> impl Strategy<Value = ResultHandle> {

@@ -1,10 +1,10 @@
 //! Turns, contexts, and the commands about them.
 
 use super::messages::{context_op, message};
-use super::{agents, failure, number, seq, step_no, text};
+use super::{agents, at_limit, failure, number, seq, step_no, text};
 use cairn_engine::command::{
     BridgeContext, CancelTurn, ChangeContext, Command, CompactContext, ContextCreated,
-    ContextDestroyed, ContextSwitched, CreateContext, DestroyContext, QueuedTurnDropped,
+    ContextDestroyed, ContextSwitched, CreateContext, DestroyContext, Keep, QueuedTurnDropped,
     ResponseFormat, SendMessage, SubmitTurn, SwitchContext, TurnOptions, TurnQueued, WhenBusy,
     WhenFull,
 };
@@ -38,8 +38,16 @@ fn options() -> impl Strategy<Value = TurnOptions> {
         option::of(number()),
         option::of(number()),
     );
-    (numbers, format, tools, when_full()).prop_map(|(numbers, format, tools, when_full)| {
+    let keep = option::of(prop_oneof![Just(Keep::Nothing), Just(Keep::Complete)]);
+    let ends = (
+        when_full(),
+        keep,
+        option::of(at_limit()),
+        option::of(number()),
+    );
+    (numbers, format, tools, ends).prop_map(|(numbers, format, tools, ends)| {
         let (temperature_milli, max_output_tokens, max_tool_turns) = numbers;
+        let (when_full, keep, at_limit, max_turns) = ends;
         TurnOptions {
             temperature_milli,
             max_output_tokens,
@@ -47,6 +55,9 @@ fn options() -> impl Strategy<Value = TurnOptions> {
             tools,
             max_tool_turns,
             when_full,
+            keep,
+            at_limit,
+            max_turns,
         }
     })
 }
@@ -58,14 +69,16 @@ fn submitted() -> impl Strategy<Value = SubmitTurn> {
         Just(WhenBusy::Interrupt),
     ];
     let texts = (text(), text(), text());
-    (texts, option::of(message()), options(), when_busy).prop_map(
-        |((context, model, trace_parent), message, options, when_busy)| SubmitTurn {
+    let how = (options(), when_busy, any::<bool>());
+    (texts, option::of(message()), how).prop_map(
+        |((context, model, trace_parent), message, how)| SubmitTurn {
             context,
             message,
             model,
-            options,
-            when_busy,
+            options: how.0,
+            when_busy: how.1,
             trace_parent,
+            answers_questions: how.2,
         },
     )
 }
