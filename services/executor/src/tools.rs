@@ -314,6 +314,7 @@ fn reported(at: CallRef, received: Received, took: Duration) -> CallResult {
         question: result.question,
         part_bytes,
         is_cut: result.is_cut,
+        file: result.file,
     }
 }
 

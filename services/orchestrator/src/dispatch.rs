@@ -12,6 +12,8 @@ pub(crate) use executors::{Slot, Used};
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
 use cairn_rpc::{Link, Namespace};
 use executors::Executors;
+use futures::StreamExt as _;
+use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -64,6 +66,14 @@ impl Dispatcher {
     /// The tools service.
     pub(crate) fn tools(&self) -> ToolsServiceClient<Link> {
         ToolsServiceClient::new(self.tools.clone())
+    }
+
+    /// Each process of the tools service, as they are now.
+    pub(crate) async fn each_tools(&self) -> Vec<ToolsServiceClient<Link>> {
+        let mut members = pin!(self.tools.members());
+        let now = members.next().await.unwrap_or_default();
+        let tools = now.into_iter().map(|member| member.link);
+        tools.map(ToolsServiceClient::new).collect()
     }
 
     /// The latest reading of the catalogue.

@@ -7,6 +7,7 @@ mod decide;
 mod executor_view;
 mod facts;
 mod inbox;
+mod interrupts;
 mod long_results;
 mod lost_writes;
 mod outstanding;
@@ -138,6 +139,8 @@ struct Owner {
     /// Failures in a row of each piece of work, for waiting longer each time.
     failures: BTreeMap<Work, Failures>,
     active_run: ActiveRun,
+    /// Keys of calls that may be under way, while a command may cancel their run.
+    calls_under_way: BTreeSet<String>,
     /// An event of others that a newer process is to read. It is left out of the state, with all after it.
     left_to: Option<Newer>,
 }
@@ -251,6 +254,7 @@ impl Owner {
             waiting_since: BTreeMap::new(),
             failures: BTreeMap::new(),
             active_run,
+            calls_under_way: BTreeSet::new(),
             left_to: None,
         };
         Ok((owner, first))

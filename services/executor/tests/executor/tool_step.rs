@@ -4,7 +4,7 @@ use crate::bench::{Bench, Called, executor};
 use crate::owner::{attempt, call_ref, namespace, outputs, permit};
 use cairn_executor::Config;
 use cairn_model::ModelRegistry;
-use cairn_proto::event::Effect;
+use cairn_proto::event::{Effect, FileState};
 use cairn_proto::executor::AttemptStart;
 use cairn_proto::tools::ToolResult;
 use cairn_rpc::{Address, ErrorKind, Link, Principal, RequireToken, RpcError};
@@ -41,11 +41,16 @@ async fn the_call_is_made_once_and_its_result_is_report_1() {
         let called = bench.called().await;
         check_request(&called);
         tokio::time::advance(Duration::from_millis(7)).await;
+        let file = FileState {
+            path: "a.rs".to_owned(),
+            digest: "9f86".to_owned(),
+        };
         called.answer(Ok(ToolResult {
             output: "failed".to_owned(),
             is_error: true,
             reason: "Timeout".to_owned(),
             duration_ms: 5,
+            file: Some(file.clone()),
             ..ToolResult::default()
         }));
         let report = owner.report().await;
@@ -55,6 +60,7 @@ async fn the_call_is_made_once_and_its_result_is_report_1() {
         assert_eq!(result.call, Some(call_ref(0, 0)));
         assert_eq!((result.output.as_str(), result.is_error), ("failed", true));
         assert_eq!((result.reason.as_str(), result.duration_ms), ("Timeout", 7));
+        assert_eq!(result.file, Some(file));
         assert_eq!((&report.reply, &report.failure), (&None, &None));
         owner.hears_nothing().await;
         owner.end(1).await;

@@ -131,6 +131,8 @@ fn check_run(run: &StartRun) -> Result<(), RpcError> {
             // A year.
             Budget::Time => ("max_active_ms", 31_536_000_000),
             Budget::Calls => ("max_calls", 1_000_000),
+            // No field of its own: max_tool_turns is its limit.
+            Budget::ToolTurns => continue,
         };
         at_most(&format!("run.limits.{name}"), limits.budgets[budget], limit)?;
     }

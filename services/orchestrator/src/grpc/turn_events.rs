@@ -7,8 +7,8 @@ use cairn_engine::command::Settlement;
 use cairn_engine::message::Usage;
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::{
-    AttemptRef, CallFinished, CallProgress, CallSettled, Failure, FinishReason, ReplyReceived,
-    RunStarted, TextDelta, ToolCall, ToolResult,
+    AttemptRef, CallFinished, CallProgress, CallSettled, Failure, FinishReason, OpenCall,
+    ReplyReceived, RunStarted, TextDelta, ToolCall, ToolResult,
 };
 use cairn_proto::orchestrator as pb;
 use pb::turn_event::Event;
@@ -198,8 +198,11 @@ impl TurnEvents {
             }
             Kind::QueuedTurnDropped(dropped) if Some(dropped.number) == self.queued => {
                 events.push(match dropped.failure {
-                    None => cancelled(0, &dropped.reason),
-                    failure => Event::Error(pb::TurnError { failure, run: 0 }),
+                    None => cancelled(0, &dropped.reason, false),
+                    failure => Event::Error(pb::TurnError {
+                        failure,
+                        ..pb::TurnError::default()
+                    }),
                 });
             }
             Kind::RunStarted(started) => self.begin(started, events),
@@ -225,13 +228,17 @@ impl TurnEvents {
                 events.push(Event::Complete(self.completed(completed.journal_permille)));
             }
             Kind::RunFailed(failed) if failed.run == self.run => {
+                self.take_open(failed.results, events);
                 events.push(Event::Error(pb::TurnError {
                     failure: failed.failure,
                     run: failed.run,
+                    is_kept: failed.kept_through > 0,
                 }));
             }
             Kind::RunCancelled(event) if event.run == self.run => {
-                events.push(cancelled(event.run, &event.reason));
+                self.take_open(event.results, events);
+                let is_kept = event.kept_through > 0;
+                events.push(cancelled(event.run, &event.reason, is_kept));
             }
             _ => {}
         }
@@ -317,6 +324,19 @@ impl TurnEvents {
         }
     }
 
+    /// Calls without a result have the one that the context keeps.
+    fn take_open(&self, results: Vec<OpenCall>, events: &mut Vec<Event>) {
+        for open in results {
+            let finished = CallFinished {
+                call: open.call,
+                output: open.output,
+                is_error: true,
+                ..CallFinished::default()
+            };
+            self.take_result(finished, events);
+        }
+    }
+
     fn take_result(&self, finished: CallFinished, events: &mut Vec<Event>) {
         let Some(name) = finished.call else {
             return;
@@ -361,7 +381,7 @@ fn is_end(event: &Event) -> bool {
     matches!(event, Event::Complete(_) | Event::Error(_))
 }
 
-fn cancelled(run: u32, reason: &str) -> Event {
+fn cancelled(run: u32, reason: &str, is_kept: bool) -> Event {
     let message = match reason {
         "" => "the turn was cancelled".to_owned(),
         reason => format!("the turn was cancelled: {reason}"),
@@ -375,6 +395,7 @@ fn cancelled(run: u32, reason: &str) -> Event {
     Event::Error(pb::TurnError {
         failure: Some(failure),
         run,
+        is_kept,
     })
 }
 

@@ -142,6 +142,10 @@ fn check(turn: &SubmitTurn) -> Result<(), RpcError> {
         let error = RpcError::invalid("turn.options.max_tool_turns", "is too large");
         return Err(error.allowed("0 to 1000"));
     }
+    if turn.options.max_turns.is_some_and(|most| most > 100_000) {
+        let error = RpcError::invalid("turn.options.max_turns", "is too large");
+        return Err(error.allowed("0 (the default) to 100000"));
+    }
     if turn.options.max_output_tokens == Some(0) {
         let error = RpcError::invalid("turn.options.max_output_tokens", "is 0");
         return Err(error.allowed("1 and more, or not set"));

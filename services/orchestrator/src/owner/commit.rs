@@ -1,5 +1,6 @@
 //! Makes what was decided durable.
 
+use super::interrupts::cancels_a_run;
 use super::work::has_open_intent;
 use super::{End, Outstanding, Owner, stalled};
 use crate::observe::Observed;
@@ -20,10 +21,12 @@ impl Owner {
         let parks = self.may_sleep(&outstanding);
         if !events.is_empty() || parks {
             let observed = Observed::of(&self.key, &self.session, &self.active_run, &events);
+            let is_cancelled = cancels_a_run(&events);
             let transition = self.transition(events, parks, &outstanding).await?;
             let answer = self.commit(&transition).await?;
             // A duplicate is the repeat of a try whose answer was lost, and of which nothing was recorded.
             observed.record();
+            self.interrupt_calls(is_cancelled);
             self.active_run.note(&self.session);
             self.take_answer(answer, &transition, &outstanding).await?;
         }

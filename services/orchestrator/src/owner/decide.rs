@@ -23,6 +23,7 @@ impl Owner {
         let mut inputs = Vec::from_iter(first);
         loop {
             for input in inputs.drain(..) {
+                self.note_calls();
                 if !self.decide_one(input, &facts, &mut events).await? {
                     break;
                 }

@@ -132,7 +132,7 @@ pub(super) fn attempt_start(
         attempt: Some(name.into()),
         model: run.model.clone(),
         // The owner ends a turn that uses up its tool turns: a final reply may follow the last of them.
-        max_tool_turns: turn.map_or(run.limits.max_tool_turns, |_| u32::MAX),
+        max_tool_turns: turn.map_or(run.limits.failing_tool_turns(), |_| u32::MAX),
         limits_cost: run.spent.allowed[Budget::Cost].is_some(),
         agent: run
             .agent

@@ -163,6 +163,7 @@ mod tests {
             run,
             reason: "r".repeat(1_000),
             kept_through: 0,
+            results: Vec::new(),
         };
         let events = [
             (0, received.into()),

@@ -29,6 +29,7 @@ mod executors;
 mod forks;
 mod gone;
 mod imports;
+mod interrupts;
 mod kept;
 mod leases;
 #[cfg(debug_assertions)]

@@ -70,6 +70,7 @@ fn result(call: CallRef, output: &str) -> CallFinished {
         reason: String::new(),
         duration_ms: 4,
         whole: None,
+        file: None,
     }
 }
 

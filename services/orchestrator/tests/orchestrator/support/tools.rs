@@ -38,6 +38,8 @@ struct State {
     reads: (usize, usize),
     /// The names of the tools that were called.
     called: Vec<String>,
+    /// The keys of the calls that were to be interrupted, as they came.
+    interrupted: Vec<String>,
 }
 
 impl Tools {
@@ -79,6 +81,11 @@ impl Tools {
     /// How often files were read, and how often their contents were sent.
     pub(crate) fn reads(&self) -> (usize, usize) {
         self.lock().reads
+    }
+
+    /// The keys of the calls that were to be interrupted, as they came.
+    pub(crate) fn interrupted(&self) -> Vec<String> {
+        self.lock().interrupted.clone()
     }
 
     /// The names of the tools that were called.
@@ -200,9 +207,11 @@ impl ToolsService for Listed {
 
     async fn cancel_call(
         &self,
-        _request: Request<CancelCallRequest>,
+        request: Request<CancelCallRequest>,
     ) -> Result<Response<CancelCallResponse>, Status> {
-        Err(Status::unimplemented("the executors are played"))
+        let key = request.into_inner().call_key;
+        self.0.lock().interrupted.push(key);
+        Ok(Response::new(CancelCallResponse { found: true }))
     }
 
     async fn allow_tool(
