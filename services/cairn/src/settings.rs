@@ -47,7 +47,7 @@ pub use links::{Addresses, LinkSettings};
 pub use model::ModelSettings;
 pub use models::ProviderSettings;
 pub use parts::{parts, reader};
-pub use run::RunSettings;
+pub use run::{CommandLimits, RunSettings};
 pub(crate) use run::{millis, nano_usd};
 pub use servers::{LeftOut, McpSettings, OfWorkspace};
 pub use store::{RedisSettings, StoreSettings};

@@ -22,11 +22,12 @@ use crate::client::Client;
 use crate::commands::agent::workspace::report_unconfirmed;
 use crate::context::Context;
 use crate::error::CliError;
+use crate::settings::CommandLimits;
 use crate::ui::flow::gist;
 use crate::ui::text::command;
 use crate::workspace::command_in_folder;
 use cairn_proto::event::part::Part;
-use cairn_proto::event::{Message, Role, SubmitTurn};
+use cairn_proto::event::{AtLimit, Keep, Message, Role, SubmitTurn, TurnOptions};
 use cairn_proto::orchestrator::{
     CancelRunRequest, CreateSessionRequest, ListPendingRequest, Pending, SendMessageRequest,
     SubmitTurnRequest,
@@ -39,8 +40,9 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Without a session, your first message begins a new one. Leave with Ctrl-D and come back with the id that
-is shown first. While a turn runs, a line that you enter is read by the model before the turn ends, and Ctrl-C
-cancels the turn. /help lists the commands of a conversation.
+is shown first. While a turn runs, a line that you enter is read by the model before the turn ends. Ctrl-C
+interrupts the turn, and what it has done stays in the conversation; Ctrl-C twice leaves. /help lists the commands
+of a conversation.
 
 If standard input is not a terminal, each line is a turn, and standard output has the replies alone. A
 program that reads them gets them as the model wrote them. The reply to a turn of another client, which works
@@ -92,6 +94,7 @@ async fn converse(client: &mut Client<'_>, args: Args) -> Result<ExitCode, CliEr
     let is_interactive = client.context().live && stdin().is_terminal();
     report_unconfirmed(client).await;
     let mut chat = Box::pin(start::conversation(client, args)).await?;
+    chat.answers_questions = is_interactive;
     let active = match chat.is_new {
         true => None,
         false => free::until_free(&mut chat).await?,
@@ -121,6 +124,8 @@ struct Chat<'c, 'a> {
     agent: String,
     /// Name of the agent that the next turn begins with, if the context has another one.
     wanted: Option<String>,
+    /// A person is at the terminal.
+    answers_questions: bool,
 }
 
 impl Chat<'_, '_> {
@@ -172,9 +177,26 @@ impl Chat<'_, '_> {
                 context: self.context.clone(),
                 message: Some(message(text)),
                 model: self.model.clone(),
+                options: Some(self.options()),
+                answers_questions: self.answers_questions,
                 ..SubmitTurn::default()
             }),
             after_seq: 0,
+        }
+    }
+
+    /// How a turn is carried out: its work stays, however it ends, and at its limits the person is asked. An agent
+    /// has limits of its own.
+    fn options(&self) -> TurnOptions {
+        let own = CommandLimits::of(&self.client.context().settings);
+        let has_agent = !self.agent.is_empty() || self.wanted.is_some();
+        let own = (!has_agent).then_some(own);
+        TurnOptions {
+            keep: Keep::Complete.into(),
+            at_limit: AtLimit::Ask.into(),
+            max_tool_turns: own.map(|own| own.max_tool_turns),
+            max_turns: own.map(|own| own.max_turns),
+            ..TurnOptions::default()
         }
     }
 

@@ -7,7 +7,7 @@ use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::settings::{millis, nano_usd};
+use crate::settings::{CommandLimits, millis, nano_usd};
 use crate::ui::out;
 use crate::ui::style::Style;
 use crate::ui::text::command;
@@ -15,11 +15,12 @@ use crate::workspace::resume_command;
 use cairn_boot::config::duration;
 use cairn_engine::limits::MAX_CONVERSATIONS;
 use cairn_proto::event as wire;
-use cairn_proto::event::{LimitOverrides, StartRun};
+use cairn_proto::event::{AtLimit, LimitOverrides, StartRun};
 use cairn_proto::orchestrator::{CreateSessionRequest, StartRunRequest, StartRunResponse};
 use cairn_rpc::text::escape;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ValueEnum, value_parser};
+use std::io::{IsTerminal as _, stdin};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -65,10 +66,12 @@ pub struct Args {
         default_missing_value = ".trace"
     )]
     tree_dir: Option<PathBuf>,
-    /// Most tool turns in one attempt at a step
+    /// Most tool turns in one attempt at a step; then it waits and asks [default: that of the agent or the settings,
+    /// else 100]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1_000))]
     max_tool_turns: Option<u32>,
-    /// Most tool turns in the whole run; then it waits and asks
+    /// Most tool turns in the whole run; then it waits and asks [default: that of the agent or the settings, else
+    /// 500]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=100_000))]
     max_turns: Option<u32>,
     /// Most steps of a graph that run at the same time
@@ -181,9 +184,10 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         run: Some(StartRun {
             goal,
             plan,
-            limits: Some(limits(&args)),
+            limits: Some(limits(&args, context)),
             model: client.model(args.model.clone()),
             agent: args.agent.clone().unwrap_or_default(),
+            answers_questions: context.live && stdin().is_terminal(),
             ..StartRun::default()
         }),
         time_to_live_ms: args.keep.map_or(0, millis),
@@ -193,11 +197,17 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     followed
 }
 
-fn limits(args: &Args) -> LimitOverrides {
+fn limits(args: &Args, context: &Context) -> LimitOverrides {
     let on_failure = args.on_failure.map(OnFailure::of_contract);
+    // An agent has limits of its own.
+    let own = CommandLimits::of(&context.settings);
+    let own = args.agent.is_none().then_some(own);
+    let max_tool_turns = args.max_tool_turns.or(own.map(|own| own.max_tool_turns));
+    let max_turns = args.max_turns.or(own.map(|own| own.max_turns));
     LimitOverrides {
-        max_tool_turns: args.max_tool_turns.unwrap_or(0),
-        max_turns: args.max_turns.unwrap_or(0),
+        max_tool_turns: max_tool_turns.unwrap_or(0),
+        max_turns: max_turns.unwrap_or(0),
+        at_limit: AtLimit::Ask.into(),
         max_parallel_steps: args.max_parallel_steps.unwrap_or(0),
         max_own_revisions: args.max_own_revisions.unwrap_or(0),
         on_failure: on_failure.unwrap_or_default().into(),

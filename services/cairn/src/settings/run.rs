@@ -1,8 +1,9 @@
 //! Limits of runs, and what they do when a step fails.
 
-use cairn_boot::Checks;
+use super::Settings;
 use cairn_boot::config::duration;
-use cairn_engine::command::{self, RunLimits};
+use cairn_boot::{Checks, Loaded, Origin};
+use cairn_engine::command::{self, AtLimit, RunLimits};
 use cairn_engine::event::Budget;
 use cairn_engine::limits::MAX_CONVERSATIONS;
 use cairn_engine::session::PerBudget;
@@ -13,7 +14,7 @@ use std::time::Duration;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunSettings {
-    /// Most tool turns in one attempt at a step.
+    /// Most tool turns in one attempt at a step. See [`CommandLimits`] for those of `cairn run` and `cairn chat`.
     pub max_tool_turns: u32,
     /// Most tool turns in the whole run; when they are used up the run waits and asks.
     pub max_turns: u32,
@@ -119,7 +120,35 @@ impl RunSettings {
                 Budget::Cost => self.max_cost.and_then(nano_usd).unwrap_or(0),
                 Budget::Time => self.max_time.map_or(0, millis),
                 Budget::Calls => self.max_calls.unwrap_or(0).into(),
+                // Its limit is max_tool_turns.
+                Budget::ToolTurns => 0,
             }),
+            at_limit: AtLimit::Fail,
+        }
+    }
+}
+
+/// Limits that `cairn run` and `cairn chat` ask for. A person is asked at each of them, so they are higher than
+/// those of other clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommandLimits {
+    /// Tool turns in one attempt at a step, and in one turn of a conversation.
+    pub max_tool_turns: u32,
+    /// Tool turns in the whole run or turn.
+    pub max_turns: u32,
+}
+
+impl CommandLimits {
+    /// What the settings say, where they say something.
+    pub fn of(settings: &Loaded<Settings>) -> Self {
+        let run = &settings.config.run;
+        let pick = |path: &str, set: u32, default: u32| match settings.origin(path) {
+            Origin::Default => default,
+            Origin::File { .. } | Origin::Variable(_) | Origin::Flag(_) => set,
+        };
+        Self {
+            max_tool_turns: pick("run.max_tool_turns", run.max_tool_turns, 100),
+            max_turns: pick("run.max_turns", run.max_turns, 500),
         }
     }
 }

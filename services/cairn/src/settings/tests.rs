@@ -1,4 +1,5 @@
 use super::*;
+use cairn_engine::command::RunLimits;
 
 fn global(file: &Path) -> Global {
     Global {
@@ -57,6 +58,19 @@ fn flags_count_more_than_variables_and_these_more_than_the_file() {
         "variable CAIRN_STORE"
     );
     assert_eq!(loaded.origin("model.pace").to_string(), "flag --pace");
+}
+
+#[test]
+fn commands_allow_more_turns_than_runs_unless_settings_name_a_number() {
+    let of = |file: &str, variables: &[(&str, &str)]| {
+        let limits = CommandLimits::of(&settings(file, variables, &[]).unwrap());
+        (limits.max_tool_turns, limits.max_turns)
+    };
+    assert_eq!(of("", &[]), (100, 500));
+    assert_eq!(of("run.max_tool_turns = 10", &[]), (10, 500));
+    assert_eq!(of("", &[("CAIRN_RUN__MAX_TURNS", "50")]), (100, 50));
+    let others = settings("", &[], &[]).unwrap().config.run.limits();
+    assert_eq!(others, RunLimits::default());
 }
 
 #[test]

@@ -79,7 +79,7 @@ pub fn order(number: i32) -> String {
     short(order.as_str_name(), "ORDER_")
 }
 
-/// What a run uses up: `turns`, `tokens`, `cost`, `time`, `calls`.
+/// What a run uses up: `turns`, `tokens`, `cost`, `time`, `calls`, `tool_turns`.
 pub fn budget(number: i32) -> String {
     let budget = wire::Budget::try_from(number).unwrap_or_default();
     short(budget.as_str_name(), "BUDGET_")

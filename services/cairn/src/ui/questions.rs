@@ -182,6 +182,7 @@ fn used(pending: &pb::Pending) -> String {
             "{used} of {allowed} tool calls made; {} more asked for",
             pending.waiting
         ),
+        Budget::ToolTurns => format!("{used} of {allowed} tool turns without an end"),
         Budget::Turns | Budget::Unspecified => format!("{used} of {allowed} tool turns"),
     }
 }

@@ -54,6 +54,7 @@ pub(super) async fn conversation<'c, 'a>(
         model,
         agent: String::new(),
         wanted: wanted.filter(|name| !(is_new && name.is_empty())),
+        answers_questions: false,
     })
 }
 

@@ -18,6 +18,7 @@ use cairn_proto::orchestrator::{Pending, SubmitTurnRequest, SubmitTurnResponse};
 use cairn_rpc::text::escape;
 use compaction::Compaction;
 use std::future::pending;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
@@ -124,6 +125,10 @@ async fn next(
     }
 }
 
+fn unreadable(error: &str) -> CliError {
+    CliError::new(format!("cannot read the terminal: {error}"))
+}
+
 impl Talk<'_, '_, '_> {
     /// Lets the person type, unless a turn or a compaction works.
     fn prompt(&mut self) -> Result<(), CliError> {
@@ -156,9 +161,7 @@ impl Talk<'_, '_, '_> {
             }
             Typed::Interrupt => self.interrupt().await,
             Typed::End => Ok(false),
-            Typed::Failed(error) => {
-                Err(CliError::new(format!("cannot read the terminal: {error}")))
-            }
+            Typed::Failed(error) => Err(unreadable(&error)),
         }
     }
 
@@ -171,8 +174,10 @@ impl Talk<'_, '_, '_> {
             return Ok(true);
         }
         match (&self.turn, &self.compaction) {
+            // It is lost on a turn that ends.
+            (Some(running), _) if running.is_cancelled => self.wait_with(line, "turn")?,
             (Some(_), _) => self.steer(line).await?,
-            (None, Some(_)) => self.wait_with(line)?,
+            (None, Some(_)) => self.wait_with(line, "compaction")?,
             (None, None) => match self.chat.prepare().await {
                 Ok(()) => {
                     let request = self.chat.turn(line);
@@ -306,11 +311,40 @@ impl Talk<'_, '_, '_> {
         if std::mem::replace(&mut running.is_cancelled, true) {
             return Ok(self.interrupts < 2);
         }
-        self.interrupts = 0;
         self.question = None;
         let run = running.view.run;
-        self.say("cancelling the turn")?;
-        self.cancel(run).await?;
+        self.say("interrupting the turn; Ctrl-C again leaves")?;
+        match run {
+            0 => Ok(true),
+            run => self.cancel_turn(run).await,
+        }
+    }
+
+    /// Cancels the turn. Lines that the person enters meanwhile wait for its end. False if the person leaves.
+    async fn cancel_turn(&mut self, run: u32) -> Result<bool, CliError> {
+        let mut lines = Vec::new();
+        let cancelled = {
+            let mut cancelled = pin!(self.chat.cancel(run));
+            loop {
+                tokio::select! {
+                    cancelled = &mut cancelled => break cancelled,
+                    input = self.terminal.input() => match input? {
+                        Input::Message(text) => self.terminal.message(text)?,
+                        Input::Typed(Typed::Message(line) | Typed::Answer(line)) => lines.push(line),
+                        Input::Typed(Typed::Interrupt | Typed::End) => return Ok(false),
+                        Input::Typed(Typed::Failed(error)) => return Err(unreadable(&error)),
+                    },
+                }
+            }
+        };
+        if let Err(error) = cancelled {
+            self.complain(&error)?;
+        }
+        for line in lines {
+            if !Box::pin(self.message(&line)).await? {
+                return Ok(false);
+            }
+        }
         Ok(true)
     }
 
@@ -409,7 +443,8 @@ impl Talk<'_, '_, '_> {
         if self.chat.is_new {
             return self.say("nothing was said, so there is no session");
         }
-        let what = match self.at_work().filter(|_| is_kept) {
+        let is_cancelled = self.turn.as_ref().is_some_and(|it| it.is_cancelled);
+        let what = match self.at_work().filter(|_| is_kept && !is_cancelled) {
             Some(what) => format!("the {what} is kept, and continues when you come back with"),
             None => "come back with".to_owned(),
         };

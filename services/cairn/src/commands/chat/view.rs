@@ -278,16 +278,17 @@ impl View {
 
     fn error(&self, error: &pb::TurnError) -> Shown {
         let failure = error.failure.as_ref();
+        let stays = match error.is_kept {
+            true => "what it did is kept",
+            false => "no message of it is kept",
+        };
         let text = match failure {
             Some(failure) if failure.reason == "Cancelled" => {
-                return self.dim(&format!(
-                    "{}; no message of it is kept",
-                    escape(&failure.message)
-                ));
+                return self.dim(&format!("{}; {stays}", escape(&failure.message)));
             }
             failure => failure_text(failure),
         };
-        let line = format!("✗ the turn failed: {text}; no message of it is kept");
+        let line = format!("✗ the turn failed: {text}; {stays}");
         Shown::Line(self.style.bad(&line))
     }
 

@@ -93,7 +93,7 @@ fn more(raised: &wire::BudgetRaised) -> String {
     match raised.budget() {
         _ if more == 0 => "no more than before".to_owned(),
         wire::Budget::Unspecified => format!("{more} more"),
-        wire::Budget::Turns => format!("{more} more tool turns"),
+        wire::Budget::Turns | wire::Budget::ToolTurns => format!("{more} more tool turns"),
         wire::Budget::Tokens => format!("{more} more tokens"),
         wire::Budget::Cost => format!("${} more", dollars(more)),
         wire::Budget::Time => format!("{} more time", span(more)),

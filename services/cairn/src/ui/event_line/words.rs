@@ -87,6 +87,7 @@ pub fn used_up(budget: i32) -> &'static str {
         wire::Budget::Cost => "its money is used up",
         wire::Budget::Time => "its time is used up",
         wire::Budget::Calls => "its tool calls are used up",
+        wire::Budget::ToolTurns => "the tool turns of a step or a turn are used up",
     }
 }
 

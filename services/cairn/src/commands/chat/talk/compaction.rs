@@ -85,15 +85,15 @@ impl Talk<'_, '_, '_> {
         self.say(&cost)
     }
 
-    /// A message waits for the end of the compaction, and begins the next turn.
-    pub(super) fn wait_with(&mut self, line: &str) -> Result<(), CliError> {
+    /// A message waits for the end of a compaction, or of a turn that was interrupted, and begins the next turn.
+    pub(super) fn wait_with(&mut self, line: &str, what: &str) -> Result<(), CliError> {
         if let Some(next) = &mut self.next_message {
             next.push('\n');
             next.push_str(line);
             return Ok(());
         }
         self.next_message = Some(line.to_owned());
-        self.say("your message is sent after the compaction")
+        self.say(&format!("your message is sent after the {what}"))
     }
 
     /// Ctrl-C during a compaction. False if the person leaves.

@@ -190,6 +190,7 @@ fn a_turn_that_waits_fails_or_is_cancelled_says_so() {
                 ..Failure::default()
             }),
             run: 1,
+            is_kept: reason == "Cancelled",
         })]
     };
     script.part("a failure", &mut view, error("reply_cut", "too long"));
