@@ -616,6 +616,7 @@ fn end_compaction(world: &mut World, attempt: AttemptRef) {
         run: attempt.run,
         answer: String::new(),
         kept_through: 0,
+        results: Vec::new(),
         journal_permille: 0,
     };
     world.foreign(step.into());

@@ -297,6 +297,34 @@ fn a_reply_comes_in_its_turn() {
     }
 }
 
+/// Each way in which a run ends.
+fn ends() -> [EventKind; 3] {
+    let failure = Failure::new(FailureKind::Other, "x", "x");
+    [
+        EventKind::RunCompleted(event::RunCompleted {
+            run: 1,
+            answer: String::new(),
+            kept_through: 0,
+            results: Vec::new(),
+            journal_permille: 0,
+        }),
+        EventKind::RunFailed(event::RunFailed {
+            run: 1,
+            failure,
+            usage: None,
+            duration_ms: 0,
+            kept_through: 0,
+            results: Vec::new(),
+        }),
+        EventKind::RunCancelled(event::RunCancelled {
+            run: 1,
+            reason: String::new(),
+            kept_through: 0,
+            results: Vec::new(),
+        }),
+    ]
+}
+
 #[test]
 fn runs_begin_and_end_once_and_with_nothing_running() {
     let mut world = world();
@@ -307,27 +335,7 @@ fn runs_begin_and_end_once_and_with_nothing_running() {
     let again = again.unwrap().kind.clone();
     let text = refusal(&world.session, again);
     assert!(text.starts_with("illegal transition of run 1"), "{text}");
-    let failure = Failure::new(FailureKind::Other, "x", "x");
-    let ends = [
-        EventKind::RunCompleted(event::RunCompleted {
-            run: 1,
-            answer: String::new(),
-            kept_through: 0,
-            journal_permille: 0,
-        }),
-        EventKind::RunFailed(event::RunFailed {
-            run: 1,
-            failure,
-            usage: None,
-            duration_ms: 0,
-            kept_through: 0,
-        }),
-        EventKind::RunCancelled(event::RunCancelled {
-            run: 1,
-            reason: String::new(),
-            kept_through: 0,
-        }),
-    ];
+    let ends = ends();
     for end in &ends {
         let text = refusal(&world.session, end.clone());
         assert!(
@@ -428,6 +436,7 @@ fn a_turn_keeps_messages_of_its_own() {
                 run: 2,
                 reason: String::new(),
                 kept_through,
+                results: Vec::new(),
             }),
         );
         assert!(text.contains(&format!("message {kept_through}")), "{text}");

@@ -1,5 +1,5 @@
-//! Turns that fail or are cancelled, and keep a part of their messages. No decision ends a turn so, and the fold
-//! takes such an end: these events are made by hand.
+//! Turns that fail or are cancelled, and keep a part of their messages by a number in the middle. No decision ends a
+//! turn so, and the fold takes such an end: these events are made by hand.
 
 use crate::turns::{sent, submit};
 use crate::world::{World, fold, look, send};
@@ -49,6 +49,7 @@ fn end(world: &World, status: RunStatus, kept_through: u32) -> [EventKind; 2] {
                 usage: None,
                 duration_ms: 0,
                 kept_through,
+                results: Vec::new(),
             }),
         ],
         _ => [
@@ -62,6 +63,7 @@ fn end(world: &World, status: RunStatus, kept_through: u32) -> [EventKind; 2] {
                 run: attempt.run,
                 reason,
                 kept_through,
+                results: Vec::new(),
             }),
         ],
     }

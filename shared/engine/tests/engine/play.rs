@@ -268,10 +268,12 @@ impl World {
                     (Budget::Time, u64::from(seed.max_turns % 5 * 40_000)),
                     (Budget::Calls, u64::from(seed.max_turns % 4 * 3)),
                 ]),
+                at_limit: None,
             },
             model: String::new(),
             trace_parent: String::new(),
             agent: String::new(),
+            answers_questions: false,
         }));
     }
 

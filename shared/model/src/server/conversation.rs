@@ -5,6 +5,8 @@
 //! a provider's cache still hits; the exception is a call whose result comes later.
 
 #[cfg(test)]
+pub(crate) mod kept;
+#[cfg(test)]
 pub(crate) mod random;
 
 use super::extra::{self, CALL_FIELDS};

@@ -63,6 +63,7 @@ pub(crate) fn finished(call: CallRef, output: &str, reason: &str) -> CallFinishe
         reason: reason.to_owned(),
         duration_ms: 50,
         whole: None,
+        file: None,
     }
 }
 

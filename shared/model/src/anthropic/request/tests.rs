@@ -1,5 +1,6 @@
 use super::*;
 use crate::AnthropicConfig;
+use crate::server::conversation::kept;
 use crate::server::conversation::random::{self, MODEL};
 use cairn_engine::message::{self as engine, Opaque, ToolCall};
 use proptest::prelude::*;
@@ -123,6 +124,23 @@ fn check_block(block: &Value, is_user: bool) {
 fn is_settled(body: &Value) -> bool {
     let last = body["messages"].as_array().expect("messages").iter().last();
     !last.expect("a message").to_string().contains("\"removed\"")
+}
+
+#[test]
+fn what_a_turn_kept_is_sent_with_the_result_of_each_call() {
+    for (name, messages) in kept::requests() {
+        let sent = encode(&messages, 1);
+        check(&sent);
+        let calls = messages.iter().flat_map(engine::Message::calls).count();
+        let sent = sent.to_string();
+        assert_eq!(
+            sent.matches("\"tool_result\"").count(),
+            calls,
+            "{name}: {sent}"
+        );
+        assert!(!sent.contains("\"removed\""), "{name}: {sent}");
+        assert!(sent.contains("And now?"), "{name}: {sent}");
+    }
 }
 
 proptest! {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::OpenAiConfig;
+use crate::server::conversation::kept;
 use crate::server::conversation::random::{self, MODEL};
 use cairn_engine::message::{self as engine, Opaque};
 use proptest::prelude::*;
@@ -88,6 +89,25 @@ fn check_content(message: &Value, role: &str) {
             }
         }
         other => panic!("content {other}"),
+    }
+}
+
+#[test]
+fn what_a_turn_kept_is_sent_with_the_result_of_each_call() {
+    for (name, messages) in kept::requests() {
+        let sent = encode(&messages);
+        check(&sent);
+        let calls = messages.iter().flat_map(engine::Message::calls).count();
+        let results = sent.iter().filter(|message| message["role"] == "tool");
+        assert_eq!(results.clone().count(), calls, "{name}: {sent:?}");
+        let is_removed = |message: &Value| message["content"] == "removed";
+        assert!(!results.clone().any(is_removed), "{name}: {sent:?}");
+        let last = sent.last().expect("a message");
+        assert_eq!(
+            (&last["role"], &last["content"]),
+            (&json!("user"), &json!("And now?")),
+            "{name}"
+        );
     }
 }
 
