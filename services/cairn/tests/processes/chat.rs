@@ -2,6 +2,7 @@
 
 mod busy;
 mod compaction;
+mod interrupt;
 mod terminal;
 mod typing;
 

@@ -116,7 +116,7 @@ impl Fold {
                 self.conversation.results.insert(index, output);
             }
             "context_compacted" => self.compact(event),
-            "run_completed" | "run_failed" => self.move_mark(event),
+            "run_completed" | "run_failed" | "run_cancelled" => self.move_mark(event),
             _ => {}
         }
     }
@@ -232,7 +232,16 @@ impl Fold {
         let kept = end_of(behind_mark, kept_through);
         before_mark.extend(behind_mark.drain(..kept));
         behind_mark.clear();
-        self.conversation.results.clear();
+        let mut results = std::mem::take(&mut self.conversation.results);
+        if kept > 0 && event["kind"] != "run_completed" {
+            for open in event["results"].as_array().into_iter().flatten() {
+                results.insert(number(&open["call"]["index"]), text(&open["output"]));
+            }
+            for result in results.into_values() {
+                let said = self.numbered("tool", result);
+                self.conversation.before_mark.push(said);
+            }
+        }
         self.conversation.waiting.clear();
         self.changes = 0;
     }

@@ -134,7 +134,7 @@ fn of_run(field: &FieldDescriptor) -> Rule {
     match (field.parent_message().name(), field.name()) {
         // Without a plan it is required: see `faults`.
         ("StartRun", "goal") => text(64 * 1024),
-        ("StartRun", "plan" | "limits") => ANY,
+        ("StartRun", "plan" | "limits" | "answers_questions") => ANY,
         ("StartRun" | "CreateContext" | "SwitchAgentRequest", "agent") => must_be(Text::Known, ANY),
         ("StartRun", "model") => ID,
         ("StartRun", "trace_parent") => FORM,
@@ -152,7 +152,7 @@ fn of_run(field: &FieldDescriptor) -> Rule {
         ("LimitOverrides", "max_turns") => number(100_000),
         ("LimitOverrides", "max_parallel_steps") => number(128),
         ("LimitOverrides", "max_own_revisions") => number(100),
-        ("LimitOverrides", "on_failure" | "review_plan") => ANY,
+        ("LimitOverrides", "on_failure" | "review_plan" | "at_limit") => ANY,
         ("LimitOverrides", "max_tokens") => number(1_000_000_000_000),
         ("LimitOverrides", "max_cost_nano_usd") => number(1_000_000_000_000_000),
         ("LimitOverrides", "max_active_ms") => number(31_536_000_000),
@@ -166,8 +166,9 @@ fn of_turn(field: &FieldDescriptor) -> Rule {
         ("SubmitTurnRequest", "turn") => required(ANY),
         ("SubmitTurn", "model") => ID,
         ("SubmitTurn", "trace_parent") => FORM,
-        ("SubmitTurn", "options" | "when_busy") => ANY,
+        ("SubmitTurn", "options" | "when_busy" | "answers_questions") => ANY,
         ("TurnOptions", "max_tool_turns") => number(1_000),
+        ("TurnOptions", "max_turns") => number(100_000),
         ("TurnOptions", _) | ("ResponseFormat", "json_object") => ANY,
         ("ToolNames", "names") => text(64),
         ("ResponseFormat", "json_schema") => required(ANY),

@@ -151,6 +151,9 @@ fn options() -> wire::TurnOptions {
         }),
         max_tool_turns: Some(0),
         when_full: wire::WhenFull::Refuse.into(),
+        keep: wire::Keep::Complete.into(),
+        at_limit: wire::AtLimit::Ask.into(),
+        max_turns: Some(2),
     }
 }
 
@@ -332,6 +335,7 @@ fn start_run(n: usize, plan: Option<wire::Plan>) -> Vec<u8> {
         max_cost_nano_usd: 2,
         max_active_ms: 2,
         max_calls: 2,
+        at_limit: wire::AtLimit::Ask.into(),
     };
     let run = wire::StartRun {
         goal: "Look.".to_owned(),
