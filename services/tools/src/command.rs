@@ -4,10 +4,12 @@
 //! is part of the list. Arguments come as JSON on standard input, standard output is the result. It
 //! runs in the workspace, with no environment but what is listed, and leads a process group of its
 //! own, which is killed as a whole: by the service, or by the process that supervises it when the
-//! service has ended (see [`Supervisor`]). It is not confined otherwise: what the operator configures
-//! runs with the rights of the tools service, and reads files that file tools do not show.
+//! service has ended (see [`Supervisor`]). It is confined to the workspace (see [`crate::confine`]), unless the
+//! operator lets it run with the rights of the tools service. In both cases it reads files that file tools do not
+//! show.
 
 use crate::config::CommandConfig;
+use crate::confine::{Confine, Confinement, Snapshot};
 use crate::error::ToolError;
 use crate::group;
 use crate::matchers;
@@ -17,6 +19,7 @@ use crate::text;
 use crate::tool::{Call, Output, PROGRAM, Tool, ToolSpec};
 use async_trait::async_trait;
 use cairn_engine::rules::{Condition, Scope};
+use cairn_rpc::{BootClock, Monotonic as _};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -27,12 +30,12 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Child;
 
 /// Where programs are looked for if the process itself has no `PATH`.
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+pub(crate) const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// Bytes of standard error that an error shows, from its end.
 const ERROR_TAIL: usize = 2048;
 /// How long output may still come after the program and its group have ended: something that left
 /// the group may hold the pipe.
-const LAST_OUTPUT: Duration = Duration::from_secs(1);
+pub(crate) const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
 /// A program as a tool.
 #[derive(Debug)]
@@ -42,11 +45,12 @@ pub(crate) struct CommandTool {
     environment: BTreeMap<String, String>,
     workspace: PathBuf,
     supervisor: Option<Supervisor>,
+    confinement: Option<Confinement>,
 }
 
 impl CommandTool {
     /// The program of `config`, run in `workspace`. Of the environment it gets `PATH` and what
-    /// `config` names.
+    /// `config` names. If it is to be confined and cannot be, the tool must not be called: [`unusable`] says why.
     pub(crate) fn new(config: CommandConfig, workspace: &Path, programs: &Programs) -> Self {
         let environment = &programs.environment;
         let mut passed: BTreeMap<String, String> = config
@@ -66,6 +70,7 @@ impl CommandTool {
             in_process: false,
             source: PROGRAM.to_owned(),
             matchers: matchers::matchers(&config.parameters, Some(&folder), &BTreeMap::new()),
+            is_confined: config.confine == Confine::Workspace,
             ..ToolSpec::new(config.name, config.description, config.parameters)
         };
         Self {
@@ -74,6 +79,10 @@ impl CommandTool {
             environment: passed,
             workspace: workspace.to_owned(),
             supervisor: programs.supervisor.clone(),
+            confinement: match config.confine {
+                Confine::Workspace => programs.confined().ok().cloned(),
+                Confine::None => None,
+            },
         }
     }
 
@@ -81,7 +90,10 @@ impl CommandTool {
         let mut argv = self.argv.iter();
         let program = argv.next().map_or("", String::as_str);
         let mut command = match &self.supervisor {
-            Some(supervisor) => supervisor.command(self.spec.time_limit, input, program),
+            Some(supervisor) => {
+                let bounds = self.confinement.as_ref().map(|it| it.bounds(supervisor, &[]));
+                supervisor.command(self.spec.time_limit, input, bounds.as_ref(), program)
+            }
             None => tokio::process::Command::new(program),
         };
         command
@@ -151,6 +163,55 @@ impl Tool for CommandTool {
     }
 
     async fn call(&self, call: &Call) -> Result<Output, ToolError> {
+        let before = look(self.confinement.as_ref()).await;
+        let over = BootClock.now() + self.spec.time_limit;
+        let result = self.run(call).await;
+        let changed = changed(self.confinement.as_ref(), before).await;
+        let noted = |text: String| match changed.is_empty() {
+            true => text,
+            false => format!("{}\n{changed}", text.trim_end()),
+        };
+        match result {
+            Ok(text) => Ok(Output::text(noted(text))),
+            Err(ToolError::Stopped(_)) => Err(ToolError::Stopped(changed)),
+            // Its supervisor has seen to the limit.
+            Err(ToolError::ExecutionFailed(_)) if BootClock.now() >= over => {
+                Err(ToolError::Stopped(changed))
+            }
+            Err(error) => Err(error.map_message(noted)),
+        }
+    }
+}
+
+/// How the files are that are compared after a program. None of one that is not confined: it could change others.
+pub(crate) async fn look(confinement: Option<&Confinement>) -> Option<Snapshot> {
+    let guarded = confinement?.guarded().clone();
+    let looked = tokio::task::spawn_blocking(move || guarded.look()).await;
+    looked.ok()
+}
+
+/// What a program changed of these since `before`, in words; empty if it changed nothing.
+pub(crate) async fn changed(confinement: Option<&Confinement>, before: Option<Snapshot>) -> String {
+    let (Some(confinement), Some(before)) = (confinement, before) else {
+        return String::new();
+    };
+    let guarded = confinement.guarded().clone();
+    let compared = tokio::task::spawn_blocking(move || guarded.changed(&before)).await;
+    compared.ok().flatten().unwrap_or_default()
+}
+
+/// Why a program cannot be called, if it cannot.
+pub(crate) fn unusable(config: &CommandConfig, programs: &Programs) -> Option<String> {
+    match config.confine {
+        Confine::None => None,
+        Confine::Workspace => programs.confined().err().map(|why| {
+            format!("{why}; or set confine = \"none\" for it, and it runs with all your rights")
+        }),
+    }
+}
+
+impl CommandTool {
+    async fn run(&self, call: &Call) -> Result<String, ToolError> {
         let input = call.arguments.to_string();
         let mut running = self.start(call, input.len())?;
         let stopped = call.stop.cancelled();
@@ -165,9 +226,7 @@ impl Tool for CommandTool {
             // It may be large, and is copied only if it is no text.
             let text = String::from_utf8(end.stdout);
             let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            Ok(Output::text(
-                text.unwrap_or_else(|error| lossy(error.as_bytes())),
-            ))
+            Ok(text.unwrap_or_else(|error| lossy(error.as_bytes())))
         } else {
             Err(self.failed(end))
         }
@@ -182,8 +241,8 @@ struct End {
 }
 
 /// A program that runs; its process group is killed at the latest when this is dropped.
-struct Running {
-    child: Child,
+pub(crate) struct Running {
+    pub(crate) child: Child,
     /// The program, which leads its group, or the process that supervises it.
     id: Option<Pid>,
     is_supervised: bool,
@@ -199,7 +258,7 @@ enum Life {
 }
 
 impl Running {
-    fn new(child: Child, is_supervised: bool) -> Self {
+    pub(crate) fn new(child: Child, is_supervised: bool) -> Self {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         let id = id.and_then(Pid::from_raw);
         let life = match is_supervised {
@@ -254,8 +313,13 @@ impl Running {
         })
     }
 
+    /// The program has ended, and with it what its supervising process saw to.
+    pub(crate) fn has_ended(&mut self) {
+        self.life = None;
+    }
+
     /// Kills the program and its children, and waits until they are gone.
-    async fn kill(&mut self, name: &str) -> ToolError {
+    pub(crate) async fn kill(&mut self, name: &str) -> ToolError {
         end(&mut self.life);
         let status = self.child.wait().await;
         let is_over = match (self.id, status) {
@@ -268,7 +332,7 @@ impl Running {
             _ => false,
         };
         match is_over {
-            true => ToolError::ExecutionFailed("the program was killed".to_owned()),
+            true => ToolError::Stopped(String::new()),
             false => ToolError::Unknown(format!(
                 "tool '{name}' was stopped, and a process of it may still run, so what it did is not known"
             )),
@@ -312,21 +376,21 @@ async fn drain(stream: Option<impl AsyncRead + Unpin>, mut take: impl FnMut(&[u8
 }
 
 /// The first bytes of a stream.
-struct Head {
-    kept: Vec<u8>,
+pub(crate) struct Head {
+    pub(crate) kept: Vec<u8>,
     most: usize,
 }
 
 impl Head {
     /// One byte more than a result may have, so that it is seen to be too long.
-    fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Self {
             kept: Vec::new(),
             most: most.saturating_add(1),
         }
     }
 
-    fn take(&mut self, part: &[u8]) {
+    pub(crate) fn take(&mut self, part: &[u8]) {
         let room = self.most - self.kept.len();
         self.kept.extend_from_slice(&part[..part.len().min(room)]);
     }

@@ -1,14 +1,18 @@
 //! The settings of the tools service.
 
 mod limits;
+mod shell;
 
 pub use limits::Limits;
+pub use shell::ShellConfig;
 
+use crate::confine::Confine;
 use crate::error::Fault;
 use crate::files::{OUTPUT, check_show};
 use crate::mcp::{SEPARATOR, Server};
 use crate::registry::is_name;
 use crate::schema::Schema;
+use crate::shell::SHELL_EXEC;
 use crate::tool::{Effect, OUTPUT_LIMIT, TIME_LIMIT};
 use crate::workspace_files::check_paths;
 use cairn_engine::decide::STATE_TOOLS;
@@ -123,7 +127,7 @@ pub struct Config {
     pub replicas: u32,
     /// Bounds of what one call may use up.
     pub limits: Limits,
-    /// Tools that are programs. They run with the rights of this process.
+    /// Tools that are programs.
     pub commands: Vec<CommandConfig>,
     /// Files of the workspace define agents, skills and instructions, once a person confirmed them. Otherwise
     /// none of them is read.
@@ -132,6 +136,12 @@ pub struct Config {
     pub agent_paths: Vec<String>,
     /// Folders of the workspace that have skills, each in a folder of its name. Of two the first counts.
     pub skill_paths: Vec<String>,
+    /// `shell_exec`, and what confined programs may do.
+    pub shell: ShellConfig,
+    /// The store, the tokens beside it and what else decides about calls. No program that can reach one of these is
+    /// confined: it could answer for a person.
+    #[serde(skip)]
+    pub store_paths: Vec<PathBuf>,
     /// Servers of the Model Context Protocol by their names.
     #[serde(skip)]
     pub servers: BTreeMap<String, Server>,
@@ -177,6 +187,12 @@ impl Default for Config {
             agents_enabled: true,
             agent_paths: AGENT_PATHS.map(str::to_owned).to_vec(),
             skill_paths: SKILL_PATHS.map(str::to_owned).to_vec(),
+            // Whoever builds the service decides whether models get a shell.
+            shell: ShellConfig {
+                enabled: false,
+                ..ShellConfig::default()
+            },
+            store_paths: Vec::new(),
             servers: BTreeMap::new(),
             has_further_servers: false,
             #[cfg(debug_assertions)]
@@ -210,9 +226,12 @@ pub struct CommandConfig {
     #[serde(default = "default_output_bytes")]
     pub output_bytes: usize,
     /// Environment variables that are passed on, by name. Besides these there is only `PATH` and
-    /// `CAIRN_CALL_KEY`: no `HOME` either, as that is where credentials lie.
+    /// `CAIRN_CALL_KEY`, and folders for temporary files: no `HOME` either, as that is where credentials lie.
     #[serde(default)]
     pub env: Vec<String>,
+    /// Whether it is confined to the workspace.
+    #[serde(default)]
+    pub confine: Confine,
 }
 
 impl Config {
@@ -229,13 +248,15 @@ impl Config {
             faults.push(Fault::new("offered", problem, allowed));
         }
         self.limits.validate(&mut faults);
+        self.shell.validate(&mut faults);
         for (index, rule) in self.rules.iter().enumerate() {
             let problem = rule.check().err();
             faults.extend(problem.map(|(field, problem)| rule_fault(index, &field, problem)));
         }
         // The owner of a session answers calls of its own tools itself.
         let of_owner = STATE_TOOLS.iter().map(|tool| tool.name);
-        let mut names: BTreeSet<&str> = FILE_TOOLS.into_iter().chain(of_owner).collect();
+        let built_in = FILE_TOOLS.into_iter().chain([SHELL_EXEC]);
+        let mut names: BTreeSet<&str> = built_in.chain(of_owner).collect();
         for (index, command) in self.commands.iter().enumerate() {
             command.validate(&format!("commands[{index}]"), &mut faults);
             if !names.insert(&command.name) {
@@ -266,7 +287,8 @@ impl Config {
     /// What is wrong with the lists of names if there are no tools but the file tools and programs.
     pub fn check_names(&self) -> Vec<Fault> {
         let programs = self.commands.iter().map(|command| command.name.as_str());
-        let mut known: Vec<&str> = FILE_TOOLS.into_iter().chain(programs).collect();
+        let built_in = FILE_TOOLS.into_iter().chain([SHELL_EXEC]);
+        let mut known: Vec<&str> = built_in.chain(programs).collect();
         known.sort_unstable();
         self.check_lists(&known)
     }
@@ -427,21 +449,20 @@ impl CommandConfig {
                 &format!("{} to {}", OUTPUT_BYTES.start(), OUTPUT_BYTES.end()),
             );
         }
-        for name in &self.env {
-            if OWN_VARIABLES.contains(&name.as_str()) {
-                fault(
-                    "env",
-                    format!("names '{name}', which is always set"),
-                    "other names",
-                );
-            } else if name.is_empty() || name.contains(['=', '\0']) {
-                let problem = format!("names '{}'", name.escape_debug());
-                fault(
-                    "env",
-                    problem,
-                    "names of variables, without = and NUL characters",
-                );
-            }
+        check_env(&format!("{at}.env"), &self.env, faults);
+    }
+}
+
+/// Adds the faults of names of variables that are passed on.
+fn check_env(at: &str, names: &[String], faults: &mut Vec<Fault>) {
+    for name in names {
+        if OWN_VARIABLES.contains(&name.as_str()) {
+            let problem = format!("names '{name}', which is always set");
+            faults.push(Fault::new(at, problem, "other names"));
+        } else if name.is_empty() || name.contains(['=', '\0']) {
+            let problem = format!("names '{}'", name.escape_debug());
+            let allowed = "names of variables, without = and NUL characters";
+            faults.push(Fault::new(at, problem, allowed));
         }
     }
 }

@@ -28,6 +28,9 @@ pub enum ToolError {
     Interrupted(String),
     /// The tool ran and failed, or its server wants to be left alone for a while.
     ExecutionFailed(String),
+    /// The tool ended because its call was stopped, and says this about what it did; may be empty. Around the tool
+    /// it becomes [`Timeout`](Self::Timeout) or [`Interrupted`](Self::Interrupted).
+    Stopped(String),
     /// The arguments are larger than is accepted.
     TooLarge(String),
     /// Its server cannot be reached: nothing was sent, and it may be later.
@@ -50,7 +53,7 @@ impl ToolError {
             Self::NotSent(_) => CallFinished::NOT_SENT,
             Self::Timeout(_) => "Timeout",
             Self::Interrupted(_) => "Interrupted",
-            Self::ExecutionFailed(_) => "ExecutionFailed",
+            Self::ExecutionFailed(_) | Self::Stopped(_) => "ExecutionFailed",
             Self::TooLarge(_) => "TooLarge",
             Self::Unreachable(_) | Self::Rejudge(_) => CallFinished::NOT_SENT,
             Self::Unknown(_) => "Unknown",
@@ -68,6 +71,7 @@ impl ToolError {
             | Self::Timeout(message)
             | Self::Interrupted(message)
             | Self::ExecutionFailed(message)
+            | Self::Stopped(message)
             | Self::TooLarge(message)
             | Self::Unreachable(message)
             | Self::Unknown(message) => message,
@@ -86,6 +90,7 @@ impl ToolError {
             Self::Timeout(message) => Self::Timeout(change(message)),
             Self::Interrupted(message) => Self::Interrupted(change(message)),
             Self::ExecutionFailed(message) => Self::ExecutionFailed(change(message)),
+            Self::Stopped(message) => Self::Stopped(change(message)),
             Self::TooLarge(message) => Self::TooLarge(change(message)),
             Self::Unreachable(message) => Self::Unreachable(change(message)),
             Self::Unknown(message) => Self::Unknown(change(message)),

@@ -23,6 +23,7 @@ mod write;
 mod writing;
 
 pub(crate) use name::is_odd;
+pub(crate) use protected::FOLDERS as PROTECTED_FOLDERS;
 pub(crate) use root::{Linked, OUTPUT, open_entry, open_folder, open_output};
 pub(crate) use view::check_show;
 pub use write::write_output;

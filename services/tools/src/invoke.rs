@@ -415,6 +415,7 @@ async fn attempt(tool: Arc<dyn Tool>, call: Call, entered: Entered) -> Result<Ou
         biased;
         ended = tokio::time::timeout(spec.time_limit, &mut work) => match ended {
             // Somebody else may have seen to the limit first.
+            Ok(Err(ToolError::Stopped(notes))) => return Err(with(timed_out(spec), &notes)),
             Ok(Err(ToolError::ExecutionFailed(_))) if BootClock.now() >= end => {
                 return Err(timed_out(spec));
             }
@@ -430,6 +431,7 @@ async fn attempt(tool: Arc<dyn Tool>, call: Call, entered: Entered) -> Result<Ou
         Ok(Err(
             error @ (ToolError::NotSent(_) | ToolError::Unreachable(_) | ToolError::Unknown(_)),
         )) => Err(error),
+        Ok(Err(ToolError::Stopped(notes))) => Err(with(why.error(spec), &notes)),
         // It has ended, and a program with its group: it does nothing more.
         Ok(Err(_)) => Err(why.error(spec)),
         Err(_) if spec.effect == Effect::Pure => Err(why.error(spec)),
@@ -447,6 +449,14 @@ async fn previewed(tool: Arc<dyn Tool>, call: Call) -> Result<Preview, ToolError
     match tokio::time::timeout(spec.time_limit, tool.preview(&call)).await {
         Ok(result) => result,
         Err(_) => Err(timed_out(spec)),
+    }
+}
+
+/// An error with what its tool says besides.
+fn with(error: ToolError, notes: &str) -> ToolError {
+    match notes.is_empty() {
+        true => error,
+        false => error.map_message(|message| format!("{message}\n{notes}")),
     }
 }
 

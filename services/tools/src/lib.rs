@@ -17,6 +17,8 @@
 //! | [`error`] | [`ToolError`] for models, [`BuildError`] for operators |
 //! | `files` | `list_files`, `read_file`, `search_files`, `edit_file`, `write_file` |
 //! | `command` | programs as tools |
+//! | `shell` | `shell_exec` |
+//! | [`confine`] | what programs may do |
 //! | `matchers` | what rules may name of a call, by its schema, and where its paths lead |
 //! | [`mcp`] | [`mcp::McpSource`]: a server of the Model Context Protocol as a source of tools |
 //! | [`supervisor`] | [`Supervisor`]: keeps a program's time limit when the service is killed |
@@ -27,6 +29,7 @@
 mod allowances;
 mod command;
 pub mod config;
+pub mod confine;
 pub mod error;
 mod files;
 pub mod gate;
@@ -40,6 +43,7 @@ mod progress;
 pub mod registry;
 mod schema;
 mod service;
+mod shell;
 pub mod source;
 mod store_time;
 pub mod supervisor;
@@ -48,7 +52,8 @@ pub mod tool;
 mod workspace_files;
 
 pub use allowances::Allowances;
-pub use config::{CommandConfig, Config, Limits, Write};
+pub use config::{CommandConfig, Config, Limits, ShellConfig, Write};
+pub use confine::{Confine, Confinement, Holds, Network, Unconfined};
 pub use error::{BuildError, Fault, RegisterError, ToolError};
 pub use files::write_output;
 pub use gate::{BoxError, Gate, Permit, StoreClock, StoreTime};

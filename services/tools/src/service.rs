@@ -1,8 +1,9 @@
 //! From settings and what the process gives to a service that can be registered.
 
 use crate::allowances::Allowances;
-use crate::command::CommandTool;
+use crate::command::{self, CommandTool};
 use crate::config::{CommandConfig, Config};
+use crate::confine::{Confinement, Unconfined};
 use crate::error::{BuildError, Fault};
 use crate::files;
 use crate::gate::{Gate, Refresher, StoreClock, StoreTime};
@@ -11,7 +12,8 @@ use crate::invoke::Invoker;
 use crate::mcp::{McpDeps, McpSource};
 use crate::permission::Permissions;
 use crate::registry::{self, ToolRegistry};
-use crate::source::{FixedSource, ToolSource};
+use crate::shell::{self, SHELL_EXEC, ShellTool};
+use crate::source::{FixedSource, Listed, ToolSource};
 use crate::supervisor::Supervisor;
 use crate::tool::{BUILT_IN, PROGRAM, Tool};
 use crate::workspace_files::WorkspaceFiles;
@@ -47,6 +49,22 @@ pub struct Programs {
     /// What ends commands when this process cannot. Without it they may go on after a kill of this
     /// process, beyond their time limits.
     pub supervisor: Option<Supervisor>,
+    /// How they are confined, or why they cannot be; decided with the settings of the service.
+    pub confinement: Option<Result<Confinement, Unconfined>>,
+}
+
+impl Programs {
+    /// How programs are confined that are to be.
+    ///
+    /// # Errors
+    /// Why they cannot be, in words. They must not be started then.
+    pub(crate) fn confined(&self) -> Result<&Confinement, &str> {
+        match (&self.confinement, &self.supervisor) {
+            (Some(Err(why)), _) => Err(why.why()),
+            (Some(Ok(confinement)), Some(_)) => Ok(confinement),
+            _ => Err("nothing supervises programs here, so none can be confined"),
+        }
+    }
 }
 
 impl fmt::Debug for Programs {
@@ -120,20 +138,20 @@ impl Tools {
 ///
 /// # Errors
 /// Every fault of the settings at once; else the first thing that cannot be opened or registered.
-pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
+pub fn build(config: Config, mut deps: Deps) -> Result<Tools, BuildError> {
     let Assembled {
         built_in,
         programs,
         allow,
         rules,
         workspace,
-    } = assemble(&config, &deps.tools, &deps.programs)?;
+    } = assemble(&config, &deps.tools, &mut deps.programs)?;
     let level = config.level();
     let files = WorkspaceFiles::open(workspace.clone(), &config, deps.allowances.clone());
     let files = files.map_err(|source| workspace_error(&config, source))?;
     let mut sources: Vec<Arc<dyn ToolSource>> = vec![
-        Arc::new(FixedSource::new(BUILT_IN, built_in)),
-        Arc::new(FixedSource::new(PROGRAM, programs)),
+        Arc::new(FixedSource::of(BUILT_IN, built_in)),
+        Arc::new(FixedSource::of(PROGRAM, programs)),
     ];
     let mcp = McpDeps {
         workspace,
@@ -174,13 +192,13 @@ pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
 /// # Errors
 /// Those of [`build`].
 pub fn check(config: &Config, tools: &[Arc<dyn Tool>]) -> Result<(), BuildError> {
-    assemble(config, tools, &Programs::default()).map(|_| ())
+    assemble(config, tools, &mut Programs::default()).map(|_| ())
 }
 
 /// What the settings alone give.
 struct Assembled {
-    built_in: Vec<Arc<dyn Tool>>,
-    programs: Vec<Arc<dyn Tool>>,
+    built_in: Vec<Listed>,
+    programs: Vec<Listed>,
     allow: Option<Vec<NamePattern>>,
     rules: Rules,
     /// Absolute and without links.
@@ -190,7 +208,7 @@ struct Assembled {
 fn assemble(
     config: &Config,
     tools: &[Arc<dyn Tool>],
-    programs: &Programs,
+    programs: &mut Programs,
 ) -> Result<Assembled, BuildError> {
     config.validate().map_err(BuildError::Config)?;
     let folders = Folders::check(config)?;
@@ -207,18 +225,27 @@ fn assemble(
     };
     let file_tools = files::tools(&workspace, &output, settings);
     let file_tools = file_tools.map_err(|source| workspace_error(config, source))?;
-    let built_in: Vec<_> = file_tools
-        .into_iter()
-        .chain(tools.iter().cloned())
-        .collect();
-    let program = |command: &CommandConfig| -> Arc<dyn Tool> {
-        Arc::new(CommandTool::new(command.clone(), &workspace, programs))
+    let confinement = Confinement::of(config, &workspace, &programs.environment);
+    programs.confinement = Some(confinement);
+    let shell = config.shell.enabled.then(|| Listed {
+        tool: Arc::new(ShellTool::new(&config.shell, &workspace, programs)),
+        disabled: shell::unusable(programs),
+    });
+    let others = file_tools.into_iter().chain(tools.iter().cloned());
+    let built_in: Vec<Listed> = others.map(Listed::enabled).chain(shell).collect();
+    let program = |config: &CommandConfig| Listed {
+        tool: Arc::new(CommandTool::new(config.clone(), &workspace, programs)),
+        disabled: command::unusable(config, programs),
     };
-    let programs: Vec<_> = config.commands.iter().map(program).collect();
-    let all: Vec<_> = built_in.iter().chain(&programs).cloned().collect();
+    let programs: Vec<Listed> = config.commands.iter().map(program).collect();
+    let all = built_in.iter().chain(&programs);
+    let all: Vec<Arc<dyn Tool>> = all.map(|listed| listed.tool.clone()).collect();
     registry::check(&all)?;
-    let mut known: Vec<&str> = all.iter().map(|tool| tool.spec().name.as_str()).collect();
+    let names = all.iter().map(|tool| tool.spec().name.as_str());
+    // A rule may be there for a shell that is turned off.
+    let mut known: Vec<&str> = names.chain([SHELL_EXEC]).collect();
     known.sort_unstable();
+    known.dedup();
     let mut faults = config.check_lists(&known);
     let rules = config.rules().map_err(|fault| faults.push(fault));
     let allow = config.allowed().map_err(|fault| faults.push(fault));

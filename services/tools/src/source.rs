@@ -141,8 +141,13 @@ pub struct FixedSource {
 impl FixedSource {
     /// A source of these tools.
     pub fn new(name: &'static str, tools: Vec<Arc<dyn Tool>>) -> Self {
+        Self::of(name, tools.into_iter().map(Listed::enabled).collect())
+    }
+
+    /// The same with tools that cannot be called.
+    pub fn of(name: &'static str, tools: Vec<Listed>) -> Self {
         let listing = Listing {
-            tools: tools.into_iter().map(Listed::enabled).collect(),
+            tools,
             ..Listing::default()
         };
         // The last value of a channel outlives its sender.

@@ -7,18 +7,22 @@
 //! is never started, and the call is certainly not begun. Then it waits: for the end of the program, of
 //! the service or of the time, or for the signal to stop. After that it ends the program's process
 //! group, in which it is not itself. It can do nothing about what leaves that group, or about a SIGKILL
-//! that is meant for it alone.
+//! that is meant for it alone. Of a program that is confined, it ends every process, wherever that went; see
+//! [`crate::confine`].
 
-mod descendants;
+pub(crate) mod descendants;
+mod parent;
 mod server;
 
+use crate::confine::{self, Bounds, Enclosure};
 use cairn_rpc::{BootClock, Monotonic as _};
+use parent::Parent;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process, kill_process_group};
 use std::ffi::OsString;
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, ExitStatus};
+use std::process::{ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::process::Command;
 use tokio::signal::unix::{Signal as UnixSignal, SignalKind, signal};
@@ -29,6 +33,9 @@ const WORD: &str = "supervise-program";
 
 /// Between two looks for the service.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// In place of the bounds of a program that is not confined.
+const NO_BOUNDS: &str = "-";
 
 /// What a shell says of a program that it cannot start.
 pub(crate) const NOT_STARTED: u8 = 127;
@@ -65,25 +72,68 @@ impl Supervisor {
     }
 
     /// A command line that ends with the program, and to which its arguments are added. The time begins
-    /// now. The program is started once `input` bytes were written to standard input.
-    pub(crate) fn command(&self, time_limit: Duration, input: usize, program: &str) -> Command {
+    /// now. The program is started once `input` bytes were written to standard input. Without bounds it is not
+    /// confined.
+    pub(crate) fn command(
+        &self,
+        time_limit: Duration,
+        input: usize,
+        bounds: Option<&Bounds>,
+        program: &str,
+    ) -> Command {
         let mut command = Command::new(&self.program);
         let parent = getpid().as_raw_nonzero().to_string();
         let end = (BootClock.now() + time_limit).as_millis().to_string();
         let input = input.to_string();
+        let bounds = written(bounds);
         command
             .arg0("cairn")
-            .args([WORD, &parent, &end, &input, program]);
+            .args([WORD, &parent, &end, &input, &bounds, program]);
         command
+    }
+
+    /// Whether the system can hold `what` of a confined program: `mounts` or `loopback`. Starts a process.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn can(&self, what: &str) -> bool {
+        use std::os::unix::process::CommandExt as _;
+        let mut command = std::process::Command::new(&self.program);
+        let command = command.arg0("cairn").args(confine::attempt(what));
+        command
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    }
+
+    /// Whether the system can hold something of a confined program.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn can(&self, _: &str) -> bool {
+        false
+    }
+}
+
+/// Bounds as an argument.
+fn written(bounds: Option<&Bounds>) -> String {
+    bounds.map_or_else(|| NO_BOUNDS.to_owned(), Bounds::to_argument)
+}
+
+/// Reads what [`written`] wrote; `None` if it is something else.
+fn bounds_of(argument: &str) -> Option<Option<Bounds>> {
+    match argument {
+        NO_BOUNDS => Some(None),
+        bounds => Bounds::of_argument(bounds).map(Some),
     }
 }
 
 impl Supervisor {
     /// A command line that ends with the program of a server, and to which its arguments are added. The
-    /// server is killed when this process ends. It must lead a process group.
-    pub(crate) fn server(&self, program: &str) -> Command {
+    /// server is killed when this process ends. It must lead a process group. Without bounds it is not confined.
+    pub(crate) fn server(&self, bounds: Option<&Bounds>, program: &str) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg0("cairn").args(server::arguments()).arg(program);
+        let arguments = server::arguments(bounds);
+        command.arg0("cairn").args(arguments).arg(program);
         command
     }
 }
@@ -104,6 +154,8 @@ struct Task {
     end: Duration,
     /// Bytes of the input.
     input: u64,
+    /// What the program may do, if it is confined.
+    bounds: Option<Bounds>,
     /// The program and its arguments.
     argv: Vec<OsString>,
 }
@@ -115,15 +167,17 @@ impl Task {
         if arguments.next()? != WORD {
             return None;
         }
-        let mut number = || arguments.next()?.into_string().ok();
-        let parent = Pid::from_raw(number()?.parse().ok()?);
-        let end = Duration::from_millis(number()?.parse().ok()?);
-        let input = number()?.parse().ok()?;
+        let mut word = || arguments.next()?.into_string().ok();
+        let parent = Pid::from_raw(word()?.parse().ok()?);
+        let end = Duration::from_millis(word()?.parse().ok()?);
+        let input = word()?.parse().ok()?;
+        let bounds = bounds_of(&word()?)?;
         let argv: Vec<_> = arguments.collect();
         (!argv.is_empty()).then_some(Self {
             parent,
             end,
             input,
+            bounds,
             argv,
         })
     }
@@ -135,7 +189,11 @@ impl Task {
 
     /// How long to wait until the next look at that.
     fn pause(&self) -> Duration {
-        self.end.saturating_sub(BootClock.now()).min(LOOK)
+        let look = match self.bounds {
+            Some(_) => confine::LOOK,
+            None => LOOK,
+        };
+        self.end.saturating_sub(BootClock.now()).min(look)
     }
 }
 
@@ -143,6 +201,9 @@ impl Task {
 /// before anything else.
 pub fn supervise(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let arguments: Vec<OsString> = arguments.collect();
+    if let Some(code) = confine::become_program(arguments.iter().cloned()) {
+        return Some(code);
+    }
     let server = server::Task::of(arguments.iter().cloned());
     let task = match server {
         Some(_) => None,
@@ -151,15 +212,11 @@ pub fn supervise(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> 
     // What the service decided about its own memory is not for its programs, which inherit it.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(false);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
     if let Some(server) = server {
-        return Some(server.carry_out(runtime));
+        return Some(server.carry_out());
     }
     let task = task?;
-    let ended = runtime.and_then(|runtime| runtime.block_on(carry_out(&task)));
-    Some(match ended {
+    Some(match supervised(&task) {
         Ok(status) => exit_code(status),
         Err(error) => {
             let program = task.argv[0].to_string_lossy();
@@ -171,39 +228,79 @@ pub fn supervise(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> 
     })
 }
 
-async fn carry_out(task: &Task) -> io::Result<ExitStatus> {
+fn supervised(task: &Task) -> io::Result<ExitStatus> {
+    // While the process has one thread.
+    let mut enclosure = task.bounds.clone().map(Enclosure::begin).transpose()?;
+    runtime()?.block_on(async {
+        let ended = carry_out(task, &mut enclosure).await;
+        // What it has left behind, also if it was never started.
+        if let Some(enclosure) = enclosure
+            && let Some(why) = enclosure.end().await
+        {
+            print_error(&format!("\nall processes were killed: {why}\n"));
+        }
+        ended
+    })
+}
+
+/// What a supervising process works with.
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+}
+
+async fn carry_out(task: &Task, enclosure: &mut Option<Enclosure>) -> io::Result<ExitStatus> {
     // What is sent to all is the program's to answer, which has none of these handlers.
     let _deaf = deaf()?;
     let mut stop = signal(SignalKind::user_defined1())?;
+    let mut parent = Parent::of(task.parent);
     let input = filled(input(task, &mut stop).await?)?;
     if task.is_over() {
         // This process may have been suspended, too, and a person may have read that nothing runs.
         return Err(io::Error::other(TOO_LATE));
     }
     let mut program = {
-        let mut command = Command::new(&task.argv[0]);
-        command.args(&task.argv[1..]).stdin(input).process_group(0);
+        let mut command = match enclosure {
+            Some(enclosure) => enclosure.command(&task.argv),
+            None => plain(&task.argv),
+        };
+        command.stdin(input).process_group(0);
         command.spawn()?
     };
     let group = program.id().and_then(|id| i32::try_from(id).ok());
     let group = group.and_then(Pid::from_raw);
+    let end_all = |enclosure: &Option<Enclosure>| match enclosure {
+        Some(enclosure) => enclosure.kill(),
+        None => end_all(group),
+    };
     let ended = loop {
         let pause = match task.is_over() {
             true => {
-                end_all(group);
+                end_all(enclosure);
                 LOOK
             }
             false => task.pause(),
         };
         tokio::select! {
             ended = program.wait() => break ended,
-            _ = stop.recv() => end_all(group),
-            () = tokio::time::sleep(pause) => {}
+            _ = stop.recv() => end_all(enclosure),
+            () = parent.ended() => end_all(enclosure),
+            () = tokio::time::sleep(pause) => if let Some(enclosure) = enclosure {
+                enclosure.look(group);
+            },
         }
     };
     // What it has left behind.
-    end_all(group);
+    end_all(enclosure);
     ended
+}
+
+/// A command line of a program that is not confined.
+fn plain(argv: &[OsString]) -> Command {
+    let mut command = Command::new(&argv[0]);
+    command.args(&argv[1..]);
+    command
 }
 
 /// Reads the whole input.
@@ -293,7 +390,7 @@ fn exit_code(status: ExitStatus) -> ExitCode {
     ExitCode::from(u8::try_from(SIGNALLED + signal).unwrap_or(u8::MAX))
 }
 
-fn print_error(text: &str) {
+pub(crate) fn print_error(text: &str) {
     // If that fails, there is nothing left that could report it.
     let _ = io::stderr().write_all(text.as_bytes());
 }
@@ -340,10 +437,12 @@ mod tests {
         assert_eq!(task(&["cairn", "run", "7", "2000", "2", "sh"]), None);
         for bad in [
             &["cairn", WORD][..],
-            &["cairn", WORD, "x", "2000", "2", "sh"],
-            &["cairn", WORD, "7", "-1", "2", "sh"],
-            &["cairn", WORD, "7", "2000", "", "sh"],
-            &["cairn", WORD, "7", "2000", "2"],
+            &["cairn", WORD, "x", "2000", "2", "-", "sh"],
+            &["cairn", WORD, "7", "-1", "2", "-", "sh"],
+            &["cairn", WORD, "7", "2000", "", "-", "sh"],
+            &["cairn", WORD, "7", "2000", "2", "{}", "sh"],
+            &["cairn", WORD, "7", "2000", "2", "sh"],
+            &["cairn", WORD, "7", "2000", "2", "-"],
         ] {
             assert_eq!(task(bad), None, "{bad:?}");
         }
@@ -351,9 +450,10 @@ mod tests {
             parent: Pid::from_raw(7),
             end: Duration::from_secs(2),
             input: 2,
+            bounds: None,
             argv: vec!["sh".into(), "-c".into(), "true".into()],
         };
-        let words = ["cairn", WORD, "7", "2000", "2", "sh", "-c", "true"];
+        let words = ["cairn", WORD, "7", "2000", "2", "-", "sh", "-c", "true"];
         assert_eq!(task(&words), Some(want));
     }
 }

@@ -79,6 +79,8 @@ pub struct ToolSpec {
     pub is_trusted: bool,
     /// Its calls write a file, and [`Tool::preview`] shows what they would change.
     pub previews: bool,
+    /// Its calls start programs that are confined to the workspace.
+    pub is_confined: bool,
 }
 
 impl ToolSpec {
@@ -101,6 +103,7 @@ impl ToolSpec {
             default: Answer::Allow,
             is_trusted: true,
             previews: false,
+            is_confined: false,
         }
     }
 

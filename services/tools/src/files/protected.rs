@@ -10,7 +10,7 @@ const NAMES: [&str; 4] = ["cairn.toml", ".mcp.json", "agents.md", "claude.md"];
 /// The folder of a repository, or the file that leads to it. Git runs its hooks.
 const GIT: &str = ".git";
 /// Folders of agents and skills, from the workspace. The settings may name others besides.
-const FOLDERS: [&str; 8] = [
+pub(crate) const FOLDERS: [&str; 8] = [
     ".cairn/agents",
     ".claude/agents",
     ".opencode/agents",

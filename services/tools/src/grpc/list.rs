@@ -46,6 +46,7 @@ fn spec(entry: &Entry) -> proto::ToolSpec {
         matchers: spec.matchers.iter().map(matcher).collect(),
         disabled: entry.disabled.clone().unwrap_or_default(),
         previews: spec.previews,
+        is_confined: spec.is_confined,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::setting::Setting;
 use super::{MESSAGE_BYTES, MESSAGE_BYTES_RANGE, SEPARATOR};
+use crate::confine::Confine;
 use crate::error::Fault;
 use crate::tool::Effect;
 use cairn_engine::key::{digest, hex};
@@ -32,6 +33,8 @@ pub struct ServerConfig {
     pub env: BTreeMap<String, Setting>,
     /// The folder that the program runs in; the workspace without one.
     pub cwd: Option<PathBuf>,
+    /// Whether the program is confined to the workspace.
+    pub confine: Confine,
     /// The address of a server over streamable HTTP. Either this or `command`.
     pub url: String,
     /// Headers of each request to `url`.
@@ -137,6 +140,7 @@ impl Default for ServerConfig {
             args: Vec::new(),
             env: BTreeMap::new(),
             cwd: None,
+            confine: Confine::None,
             url: String::new(),
             headers: BTreeMap::new(),
             protocol: Protocol::default(),
@@ -186,7 +190,11 @@ impl ServerConfig {
     fn program(&self, folder: &Path) -> Vec<String> {
         let folder = self.folder(folder).display().to_string();
         let first = [self.command.clone(), folder, self.args.len().to_string()];
-        first.into_iter().chain(self.args.iter().cloned()).collect()
+        // A program that is confined less than a person saw is another one.
+        let is_confined = self.confine == Confine::Workspace;
+        let confined = is_confined.then(|| "confined to the workspace".to_owned());
+        let args = self.args.iter().cloned();
+        first.into_iter().chain(args).chain(confined).collect()
     }
 
     fn covered(&self, mut parts: Vec<String>, value_of: impl Fn(&Setting) -> String) -> String {
@@ -343,10 +351,11 @@ impl ServerConfig {
                 fault("headers", problem, "names of headers");
             }
         }
-        if !self.args.is_empty() || !self.env.is_empty() || self.cwd.is_some() {
+        let is_confined = self.confine != Confine::None;
+        if !self.args.is_empty() || !self.env.is_empty() || self.cwd.is_some() || is_confined {
             fault(
                 "args",
-                "or env or cwd is given for an address".to_owned(),
+                "or env, cwd or confine is given for an address".to_owned(),
                 "these only with command",
             );
         }

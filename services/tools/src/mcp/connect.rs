@@ -15,6 +15,7 @@ use super::lines::Lines;
 use super::probe::Probe;
 use super::process::{Process, Program, Started};
 use super::web::Web;
+use crate::confine::{Bounds, Confine};
 use crate::service::Programs;
 use cairn_http::{HttpClient, HttpConfig, Proxies, build_client};
 use http::{HeaderName, HeaderValue};
@@ -249,6 +250,7 @@ impl Target {
             secrets.extend(resolved.secrets);
             variables.insert(name.clone(), resolved.value);
         }
+        let bounds = self.bounds()?;
         let program = Program {
             server: &self.name,
             command: &self.config.command,
@@ -257,6 +259,7 @@ impl Target {
             variables,
             path: self.programs.environment.get("PATH"),
             supervisor: self.programs.supervisor.as_ref(),
+            bounds,
             secrets,
         };
         program.start().map_err(|error| {
@@ -265,6 +268,18 @@ impl Target {
                 self.config.command
             ))
         })
+    }
+
+    /// What a program may do that is to be confined. It may read its folder, too.
+    fn bounds(&self) -> Result<Option<Bounds>, Failed> {
+        if self.config.confine == Confine::None {
+            return Ok(None);
+        }
+        let programs = &self.programs;
+        let confined = programs.confined().map_err(|why| Failed::at_last(why.to_owned()))?;
+        let folder = std::slice::from_ref(&self.folder);
+        let supervisor = programs.supervisor.as_ref();
+        Ok(supervisor.map(|supervisor| confined.bounds(supervisor, folder)))
     }
 
     fn http(&self) -> Result<StreamableHttpClientTransport<Web>, Failed> {

@@ -2,6 +2,7 @@
 //! in the log.
 
 use super::mask::REPLACEMENT;
+use crate::confine::Bounds;
 use crate::supervisor::{self, NOT_STARTED, Supervisor};
 use crate::text;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -48,6 +49,8 @@ pub(crate) struct Program<'a> {
     pub(crate) path: Option<&'a String>,
     /// What ends it when this process is killed.
     pub(crate) supervisor: Option<&'a Supervisor>,
+    /// What it may do, if it is confined; then it is supervised.
+    pub(crate) bounds: Option<Bounds>,
     /// Values that the log must not show.
     pub(crate) secrets: Vec<String>,
 }
@@ -131,7 +134,7 @@ impl Program<'_> {
         let path = self.variables.get("PATH").map_or(path, String::as_str);
         self.check(path)?;
         let mut command = match self.supervisor {
-            Some(supervisor) => supervisor.server(self.command),
+            Some(supervisor) => supervisor.server(self.bounds.as_ref(), self.command),
             None => Command::new(self.command),
         };
         command

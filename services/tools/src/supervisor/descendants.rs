@@ -11,7 +11,7 @@ const MOST_LOOKS: u32 = 500;
 
 /// Makes this process the parent of each process below it whose own parent ends, so that it is found.
 /// Only Linux has this.
-pub(super) fn adopt() {
+pub(crate) fn adopt() {
     #[cfg(target_os = "linux")]
     // Without it, what is in the process group is still found.
     let _ = rustix::process::set_child_subreaper(Some(getpid()));
@@ -33,7 +33,7 @@ pub(super) async fn end() {
 }
 
 /// Waits for children that have ended, which keep their numbers until then. The server is waited for elsewhere.
-pub(super) fn reap(server: Option<Pid>) {
+pub(crate) fn reap(server: Option<Pid>) {
     let ended = children(State::Ended).into_iter();
     for child in ended.filter(|child| Some(*child) != server) {
         let _ = waitpid(Some(child), WaitOptions::NOHANG);

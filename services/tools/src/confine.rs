@@ -1,0 +1,232 @@
+//! What programs may do: those of the settings, commands of `shell_exec`, and servers that the operator confines.
+//!
+//! A confined program reads system folders, toolchains and the workspace, and writes the workspace and a folder of
+//! its own for temporary files. It has no network unless the settings open one. The process that supervises it
+//! encloses it, and starts it through a second stage that takes rights away.
+//!
+//! | module | gives |
+//! |---|---|
+//! | `bounds` | what one program may do, as it goes to the supervising process |
+//! | `paths` | system folders, and the toolchains of the user |
+//! | `report` | what this system can hold |
+//! | `enclosure` | the part of the supervising process |
+//! | `stage` | the second stage, which becomes the program |
+//! | `landlock`, `filter`, `namespaces` | files and signals; calls of the system; mounts and network |
+//! | `watch` | what all processes of a program use up together |
+//! | `guarded` | files that Cairn or git runs or reads on its own, compared after each command |
+
+mod bounds;
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
+#[cfg(target_os = "linux")]
+mod enclosure;
+#[cfg(target_os = "linux")]
+mod filter;
+mod guarded;
+#[cfg(target_os = "linux")]
+mod landlock;
+#[cfg(target_os = "linux")]
+mod namespaces;
+mod paths;
+mod report;
+#[cfg(target_os = "linux")]
+mod stage;
+#[cfg(target_os = "linux")]
+mod watch;
+
+pub use bounds::Network;
+#[cfg(not(target_os = "linux"))]
+pub(crate) use elsewhere::{Enclosure, LOOK, become_program};
+#[cfg(target_os = "linux")]
+pub(crate) use enclosure::{Enclosure, LOOK};
+pub use report::Holds;
+#[cfg(target_os = "linux")]
+pub(crate) use stage::{attempt, become_program};
+
+use crate::config::{Config, ShellConfig};
+use crate::supervisor::Supervisor;
+pub(crate) use bounds::Bounds;
+use bounds::Caps;
+use guarded::Guarded;
+pub(crate) use guarded::Snapshot;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// Where folders for temporary files are made if the process has no `TMPDIR`.
+const TEMPORARY: &str = "/tmp";
+
+/// Whether a program is confined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confine {
+    /// To the workspace, and what `[tools.shell]` opens besides.
+    #[default]
+    Workspace,
+    /// Not at all: it runs with the rights of the process that starts it.
+    None,
+}
+
+/// How programs are confined, by the settings and the environment of this process. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Confinement(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    workspace: PathBuf,
+    bounds: Bounds,
+    guarded: Guarded,
+    /// Whether mounts of a program's own can be made; found out with the first one.
+    mounts: OnceLock<bool>,
+}
+
+/// Why no program can be confined. Nothing runs then that is to be confined.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unconfined {
+    /// The system cannot do it.
+    System(String),
+    /// It would not help: the settings let programs reach what decides about calls.
+    Store(String),
+}
+
+impl Unconfined {
+    /// The reason, in words for a person and the model.
+    pub fn why(&self) -> &str {
+        match self {
+            Self::System(why) | Self::Store(why) => why,
+        }
+    }
+}
+
+impl Confinement {
+    /// For programs that run in `workspace`, an absolute path without links. `environment` is that of this process.
+    ///
+    /// # Errors
+    /// Programs cannot be confined here, or a program could change the store and answer for a person.
+    pub(crate) fn of(
+        config: &Config,
+        workspace: &Path,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<Self, Unconfined> {
+        let shell = &config.shell;
+        let write = [workspace.to_owned()];
+        let write: Vec<PathBuf> = write
+            .into_iter()
+            .chain(paths::named(&shell.write, environment))
+            .collect();
+        let stores: Vec<PathBuf> = config
+            .store_paths
+            .iter()
+            .map(|path| paths::real(path))
+            .collect();
+        check_stores(&stores, &write, "can change")?;
+        let mut read = paths::system();
+        read.extend(paths::named(&shell.read, environment));
+        check_stores(&stores, &read, "can read")?;
+        // These were not asked for, and may lie anywhere.
+        let mut toolchains = paths::toolchains(environment);
+        toolchains.retain(|path| !stores.iter().any(|store| store.starts_with(path)));
+        read.extend(toolchains);
+        if !report::can_confine() {
+            return Err(Unconfined::System(report::NO_LANDLOCK.to_owned()));
+        }
+        let temporary = environment.get("TMPDIR").filter(|path| !path.is_empty());
+        let temporary = temporary.map_or(TEMPORARY, String::as_str);
+        Ok(Self(Arc::new(State {
+            workspace: workspace.to_owned(),
+            bounds: Bounds {
+                read,
+                write,
+                temporary: paths::real(Path::new(temporary)),
+                network: shell.network.clone(),
+                mounts: false,
+                caps: caps(shell),
+            },
+            guarded: Guarded::of(workspace),
+            mounts: OnceLock::new(),
+        })))
+    }
+
+    /// What a program may do. `more` are folders that it may read besides.
+    pub(crate) fn bounds(&self, supervisor: &Supervisor, more: &[PathBuf]) -> Bounds {
+        let mounts = self.0.mounts.get_or_init(|| supervisor.can("mounts"));
+        let mut bounds = self.0.bounds.clone();
+        bounds.mounts = *mounts;
+        bounds.read.extend(more.iter().cloned());
+        bounds
+    }
+
+    /// The files that are compared after each command.
+    pub(crate) fn guarded(&self) -> &Guarded {
+        &self.0.guarded
+    }
+
+    /// The folder that programs run in.
+    pub(crate) fn workspace(&self) -> &Path {
+        &self.0.workspace
+    }
+
+    /// What a confined program may reach over the network.
+    pub(crate) fn network(&self) -> &Network {
+        &self.0.bounds.network
+    }
+}
+
+fn caps(shell: &ShellConfig) -> Caps {
+    Caps {
+        processes: shell.max_processes,
+        bytes: shell.max_bytes,
+        memory: shell.max_memory.unwrap_or_else(report::memory),
+    }
+}
+
+/// Whoever can change the store, or read the token beside it, can approve a call.
+fn check_stores(stores: &[PathBuf], open: &[PathBuf], can: &str) -> Result<(), Unconfined> {
+    let mut pairs = stores
+        .iter()
+        .flat_map(|store| open.iter().map(move |folder| (store, folder)));
+    let found = pairs.find(|(store, folder)| store.starts_with(folder));
+    found.map_or(Ok(()), |(store, folder)| {
+        Err(Unconfined::Store(format!(
+            "'{}' lies in '{}', which programs {can}, and with it a program could approve calls itself; keep the \
+             store in another place, such as the default one",
+            store.display(),
+            folder.display()
+        )))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(change: impl FnOnce(&mut Config)) -> Result<Confinement, Unconfined> {
+        let mut config = Config {
+            store_paths: vec!["/state/cairn/x/cairn.db".into()],
+            ..Config::default()
+        };
+        change(&mut config);
+        Confinement::of(&config, Path::new("/work/it"), &BTreeMap::new())
+    }
+
+    #[test]
+    fn a_store_that_programs_could_reach_turns_them_off() {
+        for (path, says) in [
+            ("/work/it/cairn.db", "programs can change"),
+            ("/work/it/.cairn/cairn.db", "programs can change"),
+            ("/usr/cairn/cairn.db", "programs can read"),
+        ] {
+            let refused = of(|config| config.store_paths = vec![path.into()]).unwrap_err();
+            let Unconfined::Store(why) = refused else {
+                panic!("{refused:?}");
+            };
+            assert!(why.contains(says) && why.contains(path), "{why}");
+        }
+        let opened = of(|config| config.shell.write = vec!["/state".into()]);
+        assert!(matches!(opened, Err(Unconfined::Store(_))), "{opened:?}");
+        let opened = of(|config| config.shell.read = vec!["/state/cairn".into()]);
+        assert!(matches!(opened, Err(Unconfined::Store(_))), "{opened:?}");
+        assert!(!matches!(of(|_| {}), Err(Unconfined::Store(_))));
+    }
+}

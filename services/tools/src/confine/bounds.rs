@@ -1,0 +1,142 @@
+//! What a confined program may do. The service decides it, the supervising process keeps a part of it, and the
+//! second stage the rest.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::path::PathBuf;
+
+/// What a confined program reaches over the network.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Network {
+    /// Nothing: it can make no socket, not even one for a file of this machine.
+    #[default]
+    None,
+    /// TCP among the program's own processes, over a loopback device of their own.
+    Loopback,
+    /// TCP to and on these ports, of this machine and of every other.
+    Ports(Vec<u16>),
+}
+
+/// As settings write it: `"none"`, `"loopback"` or a list of ports.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Word(String),
+    Ports(Vec<u16>),
+}
+
+impl Serialize for Network {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = match self {
+            Self::None => Written::Word("none".to_owned()),
+            Self::Loopback => Written::Word("loopback".to_owned()),
+            Self::Ports(ports) => Written::Ports(ports.clone()),
+        };
+        written.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Network {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let allowed = "expected \"none\", \"loopback\" or a list of ports from 1 to 65535";
+        let written = Written::deserialize(deserializer);
+        let network = match written.map_err(|_| D::Error::custom(allowed))? {
+            Written::Word(word) if word == "none" => Some(Self::None),
+            Written::Word(word) if word == "loopback" => Some(Self::Loopback),
+            // As a variable of the environment has it.
+            Written::Word(word) => {
+                let ports = word.split(',').map(|port| port.trim().parse());
+                let ports: Result<Vec<u16>, _> = ports.collect();
+                ports.ok().and_then(Self::of_ports)
+            }
+            Written::Ports(ports) => Self::of_ports(ports),
+        };
+        network.ok_or_else(|| D::Error::custom(allowed))
+    }
+}
+
+impl Network {
+    fn of_ports(ports: Vec<u16>) -> Option<Self> {
+        (!ports.is_empty() && !ports.contains(&0)).then_some(Self::Ports(ports))
+    }
+}
+
+/// What all processes of one program may use up together. The supervising process kills all of them beyond it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Caps {
+    /// Processes at one time.
+    pub(crate) processes: u32,
+    /// Bytes written below the workspace, the other folders that it may write, and its folder for temporary files.
+    pub(crate) bytes: u64,
+    /// Bytes of memory.
+    pub(crate) memory: u64,
+}
+
+/// What a confined program may do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Bounds {
+    /// Files and folders that it may read and execute.
+    pub(crate) read: Vec<PathBuf>,
+    /// Files and folders that it may read, execute and change.
+    pub(crate) write: Vec<PathBuf>,
+    /// The folder in which its own folder for temporary files is made.
+    pub(crate) temporary: PathBuf,
+    pub(crate) network: Network,
+    /// Everything that it may not change is mounted read-only for it.
+    pub(crate) mounts: bool,
+    pub(crate) caps: Caps,
+}
+
+impl Bounds {
+    /// As an argument of a process.
+    pub(crate) fn to_argument(&self) -> String {
+        // Only paths that are no text could fail, and none of these is taken in.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Reads what [`Self::to_argument`] wrote.
+    pub(crate) fn of_argument(argument: &str) -> Option<Self> {
+        serde_json::from_str(argument).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_is_read_as_it_is_written() {
+        for (written, network) in [
+            (r#""none""#, Network::None),
+            (r#""loopback""#, Network::Loopback),
+            ("[80,443]", Network::Ports(vec![80, 443])),
+        ] {
+            assert_eq!(serde_json::from_str::<Network>(written).unwrap(), network);
+            assert_eq!(serde_json::to_string(&network).unwrap(), written);
+        }
+        let of_variable = serde_json::from_str::<Network>(r#""80, 443""#).unwrap();
+        assert_eq!(of_variable, Network::Ports(vec![80, 443]));
+        for bad in [r#""all""#, "[]", "[0]", "[65536]", "true", "80", r#""""#] {
+            let error = serde_json::from_str::<Network>(bad).unwrap_err();
+            assert!(error.to_string().contains("loopback"), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn bounds_survive_an_argument() {
+        let bounds = Bounds {
+            read: vec!["/usr".into()],
+            write: vec!["/w s/\"x\"".into()],
+            temporary: "/tmp".into(),
+            network: Network::Ports(vec![8080]),
+            mounts: true,
+            caps: Caps {
+                processes: 3,
+                bytes: u64::MAX,
+                memory: 5,
+            },
+        };
+        assert_eq!(Bounds::of_argument(&bounds.to_argument()), Some(bounds));
+        assert_eq!(Bounds::of_argument("-"), None);
+    }
+}
