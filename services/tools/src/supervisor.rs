@@ -254,7 +254,7 @@ async fn carry_out(task: &Task, enclosure: &mut Option<Enclosure>) -> io::Result
     // What is sent to all is the program's to answer, which has none of these handlers.
     let _deaf = deaf()?;
     let mut stop = signal(SignalKind::user_defined1())?;
-    let mut parent = Parent::of(task.parent);
+    let parent = Parent::of(task.parent);
     let input = filled(input(task, &mut stop).await?)?;
     if task.is_over() {
         // This process may have been suspended, too, and a person may have read that nothing runs.
@@ -275,7 +275,7 @@ async fn carry_out(task: &Task, enclosure: &mut Option<Enclosure>) -> io::Result
         None => end_all(group),
     };
     let ended = loop {
-        let pause = match task.is_over() {
+        let pause = match task.is_over() || parent.has_ended() {
             true => {
                 end_all(enclosure);
                 LOOK
@@ -285,7 +285,6 @@ async fn carry_out(task: &Task, enclosure: &mut Option<Enclosure>) -> io::Result
         tokio::select! {
             ended = program.wait() => break ended,
             _ = stop.recv() => end_all(enclosure),
-            () = parent.ended() => end_all(enclosure),
             () = tokio::time::sleep(pause) => if let Some(enclosure) = enclosure {
                 enclosure.look(group);
             },

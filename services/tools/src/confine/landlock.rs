@@ -1,6 +1,7 @@
 //! Files, ports and signals of a confined program: Landlock.
 
 use super::bounds::{Bounds, Network};
+use super::namespaces;
 use ::landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, LandlockStatus,
     NetPort, Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetStatus,
@@ -94,6 +95,10 @@ fn ruleset(
         .add_rules(path_beneath_rules(DEVICES, devices))?
         .add_rules(path_beneath_rules(&bounds.write, change))?
         .add_rules(path_beneath_rules(own, change))?;
+    if bounds.mounts {
+        // It is the program's own.
+        ruleset = ruleset.add_rules(path_beneath_rules([namespaces::SHARED], change))?;
+    }
     if let Network::Ports(ports) = &bounds.network {
         for port in ports {
             ruleset = ruleset.add_rule(NetPort::new(*port, AccessNet::from_all(PORTS)))?;

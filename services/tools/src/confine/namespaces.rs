@@ -5,7 +5,8 @@
 //! program may write is read-only in it, and so are these.
 
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, mount_bind_recursive, mount_change, mount_remount,
+    MountFlags, MountPropagationFlags, mount as mount_new, mount_bind_recursive, mount_change,
+    mount_remount,
 };
 use rustix::net::{AddressFamily, SocketType, bind, netlink, recv, send, socket};
 use rustix::process::{getgid, getuid};
@@ -14,7 +15,12 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// Where programs share memory by names.
+pub(super) const SHARED: &str = "/dev/shm";
+/// A folder in memory, of at most so many bytes.
+const OF_SHARED: &std::ffi::CStr = c"size=1073741824,mode=1777";
 
 /// Makes the namespaces for this process, and for the programs that it starts or becomes. It must have one
 /// thread.
@@ -72,6 +78,11 @@ fn make_read_only(write: &[PathBuf]) -> io::Result<()> {
             Err(rustix::io::Errno::ACCESS | rustix::io::Errno::NOENT | rustix::io::Errno::INVAL) => {}
             Err(error) => return Err(error.into()),
         }
+    }
+    if Path::new(SHARED).is_dir() {
+        // One of its own: that of the system has memory of other programs.
+        let flags = MountFlags::NOSUID | MountFlags::NODEV;
+        mount_new("tmpfs", SHARED, "tmpfs", flags, OF_SHARED)?;
     }
     // The folder that it is in is the one below the mounts that are new.
     std::env::set_current_dir(folder)
@@ -169,7 +180,6 @@ fn raise_loopback() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     #[test]
     fn a_mount_keeps_its_flags_and_the_blanks_of_its_name() {

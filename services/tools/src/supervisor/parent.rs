@@ -1,46 +1,65 @@
 //! The service above a supervising process.
 
-use rustix::process::Pid;
+use rustix::process::{Pid, getppid};
 
-/// Waits for the end of the service. It is asked for by its number, too, where the system has no descriptors of
-/// processes.
+/// The service. It is known by its number, and by a descriptor, which no other process gets after it.
 pub(super) struct Parent {
+    id: Option<Pid>,
     #[cfg(target_os = "linux")]
-    descriptor: Option<tokio::io::unix::AsyncFd<rustix::fd::OwnedFd>>,
+    descriptor: Option<rustix::fd::OwnedFd>,
 }
 
 impl Parent {
-    /// Needs a runtime.
     #[cfg(target_os = "linux")]
-    pub(super) fn of(parent: Option<Pid>) -> Self {
-        use rustix::process::{PidfdFlags, getppid, pidfd_open};
-        let descriptor = parent.and_then(|parent| pidfd_open(parent, PidfdFlags::empty()).ok());
-        // While it is the parent, the number is its own. Another one may have it later.
-        let descriptor = descriptor.filter(|_| getppid() == parent);
+    pub(super) fn of(id: Option<Pid>) -> Self {
+        use rustix::process::{PidfdFlags, pidfd_open};
+        let descriptor = id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
         Self {
-            descriptor: descriptor.and_then(|it| tokio::io::unix::AsyncFd::new(it).ok()),
+            id,
+            // While it is the parent, the number is its own.
+            descriptor: descriptor.filter(|_| getppid() == id),
         }
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(super) fn of(_: Option<Pid>) -> Self {
-        Self {}
+    pub(super) fn of(id: Option<Pid>) -> Self {
+        Self { id }
     }
 
-    /// Once the service has ended. Returns once.
+    /// Whether the service has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        getppid() != self.id || self.is_readable()
+    }
+
+    /// A descriptor of a process can be read once that has ended.
     #[cfg(target_os = "linux")]
-    pub(super) async fn ended(&mut self) {
-        if let Some(descriptor) = &self.descriptor
-            && descriptor.readable().await.is_ok()
-        {
-            self.descriptor = None;
-            return;
-        }
-        std::future::pending().await
+    fn is_readable(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let Some(descriptor) = &self.descriptor else {
+            return false;
+        };
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let mut polled = [PollFd::new(descriptor, PollFlags::IN)];
+        poll(&mut polled, Some(&now)).is_ok_and(|ready| ready > 0)
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(super) async fn ended(&mut self) {
-        std::future::pending().await
+    fn is_readable(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_parent_has_not_ended() {
+        assert!(!Parent::of(getppid()).has_ended());
+        assert!(Parent::of(Some(rustix::process::getpid())).has_ended());
+        assert!(Parent::of(Pid::from_raw(i32::MAX)).has_ended());
     }
 }

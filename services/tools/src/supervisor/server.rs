@@ -8,7 +8,7 @@
 use super::parent::Parent;
 use super::{LOOK, NOT_STARTED, SIGNALLED, bounds_of, deaf, descendants, plain, print_error, runtime, written};
 use crate::confine::{self, Bounds, Enclosure};
-use rustix::process::{Pid, Signal, getpgrp, getpid, getppid, kill_process_group};
+use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process_group};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
@@ -87,7 +87,7 @@ impl Task {
         let _deaf = deaf()?;
         let mut end = signal(SignalKind::user_defined1())?;
         let mut child_ended = signal(SignalKind::child())?;
-        let mut parent = Parent::of(self.parent);
+        let parent = Parent::of(self.parent);
         descendants::adopt();
         let mut server = match enclosure {
             Some(enclosure) => enclosure.command(&self.argv).spawn()?,
@@ -100,13 +100,12 @@ impl Task {
             None => LOOK,
         };
         let ended = loop {
-            if getppid() != self.parent {
+            if parent.has_ended() {
                 end_all(enclosure).await;
             }
             tokio::select! {
                 ended = server.wait() => break ended,
                 _ = end.recv() => end_all(enclosure).await,
-                () = parent.ended() => end_all(enclosure).await,
                 _ = child_ended.recv() => descendants::reap(id),
                 () = tokio::time::sleep(pause) => if let Some(enclosure) = enclosure {
                     enclosure.look(id);
