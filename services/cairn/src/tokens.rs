@@ -17,6 +17,7 @@ pub(crate) use file::Kept;
 
 use crate::context::Context;
 use crate::error::CliError;
+use cairn_boot::Environment;
 use cairn_rpc::{Address, FindToken, RequireToken, TOKEN_RULE, Token};
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -54,6 +55,13 @@ pub enum Source {
 /// A token, where a client finds it, and what keeps it there.
 type Made = (Token, Source, Option<Kept>);
 
+/// Where tokens by port are in a person's session, if there is one.
+pub(crate) fn runtime_folder(environment: &Environment) -> Option<PathBuf> {
+    let runtime = environment.get(RUNTIME_FOLDER).map(Path::new);
+    let runtime = runtime.filter(|folder| folder.is_absolute() && folder.is_dir());
+    runtime.map(|folder| folder.join("cairn"))
+}
+
 impl Tokens {
     /// The tokens that the settings and the environment name. Reads `serve.token_file`.
     ///
@@ -67,16 +75,11 @@ impl Tokens {
             (_, Some(path)) => Some((given_file(path)?, Source::File(path.clone()))),
             (_, None) => None,
         };
-        let runtime = context.environment.get(RUNTIME_FOLDER).map(Path::new);
-        let runtime = runtime.filter(|folder| folder.is_absolute() && folder.is_dir());
-        let beside_store = context
-            .config()
-            .store
-            .path
-            .as_deref()
-            .and_then(Path::parent);
+        let runtime = runtime_folder(&context.environment);
+        let store = context.config().store.path.as_deref();
+        let beside_store = store.and_then(Path::parent);
         let folders = [
-            runtime.map(|folder| folder.join("cairn")),
+            runtime,
             beside_store.map(|folder| std::path::absolute(folder).unwrap_or_default()),
         ];
         Ok(Self(Arc::new(Inner {

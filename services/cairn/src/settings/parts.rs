@@ -31,6 +31,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
         tools: cairn_tools::Config {
             workspace: workspace.to_owned(),
             private: private(context, workspace),
+            store_paths: deciding(context),
             #[cfg(debug_assertions)]
             leaves_gate_open: crate::fail::sabotage(&context.environment)?.gate,
             #[cfg(debug_assertions)]
@@ -40,6 +41,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
         programs: Programs {
             environment: environment.map(|(n, v)| (n.into(), v.into())).collect(),
             supervisor: Some(supervisor()?),
+            ..Programs::default()
         },
         more_tools: Vec::new(),
         trust: trust(context),
@@ -146,9 +148,26 @@ pub(super) fn tools(settings: &Settings, found: &OfWorkspace) -> cairn_tools::Co
         agents_enabled: settings.agents.enabled,
         agent_paths: settings.agents.paths.clone(),
         skill_paths: settings.skills.paths.clone(),
+        shell: settings.tools.shell.clone(),
         servers,
         ..cairn_tools::Config::default()
     }
+}
+
+/// What decides about calls: the store with what lies beside it, tokens, and what a person confirmed. A program
+/// that reaches one of these could answer for a person.
+fn deciding(context: &Context) -> Vec<PathBuf> {
+    let settings = context.config();
+    let mut paths = Vec::new();
+    // A store on servers has no file, and the path stands for none.
+    if !settings.store.redis.url.is_set() {
+        paths.push(settings.store.path.clone());
+    }
+    paths.extend(trust(context).map(|trust| trust.path().to_owned()));
+    paths.extend(settings.serve.token_file.clone());
+    paths.extend(settings.store.redis.key_file.clone());
+    paths.extend(crate::tokens::runtime_folder(&context.environment));
+    paths
 }
 
 /// What no file tool may show: the settings in use, the files with secrets that they name, and the

@@ -2,10 +2,11 @@
 
 use super::servers::OfWorkspace;
 use super::{Settings, parts};
+use crate::node::Service;
 use cairn_boot::{Checks, Environment};
 use cairn_engine::limits::{RESULT_BYTES, RESULT_BYTES_RANGE};
 use cairn_engine::rules::Rule;
-use cairn_tools::{CommandConfig, Limits};
+use cairn_tools::{CommandConfig, Limits, Network, ShellConfig};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -37,6 +38,8 @@ pub struct ToolSettings {
     pub limits: Limits,
     /// Programs as tools.
     pub commands: Vec<CommandConfig>,
+    /// `shell_exec`, and what confined programs may do.
+    pub shell: ShellConfig,
 }
 
 impl Default for ToolSettings {
@@ -53,6 +56,7 @@ impl Default for ToolSettings {
             trust: None,
             limits: config.limits,
             commands: config.commands,
+            shell: ShellConfig::default(),
         }
     }
 }
@@ -64,6 +68,7 @@ pub(super) fn check(settings: &Settings, checks: &mut Checks) {
     checks.require(has_path, "tools.trust", "is empty", "a file");
     let bytes = settings.tools.result_bytes;
     checks.range("tools.result_bytes", bytes, RESULT_BYTES_RANGE);
+    check_ports(settings, checks);
     // Without values of variables: a server that needs one may be there all the same, and lists may name it.
     let found = OfWorkspace::read(&settings.workspace.path, &Environment::default());
     let tools = parts::tools(settings, &found);
@@ -80,7 +85,8 @@ pub(super) fn check(settings: &Settings, checks: &mut Checks) {
 fn setting(field: &str) -> Option<String> {
     let section = match field.split(['[', '.']).next() {
         Some(
-            "commands" | "limits" | "allow" | "deny" | "ask" | "rules" | "offered" | "replicas",
+            "commands" | "limits" | "allow" | "deny" | "ask" | "rules" | "offered" | "replicas"
+            | "shell",
         ) => "tools",
         Some("show") => "workspace",
         Some("servers") => "mcp",
@@ -89,4 +95,19 @@ fn setting(field: &str) -> Option<String> {
         _ => return None,
     };
     Some(format!("{section}.{field}"))
+}
+
+/// A program that reaches a listener of Cairn needs only its token to approve a call.
+fn check_ports(settings: &Settings, checks: &mut Checks) {
+    let Network::Ports(ports) = &settings.tools.shell.network else {
+        return;
+    };
+    let internal = Service::ALL.map(|service| super::links::internal_address(service).port());
+    let serve = &settings.serve;
+    let own = [Some(serve.listen.port()), serve.internal.map(|it| it.port())];
+    let own: Vec<u16> = own.into_iter().flatten().chain(internal).collect();
+    if let Some(port) = ports.iter().find(|port| own.contains(port)) {
+        let problem = format!("has the port {port}, on which Cairn listens");
+        checks.require(false, "tools.shell.network", &problem, "other ports");
+    }
 }

@@ -58,7 +58,8 @@ impl ShellConfig {
                 let is_whole = path.is_absolute() || path.starts_with("~");
                 if !is_whole || path.to_str().is_none() || path == Path::new("/") {
                     let at = format!("shell.{field}[{index}]");
-                    let problem = format!("is '{}'", path.display());
+                    let path = path.display().to_string();
+                    let problem = format!("is '{}'", path.escape_debug());
                     let allowed = "an absolute path other than /, or one that begins with ~/";
                     faults.push(Fault::new(at, problem, allowed));
                 }
