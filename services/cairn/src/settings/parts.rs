@@ -6,7 +6,7 @@ use super::trust::trust_file;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::node::{Authenticators, Parts};
-use cairn_boot::{Environment, Trust};
+use cairn_boot::{Environment, Trust, state_folder};
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
 use cairn_tools::{Programs, Supervisor, Write};
 use std::path::{Path, PathBuf};

@@ -441,7 +441,8 @@ fn a_list_that_names_no_tool_is_a_fault() {
             false => {
                 let error = reported.unwrap_err();
                 let want = "cairn.toml:1: tools.ask names 'anounce', which is no tool (allowed: \
-                            announce, edit_file, list_files, read_file, search_files, write_file)";
+                            announce, edit_file, list_files, read_file, search_files, shell_exec, \
+                            write_file)";
                 assert!(error.contains(want), "{error}");
             }
         }

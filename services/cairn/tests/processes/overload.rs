@@ -18,6 +18,7 @@ const TOOLS: &str = r#"
 name = "gate"
 description = "Waits until it is opened."
 argv = ["sh", "-c", "until [ -e open ]; do sleep 0.05; done; echo opened"]
+confine = "none"
 effect = "pure"
 time_limit_ms = 60000
 parameters = { type = "object" }
@@ -26,6 +27,7 @@ parameters = { type = "object" }
 name = "slow"
 description = "Takes its time."
 argv = ["sh", "-c", "echo begin >>times; sleep 0.2; echo end >>times; echo done"]
+confine = "none"
 effect = "idempotent"
 time_limit_ms = 60000
 parameters = { type = "object" }

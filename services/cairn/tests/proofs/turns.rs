@@ -35,6 +35,7 @@ max_tool_turns = 1000
 name = "note"
 description = "Notes something."
 argv = ["cat"]
+confine = "none"
 effect = "effectful"
 time_limit_ms = 60000
 parameters = { type = "object" }

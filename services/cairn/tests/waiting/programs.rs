@@ -15,6 +15,7 @@ const TOOLS: &str = r#"
 name = "patient"
 description = "Lasts."
 argv = ["sh", "-c", "exec 9>held; flock -s 9; (sleep 1000 & sleep 1000) & echo x >began; wait"]
+confine = "none"
 time_limit_ms = 600000
 parameters = { type = "object" }
 
@@ -22,6 +23,7 @@ parameters = { type = "object" }
 name = "limited"
 description = "Lasts, and may not."
 argv = ["sh", "-c", "exec 9>held; flock -s 9; (sleep 1000 & sleep 1000) & echo x >began; wait"]
+confine = "none"
 time_limit_ms = 2000
 parameters = { type = "object" }
 
@@ -29,6 +31,7 @@ parameters = { type = "object" }
 name = "fails"
 description = "Fails."
 argv = ["sh", "-c", "echo what went wrong >&2; exit 3"]
+confine = "none"
 time_limit_ms = 60000
 parameters = { type = "object" }
 
@@ -36,6 +39,7 @@ parameters = { type = "object" }
 name = "dies"
 description = "Dies."
 argv = ["sh", "-c", "kill -TERM $$"]
+confine = "none"
 time_limit_ms = 60000
 parameters = { type = "object" }
 
@@ -43,6 +47,7 @@ parameters = { type = "object" }
 name = "segv"
 description = "Dies."
 argv = ["sh", "-c", "kill -SEGV $$"]
+confine = "none"
 time_limit_ms = 60000
 parameters = { type = "object" }
 
@@ -50,6 +55,7 @@ parameters = { type = "object" }
 name = "pipe"
 description = "Dies."
 argv = ["sh", "-c", "kill -PIPE $$"]
+confine = "none"
 time_limit_ms = 60000
 parameters = { type = "object" }
 
@@ -57,6 +63,7 @@ parameters = { type = "object" }
 name = "leads"
 description = "Tells all of its group to stop but itself, and then everybody else above."
 argv = ["sh", "-c", "sleep 1000 & trap '' TERM; kill -TERM -$$; wait; kill -TERM $PPID; sleep 0.2; echo ok"]
+confine = "none"
 time_limit_ms = 10000
 parameters = { type = "object" }
 
@@ -64,6 +71,7 @@ parameters = { type = "object" }
 name = "leaves"
 description = "Ends, and leaves something behind."
 argv = ["sh", "-c", "exec 9>held; flock -s 9; sleep 1000 & echo x >began; sleep 1"]
+confine = "none"
 time_limit_ms = 60000
 parameters = { type = "object" }
 
@@ -71,6 +79,7 @@ parameters = { type = "object" }
 name = "absent"
 description = "Is not there."
 argv = ["/nowhere/program"]
+confine = "none"
 time_limit_ms = 60000
 parameters = { type = "object" }
 "#;

@@ -106,6 +106,7 @@ fn every_fault_is_reported_at_once() {
         time_limit_ms: 0,
         output_bytes: 1,
         env: vec!["CAIRN_CALL_KEY".to_owned(), "A=B".to_owned(), String::new()],
+        confine: Confine::None,
     };
     let config = Config {
         workspace: PathBuf::new(),
@@ -158,6 +159,7 @@ fn names_are_taken_once() {
         time_limit_ms: 1,
         output_bytes: 256,
         env: Vec::new(),
+        confine: Confine::None,
     };
     let config = |names: &[&str]| Config {
         commands: names.iter().map(|name| named(name)).collect(),

@@ -2,7 +2,7 @@
 //! own: the service itself never starts a shell.
 
 use crate::support::{World, request};
-use cairn_tools::{CommandConfig, Effect, ToolError, Tools};
+use cairn_tools::{CommandConfig, Confine, Effect, ToolError, Tools};
 use serde_json::json;
 use std::fs;
 use std::path::Path;
@@ -19,6 +19,7 @@ fn script(name: &str, text: &str) -> CommandConfig {
         time_limit_ms: 20_000,
         output_bytes: 4096,
         env: Vec::new(),
+        confine: Confine::None,
     }
 }
 

@@ -4,7 +4,7 @@ use crate::support::{Custom, World, counting, request, with_tools};
 use cairn_proto::tools::CancelCallRequest;
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
 use cairn_rpc::{Exposure, ServerBuilder};
-use cairn_tools::{CommandConfig, Effect, Output, Request, ToolError};
+use cairn_tools::{CommandConfig, Confine, Effect, Output, Request, ToolError};
 use serde_json::json;
 use std::fs;
 use std::path::Path;
@@ -26,6 +26,7 @@ fn family(effect: Effect) -> CommandConfig {
         time_limit_ms: 60_000,
         output_bytes: 4096,
         env: Vec::new(),
+        confine: Confine::None,
     }
 }
 

@@ -367,6 +367,7 @@ const LINKER: &str = r#"
 name = "linker"
 description = "Makes a link."
 argv = ["ln", "-s", ".git", "cairn-out"]
+confine = "none"
 effect = "idempotent"
 parameters = { type = "object" }
 "#;
