@@ -46,7 +46,7 @@ pub use limits::{ExecutorSettings, SessionSettings};
 pub use links::{Addresses, LinkSettings};
 pub use model::ModelSettings;
 pub use models::ProviderSettings;
-pub use parts::{parts, reader};
+pub use parts::{holds, parts, reader, unconfined};
 pub use run::{CommandLimits, RunSettings};
 pub(crate) use run::{millis, nano_usd};
 pub use servers::{LeftOut, McpSettings, OfWorkspace};

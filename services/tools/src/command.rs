@@ -91,7 +91,10 @@ impl CommandTool {
         let program = argv.next().map_or("", String::as_str);
         let mut command = match &self.supervisor {
             Some(supervisor) => {
-                let bounds = self.confinement.as_ref().map(|it| it.bounds(supervisor, &[]));
+                let bounds = self
+                    .confinement
+                    .as_ref()
+                    .map(|it| it.bounds(supervisor, &[]));
                 supervisor.command(self.spec.time_limit, input, bounds.as_ref(), program)
             }
             None => tokio::process::Command::new(program),

@@ -100,6 +100,18 @@ impl Unconfined {
 }
 
 impl Confinement {
+    /// Finds out whether programs that run in `workspace` can be confined, with the environment of this process.
+    ///
+    /// # Errors
+    /// Why they cannot be.
+    pub fn check(
+        config: &Config,
+        workspace: &Path,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<(), Unconfined> {
+        Self::of(config, &paths::real(workspace), environment).map(|_| ())
+    }
+
     /// For programs that run in `workspace`, an absolute path without links. `environment` is that of this process.
     ///
     /// # Errors
@@ -171,6 +183,20 @@ impl Confinement {
     pub(crate) fn network(&self) -> &Network {
         &self.0.bounds.network
     }
+}
+
+/// What all processes of one program may use up together, in words for people.
+pub fn limits(shell: &ShellConfig) -> String {
+    let Caps {
+        processes,
+        bytes,
+        memory,
+    } = caps(shell);
+    format!(
+        "each has at most {processes} processes, {} MiB written and {} MiB of memory",
+        bytes >> 20,
+        memory >> 20
+    )
 }
 
 fn caps(shell: &ShellConfig) -> Caps {

@@ -144,7 +144,9 @@ impl ShellTool {
             (false, _) => "leads out of the workspace; give a folder below it",
             (true, false) => "is no folder",
         };
-        Err(ToolError::InvalidArguments(format!("cwd '{cwd}' {problem}")))
+        Err(ToolError::InvalidArguments(format!(
+            "cwd '{cwd}' {problem}"
+        )))
     }
 
     fn start(&self, call: &Call, task: &Task) -> Result<(Running, pipe::Receiver), ToolError> {
@@ -155,7 +157,10 @@ impl ShellTool {
             return Err(failed(io::Error::other("nothing supervises it")));
         };
         let (reader, writer) = io::pipe().map_err(failed)?;
-        let bounds = self.confinement.as_ref().map(|it| it.bounds(supervisor, &[]));
+        let bounds = self
+            .confinement
+            .as_ref()
+            .map(|it| it.bounds(supervisor, &[]));
         let mut command = supervisor.command(task.time, 0, bounds.as_ref(), "sh");
         command
             .args(["-c", &task.command])
@@ -227,7 +232,10 @@ fn description(confinement: Option<&Confinement>) -> String {
                 Network::Loopback => "Its only network is a loopback device of its own.".to_owned(),
                 Network::Ports(ports) => {
                     let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
-                    format!("Of the network it has TCP on these ports: {}.", ports.join(", "))
+                    format!(
+                        "Of the network it has TCP on these ports: {}.",
+                        ports.join(", ")
+                    )
                 }
             };
             format!(
@@ -260,14 +268,9 @@ fn matchers(workspace: &Path) -> Vec<Matcher> {
     kinds.into_iter().map(matcher).collect()
 }
 
-fn environment(
-    config: &ShellConfig,
-    all: &BTreeMap<String, String>,
-) -> BTreeMap<String, String> {
+fn environment(config: &ShellConfig, all: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let is_passed = |name: &str| {
-        PASSED.contains(&name)
-            || name.starts_with(LOCALE)
-            || config.env.iter().any(|it| it == name)
+        PASSED.contains(&name) || name.starts_with(LOCALE) || config.env.iter().any(|it| it == name)
     };
     let passed = all.iter().filter(|(name, _)| is_passed(name));
     let mut passed: BTreeMap<String, String> = passed
@@ -335,8 +338,8 @@ impl Tool for ShellTool {
                 });
             }
         };
-        let ended = ended
-            .map_err(|error| ToolError::Unknown(format!("the command was lost: {error}")))?;
+        let ended =
+            ended.map_err(|error| ToolError::Unknown(format!("the command was lost: {error}")))?;
         let changed = changed(self.confinement.as_ref(), before).await;
         self.result(&task, ended, &changed)
     }

@@ -5,6 +5,7 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::node::{DURABILITY, STORE};
+use crate::settings;
 use crate::ui::out;
 use cairn_engine::text::counted;
 use cairn_http::{NamedProxy, ProxyEffect};
@@ -14,6 +15,7 @@ use cairn_memory::redis::{Durability, RedisStore};
 use cairn_memory::sqlite::{OpenError, SqliteOptions, SqliteStore};
 use cairn_proto::orchestrator::{ListSessionsRequest, NewerVersion, SessionStatus};
 use cairn_rpc::{Address, ErrorKind, Link};
+use cairn_tools::Unconfined;
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
@@ -49,6 +51,8 @@ struct Finding {
     state: &'static str,
     /// What is not as it must be.
     faults: Vec<String>,
+    /// What a person may want to know besides.
+    notes: Vec<String>,
 }
 
 impl Finding {
@@ -58,6 +62,7 @@ impl Finding {
             place,
             state,
             faults: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -83,6 +88,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         None => {
             let mut findings = vec![store(context).await];
             findings.extend(workspace(context));
+            findings.extend(programs(context));
             findings.extend(context.config().proxies.named().iter().map(proxy));
             findings
         }
@@ -140,13 +146,15 @@ fn show(finding: &Finding, json: bool) -> Result<(), CliError> {
         place,
         state,
         faults,
+        notes,
     } = finding;
     if json {
-        let line = json!({"what": what, "place": place, "state": state, "faults": faults});
+        let line =
+            json!({"what": what, "place": place, "state": state, "faults": faults, "notes": notes});
         return out::json(&line);
     }
     out::line(&format!("{what}  {place}  {state}"))?;
-    for fault in faults {
+    for fault in faults.iter().chain(notes) {
         out::line(&format!("  {fault}"))?;
     }
     Ok(())
@@ -219,6 +227,28 @@ fn workspace(context: &Context) -> Option<Finding> {
     Some(match fault {
         None => Finding::fine("workspace", place, "there"),
         Some(fault) => Finding::bad("workspace", place, "unusable", &CliError::new(fault)),
+    })
+}
+
+/// How programs are confined that tools start in the workspace. None if it cannot be found out.
+fn programs(context: &Context) -> Option<Finding> {
+    if context.config().store.is_redis() {
+        return None;
+    }
+    let holds = settings::holds().ok()?;
+    let workspace = &context.config().workspace.path;
+    let (state, mut notes) = match settings::unconfined(context, workspace) {
+        None => (
+            "confined",
+            vec![cairn_tools::confine::limits(&context.config().tools.shell)],
+        ),
+        Some(why @ Unconfined::Store(_)) => ("turned off", vec![why.why().to_owned()]),
+        Some(Unconfined::System(_)) => ("not confined", Vec::new()),
+    };
+    notes.extend(holds.gaps().into_iter().map(str::to_owned));
+    Some(Finding {
+        notes,
+        ..Finding::fine("programs", holds.to_string(), state)
     })
 }
 

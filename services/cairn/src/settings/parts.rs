@@ -93,6 +93,25 @@ pub fn reader(context: &Context) -> Result<cairn_orchestrator::Config, CliError>
     })
 }
 
+/// Why programs that are to be confined cannot be, if they cannot.
+pub fn unconfined(context: &Context, workspace: &Path) -> Option<Unconfined> {
+    let config = cairn_tools::Config {
+        store_paths: deciding(context),
+        ..tools(context.config(), &OfWorkspace::default())
+    };
+    let environment = context.environment.iter();
+    let environment = environment.map(|(n, v)| (n.into(), v.into())).collect();
+    Confinement::check(&config, workspace, &environment).err()
+}
+
+/// What this system can hold of a confined program.
+///
+/// # Errors
+/// The system does not say which program runs here.
+pub fn holds() -> Result<Holds, CliError> {
+    Ok(Holds::find(&supervisor()?))
+}
+
 fn of_workspace(workspace: &Path, environment: &Environment) -> OfWorkspace {
     let found = OfWorkspace::read(workspace, environment);
     found.log();
@@ -158,11 +177,13 @@ pub(super) fn tools(settings: &Settings, found: &OfWorkspace) -> cairn_tools::Co
 /// that reaches one of these could answer for a person.
 fn deciding(context: &Context) -> Vec<PathBuf> {
     let settings = context.config();
-    let mut paths = Vec::new();
-    // A store on servers has no file, and the path stands for none.
-    if !settings.store.redis.url.is_set() {
-        paths.push(settings.store.path.clone());
-    }
+    // A store on servers has no file.
+    let file = settings.store.path.clone();
+    let file = file.filter(|_| !settings.store.redis.url.is_set());
+    let mut paths: Vec<PathBuf> = file.into_iter().collect();
+    paths.extend(state_folder(|name| {
+        context.environment.get(name).map(str::to_owned)
+    }));
     paths.extend(trust(context).map(|trust| trust.path().to_owned()));
     paths.extend(settings.serve.token_file.clone());
     paths.extend(settings.store.redis.key_file.clone());

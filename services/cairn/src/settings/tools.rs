@@ -104,7 +104,10 @@ fn check_ports(settings: &Settings, checks: &mut Checks) {
     };
     let internal = Service::ALL.map(|service| super::links::internal_address(service).port());
     let serve = &settings.serve;
-    let own = [Some(serve.listen.port()), serve.internal.map(|it| it.port())];
+    let own = [
+        Some(serve.listen.port()),
+        serve.internal.map(|it| it.port()),
+    ];
     let own: Vec<u16> = own.into_iter().flatten().chain(internal).collect();
     if let Some(port) = ports.iter().find(|port| own.contains(port)) {
         let problem = format!("has the port {port}, on which Cairn listens");

@@ -329,6 +329,8 @@ fn tightens(path: &str, value: &Value) -> bool {
         "run.max_own_revisions" => at_most(limits.max_own_revisions),
         "run.review_plan" => *value == Value::Bool(true),
         "agents.enabled" => *value == Value::Bool(false),
+        "tools.shell.enabled" => *value == Value::Bool(false),
+        "tools.shell.network" => value == "none",
         // The default is ask.
         "workspace.write" => matches!(value.as_str(), Some("ask" | "out")),
         "model.default" => value == super::models::OFFLINE,

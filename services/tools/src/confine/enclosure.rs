@@ -114,7 +114,10 @@ impl Enclosure {
     pub(crate) fn kill(&self) {
         if !self.signal_all(Signal::KILL) {
             // What is started meanwhile is killed with the next look.
-            for id in descendants(usize::MAX).into_iter().filter_map(Pid::from_raw) {
+            for id in descendants(usize::MAX)
+                .into_iter()
+                .filter_map(Pid::from_raw)
+            {
                 // It may have ended.
                 _ = kill_process(id, Signal::KILL);
             }

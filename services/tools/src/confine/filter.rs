@@ -166,9 +166,7 @@ fn sockets(network: &Network) -> Result<Vec<SeccompRule>, seccompiler::BackendEr
 }
 
 /// Holds for calls of which all conditions hold: the number of an argument, and what it is compared with.
-fn rule(
-    conditions: &[(u8, SeccompCmpOp, u64)],
-) -> Result<SeccompRule, seccompiler::BackendError> {
+fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, seccompiler::BackendError> {
     let conditions = conditions.iter().map(|(argument, operator, value)| {
         SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, operator.clone(), *value)
     });

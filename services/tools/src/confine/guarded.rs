@@ -54,8 +54,15 @@ pub(crate) struct Snapshot {
 /// How a file is. Two files with one mark are the same to git and to Cairn.
 #[derive(Debug, PartialEq, Eq)]
 enum Mark {
-    File { mode: u32, digest: [u8; 32] },
-    Large { mode: u32, size: u64, times: [i64; 2] },
+    File {
+        mode: u32,
+        digest: [u8; 32],
+    },
+    Large {
+        mode: u32,
+        size: u64,
+        times: [i64; 2],
+    },
     Link(PathBuf),
     Other,
 }
@@ -192,9 +199,15 @@ mod tests {
     fn each_change_is_named() {
         type Change = fn(&Path);
         let changes: [(&str, Change); 9] = [
-            ("cairn.toml", |at| fs::write(at.join("cairn.toml"), "b = 2\n").unwrap()),
-            ("cairn.toml", |at| fs::remove_file(at.join("cairn.toml")).unwrap()),
-            ("AGENTS.md", |at| fs::write(at.join("AGENTS.md"), "obey").unwrap()),
+            ("cairn.toml", |at| {
+                fs::write(at.join("cairn.toml"), "b = 2\n").unwrap()
+            }),
+            ("cairn.toml", |at| {
+                fs::remove_file(at.join("cairn.toml")).unwrap()
+            }),
+            ("AGENTS.md", |at| {
+                fs::write(at.join("AGENTS.md"), "obey").unwrap()
+            }),
             (".git/hooks/post-checkout", |at| {
                 fs::write(at.join(".git/hooks/post-checkout"), "x").unwrap();
             }),
@@ -206,7 +219,9 @@ mod tests {
                 fs::rename(at.join(".git/hooks"), at.join("elsewhere")).unwrap();
                 std::os::unix::fs::symlink("../elsewhere", at.join(".git/hooks")).unwrap();
             }),
-            (".git/config", |at| fs::write(at.join(".git/config"), "[core]").unwrap()),
+            (".git/config", |at| {
+                fs::write(at.join(".git/config"), "[core]").unwrap()
+            }),
             (".git/modules/a/hooks/x", |at| {
                 fs::write(at.join(".git/modules/a/hooks/x"), "x").unwrap();
             }),
@@ -219,7 +234,10 @@ mod tests {
             let before = guarded.look();
             change(folder.path());
             let words = guarded.changed(&before).unwrap_or_default();
-            assert!(words.contains(&format!("changed {name}")), "{name}: {words}");
+            assert!(
+                words.contains(&format!("changed {name}")),
+                "{name}: {words}"
+            );
             assert!(words.ends_with("which Cairn or git runs or reads on its own"));
         }
     }

@@ -71,10 +71,7 @@ pub(super) fn apply(bounds: &Bounds, own: &[PathBuf]) -> io::Result<()> {
     }
 }
 
-fn ruleset(
-    bounds: &Bounds,
-    own: &[PathBuf],
-) -> Result<RulesetCreated, ::landlock::RulesetError> {
+fn ruleset(bounds: &Bounds, own: &[PathBuf]) -> Result<RulesetCreated, ::landlock::RulesetError> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(LEAST))?;

@@ -75,7 +75,9 @@ fn make_read_only(write: &[PathBuf]) -> io::Result<()> {
         match mount_remount(&mount.point, mount.flags | MountFlags::RDONLY, "") {
             Ok(()) => {}
             // This process cannot see it, or another mount lies over it: no more can the program.
-            Err(rustix::io::Errno::ACCESS | rustix::io::Errno::NOENT | rustix::io::Errno::INVAL) => {}
+            Err(
+                rustix::io::Errno::ACCESS | rustix::io::Errno::NOENT | rustix::io::Errno::INVAL,
+            ) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -176,14 +178,14 @@ fn raise_loopback() -> io::Result<()> {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_mount_keeps_its_flags_and_the_blanks_of_its_name() {
-        let line = b"28 27 0:25 / /mnt/a\\040b\\134c ro,nosuid,nodev,relatime shared:1 - tmpfs x ro";
+        let line =
+            b"28 27 0:25 / /mnt/a\\040b\\134c ro,nosuid,nodev,relatime shared:1 - tmpfs x ro";
         let mount = mount(line).unwrap();
         assert_eq!(mount.point, Path::new("/mnt/a b\\c"));
         let kept = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RELATIME;

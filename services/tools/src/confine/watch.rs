@@ -238,7 +238,10 @@ mod tests {
 
     #[test]
     fn a_child_is_found_below_this_process() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
         let id = i32::try_from(child.id()).unwrap();
         let found = descendants(usize::MAX);
         child.kill().unwrap();

@@ -276,7 +276,9 @@ impl Target {
             return Ok(None);
         }
         let programs = &self.programs;
-        let confined = programs.confined().map_err(|why| Failed::at_last(why.to_owned()))?;
+        let confined = programs
+            .confined()
+            .map_err(|why| Failed::at_last(why.to_owned()))?;
         let folder = std::slice::from_ref(&self.folder);
         let supervisor = programs.supervisor.as_ref();
         Ok(supervisor.map(|supervisor| confined.bounds(supervisor, folder)))

@@ -19,7 +19,10 @@ fn the_environment_is_a_list_of_names() {
     };
     let passed = environment(&config, &all.into());
     let names: Vec<&str> = passed.keys().map(String::as_str).collect();
-    assert_eq!(names, ["CARGO_HOME", "HOME", "LC_ALL", "MINE", "PATH", "TERM"]);
+    assert_eq!(
+        names,
+        ["CARGO_HOME", "HOME", "LC_ALL", "MINE", "PATH", "TERM"]
+    );
     assert_eq!(passed["TERM"], "dumb");
     let passed = environment(&ShellConfig::default(), &BTreeMap::new());
     assert_eq!(passed["PATH"], DEFAULT_PATH);

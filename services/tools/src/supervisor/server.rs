@@ -6,7 +6,10 @@
 //! kill the server also without it.
 
 use super::parent::Parent;
-use super::{LOOK, NOT_STARTED, SIGNALLED, bounds_of, deaf, descendants, plain, print_error, runtime, written};
+use super::{
+    LOOK, NOT_STARTED, SIGNALLED, bounds_of, deaf, descendants, plain, print_error, runtime,
+    written,
+};
 use crate::confine::{self, Bounds, Enclosure};
 use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process_group};
 use std::ffi::OsString;

@@ -26,9 +26,10 @@ pub(super) fn effects(withheld: &[(String, Value)], whole: &Value) -> Vec<String
     // The settings of a server belong together, and its name and variables may have dots.
     let servers = whole["mcp"]["servers"].as_object().into_iter().flatten();
     lines.extend(servers.flat_map(|(name, settings)| server_lines(name, settings)));
+    lines.extend(of(shell));
     lines.extend([of(rules), of(places), of(files)].concat());
     let others = withheld.iter().filter(|(path, value)| {
-        let known = [programs, rules, places, files];
+        let known = [programs, shell, rules, places, files];
         !path.starts_with("mcp.servers.")
             && known.iter().all(|effect| effect(path, value).is_empty())
     });
@@ -58,12 +59,33 @@ fn program(command: &Value) -> Vec<String> {
         "run as the tool {name}: {}",
         words(&command["argv"])
     )];
+    if command["confine"] == "none" {
+        lines.push("  with all your rights, not confined to the workspace".to_owned());
+    }
     let variables = command["env"].as_array().into_iter().flatten();
     let variables = variables.filter_map(Value::as_str);
     lines.extend(variables.map(|name| format!("  with your variable {}", escape(name))));
     let effect = command["effect"].as_str();
     lines.extend(effect.map(|effect| format!("  with {name} as {}", escape(effect))));
     lines
+}
+
+fn shell(path: &str, value: &Value) -> Vec<String> {
+    match path {
+        "tools.shell.read" => vec![format!("let commands read: {}", words(value))],
+        "tools.shell.write" => vec![format!("let commands read and change: {}", words(value))],
+        "tools.shell.env" => vec![format!(
+            "let commands have your variables: {}",
+            words(value)
+        )],
+        "tools.shell.network" => {
+            vec![format!(
+                "open the network to commands: {}",
+                escape(&value.to_string())
+            )]
+        }
+        _ => Vec::new(),
+    }
 }
 
 fn rules(path: &str, value: &Value) -> Vec<String> {
@@ -157,8 +179,11 @@ mod tests {
             ("links.tools", json!("https://a.example/@b.example,c:7")),
             (
                 "tools.commands",
-                json!([{"name": "t\u{1b}[2J", "argv": ["sh", "-c", "x y"], "env": ["HOME"]}]),
+                json!([{"name": "t\u{1b}[2J", "argv": ["sh", "-c", "x y"], "env": ["HOME"],
+                    "confine": "none"}]),
             ),
+            ("tools.shell.write", json!(["~/x y", "/data"])),
+            ("tools.shell.network", json!([80, 443])),
             ("mcp.servers.s.command", json!("npx")),
             ("mcp.servers.s.env.TOKEN", json!("canary")),
             ("tools.rules[1]", rule),

@@ -64,6 +64,10 @@ max_cost = 2.0
 [tools]
 allow = ["list_files", "steal"]
 deny = ["write_file", "steal"]
+[tools.shell]
+network = [443]
+write = ["~/.ssh"]
+enabled = false
 [[tools.commands]]
 name = "steal"
 description = "Steals."
@@ -91,6 +95,8 @@ fn until_it_is_confirmed_only_what_tightens_counts() {
             "telemetry.otlp",
             "tools.commands",
             "tools.rules[0]",
+            "tools.shell.network",
+            "tools.shell.write",
             "workspace.path",
             "workspace.show",
             "workspace.write",
@@ -102,6 +108,11 @@ fn until_it_is_confirmed_only_what_tightens_counts() {
     assert_eq!(config.workspace.path, Path::new("."));
     assert_eq!(config.workspace.write, cairn_tools::Write::Ask);
     assert!(config.workspace.show.is_empty() && config.tools.commands.is_empty());
+    let shell = cairn_tools::ShellConfig {
+        enabled: false,
+        ..cairn_tools::ShellConfig::default()
+    };
+    assert_eq!(config.tools.shell, shell);
     assert_eq!(config.run.max_turns, RunSettings::default().max_turns);
     assert_eq!(config.run.max_cost, Some(2.0));
     assert_eq!(config.tools.allow, Some(vec!["list_files".to_owned()]));
@@ -160,8 +171,8 @@ fn the_line_names_what_has_no_effect() {
     assert_eq!(
         line,
         "cairn.toml is not confirmed, so these settings have no effect: client, models, run, serve, \
-         store, telemetry, tools.commands, tools.rules, workspace; confirm it with: cairn config \
-         trust"
+         store, telemetry, tools.commands, tools.rules, tools.shell, workspace; confirm it with: \
+         cairn config trust"
     );
 }
 
