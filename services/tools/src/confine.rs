@@ -74,7 +74,6 @@ pub struct Confinement(Arc<State>);
 
 #[derive(Debug)]
 struct State {
-    workspace: PathBuf,
     bounds: Bounds,
     guarded: Guarded,
     /// Whether mounts of a program's own can be made; found out with the first one.
@@ -146,7 +145,6 @@ impl Confinement {
         let temporary = environment.get("TMPDIR").filter(|path| !path.is_empty());
         let temporary = temporary.map_or(TEMPORARY, String::as_str);
         Ok(Self(Arc::new(State {
-            workspace: workspace.to_owned(),
             bounds: Bounds {
                 read,
                 write,
@@ -172,11 +170,6 @@ impl Confinement {
     /// The files that are compared after each command.
     pub(crate) fn guarded(&self) -> &Guarded {
         &self.0.guarded
-    }
-
-    /// The folder that programs run in.
-    pub(crate) fn workspace(&self) -> &Path {
-        &self.0.workspace
     }
 
     /// What a confined program may reach over the network.

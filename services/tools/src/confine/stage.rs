@@ -18,6 +18,8 @@ use std::process::{Command, ExitCode};
 const WORD: &str = "confine-program";
 /// The first argument of a process that tries what the system can hold.
 const TRY: &str = "try-to-confine";
+/// Standard error.
+const LAST_STREAM: i32 = 2;
 /// Most descriptors of one process.
 const MOST_OPEN: u64 = 65_536;
 /// Threads of each process, for the limit of the system, which counts all threads of a user.
@@ -83,6 +85,7 @@ pub(crate) fn become_program(arguments: impl Iterator<Item = OsString>) -> Optio
         return Some(ExitCode::from(u8::from(can.is_err())));
     }
     let task = Task::of(arguments.into_iter())?;
+    close_inherited();
     let error = match confine(&task.bounds, &task.temporary) {
         Ok(()) => Command::new(&task.argv[0]).args(&task.argv[1..]).exec(),
         Err(error) => error,
@@ -105,6 +108,19 @@ fn confine(bounds: &Bounds, temporary: &Path) -> io::Result<()> {
     set_no_new_privs(true)?;
     landlock::apply(bounds, &[temporary.to_owned()])?;
     filter::apply(&bounds.network)
+}
+
+/// Closes all but the standard streams: Landlock says nothing of what is open already, and the service may have
+/// inherited files without knowing it.
+fn close_inherited() {
+    let entries = std::fs::read_dir("/proc/self/fd");
+    let numbers = entries.into_iter().flatten().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let inherited: Vec<i32> = numbers.filter(|number| *number > LAST_STREAM).collect();
+    for number in inherited {
+        // The list of them has ended already.
+        _ = nix::unistd::close(number);
+    }
 }
 
 fn limit(bounds: &Bounds) -> io::Result<()> {

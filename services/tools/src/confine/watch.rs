@@ -2,6 +2,7 @@
 //! some of them do not hold for the superuser.
 
 use super::bounds::Bounds;
+use cairn_rpc::{BootClock, Monotonic as _};
 use rustix::fs::statvfs;
 use rustix::process::getpid;
 use std::collections::BTreeMap;
@@ -9,9 +10,15 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Every so many looks, all processes are counted, whatever the number of all tasks of the system is.
 const FULL: u32 = 10;
+/// So many looks pass between two looks at files, if these take no longer than [`SHORT`]: what others delete
+/// meanwhile hides what a program writes.
+const FILES: u32 = 50;
+/// See [`FILES`].
+const SHORT: Duration = Duration::from_millis(50);
 /// Of the limit: growth of a file system after which files are looked at again.
 const PART: u64 = 8;
 /// Most processes whose open files are looked at.
@@ -27,6 +34,8 @@ pub(crate) struct Watch {
     started: i64,
     tasks: u64,
     looks: u32,
+    /// The last look at files was a short one.
+    is_short: bool,
     /// The free bytes of each file system at the start, and how much less there may be before files are looked
     /// at.
     disks: Vec<Disk>,
@@ -55,6 +64,7 @@ impl Watch {
             started,
             tasks: tasks().unwrap_or_default(),
             looks: 0,
+            is_short: true,
             page: u64::try_from(rustix::param::page_size()).unwrap_or(4096),
             bounds,
             temporary,
@@ -70,8 +80,8 @@ impl Watch {
     /// Why all of them are to be killed, if they are: in words for the model.
     pub(crate) fn look(&mut self) -> Option<String> {
         let most = u64::from(self.bounds.caps.processes);
-        self.looks = (self.looks + 1) % FULL;
-        if self.looks == 0 || self.is_growing() {
+        self.looks = self.looks.wrapping_add(1);
+        if self.looks.is_multiple_of(FULL) || self.is_growing() {
             self.tasks = tasks().unwrap_or_default();
             // There may be so many that all of them are never counted.
             let room = usize::try_from(most).unwrap_or(usize::MAX);
@@ -88,15 +98,23 @@ impl Watch {
             let now = free(&disk.folder).unwrap_or(disk.free);
             disk.free.saturating_sub(now) > disk.allowed
         };
-        if self.disks.iter().any(is_less) {
+        let is_due = self.is_short && self.looks.is_multiple_of(FILES);
+        if is_due || self.disks.iter().any(is_less) {
+            let began = BootClock.now();
             let written = self.written();
+            self.is_short = BootClock.now().saturating_sub(began) <= SHORT;
             if written > self.bounds.caps.bytes {
                 let most = self.bounds.caps.bytes >> 20;
                 return Some(format!("more than {most} MiB were written"));
             }
             // Others have written. Files take a while to look at.
+            let part = if is_due {
+                0
+            } else {
+                self.bounds.caps.bytes / PART
+            };
             for disk in &mut self.disks {
-                disk.allowed = disk.allowed.saturating_add(self.bounds.caps.bytes / PART);
+                disk.allowed = disk.allowed.saturating_add(part);
             }
         }
         None

@@ -16,6 +16,25 @@ pub(crate) enum Control {
     No,
 }
 
+/// Attempts that only mounts of the program's own stop.
+pub(crate) const OF_MOUNTS: [&str; 5] = [
+    "open a file to all",
+    "close a file to its user",
+    "set the user of a program",
+    "change a file's time",
+    "change the owner of a file",
+];
+/// Attempts that only Landlock from version 6 on stops.
+pub(crate) const OF_SIGNALS: [&str; 7] = [
+    "signal the service",
+    "signal another program",
+    "stop another program",
+    "signal by a descriptor",
+    "signal the supervising process",
+    "kill the supervising process",
+    "kill all",
+];
+
 /// How an attempt ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ends {
@@ -99,8 +118,8 @@ pub(crate) const APPROVE: &[Escape] = &[
         "cat /proc/{SERVICE}/root{AT}/outside && echo ESCAPED",
     ),
     refused(
-        "list the service's files",
-        "ls /proc/{SERVICE}/fd/ | grep -q . && echo ESCAPED",
+        "see the files of another program",
+        "readlink /proc/{DECOY}/fd/0 && echo ESCAPED",
     ),
     alone(
         "read the service's memory",
@@ -110,7 +129,7 @@ pub(crate) const APPROVE: &[Escape] = &[
         "have the service's key",
         "env | grep -q canary && echo ESCAPED",
     ),
-    alone(
+    refused(
         "have the service's files",
         "ls /proc/self/fd | grep -qE '^([4-9]|[1-9][0-9]+)$' && echo ESCAPED",
     ),
@@ -326,11 +345,7 @@ pub(crate) const PROCESSES: &[Escape] = &[
         "kill the supervising process",
         "kill -9 $PPID && echo ESCAPED",
     ),
-    alone("kill all", "kill -9 -1; echo ESCAPED"),
-    alone(
-        "leave a process",
-        "(setsid sh -c 'sleep 1; echo x >{AT}/ws/late' &); true",
-    ),
+    alone("kill all", "kill -9 -1; true"),
     alone(
         "gain rights by a program",
         "grep -q 'NoNewPrivs:.*0' /proc/self/status && echo ESCAPED",
@@ -380,6 +395,11 @@ pub(crate) const CALLS: &[(&str, i64, &str)] = &[
     ("chroot", libc::SYS_chroot, "0"),
     ("unshare of users", libc::SYS_unshare, "0x10000000"),
     ("unshare of mounts", libc::SYS_unshare, "0x20000"),
+    (
+        "clone into a namespace",
+        libc::SYS_clone,
+        "0x10000011, 0, 0, 0, 0",
+    ),
     ("setns", libc::SYS_setns, "0, 0"),
     ("clone3", libc::SYS_clone3, "0, 0"),
     ("open_by_handle_at", libc::SYS_open_by_handle_at, "0, 0, 0"),

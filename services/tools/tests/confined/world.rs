@@ -3,7 +3,8 @@
 
 use async_trait::async_trait;
 use cairn_tools::{
-    BoxError, Config, Deps, Request, ShellConfig, StoreTime, Supervisor, ToolError, Tools, build,
+    BoxError, Config, Deps, Holds, Request, ShellConfig, StoreTime, Supervisor, ToolError, Tools,
+    build,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -39,6 +40,8 @@ pub(crate) struct World {
     socket: UnixListener,
     tcp: TcpListener,
     before: BTreeMap<PathBuf, String>,
+    /// Programs of this process inherit it.
+    _inherited: fs::File,
 }
 
 impl World {
@@ -65,6 +68,9 @@ impl World {
             fs::write(at.join(name), format!("{CANARY}\n")).unwrap();
         }
         fs::write(at.join("ws/cairn.toml"), "[tools]\n").unwrap();
+        // Git reads it, and commands do.
+        let git = format!("[user]\n\tname = {CANARY}\n");
+        fs::write(at.join("home/.gitconfig"), git).unwrap();
         let socket = UnixListener::bind(at.join("state/cairn.sock")).unwrap();
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         socket.set_nonblocking(true).unwrap();
@@ -73,6 +79,8 @@ impl World {
         let tools = runtime.block_on(async { tools(&at, change) });
         let mut decoy = Command::new("sleep");
         let decoy = decoy.arg("1000").env("SECRET", CANARY).spawn().unwrap();
+        let inherited = fs::File::open(at.join("outside")).unwrap();
+        rustix::io::fcntl_setfd(&inherited, rustix::io::FdFlags::empty()).unwrap();
         let before = outside(&at);
         Self {
             folder,
@@ -82,11 +90,17 @@ impl World {
             socket,
             tcp,
             before,
+            _inherited: inherited,
         }
     }
 
     pub(crate) fn at(&self) -> PathBuf {
         self.folder.path().canonicalize().unwrap()
+    }
+
+    /// What this system can hold.
+    pub(crate) fn holds() -> Holds {
+        Holds::find(&Supervisor::this_program().unwrap())
     }
 
     /// A text with the names of this world put in.
@@ -194,8 +208,26 @@ fn tools(at: &Path, change: impl FnOnce(&mut Config)) -> Tools {
     ];
     let variables = variables.map(|(name, value)| (name.to_owned(), value));
     deps.programs.environment.extend(variables);
+    deps.programs.environment.extend(toolchains());
     change(&mut config);
     build(config, deps).unwrap()
+}
+
+/// Where the toolchains of this user are: the home of a world has none.
+fn toolchains() -> impl Iterator<Item = (String, String)> {
+    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
+    let homes = [
+        ("CARGO_HOME", ".cargo"),
+        ("RUSTUP_HOME", ".rustup"),
+        ("PYENV_ROOT", ".pyenv"),
+        ("NVM_DIR", ".nvm"),
+    ];
+    let found = homes.into_iter().map(move |(name, place)| {
+        let named = std::env::var_os(name).map(PathBuf::from);
+        (name.to_owned(), named.unwrap_or_else(|| home.join(place)))
+    });
+    let found = found.filter(|(_, place)| place.is_dir());
+    found.map(|(name, place)| (name, place.display().to_string()))
 }
 
 /// Each file outside of the workspace: its kind, content, mode, owner and time.
