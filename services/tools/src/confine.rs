@@ -99,28 +99,17 @@ impl Unconfined {
 }
 
 impl Confinement {
-    /// Finds out whether programs that run in `workspace` can be confined, with the environment of this process.
-    ///
-    /// # Errors
-    /// Why they cannot be.
-    pub fn check(
-        config: &Config,
-        workspace: &Path,
-        environment: &BTreeMap<String, String>,
-    ) -> Result<(), Unconfined> {
-        Self::of(config, &paths::real(workspace), environment).map(|_| ())
-    }
-
-    /// For programs that run in `workspace`, an absolute path without links. `environment` is that of this process.
+    /// For programs that run in `workspace`. `environment` is that of this process.
     ///
     /// # Errors
     /// Programs cannot be confined here, or a program could change the store and answer for a person.
-    pub(crate) fn of(
+    pub fn of(
         config: &Config,
         workspace: &Path,
         environment: &BTreeMap<String, String>,
     ) -> Result<Self, Unconfined> {
         let shell = &config.shell;
+        let workspace = &paths::real(workspace);
         let write = [workspace.to_owned()];
         let write: Vec<PathBuf> = write
             .into_iter()
@@ -220,32 +209,39 @@ fn check_stores(stores: &[PathBuf], open: &[PathBuf], can: &str) -> Result<(), U
 mod tests {
     use super::*;
 
-    fn of(change: impl FnOnce(&mut Config)) -> Result<Confinement, Unconfined> {
+    /// In a folder with a workspace `ws`, and the store in `state`.
+    fn of(change: impl FnOnce(&mut Config, &Path)) -> Result<Confinement, Unconfined> {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().canonicalize().unwrap();
+        for name in ["ws", "state"] {
+            std::fs::create_dir(at.join(name)).unwrap();
+        }
         let mut config = Config {
-            store_paths: vec!["/state/cairn/x/cairn.db".into()],
+            store_paths: vec![at.join("state/cairn.db")],
             ..Config::default()
         };
-        change(&mut config);
-        Confinement::of(&config, Path::new("/work/it"), &BTreeMap::new())
+        change(&mut config, &at);
+        Confinement::of(&config, &at.join("ws"), &BTreeMap::new())
     }
 
     #[test]
     fn a_store_that_programs_could_reach_turns_them_off() {
         for (path, says) in [
-            ("/work/it/cairn.db", "programs can change"),
-            ("/work/it/.cairn/cairn.db", "programs can change"),
+            ("ws/cairn.db", "programs can change"),
+            ("ws/.cairn/cairn.db", "programs can change"),
             ("/usr/cairn/cairn.db", "programs can read"),
         ] {
-            let refused = of(|config| config.store_paths = vec![path.into()]).unwrap_err();
-            let Unconfined::Store(why) = refused else {
-                panic!("{refused:?}");
+            let refused = of(|config, at| config.store_paths = vec![at.join(path)]);
+            let Err(Unconfined::Store(why)) = refused else {
+                panic!("{path}: {refused:?}");
             };
             assert!(why.contains(says) && why.contains(path), "{why}");
         }
-        let opened = of(|config| config.shell.write = vec!["/state".into()]);
+        let opened = of(|config, at| config.shell.write = vec![at.to_owned()]);
         assert!(matches!(opened, Err(Unconfined::Store(_))), "{opened:?}");
-        let opened = of(|config| config.shell.read = vec!["/state/cairn".into()]);
+        let opened = of(|config, at| config.shell.read = vec![at.join("state")]);
         assert!(matches!(opened, Err(Unconfined::Store(_))), "{opened:?}");
-        assert!(!matches!(of(|_| {}), Err(Unconfined::Store(_))));
+        let apart = of(|_, _| {});
+        assert!(!matches!(apart, Err(Unconfined::Store(_))), "{apart:?}");
     }
 }

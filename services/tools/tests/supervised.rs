@@ -10,7 +10,10 @@
 )]
 
 use cairn_tools::mcp::{McpDeps, McpSource, Server, ServerConfig};
-use cairn_tools::{Allowances, Programs, Supervisor, supervisor::supervise};
+use cairn_tools::{
+    Allowances, Config, Confine, Confinement, Programs, Supervisor, supervisor::supervise,
+};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode};
 use std::time::Duration;
@@ -24,7 +27,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |word: &str| arguments.iter().any(|it| it == word);
     match arguments.first().map(String::as_str) {
-        Some("host") => host(Path::new(&arguments[1])),
+        Some("host") => host(Path::new(&arguments[1]), Confine::None),
+        Some("confined-host") => host(Path::new(&arguments[1]), Confine::Workspace),
         // As test runners ask.
         _ if has("--list") && has("--ignored") => {}
         _ if has("--list") => println!("{NAME}: test"),
@@ -35,7 +39,7 @@ fn main() -> ExitCode {
 
 /// Starts a server that reads nothing, and waits.
 #[tokio::main(flavor = "current_thread")]
-async fn host(folder: &Path) {
+async fn host(folder: &Path, confine: Confine) {
     let script = format!(
         "(sh -c 'echo $$ > {0}/new; mv {0}/new {0}/over' &); sleep 1000 & a=$!; setsid sleep 1000 & \
          echo $$ $a $! > {0}/newer; mv {0}/newer {0}/ids; wait",
@@ -44,12 +48,18 @@ async fn host(folder: &Path) {
     let config = ServerConfig {
         command: "/bin/sh".to_owned(),
         args: vec!["-c".to_owned(), script],
+        confine,
         ..ServerConfig::default()
     };
     let deps = McpDeps {
         workspace: folder.to_owned(),
         programs: Programs {
             supervisor: Some(Supervisor::this_program().unwrap()),
+            confinement: Some(Confinement::of(
+                &Config::default(),
+                folder,
+                &BTreeMap::new(),
+            )),
             ..Programs::default()
         },
         allowances: Allowances::default(),
@@ -66,18 +76,24 @@ async fn host(folder: &Path) {
 }
 
 fn test() {
-    ends_with(|host, _| {
-        host.kill().unwrap();
-        host.wait().unwrap();
-    });
-    ends_with(|_, folder| std::fs::write(folder.join("drop"), "").unwrap());
+    let confined = cfg!(target_os = "linux").then_some("confined-host");
+    for kind in ["host"].into_iter().chain(confined) {
+        ends_with(kind, |host, _| {
+            host.kill().unwrap();
+            host.wait().unwrap();
+        });
+        ends_with(kind, |_, folder| {
+            std::fs::write(folder.join("drop"), "").unwrap()
+        });
+    }
 }
 
-fn ends_with(end: impl Fn(&mut Child, &Path)) {
+/// `kind` says whether the server is confined.
+fn ends_with(kind: &str, end: impl Fn(&mut Child, &Path)) {
     let folder = tempfile::TempDir::new().unwrap();
     let this = std::env::current_exe().unwrap();
     let mut host = Command::new(this)
-        .arg("host")
+        .arg(kind)
         .arg(folder.path())
         .spawn()
         .unwrap();

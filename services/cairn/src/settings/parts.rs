@@ -101,7 +101,7 @@ pub fn unconfined(context: &Context, workspace: &Path) -> Option<Unconfined> {
     };
     let environment = context.environment.iter();
     let environment = environment.map(|(n, v)| (n.into(), v.into())).collect();
-    Confinement::check(&config, workspace, &environment).err()
+    Confinement::of(&config, workspace, &environment).err()
 }
 
 /// What this system can hold of a confined program.

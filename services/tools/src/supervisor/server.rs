@@ -16,7 +16,6 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus};
-use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The first argument of such a process.

@@ -68,7 +68,7 @@ pub(crate) fn ends() {
     is_free(&world);
     let late = json!({"command": "exec 9>held; flock -s 9; trap '' TERM; echo begun; echo x >AGENTS.md; \
                       (setsid sleep 1000 &); sleep 1000", "timeout": 1});
-    let error = world.call(late).unwrap_err();
+    let error = world.call(&late).unwrap_err();
     let ToolError::Timeout(message) = error else {
         panic!("{error:?}");
     };
@@ -83,7 +83,7 @@ pub(crate) fn ends() {
     is_free(&world);
     let both = world.run("echo a; echo b >&2; echo c; exit 7").unwrap();
     assert_eq!(both, "a\nb\nc\nexit status 7");
-    let out = world.call(json!({"command": "pwd", "cwd": "../other"}));
+    let out = world.call(&json!({"command": "pwd", "cwd": "../other"}));
     assert!(
         matches!(out, Err(ToolError::InvalidArguments(_))),
         "{out:?}"

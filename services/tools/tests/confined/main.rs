@@ -14,6 +14,8 @@ mod escapes;
 #[cfg(target_os = "linux")]
 mod limits;
 #[cfg(target_os = "linux")]
+mod programs;
+#[cfg(target_os = "linux")]
 mod table;
 #[cfg(target_os = "linux")]
 mod work;
@@ -26,12 +28,16 @@ use std::process::ExitCode;
 type Test = (&'static str, fn());
 
 #[cfg(target_os = "linux")]
-const TESTS: [Test; 7] = [
+const TESTS: [Test; 8] = [
     ("no_escape_as_this_user", escapes::as_this_user),
     ("no_escape_as_a_user_without_rights", escapes::as_nobody),
     ("what_is_used_up_is_limited", limits::are_kept),
     ("a_command_ends_with_all_that_it_started", limits::ends),
     ("a_store_in_the_workspace_turns_programs_off", limits::store),
+    (
+        "programs_of_the_settings_are_confined",
+        programs::are_confined,
+    ),
     ("work_is_done_in_the_workspace", work::is_done),
     ("a_network_is_opened_as_far_as_it_is_set", work::network),
 ];

@@ -124,12 +124,16 @@ impl World {
 
     /// Runs a command, confined.
     pub(crate) fn run(&self, command: &str) -> Result<String, ToolError> {
-        self.call(json!({"command": command, "timeout": 60}))
+        self.call(&json!({"command": command, "timeout": 60}))
     }
 
-    pub(crate) fn call(&self, arguments: Value) -> Result<String, ToolError> {
+    pub(crate) fn call(&self, arguments: &Value) -> Result<String, ToolError> {
+        self.call_tool("shell_exec", arguments)
+    }
+
+    pub(crate) fn call_tool(&self, name: &str, arguments: &Value) -> Result<String, ToolError> {
         let request = Request {
-            name: "shell_exec".to_owned(),
+            name: name.to_owned(),
             arguments: arguments.to_string(),
             key: "0123456789abcdef".to_owned(),
             session: "s-1".to_owned(),
