@@ -33,7 +33,7 @@ const MOST_NAMED: usize = 20;
 Reads every event of a store in a file, with the checkpoints and blobs, and names the sessions and events
 that are damaged. Of a store on Redis it looks at the settings; with --server at the services instead.
 Names the sessions that wait for a newer version of Cairn, unless something else is wrong. Finished ones wait
-for nothing. Without --server it also
+for nothing. Without --server it also says how programs are confined here, and
 names the proxies of the environment, without their credentials.
 Changes nothing without --accept-loss. Ends with exit code 1 if something is not as it must be.")]
 pub struct Args {
