@@ -124,6 +124,7 @@ impl Confinement {
         let mut read = paths::system();
         read.extend(paths::named(&shell.read, environment));
         check_stores(&stores, &read, "can read")?;
+        check_stores(&stores, &[paths::ETC.into()], "can read")?;
         // These were not asked for, and may lie anywhere.
         let mut toolchains = paths::toolchains(environment);
         toolchains.retain(|path| !stores.iter().any(|store| store.starts_with(path)));
@@ -152,6 +153,7 @@ impl Confinement {
         let mounts = self.0.mounts.get_or_init(|| supervisor.can("mounts"));
         let mut bounds = self.0.bounds.clone();
         bounds.mounts = *mounts;
+        bounds.read.extend(paths::etc().iter().cloned());
         bounds.read.extend(more.iter().cloned());
         bounds
     }

@@ -22,7 +22,8 @@ const SYSTEM: [&str; 13] = [
     "/sys/fs/cgroup",
     "/sys/kernel/mm/transparent_hugepage",
 ];
-const ETC: &str = "/etc";
+/// The folder of settings of the system.
+pub(super) const ETC: &str = "/etc";
 /// Most entries of `/etc` that are looked at.
 const MOST_ENTRIES: usize = 50_000;
 
@@ -67,16 +68,16 @@ const HOMES: &[(&str, &str, &[&str])] = &[
 /// Names of folders of programs. Beside one lies the rest of its toolchain.
 const PROGRAMS: [&str; 2] = ["bin", "sbin"];
 
-/// The folders of the system that are there.
+/// The folders of the system that are there, but [`ETC`].
 pub(super) fn system() -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = SYSTEM.map(PathBuf::from).into();
-    found.extend(etc().iter().cloned());
     found.retain(|path| path.exists());
     found
 }
 
-/// What of `/etc` programs read. Those of the superuser could read all of it, and get what every user can.
-fn etc() -> &'static [PathBuf] {
+/// What of [`ETC`] programs read. Those of the superuser could read all of it, and get what every user can. The first
+/// call looks at all of it.
+pub(super) fn etc() -> &'static [PathBuf] {
     static FOUND: OnceLock<Vec<PathBuf>> = OnceLock::new();
     FOUND.get_or_init(|| match rustix::process::geteuid().is_root() {
         false => vec![ETC.into()],
