@@ -8,7 +8,7 @@ use crate::error::CliError;
 use crate::node::{Authenticators, Parts};
 use cairn_boot::{Environment, Trust, state_folder};
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
-use cairn_tools::{Programs, Supervisor, Write};
+use cairn_tools::{Confinement, Holds, Programs, Supervisor, Unconfined, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

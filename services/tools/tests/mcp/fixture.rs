@@ -165,7 +165,7 @@ impl Mcp {
             workspace: folder.path().to_owned(),
             programs: Programs {
                 environment: variables.map(owned).collect(),
-                supervisor: None,
+                ..Programs::default()
             },
             allowances,
         };
