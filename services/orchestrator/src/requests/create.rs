@@ -19,6 +19,8 @@ use std::sync::Arc;
 
 /// The command that a session is made with is its second event.
 const COMMAND_SEQ: u64 = 2;
+/// The creation and the command.
+const EVENTS_BEFORE_ANSWER: usize = 2;
 
 /// What a new session is made with.
 #[derive(Debug)]
@@ -57,10 +59,16 @@ pub(crate) async fn create(
     let digest = digest_of(&new);
     let has_command = new.command.is_some();
     let (request_id, time_to_live_ms) = (new.request_id.clone(), new.time_to_live_ms);
-    let (session, events) = first_events(requests, new)?;
-    let encoded = requests.store().encode(&key, events.clone()).await?;
+    let (mut session, mut events) = first_events(requests, new)?;
+    let mut encoded = requests.store().encode_all(events.clone());
+    if !encoded.large.is_empty() {
+        // Such as a long prompt of an agent. What is stored apart takes a session, so its owner answers.
+        events.truncate(EVENTS_BEFORE_ANSWER);
+        session = folded(&events)?;
+        encoded = requests.store().encode_all(events.clone());
+    }
     let command_seq = if has_command { COMMAND_SEQ } else { 0 };
-    let mut numbered = (1..).zip(events).skip(2);
+    let mut numbered = (1..).zip(events).skip(EVENTS_BEFORE_ANSWER);
     let answer = numbered.find_map(|(seq, event)| answer_of(event, seq, COMMAND_SEQ));
     let request = pb::CreateSessionRequest {
         session: id,
@@ -94,7 +102,7 @@ pub(crate) async fn create(
         made
     });
     let is_duplicate = task.await.map_err(RpcError::internal)??;
-    if !is_duplicate || !has_command {
+    if !has_command || (answer.is_some() && !is_duplicate) {
         return Ok((key, answer));
     }
     let appended = pb::AppendCommandResponse {
@@ -159,6 +167,14 @@ fn first_events(requests: &Requests, new: NewSession) -> Result<(Session, Vec<Ev
     };
     let events = session.decide(input, &facts);
     Ok((session, events.map_err(RpcError::internal)?))
+}
+
+fn folded(events: &[Event]) -> Result<Session, RpcError> {
+    let mut session = Session::default();
+    for (seq, event) in (1..).zip(events) {
+        session.apply(seq, event).map_err(RpcError::internal)?;
+    }
+    Ok(session)
 }
 
 /// Distinguishes a retried creation from another one.

@@ -255,6 +255,29 @@ async fn a_retry_of_a_start_has_the_first_answer_whatever_became_of_the_agent() 
     assert_eq!(count(&events, "RunStarted"), 1);
 }
 
+/// What is stored apart from the journal takes a session, which there is not yet.
+#[tokio::test(start_paused = true)]
+async fn a_long_prompt_and_instructions_fit_into_a_new_session() {
+    let world = World::new().await;
+    put(
+        &world,
+        &format!("---\nname: a\n---\n{}", "Work. ".repeat(9_000)),
+    )
+    .await;
+    world
+        .tools
+        .write("AGENTS.md", &"Be kind.\n".repeat(3_000));
+    world.tools.confirm();
+    let first = request(&world, "", of("a", chain(vec![model_step("one")])));
+    let started = try_start(&world, first.clone()).await.expect("a run");
+    let attempt = world.attempt().await;
+    assert_eq!(attempt.start.agent, "a");
+    let again = try_start(&world, first).await.expect("a retry");
+    assert_eq!(again, started);
+    let events = world.journal.events(&started.session).await;
+    assert_eq!(count(&events, "RunStarted"), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_definition_is_stored_once_and_a_change_counts_for_the_next_turn() {
     let world = World::new().await;
