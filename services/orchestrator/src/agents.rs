@@ -10,6 +10,7 @@ use cairn_agents::{Fault, Parsed, is_name};
 use cairn_engine::decide::{AgentFault, Agents, ResolvedAgent};
 use cairn_engine::refusal::Refusal;
 use cairn_engine::rules::DEFAULT_AGENT;
+use cairn_engine::session::Session;
 use cairn_proto::event::AgentUse;
 use cairn_proto::memory as pb;
 use cairn_rpc::{Namespace, RpcError};
@@ -17,13 +18,16 @@ use prost::Message as _;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The agents of these names, for sessions of a namespace. An agent that cannot be used has the reason.
+/// The agents of these names, for a session in a namespace. An agent that cannot be used has the reason. One
+/// that only files of the workspace define is left out while these cannot be read, if the session has a
+/// definition: without one it would lose its instructions and skills until they can.
 ///
 /// # Errors
 /// The store cannot be reached.
 pub(crate) async fn read_all(
     deps: &Deps,
     namespace: &Namespace,
+    session: &Session,
     names: &BTreeSet<String>,
 ) -> Result<Agents, RpcError> {
     if names.is_empty() {
@@ -33,6 +37,9 @@ pub(crate) async fn read_all(
     let files = deps.workspace.read(&tools, namespace, FOR_COMMAND).await;
     let mut agents = Agents::default();
     for name in names {
+        if files.is_unknown && !is_of_document(name) && is_defined(session, name) {
+            continue;
+        }
         let agent = read(deps, namespace, name, &files).await?;
         agents.0.insert(name.clone(), agent);
     }
@@ -87,6 +94,16 @@ async fn read(
         .map_err(|unusable| fault(name, &unusable, files))
     });
     Ok(resolved.map(|definition| (!definition.is_plain()).then(|| Arc::new(definition))))
+}
+
+/// The session has a definition of the agent.
+fn is_defined(session: &Session, name: &str) -> bool {
+    let name = match name {
+        "" => DEFAULT_AGENT,
+        name => name,
+    };
+    let mut agents = session.agents.values();
+    agents.any(|agent| agent.definition.name == name)
 }
 
 /// A document may define the agent.
@@ -169,10 +186,7 @@ fn fault(name: &str, unusable: &Unusable, files: &Reading) -> AgentFault {
     }
     let file = name.strip_prefix(OF_WORKSPACE).unwrap_or(name);
     if files.unconfirmed.contains(file) {
-        return not_usable(format!(
-            "agent \"{name}\" is in a file of the workspace that is not confirmed; see and confirm the files \
-             with: cairn agent trust"
-        ));
+        return not_usable(in_unconfirmed_file(name));
     }
     if files.is_unknown {
         return not_usable(format!(
@@ -183,6 +197,14 @@ fn fault(name: &str, unusable: &Unusable, files: &Reading) -> AgentFault {
         refusal: Refusal::AgentNotFound,
         message: format!("{message}; see the agents with: cairn agent list"),
     }
+}
+
+/// Says so of the agent with that name, and what a person can do.
+pub(crate) fn in_unconfirmed_file(name: &str) -> String {
+    format!(
+        "agent \"{name}\" is in a file of the workspace that is not confirmed; see and confirm the files with: \
+         cairn agent trust"
+    )
 }
 
 #[cfg(test)]

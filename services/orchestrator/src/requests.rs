@@ -132,8 +132,15 @@ async fn agents_of(
     namespace: &Namespace,
     command: &Command,
 ) -> Result<Agents, RpcError> {
-    let needed = agents_needed(&Session::default(), Some(command));
-    Box::pin(agents::read_all(requests.deps(), namespace, &needed)).await
+    let session = Session::default();
+    let needed = agents_needed(&session, Some(command));
+    Box::pin(agents::read_all(
+        requests.deps(),
+        namespace,
+        &session,
+        &needed,
+    ))
+    .await
 }
 
 /// Why a command is refused whose agent cannot be used. Nothing is stored, so a retry may succeed.

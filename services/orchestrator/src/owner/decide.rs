@@ -4,6 +4,7 @@ use super::{End, Owner, facts, stalled};
 use crate::agents;
 use crate::deps::Deps;
 use crate::dispatch::Catalogue;
+use cairn_engine::command::Command;
 use cairn_engine::decide::{Agents, Facts, Input, ToolList, agents_needed};
 use cairn_engine::event::{AttemptRef, Event};
 use cairn_engine::limits::FULL_TRANSITION;
@@ -43,7 +44,10 @@ impl Owner {
     /// The agents that the waiting commands name, as they are now. Commands that are left to the next owner
     /// name none.
     async fn agents(&mut self, deps: &Deps) -> Result<Agents, End> {
-        let needed = match self.answers_commands() {
+        // A report leads to answers up to a message for its attempt, also if the owner is stopping.
+        let mut waiting = self.session.commands.values();
+        let has_message = waiting.any(|it| matches!(it.command, Command::SendMessage(_)));
+        let needed = match has_message || self.answers_commands() {
             true => agents_needed(&self.session, None),
             false => BTreeSet::new(),
         };
@@ -51,7 +55,8 @@ impl Owner {
             return Ok(Agents::default());
         }
         let namespace = self.key.namespace.clone();
-        let read = |_| Box::pin(agents::read_all(deps, &namespace, &needed));
+        let session = &self.session;
+        let read = |_| Box::pin(agents::read_all(deps, &namespace, session, &needed));
         self.inbox.retry_until_lease_ends(read).await
     }
 

@@ -351,8 +351,7 @@ impl Owner {
     /// What the planner's prompt for a run carries after the service's own.
     fn prompt_layers(&self, run: u32) -> Vec<String> {
         let memory = snapshot(self.session.memory.iter());
-        let used = self.session.run(run).and_then(|run| run.agent.as_ref());
-        let agent = used.and_then(|used| self.session.agent(used));
+        let agent = self.session.agent_of_run(run);
         let prompt = agent.map(|agent| agent.definition.prompt.clone());
         let environment = self.deps.config.environment.clone();
         let layers = [prompt.unwrap_or_default(), environment, memory];

@@ -147,12 +147,7 @@ impl Decision<'_> {
 
     /// The agent of a run may make every call of a plan.
     pub(crate) fn check_plan_of_run(&self, run: u32, plan: &PlanDraft) -> Result<(), Rejection> {
-        let used = self.session.run(run).and_then(|run| run.agent.as_ref());
-        let agent = used.and_then(|used| self.session.agent(used));
-        match check_plan(agent, plan) {
-            None => Ok(()),
-            Some(message) => Err(Rejection::refused(Refusal::ToolNotAllowed, message)),
-        }
+        checked_plan(self.session.agent_of_run(run), plan)
     }
 }
 
@@ -165,7 +160,11 @@ pub(crate) fn check_given_plan(
     plan: &PlanDraft,
 ) -> Result<(), Rejection> {
     let agent = agent.map(|it| Agent::new(Arc::clone(it), String::new()));
-    match check_plan(agent.as_ref(), plan) {
+    checked_plan(agent.as_ref(), plan)
+}
+
+fn checked_plan(agent: Option<&Agent>, plan: &PlanDraft) -> Result<(), Rejection> {
+    match check_plan(agent, plan) {
         None => Ok(()),
         Some(message) => Err(Rejection::refused(Refusal::ToolNotAllowed, message)),
     }

@@ -131,9 +131,7 @@ impl Decision<'_> {
 
     /// The plan, if the agent of the run may make its calls.
     fn allowed(&self, run: u32, plan: PlanDraft) -> Result<PlanDraft, Failure> {
-        let used = self.session.run(run).and_then(|run| run.agent.as_ref());
-        let agent = used.and_then(|used| self.session.agent(used));
-        match check_plan(agent, &plan) {
+        match check_plan(self.session.agent_of_run(run), &plan) {
             None => Ok(plan),
             Some(message) => {
                 let reason = Refusal::ToolNotAllowed.name();

@@ -124,9 +124,14 @@ impl Session {
         self.agents.get(&used.digest).map(Arc::as_ref)
     }
 
+    /// The agent of a run; none for the plain default.
+    pub fn agent_of_run(&self, run: u32) -> Option<&Agent> {
+        self.agent(self.run(run)?.agent.as_ref()?)
+    }
+
     /// The agent of the run that an attempt belongs to; none for the plain default.
     pub fn agent_of(&self, attempt: AttemptRef) -> Option<&Agent> {
-        self.agent(self.run(attempt.run)?.agent.as_ref()?)
+        self.agent_of_run(attempt.run)
     }
 
     /// The name of a run's agent, by which rules and approvals know it.

@@ -97,8 +97,6 @@ impl Turn {
         session
             .queued_turns
             .retain(|it| it.number != started.queued);
-        let of_agent = agent.and_then(|used| session.agent(used));
-        let temperature = of_agent.and_then(|agent| agent.definition.temperature_milli);
         let mut context = session.contexts.get_mut(&started.context);
         if let Some(context) = &mut context {
             context.agent = agent.cloned();
@@ -110,14 +108,10 @@ impl Turn {
             (compaction, context.switched.take())
         });
         let (tells_compaction, switched) = untold.unwrap_or_default();
-        let given = submitted.options;
         Ok(Self {
             context: started.context.clone(),
             message: submitted.message,
-            options: TurnOptions {
-                temperature_milli: given.temperature_milli.or(temperature),
-                ..given
-            },
+            options: submitted.options,
             notes_frame: None,
             purpose,
             tells_compaction,

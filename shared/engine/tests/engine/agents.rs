@@ -407,7 +407,6 @@ fn a_request_goes_before_an_agent() {
             calls: Some(40),
             ..AgentLimits::default()
         },
-        temperature_milli: Some(200),
         compaction: AgentCompaction {
             when_full: Some(WhenFull::Refuse),
             ..AgentCompaction::default()
@@ -424,14 +423,11 @@ fn a_request_goes_before_an_agent() {
         (limits.max_tool_turns, limits.budgets[Budget::Calls]),
         (3, 40)
     );
-    let options = &run.turn.as_ref().unwrap().options;
-    assert_eq!(options.temperature_milli, Some(200));
     assert_eq!(world.session.when_full(world.attempt(1)), WhenFull::Refuse);
     world.reply(1, "well", &[]);
     world.command(Command::from(SubmitTurn {
         model: "of the request".to_owned(),
         options: TurnOptions {
-            temperature_milli: Some(900),
             max_tool_turns: Some(5),
             when_full: Some(WhenFull::Compact),
             ..TurnOptions::default()
@@ -443,8 +439,6 @@ fn a_request_goes_before_an_agent() {
         (run.model.as_str(), run.limits.max_tool_turns),
         ("of the request", 5)
     );
-    let options = &run.turn.as_ref().unwrap().options;
-    assert_eq!(options.temperature_milli, Some(900));
     assert_eq!(world.session.when_full(world.attempt(1)), WhenFull::Compact);
     check(&world);
 }

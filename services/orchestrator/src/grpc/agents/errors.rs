@@ -1,5 +1,6 @@
 //! Errors of the store's documents in the words of agents.
 
+use crate::agents::in_unconfirmed_file;
 use crate::store::NEWER_VERSION;
 use cairn_engine::refusal::Refusal;
 use cairn_rpc::{ErrorKind, RpcError};
@@ -14,10 +15,7 @@ pub(super) fn missing(name: &str) -> RpcError {
 
 /// The agent is in a file that no person has confirmed as it is now.
 pub(super) fn unconfirmed(name: &str) -> RpcError {
-    not_usable(format!(
-        "agent \"{name}\" is in a file of the workspace that is not confirmed; see and confirm the files \
-         with: cairn agent trust"
-    ))
+    not_usable(in_unconfirmed_file(name))
 }
 
 /// The file of the agent has faults.
