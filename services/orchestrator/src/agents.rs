@@ -210,6 +210,8 @@ pub(crate) fn in_unconfirmed_file(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cairn_engine::agent::AgentDefinition;
+    use cairn_engine::session::Agent;
 
     fn missing() -> Unusable {
         Unusable::NotFound { known: Vec::new() }
@@ -259,6 +261,19 @@ mod tests {
         }
         let disabled = fault("critic", &Unusable::Disabled, &none);
         assert_eq!(disabled.refusal, Refusal::AgentNotUsable);
+    }
+
+    #[test]
+    fn a_session_knows_the_default_agent_by_its_empty_name() {
+        let mut session = Session::default();
+        assert!(!is_defined(&session, ""));
+        for name in [DEFAULT_AGENT, "workspace:critic"] {
+            let definition = Arc::new(AgentDefinition::named(name));
+            let agent = Agent::new(definition, String::new());
+            session.agents.insert(name.to_owned(), Arc::new(agent));
+        }
+        assert!(is_defined(&session, "") && is_defined(&session, "workspace:critic"));
+        assert!(!is_defined(&session, "workspace:other"));
     }
 
     #[test]

@@ -264,9 +264,7 @@ async fn a_long_prompt_and_instructions_fit_into_a_new_session() {
         &format!("---\nname: a\n---\n{}", "Work. ".repeat(9_000)),
     )
     .await;
-    world
-        .tools
-        .write("AGENTS.md", &"Be kind.\n".repeat(3_000));
+    world.tools.write("AGENTS.md", &"Be kind.\n".repeat(3_000));
     world.tools.confirm();
     let first = request(&world, "", of("a", chain(vec![model_step("one")])));
     let started = try_start(&world, first.clone()).await.expect("a run");
