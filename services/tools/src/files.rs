@@ -33,6 +33,7 @@ use crate::error::ToolError;
 use crate::tool::{Call, Effect, Tool, ToolSpec};
 use cairn_engine::limits::RESULT_BYTES;
 use cairn_engine::rules::{Matcher, MatcherKind};
+use protected::Protected;
 use root::Roots;
 use serde_json::Value;
 use std::io;
@@ -52,6 +53,8 @@ pub(crate) struct Settings<'a> {
     pub(crate) private: Vec<PathBuf>,
     /// Where they write.
     pub(crate) write: Write,
+    /// Folders of agents and skills, from the workspace: a person approves each write of their files.
+    pub(crate) protected: Vec<String>,
     /// Bounds of one call.
     pub(crate) limits: &'a Limits,
 }
@@ -68,7 +71,7 @@ pub(crate) fn tools(
     let view = View::new(workspace.to_owned(), settings.show, settings.private);
     let folders = Arc::new(Folders {
         workspace: workspace.display().to_string(),
-        roots: Roots::open(workspace, output, view)?,
+        roots: Roots::open(workspace, output, view, Protected::new(&settings.protected))?,
         write: settings.write,
         limits: settings.limits.clone(),
         turns: Turns::default(),

@@ -217,10 +217,12 @@ fn assemble(
         output,
         private,
     } = folders;
+    let protected = config.agent_paths.iter().chain(&config.skill_paths);
     let settings = files::Settings {
         show: &config.show,
         private,
         write: config.write,
+        protected: protected.cloned().collect(),
         limits: &config.limits,
     };
     let file_tools = files::tools(&workspace, &output, settings);

@@ -191,8 +191,9 @@ fn deciding(context: &Context) -> Vec<PathBuf> {
     paths
 }
 
-/// What no file tool may show: the settings in use, the files with secrets that they name, and the
-/// store. Of a store in the workspace's own folder, or above it, only its files.
+/// What no file tool may show or write: the settings in use, the files with secrets that they name, the store, and
+/// what a person confirmed. Of a store in the workspace's own folder, or above it, only its files. A workspace may
+/// be a home folder, so Cairn's own folder with the stores of other workspaces is among them.
 fn private(context: &Context, workspace: &Path) -> Vec<PathBuf> {
     let settings = context.config();
     let redis = &settings.store.redis;
@@ -206,6 +207,9 @@ fn private(context: &Context, workspace: &Path) -> Vec<PathBuf> {
             .into_iter()
             .flat_map(|store| of_store(store, workspace)),
     );
+    private.extend(trust(context).map(|trust| trust.path().to_owned()));
+    let own = state_folder(|name| context.environment.get(name).map(str::to_owned));
+    private.extend(own.filter(|own| !holds(own, workspace)));
     private
 }
 
@@ -215,14 +219,18 @@ fn of_store(store: &Path, workspace: &Path) -> Vec<PathBuf> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let real = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path));
-    let holds_workspace = match (real(folder), real(workspace)) {
-        (Ok(folder), Ok(workspace)) => workspace.starts_with(folder),
-        _ => false,
-    };
-    match holds_workspace {
+    match holds(folder, workspace) {
         false => vec![folder.to_owned()],
         true => store_files(store).collect(),
+    }
+}
+
+/// Whether the workspace is in the folder, or is the folder.
+fn holds(folder: &Path, workspace: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path));
+    match (real(folder), real(workspace)) {
+        (Ok(folder), Ok(workspace)) => workspace.starts_with(folder),
+        _ => false,
     }
 }
 

@@ -7,7 +7,7 @@ use super::Stop;
 use super::root::{Place, explain, sync};
 use crate::error::ToolError;
 use crate::gate::Permit;
-use cap_std::fs::{Dir, File, Metadata, MetadataExt, OpenOptions};
+use cap_std::fs::{Dir, File, Metadata, MetadataExt, OpenOptions, Permissions, PermissionsExt};
 use rustix::fs::{Gid, Uid, fchown};
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -20,6 +20,9 @@ const TEMPORARY: &str = ".cairn-tmp-";
 const LEFT_BEHIND: Duration = Duration::from_secs(3600);
 /// Entries of a folder that are looked at for what was left behind.
 const SWEEP: usize = 1000;
+/// The bits of a mode that a new content keeps. The others run a program with the rights of its owner, who gave them
+/// to the old content.
+const KEPT_MODE: u32 = 0o777;
 /// Bytes written between two looks at whether the write is still wanted.
 const PART: usize = 1 << 20;
 
@@ -124,7 +127,8 @@ impl<'a> Temporary<'a> {
             fchown(&self.file, Some(owner), Some(group))?;
         }
         // A change of the owner takes some bits of the mode away.
-        self.file.set_permissions(other.permissions())
+        let mode = other.permissions().mode() & KEPT_MODE;
+        self.file.set_permissions(Permissions::from_mode(mode))
     }
 
     /// Takes the place of whatever has this name; a link is replaced and not followed.

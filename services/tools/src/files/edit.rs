@@ -9,7 +9,7 @@ use super::locate::Located;
 use super::replace::{Edit, Edited, replace};
 use super::root::{Area, Place, explain};
 use super::target::Target;
-use super::writing::{Now, rejudge, stands};
+use super::writing::{Now, check_seen, rejudge, stands};
 use super::{Arguments, Folders, Stop, blocking};
 use crate::config::Write as Setting;
 use crate::error::ToolError;
@@ -215,6 +215,7 @@ fn edit(folders: &Folders, order: &Order, stop: &Stop) -> Result<Output, ToolErr
     let _turn = folders.turn(&order.place);
     let roots = &folders.roots;
     let (target, text) = order.read(folders)?;
+    check_seen(&target, order.digests.as_ref())?;
     let now = ContentDigest::of(text.as_bytes());
     let other = |now: &str| rejudge(&order.tool_digest, target.state(now.to_owned()));
     match order.digests.as_ref().map(|it| stands(it, &now)) {

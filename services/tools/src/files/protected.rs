@@ -5,11 +5,12 @@ use cap_std::fs::Dir;
 use std::ffi::OsStr;
 use std::path::{Component, Path};
 
-/// Protected in any folder, in any case of letters.
+/// Protected in any folder.
 const NAMES: [&str; 4] = ["cairn.toml", ".mcp.json", "agents.md", "claude.md"];
 /// The folder of a repository, or the file that leads to it. Git runs its hooks.
 const GIT: &str = ".git";
-/// Folders of agents and skills, from the workspace. The settings may name others besides.
+/// Folders of agents and skills, from the workspace. Other programs read them, too, so they are protected also where
+/// the settings name others.
 pub(crate) const FOLDERS: [&str; 8] = [
     ".cairn/agents",
     ".claude/agents",
@@ -24,37 +25,64 @@ pub(crate) const FOLDERS: [&str; 8] = [
 const PROMPTS: &str = "prompts";
 const SETTINGS: &str = "cairn.toml";
 
-/// Whether a path of the workspace, without `..`, is protected by its name.
-pub(super) fn is_protected(path: &Path) -> bool {
-    let names: Vec<String> = path.components().filter_map(lower).collect();
-    if names.iter().any(|name| name == GIT) {
-        return true;
+/// What is protected in one workspace.
+#[derive(Debug)]
+pub(super) struct Protected {
+    /// Folders of agents and skills, from the workspace, as [`plain`] has them.
+    folders: Vec<String>,
+}
+
+impl Protected {
+    /// `more` are the folders that the settings name.
+    pub(super) fn new(more: &[String]) -> Self {
+        let more = more.iter().map(|folder| plain(Path::new(folder)).join("/"));
+        let folders = FOLDERS.map(str::to_owned).into_iter().chain(more);
+        Self {
+            folders: folders.collect(),
+        }
     }
-    if names
-        .last()
-        .is_some_and(|name| NAMES.contains(&name.as_str()))
-    {
-        return true;
+
+    /// Whether a path of the workspace, without `..`, is protected by its name.
+    pub(super) fn covers(&self, path: &Path) -> bool {
+        let names = plain(path);
+        if names.iter().any(|name| name == GIT) {
+            return true;
+        }
+        if names
+            .last()
+            .is_some_and(|name| NAMES.contains(&name.as_str()))
+        {
+            return true;
+        }
+        let path = names.join("/");
+        let is_in = |folder: &String| {
+            let rest = path.strip_prefix(folder.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.folders.iter().any(is_in)
     }
-    let path = names.join("/");
-    let is_in = |folder: &str| {
-        let rest = path.strip_prefix(folder);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    FOLDERS.into_iter().any(is_in)
 }
 
 /// Whether `name` in `folder` is the folder of prompts beside a settings file.
 pub(super) fn is_prompts(folder: &Dir, name: &OsStr) -> bool {
-    let is_named = name.to_string_lossy().to_lowercase() == PROMPTS;
-    is_named && folder.symlink_metadata(SETTINGS).is_ok()
+    plain_name(name) == PROMPTS && folder.symlink_metadata(SETTINGS).is_ok()
 }
 
-fn lower(part: Component<'_>) -> Option<String> {
-    match part {
-        Component::Normal(name) => Some(name.to_string_lossy().to_lowercase()),
+fn plain(path: &Path) -> Vec<String> {
+    let names = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(plain_name(name)),
         _ => None,
-    }
+    });
+    names.collect()
+}
+
+/// A name as the least strict file system reads it. Some ignore the case of letters, which has `ſ` as an `s`, and
+/// characters that are not seen; some ignore dots and blanks at the end. No protected name has other letters than
+/// those of ASCII, so what else a name has does not count: that asks too often rather than too seldom.
+fn plain_name(name: &OsStr) -> String {
+    let name = name.to_string_lossy().to_uppercase().to_lowercase();
+    let plain: String = name.chars().filter(char::is_ascii).collect();
+    plain.trim_end_matches(['.', ' ']).to_owned()
 }
 
 #[cfg(test)]
@@ -88,8 +116,19 @@ mod tests {
             (".github/workflows/ci.yml", false),
             ("src/main.rs", false),
             ("AGENTS.md.txt", false),
+            ("agent\u{17f}.md", true),
+            ("CLAUDE\u{200d}.md", true),
+            (".g\u{200c}it/config", true),
+            (".git./config", true),
+            ("cairn.toml. .", true),
+            (".claude/s\u{212a}ills/x", true),
+            ("agénts.md", false),
+            ("own/agents/a.md", true),
+            ("Own/Agents/a.md", true),
+            ("own/agents.md.txt", false),
         ] {
-            assert_eq!(is_protected(Path::new(path)), expected, "{path}");
+            let protected = Protected::new(&["own/Agents".to_owned()]);
+            assert_eq!(protected.covers(Path::new(path)), expected, "{path}");
         }
     }
 

@@ -6,6 +6,7 @@
 //! cap-std), so that links, `..` and folders exchanged in the middle are all one case.
 
 use super::name;
+use super::protected::Protected;
 use super::view::View;
 use crate::error::ToolError;
 use cap_std::ambient_authority;
@@ -50,21 +51,33 @@ pub(crate) struct Roots {
     workspace: Dir,
     output: PathBuf,
     view: View,
+    protected: Protected,
 }
 
 impl Roots {
     /// Opens the workspace. The output folder need not exist.
-    pub(crate) fn open(workspace: &Path, output: &Path, view: View) -> io::Result<Self> {
+    pub(crate) fn open(
+        workspace: &Path,
+        output: &Path,
+        view: View,
+        protected: Protected,
+    ) -> io::Result<Self> {
         Ok(Self {
             workspace: Dir::open_ambient_dir(workspace, ambient_authority())?,
             output: std::path::absolute(output)?,
             view,
+            protected,
         })
     }
 
     /// What decides about the files of the workspace.
     pub(super) fn view(&self) -> &View {
         &self.view
+    }
+
+    /// What a person approves each write of.
+    pub(super) fn protected(&self) -> &Protected {
+        &self.protected
     }
 
     /// Reads a path. Nothing is touched yet.

@@ -5,7 +5,7 @@
 //! makes sure that a model has read what it replaces. What belongs to Cairn itself can not.
 
 use super::locate::{MOST_LEVELS, refused};
-use super::protected::{is_prompts, is_protected};
+use super::protected::is_prompts;
 use super::root::{
     Area, OUTPUT, Place, Roots, explain, irregular, leaves, make_folder, open_entry, open_file,
     open_folder, shown_path, sync,
@@ -93,7 +93,7 @@ impl Roots {
             way: None,
             there: None,
             file: None,
-            is_protected: is_protected(&path),
+            is_protected: self.protected().covers(&path),
             path,
         };
         let root = match self.dir(Area::Output) {
@@ -241,7 +241,7 @@ impl<'a> Walk<'a, '_> {
         }
         Ok(Target {
             place,
-            is_protected: self.is_protected || is_protected(&self.path),
+            is_protected: self.is_protected || roots.protected().covers(&self.path),
             way: Some(self.way),
             there,
             file,

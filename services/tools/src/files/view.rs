@@ -97,6 +97,7 @@ impl View {
         let lower = |path: &Path| PathBuf::from(path.to_string_lossy().to_lowercase());
         let wanted = lower(&self.workspace.join(path));
         self.private.iter().any(|private| {
+            let private = std::path::absolute(private).unwrap_or_else(|_| private.clone());
             let (Some(folder), Some(name)) = (private.parent(), private.file_name()) else {
                 return false;
             };
@@ -357,6 +358,23 @@ pub(crate) fn check_show(patterns: &[String]) -> Vec<Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A store may be named by a relative path, and its journal is not there yet.
+    #[test]
+    fn a_relative_path_of_cairn_is_private_before_it_is_there() {
+        let workspace = std::env::current_dir().unwrap().canonicalize().unwrap();
+        let private = vec![PathBuf::from("c.db-journal"), PathBuf::from("*.token")];
+        let view = View::new(workspace, &[], private);
+        for (path, expected) in [
+            ("c.db-journal", true),
+            ("C.DB-journal", true),
+            ("a.token", true),
+            ("c.db-journal.txt", false),
+            ("sub/a.token", false),
+        ] {
+            assert_eq!(view.names_private(Path::new(path)), expected, "{path}");
+        }
+    }
 
     #[test]
     fn a_pattern_leads_through_the_folders_that_it_names_literally() {

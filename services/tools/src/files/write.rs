@@ -4,7 +4,7 @@ use super::atomic::{Replacement, is_temporary};
 use super::diff::{Before, Change};
 use super::root::{Area, Place, explain, open_output, sync};
 use super::target::Target;
-use super::writing::{Now, rejudge, stands, unshown};
+use super::writing::{Now, check_seen, rejudge, stands, unshown};
 use super::{Arguments, Folders, Stop, blocking};
 use crate::config::Write as Setting;
 use crate::error::ToolError;
@@ -152,8 +152,12 @@ impl Order {
 
 fn preview(folders: &Folders, order: &Order, stop: &Stop) -> Result<Preview, ToolError> {
     let target = folders.roots.target(&order.place)?;
-    let before = target.digest(stop)?;
     let content = target.content(folders.limits.write_bytes)?;
+    // Of the same reading as the diff: the file may change meanwhile.
+    let before = match &content {
+        Some(content) => ContentDigest::of(content),
+        None => target.digest(stop)?,
+    };
     let size = target.metadata().map_or(0, |metadata| metadata.len());
     let why = unshown(size);
     let text = content.map(String::from_utf8);
@@ -172,6 +176,7 @@ fn write(folders: &Folders, order: &Order, stop: &Stop) -> Result<Output, ToolEr
     let _turn = folders.turn(&order.place);
     let roots = &folders.roots;
     let target = roots.target(&order.place)?;
+    check_seen(&target, order.digests.as_ref())?;
     let after = ContentDigest::of(order.content.as_bytes());
     if let Some(digests) = &order.digests {
         let now = target.digest(stop)?;

@@ -3,8 +3,8 @@
 
 use super::Folders;
 use super::diff::Change;
-use super::root::Place;
-use super::target::known_place;
+use super::root::{Area, Place};
+use super::target::{Target, known_place};
 use crate::error::ToolError;
 use crate::tool::{Digests, FileState, Preview, Rejudge, ToolSpec};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -57,6 +57,23 @@ pub(super) fn stands(digests: &Digests, now: &str) -> Now {
         _ if now == digests.before => Now::Before,
         _ => Now::Other,
     }
+}
+
+/// Lets a write of a protected file of the workspace through only with the digests of the preview that a person
+/// approved. Rules and settings do not speak for that person.
+///
+/// # Errors
+/// The call has none.
+pub(super) fn check_seen(target: &Target<'_>, digests: Option<&Digests>) -> Result<(), ToolError> {
+    let is_of_workspace = target.place.area == Area::Workspace;
+    if !(target.is_protected && is_of_workspace && digests.is_none()) {
+        return Ok(());
+    }
+    Err(ToolError::Denied(format!(
+        "'{}' is a file that Cairn, git or an agent reads or runs on its own; it is written only after a person \
+         approved a preview of the change, and this call has no preview",
+        target.place.shown
+    )))
 }
 
 /// The file is not the one that was judged. Nothing was written.

@@ -2,7 +2,7 @@
 
 use crate::support::{World, request};
 use cairn_engine::key::ContentDigest;
-use cairn_tools::{Digests, Outcome, Preview, Request, ToolError};
+use cairn_tools::{Digests, Outcome, Preview, Request, ToolError, Write};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -123,6 +123,38 @@ async fn what_runs_or_instructs_on_its_own_is_protected() {
             .unwrap()
             .is_protected
     );
+}
+
+/// Such as a step of a plan, which has no preview, where the settings allow every write.
+#[tokio::test]
+async fn a_protected_file_is_written_only_as_its_preview_was_approved() {
+    let world = World::with(|config, _| {
+        config.write = Write::Allow;
+        config.agent_paths = vec!["roles".to_owned()];
+    });
+    for path in [
+        "AGENTS.md",
+        ".git/hooks/pre-commit",
+        "roles/a.md",
+        ".claude/agents/a.md",
+    ] {
+        let write = json!({"path": path, "content": "x"});
+        let error = world.call("write_file", write.clone()).await.result;
+        let error = error.unwrap_err();
+        assert_eq!(error.reason(), "Denied", "{path}: {error}");
+        assert!(!world.path(path).exists(), "{path}");
+        let shown = preview(&world, "write_file", &write).await.unwrap();
+        assert!(shown.is_protected, "{path}");
+        let outcome = approved(&world, "write_file", &write, &shown.digests).await;
+        outcome.result.unwrap();
+        assert!(world.path(path).exists(), "{path}");
+    }
+    let edit = json!({"path": "AGENTS.md", "old": "x", "new": "y"});
+    let error = world.call("edit_file", edit).await.result.unwrap_err();
+    assert_eq!(error.reason(), "Denied", "{error}");
+    world
+        .text("write_file", json!({"path": "src/a.rs", "content": "x"}))
+        .await;
 }
 
 #[tokio::test]

@@ -27,7 +27,8 @@ Read the files before you confirm them.
 
 Without a terminal, it wants --yes and the digest.
 
-With --json one object: digest, confirmed, files (path, kind, size, name), problems.
+With --json one object: digest, confirmed, files (path, kind, size, name, others: the
+further files of a skill), problems.
 
 Examples:
   cairn agent trust
@@ -161,6 +162,7 @@ fn to_json(found: &ListWorkspaceFilesResponse) -> Value {
             "kind": kind_name(file.kind()),
             "size": file.size,
             "name": file.name,
+            "others": file.others,
         })
     });
     json!({

@@ -92,7 +92,7 @@ pub(super) fn trust_command(context: &Context) -> String {
     }
 }
 
-/// The files for people.
+/// The files for people, with those that only a skill has: they are confirmed, too.
 pub(super) fn table(files: &[WorkspaceFile]) -> Table {
     let mut table = Table::new([
         Column::Left("KIND"),
@@ -107,6 +107,10 @@ pub(super) fn table(files: &[WorkspaceFile]) -> Table {
             &size(file.size),
             &file.name,
         ]);
+        let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for other in &file.others {
+            table.row(["", &format!("{folder}/{other}"), "", ""]);
+        }
     }
     table
 }
@@ -171,6 +175,18 @@ mod tests {
             line.starts_with("AGENTS.md and .claude/agents/a.md are"),
             "{line}"
         );
+    }
+
+    #[test]
+    fn every_file_of_a_skill_is_shown() {
+        let skill = WorkspaceFile {
+            kind: WorkspaceFileKind::Skill.into(),
+            others: vec!["scripts/steal.sh".to_owned()],
+            ..listed(&[".agents/skills/thief/SKILL.md"]).files.remove(0)
+        };
+        let lines = table(&[skill]).lines(None);
+        let other = ".agents/skills/thief/scripts/steal.sh";
+        assert!(lines.iter().any(|line| line.contains(other)), "{lines:?}");
     }
 
     #[test]

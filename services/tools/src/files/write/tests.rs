@@ -48,6 +48,7 @@ async fn admitted() -> World {
         show: &[],
         private: Vec::new(),
         write: Write::Out,
+        protected: Vec::new(),
         limits: &Limits::default(),
     };
     let tools = super::super::tools(&workspace, &output, settings).unwrap();
