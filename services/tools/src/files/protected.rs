@@ -68,6 +68,7 @@ pub(super) fn is_prompts(folder: &Dir, name: &OsStr) -> bool {
     plain_name(name) == PROMPTS && folder.symlink_metadata(SETTINGS).is_ok()
 }
 
+/// The names of a path, each as [`plain_name`] has it.
 fn plain(path: &Path) -> Vec<String> {
     let names = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(plain_name(name)),
@@ -77,12 +78,15 @@ fn plain(path: &Path) -> Vec<String> {
 }
 
 /// A name as the least strict file system reads it. Some ignore the case of letters, which has `ſ` as an `s`, and
-/// characters that are not seen; some ignore dots and blanks at the end. No protected name has other letters than
-/// those of ASCII, so what else a name has does not count: that asks too often rather than too seldom.
+/// characters that are not seen; some ignore dots and blanks at the end. Of a name with letters of ASCII only these
+/// count: that asks too often rather than too seldom.
 fn plain_name(name: &OsStr) -> String {
     let name = name.to_string_lossy().to_uppercase().to_lowercase();
     let plain: String = name.chars().filter(char::is_ascii).collect();
-    plain.trim_end_matches(['.', ' ']).to_owned()
+    match plain.trim_end_matches(['.', ' ']) {
+        "" => name,
+        plain => plain.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -126,8 +130,11 @@ mod tests {
             ("own/agents/a.md", true),
             ("Own/Agents/a.md", true),
             ("own/agents.md.txt", false),
+            ("rôles/a.md", true),
+            ("агенты/a.md", true),
+            ("тексты/a.md", false),
         ] {
-            let protected = Protected::new(&["own/Agents".to_owned()]);
+            let protected = Protected::new(&["own/Agents", "rôles", "агенты"].map(str::to_owned));
             assert_eq!(protected.covers(Path::new(path)), expected, "{path}");
         }
     }
