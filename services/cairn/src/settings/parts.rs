@@ -209,7 +209,7 @@ fn private(context: &Context, workspace: &Path) -> Vec<PathBuf> {
     );
     private.extend(trust(context).map(|trust| trust.path().to_owned()));
     let own = state_folder(|name| context.environment.get(name).map(str::to_owned));
-    private.extend(own.filter(|own| !holds(own, workspace)));
+    private.extend(own.filter(|own| !contains(own, workspace)));
     private
 }
 
@@ -219,14 +219,14 @@ fn of_store(store: &Path, workspace: &Path) -> Vec<PathBuf> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    match holds(folder, workspace) {
+    match contains(folder, workspace) {
         false => vec![folder.to_owned()],
         true => store_files(store).collect(),
     }
 }
 
 /// Whether the workspace is in the folder, or is the folder.
-fn holds(folder: &Path, workspace: &Path) -> bool {
+fn contains(folder: &Path, workspace: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path));
     match (real(folder), real(workspace)) {
         (Ok(folder), Ok(workspace)) => workspace.starts_with(folder),
