@@ -124,6 +124,7 @@ commands! {
     revoke_approval: RevokeApproval since 1
     revise_plan: RevisePlan since 1
     send_message: SendMessage since 1
+    set_mode: SetMode since 1
     skip_step: SkipStep since 1
     start_run: StartRun since 1
     submit_turn: SubmitTurn since 1
@@ -134,6 +135,7 @@ commands! {
 kinds! {
     SessionCreated since 1: Grows
     SessionRenamed since 1: Ends
+    ModeSet since 1: Ends
     CommandReceived since 1: Grows
     CommandRefused since 1: Ends
     MemorySet since 1: Grows
@@ -184,6 +186,7 @@ kinds! {
     CallInDoubt since 1: Ends
     ApprovalRequested since 1: Grows
     CallRejudged since 1: Grows
+    CallPreviewed since 1: Grows
     InputRequested since 1: Grows
     ApprovalGranted since 1: Grows
     ApprovalRevoked since 1: Ends

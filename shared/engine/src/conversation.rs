@@ -39,6 +39,9 @@ pub enum LayerKind {
     /// The instructions of the workspace, such as those of `AGENTS.md`. No system prompt has them: reminders
     /// carry them, so that the model can tell them from the instructions of Cairn and its operator.
     Instructions,
+    /// The mode of the session. No system prompt has it: reminders carry it, so that a change costs nothing of what
+    /// providers keep of the conversation.
+    Mode,
 }
 
 /// How many changes of session memory a text has.

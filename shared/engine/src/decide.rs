@@ -18,6 +18,7 @@ mod input;
 mod kept;
 mod media;
 mod plans;
+mod previews;
 mod rejection;
 mod report;
 mod steering;
@@ -29,7 +30,7 @@ pub use agents::{AgentFault, Agents, ResolvedAgent, agents_needed};
 pub use calls::UNKNOWN_TOOL;
 pub use facts::{Away, Compaction, Facts, ToolFacts, ToolList};
 pub use fork::Fork;
-pub use input::{Answer, FullRequest, Input, Reply, Summarised, Unfinished};
+pub use input::{Answer, FullRequest, Input, Previewed, Reply, Summarised, Unfinished};
 pub use tools::{Question, SEARCH_TOOLS, STATE_TOOLS, SkillRequest, StateTool};
 pub use words::{EXECUTION, GUIDE, SUMMARY_REQUEST};
 
@@ -38,6 +39,7 @@ pub(crate) use calls::judged_scope;
 pub(crate) use commands::Ended;
 pub(crate) use compaction::older_messages;
 pub(crate) use plans::{Change, moved_on};
+pub(crate) use previews::is_protected;
 pub(crate) use rejection::Rejection;
 pub(crate) use tools::{is_answered_by_owner, is_state_tool};
 pub(crate) use words::{Nudge, rest_of_beginning};
@@ -157,7 +159,9 @@ impl Decision<'_> {
             Input::AttemptLost { attempt } => self.attempt_lost(attempt),
             Input::Answered { call, answer } => self.answered_by_owner(call, answer),
             Input::Tick => self.settle_due(),
+            Input::Previewed { call, outcome } => self.previewed(call, outcome),
             Input::Forked(fork) => self.fork(fork),
+            Input::Imported => self.imported(),
             Input::LimitReached { failure } => self.end_at_limit(&failure),
         }
     }

@@ -84,6 +84,8 @@ pub struct RequestedCall {
     pub effect: Effect,
     /// The digest of its tool; empty if the owner answers it.
     pub tool_digest: String,
+    /// It is judged and sent only with a preview.
+    pub previews: bool,
 }
 
 /// Why a run cannot go on by itself.

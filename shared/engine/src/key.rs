@@ -1,7 +1,7 @@
 //! Digests that say whether two things are the same: step keys and call keys.
 
 use crate::dependencies::{Named, keys_of};
-use crate::event::CallRef;
+use crate::event::{CallPreview, CallRef};
 use crate::plan::PlanStep;
 use crate::session::{Place, Session};
 use serde::{Deserialize, Serialize};
@@ -93,10 +93,25 @@ impl Session {
     }
 }
 
-/// What an approval is bound to: a tool as it is now, and its arguments as they are written.
-pub fn approval_digest(tool: &str, tool_digest: &str, arguments: &str) -> String {
+/// What an approval is bound to: a tool as it is now, its arguments as they are written, and what the call was said
+/// to change.
+pub fn approval_digest(
+    tool: &str,
+    tool_digest: &str,
+    arguments: &str,
+    preview: Option<&CallPreview>,
+) -> String {
     let mut digest = Fields::new("cairn.approval", 2);
     digest.text(tool).text(tool_digest).text(arguments);
+    if let Some(preview) = preview {
+        let CallPreview {
+            path,
+            before_digest,
+            after_digest,
+            ..
+        } = preview;
+        digest.text(path).text(before_digest).text(after_digest);
+    }
     hex(&digest.finish())
 }
 

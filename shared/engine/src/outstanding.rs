@@ -20,6 +20,8 @@ pub enum Work {
     RunStep(AttemptRef),
     /// Find the result of a call of a state tool by I/O. May be repeated: only what is recorded counts.
     Answer(CallRef),
+    /// Find what a call would change, as its tool says. May be repeated: only what is recorded counts.
+    Preview(CallRef),
     /// Decide again at that time: an answer takes effect then, or a budget is used up.
     Wake {
         /// Milliseconds since 1970 by the store's clock.
@@ -77,6 +79,7 @@ impl Session {
         }
         work.extend(run.attempts_to_run(has_begun).map(Work::RunStep));
         work.extend(run.calls_of_owner().map(Work::Answer));
+        work.extend(run.calls_to_preview().map(Work::Preview));
         work.extend(wake.map(|at| Work::Wake { at }));
         work
     }
@@ -114,12 +117,24 @@ impl Run {
     /// The calls that the owner answers now. They wait with the other calls of their reply: while the run
     /// is held, and while one of the calls waits for a person.
     fn calls_of_owner(&self) -> impl Iterator<Item = CallRef> {
+        let attempts = self.attempts_of_owner();
+        let calls = attempts.flat_map(|(name, attempt)| attempt.last_calls(name));
+        let calls = calls.filter(|(_, call)| call.waits_for_owner());
+        calls.map(|(name, _)| name)
+    }
+
+    /// The calls whose previews the owner finds now, one of each reply. They wait as the others do.
+    fn calls_to_preview(&self) -> impl Iterator<Item = CallRef> {
+        let attempts = self.attempts_of_owner();
+        attempts.filter_map(|(name, attempt)| attempt.call_to_preview(name))
+    }
+
+    /// The attempts for whose calls the owner does something by itself.
+    fn attempts_of_owner(&self) -> impl Iterator<Item = (AttemptRef, &Attempt)> {
         let attempts = self.running_attempts();
         let attempts =
             attempts.filter(move |(_, _, attempt)| !self.is_held() && !attempt.waits_for_person());
-        let calls = attempts.flat_map(|(name, _, attempt)| attempt.last_calls(name));
-        let calls = calls.filter(|(_, call)| call.waits_for_owner());
-        calls.map(|(name, _)| name)
+        attempts.map(|(name, _, attempt)| (name, attempt))
     }
 
     /// Whether [`Run::attempts_to_run`] has any, if none has begun.

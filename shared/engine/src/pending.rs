@@ -1,6 +1,6 @@
 //! The questions that a run waits for, and their names.
 
-use crate::event::{AttemptRef, Budget, CallRef, WaitReason};
+use crate::event::{AttemptRef, Budget, CallPreview, CallRef, WaitReason};
 use crate::failure::Failure;
 use crate::message::ToolCall;
 use crate::plan::PlanDraft;
@@ -74,6 +74,8 @@ pub enum Asked {
         name: CallRef,
         /// Tool and arguments.
         call: ToolCall,
+        /// What it would change, if its tool says that.
+        preview: Option<Box<CallPreview>>,
     },
     /// What the model, or the tool of a call, wants to know.
     Question {
@@ -372,6 +374,7 @@ fn question_of(name: CallRef, call: &Call) -> Option<Pending> {
             let asked = Asked::Approval {
                 name,
                 call: call.call.clone(),
+                preview: call.preview.clone(),
             };
             Some(new(asked, call.asked_at, call.asks))
         }

@@ -13,6 +13,7 @@ mod conditions;
 mod host;
 mod matcher;
 mod names;
+mod protected;
 mod reading;
 mod scope;
 
@@ -334,6 +335,12 @@ impl Rules {
             .any(|it| it.when.is_empty() && it.rule.answer == Answer::Allow);
         (default == Answer::Allow || is_allowed)
             && of_tool.all(|it| it.rule.answer == Answer::Allow)
+    }
+
+    /// Some call of `tool` may be made without a person.
+    pub fn may_allow(&self, tool: &str, agent: &str, default: Answer) -> bool {
+        let mut of_tool = self.of(tool, agent);
+        default == Answer::Allow || of_tool.any(|it| it.rule.answer == Answer::Allow)
     }
 
     /// Every call of `tool` waits for a person, whatever its arguments are.

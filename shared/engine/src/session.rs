@@ -17,6 +17,7 @@ mod grant;
 mod handles;
 mod holds;
 mod memory;
+mod mode;
 mod notices;
 mod numbers;
 mod plan;
@@ -44,6 +45,7 @@ pub use fork::Origin;
 pub use grant::{ApprovalGranted, Grant};
 pub use handles::Handles;
 pub use memory::Memory;
+pub use mode::Mode;
 pub use notices::{Noted, Notice};
 pub use numbers::{Place, Slot, StepNo};
 pub use plan::PlanState;
@@ -121,6 +123,8 @@ pub struct Session {
     pub handles: Handles,
     /// What replies say of tokens and windows of models.
     pub estimates: Estimates,
+    /// How calls are judged beside the rules.
+    pub mode: Mode,
 }
 
 /// A command that waits for its answer.

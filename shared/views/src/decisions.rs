@@ -24,6 +24,7 @@ pub fn words(kind: &DecisionKind) -> String {
             format!("approved further calls of {tool} (approval {grant})")
         }
         D::ApprovalRevoked { grant } => format!("revoked approval {grant}"),
+        D::ModeSet { mode } => format!("set the mode {}", mode.name()),
         D::Forked { session, at_seq } => format!("forked it from {session} at event {at_seq}"),
     }
 }

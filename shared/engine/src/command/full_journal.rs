@@ -4,8 +4,8 @@ use super::testing::{Sent, plan};
 use super::{
     ApplyProposal, BridgeContext, CancelRun, CancelTurn, ChangeContext, Command, CompactContext,
     ContextOp, CreateContext, Decide, DestroyContext, LimitOverrides, PauseRun, RedoStep,
-    RenameSession, ResumeRun, RevisePlan, RevokeApproval, SendMessage, Settlement, SkipStep,
-    StartRun, SubmitTurn, SwitchAgent, SwitchContext, WhenBusy, examples,
+    RenameSession, ResumeRun, RevisePlan, RevokeApproval, SendMessage, SetMode, Settlement,
+    SkipStep, StartRun, SubmitTurn, SwitchAgent, SwitchContext, WhenBusy, examples,
 };
 use crate::decide::Input;
 use crate::event::{ApprovalGranted, EventKind};
@@ -13,6 +13,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::message::Message;
 use crate::pending::plan_question;
 use crate::rules::DEFAULT_AGENT;
+use crate::session::Mode;
 
 /// A command that a session with room in its journal accepts.
 pub(super) trait Example: Into<Command> {
@@ -224,6 +225,12 @@ impl Example for StartRun {
             plan: Some(plan(&["one"])),
             ..Self::default()
         }
+    }
+}
+
+impl Example for SetMode {
+    fn example(_: &mut Sent) -> Self {
+        Self { mode: Mode::Plan }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Everything that permits, holds, doubts and settles a call.
 
-use super::{Decision, ToolFacts, Unfinished, tools, words};
+use super::{Decision, ToolFacts, Unfinished, is_protected, tools, words};
 use crate::command::Settlement;
 use crate::event::{
     ApprovalRequested, AttemptRef, CallFinished, CallHeld, CallInDoubt, CallIntended, CallRef,
@@ -34,15 +34,17 @@ impl Decision<'_> {
             Effect::State => String::new(),
             _ => known.map_or_else(String::new, |tool| tool.digest.clone()),
         };
+        let previews = effect != Effect::State && known.is_some_and(|tool| tool.previews);
         RequestedCall {
             call,
             effect,
             tool_digest,
+            previews,
         }
     }
 
-    /// What the agent and the rules say of a call that has just been requested: it is refused, waits for a
-    /// person, or may be sent. An approval is for one call, of its tool as it is.
+    /// What the agent, the rules and the mode say of a call that has just been requested: it is refused, waits for
+    /// its preview or for a person, or may be sent. An approval is for one call, of its tool as it is.
     pub(super) fn judge(&mut self, name: CallRef) -> Applied {
         let Some(call) = self.session.call(name) else {
             return Ok(());
@@ -56,7 +58,7 @@ impl Decision<'_> {
         };
         let agent = self.session.agent_name(name.attempt.run);
         let own = self.session.agent_of(name.attempt);
-        let (tool_name, arguments) = (&call.call.name, &call.call.arguments);
+        let tool_name = &call.call.name;
         let scope = judged_scope(call, tool);
         let verdict = self
             .facts
@@ -69,24 +71,53 @@ impl Decision<'_> {
             grants.iter().any(covers)
         };
         let asks = own.is_some_and(|own| own.rights().answer(tool_name) == Answer::Ask);
+        let is_protected = is_protected(call, tool, &scope);
         let answer = match verdict.answer {
-            Answer::Allow if asks => Answer::Ask,
+            Answer::Allow if asks || is_protected => Answer::Ask,
             answer => answer,
         };
         match answer {
-            Answer::Allow => Ok(()),
             Answer::Deny => {
                 let output = verdict.denial(tool_name).unwrap_or_default();
                 self.finish_call(name, output, CallFinished::DENIED)
             }
+            _ if self.is_only_planned(call, tool) => {
+                let output = words::not_in_plan_mode(tool_name);
+                self.finish_call(name, output, CallFinished::DENIED)
+            }
+            // It is neither sent nor asked about before it is known what it would change.
+            _ if call.needs_preview() => Ok(()),
+            Answer::Allow => Ok(()),
+            Answer::Ask if !is_protected && is_granted(call) => Ok(()),
             Answer::Ask => {
-                let digest = approval_digest(tool_name, &call.tool_digest, arguments);
-                if call.approval.as_ref() == Some(&digest) || is_granted(call) {
-                    return Ok(());
-                }
-                self.emit(ApprovalRequested { call: name, digest })
+                let is_by_default =
+                    verdict.rule.is_none() && verdict.answer == Answer::Ask && !asks;
+                self.ask(name, is_by_default, is_protected)
             }
         }
+    }
+
+    /// A call that no standing approval covers waits for a person, unless it has been approved, or only the default
+    /// of its tool asks and something else decides.
+    fn ask(&mut self, name: CallRef, is_by_default: bool, is_protected: bool) -> Applied {
+        let Some(call) = self.session.call(name) else {
+            return Ok(());
+        };
+        let (tool, arguments) = (&call.call.name, &call.call.arguments);
+        let preview = call.preview.as_deref();
+        let digest = approval_digest(tool, &call.tool_digest, arguments, preview);
+        if call.approval.as_ref() == Some(&digest) {
+            return Ok(());
+        }
+        if is_by_default {
+            if !is_protected && self.passes_by_mode(call) {
+                return Ok(());
+            }
+            if let Some(output) = self.unfollowed_write(name, call) {
+                return self.finish_call(name, output, CallFinished::DENIED);
+            }
+        }
+        self.emit(ApprovalRequested { call: name, digest })
     }
 
     /// The tool of a call is not there. Tools will say so; should it be there by then, the call is judged
@@ -100,13 +131,23 @@ impl Decision<'_> {
         if is_forgotten || call.approval.is_some() {
             return Ok(());
         }
-        let (resolved, effect) = (call.resolved.clone(), call.effect);
+        let (resolved, effect, previews) = (call.resolved.clone(), call.effect, call.previews);
         self.emit(CallRejudged {
             call: name,
             tool_digest: UNKNOWN_TOOL.to_owned(),
             resolved,
             effect,
+            previews,
         })
+    }
+
+    /// The same, unless the call waits for a write before it in its reply. It is judged before it is intended.
+    pub(super) fn judge_in_turn(&mut self, name: CallRef) -> Applied {
+        let attempt = self.session.attempt(name.attempt);
+        match attempt.is_some_and(|attempt| attempt.is_behind_write(name.index)) {
+            true => Ok(()),
+            false => self.judge(name),
+        }
     }
 
     /// A copy may have been cut before they were judged, and the rules may be others since.
@@ -115,7 +156,7 @@ impl Decision<'_> {
             call.effect != Effect::State && matches!(call.status, CallStatus::Requested)
         };
         for call in self.last_calls(attempt, is_new) {
-            self.judge(call)?;
+            self.judge_in_turn(call)?;
         }
         self.finish_tool_turn(attempt)
     }
@@ -151,6 +192,10 @@ impl Decision<'_> {
                 // of the tool that it is judged by; one that tools no longer have comes back again.
                 let tool = self.facts.tools.get(&call.call.name);
                 let effect = tool.map_or(call.effect, |tool| tool.effect);
+                let previews = match tool {
+                    Some(tool) => tool.previews && !self.is_tool_step(name.attempt),
+                    None => call.previews,
+                };
                 let tool_digest = match tool {
                     Some(tool) => tool.digest.clone(),
                     None => UNKNOWN_TOOL.to_owned(),
@@ -160,6 +205,7 @@ impl Decision<'_> {
                     tool_digest,
                     resolved,
                     effect,
+                    previews,
                 })?;
                 self.judge(name)?;
                 self.intend_requested_calls(name.attempt)
@@ -184,7 +230,8 @@ impl Decision<'_> {
     }
 
     /// Effectful calls that have just been requested, or that an owner left which was about to let go.
-    /// While a call of the reply waits for a person, none is intended.
+    /// While a call of the reply waits for a person, none is intended, and none before the writes that come before it
+    /// in the reply have ended.
     pub(crate) fn intend_requested_calls(&mut self, attempt: AttemptRef) -> Applied {
         let asks = |call: &Call| matches!(call.status, CallStatus::Asking { .. });
         if !self.may_begin(attempt.run) || !self.last_calls(attempt, asks).is_empty() {
@@ -195,13 +242,16 @@ impl Decision<'_> {
         };
         // Since they were judged, an approval may have been revoked, or the rules be others.
         for call in self.last_calls(attempt, was_left) {
-            self.judge(call)?;
+            self.judge_in_turn(call)?;
         }
         if !self.last_calls(attempt, asks).is_empty() {
             return Ok(());
         }
-        for call in self.last_calls(attempt, was_left) {
-            self.intend(call)?;
+        for call in self.last_calls(attempt, |call| was_left(call) && !call.needs_preview()) {
+            let running = self.session.attempt(attempt);
+            if !running.is_some_and(|running| running.is_behind_write(call.index)) {
+                self.intend(call)?;
+            }
         }
         Ok(())
     }
@@ -224,9 +274,9 @@ impl Decision<'_> {
                     false => self.emit(CallHeld { call: name }),
                 }
             }
-            CallStatus::Requested if may_be_sent => match may_begin {
+            CallStatus::Requested if may_be_sent => match may_begin && !call.needs_preview() {
                 true => self.intend(name),
-                // The next owner has it sent.
+                // It is sent once it has its preview, or by the next owner.
                 false => Ok(()),
             },
             _ => {

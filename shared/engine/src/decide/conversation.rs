@@ -22,13 +22,17 @@ const WHOLE: [LayerKind; 5] = [
 ];
 
 impl Decision<'_> {
-    /// Writes the system prompt of a step. The instructions of the folder follow its first message.
+    /// Writes the system prompt of a step. The instructions of the folder and the mode follow its first message.
     pub(super) fn begin_conversation(&mut self, attempt: AttemptRef) -> Applied {
         let agent = self.session.agent_of(attempt);
         let mut ops = self.layers_of(None, agent);
         let text = self.layer_now(LayerKind::Instructions, None, agent);
         if !text.is_empty() {
             ops.push(Op::Remind(words::instructions(text, false)));
+        }
+        let mode = words::mode(self.session.mode);
+        if !mode.is_empty() {
+            ops.push(Op::Remind(words::mode_is(mode)));
         }
         self.emit(ContextChanged::of_attempt(attempt, ops))
     }
@@ -261,8 +265,9 @@ impl Decision<'_> {
             (!is_sent).then(|| words::changed(kind, now))
         });
         let instructions = self.instructions_reminder(running, said, agent);
+        let mode = self.mode_reminder(running, said);
         let memory = self.memory_reminder(attempt, running.memory_mark(said));
-        let all = changed.chain(instructions).chain(memory);
+        let all = changed.chain(instructions).chain(mode).chain(memory);
         all.map(Op::Remind).collect()
     }
 
@@ -278,6 +283,23 @@ impl Decision<'_> {
         let sent = running.sent(said, LayerKind::Instructions);
         let is_sent = sent.map_or(now.is_empty(), |sent| sent.is(now));
         (!is_sent).then(|| words::instructions(now, sent.is_some()))
+    }
+
+    /// The mode, unless the model has it in a message as it is. A compaction or a window can take that away.
+    fn mode_reminder(&self, running: &Attempt, said: &Conversation) -> Option<Reminder> {
+        let now = words::mode(self.session.mode);
+        let sent = running.sent(said, LayerKind::Mode);
+        let is_sent = sent.map_or(now.is_empty(), |sent| sent.is(now));
+        (!is_sent).then(|| words::mode_is(now))
+    }
+
+    /// Tells the models at work of the mode, with their next requests.
+    pub(crate) fn tell_mode(&mut self) -> Applied {
+        let active = self.session.active_run().map(|run| run.number);
+        let attempts = active.map_or_else(Vec::new, |run| self.running(run));
+        attempts
+            .into_iter()
+            .try_for_each(|attempt| self.remind(attempt))
     }
 
     /// The context of a turn; none for a step.
@@ -317,6 +339,7 @@ impl Decision<'_> {
             LayerKind::Environment => self.facts.environment,
             LayerKind::Capabilities => agent.map_or("", |agent| &agent.capabilities),
             LayerKind::Instructions => definition.map_or("", |agent| &agent.instructions),
+            LayerKind::Mode => words::mode(self.session.mode),
             // Its changes are compared by their number.
             LayerKind::Memory => "",
         }

@@ -25,6 +25,12 @@ pub struct ToolFacts {
     /// A model is offered it only after it was found: its description and the schema of its arguments,
     /// by which it is found.
     pub deferred: Option<(String, String)>,
+    /// A call of a model is judged and sent only with a preview of what it would change.
+    pub previews: bool,
+    /// It is one of Cairn's own tools, and not a program of the settings or a server's.
+    pub is_built_in: bool,
+    /// The programs that it starts are confined to the workspace.
+    pub is_confined: bool,
     /// The server that it is of; none for built-in tools and for programs.
     pub server: Option<ToolServer>,
 }
@@ -40,6 +46,9 @@ impl Default for ToolFacts {
             default: Answer::Ask,
             matchers: Vec::new(),
             deferred: None,
+            previews: false,
+            is_built_in: false,
+            is_confined: false,
             server: None,
         }
     }

@@ -36,18 +36,20 @@ pub(crate) fn check(before: &Session, input: &Input, facts: &Facts<'_>, events: 
 mod tests {
     use crate::command::testing::{Sent, plan};
     use crate::command::{
-        CancelRun, ChangeContext, Command, CompactContext, ContextOp, Decide, PauseRun, Settlement,
-        StartRun, SubmitTurn, WhenBusy, examples,
+        CancelRun, ChangeContext, Command, CompactContext, ContextOp, Decide, PauseRun, SetMode,
+        Settlement, StartRun, SubmitTurn, WhenBusy, examples,
     };
     use crate::decide::{
-        Answer, Fork, FullRequest, Input, Reply, STATE_TOOLS, Summarised, ToolFacts,
+        Answer, Fork, FullRequest, Input, Previewed, Reply, STATE_TOOLS, Summarised, ToolFacts,
         is_answered_by_owner,
     };
-    use crate::event::{AttemptRef, Blob, CallRef, EventKind, MemorySet, ResultHandle};
+    use crate::event::{
+        AttemptRef, Blob, CallPreview, CallRef, Effect, EventKind, MemorySet, ResultHandle,
+    };
     use crate::failure::{Failure, FailureKind};
     use crate::message::{FinishReason, Message, ToolCall, Usage};
     use crate::pending::pending;
-    use crate::session::Session;
+    use crate::session::{Mode, Session};
 
     fn running() -> Sent {
         Sent::running(&["one", "two"])
@@ -239,6 +241,10 @@ mod tests {
             (decided(), Input::Tick),
             (pays(), forked),
             (after(running(), queued), full),
+            (
+                after(running(), SetMode { mode: Mode::Plan }),
+                Input::Imported,
+            ),
         ]
     }
 
@@ -263,6 +269,7 @@ mod tests {
             (remembers, changed),
             (paying, lost),
             reads(),
+            writes(),
             takes_too_much(),
             (summarised.clone(), summary),
             loses_summary(summarised),
@@ -349,15 +356,35 @@ mod tests {
         (sent, Input::Answered { call, answer })
     }
 
+    /// The owner has found what a write would change.
+    fn writes() -> (Sent, Input) {
+        let mut sent = running();
+        let write = ToolFacts {
+            effect: Effect::Idempotent,
+            previews: true,
+            ..ToolFacts::default()
+        };
+        sent.tools.insert("write".to_owned(), write);
+        let reply = calls(&sent, &[("write", r#"{"path": "a"}"#)]);
+        sent.decide(reply);
+        let call = CallRef {
+            attempt: attempt(&sent),
+            tool_turn: 0,
+            index: 0,
+        };
+        let outcome = Previewed::Shown(CallPreview::default());
+        (sent, Input::Previewed { call, outcome })
+    }
+
     #[test]
     fn an_input_is_decided_as_a_whole_or_not_at_all() {
-        let mut decided = [false; 11];
+        let mut decided = [false; 13];
         for (mut sent, input) in of_owner().into_iter().chain(of_attempts()) {
             let at = place_of(&input);
             assert!(!sent.decide(input).is_empty(), "input {at}");
             decided[at] = true;
         }
-        assert_eq!(decided, [true; 11]);
+        assert_eq!(decided, [true; 13]);
     }
 
     /// Another kind of input needs another place.
@@ -374,6 +401,8 @@ mod tests {
             Input::Forked(_) => 8,
             Input::LimitReached { .. } => 9,
             Input::Answered { .. } => 10,
+            Input::Previewed { .. } => 11,
+            Input::Imported => 12,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Sessions that begin as copies of others.
 
 use super::Decision;
+use crate::command::ModeSet;
 use crate::event::{ForkedFrom, RunPaused};
 use crate::principal::Principal;
-use crate::session::RunStatus;
+use crate::session::{Mode, RunStatus};
 use crate::transitions::Applied;
 
 /// Where a copy comes from, and what is to become of it.
@@ -23,6 +24,15 @@ pub struct Fork {
 }
 
 impl Decision<'_> {
+    /// A session that comes from an archive begins with the mode of a new one, as a copy does.
+    pub(super) fn imported(&mut self) -> Applied {
+        let mode = Mode::default();
+        match self.session.mode == mode {
+            true => Ok(()),
+            false => self.emit(ModeSet { mode }),
+        }
+    }
+
     /// The copy becomes a session of its own. What was asked of the session that was copied, and had
     /// not been answered or had not taken effect, is that one's alone. A call with side effects that
     /// may be under way there is in doubt here.

@@ -2,7 +2,7 @@
 
 use super::Fork;
 use crate::command::Command;
-use crate::event::{AttemptRef, CallFinished, CallRef, InputRequested};
+use crate::event::{AttemptRef, CallFinished, CallPreview, CallRef, InputRequested};
 use crate::failure::Failure;
 use crate::message::{FinishReason, PlacedOpaque, ToolCall, Usage};
 use crate::plan::PlanDraft;
@@ -83,6 +83,16 @@ pub enum Input {
         /// What came of it.
         answer: Answer,
     },
+    /// The owner has asked a tool what a call would change; see
+    /// [`Work::Preview`](crate::outstanding::Work::Preview).
+    Previewed {
+        /// The call.
+        call: CallRef,
+        /// What came of it.
+        outcome: Previewed,
+    },
+    /// The session has been restored from an archive of all its events.
+    Imported,
     /// The journal takes nothing any more but what settles and ends.
     LimitReached {
         /// What the run ends with.
@@ -147,6 +157,25 @@ impl Answer {
             reason,
         }
     }
+}
+
+/// What a tool says of a call that it has not made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Previewed {
+    /// The call would change this.
+    Shown(CallPreview),
+    /// The call would fail, or nothing can be said of it: it ends so.
+    Failed {
+        /// The result that the model gets.
+        output: String,
+        /// Stable name of the failure.
+        reason: String,
+    },
+    /// Its tool or its values are others than were judged.
+    Rejudge {
+        /// The texts of its arguments that lead elsewhere by links.
+        resolved: Vec<Condition>,
+    },
 }
 
 /// What the executor reports of a call that has not ended.

@@ -61,6 +61,9 @@ impl Decision<'_> {
             self.take_unfinished(call)?;
         }
         self.finish_tool_turn(attempt)?;
+        if reply.is_none() && failure.is_none() {
+            self.continue_after_write(attempt)?;
+        }
         if reply.is_some() && failure.is_none() {
             self.hear(attempt)?;
         }
@@ -114,10 +117,12 @@ impl Decision<'_> {
         }
         for result in results {
             let call = self.session.call(result.call);
-            // An effectful call without an intent has not been sent, whatever the report says.
+            // An effectful call without an intent has not been sent, whatever the report says; nor has a call
+            // without its preview.
             let is_unsent = result.reason == CallFinished::NOT_SENT;
             let may_end = |call: &Call| match call.effect {
                 Effect::State => false,
+                _ if call.needs_preview() => is_unsent,
                 Effect::Effectful => is_unsent || call.status.phase() != CallPhase::Requested,
                 Effect::Pure | Effect::Idempotent => true,
             };
@@ -287,7 +292,7 @@ impl Decision<'_> {
             match effect {
                 Effect::State => self.answer_state_call(name, &call)?,
                 Effect::Effectful | Effect::Pure | Effect::Idempotent => {
-                    self.judge(name)?;
+                    self.judge_in_turn(name)?;
                 }
             }
         }

@@ -5,9 +5,13 @@
 
 mod agents;
 mod compaction;
+mod modes;
+mod writes;
 
 pub(super) use agents::*;
 pub(super) use compaction::*;
+pub(super) use modes::*;
+pub(super) use writes::*;
 
 use super::media::LeftOut;
 use crate::command::Settlement;
@@ -108,6 +112,7 @@ pub(super) fn changed(kind: LayerKind, text: &str) -> Reminder {
         LayerKind::Capabilities => "What you can use has changed. It is now:",
         LayerKind::Memory => "Session memory has changed. It is now:",
         LayerKind::Instructions => return instructions(text, true),
+        LayerKind::Mode => return mode_is(text),
     };
     let shown = match text.trim_end() {
         "" => "(empty)",
@@ -238,6 +243,7 @@ pub(super) fn decided(settlement: &Settlement) -> String {
 /// The result of a call that had none when its turn ended.
 pub(super) fn ended(call: &Call) -> &'static str {
     match (&call.status, call.effect) {
+        _ if call.needs_preview() => NOT_MADE,
         // A person was asked about the call, and never allowed it.
         (CallStatus::Asking { ask, .. }, _) if !matches!(ask, Ask::Input { .. }) => NOT_MADE,
         (CallStatus::Requested, Effect::Effectful) if call.doubts == 0 && call.input.is_none() => {

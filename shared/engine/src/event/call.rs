@@ -45,6 +45,33 @@ pub struct CallRejudged {
     pub tool_digest: String,
     pub resolved: Vec<Condition>,
     pub effect: Effect,
+    pub previews: bool,
+}
+
+/// What a call would change is known, and the call is judged by it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallPreviewed {
+    pub call: CallRef,
+    pub preview: CallPreview,
+}
+
+/// What a call that writes a file would change, as its tool says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallPreview {
+    /// The path of the file, as in [`FileState`].
+    pub path: String,
+    /// The digest of the file as it is; empty if there is no such file.
+    pub before_digest: String,
+    /// The digest that the file would have.
+    pub after_digest: String,
+    /// The change as a unified diff, which may be cut.
+    pub diff: String,
+    /// Lines that the call would add.
+    pub added: u32,
+    /// Lines that the call would remove.
+    pub removed: u32,
+    /// Cairn, git or an agent reads or runs the file on its own, so a person approves each write.
+    pub is_protected: bool,
 }
 
 /// A tool asks a person in the middle of a call.
@@ -215,6 +242,8 @@ pub struct ResultHandle {
 impl CallFinished {
     /// The reason that says for certain that nothing was done, so that the call may be sent again.
     pub const NOT_SENT: &str = "NotSent";
-    /// The reason of a call that a person, or the tools' settings, did not allow.
+    /// The reason of a call that a person, the rules, the mode of the session or the tools' settings did not allow.
     pub const DENIED: &str = "Denied";
+    /// The reason of a write of a file that its model has not read as it is.
+    pub const NOT_READ: &str = "NotRead";
 }

@@ -9,6 +9,7 @@ mod place;
 
 use super::host::host;
 use super::names::kind_of_text;
+use super::protected;
 use super::{Condition, Matcher, MatcherKind, Pattern};
 use crate::canonical::to_canonical_json;
 use place::{Links, Place, Role, places};
@@ -276,6 +277,20 @@ impl Scope {
             }
         };
         when.is_empty() || self.is_unclear || when.iter().all(is_met)
+    }
+
+    /// Perhaps, one of its paths is a file that Cairn, git or an agent reads or runs on its own.
+    pub(crate) fn may_be_protected(&self) -> bool {
+        let touches = |argument: &Argument| {
+            let is_touched = |pattern: &Pattern| {
+                argument.is_place_touched(pattern) || argument.is_name_touched(pattern)
+            };
+            let mut patterns = protected::patterns();
+            // Whether a path is one from the workspace is known only with the folder of the program.
+            let is_known = |it: &&Pattern| argument.folder.is_some() || !it.is_relative();
+            argument.is_no_path() || patterns.any(|it| is_known(&it) && is_touched(it))
+        };
+        self.is_unclear || self.arguments.values().any(touches)
     }
 
     /// The arguments that the conditions do not name, and the one with the common name.

@@ -249,10 +249,38 @@ impl Attempt {
         !calls.any(|call| matters(call) && !call.is_finished())
     }
 
-    /// The owner has to answer calls before anything else of it continues: an executor would only wait.
+    /// The owner has to answer calls, or to find what they would change, before anything else of it continues: an
+    /// executor would only wait.
     pub fn waits_for_owner(&self) -> bool {
-        let of_executor = |call: &Call| call.effect != Effect::State && !call.is_finished();
-        self.calls.iter().any(Call::waits_for_owner) && !self.calls.iter().any(of_executor)
+        let of_owner = |call: &Call| call.waits_for_owner() || call.needs_preview();
+        let of_executor = |call: &Call| {
+            call.effect != Effect::State && !call.is_finished() && !call.needs_preview()
+        };
+        self.calls.iter().any(of_owner) && !self.calls.iter().any(of_executor)
+    }
+
+    /// The position of the first call of the last reply with a preview that has not ended. Each may change what the
+    /// next one finds: so the calls with previews are previewed and made one after the other, and calls with side
+    /// effects wait for those before them.
+    fn open_write(&self) -> Option<usize> {
+        let is_open = |call: &Call| call.previews && !call.is_finished();
+        self.calls.iter().position(is_open)
+    }
+
+    /// The call whose preview the owner is to find.
+    pub(crate) fn call_to_preview(&self, attempt: AttemptRef) -> Option<CallRef> {
+        let (name, call) = self.last_calls(attempt).nth(self.open_write()?)?;
+        call.needs_preview().then_some(name)
+    }
+
+    /// The call at this position waits for a write before it in the reply.
+    pub(crate) fn is_behind_write(&self, index: u32) -> bool {
+        let call = self.calls.get(index as usize);
+        let has_effect = call.is_some_and(|call| call.effect == Effect::Effectful);
+        has_effect
+            && self
+                .open_write()
+                .is_some_and(|write| write < index as usize)
     }
 
     /// A call with side effects may be on its way.
@@ -286,6 +314,7 @@ impl Attempt {
 
 impl Apply for ReplyReceived {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let mode = session.mode;
         let attempt = session.attempt_mut(self.attempt)?;
         if attempt.tool_turns != self.tool_turn {
             let what = format_args!("tool turn {}", self.tool_turn);
@@ -296,11 +325,8 @@ impl Apply for ReplyReceived {
             ));
         }
         let sent = attempt.end_tool_turn(self.ops_through)?;
-        let calls = self.calls.iter();
-        let calls = calls.map(|asked| {
-            Call::requested(asked.call.clone(), asked.effect, asked.tool_digest.clone())
-        });
-        attempt.calls = calls.collect();
+        let calls = self.calls.iter().cloned();
+        attempt.calls = calls.map(|asked| Call::requested(asked, mode)).collect();
         attempt.tool_turns += 1;
         attempt.call_turns += u32::from(!self.calls.is_empty());
         attempt.cut_replies = match self.finish {

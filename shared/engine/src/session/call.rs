@@ -1,11 +1,12 @@
 //! A call with its state, and the events about calls.
 
-use super::{Apply, EffectfulCall, Envelope, Session};
+use super::{Apply, EffectfulCall, Envelope, Mode, Session};
 use crate::command::Settlement;
 use crate::decide::is_answered_by_owner;
 use crate::event::{
-    ApprovalRequested, CallFinished, CallHeld, CallInDoubt, CallIntended, CallRef, CallRejudged,
-    CallSettled, Decided, Effect, InputRequested, QuestionAsked, ToolInput, ToolQuestion,
+    ApprovalRequested, CallFinished, CallHeld, CallInDoubt, CallIntended, CallPreview,
+    CallPreviewed, CallRef, CallRejudged, CallSettled, Decided, Effect, InputRequested,
+    QuestionAsked, RequestedCall, ToolInput, ToolQuestion,
 };
 use crate::message::{Media, Message, ToolCall};
 use crate::pending::{Subject, pending};
@@ -31,6 +32,12 @@ pub struct Call {
     pub asks: u32,
     /// The digest of the tool that it is meant for; empty if the owner answers it.
     pub tool_digest: String,
+    /// It is judged and sent only with a preview.
+    pub previews: bool,
+    /// What it would change, by which it is judged; none before that is known.
+    pub preview: Option<Box<CallPreview>>,
+    /// The mode of the session when it was requested, or judged by its last preview.
+    pub mode: Mode,
     /// Where texts of its arguments lead by links, as the tools service found.
     pub resolved: Vec<Condition>,
     /// A person approved the call of which this is the digest.
@@ -111,15 +118,18 @@ pub enum Ask {
 
 impl Call {
     /// A call that has just been requested.
-    pub(super) fn requested(call: ToolCall, effect: Effect, tool_digest: String) -> Self {
+    pub(super) fn requested(asked: RequestedCall, mode: Mode) -> Self {
         Self {
-            call,
-            effect,
+            call: asked.call,
+            effect: asked.effect,
             status: CallStatus::Requested,
             doubts: 0,
             asked_at: 0,
             asks: 0,
-            tool_digest,
+            tool_digest: asked.tool_digest,
+            previews: asked.previews,
+            preview: None,
+            mode,
             resolved: Vec::new(),
             approval: None,
             input: None,
@@ -152,6 +162,11 @@ impl Call {
         self.effect == Effect::State
             && self.status == CallStatus::Requested
             && is_answered_by_owner(&self.call.name)
+    }
+
+    /// What it would change has to be known before anything else becomes of it.
+    pub fn needs_preview(&self) -> bool {
+        self.previews && self.preview.is_none() && self.status == CallStatus::Requested
     }
 
     pub(super) fn enter(&mut self, to: CallStatus) -> Applied {
@@ -250,6 +265,9 @@ impl Session {
 impl Apply for CallIntended {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
         let call = session.call_mut(self.call)?;
+        if call.needs_preview() {
+            return Err(call.refuse("intended without a preview"));
+        }
         let times = match call.status {
             CallStatus::Intended { times, .. } => times + 1,
             _ => 1,
@@ -320,8 +338,23 @@ impl Apply for QuestionAsked {
     }
 }
 
+/// It is judged in the same transition, in the mode of this moment.
+impl Apply for CallPreviewed {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let mode = session.mode;
+        let call = session.call_mut(self.call)?;
+        if !call.needs_preview() {
+            return Err(call.refuse("previewed"));
+        }
+        call.preview = Some(Box::new(self.preview.clone()));
+        call.mode = mode;
+        Ok(())
+    }
+}
+
 impl Apply for CallRejudged {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let mode = session.mode;
         let call = session.call_mut(self.call)?;
         match call.status.phase() {
             CallPhase::Requested => {}
@@ -331,6 +364,9 @@ impl Apply for CallRejudged {
         call.tool_digest.clone_from(&self.tool_digest);
         call.effect = self.effect;
         call.resolved.clone_from(&self.resolved);
+        call.previews = self.previews;
+        call.preview = None;
+        call.mode = mode;
         call.approval = None;
         call.renewals += 1;
         Ok(())

@@ -1,6 +1,6 @@
 //! What people decided, and who.
 
-use super::StepNo;
+use super::{Mode, StepNo};
 use crate::event::{Event, EventKind};
 use crate::pending::PendingId;
 use crate::principal::Principal;
@@ -81,6 +81,11 @@ pub enum DecisionKind {
         /// Number of the approval.
         grant: u32,
     },
+    /// The session was given a mode.
+    ModeSet {
+        /// The mode.
+        mode: Mode,
+    },
     /// The session was forked from another.
     Forked {
         /// The other session.
@@ -137,6 +142,7 @@ impl PastDecision {
                 (0, none, D::ApprovalGranted { grant, tool })
             }
             E::ApprovalRevoked(e) => (0, none, D::ApprovalRevoked { grant: e.grant }),
+            E::ModeSet(e) => (0, none, D::ModeSet { mode: e.mode }),
             E::ForkedFrom(e) => {
                 let (session, at_seq) = (e.session.clone(), e.at_seq);
                 (0, none, D::Forked { session, at_seq })

@@ -1,6 +1,6 @@
 //! What makes a copy a session of its own.
 
-use super::{Apply, Ask, Call, CallStatus, Envelope, Session, Step, StepStatus};
+use super::{Apply, Ask, Call, CallStatus, Envelope, Mode, Session, Step, StepStatus};
 use crate::event::{Effect, ForkedFrom};
 use crate::transitions::Applied;
 use serde::{Deserialize, Serialize};
@@ -15,13 +15,14 @@ pub struct Origin {
 }
 
 /// The copy inherits no command without an answer, no turn that waits, no decision about a call in doubt that has not
-/// taken effect, no approval of a call that has not begun or of further calls, and no refused budget. Calls that were sent
-/// there keep their keys. No owner worked at the copy since the cut.
+/// taken effect, no approval of a call that has not begun or of further calls, no mode, and no refused budget. Calls that were
+/// sent there keep their keys. No owner worked at the copy since the cut.
 impl Apply for ForkedFrom {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
         session.commands.clear();
         session.queued_turns.clear();
         session.grants.clear();
+        session.mode = Mode::default();
         session.handled_through = session.handled_through.max(self.at_seq);
         if !self.title.is_empty() {
             session.title.clone_from(&self.title);
@@ -54,6 +55,7 @@ fn inherit(step: &mut Step, parent: &str, at: u64) {
     };
     attempt.forget_unread();
     for call in &mut attempt.calls {
+        call.mode = Mode::default();
         if may_have_been_sent(call) {
             call.origin.get_or_insert_with(|| parent.to_owned());
         }
@@ -80,6 +82,7 @@ fn may_have_been_sent(call: &Call) -> bool {
         } => true,
         CallStatus::Requested if call.input.is_some() => true,
         CallStatus::Asking { .. } | CallStatus::Finished { .. } => false,
+        CallStatus::Requested if call.needs_preview() => false,
         // One that was in doubt is asked for again when a person says so.
         CallStatus::Requested => match call.effect {
             Effect::Pure | Effect::Idempotent => true,

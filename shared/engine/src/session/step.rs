@@ -1,10 +1,10 @@
 //! A step, and the events about it and its attempts.
 
-use super::{Apply, Attempt, Call, Envelope, Place, Run, Session, Slot, StepNo, SubGoal};
+use super::{Apply, Attempt, Call, Envelope, Mode, Place, Run, Session, Slot, StepNo, SubGoal};
 use crate::conversation::Conversation;
 use crate::event::{
-    AttemptContinued, AttemptRef, CallRef, Effect, StepCompleted, StepFailed, StepSkipped,
-    StepStarted,
+    AttemptContinued, AttemptRef, CallRef, Effect, RequestedCall, StepCompleted, StepFailed,
+    StepSkipped, StepStarted,
 };
 use crate::failure::Failure;
 use crate::key::StepKey;
@@ -165,6 +165,7 @@ impl Step {
 
 impl Apply for StepStarted {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
+        let mode = session.mode;
         let (number, run) = (self.attempt.step, session.run_mut(self.attempt.run)?);
         let refuse = |from: &str| {
             let what = format_args!("step {number}");
@@ -183,7 +184,11 @@ impl Apply for StepStarted {
             return Err(refuse("not ready"));
         }
         plan.running.extend(number.slot());
-        plan.step_mut(number)?.begin(self, tick, envelope.at)?;
+        let moment = Moment {
+            tick,
+            at: envelope.at,
+        };
+        plan.step_mut(number)?.begin(self, moment, mode)?;
         session.begin_turn(self.attempt, tick)
     }
 }
@@ -267,7 +272,7 @@ impl Run {
 }
 
 impl Step {
-    fn begin(&mut self, event: &StepStarted, tick: u64, at: u64) -> Applied {
+    fn begin(&mut self, event: &StepStarted, moment: Moment, mode: Mode) -> Applied {
         let name = event.attempt;
         self.attempts += 1;
         if self.attempts != name.attempt {
@@ -283,11 +288,11 @@ impl Step {
                 what: format!("step {} begins with a tool, or without its tool", name.step),
             });
         }
-        self.started.get_or_insert(Moment { tick, at });
+        self.started.get_or_insert(moment);
         self.notes.clear();
         let call = event
             .tool_effect
-            .map(|effect| self.tool_call(effect, event.tool_digest.clone()));
+            .map(|effect| self.tool_call(effect, event.tool_digest.clone(), mode));
         let context = Some(&event.context).filter(|context| !context.is_empty());
         let begun = Attempt {
             number: name.attempt,
@@ -299,8 +304,8 @@ impl Step {
         self.enter(name.step, StepStatus::Running(Box::new(begun)))
     }
 
-    /// The one call of a tool step, for which no model is asked.
-    fn tool_call(&self, effect: Effect, tool_digest: String) -> Call {
+    /// The one call of a tool step, for which no model is asked. It needs no preview.
+    fn tool_call(&self, effect: Effect, tool_digest: String, mode: Mode) -> Call {
         let tool = self.plan.tool.clone();
         let (name, arguments) = tool
             .map(|tool| (tool.name, tool.arguments))
@@ -311,7 +316,13 @@ impl Step {
             name,
             arguments,
         };
-        Call::requested(call, effect, tool_digest)
+        let asked = RequestedCall {
+            call,
+            effect,
+            tool_digest,
+            previews: false,
+        };
+        Call::requested(asked, mode)
     }
 
     fn enter(&mut self, number: StepNo, to: StepStatus) -> Applied {

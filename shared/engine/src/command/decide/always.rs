@@ -1,7 +1,7 @@
 //! Approvals of a call and of further ones like it.
 
 use super::bad_settlement;
-use crate::decide::{Decision, Rejection, ToolFacts, ToolList, judged_scope};
+use crate::decide::{Decision, Rejection, ToolFacts, ToolList, is_protected, judged_scope};
 use crate::event::{ApprovalGranted, CallRef};
 use crate::limits::MAX_GRANTS;
 use crate::pending::pending_call;
@@ -62,6 +62,11 @@ fn conditions(
     when: &[Condition],
 ) -> Result<Vec<Condition>, Rejection> {
     let scope = judged_scope(call, tool);
+    if is_protected(call, tool, &scope) {
+        return Err(bad_settlement(
+            "the call writes a protected file, and a person approves each such write; approve it once",
+        ));
+    }
     let when = match when.is_empty() {
         true => of_call(&scope, tool).map_err(|name| {
             bad_settlement(format!(
@@ -95,11 +100,12 @@ fn chosen(call: &Call, tool: &ToolFacts, named: &str) -> Result<GrantScope, Reje
     })
 }
 
-/// The ways to approve a call. Of a tool that is another one by now, only the call itself was shown.
+/// The ways to approve a call. Of a tool that is another one by now, only the call itself was shown; and a protected
+/// file is asked about each time.
 fn scopes_of(call: &Call, tool: &ToolFacts) -> Vec<ApprovalScope> {
-    let is_changed = call.tool_digest != tool.digest;
     let scope = judged_scope(call, tool);
-    scopes(&call.call.name, tool, &scope, &call.call.arguments, is_changed)
+    let is_alone = call.tool_digest != tool.digest || is_protected(call, tool, &scope);
+    scopes(&call.call.name, tool, &scope, &call.call.arguments, is_alone)
 }
 
 /// The declared arguments that rules and approvals look at.
@@ -158,6 +164,9 @@ pub fn always_covers(session: &Session, name: CallRef, tools: &ToolList) -> Opti
     let call = pending_call(session, name)?;
     let tool = tools.get(&call.call.name)?;
     let scope = judged_scope(call, tool);
+    if is_protected(call, tool, &scope) {
+        return None;
+    }
     let when = Conditions::from(of_call(&scope, tool).ok()?);
     when.covers(&scope).then(|| when.into())
 }
