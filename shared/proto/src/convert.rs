@@ -23,6 +23,7 @@ mod event;
 mod executor;
 mod kinds;
 mod message;
+mod mode;
 mod plan;
 mod turn;
 mod wire;

@@ -4,15 +4,22 @@ use super::error::{ConvertError, required};
 use super::wire::{OnWire, plain_record, record};
 use crate::event::{self as proto, grant_scope};
 use crate::executor as wire;
+use crate::tools;
 use cairn_engine::command::{ApprovalRevoked, RevokeApproval};
 use cairn_engine::decide::Unfinished;
 use cairn_engine::event::{
-    ApprovalGranted, Blob, CallFinished, CallMedia, CallRejudged, FileState, InputRequested,
-    ResultHandle, ToolInput, ToolQuestion, ToolsFound,
+    ApprovalGranted, Blob, CallFinished, CallMedia, CallPreview, CallPreviewed, CallRejudged,
+    FileState, InputRequested, ResultHandle, ToolInput, ToolQuestion, ToolsFound,
 };
 use cairn_engine::rules::{Condition, GrantScope, ToolServer};
 
-record! { CallRejudged => proto::CallRejudged { call, tool_digest, resolved, effect } }
+record! { CallRejudged => proto::CallRejudged { call, tool_digest, resolved, effect, previews } }
+record! { CallPreviewed => proto::CallPreviewed { call, preview } }
+plain_record! {
+    CallPreview => proto::CallPreview {
+        path, before_digest, after_digest, diff, added, removed, is_protected
+    }
+}
 record! { InputRequested => proto::InputRequested { call, question } }
 record! { ToolsFound => proto::ToolsFound { attempt, tools } }
 record! {
@@ -24,6 +31,21 @@ plain_record! { Condition => proto::Condition { name, pattern } }
 plain_record! { CallMedia => proto::CallMedia { mime_type, name, data, is_shown } }
 plain_record! { Blob => proto::Blob { digest, size } }
 plain_record! { FileState => proto::FileState { path, digest } }
+
+/// As the tools service says it.
+impl From<tools::Preview> for CallPreview {
+    fn from(preview: tools::Preview) -> Self {
+        Self {
+            path: preview.path,
+            before_digest: preview.before_digest,
+            after_digest: preview.after_digest,
+            diff: preview.diff,
+            added: preview.added,
+            removed: preview.removed,
+            is_protected: preview.is_protected,
+        }
+    }
+}
 
 /// What only calls of file tools have.
 impl OnWire<Option<proto::FileState>> for Option<FileState> {

@@ -205,6 +205,7 @@ impl OnWire<i32> for LayerKind {
             Self::Capabilities => Wire::Capabilities,
             Self::Memory => Wire::Memory,
             Self::Instructions => Wire::Instructions,
+            Self::Mode => Wire::Mode,
         };
         wire.into()
     }
@@ -219,6 +220,7 @@ impl OnWire<i32> for LayerKind {
             Wire::Capabilities => Self::Capabilities,
             Wire::Memory => Self::Memory,
             Wire::Instructions => Self::Instructions,
+            Wire::Mode => Self::Mode,
             Wire::Unspecified => return Err(ConvertError::missing(field)),
         })
     }

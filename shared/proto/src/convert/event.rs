@@ -75,7 +75,7 @@ record! {
     }
 }
 record! { OpenCall => proto::OpenCall { call, output } }
-record! { RequestedCall => proto::RequestedCall { call, effect, tool_digest } }
+record! { RequestedCall => proto::RequestedCall { call, effect, tool_digest, previews } }
 record! { CallRef => proto::CallRef { attempt, tool_turn, index } }
 plain_record! { AttemptRef => proto::AttemptRef { run, step, attempt } }
 

@@ -89,6 +89,8 @@ kinds! {
         call_finished: CallFinished
         session_renamed: SessionRenamed
         call_rejudged: CallRejudged
+        call_previewed: CallPreviewed
+        mode_set: ModeSet
         input_requested: InputRequested
         approval_granted: ApprovalGranted
         approval_revoked: ApprovalRevoked
@@ -125,6 +127,7 @@ commands! {
     change_context: ChangeContext
     revoke_approval: RevokeApproval
     compact_context: CompactContext
+    set_mode: SetMode
 }
 
 record! { SessionRenamed => proto::SessionRenamed { title } }

@@ -19,7 +19,7 @@ const FUTURE: i32 = 4711;
 type Reading = fn(i32) -> Result<i32, ConvertError>;
 
 /// Reads a number from a message and writes it back, by enum.
-const READINGS: [(&str, Reading); 16] = [
+const READINGS: [(&str, Reading); 17] = [
     ("WhenBusy", when_busy),
     ("WhenFull", when_full),
     ("AtLimit", at_limit),
@@ -34,6 +34,7 @@ const READINGS: [(&str, Reading); 16] = [
     ("OnFailure", on_failure),
     ("FinishReason", finish),
     ("LayerKind", layer_kind),
+    ("Mode", mode),
     ("CompactionKind", compaction_kind),
     ("FullCause", full_cause),
 ];
@@ -89,6 +90,14 @@ fn layer_kind(kind: i32) -> Result<i32, ConvertError> {
         ..Default::default()
     })?;
     Ok(proto::Layer::from(layer).kind)
+}
+
+fn mode(mode: i32) -> Result<i32, ConvertError> {
+    let set = Kind::ModeSet(proto::ModeSet { mode });
+    match again(set)? {
+        Kind::ModeSet(set) => Ok(set.mode),
+        other => panic!("another kind: {other:?}"),
+    }
 }
 
 fn compaction_kind(kind: i32) -> Result<i32, ConvertError> {
@@ -157,6 +166,7 @@ fn effect(effect: i32) -> Result<i32, ConvertError> {
         tool_digest: String::new(),
         call,
         effect,
+        previews: false,
     })?;
     Ok(proto::RequestedCall::from(engine).effect)
 }
@@ -290,6 +300,7 @@ fn unspecified_values_are_read_as_the_contract_says_or_are_missing() {
         full_cause(0),
         Err(ConvertError::missing("context_full.cause"))
     );
+    assert_eq!(mode(0), Err(ConvertError::missing("mode_set.mode")));
 }
 
 #[test]
@@ -309,6 +320,7 @@ fn values_from_newer_versions_are_taken_for_the_worst_or_refused() {
         (compaction, "compaction"),
         (compaction_kind, "context_compacted.kind"),
         (full_cause, "context_full.cause"),
+        (mode, "mode_set.mode"),
     ] {
         let error = reading(FUTURE).expect_err(field);
         assert_eq!(error.field, field);

@@ -358,6 +358,7 @@ fn reply() -> ReplyReceived {
         tool_digest: String::new(),
         call: tool_call(&format!("{effect:?}")),
         effect,
+        previews: false,
     };
     ReplyReceived {
         attempt: ATTEMPT,

@@ -67,6 +67,26 @@ pub(super) fn judged() -> Kinds {
             tool_digest: "0a1b2c".into(),
             resolved: vec![condition("path", "secret/a")],
             effect: Effect::Effectful,
+            previews: false,
+        }
+        "call_rejudged.previews": CallRejudged {
+            call: call,
+            tool_digest: "0a1b2c".into(),
+            resolved: Vec::new(),
+            effect: Effect::Idempotent,
+            previews: true,
+        }
+        "call_previewed": CallPreviewed {
+            call: call,
+            preview: event::CallPreview {
+                path: "src/lib.rs".into(),
+                before_digest: "3c4d".into(),
+                after_digest: "5e6f".into(),
+                diff: "-a\n+b\n".into(),
+                added: 1,
+                removed: 2,
+                is_protected: true,
+            },
         }
         "input_requested": InputRequested {
             call: call,

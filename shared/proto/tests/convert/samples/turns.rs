@@ -3,9 +3,9 @@
 use super::{ATTEMPT, Kinds, failure, unlimited};
 use cairn_engine::command::{
     AtLimit, BridgeContext, CancelTurn, ChangeContext, Command, ContextCreated, ContextDestroyed,
-    ContextOp, ContextSwitched, CreateContext, DestroyContext, Keep, QueuedTurnDropped,
-    RenameSession, ResponseFormat, RevokeApproval, SendMessage, SessionRenamed, SubmitTurn,
-    SwitchContext, TurnOptions, TurnQueued, WhenBusy, WhenFull,
+    ContextOp, ContextSwitched, CreateContext, DestroyContext, Keep, ModeSet, QueuedTurnDropped,
+    RenameSession, ResponseFormat, RevokeApproval, SendMessage, SessionRenamed, SetMode,
+    SubmitTurn, SwitchContext, TurnOptions, TurnQueued, WhenBusy, WhenFull,
 };
 use cairn_engine::conversation::{
     ConversationRef, KnownLayer, Layer, LayerKind, MemoryMark, Op, Reminded, Reminder,
@@ -13,7 +13,7 @@ use cairn_engine::conversation::{
 use cairn_engine::event::{self, CommandReceived, EventKind, StartedTurn};
 use cairn_engine::failure::FailureKind;
 use cairn_engine::message::{Media, Message, Notice, Opaque, Part, Role, ToolCall};
-use cairn_engine::session::StepNo;
+use cairn_engine::session::{Mode, StepNo};
 
 const MARK: MemoryMark = MemoryMark {
     owner: 3,
@@ -172,6 +172,7 @@ pub(super) fn contexts() -> Kinds {
             }
             .into(),
         ),
+        ("mode_set", ModeSet { mode: Mode::Plan }.into()),
         ("context_changed", changed.into()),
         ("context_changed.notice", noticed.into()),
         ("context_changed.steering", steered.into()),
@@ -270,6 +271,9 @@ pub(super) fn commands() -> Kinds {
         title: "Drafts".into(),
     };
     let revoke = RevokeApproval { grant: 12 };
+    let set_mode = SetMode {
+        mode: Mode::AcceptEdits,
+    };
     let plain = SubmitTurn {
         options: TurnOptions {
             when_full: Some(WhenFull::Refuse),
@@ -299,6 +303,7 @@ pub(super) fn commands() -> Kinds {
         ("command_received.send_message", received("q-33", send)),
         ("command_received.rename_session", received("q-39", rename)),
         ("command_received.revoke_approval", received("q-40", revoke)),
+        ("command_received.set_mode", received("q-50", set_mode)),
     ]
 }
 

@@ -1,14 +1,17 @@
 //! What calls of tools carry.
 
 use super::{attempt, call, effect, number, text};
+use cairn_engine::command::{Command, ModeSet, SetMode};
 use cairn_engine::event::{
-    ApprovalGranted, ApprovalRevoked, Blob, CallMedia, CallRejudged, EventKind, FileState,
-    InputRequested, ResultHandle, ToolQuestion, ToolsFound,
+    ApprovalGranted, ApprovalRevoked, Blob, CallMedia, CallPreview, CallPreviewed, CallRejudged,
+    EventKind, FileState, InputRequested, ResultHandle, ToolQuestion, ToolsFound,
 };
 use cairn_engine::rules::{Condition, GrantScope, ToolServer};
+use cairn_engine::session::Mode;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use proptest::sample::select;
 
 pub(super) fn media() -> impl Strategy<Value = CallMedia> {
     let media = (text(), text(), vec(any::<u8>(), 0..4), any::<bool>());
@@ -66,14 +69,50 @@ fn question() -> impl Strategy<Value = ToolQuestion> {
     )
 }
 
+fn preview() -> impl Strategy<Value = CallPreview> {
+    let texts = (text(), text(), text(), text());
+    (texts, number(), number(), any::<bool>()).prop_map(
+        |((path, before_digest, after_digest, diff), added, removed, is_protected)| CallPreview {
+            path,
+            before_digest,
+            after_digest,
+            diff,
+            added,
+            removed,
+            is_protected,
+        },
+    )
+}
+
+fn mode() -> impl Strategy<Value = Mode> {
+    select(Mode::ALL.as_slice())
+}
+
+pub(super) fn set_mode() -> impl Strategy<Value = Command> {
+    mode().prop_map(|mode| SetMode { mode }.into())
+}
+
 pub(super) fn kinds() -> Vec<(&'static str, BoxedStrategy<EventKind>)> {
-    let rejudged = (call(), text(), vec(condition(), 0..3), effect());
-    let rejudged = rejudged.prop_map(|(call, tool_digest, resolved, effect)| CallRejudged {
-        call,
-        tool_digest,
-        resolved,
-        effect,
-    });
+    let rejudged = (
+        call(),
+        text(),
+        vec(condition(), 0..3),
+        effect(),
+        any::<bool>(),
+    );
+    let rejudged =
+        rejudged.prop_map(
+            |(call, tool_digest, resolved, effect, previews)| CallRejudged {
+                call,
+                tool_digest,
+                resolved,
+                effect,
+                previews,
+            },
+        );
+    let previewed = (call(), preview());
+    let previewed = previewed.prop_map(|(call, preview)| CallPreviewed { call, preview });
+    let mode_set = mode().prop_map(|mode| ModeSet { mode });
     let asked = (call(), question()).prop_map(|(call, question)| InputRequested { call, question });
     let granted = (
         number(),
@@ -99,6 +138,11 @@ pub(super) fn kinds() -> Vec<(&'static str, BoxedStrategy<EventKind>)> {
     let found = found.prop_map(|(attempt, tools)| ToolsFound { attempt, tools });
     vec![
         ("call_rejudged", rejudged.prop_map(EventKind::from).boxed()),
+        (
+            "call_previewed",
+            previewed.prop_map(EventKind::from).boxed(),
+        ),
+        ("mode_set", mode_set.prop_map(EventKind::from).boxed()),
         ("input_requested", asked.prop_map(EventKind::from).boxed()),
         (
             "approval_granted",

@@ -112,10 +112,12 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
 }
 
 pub(super) fn reply_received() -> impl Strategy<Value = EventKind> {
-    let requested = (tool_call(), effect()).prop_map(|(call, effect)| RequestedCall {
+    let requested = (tool_call(), effect(), any::<bool>());
+    let requested = requested.prop_map(|(call, effect, previews)| RequestedCall {
         tool_digest: String::new(),
         call,
         effect,
+        previews,
     });
     (attempt(), reply(), vec(requested, 0..3)).prop_map(|(attempt, reply, calls)| {
         EventKind::ReplyReceived(ReplyReceived {
@@ -179,6 +181,7 @@ fn layer_kind() -> impl Strategy<Value = LayerKind> {
         Just(LayerKind::Capabilities),
         Just(LayerKind::Memory),
         Just(LayerKind::Instructions),
+        Just(LayerKind::Mode),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! Turns, contexts, and the commands about them.
 
 use super::messages::{context_op, message};
-use super::{agents, at_limit, failure, number, seq, step_no, text};
+use super::{agents, at_limit, calls, failure, number, seq, step_no, text};
 use cairn_engine::command::{
     BridgeContext, CancelTurn, ChangeContext, Command, CompactContext, ContextCreated,
     ContextDestroyed, ContextSwitched, CreateContext, DestroyContext, Keep, QueuedTurnDropped,
@@ -127,7 +127,7 @@ pub(super) fn command() -> impl Strategy<Value = Command> {
         }),
         compact().prop_map(Command::from),
         text().prop_map(|context| SwitchContext { context }.into()),
-        agents::command(),
+        prop_oneof![agents::command(), calls::set_mode()],
         (text(), pairs(), any::<bool>()).prop_map(|(context, conclusions, ask_model)| {
             DestroyContext {
                 context,
