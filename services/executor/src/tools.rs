@@ -45,6 +45,9 @@ pub(crate) struct Call {
     resolved: Vec<Condition>,
     /// The answer to what the tool asked.
     input: Option<ToolInput>,
+    /// The digests of the file in the preview that was judged; empty for a call without one.
+    before_digest: String,
+    after_digest: String,
 }
 
 impl Call {
@@ -60,6 +63,8 @@ impl Call {
             tool_digest,
             resolved: Vec::new(),
             input: None,
+            before_digest: String::new(),
+            after_digest: String::new(),
         }
     }
 
@@ -79,6 +84,8 @@ impl Call {
             tool_digest: permit.tool_digest,
             resolved: permit.resolved,
             input: permit.input,
+            before_digest: permit.before_digest,
+            after_digest: permit.after_digest,
         })
     }
 }
@@ -215,7 +222,8 @@ impl Tools {
             tool_digest: call.tool_digest,
             resolved: call.resolved,
             input: call.input,
-            ..InvokeToolRequest::default()
+            before_digest: call.before_digest,
+            after_digest: call.after_digest,
         };
         let mut delays = RETRY_DELAYS.into_iter();
         loop {

@@ -12,6 +12,7 @@ mod long_results;
 mod lost_writes;
 mod outstanding;
 mod planner;
+mod previews;
 mod reports;
 mod skills;
 mod stream;
@@ -26,7 +27,7 @@ use crate::key::SessionKey;
 use crate::observe::ActiveRun;
 use crate::state_bytes::StateBytes;
 use crate::store::{Acknowledged, Checkpointer, Loaded, Newer};
-use cairn_engine::decide::{Agents, Answer, Input};
+use cairn_engine::decide::{Agents, Answer, Input, Previewed};
 use cairn_engine::event::{AttemptRef, CallRef, Event};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::limits::FULL_TRANSITION;
@@ -72,6 +73,8 @@ enum Message {
     },
     /// The result of a call that the owner answers was found.
     Answered { call: CallRef, answer: Answer },
+    /// What a call would change was found.
+    Previewed { call: CallRef, outcome: Previewed },
     /// An executor has a slot for the attempt.
     SlotFree { attempt: AttemptRef, slot: Slot },
     /// Something is due.
@@ -87,6 +90,7 @@ impl Message {
             | Self::Broken { attempt, .. }
             | Self::SlotFree { attempt, .. } => Some(Work::RunStep(*attempt)),
             Self::Answered { call, .. } => Some(Work::Answer(*call)),
+            Self::Previewed { call, .. } => Some(Work::Preview(*call)),
             Self::Tick => None,
         }
     }
@@ -384,6 +388,11 @@ impl Owner {
             Message::Answered { call, answer } => {
                 if self.active.remove(&Work::Answer(call)).is_some() {
                     inputs.push(Input::Answered { call, answer });
+                }
+            }
+            Message::Previewed { call, outcome } => {
+                if self.active.remove(&Work::Preview(call)).is_some() {
+                    inputs.push(Input::Previewed { call, outcome });
                 }
             }
             Message::SlotFree { attempt, slot } => {

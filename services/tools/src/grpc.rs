@@ -104,7 +104,9 @@ impl ToolsService for Grpc {
             name: request.name,
             arguments: request.arguments_json,
             session: request.session,
+            agent: request.agent,
             tool_digest: request.tool_digest,
+            resolved: request.resolved.into_iter().map(Into::into).collect(),
             trace,
             ..CallRequest::default()
         };

@@ -29,8 +29,10 @@ use tokio_util::sync::CancellationToken;
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// The pause before the tools service is asked again that had nothing new, or did not answer.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The source of Cairn's own tools.
+const BUILT_IN: &str = "built-in";
 /// Sources whose tools every model is offered from the start: they are the operator's own, and few.
-const ALWAYS_OFFERED: [&str; 2] = ["built-in", "program"];
+const ALWAYS_OFFERED: [&str; 2] = [BUILT_IN, "program"];
 /// No agent has this name, so only rules for all agents hold for it.
 pub(crate) const EVERY_AGENT: &str = "";
 /// Between the name of a server and the name of its tool.
@@ -226,6 +228,9 @@ fn facts(tool: &ToolSpec, is_deferred: bool, server: Option<ToolServer>) -> Tool
         default: answer(tool.default_answer()),
         matchers: tool.matchers.iter().map(matcher).collect(),
         deferred: is_deferred.then(found_by),
+        previews: tool.previews,
+        is_built_in: tool.source == BUILT_IN,
+        is_confined: tool.is_confined,
         server,
     }
 }

@@ -45,6 +45,10 @@ impl ContextService for Orchestrator {
         answered(&self.requests, request).await
     }
 
+    async fn set_mode(&self, request: Request<pb::SetModeRequest>) -> Answer<pb::SetModeResponse> {
+        answered(&self.requests, request).await
+    }
+
     async fn destroy_context(
         &self,
         request: Request<pb::DestroyContextRequest>,

@@ -6,7 +6,7 @@ use cairn_engine::command::{always_covers, approval_scopes};
 use cairn_engine::decide::ToolList;
 use cairn_engine::event::WaitReason;
 use cairn_engine::pending::{Asked, Pending, pending};
-use cairn_engine::rules::ApprovalScope;
+use cairn_engine::rules::{ApprovalScope, SHELL_TOOL};
 use cairn_engine::session::{
     PastDecision, PlanState, Run, RunStatus, RunSummary, Session, Step, StepNo, StepStatus,
 };
@@ -14,6 +14,7 @@ use cairn_proto::event as wire;
 use cairn_proto::{memory, orchestrator as pb};
 use cairn_rpc::{ErrorKind, RpcError};
 use cairn_views::{decisions, title};
+use serde_json::Value as Json;
 
 /// The run of that number, or the latest for 0.
 pub(crate) fn run_of(session: &Session, number: u32) -> Result<RunSummary<'_>, RpcError> {
@@ -58,6 +59,7 @@ pub(crate) fn session_message(
         agent: agent_of(session).to_owned(),
         turn_index: session.context("").map_or(0, |context| context.turns),
         queued_turns: session.queued_turns.iter().map(|it| it.number).collect(),
+        mode: wire::Mode::from(session.mode).into(),
         ..pb::Session::default()
     }
 }
@@ -205,13 +207,32 @@ pub(crate) fn pending_messages(
         let always_covers = covers(&open).map(|when| pb::Coverage {
             when: when.into_iter().map(Into::into).collect(),
         });
-        pb::Pending {
+        let message = pb::Pending {
             always_covers,
             scopes,
             ..pending_message(key, session, open)
-        }
+        };
+        with_command(message, tools)
     };
     pending(session).into_iter().map(message).collect()
+}
+
+/// Adds to the question whether a command may run what the command is, and what it opens.
+fn with_command(mut message: pb::Pending, tools: &ToolList) -> pb::Pending {
+    let is_asked = message.reason() == wire::WaitReason::Approval && message.tool == SHELL_TOOL;
+    if !is_asked {
+        return message;
+    }
+    let arguments = serde_json::from_str(&message.arguments_json).unwrap_or(Json::Null);
+    let text = |name: &str| arguments.get(name).and_then(Json::as_str);
+    message.command = text("command").unwrap_or_default().to_owned();
+    message.folder = text("cwd").unwrap_or(".").to_owned();
+    let opens = tools.get(SHELL_TOOL).map(|tool| match tool.is_confined {
+        true => "confined: it can read and change the workspace, and read what programs need",
+        false => "unconfined: it can read and change all that Cairn can",
+    });
+    message.opens = opens.unwrap_or_default().to_owned();
+    message
 }
 
 fn pending_message(key: &SessionKey, session: &Session, open: Pending) -> pb::Pending {
@@ -286,7 +307,14 @@ fn pending_call_message(
             message.settle_after_unix_ms = ms(settle_after);
             (name, WaitReason::InDoubt, Some(call))
         }
-        Asked::Approval { name, call } => (name, WaitReason::Approval, Some(call)),
+        Asked::Approval {
+            name,
+            call,
+            preview,
+        } => {
+            message.preview = preview.map(|preview| (*preview).into());
+            (name, WaitReason::Approval, Some(call))
+        }
         Asked::Question {
             name,
             question,

@@ -3,9 +3,9 @@
 use crate::dispatch::Catalogue;
 use crate::key::SessionKey;
 use cairn_engine::command::WhenFull;
-use cairn_engine::event::{AttemptRef, Budget, CallRef, Effect};
+use cairn_engine::event::{AttemptRef, Budget, CallPreview, CallRef, Effect};
 use cairn_engine::message::Media;
-use cairn_engine::session::{Attempt, Call, CallStatus, Session, Turn};
+use cairn_engine::session::{Attempt, Call, CallStatus, Mode, Session, Turn};
 use cairn_proto::event as wire;
 use cairn_proto::executor::{Acknowledgement, AttemptStart, CallResult, PermittedCall};
 use std::collections::BTreeSet;
@@ -67,6 +67,15 @@ impl ExecutorView {
         let mut calls = attempt.calls.iter().zip(0..);
         let is_new =
             |(call, index): (&Call, u32)| call.is_finished() && !self.results.contains(&index);
+        self.tool_turns == attempt.tool_turns && calls.any(is_new)
+    }
+
+    /// A call of the last reply may be sent by now, as after its preview, and the executor does not know that.
+    pub(super) fn lacks_permit(&self, attempt: &Attempt) -> bool {
+        let mut calls = attempt.calls.iter().zip(0..);
+        let is_new = |(call, index): (&Call, u32)| {
+            may_be_sent(call) && !self.permitted.contains(&(index, times_intended(call)))
+        };
         self.tool_turns == attempt.tool_turns && calls.any(is_new)
     }
 }
@@ -153,8 +162,7 @@ pub(super) fn attempt_start(
         (start.open_calls, start.held_calls) = (open, held);
         start.results = results;
         start.catalogue.clone_from(&catalogue.name);
-        let returns_calls = turn.is_some() && run.limits.max_tool_turns == 0;
-        start.no_early_calls = returns_calls || counts_calls(session, name);
+        start.no_early_calls = waits_for_permits(session, name);
         start.found_tools.clone_from(&attempt.found_tools);
         start.options = turn.map(|turn| turn.options.clone().into());
         let agent = session.agent_of(name);
@@ -217,10 +225,15 @@ pub(super) fn news_for_executor(
     }
 }
 
-/// The run may make only so many calls: none begins before it is counted.
-fn counts_calls(session: &Session, name: AttemptRef) -> bool {
-    let run = session.run(name.run);
-    run.is_some_and(|run| run.spent.allowed[Budget::Calls].is_some())
+/// No call begins before the owner permits it: the turn returns its calls, the run may make only so many of them, or
+/// plan mode refuses some of pure tools, too. The results of such calls that begin before the mode is set are dropped.
+fn waits_for_permits(session: &Session, name: AttemptRef) -> bool {
+    let Some(run) = session.run(name.run) else {
+        return false;
+    };
+    let returns_calls = run.turn.is_some() && run.limits.max_tool_turns == 0;
+    let counts_calls = run.spent.allowed[Budget::Calls].is_some();
+    returns_calls || counts_calls || session.mode == Mode::Plan
 }
 
 fn result_of(name: CallRef, call: &Call) -> Option<CallResult> {
@@ -250,13 +263,14 @@ fn shown(media: &Media) -> wire::CallMedia {
     }
 }
 
-/// An effectful call needs its intent; one in doubt needs a person's word.
+/// An effectful call needs its intent; one in doubt needs a person's word; a write needs its preview.
 fn may_be_sent(call: &Call) -> bool {
-    matches!(
+    let is_sendable = matches!(
         (&call.status, call.effect),
         (CallStatus::Requested, Effect::Pure | Effect::Idempotent)
             | (CallStatus::Intended { .. }, _)
-    )
+    );
+    is_sendable && !call.needs_preview()
 }
 
 /// Grows each time that the call may be sent once more.
@@ -289,5 +303,12 @@ fn permitted(
         tool_digest: call.tool_digest.clone(),
         resolved: call.resolved.iter().cloned().map(Into::into).collect(),
         input: call.input.clone().map(Into::into),
+        before_digest: digest_of(call, |preview| &preview.before_digest),
+        after_digest: digest_of(call, |preview| &preview.after_digest),
     }
+}
+
+/// A digest of the preview that was judged; empty without one.
+fn digest_of(call: &Call, of: impl Fn(&CallPreview) -> &String) -> String {
+    call.preview.as_deref().map(of).cloned().unwrap_or_default()
 }

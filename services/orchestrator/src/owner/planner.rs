@@ -78,6 +78,10 @@ pub(super) fn planning_ended(
             usage,
             duration_ms,
         }),
-        Work::HandleCommand | Work::RunStep(_) | Work::Answer(_) | Work::Wake { .. } => None,
+        Work::HandleCommand
+        | Work::RunStep(_)
+        | Work::Answer(_)
+        | Work::Preview(_)
+        | Work::Wake { .. } => None,
     }
 }

@@ -139,6 +139,7 @@ impl Owner {
                 Work::Plan { run, request } => self.ask_planner(work, run, pause, request),
                 Work::RunStep(name) => self.start_attempt(work, name, pause),
                 Work::Answer(call) => self.find_answer(work, call),
+                Work::Preview(call) => self.find_preview(work, call),
                 Work::Wake { at } => {
                     let wait = at.saturating_sub(self.deps.store.clock.now());
                     let wait = Duration::from_millis(wait);
@@ -162,7 +163,7 @@ impl Owner {
     /// owner's answers takes no slot before.
     fn may_begin(&self, work: Work) -> bool {
         if !self.runs_steps() {
-            return !matches!(work, Work::RunStep(_) | Work::Answer(_));
+            return !matches!(work, Work::RunStep(_) | Work::Answer(_) | Work::Preview(_));
         }
         if let Work::RunStep(name) = work {
             let attempt = self.session.attempt(name);
@@ -362,7 +363,7 @@ impl Owner {
     }
 
     /// Attempts that have reported, by the number of their last report; and those whose conversation has
-    /// changed, or whose calls the owner has answered, without one.
+    /// changed, or whose calls the owner has answered or permitted, without one.
     fn attempts_with_news(&mut self) -> BTreeMap<AttemptRef, u64> {
         let mut attempts: BTreeMap<_, _> = std::mem::take(&mut self.reported).into_iter().collect();
         for (work, active) in &self.active {
@@ -374,7 +375,8 @@ impl Owner {
                 continue;
             };
             let view = &executor.view;
-            if running.newest_op() > view.newest_op || view.lacks_result(running) {
+            let lacks_some = view.lacks_result(running) || view.lacks_permit(running);
+            if running.newest_op() > view.newest_op || lacks_some {
                 attempts.entry(*name).or_insert(0);
             }
         }

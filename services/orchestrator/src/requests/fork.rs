@@ -192,14 +192,15 @@ async fn completion(
         title: asked.title.clone(),
         continues: asked.continues,
     };
-    decided(requests, &mut session, fork, copied.store_time_unix_ms)
+    let forked = Input::Forked(fork);
+    decided(requests, &mut session, forked, copied.store_time_unix_ms)
 }
 
-/// What makes a session of its own out of the fold of another one, by the store's time.
+/// What makes a session of its own out of the fold of another one, or of an archive, by the store's time.
 pub(crate) fn decided(
     requests: &Requests,
     session: &mut Session,
-    fork: Fork,
+    input: Input,
     now_unix_ms: i64,
 ) -> Result<pb::CopyCompletion, RpcError> {
     let catalogue = requests.deps().dispatch.catalogue();
@@ -207,7 +208,7 @@ pub(crate) fn decided(
     // The owner begins.
     let agents = Agents::none();
     let facts = facts(requests.deps(), &catalogue, &offered, agents, 0, false);
-    let decided = session.decide(Input::Forked(fork), &facts);
+    let decided = session.decide(input, &facts);
     let decided = decided.map_err(RpcError::internal)?;
     // All of them are small.
     let least_needs = requests.config().least_needs();
@@ -218,7 +219,7 @@ pub(crate) fn decided(
 }
 
 /// What completes a copy with these events, by its fold with them.
-pub(crate) fn completed(
+fn completed(
     requests: &Requests,
     session: &Session,
     events: Vec<Bytes>,

@@ -14,7 +14,7 @@ use super::fork;
 use crate::key::{SessionKey, in_journal};
 use crate::store::NEWER_VERSION;
 use bytes::Bytes;
-use cairn_engine::decide::Fork;
+use cairn_engine::decide::{Fork, Input};
 use cairn_engine::event::Event;
 use cairn_engine::key::{digest, hex};
 use cairn_engine::session::Session;
@@ -271,7 +271,8 @@ impl<'a> Transfer<'a> {
                     let message = format!("run {number} of the archived session has not ended");
                     return Err(RpcError::precondition(message).reason("RUN_ACTIVE"));
                 }
-                fork::completed(self.requests, &self.session, Vec::new(), self.now_unix_ms)
+                let imported = Input::Imported;
+                fork::decided(self.requests, &mut self.session, imported, self.now_unix_ms)?
             }
             Some(_) => {
                 let fork = Fork {
@@ -281,7 +282,8 @@ impl<'a> Transfer<'a> {
                     title: String::new(),
                     continues: false,
                 };
-                fork::decided(self.requests, &mut self.session, fork, self.now_unix_ms)?
+                let forked = Input::Forked(fork);
+                fork::decided(self.requests, &mut self.session, forked, self.now_unix_ms)?
             }
         };
         let page = Page {

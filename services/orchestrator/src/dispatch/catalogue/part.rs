@@ -1,7 +1,8 @@
 //! The part of the catalogue that an agent is offered.
 
 use super::Catalogue;
-use cairn_engine::rules::{Answer, DEFAULT_AGENT};
+use cairn_engine::decide::ToolFacts;
+use cairn_engine::rules::{Answer, DEFAULT_AGENT, SHELL_TOOL};
 use cairn_engine::session::{Agent, Session};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,11 +28,14 @@ pub(crate) struct PartOf<'a> {
     /// Of its definition; empty for the plain default agent.
     digest: &'a str,
     agent: Option<&'a Agent>,
+    /// A person who can answer questions follows the run.
+    is_followed: bool,
 }
 
-/// The parts that were made, by agent, definition and use. All attempts of the same have the same part.
+/// The parts that were made, by agent, definition, whether a person follows, and use. All attempts of the same have
+/// the same part.
 #[derive(Debug, Default)]
-pub(super) struct Parts(Mutex<BTreeMap<(String, String, Use), Arc<Catalogue>>>);
+pub(super) struct Parts(Mutex<BTreeMap<(String, String, bool, Use), Arc<Catalogue>>>);
 
 impl<'a> PartOf<'a> {
     /// The plain default agent.
@@ -40,6 +44,7 @@ impl<'a> PartOf<'a> {
             name: DEFAULT_AGENT,
             digest: "",
             agent: None,
+            is_followed: false,
         }
     }
 
@@ -50,18 +55,33 @@ impl<'a> PartOf<'a> {
             name,
             digest: name,
             agent: Some(agent),
+            is_followed: false,
+        }
+    }
+
+    /// The same for a run that a person follows.
+    #[cfg(test)]
+    pub(super) const fn followed(self) -> Self {
+        Self {
+            is_followed: true,
+            ..self
         }
     }
 
     /// The agent of the run of that number.
     pub(crate) fn run(session: &'a Session, number: u32) -> Self {
         let run = session.run(number);
+        let is_followed = run.is_some_and(|run| run.answers_questions);
         match run.and_then(|run| run.agent.as_ref()) {
-            None => Self::plain(),
+            None => Self {
+                is_followed,
+                ..Self::plain()
+            },
             Some(used) => Self {
                 name: &used.name,
                 digest: &used.digest,
                 agent: session.agent(used),
+                is_followed,
             },
         }
     }
@@ -84,7 +104,12 @@ impl Catalogue {
         used: Use,
         is_offered: impl Fn(&str) -> bool,
     ) -> Arc<Self> {
-        let key = (of.name.to_owned(), of.digest.to_owned(), used);
+        let key = (
+            of.name.to_owned(),
+            of.digest.to_owned(),
+            of.is_followed,
+            used,
+        );
         let parts = || self.parts.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(part) = parts().get(&key) {
             return part.clone();
@@ -101,10 +126,13 @@ impl Catalogue {
     /// The part of it that an attempt of an agent is offered.
     pub(crate) fn only(&self, of: PartOf<'_>, is_offered: impl Fn(&str) -> bool) -> Self {
         // Rules are about tools of the catalogue. State tools are the session's own.
-        let is_callable =
-            |name: &str| of.answer(name) != Answer::Deny && !self.rules.always_deny(name, of.name);
+        let is_callable = |name: &str, facts: &ToolFacts| {
+            of.answer(name) != Answer::Deny
+                && !self.rules.always_deny(name, of.name)
+                && (name != SHELL_TOOL || self.may_run_commands(of, facts))
+        };
         let facts = self.facts.iter();
-        let facts = facts.filter(|(name, _)| is_offered(name) && is_callable(name));
+        let facts = facts.filter(|(name, facts)| is_offered(name) && is_callable(name, facts));
         let facts = facts.map(|(name, facts)| (name.clone(), facts.clone()));
         let mut only = Self {
             facts: Arc::new(facts.collect()),
@@ -124,6 +152,11 @@ impl Catalogue {
         let tools = tools.collect();
         only.offer(tools);
         only
+    }
+
+    /// Commands are offered where a person can be asked about each, or where a rule may allow some.
+    fn may_run_commands(&self, of: PartOf<'_>, shell: &ToolFacts) -> bool {
+        of.is_followed || self.rules.may_allow(SHELL_TOOL, of.name, shell.default)
     }
 
     /// The part of it that plans of an agent may name.

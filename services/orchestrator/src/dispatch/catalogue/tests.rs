@@ -1,6 +1,8 @@
 use super::*;
 use cairn_engine::agent::AgentDefinition;
+use cairn_engine::rules::SHELL_TOOL;
 use cairn_engine::session::Agent;
+use cairn_proto::event::Condition;
 use cairn_proto::tools::tools_service_server::{ToolsService, ToolsServiceServer};
 use cairn_proto::tools::{
     AllowToolRequest, AllowToolResponse, CancelCallRequest, CancelCallResponse,
@@ -76,6 +78,43 @@ fn tools_of_servers_are_deferred_once_there_are_many() {
     assert!(offered().any(|tool| tool.name == "read_file" && !tool.is_deferred));
     let deferred = &many.facts["s0__t0"].deferred;
     assert!(deferred.is_some() && many.facts["read_file"].deferred.is_none());
+}
+
+#[test]
+fn commands_are_offered_where_a_person_or_a_rule_may_allow_them() {
+    let with_shell = |rules: Vec<ToolRule>| {
+        let shell = ToolSpec {
+            name: SHELL_TOOL.to_owned(),
+            source: "built-in".to_owned(),
+            parameters_json: "{}".to_owned(),
+            default_answer: RuleAnswer::Ask.into(),
+            ..ToolSpec::default()
+        };
+        let mut listed = listed(1, 1);
+        listed.tools.push(shell);
+        listed.rules = rules;
+        Catalogue::of(listed, &Catalogue::default()).expect("rules")
+    };
+    let is_offered = |catalogue: &Catalogue, of: PartOf<'_>| {
+        let part = catalogue.part(of, Use::Turn, |_| true);
+        let is_listed = part.offered.tools.iter().any(|it| it.name == SHELL_TOOL);
+        assert_eq!(part.facts.contains_key(SHELL_TOOL), is_listed);
+        is_listed
+    };
+    let catalogue = with_shell(Vec::new());
+    let followed = PartOf::plain().followed();
+    assert!(!is_offered(&catalogue, PartOf::plain()));
+    assert!(is_offered(&catalogue, followed), "the other part was kept");
+    let allow = ToolRule {
+        tool: SHELL_TOOL.to_owned(),
+        when: vec![Condition {
+            name: "command".to_owned(),
+            pattern: "cargo test".to_owned(),
+        }],
+        answer: RuleAnswer::Allow.into(),
+        ..ToolRule::default()
+    };
+    assert!(is_offered(&with_shell(vec![allow]), PartOf::plain()));
 }
 
 #[test]

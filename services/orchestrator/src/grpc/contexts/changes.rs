@@ -8,7 +8,7 @@ use super::check_name;
 use super::lines::{self, Imported};
 use crate::requests::{Answer as Answered, Requests};
 use cairn_engine::command::{
-    BridgeContext, ChangeContext, ContextOp, CreateContext, DestroyContext, SwitchAgent,
+    BridgeContext, ChangeContext, ContextOp, CreateContext, DestroyContext, SetMode, SwitchAgent,
     SwitchContext, WhenFull,
 };
 use cairn_engine::event::EventKind;
@@ -17,6 +17,7 @@ use cairn_engine::limits::{
     check_extension, is_context_name_char, is_memory_key,
 };
 use cairn_engine::message::{Message, Role};
+use cairn_engine::session::Mode;
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{RpcError, check_required_text, check_text};
@@ -145,6 +146,12 @@ command_request!(SwitchAgentRequest(asked) {
     check_agent("agent", &asked.agent)?;
     SwitchAgent { context: asked.context, agent: asked.agent }
 });
+command_request!(SetModeRequest(asked) {
+    let mode = Mode::try_from(asked.mode()).map_err(|_| {
+        RpcError::missing("mode").allowed("MODE_ASK, MODE_PLAN or MODE_ACCEPT_EDITS")
+    })?;
+    SetMode { mode }
+});
 command_request!(DestroyContextRequest(asked) {
     let destroy = asked.context.ok_or_else(|| RpcError::missing("context"))?;
     check_name("context.context", &destroy.context)?;
@@ -183,6 +190,15 @@ impl AnsweredRequest for pb::SwitchAgentRequest {
     fn response(answer: Answered) -> Option<Self::Response> {
         let is_it = matches!(answer.event, EventKind::AgentSwitched(_));
         is_it.then_some(pb::SwitchAgentResponse { seq: answer.seq })
+    }
+}
+
+impl AnsweredRequest for pb::SetModeRequest {
+    type Response = pb::SetModeResponse;
+
+    fn response(answer: Answered) -> Option<Self::Response> {
+        let is_it = matches!(answer.event, EventKind::ModeSet(_));
+        is_it.then_some(pb::SetModeResponse { seq: answer.seq })
     }
 }
 
