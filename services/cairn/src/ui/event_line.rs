@@ -149,6 +149,7 @@ impl Narrator {
             | Kind::CallInDoubt(_)
             | Kind::CallSettled(_)
             | Kind::CallRejudged(_)
+            | Kind::CallPreviewed(_)
             | Kind::ApprovalRequested(_)
             | Kind::InputRequested(_)
             | Kind::QuestionAsked(_) => self.call_line(kind),
@@ -288,6 +289,7 @@ impl Narrator {
                 (Mark::Asks, e.call.as_ref(), text)
             }
             Kind::CallRejudged(e) => (Mark::Plain, e.call.as_ref(), tools::rejudged(e)),
+            Kind::CallPreviewed(e) => (Mark::Plain, e.call.as_ref(), tools::previewed(e)),
             Kind::InputRequested(e) => (Mark::Asks, e.call.as_ref(), tools::asks(e)),
             Kind::QuestionAsked(e) => {
                 let text = format!("asks{}", after_colon(&e.question));
@@ -367,6 +369,7 @@ fn session_line(kind: &Kind) -> EventLine {
         Kind::ToolsFound(e) => tools::found(e),
         Kind::AgentDefined(e) => agents::defined(e),
         Kind::AgentSwitched(e) => agents::switched(e),
+        Kind::ModeSet(e) => format!("the mode is {}", words::mode(e.mode())),
         other => event_by_name(other),
     };
     line(Mark::Plain, text)

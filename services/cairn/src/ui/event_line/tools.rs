@@ -46,10 +46,24 @@ pub(super) fn rejudged(event: &wire::CallRejudged) -> String {
             false => format!("{} leads to {}", link.name, link.pattern),
         });
     let what = match event.resolved.is_empty() {
+        true if event.previews => "its file or its tool has changed".to_owned(),
         true => "its tool has changed".to_owned(),
         false => clip(&leads.collect::<Vec<_>>().join(", "), 2 * PIECE),
     };
     format!("was not sent, as {what}; it is judged again")
+}
+
+/// What a call would change.
+pub(super) fn previewed(event: &wire::CallPreviewed) -> String {
+    let Some(preview) = &event.preview else {
+        return "would change a file".to_owned();
+    };
+    let (path, added, removed) = (clip(&preview.path, PIECE), preview.added, preview.removed);
+    let protected = match preview.is_protected {
+        true => ", which is protected",
+        false => "",
+    };
+    format!("would change {path}{protected} (+{added} -{removed})")
 }
 
 /// What a tool asks, in the words of its server.

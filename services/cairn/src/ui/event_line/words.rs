@@ -125,7 +125,18 @@ pub(super) fn command_text(command: Option<&wire::Command>) -> String {
             clip(&decide.pending_id, PIECE),
             settlement_text(decide.settlement.as_ref())
         ),
+        Some(Kind::SetMode(set)) => format!("the mode {}", mode(set.mode())),
         Some(other) => change_text(other),
+    }
+}
+
+/// A mode as people write it.
+pub(super) fn mode(mode: wire::Mode) -> &'static str {
+    match mode {
+        wire::Mode::Unspecified => "unknown",
+        wire::Mode::Ask => "ask",
+        wire::Mode::Plan => "plan",
+        wire::Mode::AcceptEdits => "accept-edits",
     }
 }
 
