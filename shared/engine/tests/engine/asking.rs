@@ -59,7 +59,7 @@ fn a_call_that_needs_approval_is_neither_intended_nor_sent_before() {
     else {
         panic!("{events:?}");
     };
-    assert_eq!(*digest, approval_digest("pay", "", r#"{"sum":5}"#));
+    assert_eq!(*digest, approval_digest("pay", "", r#"{"sum":5}"#, None));
 
     let events = world.answer("approval-1.1.1.0.0", Settlement::Approve);
     let continues = ["Decided", "CallIntended", "CallIntended", "RunResumed"];

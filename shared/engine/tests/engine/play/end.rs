@@ -3,8 +3,8 @@
 use super::{Op, PlanSeed, open_calls, sendable_calls, some_call, some_settlement};
 use crate::world::{World, complete, finished, look, send};
 use cairn_engine::command::Settlement;
-use cairn_engine::decide::{Answer, Input};
-use cairn_engine::event::AttemptRef;
+use cairn_engine::decide::{Answer, Input, Previewed};
+use cairn_engine::event::{AttemptRef, CallPreview};
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::{Pending, Subject, pending};
 
@@ -57,6 +57,10 @@ pub(crate) fn play_to_the_end(world: &mut World, seed: &PlanSeed, seeds: &[u8], 
             Some(&Work::Answer(call)) => {
                 let answer = Answer::found("what was asked for".to_owned());
                 world.decide(Input::Answered { call, answer });
+            }
+            Some(&Work::Preview(call)) => {
+                let outcome = Previewed::Shown(CallPreview::default());
+                world.decide(Input::Previewed { call, outcome });
             }
             Some(Work::HandleCommand | Work::Wake { .. }) | None => {}
         }
