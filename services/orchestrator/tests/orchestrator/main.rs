@@ -54,3 +54,4 @@ mod tree;
 mod turns;
 mod views;
 mod watching;
+mod writes;

@@ -1,18 +1,21 @@
 //! A catalogue of tools, and the files of a workspace. A call of `approved` waits for a person, and one of
-//! `denied` is refused. The calls that come here are counted, and refused.
+//! `denied` is refused. The calls that come here are counted, and refused, but for those of `write`.
 
 use cairn_engine::key::{digest, hex};
-use cairn_proto::event::Effect;
+use cairn_proto::event::{Effect, FileState};
+use cairn_proto::tools::invoke_tool_response::Message;
+use cairn_proto::tools::preview_tool_response::Outcome;
 use cairn_proto::tools::tools_service_server::{ToolsService, ToolsServiceServer};
 use cairn_proto::tools::{
     AllowToolRequest, AllowToolResponse, CancelCallRequest, CancelCallResponse,
     ConfirmWorkspaceFilesRequest, ConfirmWorkspaceFilesResponse, InvokeToolRequest,
-    InvokeToolResponse, ListToolsRequest, ListToolsResponse, PreviewToolRequest,
+    InvokeToolResponse, ListToolsRequest, ListToolsResponse, Preview, PreviewToolRequest,
     PreviewToolResponse, ReadSkillFileRequest, ReadSkillFileResponse, ReadWorkspaceFilesRequest,
-    ReadWorkspaceFilesResponse, RuleAnswer, ToolRule, ToolSpec, WorkspaceFile, WorkspaceFileKind,
+    ReadWorkspaceFilesResponse, RuleAnswer, ToolResult, ToolRule, ToolSpec, Unsent, WorkspaceFile,
+    WorkspaceFileKind,
 };
 use cairn_rpc::{ErrorKind, Exposure, Link, RpcError, ServerBuilder};
-use futures::stream::Empty;
+use futures::stream::{self, BoxStream};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tonic::{Request, Response, Status};
@@ -40,6 +43,26 @@ struct State {
     called: Vec<String>,
     /// The keys of the calls that were to be interrupted, as they came.
     interrupted: Vec<String>,
+    /// There is the tool `write`, which asks.
+    has_writer: bool,
+    /// The contents of the files that `write` writes.
+    disk: BTreeMap<String, String>,
+    /// Each write that was made.
+    writes: Vec<(String, String)>,
+    /// How often a preview was asked for.
+    previews: usize,
+}
+
+/// The arguments of `write`.
+fn written(arguments: &str) -> (String, String) {
+    let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap();
+    let text = |name: &str| arguments[name].as_str().unwrap().to_owned();
+    (text("path"), text("content"))
+}
+
+/// The digest of a file's content; empty for no file.
+fn digest_of(content: Option<&String>) -> String {
+    content.map_or_else(String::new, |content| format!("digest of {content}"))
 }
 
 impl Tools {
@@ -88,6 +111,27 @@ impl Tools {
         self.lock().interrupted.clone()
     }
 
+    /// Lists the tool `write` as well.
+    pub(crate) fn add_writer(&self) {
+        self.lock().has_writer = true;
+    }
+
+    /// Another program writes a file.
+    pub(crate) fn change(&self, path: &str, content: &str) {
+        let (path, content) = (path.to_owned(), content.to_owned());
+        self.lock().disk.insert(path, content);
+    }
+
+    /// The path and the content of each write that was made.
+    pub(crate) fn writes(&self) -> Vec<(String, String)> {
+        self.lock().writes.clone()
+    }
+
+    /// How often a preview was asked for.
+    pub(crate) fn previews(&self) -> usize {
+        self.lock().previews
+    }
+
     /// The names of the tools that were called.
     pub(crate) fn called(&self) -> Vec<String> {
         self.lock().called.clone()
@@ -95,6 +139,53 @@ impl Tools {
 }
 
 impl State {
+    /// What becomes of a call of `write`, as the file tools do it.
+    fn write(&mut self, call: &InvokeToolRequest) -> ToolResult {
+        let (path, content) = written(&call.arguments_json);
+        assert!(!call.after_digest.is_empty(), "a write without a preview");
+        let now = digest_of(self.disk.get(&path));
+        let file = |digest: &str| FileState {
+            path: path.clone(),
+            digest: digest.to_owned(),
+        };
+        if now != call.after_digest && now != call.before_digest {
+            return ToolResult {
+                output: "the file has changed".to_owned(),
+                is_error: true,
+                reason: "NotSent".to_owned(),
+                unsent: Some(Unsent {
+                    tool_digest: WRITER.to_owned(),
+                    file: Some(file(&now)),
+                    ..Unsent::default()
+                }),
+                ..ToolResult::default()
+            };
+        }
+        if now != call.after_digest {
+            self.writes.push((path.clone(), content.clone()));
+            self.disk.insert(path.clone(), content);
+        }
+        ToolResult {
+            output: format!("wrote {path}"),
+            file: Some(file(&call.after_digest)),
+            ..ToolResult::default()
+        }
+    }
+
+    fn preview(&mut self, call: &PreviewToolRequest) -> Preview {
+        let (path, content) = written(&call.arguments_json);
+        self.previews += 1;
+        Preview {
+            before_digest: digest_of(self.disk.get(&path)),
+            after_digest: digest_of(Some(&content)),
+            diff: format!("+{content}\n"),
+            added: 1,
+            removed: 0,
+            is_protected: path == "AGENTS.md",
+            path,
+        }
+    }
+
     fn digest(&self) -> String {
         let files = self.files.iter();
         let parts: Vec<&[u8]> = files
@@ -147,11 +238,14 @@ impl State {
     }
 }
 
+/// The digest of `write`.
+const WRITER: &str = "writer";
+
 struct Listed(Tools);
 
 #[tonic::async_trait]
 impl ToolsService for Listed {
-    type InvokeToolStream = Empty<Result<InvokeToolResponse, Status>>;
+    type InvokeToolStream = BoxStream<'static, Result<InvokeToolResponse, Status>>;
 
     async fn list_tools(
         &self,
@@ -180,6 +274,15 @@ impl ToolsService for Listed {
             tool("pure", Effect::Pure),
         ];
         let state = self.0.lock();
+        if state.has_writer {
+            tools.push(ToolSpec {
+                default_answer: RuleAnswer::Ask.into(),
+                previews: true,
+                digest: WRITER.to_owned(),
+                source: "built-in".to_owned(),
+                ..tool("write", Effect::Idempotent)
+            });
+        }
         tools.retain(|tool| !state.gone.contains(&tool.name.as_str()));
         Ok(Response::new(ListToolsResponse {
             tools,
@@ -194,15 +297,28 @@ impl ToolsService for Listed {
         &self,
         request: Request<InvokeToolRequest>,
     ) -> Result<Response<Self::InvokeToolStream>, Status> {
-        self.0.lock().called.push(request.into_inner().name);
-        Err(Status::unimplemented("no tool is called here"))
+        let call = request.into_inner();
+        let mut state = self.0.lock();
+        state.called.push(call.name.clone());
+        if call.name != "write" {
+            return Err(Status::unimplemented("no tool is called here"));
+        }
+        let message = InvokeToolResponse {
+            message: Some(Message::Result(state.write(&call))),
+        };
+        Ok(Response::new(Box::pin(stream::iter([Ok(message)]))))
     }
 
     async fn preview_tool(
         &self,
-        _request: Request<PreviewToolRequest>,
+        request: Request<PreviewToolRequest>,
     ) -> Result<Response<PreviewToolResponse>, Status> {
-        Err(Status::unimplemented("no tool writes files"))
+        let mut state = self.0.lock();
+        state.check_reach()?;
+        let preview = state.preview(&request.into_inner());
+        Ok(Response::new(PreviewToolResponse {
+            outcome: Some(Outcome::Preview(preview)),
+        }))
     }
 
     async fn cancel_call(

@@ -74,14 +74,19 @@ impl World {
 
     /// Attempts are carried out by this executor.
     pub(crate) async fn with_executor(executor: Link) -> Self {
-        Self::build(Limits::default(), Config::default(), Some(executor)).await
+        Self::with_executor_on(executor, Tools::default()).await
+    }
+
+    /// The same, and the orchestrator has these tools.
+    pub(crate) async fn with_executor_on(executor: Link, tools: Tools) -> Self {
+        Self::build(Limits::default(), Config::default(), Some(executor), tools).await
     }
 
     async fn with(limits: Limits, config: Config) -> Self {
-        Self::build(limits, config, None).await
+        Self::build(limits, config, None, Tools::default()).await
     }
 
-    async fn build(limits: Limits, config: Config, real: Option<Link>) -> Self {
+    async fn build(limits: Limits, config: Config, real: Option<Link>, listed: Tools) -> Self {
         let (still, end) = std_mpsc::channel::<()>();
         tokio::task::spawn_blocking(move || end.recv());
         let clock = Arc::new(ManualClock::at(1_700_000_000_000));
@@ -89,7 +94,6 @@ impl World {
         let faults = Faults::default();
         let (executor, attempts, slots) = executor().await;
         let (planner, plans) = planner().await;
-        let listed = Tools::default();
         let links = Links {
             memory: faulty(memory.clone(), &faults).await,
             journals: faulty(memory.clone(), &faults).await,
