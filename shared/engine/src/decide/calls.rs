@@ -113,7 +113,8 @@ impl Decision<'_> {
             if !is_protected && self.passes_by_mode(call) {
                 return Ok(());
             }
-            if let Some(output) = self.unfollowed_write(name, call) {
+            if self.is_unfollowed_write(name, call) {
+                let output = words::ONLY_OUTPUT.to_owned();
                 return self.finish_call(name, output, CallFinished::DENIED);
             }
         }

@@ -93,13 +93,15 @@ impl Decision<'_> {
         call.preview.is_some() && self.mode_of(call) == Mode::AcceptEdits
     }
 
-    /// Why a call is refused that only the default of its tool asks about: no person follows its run, and it writes
-    /// outside the folder of results. None if that is no reason.
-    pub(super) fn unfollowed_write(&self, name: CallRef, call: &Call) -> Option<String> {
-        let run = self.session.run(name.attempt.run)?;
-        let path = &call.preview.as_ref()?.path;
-        let is_refused = !run.answers_questions && !is_output(path);
-        is_refused.then(|| words::only_output(path))
+    /// A call that only the default of its tool asks about is refused: no person follows its run, and it writes outside
+    /// the folder of results. There a rule allows it.
+    pub(super) fn is_unfollowed_write(&self, name: CallRef, call: &Call) -> bool {
+        let run = self.session.run(name.attempt.run);
+        let is_followed = run.is_some_and(|run| run.answers_questions);
+        let tool = self.facts.tools.get(&call.call.name);
+        let writes = tool.is_some_and(|tool| tool.previews);
+        let preview = call.preview.as_deref();
+        writes && !is_followed && !preview.is_some_and(|preview| is_output(&preview.path))
     }
 }
 

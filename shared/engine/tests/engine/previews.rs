@@ -400,6 +400,20 @@ fn without_a_person_only_results_are_written_unless_a_rule_says_otherwise() {
     assert!(is_sendable(world.made(0)));
 }
 
+#[test]
+fn a_plan_step_writes_only_results_without_a_person() {
+    for (answers_questions, status) in [(false, RunStatus::Failed), (true, APPROVAL)] {
+        let mut world = World::new();
+        world.tools.insert("write".to_owned(), writer(Answer::Ask));
+        world.command(Command::StartRun(StartRun {
+            plan: Some(chain(vec![tool_step("a", "write")])),
+            answers_questions,
+            ..StartRun::default()
+        }));
+        assert_eq!(world.run().status, status);
+    }
+}
+
 /// An executor that reports so has not kept to its permits.
 #[test]
 fn a_write_without_a_preview_has_no_result() {

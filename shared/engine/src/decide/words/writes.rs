@@ -17,9 +17,5 @@ pub(in crate::decide) fn not_read(path: &str, was_read: bool) -> String {
 }
 
 /// The result of a write for which a person would be asked, where none can be.
-pub(in crate::decide) fn only_output(path: &str) -> String {
-    format!(
-        "only cairn-out/ can be written here, because no person can be asked; '{}' was not written",
-        line(path)
-    )
-}
+pub(in crate::decide) const ONLY_OUTPUT: &str = "only cairn-out/ can be written here, because no person can be asked; \
+                                                 nothing was written";
