@@ -201,6 +201,7 @@ fn of_context(field: &FieldDescriptor) -> Rule {
         ("SubmitTurn", "message") => ANY,
         ("CreateContextRequest" | "DestroyContextRequest", "context") => required(ANY),
         ("SwitchContextRequest", "context") => required(name),
+        ("SetModeRequest", "mode") => required(ANY),
         // Contexts of any name are made here, so that a wrong one may be there.
         (_, "context") => name,
         ("BridgeContextRequest", "bridge") | ("CompactContextRequest", "compact") => required(ANY),
