@@ -8,8 +8,13 @@ use prost::Message;
 pub(crate) fn contexts(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
     let request_id = format!("{method}-{n}");
     let bytes = match method {
-        "CreateContext" | "SwitchContext" | "SwitchAgent" | "SetMode" | "DestroyContext"
-        | "BridgeContext" | "CompactContext" => of_whole(method, n, session.to_owned(), request_id),
+        "SetMode" => some(&pb::SetModeRequest {
+            session: session.to_owned(),
+            request_id,
+            mode: wire::Mode::Ask.into(),
+        }),
+        "CreateContext" | "SwitchContext" | "SwitchAgent" | "DestroyContext" | "BridgeContext"
+        | "CompactContext" => of_whole(method, n, session.to_owned(), request_id),
         "ListContexts" | "GetMessage" | "ListMessages" | "CountMessages" | "FindMessages"
         | "EstimateTokens" | "ExportContext" | "WatchContext" => read(method, session.to_owned()),
         _ => change(method, session.to_owned(), request_id),
@@ -66,11 +71,6 @@ fn of_whole(method: &str, n: usize, session: String, request_id: String) -> Opti
             request_id,
             context: main(),
             agent: "default".to_owned(),
-        }),
-        "SetMode" => some(&pb::SetModeRequest {
-            session,
-            request_id,
-            mode: wire::Mode::Ask.into(),
         }),
         "SwitchContext" => some(&pb::SwitchContextRequest {
             session,

@@ -58,6 +58,27 @@ fn grant_scope() -> impl Strategy<Value = GrantScope> {
     ]
 }
 
+fn granted() -> impl Strategy<Value = ApprovalGranted> {
+    let granted = (
+        number(),
+        text(),
+        text(),
+        vec(condition(), 0..3),
+        text(),
+        option::of(grant_scope()),
+    );
+    granted.prop_map(
+        |(grant, tool, tool_digest, when, agent, scope)| ApprovalGranted {
+            grant,
+            tool,
+            tool_digest,
+            when,
+            agent,
+            scope,
+        },
+    )
+}
+
 fn question() -> impl Strategy<Value = ToolQuestion> {
     (text(), vec(text(), 0..3), text(), option::of(text())).prop_map(
         |(text, choices, requests, state)| ToolQuestion {
@@ -114,25 +135,6 @@ pub(super) fn kinds() -> Vec<(&'static str, BoxedStrategy<EventKind>)> {
     let previewed = previewed.prop_map(|(call, preview)| CallPreviewed { call, preview });
     let mode_set = mode().prop_map(|mode| ModeSet { mode });
     let asked = (call(), question()).prop_map(|(call, question)| InputRequested { call, question });
-    let granted = (
-        number(),
-        text(),
-        text(),
-        vec(condition(), 0..3),
-        text(),
-        option::of(grant_scope()),
-    );
-    let granted =
-        granted.prop_map(
-            |(grant, tool, tool_digest, when, agent, scope)| ApprovalGranted {
-                grant,
-                tool,
-                tool_digest,
-                when,
-                agent,
-                scope,
-            },
-        );
     let revoked = number().prop_map(|grant| ApprovalRevoked { grant });
     let found = (attempt(), vec(text(), 0..3));
     let found = found.prop_map(|(attempt, tools)| ToolsFound { attempt, tools });
@@ -146,7 +148,7 @@ pub(super) fn kinds() -> Vec<(&'static str, BoxedStrategy<EventKind>)> {
         ("input_requested", asked.prop_map(EventKind::from).boxed()),
         (
             "approval_granted",
-            granted.prop_map(EventKind::from).boxed(),
+            granted().prop_map(EventKind::from).boxed(),
         ),
         (
             "approval_revoked",
