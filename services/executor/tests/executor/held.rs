@@ -36,6 +36,23 @@ async fn a_held_call_waits_until_it_is_permitted() {
     assert_eq!(bench.asked().await.said().len(), 2);
 }
 
+/// The tools service writes only what was previewed.
+#[tokio::test(start_paused = true)]
+async fn a_permit_after_a_preview_carries_its_digests() {
+    let (mut bench, mut owner) = replied(1).await;
+    owner.hold(1, vec![call_ref(0, 0)]);
+    let permit = PermittedCall {
+        before_digest: "before".to_owned(),
+        after_digest: "after".to_owned(),
+        ..permit(call_ref(0, 0), "put", "{}", Effect::Idempotent)
+    };
+    owner.ack_with(1, vec![permit], Vec::new());
+    let called = bench.called().await;
+    let (before, after) = (&called.request.before_digest, &called.request.after_digest);
+    assert_eq!((before.as_str(), after.as_str()), ("before", "after"));
+    called.output("written");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_held_call_may_get_its_result_from_the_owner() {
     let (mut bench, owner) = replied(2).await;

@@ -106,7 +106,7 @@ fn preview() -> impl Strategy<Value = CallPreview> {
 }
 
 fn mode() -> impl Strategy<Value = Mode> {
-    select(Mode::ALL.as_slice())
+    select(Mode::ALL.to_vec())
 }
 
 pub(super) fn set_mode() -> impl Strategy<Value = Command> {
