@@ -137,6 +137,7 @@ impl Decision<'_> {
             attempt,
             tool_effect,
             tool_digest,
+            tool_previews: known.is_some_and(|tool| tool.previews),
             context: context.unwrap_or_default(),
         })?;
         if let Some(turn) = self.session.turn(attempt).cloned() {

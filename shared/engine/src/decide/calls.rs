@@ -193,10 +193,7 @@ impl Decision<'_> {
                 // of the tool that it is judged by; one that tools no longer have comes back again.
                 let tool = self.facts.tools.get(&call.call.name);
                 let effect = tool.map_or(call.effect, |tool| tool.effect);
-                let previews = match tool {
-                    Some(tool) => tool.previews && !self.is_tool_step(name.attempt),
-                    None => call.previews,
-                };
+                let previews = tool.map_or(call.previews, |tool| tool.previews);
                 let tool_digest = match tool {
                     Some(tool) => tool.digest.clone(),
                     None => UNKNOWN_TOOL.to_owned(),

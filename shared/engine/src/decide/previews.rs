@@ -49,14 +49,16 @@ impl Decision<'_> {
         }
     }
 
-    /// Why a file is not written: its model does not know it as it is. None if that is no reason.
+    /// Why a file is not written: its model does not know it as it is. None if that is no reason: a plan step has no
+    /// model, and results are written anew.
     fn unread(&self, name: CallRef, preview: &CallPreview) -> Option<String> {
         let CallPreview {
             path,
             before_digest,
             ..
         } = preview;
-        if before_digest.is_empty() || is_output(path) {
+        let is_tool_step = self.is_tool_step(name.attempt);
+        if before_digest.is_empty() || is_output(path) || is_tool_step {
             return None;
         }
         let seen = self.session.seen_file(name.attempt, path);
@@ -110,8 +112,8 @@ fn is_output(path: &str) -> bool {
 }
 
 /// The call may write a file that Cairn, git or an agent reads or runs on its own. A person approves each such write,
-/// whatever rules, approvals and modes say. A write without a preview, and that of a server, is known by its
-/// arguments. What a command or another program changes is named after it has ended.
+/// whatever rules, approvals and modes say. A write of a server is known by its arguments, and so is a write before
+/// its preview. What a command or another program changes is named after it has ended.
 pub(crate) fn is_protected(call: &Call, tool: &ToolFacts, scope: &Scope) -> bool {
     match &call.preview {
         Some(preview) => preview.is_protected,

@@ -16,6 +16,7 @@ pub struct StepStarted {
     pub attempt: AttemptRef,
     pub tool_effect: Option<Effect>,
     pub tool_digest: String,
+    pub tool_previews: bool,
     pub context: String,
 }
 

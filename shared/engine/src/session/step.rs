@@ -292,7 +292,7 @@ impl Step {
         self.notes.clear();
         let call = event
             .tool_effect
-            .map(|effect| self.tool_call(effect, event.tool_digest.clone(), mode));
+            .map(|effect| self.tool_call(effect, event, mode));
         let context = Some(&event.context).filter(|context| !context.is_empty());
         let begun = Attempt {
             number: name.attempt,
@@ -304,8 +304,8 @@ impl Step {
         self.enter(name.step, StepStatus::Running(Box::new(begun)))
     }
 
-    /// The one call of a tool step, for which no model is asked. It needs no preview.
-    fn tool_call(&self, effect: Effect, tool_digest: String, mode: Mode) -> Call {
+    /// The one call of a tool step, for which no model is asked.
+    fn tool_call(&self, effect: Effect, event: &StepStarted, mode: Mode) -> Call {
         let tool = self.plan.tool.clone();
         let (name, arguments) = tool
             .map(|tool| (tool.name, tool.arguments))
@@ -319,8 +319,8 @@ impl Step {
         let asked = RequestedCall {
             call,
             effect,
-            tool_digest,
-            previews: false,
+            tool_digest: event.tool_digest.clone(),
+            previews: event.tool_previews,
         };
         Call::requested(asked, mode)
     }

@@ -599,6 +599,7 @@ fn begin_compaction(world: &mut World, command: CompactContext) -> AttemptRef {
         attempt,
         tool_effect: None,
         tool_digest: String::new(),
+        tool_previews: false,
         context: String::new(),
     };
     world.foreign(step.into());

@@ -58,6 +58,7 @@ fn started(attempt: AttemptRef) -> EventKind {
 fn started_with(attempt: AttemptRef, tool_effect: Option<Effect>) -> EventKind {
     EventKind::StepStarted(event::StepStarted {
         tool_digest: String::new(),
+        tool_previews: false,
         context: String::new(),
         attempt,
         tool_effect,

@@ -12,7 +12,7 @@ use cairn_engine::event::{
 use cairn_engine::message::ToolCall;
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::{Asked, pending};
-use cairn_engine::rules::{Answer, Matcher, MatcherKind, Rule, Rules};
+use cairn_engine::rules::{Answer, Matcher, MatcherKind, Rule, Rules, ToolServer};
 use cairn_engine::session::{Call, CallStatus, Mode, RunStatus};
 use serde_json::json;
 
@@ -267,25 +267,56 @@ fn an_approval_of_further_calls_covers_no_protected_file() {
     assert_eq!(world.run().status, APPROVAL);
 }
 
-/// Neither a plan step nor a tool of a server has a preview.
+/// The tool of a server has no preview, so its arguments count.
 #[test]
-fn a_protected_file_asks_also_without_a_preview() {
+fn a_server_writes_no_protected_file_unasked() {
+    let mut world = world();
+    world.rules = rules(&[("*", None, Answer::Allow)]);
+    let of_server = |effect| ToolFacts {
+        effect,
+        previews: false,
+        is_built_in: false,
+        server: Some(ToolServer {
+            name: "files".to_owned(),
+            digest: "one".to_owned(),
+        }),
+        ..writer(Answer::Allow)
+    };
+    let put = of_server(Effect::Idempotent);
+    world.tools.insert("files__put".to_owned(), put);
+    let look = of_server(Effect::Pure);
+    world.tools.insert("files__look".to_owned(), look);
+    let call = |tool: &str, path: &str| tool_call(tool, &json!({ "path": path }));
+    world.reply(1, "", &[call("files__put", "notes.md")]);
+    assert!(is_sendable(world.made(0)), "it is not protected");
+    world.result(1, 0, "done");
+    world.reply(1, "", &[call("files__look", "CLAUDE.md")]);
+    assert!(is_sendable(world.made(0)), "it only reads");
+    world.result(1, 0, "done");
+    world.reply(1, "", &[call("files__put", "docs/../CLAUDE.md")]);
+    assert_eq!(world.run().status, APPROVAL);
+    world.answer("approval-1.1.1.2.0", Settlement::Approve);
+    assert!(is_sendable(world.made(0)));
+}
+
+#[test]
+fn a_plan_step_is_previewed_and_needs_no_reading() {
     let mut world = World::new();
     world.rules = rules(&[("*", None, Answer::Allow)]);
-    world
-        .tools
-        .insert("write".to_owned(), writer(Answer::Allow));
-    let mut step = tool_step("a", "write");
-    step.tool.as_mut().unwrap().arguments = r#"{"path":"docs/../CLAUDE.md"}"#.to_owned();
-    world.start(chain(vec![step]));
+    world.tools.insert("write".to_owned(), writer(Answer::Ask));
+    world.start(chain(vec![
+        tool_step("a", "write"),
+        tool_step("b", "write"),
+    ]));
+    assert!(world.is_to_preview(0) && !is_sendable(world.made(0)));
+    world.previewed(0, changed("notes.md", "unread"));
+    assert!(is_sendable(world.made(0)));
+    world.result(1, 0, "written");
+    let call = world.call(2, 0);
+    let outcome = Previewed::Shown(protected("AGENTS.md"));
+    world.decide(Input::Previewed { call, outcome });
     assert_eq!(world.run().status, APPROVAL);
-    assert!(world.outstanding().is_empty());
-    let mut world = World::new();
-    world
-        .tools
-        .insert("write".to_owned(), writer(Answer::Allow));
-    world.start(chain(vec![tool_step("a", "write")]));
-    assert!(is_sendable(world.made(0)), "notes.md is not protected");
+    assert_eq!(world.folded(), world.session);
 }
 
 #[test]
@@ -410,6 +441,7 @@ fn a_plan_step_writes_only_results_without_a_person() {
             answers_questions,
             ..StartRun::default()
         }));
+        world.previewed(0, new_file("notes.md"));
         assert_eq!(world.run().status, status);
     }
 }

@@ -39,7 +39,7 @@ kinds! {
         }
         run_failed: RunFailed { run, failure, usage, duration_ms, kept_through, results }
         run_cancelled: RunCancelled { run, reason, kept_through, results }
-        step_started: StepStarted { attempt, tool_effect, tool_digest, context }
+        step_started: StepStarted { attempt, tool_effect, tool_digest, tool_previews, context }
         attempt_continued: AttemptContinued { attempt }
         step_completed: StepCompleted { attempt, response, summary }
         step_failed: StepFailed { attempt, failure }

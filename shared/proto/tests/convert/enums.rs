@@ -223,6 +223,7 @@ fn tool_effect(tool_effect: i32) -> Option<Effect> {
         tool_digest: String::new(),
         attempt,
         tool_effect,
+        tool_previews: false,
         context: String::new(),
     });
     match engine(kind) {

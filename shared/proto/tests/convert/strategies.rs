@@ -357,7 +357,7 @@ kinds! {
         run: number(), reason: text(), kept_through: number(), results: vec(open_call(), 0..3)
     }
     step_started: StepStarted { attempt: attempt(), tool_effect: option::of(effect()), tool_digest: text(),
-        context: text() }
+        tool_previews: any::<bool>(), context: text() }
     attempt_continued: AttemptContinued { attempt: attempt() }
     step_completed: StepCompleted { attempt: attempt(), response: text(), summary: text() }
     step_failed: StepFailed { attempt: attempt(), failure: failure() }

@@ -19,6 +19,7 @@ impl Narrator {
             Kind::CallFinished(e) => self.brief_call(e),
             Kind::CallIntended(_)
             | Kind::CallHeld(_)
+            | Kind::CallPreviewed(_)
             | Kind::ContextChanged(_)
             | Kind::CompactionRequested(_)
             | Kind::SummaryAsked(_)

@@ -8,10 +8,15 @@ pub(super) fn steps() -> Kinds {
     let failure = failure(FailureKind::LimitExceeded, "max_tool_turns");
     kinds! {
         "step_started.model": StepStarted {
-            attempt: ATTEMPT, tool_effect: None, tool_digest: String::new(), context: "## Requirement\nCount the files.".into()
+            attempt: ATTEMPT, tool_effect: None, tool_digest: String::new(), tool_previews: false, context: "## Requirement\nCount the files.".into()
         }
         "step_started.tool": StepStarted {
-            attempt: ATTEMPT, tool_effect: Some(Effect::Effectful), tool_digest: String::new(), context: String::new()
+            attempt: ATTEMPT, tool_effect: Some(Effect::Effectful), tool_digest: String::new(), tool_previews: false,
+            context: String::new()
+        }
+        "step_started.previews": StepStarted {
+            attempt: ATTEMPT, tool_effect: Some(Effect::Idempotent), tool_digest: "0a1b2c".into(), tool_previews: true,
+            context: String::new()
         }
         "attempt_continued": AttemptContinued { attempt: ATTEMPT }
         "step_completed": StepCompleted {
