@@ -15,8 +15,8 @@ pub struct Origin {
 }
 
 /// The copy inherits no command without an answer, no turn that waits, no decision about a call in doubt that has not
-/// taken effect, no approval of a call that has not begun or of further calls, no mode, and no refused budget. Calls that were
-/// sent there keep their keys. No owner worked at the copy since the cut.
+/// taken effect, no approval of a call that has not begun or of further calls, no mode, and no refused budget. Calls
+/// that were sent there keep their keys. No owner worked at the copy since the cut.
 impl Apply for ForkedFrom {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
         session.commands.clear();
