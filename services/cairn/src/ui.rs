@@ -2,13 +2,16 @@
 //!
 //! Everything that a model, a tool or a file said is escaped before it is shown.
 
+pub mod approvals;
 pub mod compaction;
 pub mod describe;
+pub mod diff;
 pub mod event_json;
 pub mod event_line;
 pub mod file;
 pub mod flow;
 pub mod live;
+pub mod modes;
 pub mod out;
 pub mod plan_diff;
 pub mod plan_document;
@@ -16,6 +19,7 @@ pub mod plans;
 pub mod progress;
 pub mod questions;
 pub mod revisions;
+pub mod scopes;
 pub mod screen;
 pub mod style;
 pub mod table;

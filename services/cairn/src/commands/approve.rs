@@ -7,14 +7,18 @@ use crate::attach::{Access, Servers};
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
+use crate::ui::approvals::{Wanted, covers, gist as call_gist};
+use crate::ui::live::terminal_width;
 use crate::ui::out;
-use crate::ui::questions::{always, asked_lines};
+use crate::ui::questions::{Extent, asked_lines, change_lines};
+use crate::ui::scopes::further;
 use crate::ui::style::Style;
-use crate::ui::text::command;
+use crate::ui::text::{command, quoted};
 use cairn_proto::event::settlement::{Approve, ApproveAlways, Outcome};
 use cairn_proto::event::{Condition, WaitReason};
 use cairn_proto::orchestrator::{ListPendingRequest, Pending};
 use cairn_rpc::text::{clip, escape};
+use clap::builder::NonEmptyStringValueParser;
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -25,10 +29,10 @@ Allows calls that wait for approval, and the plan if one is to be looked at: tho
 or the only one that there is, after a look at it in a terminal. Without a terminal, it wants the
 questions and --yes. What is not to be done is denied with cairn decide.
 
-With --always, further calls of the same tool in this session need no approval if they have the same
-values, such as the same path and host, or those of --when. Calls with further arguments need one.
-cairn pending shows what would be covered. It never answers a rule that denies. End it with cairn
-tools revoke.
+With --scope, further calls in this session need no approval if they are in the scope: the id of one that
+cairn pending shows, such as tool, folder:src or 'prefix:cargo test'. With --always, further calls of the
+same tool need none if they have the same values, such as the same path and host, or those of --when.
+Calls with further arguments need one. Neither answers a rule that denies. End it with cairn tools revoke.
 
 With --json one object for each: session, id.
 
@@ -37,7 +41,8 @@ Examples:
   cairn approve s-7f3k
   cairn approve s-7f3k approval-1.2.1.0.0 approval-1.2.1.0.1 --yes
   cairn approve s-7f3k --all
-  cairn approve --always
+  cairn approve --scope folder:src
+  cairn approve --scope 'prefix:cargo test'
   cairn approve --always --when 'path=docs/**'")]
 pub struct Args {
     /// The session: its id or a unique beginning of it [default: the latest]
@@ -52,6 +57,9 @@ pub struct Args {
     /// Approve without a question; without a terminal, name the questions too
     #[arg(long)]
     yes: bool,
+    /// Approve further calls of this scope in this session, too: its id, as cairn pending names it
+    #[arg(long, value_name = "ID", conflicts_with = "always", value_parser = NonEmptyStringValueParser::new())]
+    scope: Option<String>,
     /// Approve further calls like these in this session, too
     #[arg(long)]
     always: bool,
@@ -71,14 +79,33 @@ pub(super) fn condition(text: &str) -> Result<Condition, String> {
     }
 }
 
-/// The approval of one call, or of that and further ones.
-pub(super) fn approval(always: bool, when: Vec<Condition>) -> Outcome {
-    match always {
-        true => Outcome::ApproveAlways(ApproveAlways {
+/// The approval of one call, or of that and further ones: those of a scope, or those like it.
+pub(super) fn approval(always: bool, when: Vec<Condition>, scope: Option<String>) -> Outcome {
+    match (always, scope) {
+        (_, Some(scope)) => Outcome::ApproveAlways(ApproveAlways {
+            when: Vec::new(),
+            scope,
+        }),
+        (true, None) => Outcome::ApproveAlways(ApproveAlways {
             when,
             scope: String::new(),
         }),
-        false => Outcome::Approve(Approve {}),
+        (false, None) => Outcome::Approve(Approve {}),
+    }
+}
+
+impl Args {
+    /// What the approval is to cover besides the calls.
+    fn wanted(&self) -> Wanted<'_> {
+        match (&self.scope, self.always) {
+            (Some(scope), _) => Wanted::Scope(scope),
+            (None, true) => Wanted::Like(&self.when),
+            (None, false) => Wanted::Open,
+        }
+    }
+
+    fn is_further(&self) -> bool {
+        self.always || self.scope.is_some()
     }
 }
 
@@ -110,14 +137,15 @@ async fn approve(client: &mut Client<'_>, args: Args, context: &Context) -> Resu
     check_terminal(&args, &session, &open, context)?;
     // Between the look at the list and this, it may have become another question.
     let named = named(&args, &open)?;
-    let is_shown = args.pending.is_empty() || args.always;
+    let is_shown = args.pending.is_empty() || args.is_further();
     let chosen = open.iter().filter(|pending| named.contains(&pending.id));
     let chosen: Vec<&Pending> = chosen.collect();
+    check_scope(&args, &chosen, context)?;
     if is_shown && !args.yes && !is_approved(&args, &chosen, context).await? {
         return out::line("nothing was approved");
     }
     for id in &named {
-        let outcome = approval(args.always, args.when.clone());
+        let outcome = approval(args.always, args.when.clone(), args.scope.clone());
         answer(client, &session, id, outcome).await?;
         if context.json {
             out::json(&json!({"session": session, "id": id}))?;
@@ -126,8 +154,8 @@ async fn approve(client: &mut Client<'_>, args: Args, context: &Context) -> Resu
         let what = open.iter().find(|pending| pending.id == *id);
         let gist = what.map(gist).unwrap_or_default();
         out::line(&format!("approved {}{gist}", escape(id)))?;
-        if let (true, Some(pending)) = (args.always, what) {
-            let covered = escape(&always(pending, &args.when)).into_owned();
+        if let (true, Some(pending)) = (args.is_further(), what) {
+            let covered = escape(&covers(pending, args.wanted())).into_owned();
             out::line(&format!("  for further calls: {covered}"))?;
             let list = command(context, &format!("tools approvals {session}"));
             out::line(&format!("  see: {list}"))?;
@@ -137,6 +165,27 @@ async fn approve(client: &mut Client<'_>, args: Args, context: &Context) -> Resu
         return Ok(());
     }
     out::line(&hint::go_on(client, &session).await)
+}
+
+/// Refuses a scope that one of the calls does not have, and names those that it has.
+fn check_scope(args: &Args, chosen: &[&Pending], context: &Context) -> Result<(), CliError> {
+    let Some(scope) = &args.scope else {
+        return Ok(());
+    };
+    let has = |pending: &&&Pending| pending.scopes.iter().any(|it| it.id == *scope);
+    let Some(other) = chosen.iter().find(|pending| !has(pending)) else {
+        return Ok(());
+    };
+    let message = format!("{} has no scope {}", other.id, quoted(scope));
+    let ids = other.scopes.iter().map(|it| quoted(&it.id));
+    let ids: Vec<String> = ids.collect();
+    let look = command(context, &format!("pending {}", other.session));
+    let hint = match ids.is_empty() {
+        // They are known to the process that runs the tools.
+        true => format!("its scopes are not known now; see it with: {look}"),
+        false => format!("it has {}; see them with: {look}", ids.join(", ")),
+    };
+    Err(CliError::usage(escape(&message)).hint(hint))
 }
 
 /// Nobody looks at what is not printed on a terminal, so it is named.
@@ -184,15 +233,38 @@ async fn is_approved(
     context: &Context,
 ) -> Result<bool, CliError> {
     let style = Style::new(context.color);
+    let columns = terminal_width().unwrap_or(usize::MAX);
     for pending in chosen {
-        out::line(&asked_lines(style, pending, &args.when).join("\n"))?;
+        let mut lines = asked_lines(style, pending, args.wanted());
+        lines.extend(change_lines(style, pending, Extent::First, columns, || {
+            let see = format!("pending {} --whole", pending.session);
+            format!("see them with: {}", command(context, &see))
+        }));
+        if matches!(args.wanted(), Wanted::Open) {
+            lines.extend(scope_lines(pending));
+        }
+        out::line(&lines.join("\n"))?;
     }
-    let question = match (args.always, chosen.len()) {
+    let question = match (args.is_further(), chosen.len()) {
+        (true, _) if args.scope.is_some() => {
+            "approve this and those further calls in this session?"
+        }
         (true, _) => "approve this and further calls like it in this session?",
         (false, ..=1) => "approve?",
         (false, _) => "approve all of them?",
     };
     is_wanted(context, question).await
+}
+
+/// The flags that approve further calls, too.
+fn scope_lines(pending: &Pending) -> Vec<String> {
+    let further = further(pending).into_iter();
+    let begins = std::iter::once("further").chain(std::iter::repeat(""));
+    let lines = begins.zip(further).map(|(name, it)| {
+        let flag = format!("--scope {}", quoted(&it.id));
+        format!("  {name:<10}{flag} also approves {}", it.covers)
+    });
+    lines.collect()
 }
 
 fn is_for_approval(pending: &Pending) -> bool {
@@ -204,9 +276,6 @@ fn is_for_approval(pending: &Pending) -> bool {
 fn gist(pending: &Pending) -> String {
     match &pending.plan {
         Some(plan) => format!("  the plan of {} steps", plan.steps.len()),
-        None => {
-            let call = format!("{} {}", pending.tool, pending.arguments_json);
-            format!("  {}", clip(&call, 200))
-        }
+        None => format!("  {}", clip(&call_gist(pending), 200)),
     }
 }

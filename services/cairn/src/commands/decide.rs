@@ -12,6 +12,7 @@ use cairn_proto::event::settlement::{Answer as Reported, Deny, Done, Fail, Outco
 use cairn_proto::event::{Condition, Settlement};
 use cairn_proto::orchestrator::{DecideRequest, DecideResponse};
 use clap::Subcommand;
+use clap::builder::NonEmptyStringValueParser;
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -24,7 +25,7 @@ once this command ends.
 Examples:
   cairn decide s-7f3k call-1.2.1.0.0 done --output \"sent to all\"
   cairn decide s-7f3k call-1.2.1.0.0 retry
-  cairn decide s-7f3k approval-1.2.1.0.0 approve --always
+  cairn decide s-7f3k approval-1.2.1.0.0 approve --scope folder:src
   cairn decide s-7f3k approval-1.2.1.0.0 deny --reason \"not on a Friday\"
   cairn decide s-7f3k question-1.1.1.2.0 answer \"the second one\"
   cairn decide s-7f3k plan-1.1 approve
@@ -77,6 +78,9 @@ enum Word {
     },
     /// Make the call, this once; carry out the plan
     Approve {
+        /// Approve further calls of this scope in this session, too: its id, as cairn pending names it
+        #[arg(long, value_name = "ID", conflicts_with = "always", value_parser = NonEmptyStringValueParser::new())]
+        scope: Option<String>,
         /// Approve further calls like this one in this session, too
         #[arg(long)]
         always: bool,
@@ -177,7 +181,11 @@ impl Word {
             Self::Retry => Outcome::Retry(Retry {}),
             Self::Skip { reason } => Outcome::Skip(Skip { reason }),
             Self::Fail { reason } => Outcome::Fail(Fail { reason }),
-            Self::Approve { always, when } => approval(always, when),
+            Self::Approve {
+                scope,
+                always,
+                when,
+            } => approval(always, when, scope),
             Self::Deny { reason } => Outcome::Deny(Deny { reason }),
             Self::Answer { text } => Outcome::Answer(Reported { text }),
         }

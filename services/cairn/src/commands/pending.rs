@@ -5,7 +5,7 @@ use crate::client::{Client, with_status};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
-use crate::ui::questions::{pending_json, pending_lines, unreadable_json, unreadable_line};
+use crate::ui::questions::{Extent, pending_json, pending_lines, unreadable_json, unreadable_line};
 use crate::ui::style::Style;
 use crate::ui::text::command;
 use cairn_proto::orchestrator::{ListPendingRequest, ListPendingResponse, SessionStatus};
@@ -18,17 +18,23 @@ With --json one question a line: session, id, reason (in_doubt, budget, approval
 plan_review, context), run, step, tool, arguments_json, call_key, settle_after (null for at once), answered,
 since, question, choices, budget (turns, tokens, cost, time, calls), plan, proposal, always_covers
 (for an approval: the values of further calls that approve --always covers; null if no process runs
-the tools, or if a value of the call cannot be compared), cause (nothing_to_compact, does_not_shrink,
+the tools, or if a value of the call cannot be compared), scopes (of further calls: id, covers), preview
+(path, diff, added, removed, is_protected; null but for a write), command, folder, opens (null but for a
+command), cause (nothing_to_compact, does_not_shrink,
 no_summary; these four for a request that does not fit, else null), tokens, window_tokens, failure.
 A session that cannot be read is a line with session, unreadable (the reason) and message.
 
 Examples:
   cairn pending            all sessions that wait
-  cairn pending s-7f3k     one session")]
+  cairn pending s-7f3k     one session
+  cairn pending --whole    with all lines of each change")]
 pub struct Args {
     /// The session: its id or a unique beginning of it [default: all sessions that wait]
     #[arg(value_name = "SESSION")]
     session: Option<String>,
+    /// Show all lines of a change, not only the first 40
+    #[arg(long)]
+    whole: bool,
 }
 
 /// Lists the open questions, with the commands that answer them.
@@ -69,11 +75,16 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
             ))?;
         }
     }
+    let extent = match args.whole {
+        true => Extent::Whole,
+        false => Extent::First,
+    };
     for (index, pending) in pending.iter().enumerate() {
         if index > 0 {
             out::line("")?;
         }
-        out::line(&pending_lines(context, Style::new(context.color), pending).join("\n"))?;
+        let lines = pending_lines(context, Style::new(context.color), pending, extent);
+        out::line(&lines.join("\n"))?;
     }
     if !pending.is_empty() && !unreadable.is_empty() {
         out::line("")?;

@@ -2,6 +2,7 @@
 
 use super::event_json::{failure, plan_step, principal, short, usage, wait_reason};
 use super::event_line::{failure_text, step_name};
+use super::modes;
 use super::style::Style;
 use super::time::{span, utc};
 use cairn_engine::message;
@@ -98,6 +99,7 @@ pub fn session_json(session: &pb::Session) -> Value {
         "title": session.title,
         "status": session_status(session.status),
         "agent": session.agent,
+        "mode": modes::name(session.mode()),
         "created": utc(session.created_unix_ms),
         "updated": utc(session.updated_unix_ms),
         "last_seq": session.last_seq,

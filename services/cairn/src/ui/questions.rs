@@ -1,14 +1,19 @@
 //! Open questions as text and as JSON, with the commands that answer them.
 
+use super::approvals::{self, Wanted};
 use super::compaction::{request_size, why_full};
+use super::diff::FIRST;
 use super::event_json::{budget, failure, full_cause, plan, wait_reason};
 use super::event_line::{step_facts, step_name, used_up, waits_for};
+use super::live::terminal_width;
+use super::scopes;
 use super::style::Style;
 use super::text::{block, command, quoted};
 use super::time::{clock, span, utc};
-use super::tools::{covered, patterns};
+use super::tools::patterns;
 use crate::context::Context;
-use cairn_proto::event::{Budget, Condition, WaitReason};
+use cairn_engine::text::counted;
+use cairn_proto::event::{Budget, WaitReason};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::text::{clip, escape};
 use cairn_views::figures::dollars;
@@ -41,11 +46,21 @@ pub fn pending_json(pending: &pb::Pending) -> Value {
         "plan": plan(pending.plan.as_ref()),
         "proposal": pending.proposal,
         "always_covers": pending.always_covers.as_ref().map(|it| patterns(&it.when)),
+        "scopes": approvals::scopes_json(pending),
+        "preview": approvals::preview_json(pending),
+        "command": given(&pending.command),
+        "folder": given(&pending.folder),
+        "opens": given(&pending.opens),
         "cause": is_full.then(|| full_cause(pending.cause)),
         "tokens": is_full.then_some(pending.tokens),
         "window_tokens": is_full.then_some(pending.window_tokens),
         "failure": failure(pending.failure.as_ref()),
     })
+}
+
+/// A text, or null.
+fn given(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
 }
 
 /// A session whose questions cannot be listed, as JSON.
@@ -68,24 +83,70 @@ pub fn unreadable_line(session: &pb::UnreadableSession) -> String {
     .into_owned()
 }
 
+/// How much of the change of a write is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// The first lines.
+    First,
+    /// All of it.
+    Whole,
+}
+
+impl Extent {
+    fn most(self) -> usize {
+        match self {
+            Self::First => FIRST,
+            Self::Whole => usize::MAX,
+        }
+    }
+}
+
 /// An open question for people, with the commands that answer it.
-pub fn pending_lines(context: &Context, style: Style, pending: &pb::Pending) -> Vec<String> {
-    let mut lines = asked_lines(style, pending, &[]);
+pub fn pending_lines(
+    context: &Context,
+    style: Style,
+    pending: &pb::Pending,
+    extent: Extent,
+) -> Vec<String> {
+    let mut lines = asked_lines(style, pending, Wanted::Open);
+    let columns = terminal_width().unwrap_or(usize::MAX);
+    let see = || command(context, &format!("pending {} --whole", pending.session));
+    lines.extend(change_lines(style, pending, extent, columns, || {
+        format!("see them with: {}", see())
+    }));
     if pending.answered {
         lines.push("  answered  yes; it has not taken effect yet".to_owned());
         return lines;
     }
     lines.push("  decide with".to_owned());
     for (words, meaning) in answers(pending) {
-        lines.push(format!("    {}", decide(context, pending, words)));
+        lines.push(format!("    {}", decide(context, pending, &words)));
         lines.push(style.dim(&format!("      {meaning}")));
     }
     lines
 }
 
-/// An open question for people. `when` is what a person wants an approval of further calls to cover; empty for
-/// the values of the call.
-pub fn asked_lines(style: Style, pending: &pb::Pending, when: &[Condition]) -> Vec<String> {
+/// The change that a write would make, if the call is one. `rest` says how to see the lines that are left out.
+pub fn change_lines(
+    style: Style,
+    pending: &pb::Pending,
+    extent: Extent,
+    columns: usize,
+    rest: impl FnOnce() -> String,
+) -> Vec<String> {
+    let Some(shown) = approvals::change(style, pending, extent.most(), columns) else {
+        return Vec::new();
+    };
+    let mut lines = shown.lines;
+    if shown.left_out > 0 {
+        let more = counted(shown.left_out, "more line");
+        lines.push(style.dim(&format!("    … {more}; {}", rest())));
+    }
+    lines
+}
+
+/// An open question for people. `wanted` is what a person wants an approval to cover.
+pub fn asked_lines(style: Style, pending: &pb::Pending, wanted: Wanted<'_>) -> Vec<String> {
     let id = escape(&pending.id);
     let title = format!("? {id}  {}", why(pending));
     let mut lines = vec![style.asks(&title)];
@@ -94,7 +155,7 @@ pub fn asked_lines(style: Style, pending: &pb::Pending, when: &[Condition]) -> V
         step => format!("run {}, step {step}", pending.run),
     };
     let mut facts = vec![("in", format!("{}, {run}", pending.session))];
-    facts.extend(about(pending, when));
+    facts.extend(about(pending, wanted));
     for (name, text) in facts {
         let begins = std::iter::once(name).chain(std::iter::repeat(""));
         let texts = block(&text);
@@ -115,15 +176,15 @@ pub fn asked_lines(style: Style, pending: &pb::Pending, when: &[Condition]) -> V
 }
 
 /// What belongs to the question, by name.
-fn about(pending: &pb::Pending, when: &[Condition]) -> Vec<(&'static str, String)> {
-    let mut facts = vec![
-        ("tool", pending.tool.clone()),
-        ("arguments", pending.arguments_json.clone()),
+fn about(pending: &pb::Pending, wanted: Wanted<'_>) -> Vec<(&'static str, String)> {
+    let mut facts = vec![("tool", pending.tool.clone())];
+    facts.extend(approvals::call(pending));
+    facts.extend([
         ("asks", pending.question.clone()),
         ("choices", pending.choices.join(" · ")),
         ("used", used(pending)),
-        ("always", always(pending, when)),
-    ];
+        ("always", approvals::covers(pending, wanted)),
+    ]);
     if pending.reason() == WaitReason::Context {
         let size = request_size(pending.tokens, pending.window_tokens);
         let why = why_full(pending.cause(), pending.failure.as_ref());
@@ -141,31 +202,6 @@ fn about(pending: &pb::Pending, when: &[Condition]) -> Vec<(&'static str, String
         facts.push(("answer", format!("takes effect {from}")));
     }
     facts
-}
-
-/// The further calls that an approval for the session covers: those with the values of the call, or with those
-/// of `when`.
-pub fn always(pending: &pb::Pending, when: &[Condition]) -> String {
-    let covers = pending.always_covers.as_ref();
-    match covers {
-        _ if !when.is_empty() => {
-            let mut parts = vec![covered(when)];
-            let others = covers.into_iter().flat_map(|it| &it.when);
-            let others = others.filter(|it| !when.iter().any(|named| named.name == it.name));
-            parts.extend(others.map(|it| match it.pattern.is_empty() {
-                true => format!("no {}", it.name),
-                false => format!("any {}", it.name),
-            }));
-            format!("would cover calls with {}", parts.join(", "))
-        }
-        None if pending.reason() == WaitReason::Approval => {
-            "not known: no process runs the tools, or values of this call cannot be compared"
-                .to_owned()
-        }
-        None => String::new(),
-        Some(covers) if covers.when.is_empty() => "would cover calls without arguments".to_owned(),
-        Some(covers) => format!("would cover calls with {}", covered(&covers.when)),
-    }
 }
 
 /// What was used of a budget, and of how much.
@@ -201,24 +237,53 @@ pub fn decide(context: &Context, pending: &pb::Pending, words: &str) -> String {
     command(context, &format!("decide {} {id} {words}", pending.session))
 }
 
-/// What may be answered, and what it means.
-pub fn answers(pending: &pb::Pending) -> &'static [(&'static str, &'static str)] {
-    match pending.reason() {
+/// What may be answered, and what it means. Words of `cairn decide`, after the id of the question.
+pub fn answers(pending: &pb::Pending) -> Vec<(String, String)> {
+    let further = scopes::further(pending);
+    let fixed = match pending.reason() {
+        WaitReason::Approval if !further.is_empty() => return approving(further),
+        reason => fixed_answers(reason),
+    };
+    let owned = |(words, meaning): &(&str, &str)| ((*words).to_owned(), (*meaning).to_owned());
+    fixed.iter().map(owned).collect()
+}
+
+/// The answers about a call whose scopes are known.
+fn approving(further: Vec<scopes::Further>) -> Vec<(String, String)> {
+    let [(approve, this_once), _, (deny, meaning)] = APPROVING;
+    let scoped = further.into_iter().map(|scope| {
+        let words = format!("approve --scope {}", quoted(&scope.id));
+        let covers = scope.covers;
+        (
+            words,
+            format!("make it, and in this session without asking: {covers}"),
+        )
+    });
+    let first = (approve.to_owned(), this_once.to_owned());
+    let last = (deny.to_owned(), meaning.to_owned());
+    std::iter::once(first).chain(scoped).chain([last]).collect()
+}
+
+/// The answers about a call: once, for further ones like it, and none.
+const APPROVING: [(&str, &str); 3] = [
+    ("approve", "make this call, this once"),
+    (
+        "approve --always",
+        "make it, and further ones like it in this session without asking",
+    ),
+    (
+        "deny --reason '…'",
+        "do not make it: the model is told so, a tool step fails",
+    ),
+];
+
+fn fixed_answers(reason: WaitReason) -> &'static [(&'static str, &'static str)] {
+    match reason {
         WaitReason::Budget => &[
             ("retry", "continue with as much again"),
             ("fail", "the run fails"),
         ],
-        WaitReason::Approval => &[
-            ("approve", "make this call, this once"),
-            (
-                "approve --always",
-                "make it, and further ones like it in this session without asking",
-            ),
-            (
-                "deny --reason '…'",
-                "do not make it: the model is told so, a tool step fails",
-            ),
-        ],
+        WaitReason::Approval => &APPROVING,
         WaitReason::Question => &[("answer '…'", "what the model is told")],
         WaitReason::PlanReview => &[
             ("approve", "carry it out"),
@@ -247,7 +312,7 @@ pub fn answers(pending: &pb::Pending) -> &'static [(&'static str, &'static str)]
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_proto::event::{Failure, FullCause, Plan, PlanStep};
+    use cairn_proto::event::{Condition, Failure, FullCause, Plan, PlanStep};
 
     fn asks(reason: WaitReason) -> pb::Pending {
         pb::Pending {
@@ -284,7 +349,7 @@ mod tests {
             plan: Some(plan),
             ..asks(WaitReason::PlanReview)
         };
-        let lines = asked_lines(Style::new(false), &pending, &[]);
+        let lines = asked_lines(Style::new(false), &pending, Wanted::Open);
         let after = lines
             .iter()
             .filter_map(|line| line.trim().strip_prefix("after "));
@@ -380,8 +445,8 @@ mod tests {
     fn each_question_is_shown_with_what_may_be_answered() {
         let questions = approvals().into_iter().chain(budgets()).chain(others());
         let shown = questions.map(|(name, pending)| {
-            let lines = asked_lines(Style::new(false), &pending, &[]).join("\n");
-            let answers = answers(&pending).iter();
+            let lines = asked_lines(Style::new(false), &pending, Wanted::Open).join("\n");
+            let answers = answers(&pending).into_iter();
             let answers = answers.map(|(words, meaning)| format!("[{words}] {meaning}\n"));
             format!("--- {name}\n{lines}\n{}", answers.collect::<String>())
         });
@@ -402,37 +467,6 @@ mod tests {
         for name in ["cause", "tokens", "window_tokens", "failure"] {
             assert_eq!(other[name], Value::Null, "{name}");
         }
-    }
-
-    /// `path` holds for all paths of a call, also for those that are named here as open.
-    #[test]
-    fn patterns_of_a_person_are_shown_in_place_of_the_values() {
-        let values = [("message", "hi"), ("path", "docs/a"), ("note", "")];
-        let when = values
-            .map(|(name, pattern)| condition(name, pattern))
-            .to_vec();
-        let pending = pb::Pending {
-            always_covers: Some(pb::Coverage { when }),
-            ..asks(WaitReason::Approval)
-        };
-        for (when, shown) in [
-            (vec![], "message = hi, path = docs/a, no note"),
-            (
-                vec![condition("message", "**")],
-                "message = **, any path, no note",
-            ),
-            (
-                vec![condition("path", "docs/**"), condition("note", "x*")],
-                "path = docs/**, note = x*, any message",
-            ),
-        ] {
-            let lines = asked_lines(Style::new(false), &pending, &when).join("\n");
-            let shown = format!("would cover calls with {shown}");
-            assert!(lines.contains(&shown), "{lines}");
-        }
-        let unknown = asks(WaitReason::Approval);
-        let shown = always(&unknown, &[condition("message", "**")]);
-        assert_eq!(shown, "would cover calls with message = **");
     }
 
     #[test]

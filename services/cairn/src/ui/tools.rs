@@ -3,6 +3,7 @@
 mod source;
 
 use super::live::wrap;
+use super::scopes::granted_words;
 use super::style::Style;
 use super::table::{Column, Table, cut};
 use super::time::utc;
@@ -268,7 +269,7 @@ pub fn approvals(approvals: &[Approval], width: Option<usize>) -> Vec<String> {
     ]);
     for approval in approvals {
         let calls = match (&approval.scope, approval.when.is_empty()) {
-            (Some(scope), _) => scope_text(scope),
+            (Some(scope), _) => granted_words(&approval.tool, scope),
             (None, true) => "without arguments".to_owned(),
             (None, false) => covered(&approval.when),
         };
@@ -276,27 +277,6 @@ pub fn approvals(approvals: &[Approval], width: Option<usize>) -> Vec<String> {
         table.row([&number, &given, &approval.tool, &calls]);
     }
     table.lines(width)
-}
-
-/// The further calls that a scope covers, for people.
-pub fn scope_text(scope: &GrantScope) -> String {
-    match &scope.kind {
-        Some(Kind::Tool(_)) => "all calls of the tool".to_owned(),
-        Some(Kind::Folder(it)) => format!("calls below {}", place(&it.folder)),
-        Some(Kind::Prefix(it)) => {
-            let (words, folder) = (it.words.join(" "), place(&it.folder));
-            format!("commands that begin with '{words}', in {folder}")
-        }
-        Some(Kind::Server(it)) => format!("all calls of the server {}", it.name),
-        None => "calls that only a newer version knows".to_owned(),
-    }
-}
-
-fn place(folder: &str) -> String {
-    match folder {
-        "." => "the workspace".to_owned(),
-        folder => format!("{folder}/"),
-    }
 }
 
 /// A scope as JSON.

@@ -5,7 +5,7 @@ use super::view::{Shown, State, View};
 use super::{Chat, continuation, free, under_way};
 use crate::error::{CliError, FAILURE, INTERRUPTED, WAITING};
 use crate::ui::out;
-use crate::ui::questions::pending_lines;
+use crate::ui::questions::{Extent, pending_lines};
 use crate::ui::screen::{self, Beside};
 use crate::ui::style::Style;
 use crate::ui::text::{block, json_escaped};
@@ -222,7 +222,8 @@ async fn waits(chat: &mut Chat<'_, '_>, run: u32) -> Result<bool, CliError> {
     let open = chat.questions(run).await?;
     let context = chat.client.context();
     for pending in &open {
-        let lines = pending_lines(context, Style::new(false), pending).join("\n");
+        let lines = pending_lines(context, Style::new(false), pending, Extent::First);
+        let lines = lines.join("\n");
         beside(&lines);
     }
     if !open.is_empty() {

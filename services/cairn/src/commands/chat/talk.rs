@@ -7,7 +7,8 @@ use super::slash::{self, Slash};
 use super::submit::{Next, Turn};
 use super::terminal::{Input, Terminal};
 use super::view::{Shown, View};
-use super::{Chat, ask, continuation, local, start, text_of, under_way};
+use super::{Chat, continuation, local, start, text_of, under_way};
+use crate::commands::ask::{self, Said};
 use crate::commands::context::compaction::Happened;
 use crate::commands::context::rpc;
 use crate::commands::decide;
@@ -135,7 +136,7 @@ impl Talk<'_, '_, '_> {
         match &self.question {
             // What was typed before the person saw the question is no answer to it.
             Some(_) if self.terminal.has_keys()? => self.terminal.ask_for_message(),
-            Some(question) => self.terminal.ask_for_answer(ask::prompt(question)),
+            Some(question) => self.terminal.ask_for_answer(&ask::prompt(question)),
             None if self.at_work().is_none() => self.terminal.ask_for_message(),
             None => Ok(()),
         }
@@ -236,9 +237,17 @@ impl Talk<'_, '_, '_> {
         if let Some(command) = slash::parse(line) {
             return self.command(command).await;
         }
-        let Some(outcome) = ask::outcome(question, line) else {
-            self.say("that is no answer to the question")?;
-            return Ok(true);
+        let outcome = match ask::said(question, line) {
+            Some(Said::Outcome(outcome)) => outcome,
+            Some(Said::Whole) => {
+                let lines = ask::whole(self.style, question, Terminal::columns());
+                self.terminal.lines(&lines)?;
+                return Ok(true);
+            }
+            None => {
+                self.say("that is no answer to the question")?;
+                return Ok(true);
+            }
         };
         let id = question.id.clone();
         let session = self.chat.session.clone();

@@ -4,6 +4,7 @@ use super::Following;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::{CliError, run_code};
+use crate::ui::approvals::gist;
 use crate::ui::compaction::{request_size, why_full};
 use crate::ui::event_line::{failure_text, step_name, waits_for};
 use crate::ui::live::{size, wrap};
@@ -253,8 +254,8 @@ async fn waiting(
             out::line(&format!("        {line}"))?;
         }
         for (answer, meaning) in answers(&question) {
-            let decide = decide(context, &question, answer);
-            out::line(&format!("          {decide}   {}", style.dim(meaning)))?;
+            let decide = decide(context, &question, &answer);
+            out::line(&format!("          {decide}   {}", style.dim(&meaning)))?;
         }
     }
     let resume = resume_command(context, &what.session);
@@ -263,10 +264,7 @@ async fn waiting(
 
 /// What is asked, in lines that are safe to show.
 fn asked(question: &Pending, progress: &Progress) -> Vec<String> {
-    let call = clip(
-        &format!("{} {}", question.tool, question.arguments_json),
-        300,
-    );
+    let call = clip(&gist(question), 300);
     match question.reason() {
         WaitReason::Budget => {
             let tokens = progress.usage.input_tokens + progress.usage.output_tokens;

@@ -2,7 +2,8 @@
 
 use super::Narrator;
 use super::words::PIECE;
-use crate::ui::tools::{covered, scope_text};
+use crate::ui::scopes::granted_words;
+use crate::ui::tools::covered;
 use cairn_proto::event as wire;
 use cairn_rpc::text::clip;
 
@@ -75,11 +76,21 @@ pub(super) fn asks(event: &wire::InputRequested) -> String {
 /// What a person approved for the rest of the session.
 pub(super) fn granted(event: &wire::ApprovalGranted) -> String {
     let tool = clip(&event.tool, PIECE);
-    let calls = match &event.scope {
-        Some(scope) => format!("{} (of {tool})", clip(&scope_text(scope), 2 * PIECE)),
-        None => format!("further calls of {tool}{}", conditions(&event.when)),
-    };
-    format!("approval {}: {calls} need no approval", event.grant)
+    match &event.scope {
+        Some(scope) => {
+            let calls = granted_words(&event.tool, scope);
+            format!(
+                "approval {} covers {}",
+                event.grant,
+                clip(&calls, 2 * PIECE)
+            )
+        }
+        None => {
+            let when = conditions(&event.when);
+            let number = event.grant;
+            format!("approval {number}: further calls of {tool}{when} need no approval")
+        }
+    }
 }
 
 /// Tools that the model has found.
