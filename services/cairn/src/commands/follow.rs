@@ -1,5 +1,7 @@
 //! Following a run to its end: what `run` and `resume` have in common.
 
+mod asking;
+mod course;
 mod display;
 mod ending;
 mod trace;
@@ -9,20 +11,16 @@ use crate::client::{Client, Watched};
 use crate::context::Context;
 use crate::error::{CliError, INTERRUPTED};
 use crate::settings::models::OFFLINE;
-use crate::ui::progress::{Progress, StepState};
 use crate::ui::screen;
 use crate::ui::text::command;
 use crate::workspace::resume_command;
-use cairn_proto::event::Event;
-use cairn_proto::event::event::Kind;
-use cairn_proto::orchestrator::ListPendingRequest;
+use asking::{Came, Person};
+use course::{Course, Stand};
 use display::Display;
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
-use trace::Trace;
 use underway::Underway;
 
 /// How often a live display moves.
@@ -47,7 +45,8 @@ pub(super) struct Following {
     pub(super) deltas: bool,
 }
 
-/// Follows the run until it ends, waits for a person, is paused, or Ctrl-C is pressed.
+/// Follows the run until it ends, waits for a person, is paused, or Ctrl-C is pressed. A person at the terminal is
+/// asked what it waits for, and it continues.
 ///
 /// # Errors
 /// An interruption, a session that is deleted or cannot be reached, a dump that cannot be written.
@@ -58,25 +57,39 @@ pub(super) async fn follow(
     let context = client.context();
     let mut display = Display::new(context, what.verbose, what.deltas);
     display.header(&header(client, what))?;
-    let followed = watch(client, what, &mut display).await;
-    display.end();
-    let progress = followed?;
-    ending::tell(client, what, &progress).await
+    let mut course = Course::new(what)?;
+    let mut person = Person::found(context)?;
+    loop {
+        let stand = watch(client, what, &mut course, person.is_some(), &mut display).await;
+        display.end();
+        let (Stand::Asks(question), Some(person)) = (stand?, &mut person) else {
+            break;
+        };
+        match Box::pin(person.ask(client, &question)).await? {
+            Came::Answer => {}
+            Came::Leaves => break,
+            Came::Stop => {
+                let is_remote = client.attached().is_remote();
+                return Err(gone(context, what, is_remote, &course.underway));
+            }
+        }
+    }
+    ending::tell(client, what, &course.progress).await
 }
 
-/// Events until nothing more is to come, or an error.
+/// Events until nothing more is to come, a question for the person, or an error.
 async fn watch(
     client: &mut Client<'_>,
     what: &Following,
+    course: &mut Course,
+    has_person: bool,
     display: &mut Display,
-) -> Result<Progress, CliError> {
+) -> Result<Stand, CliError> {
     let context = client.context();
-    let mut progress = Progress::new(what.run, what.seen_before);
-    let mut trace = what.tree_dir.clone().map(Trace::new).transpose()?;
-    let (mut asked, mut underway) = (Asked::default(), Underway::default());
     let mut tick = tokio::time::interval(TICK);
+    let after = course.begin();
     let mut events = client
-        .watch(&what.session, what.after)
+        .watch(&what.session, after)
         .with_deltas(display.shows_deltas());
     loop {
         let mut orchestrator = events.client().orchestrator();
@@ -88,80 +101,29 @@ async fn watch(
                     break watched.map_err(|error| out_of_sight(context, what, error))?;
                 }
                 _ = tick.tick() => {
-                    display.tick(&progress)?;
-                    if let Some(trace) = &mut trace {
-                        trace.write(&mut orchestrator, what).await?;
-                    }
+                    display.tick(&course.progress)?;
+                    course.dump(&mut orchestrator, what).await?;
                 }
             }
         };
         match watched {
-            None => return Err(gone(context, what, is_remote, &underway)),
-            Some(Watched::CaughtUp) => asked.is_caught_up = true,
+            None => return Err(gone(context, what, is_remote, &course.underway)),
+            Some(Watched::CaughtUp) => course.caught_up(),
             Some(Watched::Delta(delta)) => {
-                display.delta(&delta, &mut progress)?;
+                display.delta(&delta, &mut course.progress)?;
                 continue;
             }
             Some(Watched::Event { seq, event }) => {
-                asked.take(seq, &event);
-                underway.take(&event);
-                asked.is_history = seq < what.seen_before;
-                if progress.apply(seq, &event) {
-                    display.event(seq, &event, &progress)?;
-                    trace.iter_mut().for_each(Trace::changed);
+                if course.take(seq, &event, what) {
+                    display.event(seq, &event, &course.progress)?;
                 }
             }
         }
-        // A run that had ended may have been opened again before this command began.
-        let is_over = progress.end.is_some() && !asked.is_history;
-        if is_over || asked.is_settled() && is_held(&mut orchestrator, what, &progress).await? {
-            if let Some(trace) = &mut trace {
-                trace.changed();
-                trace.write(&mut orchestrator, what).await?;
-            }
-            return Ok(progress);
+        let stand = course.stand(&mut orchestrator, what, has_person).await?;
+        if let Some(stand) = stand {
+            course.dump_now(&mut orchestrator, what).await?;
+            return Ok(stand);
         }
-    }
-}
-
-/// What was asked of the session and has no answer yet: it may be what the run waits for.
-#[derive(Debug, Default)]
-struct Asked {
-    is_caught_up: bool,
-    /// More events follow that were there before this command.
-    is_history: bool,
-    open: BTreeSet<u64>,
-}
-
-impl Asked {
-    fn take(&mut self, seq: u64, event: &Event) {
-        self.open.remove(&event.answers);
-        match &event.kind {
-            Some(Kind::CommandReceived(_)) => {
-                self.open.insert(seq);
-            }
-            // Commands without an answer are the other session's alone.
-            Some(Kind::ForkedFrom(_)) => self.open.clear(),
-            // The denial of a plan is answered, and another plan is on its way.
-            Some(Kind::RevisionRequested(requested)) => {
-                self.open.insert(requested.request);
-            }
-            Some(Kind::PlanApplied(applied)) => {
-                self.open.remove(&applied.request);
-            }
-            Some(Kind::PlanProposed(proposed)) => {
-                self.open.remove(&proposed.request);
-            }
-            Some(Kind::RevisionFailed(failed)) => {
-                self.open.remove(&failed.request);
-            }
-            _ => {}
-        }
-    }
-
-    /// Whether the journal was read to its end, and everything in it was answered.
-    fn is_settled(&self) -> bool {
-        self.is_caught_up && self.open.is_empty()
     }
 }
 
@@ -169,46 +131,6 @@ type Orchestrator =
     cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient<
         cairn_rpc::Link,
     >;
-
-/// Whether the run stands still until a person acts.
-async fn is_held(
-    orchestrator: &mut Orchestrator,
-    what: &Following,
-    progress: &Progress,
-) -> Result<bool, CliError> {
-    match (&progress.paused, progress.waits) {
-        (Some(_), _) => Ok(true),
-        (None, Some(_)) => is_stuck(orchestrator, what, progress).await,
-        (None, None) => Ok(false),
-    }
-}
-
-/// Whether the run stands still until a person decides.
-async fn is_stuck(
-    orchestrator: &mut Orchestrator,
-    what: &Following,
-    progress: &Progress,
-) -> Result<bool, CliError> {
-    let request = ListPendingRequest {
-        session: what.session.clone(),
-        ..ListPendingRequest::default()
-    };
-    let pending = orchestrator
-        .list_pending(request)
-        .await?
-        .into_inner()
-        .pending;
-    let mine = pending.iter().filter(|question| question.run == what.run);
-    let mine: Vec<_> = mine.collect();
-    // An answer that was given takes effect by itself; without a question the run continues already.
-    if mine.is_empty() || mine.iter().any(|question| question.answered) {
-        return Ok(false);
-    }
-    let asks_for_all = mine.iter().any(|question| question.step == 0);
-    let mut running = progress.running();
-    let all_wait = running.all(|(step, _)| mine.iter().any(|question| question.step == step));
-    Ok(asks_for_all || all_wait || progress.count(StepState::Running) == 0)
-}
 
 /// Nothing more is to be seen of the run: the person stops the command, or the session is deleted.
 fn gone(context: &Context, what: &Following, is_remote: bool, underway: &Underway) -> CliError {

@@ -57,6 +57,7 @@ Examples:
 
 A run that is paused continues, and a session that was quarantined is worked on again: only with
 --accept-loss if the store has lost acknowledged writes of it. Finished steps are kept and not done again.
+On a terminal, a question of the run is asked in line, and Ctrl-D leaves it open.
 Without a session, every other unfinished session of the store continues too, for as long as this command
 runs, unless it is paused.";
 
