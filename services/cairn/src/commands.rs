@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod approve;
+mod ask;
 pub mod cancel;
 pub mod chat;
 pub mod check_config;
@@ -19,6 +20,7 @@ mod hint;
 pub mod import;
 pub mod log;
 pub mod memory;
+mod mode;
 pub mod pause;
 pub mod pending;
 pub mod plan;

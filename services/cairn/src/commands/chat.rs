@@ -1,12 +1,12 @@
 //! `cairn chat`: a conversation.
 
 mod agent;
-mod ask;
 mod continuation;
 mod editor;
 mod free;
 mod keys;
 mod local;
+mod mode;
 mod piped;
 mod printer;
 mod retry;
@@ -20,6 +20,7 @@ mod view;
 use crate::attach::Access;
 use crate::client::Client;
 use crate::commands::agent::workspace::report_unconfirmed;
+use crate::commands::mode::ModeName;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::settings::CommandLimits;
@@ -27,7 +28,7 @@ use crate::ui::flow::gist;
 use crate::ui::text::command;
 use crate::workspace::command_in_folder;
 use cairn_proto::event::part::Part;
-use cairn_proto::event::{AtLimit, Keep, Message, Role, SubmitTurn, TurnOptions};
+use cairn_proto::event::{AtLimit, Keep, Message, Mode, Role, SubmitTurn, TurnOptions};
 use cairn_proto::orchestrator::{
     CancelRunRequest, CreateSessionRequest, ListPendingRequest, Pending, SendMessageRequest,
     SubmitTurnRequest,
@@ -59,6 +60,7 @@ Examples:
   cairn chat s-7f3k --context draft
   cairn chat --model anthropic --in ~/project
   cairn chat --agent reviewer
+  cairn chat --mode plan
   echo 'Which files mention Redis?' | cairn chat")]
 pub struct Args {
     /// The session: its id or a unique beginning of it [default: a new one]
@@ -74,6 +76,9 @@ pub struct Args {
     /// for none [default: the one that the context has]
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     agent: Option<String>,
+    /// What the model does without asking [default: as the session has it, ask if it is new]
+    #[arg(long, value_enum, value_name = "MODE")]
+    mode: Option<ModeName>,
     /// How long the offline model waits before each reply, such as 400ms
     #[arg(long, value_name = "TIME")]
     pub(super) pace: Option<String>,
@@ -99,7 +104,8 @@ async fn converse(client: &mut Client<'_>, args: Args) -> Result<ExitCode, CliEr
         true => None,
         false => free::until_free(&mut chat).await?,
     };
-    let notes = Box::pin(agent::begin(&mut chat, active.is_some())).await?;
+    let mut notes = Box::pin(agent::begin(&mut chat, active.is_some())).await?;
+    notes.extend(Box::pin(mode::begin(&mut chat)).await?);
     match is_interactive {
         true => talk::talk(&mut chat, active, &notes).await,
         false => piped::converse(&mut chat, active, &notes).await,
@@ -124,16 +130,22 @@ struct Chat<'c, 'a> {
     agent: String,
     /// Name of the agent that the next turn begins with, if the context has another one.
     wanted: Option<String>,
+    /// The session's mode, when it was last seen.
+    mode: Mode,
+    /// The mode that the session gets, if it has another one.
+    wanted_mode: Option<Mode>,
     /// A person is at the terminal.
     answers_questions: bool,
 }
 
 impl Chat<'_, '_> {
-    /// Creates the session of a conversation that begins, and gives its context the agent that the person named.
+    /// Creates the session of a conversation that begins, and gives it the mode and its context the agent that the
+    /// person named.
     async fn prepare(&mut self) -> Result<(), CliError> {
         if self.is_new {
             self.create_session().await?;
         }
+        mode::set_wanted(self).await?;
         agent::switch_wanted(self).await
     }
 

@@ -2,6 +2,7 @@
 
 use super::agent::{not_found, workspace};
 use super::follow::{self, Following};
+use super::mode::{self, ModeName};
 use super::plan_file;
 use crate::attach::Access;
 use crate::client::Client;
@@ -15,7 +16,7 @@ use crate::workspace::resume_command;
 use cairn_boot::config::duration;
 use cairn_engine::limits::MAX_CONVERSATIONS;
 use cairn_proto::event as wire;
-use cairn_proto::event::{AtLimit, LimitOverrides, StartRun};
+use cairn_proto::event::{AtLimit, LimitOverrides, Mode, StartRun};
 use cairn_proto::orchestrator::{CreateSessionRequest, StartRunRequest, StartRunResponse};
 use cairn_rpc::text::escape;
 use clap::builder::NonEmptyStringValueParser;
@@ -44,6 +45,9 @@ pub struct Args {
     /// file [default: none]
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     agent: Option<String>,
+    /// What models do without asking [default: as the session has it, ask if it is new]
+    #[arg(long, value_enum, value_name = "MODE")]
+    mode: Option<ModeName>,
     /// How long the offline model waits before each reply, such as 400ms, so that you can follow
     #[arg(long, value_name = "TIME")]
     pub(super) pace: Option<String>,
@@ -154,6 +158,8 @@ Examples:
   echo '{\"steps\": [{\"tool\": \"list_files\", \"arguments\": {}}]}' | cairn run --plan -
 
 Once it has begun, a run survives Ctrl-C, kill -9 and power cuts: cairn resume continues with it.
+On a terminal, a question of the run is asked in line, and the run continues with your answer. Ctrl-D
+leaves the run waiting. Elsewhere, the command ends with exit code 3 and names the commands that answer.
 This command works on its own session alone. It names the other unfinished sessions of the store and
 leaves them as they are; cairn resume continues them.
 With --json, each event of the run is one line, as in cairn export.
@@ -175,6 +181,13 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     if args.session.as_deref() == Some("") {
         return Err(CliError::usage("the session's id is empty")
             .hint("name the session, or leave --session out for a new one"));
+    }
+    if args.mode.is_some() && args.request_id.is_some() && args.session.is_none() {
+        // A start that is sent again would get another new session.
+        return Err(
+            CliError::usage("--mode with --request-id needs the session")
+                .hint("name it with --session"),
+        );
     }
     let mut client = Client::attach(context, Access::Own).await?;
     workspace::report_unconfirmed(&client).await;
@@ -232,7 +245,8 @@ async fn start_and_follow(
     if args.request_id.is_none() {
         check_price(client, &request)?;
     }
-    let started = start(client, request).await?;
+    let mode = args.mode.map(ModeName::of_contract);
+    let started = Box::pin(start(client, request, mode)).await?;
     client.work_on(&started.session)?;
     name_others(client, &started.session).await?;
     let what = Following {
@@ -300,10 +314,16 @@ async fn name_others(client: &Client<'_>, own: &str) -> Result<(), CliError> {
 async fn start(
     client: &mut Client<'_>,
     mut request: StartRunRequest,
+    mode: Option<Mode>,
 ) -> Result<StartRunResponse, CliError> {
-    if !request.session.is_empty() {
+    // The session has its mode before anything of the run is judged.
+    if !request.session.is_empty() || mode.is_some() {
         let keep_ms = std::mem::take(&mut request.time_to_live_ms);
         request.session = session(client, &request.session, keep_ms).await?;
+    }
+    if let Some(mode) = mode {
+        client.work_on(&request.session)?;
+        mode::set(client, &request.session, mode).await?;
     }
     // The same request_id each time, so that nothing starts twice.
     let started = client.persist(|mut orchestrator| {
@@ -315,9 +335,10 @@ async fn start(
         .map_err(|error| refused(client.context(), &request, error.naming(&FLAGS)))
 }
 
-/// The session of this id, or a new one. Never one whose id only begins like it: a run does things.
+/// The session of this id, or a new one, which has an id of its own if none is given. Never one whose id only begins
+/// like it: a run does things.
 async fn session(client: &Client<'_>, given: &str, keep_ms: u64) -> Result<String, CliError> {
-    if client.is_there(given).await? {
+    if !given.is_empty() && client.is_there(given).await? {
         if keep_ms > 0 {
             return Err(
                 CliError::usage(format!("there is a session {given} already"))

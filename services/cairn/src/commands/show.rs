@@ -10,8 +10,9 @@ use crate::ui::describe::{
 };
 use crate::ui::event_json::order;
 use crate::ui::event_line::{failure_text, nearly_full};
+use crate::ui::modes;
 use crate::ui::out;
-use crate::ui::questions::{pending_json, pending_lines};
+use crate::ui::questions::{Extent, pending_json, pending_lines};
 use crate::ui::style::Style;
 use crate::ui::text::{block, command};
 use crate::ui::time::{clock, span, utc};
@@ -82,7 +83,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     lines.extend(decision_lines(&shown.session));
     for pending in &shown.pending {
         lines.push(String::new());
-        lines.extend(pending_lines(context, style, pending));
+        lines.extend(pending_lines(context, style, pending, Extent::First));
     }
     lines.push(String::new());
     lines.extend(go_on(context, &shown.session, is_held));
@@ -158,6 +159,7 @@ fn session_lines(session: &pb::Session, is_held: bool, style: Style) -> Vec<Stri
         let (agent, context) = (clip(&session.agent, 128), escape(&session.active_context));
         lines.push(format!("agent    {agent}, of context {context}"));
     }
+    lines.push(format!("mode     {}", modes::name(session.mode())));
     let (created, updated) = (utc(session.created_unix_ms), utc(session.updated_unix_ms));
     lines.push(format!("created  {created}, changed {updated}"));
     let runs = counted(session.runs, "run");

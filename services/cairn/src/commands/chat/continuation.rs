@@ -4,14 +4,16 @@
 //! the same messages as before, and the first line of a summary says what it is. They join as incremental messages:
 //! the next compaction takes an earlier summary in, and an immutable one would stay in every request.
 
-use super::{Chat, agent, start};
+use super::{Chat, agent, mode, start};
 use crate::commands::context::rpc;
 use crate::error::CliError;
 use crate::ui::event_line::nearly_full;
 use cairn_engine::session::MAIN;
 use cairn_engine::text::counted;
 use cairn_proto::event::part::Part;
-use cairn_proto::event::{CreateContext, Message, Role, WhenFull, WhenFullChange, WindowChange};
+use cairn_proto::event::{
+    CreateContext, Message, Mode, Role, WhenFull, WhenFullChange, WindowChange,
+};
 use cairn_proto::orchestrator::{ContextSummary, CreateSessionRequest, DeleteSessionRequest, Zone};
 use cairn_rpc::text::escape;
 use prost::Message as _;
@@ -52,6 +54,7 @@ pub(super) async fn run(chat: &mut Chat<'_, '_>) -> Result<Vec<String>, CliError
         return Ok(vec!["there are no messages to continue with".to_owned()]);
     }
     agent::keep(chat).await?;
+    mode::keep(chat).await?;
     let (new, back) = (start::new_session(), chat.come_back());
     let (count, left_out) = (taken.messages.len(), taken.left_out);
     if let Err(error) = make(chat, &new, title_after(&old.title), taken).await {
@@ -71,6 +74,7 @@ pub(super) async fn run(chat: &mut Chat<'_, '_>) -> Result<Vec<String>, CliError
     lines.push(format!("come back to the old session with: {back}"));
     chat.session = new;
     chat.agent.clear();
+    chat.mode = Mode::Ask;
     let lines = lines.iter();
     Ok(lines.map(|line| escape(line).into_owned()).collect())
 }

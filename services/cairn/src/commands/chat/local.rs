@@ -1,7 +1,7 @@
 //! The commands of a conversation: what they ask of the services, and the lines that they show.
 
 use super::slash::{Slash, help};
-use super::{Chat, agent, continuation, start};
+use super::{Chat, agent, continuation, mode, start};
 use crate::commands::context::{list, rpc};
 use crate::commands::memory;
 use crate::error::CliError;
@@ -56,6 +56,8 @@ pub(super) async fn run(chat: &mut Chat<'_, '_>, command: &Slash) -> Result<Vec<
         }
         Slash::Agent => agent::show(chat).await,
         Slash::SwitchAgent(name) => agent::switch(chat, name).await,
+        Slash::Mode => mode::show(chat).await,
+        Slash::SetMode(name) => mode::switch(chat, *name).await,
         Slash::Memory => {
             let session = chat.session.clone();
             let mut memory = chat.client.memory();

@@ -1,5 +1,7 @@
 //! The commands of a conversation: lines that begin with `/`.
 
+use crate::commands::mode::ModeName;
+
 /// A command of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Slash {
@@ -13,6 +15,10 @@ pub(super) enum Slash {
     Agent,
     /// Continue with another agent.
     SwitchAgent(String),
+    /// Show the mode of the session.
+    Mode,
+    /// Set another mode.
+    SetMode(ModeName),
     /// List session memory.
     Memory,
     /// Show what the session has used.
@@ -53,6 +59,8 @@ pub(super) const COMMANDS: &[(&str, &str, &str)] = &[
         "NAME",
         "continue with another agent, or with default",
     ),
+    ("/mode", "", "show what the model does without asking"),
+    ("/mode", "NAME", "set it: plan, ask or accept-edits"),
     ("/memory", "", "list what the session remembers"),
     ("/cost", "", "show the tokens and the cost of this session"),
     (
@@ -90,6 +98,13 @@ fn parse_command(line: &str) -> Result<Slash, String> {
         ("/context", [name]) => Ok(Slash::Switch((*name).to_owned())),
         ("/agent", []) => Ok(Slash::Agent),
         ("/agent", [name]) => Ok(Slash::SwitchAgent((*name).to_owned())),
+        ("/mode", []) => Ok(Slash::Mode),
+        ("/mode", [name]) => {
+            let unknown = || format!("there is no mode {name}; there are {}", ModeName::all());
+            ModeName::named(name)
+                .map(Slash::SetMode)
+                .ok_or_else(unknown)
+        }
         ("/memory", []) => Ok(Slash::Memory),
         ("/cost", []) => Ok(Slash::Cost),
         ("/compact", _) => Ok(Slash::Compact(rest.to_owned())),
@@ -150,6 +165,9 @@ mod tests {
                 " /agent reviewer",
                 Slash::SwitchAgent("reviewer".to_owned()),
             ),
+            ("/mode", Slash::Mode),
+            ("/mode  plan", Slash::SetMode(ModeName::Plan)),
+            ("/mode accept-edits", Slash::SetMode(ModeName::AcceptEdits)),
             ("/memory", Slash::Memory),
             ("/cost", Slash::Cost),
             ("/compact", Slash::Compact(String::new())),
@@ -176,7 +194,13 @@ mod tests {
     #[test]
     fn help_has_every_command_and_so_has_the_error_about_an_unknown_one() {
         let unknown = ["/compactness", "/agents x", "/", "/etc/hosts"];
-        let wrong = ["/context new", "/context a b", "/agent a b", "/quit now"];
+        let wrong = [
+            "/context new",
+            "/context a b",
+            "/agent a b",
+            "/mode all",
+            "/quit now",
+        ];
         let errors = [&unknown[..], &wrong].concat().into_iter().map(|line| {
             let error = parse(line).unwrap().unwrap_err();
             format!("--- {line}\n{error}\n")

@@ -1,15 +1,17 @@
 //! The beginning of a conversation: its session, its context, and a turn that was interrupted.
 
-use super::{Args, Chat, agent};
+use super::{Args, Chat, agent, mode};
 use crate::client::Client;
 use crate::commands::context::rpc;
 use crate::commands::follow;
+use crate::commands::mode::ModeName;
 use crate::error::CliError;
+use crate::ui::modes;
 use crate::ui::text::command;
 use cairn_engine::session::MAIN;
-use cairn_proto::event::SubmitTurn;
 use cairn_proto::event::command::Kind as CommandKind;
 use cairn_proto::event::event::Kind;
+use cairn_proto::event::{Mode, SubmitTurn};
 use cairn_proto::orchestrator::{
     ExportSessionRequest, GetSessionRequest, Session, SubmitTurnRequest,
 };
@@ -54,6 +56,8 @@ pub(super) async fn conversation<'c, 'a>(
         model,
         agent: String::new(),
         wanted: wanted.filter(|name| !(is_new && name.is_empty())),
+        mode: Mode::Ask,
+        wanted_mode: args.mode.map(ModeName::of_contract),
         answers_questions: false,
     })
 }
@@ -90,6 +94,7 @@ pub(super) fn header(chat: &Chat<'_, '_>) -> Vec<String> {
     if !chat.model.is_empty() {
         place.push_str(&format!(" · model {}", chat.model));
     }
+    place.push_str(&format!(" · mode {}", modes::name(mode::current(chat))));
     if !chat.client.attached().is_remote() {
         let workspace = context.config().workspace.path.display();
         place.push_str(&format!(" · workspace {workspace}"));
