@@ -1,5 +1,6 @@
 //! `cairn chat` with lines from a pipe: each is a turn, and a turn survives the end of its server.
 
+mod approving;
 mod busy;
 mod compaction;
 mod interrupt;

@@ -17,7 +17,7 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 97] = [
+const CASES: [Case; 101] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
     ("--in", &[("run --in nowhere x", 1, "nowhere"), ("run --in= x", 2, "--in"), ("run --in plan.json x", 1, "plan.json"),
         ("chat s --in=", 2, "--in"), ("chat s --in nowhere", 1, "nowhere"),
@@ -31,6 +31,8 @@ const CASES: [Case; 97] = [
         ("run --plan docs", 2, "docs")]),
     ("run --model", &[("run --model nobody x", 2, "--model"), ("run --model= x", 2, "--model")]),
     ("run --agent", &[("run --agent nobody x", 1, "nobody"), ("run --agent= x", 2, "--agent")]),
+    ("run --mode", &[("run --mode odd x", 2, "--mode"), ("run --mode= x", 2, "--mode"),
+        ("run --mode plan --request-id r x", 2, "--session")]),
     ("run --keep", &[("run --keep soon x", 2, "--keep"), ("run --keep=-1s x", 2, "--keep"), ("run --keep 1ms x", 2, "--keep")]),
     ("run --pace", &[("run --pace slow x", 2, "--pace"), ("run --pace=-1s x", 2, "--pace"), ("run --pace 1d x", 2, "--pace")]),
     ("run --session", &[("run --session= x", 2, "session"), ("run --session ../up x", 2, "session"),
@@ -55,6 +57,7 @@ const CASES: [Case; 97] = [
     ("chat --context", &[("chat s --context nobody", 2, "nobody"), ("chat s --context=", 2, "--context")]),
     ("chat --model", &[("chat s --model nobody", 2, "--model")]),
     ("chat --agent", &[("chat s --agent nobody", 1, "nobody"), ("chat s --agent=", 2, "--agent")]),
+    ("chat --mode", &[("chat s --mode odd", 2, "--mode"), ("chat s --mode=", 2, "--mode")]),
     ("chat --pace", &[("chat s --pace slow", 2, "--pace")]),
     ("context show --context", &[("context show s --context nobody", 1, "nobody"), ("context show s --context=", 2, "--context")]),
     ("context export --context", &[("context export s --context nobody", 1, "nobody"), ("context export s --context=", 2, "--context")]),
@@ -102,11 +105,13 @@ const CASES: [Case; 97] = [
     ("memory --session", &[("memory --session nobody list", 1, "nobody"), ("memory --session= list", 2, "session")]),
     ("memory watch --after", &[("memory --session s watch --after many", 2, "--after"),
         ("memory --session s watch --after 99", 2, "99")]),
+    ("approve --scope", &[("approve s --scope=", 2, "--scope"), ("approve s --scope tool --always", 2, "--always")]),
     ("approve --when", &[("approve s --always --when path", 2, "--when"), ("approve s --always --when =x", 2, "--when"),
         ("approve s --when path=x", 2, "--always")]),
     ("config trust --digest", &[("config trust cairn.toml --digest x", 2, "digest")]),
     ("tools allow --digest", &[("tools allow nobody --digest x", 2, "nobody")]),
     ("tools call --save", &[("tools call list_files --save=", 2, "--save")]),
+    ("decide approve --scope", &[("decide s approval-1.1.1.0.0 approve --scope=", 2, "--scope")]),
     ("decide approve --when", &[("decide s approval-1.1.1.0.0 approve --always --when path", 2, "--when")]),
     ("decide done --output", &[("decide s call-1.1.1.0.0 done --output <long>", 2, "settlement.done.output")]),
     ("decide skip --reason", &[("decide s call-1.1.1.0.0 skip --reason <long>", 2, "settlement.skip.reason")]),

@@ -187,12 +187,13 @@ fn an_answer_approves_further_calls_of_the_session() {
     let mut screen = Screen::of(command.envs(model(&server)));
     screen.wait_for("› ");
     screen.types("Record twice\r");
-    let shown = screen.wait_for("approve? [y / a for always");
-    assert!(
-        shown.contains("would cover calls with what = one"),
-        "{shown}"
-    );
+    let shown = screen.wait_for("approve? [y / 1 / n");
+    assert!(shown.contains("every call of record"), "{shown}");
+    // What an approval of further calls was before there were scopes.
     screen.types("a\r");
+    screen.wait_for("that is no answer to the question");
+    screen.wait_for("› ");
+    screen.types("1\r");
     screen.wait_for("Recorded.");
     assert_eq!(site.read("ledger").expect("a ledger").lines().count(), 2);
 }
@@ -213,7 +214,7 @@ fn a_question_that_is_answered_elsewhere_gives_way_to_a_message() {
     let session = screen.wait_for(" ");
     screen.wait_for("› ");
     screen.types("Record\r");
-    screen.wait_for("approve? [y / a for always");
+    screen.wait_for("approve? [y / 1 / n");
     let approved = site.run(&["approve", session.trim(), &waiting(&site), "--yes"]);
     assert_eq!(approved.code, Some(0), "{approved:?}");
     screen.wait_for("the question has its answer");
@@ -243,9 +244,9 @@ fn a_question_that_is_open_is_shown_once_after_coming_back() {
     let session = screen.wait_for(" ");
     screen.wait_for("› ");
     screen.types("Record twice\r");
-    screen.wait_for("approve? [y / a for always");
+    screen.wait_for("approve? [y / 1 / n");
     screen.types("y\r");
-    for text in ["✓ record", "→ record", "approve? [y / a for always"] {
+    for text in ["✓ record", "→ record", "approve? [y / 1 / n"] {
         screen.wait_for(text);
     }
     screen.types("\u{4}");
@@ -254,7 +255,7 @@ fn a_question_that_is_open_is_shown_once_after_coming_back() {
     let again = ["chat", session.trim()];
     let mut screen = Screen::of(site.command(&again).envs(model(&server)));
     // The question may be shown before what was done, or after it.
-    let told = ["✓ record", "→ record", "approve? [y / a for always"];
+    let told = ["✓ record", "→ record", "approve? [y / 1 / n"];
     let mut shown = screen.wait_for_all(&told);
     screen.types("y\r");
     shown.push_str(&screen.wait_for("Recorded."));

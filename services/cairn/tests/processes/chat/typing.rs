@@ -262,7 +262,7 @@ fn what_was_typed_before_a_question_is_no_answer_to_it() {
     let mut conversation = Conversation::begin(vec![call]);
     conversation.screen.wait_for("› ");
     conversation.screen.types("Record it.\ry\r");
-    conversation.screen.wait_for("approve? [y / a for always");
+    conversation.screen.wait_for("approve? [y / 1 / n");
     assert_eq!(conversation.site.read("ledger"), None, "nobody approved it");
     conversation.screen.types("y\rAnd then?\r");
     conversation.screen.wait_for("Yes.");
