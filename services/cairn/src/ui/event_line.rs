@@ -10,6 +10,7 @@ mod words;
 
 pub use words::{failure_text, nearly_full, step_facts, step_name, used_up, waits_for};
 
+use super::modes;
 use super::plans::numbered;
 use super::time::clock;
 use cairn_engine::pending::{PendingId, Subject};
@@ -369,7 +370,7 @@ fn session_line(kind: &Kind) -> EventLine {
         Kind::ToolsFound(e) => tools::found(e),
         Kind::AgentDefined(e) => agents::defined(e),
         Kind::AgentSwitched(e) => agents::switched(e),
-        Kind::ModeSet(e) => format!("the mode is {}", words::mode(e.mode())),
+        Kind::ModeSet(e) => format!("the mode is {}", modes::name(e.mode())),
         other => event_by_name(other),
     };
     line(Mark::Plain, text)

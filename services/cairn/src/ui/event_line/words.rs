@@ -1,6 +1,7 @@
 //! Pieces of lines. All text in them is escaped and bounded, unless it says otherwise.
 
 use super::{Mark, agents};
+use crate::ui::modes;
 use crate::ui::time::span;
 use cairn_boot::config::duration;
 use cairn_engine::limits::NEARLY_FULL_JOURNAL;
@@ -125,18 +126,8 @@ pub(super) fn command_text(command: Option<&wire::Command>) -> String {
             clip(&decide.pending_id, PIECE),
             settlement_text(decide.settlement.as_ref())
         ),
-        Some(Kind::SetMode(set)) => format!("the mode {}", mode(set.mode())),
+        Some(Kind::SetMode(set)) => format!("the mode {}", modes::name(set.mode())),
         Some(other) => change_text(other),
-    }
-}
-
-/// A mode as people write it.
-pub(super) fn mode(mode: wire::Mode) -> &'static str {
-    match mode {
-        wire::Mode::Unspecified => "unknown",
-        wire::Mode::Ask => "ask",
-        wire::Mode::Plan => "plan",
-        wire::Mode::AcceptEdits => "accept-edits",
     }
 }
 
