@@ -77,8 +77,8 @@ pub fn covers(pending: &Pending, wanted: Wanted<'_>) -> String {
         Wanted::Open => alike(pending, &[]),
         Wanted::Like(when) => alike(pending, when),
         Wanted::Scope(id) => {
-            let further = scopes::further(pending).into_iter();
-            let covers = further.filter(|it| it.id == id).map(|it| it.covers).next();
+            let mut further = scopes::further(pending).into_iter();
+            let covers = further.find(|it| it.id == id).map(|it| it.covers);
             let covers = covers.unwrap_or_else(|| "this call alone".to_owned());
             format!("would cover {covers}")
         }

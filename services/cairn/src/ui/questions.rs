@@ -239,9 +239,10 @@ pub fn decide(context: &Context, pending: &pb::Pending, words: &str) -> String {
 
 /// What may be answered, and what it means. Words of `cairn decide`, after the id of the question.
 pub fn answers(pending: &pb::Pending) -> Vec<(String, String)> {
-    let further = scopes::further(pending);
     let fixed = match pending.reason() {
-        WaitReason::Approval if !further.is_empty() => return approving(further),
+        WaitReason::Approval if !pending.scopes.is_empty() => {
+            return approving(scopes::further(pending));
+        }
         reason => fixed_answers(reason),
     };
     let owned = |(words, meaning): &(&str, &str)| ((*words).to_owned(), (*meaning).to_owned());
@@ -451,6 +452,22 @@ mod tests {
             format!("--- {name}\n{lines}\n{}", answers.collect::<String>())
         });
         insta::assert_snapshot!("questions", shown.collect::<String>());
+    }
+
+    #[test]
+    fn a_call_that_is_approved_alone_is_answered_for_itself_alone() {
+        let alone = pb::ApprovalScope {
+            id: "call".to_owned(),
+            scope: None,
+        };
+        let pending = pb::Pending {
+            scopes: vec![alone],
+            ..asks(WaitReason::Approval)
+        };
+        let answers = answers(&pending).into_iter();
+        let words: Vec<String> = answers.map(|(words, _)| words).collect();
+        assert_eq!(words, ["approve", "deny --reason '…'"]);
+        assert_eq!(pending_json(&pending)["scopes"], json!([]));
     }
 
     #[test]
