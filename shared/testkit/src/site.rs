@@ -166,6 +166,11 @@ impl Site {
         crate::programs::wait_for_all_in(self.path());
     }
 
+    /// The same for programs that work in a folder below this one.
+    pub fn wait_for_programs_in(&self, folder: &str) {
+        crate::programs::wait_for_all_in(&self.path().join(folder));
+    }
+
     /// The ledger of the tool `record`.
     pub fn ledger(&self) -> Ledger {
         Ledger::at(self.path().join("ledger"))

@@ -27,6 +27,7 @@ fn sizes(proof: &str) -> &'static [&'static str] {
         "drain" => &["--drains 60"],
         "upgrade" => &["--sessions 60"],
         "commands" => &["--sessions 200"],
+        "work" => &["--sampled"],
         "state" => &[
             "--sessions 400 --bound 128",
             "--sessions 48 --kib 240 --bound 8 --model-steps",

@@ -31,6 +31,7 @@ pub(crate) mod starts;
 pub(crate) mod state;
 pub(crate) mod steered;
 pub(crate) mod turns;
+pub(crate) mod work;
 
 /// The proofs by name.
 #[derive(Debug, clap::Subcommand)]
@@ -116,6 +117,10 @@ pub(crate) enum Proof {
     /// Starts attempts with 4 tools on offer and with 200, in turn, and prints the bytes and the time of
     /// each start. A start with 200 tools costs as much as one with 4
     Starts(starts::Options),
+    /// Has a model mend a failing test, in a small crate or a repository of yours: it edits, runs the tests,
+    /// sees them fail, and edits again. A kill at every commit repeats no edit, repeats no command without a
+    /// person's leave, and changes no file of the end
+    Work(work::Options),
 }
 
 /// A value of a process's `/proc/PID/status` in KiB, such as `VmHWM`, its peak in memory.
@@ -156,6 +161,7 @@ impl Proof {
             Self::Load(options) => load::prove(options),
             Self::Turns(options) => turns::prove(options),
             Self::Starts(options) => starts::prove(options),
+            Self::Work(options) => work::prove(options),
         }
     }
 }

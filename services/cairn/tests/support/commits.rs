@@ -10,11 +10,11 @@ use std::hash::{BuildHasher as _, RandomState};
 pub(crate) enum Sweep {
     /// Before and after every commit.
     Every,
-    /// At every third of these points, from this one on.
-    Sampled { first: usize },
+    /// At one of so many points each time, from this one on.
+    Sampled { first: usize, every: usize },
 }
 
-/// A sample has one of so many points. They alternate between before and after a commit, so an odd number
+/// The usual sample has one of so many points. They alternate between before and after a commit, so an odd number
 /// has both.
 const SAMPLE_EVERY: usize = 3;
 
@@ -25,20 +25,31 @@ impl Sweep {
         if store.is_file() {
             return Self::Every;
         }
+        Self::third()
+    }
+
+    /// The usual sample: a third of the points.
+    pub(crate) fn third() -> Self {
+        Self::sampled(SAMPLE_EVERY)
+    }
+
+    /// A sample of one of so many points. The printed seed, below `every`, selects it.
+    pub(crate) fn sampled(every: usize) -> Self {
         let given = std::env::var_os("CAIRN_SEED");
         let given = given.map(|seed| seed.to_str().and_then(|seed| seed.parse::<u64>().ok()));
         let given = given.map(|seed| seed.expect("CAIRN_SEED is a number"));
-        let seed = given.unwrap_or_else(|| RandomState::new().hash_one(())) % SAMPLE_EVERY as u64;
+        let seed = given.unwrap_or_else(|| RandomState::new().hash_one(())) % every as u64;
         println!("CAIRN_SEED={seed} repeats this sample");
         Self::Sampled {
             first: usize::try_from(seed).expect("a small number"),
+            every,
         }
     }
 
     fn includes(self, point: usize) -> bool {
         match self {
             Self::Every => true,
-            Self::Sampled { first } => point % SAMPLE_EVERY == first,
+            Self::Sampled { first, every } => point % every == first,
         }
     }
 }
@@ -58,7 +69,7 @@ impl<K> SweepResult<K> {
     pub(crate) fn check_reached(&self, may_miss: usize) {
         let may_miss = match self.sweep {
             Sweep::Every => may_miss,
-            Sweep::Sampled { .. } => may_miss.div_ceil(SAMPLE_EVERY),
+            Sweep::Sampled { every, .. } => may_miss.div_ceil(every),
         };
         let (killed, points) = (self.killed.len(), self.points);
         assert!(killed > 0, "no kill was reached");
