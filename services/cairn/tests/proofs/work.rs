@@ -29,7 +29,7 @@ use self::task::{Runner, Task, Tree};
 use crate::support::commits::{Sweep, kill_around_each};
 use crate::support::place::Place;
 use crate::support::served::{SESSION, add_model};
-use cairn_testkit::{Change, Changes, Journal, ModelServer, Site, TestStore};
+use cairn_testkit::{Change, Changes, Journal, ModelServer, TestStore};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -125,8 +125,9 @@ async fn work_survives_kills_at_a_few_commits() {
 /// Mends in a file and over Redis, and panics with what it found.
 pub(crate) fn prove(options: &Options) {
     println!("{options:?}");
-    let runtime = Builder::new_multi_thread().worker_threads(6).enable_all();
-    let runtime = runtime.build().expect("a runtime");
+    let mut runtime = Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(6).enable_all().build();
+    let runtime = runtime.expect("a runtime");
     let kills = match options.sampled {
         true => Kills::Third,
         false => Kills::Every,
@@ -201,11 +202,9 @@ impl Reference {
         let workspace = place.site.path().join(WORKSPACE);
         self.task.lay_out(&workspace);
         add_model(&place.site, &self.model);
-        let read: Vec<_> = self.task.read.iter().map(|it| it.display()).collect();
-        let read: Vec<_> = read
-            .iter()
-            .map(|it| format!("{:?}", it.to_string()))
-            .collect();
+        let read = self.task.read.iter();
+        let read = read.map(|folder| format!("{:?}", folder.display().to_string()));
+        let read: Vec<String> = read.collect();
         let settings = format!(
             "\n[workspace]\npath = \"{WORKSPACE}\"\n\n[tools.shell]\nread = [{}]\n",
             read.join(", ")

@@ -1,10 +1,10 @@
 //! A person who submits the turn, reads each question, and approves what is shown if it is what the model asked
 //! for. A question about a command of unknown outcome is answered by the marks that the command left.
 
+use super::WORKSPACE;
 use super::diff;
 use super::script::{self, Mark};
 use super::task::{Task, replaced};
-use super::{Site, WORKSPACE};
 use crate::support::place::Place;
 use crate::support::served::{PATIENCE, SESSION};
 use crate::support::{Client, connect};
@@ -12,6 +12,7 @@ use cairn_engine::message::Message;
 use cairn_proto::event as wire;
 use cairn_proto::event::settlement::{Approve, Done, Outcome, Retry};
 use cairn_proto::orchestrator as pb;
+use cairn_testkit::Site;
 use pb::turn_event::Event;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -147,7 +148,7 @@ impl Person {
         assert_eq!(open.command, arguments(open)["command"], "the command");
         let workspace = site.path().join(WORKSPACE).canonicalize();
         let workspace = workspace.expect("the workspace").display().to_string();
-        let folders = ["", ".", &workspace];
+        let folders = ["", ".", workspace.as_str()];
         assert!(folders.contains(&open.folder.as_str()), "{open:?}");
         assert!(open.opens.starts_with("confined"), "{open:?}");
         let mark = Mark::read(&site.path().join(WORKSPACE), number);
@@ -159,8 +160,9 @@ impl Person {
     /// The answer about a command of unknown outcome, by its marks.
     fn settle(&mut self, site: &Site, task: &Task, open: &pb::Pending) -> Outcome {
         self.doubts += 1;
-        let command = &arguments(open)["command"];
-        let number = script::number_of(task.runner, command.as_str().unwrap_or_default());
+        let arguments = arguments(open);
+        let command = arguments["command"].as_str().expect("a command");
+        let number = script::number_of(task.runner, command);
         let mark = Mark::read(&site.path().join(WORKSPACE), number);
         match mark.output {
             Some(output) => Outcome::Done(Done { output }),
