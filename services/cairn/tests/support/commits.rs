@@ -10,17 +10,16 @@ use std::hash::{BuildHasher as _, RandomState};
 pub(crate) enum Sweep {
     /// Before and after every commit.
     Every,
-    /// At one of so many points each time, from this one on.
+    /// At one of `every` points, from this one on.
     Sampled { first: usize, every: usize },
 }
 
-/// The usual sample has one of so many points. They alternate between before and after a commit, so an odd number
-/// has both.
+/// The usual sample has one of so many points. They alternate between before and after a commit, so an odd
+/// number has both.
 const SAMPLE_EVERY: usize = 3;
 
 impl Sweep {
-    /// Every commit in a file; a sample over servers of Redis, since only the store differs there. The
-    /// printed seed, 0 to 2, selects the sample.
+    /// Every commit in a file; a sample over servers of Redis, since only the store differs there.
     pub(crate) fn over(store: &TestStore) -> Self {
         if store.is_file() {
             return Self::Every;
@@ -28,7 +27,7 @@ impl Sweep {
         Self::third()
     }
 
-    /// The usual sample: a third of the points.
+    /// The usual sample: a third of the points. The printed seed, 0 to 2, selects it.
     pub(crate) fn third() -> Self {
         Self::sampled(SAMPLE_EVERY)
     }

@@ -6,7 +6,7 @@ use super::diff;
 use super::script::{self, Mark};
 use super::task::{Task, replaced};
 use crate::support::place::Place;
-use crate::support::served::{PATIENCE, SESSION};
+use crate::support::served::SESSION;
 use crate::support::{Client, connect};
 use cairn_engine::message::Message;
 use cairn_proto::event as wire;
@@ -18,7 +18,11 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 use tonic::Status;
+
+/// Longer than a command of unknown outcome waits until it can no longer be running.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Keeps its answers over restarts of the server.
 #[derive(Debug, Default)]

@@ -20,8 +20,8 @@ pub(crate) const ESCAPED: &str = "escaped";
 pub(crate) const COMMANDS: usize = 2;
 /// Edits of the turn.
 pub(crate) const EDITS: usize = 2;
-/// Seconds that a command may take.
-const TIMEOUT_SECS: u32 = 60;
+/// Seconds that a command may take. Over Redis, a command of unknown outcome waits for them.
+const TIMEOUT_SECS: u32 = 30;
 
 /// The reply to a request.
 pub(crate) fn plays(task: &Task, body: &Value) -> Answer {
@@ -62,9 +62,9 @@ fn missing(task: &Task, turn: usize, seen: &str) -> Option<&'static str> {
 /// The newest result of a tool in a request.
 fn last_result(body: &Value) -> &str {
     let messages = body["messages"].as_array().expect("messages");
-    let mut results = messages.iter().filter(|it| it["role"] == "tool").rev();
-    let result = results.next().and_then(|it| it["content"].as_str());
-    result.unwrap_or_default()
+    let result = messages.iter().rfind(|it| it["role"] == "tool");
+    let text = result.and_then(|it| it["content"].as_str());
+    text.unwrap_or_default()
 }
 
 /// The text of a command: the first is number 1.
