@@ -127,10 +127,7 @@ fn differences(case: &Case, mode: &str) -> Vec<String> {
     }
     talk.screen.wait_for("Done.");
     talk.screen.wait_for("tokens in");
-    let (asked, made) = (
-        talk.calls("approval_requested"),
-        talk.calls("call_intended"),
-    );
+    let (asked, made) = (talk.asked(), talk.made());
     let further = (first + 1..calls.len()).filter(|number| {
         let is_inside = (number - first) % 2 == 1;
         asked.contains(number) == is_inside || made.contains(number) != is_inside

@@ -39,7 +39,7 @@ async fn a_held_call_waits_until_it_is_permitted() {
 /// The tools service writes only what was previewed.
 #[tokio::test(start_paused = true)]
 async fn a_permit_after_a_preview_carries_its_digests() {
-    let (mut bench, mut owner) = replied(1).await;
+    let (mut bench, owner) = replied(1).await;
     owner.hold(1, vec![call_ref(0, 0)]);
     let permit = PermittedCall {
         before_digest: "before".to_owned(),

@@ -81,6 +81,7 @@ fn name(kind: LayerKind) -> &'static str {
         LayerKind::Context => "its own prompt",
         LayerKind::Capabilities => "what it can use",
         LayerKind::Instructions => "the instructions of its folder",
+        LayerKind::Mode => "the mode",
     }
 }
 

@@ -141,6 +141,7 @@ pub(crate) async fn check_runs(scene: &mut Scene) {
         // Of 100,000 events.
         journal_permille: u32::try_from(last.0 / 100).expect("a share"),
         agent: String::new(),
+        mode: wire::Mode::Ask.into(),
     };
     assert_eq!(runs, [first.clone(), second.clone()]);
     for (number, run) in [(1, &first), (2, &second), (0, &second)] {

@@ -32,10 +32,12 @@ pub(crate) struct PartOf<'a> {
     is_followed: bool,
 }
 
-/// The parts that were made, by agent, definition, whether a person follows, and use. All attempts of the same have
-/// the same part.
+/// Agent, definition, whether a person follows, and use. All attempts of the same have the same part.
+type PartKey = (String, String, bool, Use);
+
+/// The parts that were made.
 #[derive(Debug, Default)]
-pub(super) struct Parts(Mutex<BTreeMap<(String, String, bool, Use), Arc<Catalogue>>>);
+pub(super) struct Parts(Mutex<BTreeMap<PartKey, Arc<Catalogue>>>);
 
 impl<'a> PartOf<'a> {
     /// The plain default agent.
