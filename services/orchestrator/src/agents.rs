@@ -48,19 +48,14 @@ pub(crate) async fn read_all(
 
 /// Whether the agent of an active run is another one by now, or cannot be used any more. False if that cannot be
 /// found out.
-pub(crate) async fn has_changed(
-    deps: &Deps,
-    namespace: &Namespace,
-    used: Option<&AgentUse>,
-) -> bool {
+pub(crate) async fn has_changed(deps: &Deps, namespace: &Namespace, used: &AgentUse) -> bool {
     let tools = deps.dispatch.tools();
     let files = deps.workspace.read(&tools, namespace, FOR_VIEW).await;
     if files.is_unknown {
         return false;
     }
-    let name = used.map_or("", |used| used.name.as_str());
-    match read(deps, namespace, name, &files).await {
-        Ok(Ok(now)) => now.map(|now| now.digest()) != used.map(|used| used.digest.clone()),
+    match read(deps, namespace, &used.name, &files).await {
+        Ok(Ok(now)) => now.is_none_or(|now| now.digest() != used.digest),
         Ok(Err(_)) => true,
         Err(_) => false,
     }

@@ -11,7 +11,7 @@ use cairn_rpc::{ErrorKind, Link, Namespace, RpcError};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 
 /// All files together have at most 16 MiB.
 const MAX_ANSWER: usize = 20 * 1024 * 1024;
@@ -19,10 +19,8 @@ const MAX_ANSWER: usize = 20 * 1024 * 1024;
 pub(crate) const FOR_COMMAND: Duration = Duration::from_secs(2);
 /// How long a client waits that looks at a run.
 pub(crate) const FOR_VIEW: Duration = Duration::from_secs(1);
-/// How often the tools service is asked in that time.
+/// How often the tools service is asked in that time, at equal distances.
 const TRIES: u32 = 3;
-/// The pause before it is asked again.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// The files as this process has read them last.
 #[derive(Debug, Default)]
@@ -52,24 +50,11 @@ impl WorkspaceFiles {
         namespace: &Namespace,
         time: Duration,
     ) -> Reading {
-        let (last, until) = (self.last(), Instant::now() + time);
-        for number in 1..=TRIES {
-            let left = until.saturating_duration_since(Instant::now());
-            match read(tools, namespace, last.as_ref(), left).await {
-                Ok(reading) => {
-                    *self.lock() = Some(reading.clone());
-                    return reading;
-                }
-                // An earlier release does not read such files.
-                Err(error) if error.kind() == ErrorKind::Unimplemented => break,
-                Err(error) => {
-                    tracing::warn!(%error, number, "files of the workspace cannot be read");
-                }
-            }
-            if number == TRIES || Instant::now() + PAUSE >= until {
-                break;
-            }
-            sleep(PAUSE).await;
+        let last = self.last();
+        let now = tried(time, |left| read(tools, namespace, last.as_ref(), left)).await;
+        if let Some(reading) = now {
+            *self.lock() = Some(reading.clone());
+            return reading;
         }
         last.unwrap_or_else(|| Reading {
             is_unknown: true,
@@ -84,6 +69,31 @@ impl WorkspaceFiles {
     fn lock(&self) -> MutexGuard<'_, Option<Reading>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Reads until that works, but no longer than this. A service that refuses at once, as one does that starts, is
+/// asked over the whole time. None if it gives nothing.
+async fn tried<T, F>(time: Duration, mut read: impl FnMut(Duration) -> F) -> Option<T>
+where
+    F: Future<Output = Result<T, RpcError>>,
+{
+    let (mut next, until) = (Instant::now(), Instant::now() + time);
+    for number in 1..=TRIES {
+        sleep_until(next).await;
+        next += time / TRIES;
+        match read(until.saturating_duration_since(Instant::now())).await {
+            Ok(read) => return Some(read),
+            // An earlier release does not read such files.
+            Err(error) if error.kind() == ErrorKind::Unimplemented => return None,
+            Err(error) => {
+                tracing::warn!(%error, number, "files of the workspace cannot be read");
+            }
+        }
+        if Instant::now() >= until {
+            return None;
+        }
+    }
+    None
 }
 
 async fn read(
@@ -171,6 +181,33 @@ mod tests {
             content: content.to_owned().into(),
             ..WorkspaceFile::default()
         }
+    }
+
+    /// The times of the tries, in milliseconds, and what they give.
+    async fn tries(answers: &[Result<u32, ErrorKind>]) -> (Vec<u128>, Option<u32>) {
+        let (began, times) = (Instant::now(), Mutex::new(Vec::new()));
+        let mut answers = answers.iter();
+        let read = tried(FOR_COMMAND, |_| {
+            times.lock().unwrap().push(began.elapsed().as_millis());
+            let answer = answers.next().expect("a further try");
+            let answer = answer.map_err(|kind| RpcError::new(kind, "no"));
+            async move { answer }
+        });
+        let read = read.await;
+        (times.into_inner().unwrap(), read)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_service_that_refuses_at_once_is_asked_over_the_whole_time() {
+        let away = Err(ErrorKind::Unavailable);
+        let (times, read) = tries(&[away, away, Ok(7)]).await;
+        assert_eq!(read, Some(7));
+        assert_eq!(times.len(), 3);
+        assert!(times[0] == 0 && times[2] >= 1_300, "{times:?}");
+        assert!(times[2] < FOR_COMMAND.as_millis(), "{times:?}");
+        assert_eq!(tries(&[away, away, away]).await.1, None);
+        let older = Err(ErrorKind::Unimplemented);
+        assert_eq!(tries(&[older]).await, (vec![0], None));
     }
 
     #[test]

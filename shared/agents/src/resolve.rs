@@ -15,7 +15,7 @@ pub use files::{File, FileKind, Workspace, workspace};
 
 use crate::agent::{AgentFile, Mode};
 use crate::rights::{Tools, common};
-use crate::skill::SkillFile;
+use crate::skill::{SPECIFIED_DESCRIPTION, SkillFile};
 use cairn_engine::agent::{AgentCompaction, AgentDefinition, AgentLimits, SkillOffer};
 use cairn_engine::command::RunLimits;
 use cairn_engine::event::Budget;
@@ -27,6 +27,8 @@ use thiserror::Error;
 pub const OF_WORKSPACE: &str = "workspace:";
 /// The item of a list of skills that stands for all of them.
 const EVERY_SKILL: &str = "*";
+/// Most bytes of the descriptions of an agent's skills together: each request of its models has them.
+const MOST_DESCRIBED: usize = 64 * 1024;
 
 /// Why an agent cannot be used. The words read on from the agent's name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -212,7 +214,8 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// The skills that every source lists, of those that prompts list at all.
+    /// The skills that every source lists, of those that prompts list at all. Those whose descriptions are too
+    /// much have none; they can be read all the same.
     fn skills(&self, workspace: Option<&Workspace>) -> Vec<SkillOffer> {
         let lists = |agent: &AgentFile, name: &str| {
             agent.skills.as_ref().is_none_or(|skills| {
@@ -227,12 +230,31 @@ impl<'a> Sources<'a> {
         let skills = skills.filter(|(name, (skill, _))| {
             skill.is_listed && self.all().all(|agent| lists(agent, name))
         });
-        let offer = |(name, (skill, digest)): (&String, &(SkillFile, String))| SkillOffer {
-            name: name.clone(),
-            description: skill.description.clone(),
-            digest: digest.clone(),
+        let mut bytes = 0;
+        let offer = |(name, (skill, digest)): (&String, &(SkillFile, String))| {
+            let description = listed_description(&skill.description);
+            bytes += description.len();
+            SkillOffer {
+                name: name.clone(),
+                description: match bytes <= MOST_DESCRIBED {
+                    true => description,
+                    false => String::new(),
+                },
+                digest: digest.clone(),
+            }
         };
         skills.map(offer).collect()
+    }
+}
+
+/// A description as prompts have it: no longer than the specification allows.
+fn listed_description(text: &str) -> String {
+    match text.chars().count() <= SPECIFIED_DESCRIPTION {
+        true => text.to_owned(),
+        false => {
+            let kept = text.chars().take(SPECIFIED_DESCRIPTION - 1);
+            kept.chain(['…']).collect()
+        }
     }
 }
 

@@ -14,7 +14,7 @@ pub const MAX_SKILL: usize = 256 * 1024;
 pub const SKILL_FILE: &str = "SKILL.md";
 
 /// Most characters of a description in the specification.
-const SPECIFIED_DESCRIPTION: usize = 1024;
+pub(crate) const SPECIFIED_DESCRIPTION: usize = 1024;
 /// Most characters of `compatibility` in the specification.
 const SPECIFIED_COMPATIBILITY: usize = 500;
 /// Most lines of the text in the specification.

@@ -33,7 +33,7 @@ pub struct AgentDefinition {
     pub temperature_milli: Option<u32>,
     /// When its conversations become shorter.
     pub compaction: AgentCompaction,
-    /// The skills that its prompt lists.
+    /// The skills that it may read. Its prompt lists those with a description.
     pub skills: Vec<SkillOffer>,
     /// The instructions of its folder, which the first message of a conversation has; empty for none.
     pub instructions: String,
@@ -72,7 +72,7 @@ pub struct AgentCompaction {
 pub struct SkillOffer {
     /// Its name, by which it is read.
     pub name: String,
-    /// The work that it is for.
+    /// The work that it is for; empty for a skill that its prompt does not list.
     pub description: String,
     /// The digest of its folder. A skill that has changed since is not read.
     pub digest: String,

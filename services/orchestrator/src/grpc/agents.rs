@@ -73,15 +73,17 @@ impl AgentService for Orchestrator {
     }
 }
 
-/// Marks an active run whose agent has changed since the run began.
+/// Marks an active run whose agent has changed since the run began. The plain default agent has no definition
+/// that could change, so that nothing is asked for it.
 pub(super) async fn mark_change(
     requests: &Requests,
     key: &SessionKey,
     run: &mut orchestrator_pb::Run,
 ) {
     use orchestrator_pb::RunStatus::{Cancelled, Completed, Failed};
-    if !matches!(run.status(), Completed | Failed | Cancelled) {
-        let changed = has_changed(requests.deps(), &key.namespace, run.agent.as_ref());
+    let is_active = !matches!(run.status(), Completed | Failed | Cancelled);
+    if let Some(used) = run.agent.as_ref().filter(|_| is_active) {
+        let changed = has_changed(requests.deps(), &key.namespace, used);
         run.agent_changed = Box::pin(changed).await;
     }
 }

@@ -4,7 +4,7 @@ use super::atomic::{Replacement, is_temporary};
 use super::diff::{Before, Change};
 use super::root::{Area, Place, explain, open_output, sync};
 use super::target::Target;
-use super::writing::{Now, check_seen, rejudge, stands, unshown};
+use super::writing::{Now, check_seen, concealed, rejudge, stands, unshown};
 use super::{Arguments, Folders, Stop, blocking};
 use crate::config::Write as Setting;
 use crate::error::ToolError;
@@ -159,10 +159,15 @@ fn preview(folders: &Folders, order: &Order, stop: &Stop) -> Result<Preview, Too
         None => target.digest(stop)?,
     };
     let size = target.metadata().map_or(0, |metadata| metadata.len());
-    let why = unshown(size);
+    // The journal has the diff, and file tools show the file to no model.
+    let is_hidden = order.place.area == Area::Workspace && folders.roots.locate(&order.place).is_err();
+    let why = match is_hidden {
+        true => concealed(size),
+        false => unshown(size),
+    };
     let text = content.map(String::from_utf8);
     let shown = match &text {
-        Some(Ok(text)) => Before::Text(text),
+        Some(Ok(text)) if !is_hidden => Before::Text(text),
         _ if target.metadata().is_some() => Before::Unshown(&why),
         _ => Before::Absent,
     };

@@ -90,6 +90,11 @@ pub(super) fn unshown(bytes: u64) -> String {
     format!("has {bytes} bytes and is not shown: it is no UTF-8 text, or too long")
 }
 
+/// The same for a file that file tools do not show.
+pub(super) fn concealed(bytes: u64) -> String {
+    format!("has {bytes} bytes and is not shown: file tools do not show what is hidden or ignored")
+}
+
 impl Change {
     /// The preview of a write that makes this change.
     pub(super) fn preview(self, now: FileState, after: String, is_protected: bool) -> Preview {

@@ -75,6 +75,29 @@ async fn a_preview_shows_the_change_and_makes_none() {
     assert_eq!(shown.digests.before, ContentDigest::of(b"\xff\xfe"));
 }
 
+/// The journal has a preview, and a model may read it there.
+#[tokio::test]
+async fn a_preview_has_no_text_of_a_file_that_file_tools_do_not_show() {
+    let world = World::with(|config, _| config.show = vec!["/.shown".to_owned()]);
+    world.put(".gitignore", "*.key\n");
+    for path in [".env", "a.key", "sub/b.key", "sub/.c/d", ".shown", "e"] {
+        world.put(path, "secret = 1\n");
+        let write = json!({"path": path, "content": "other\n"});
+        let shown = preview(&world, "write_file", &write).await.unwrap();
+        let is_visible = matches!(path, ".shown" | "e");
+        assert_eq!(shown.diff.contains("secret"), is_visible, "{}", shown.diff);
+        assert_eq!(
+            shown.diff.contains("has 11 bytes and is not shown"),
+            !is_visible,
+            "{}",
+            shown.diff
+        );
+        assert!(shown.diff.ends_with("+other\n"), "{}", shown.diff);
+        let before = ContentDigest::of(b"secret = 1\n");
+        assert_eq!(shown.digests.before, before, "{path}");
+    }
+}
+
 #[tokio::test]
 async fn a_large_change_is_cut_in_the_diff() {
     let world = World::new();

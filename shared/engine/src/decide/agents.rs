@@ -7,7 +7,7 @@ use crate::event::{AgentDefined, AgentUse};
 use crate::plan::PlanDraft;
 use crate::refusal::Refusal;
 use crate::rules::DEFAULT_AGENT;
-use crate::session::{Agent, Session, name_of};
+use crate::session::{Agent, Session, may_call, name_of};
 use crate::transitions::IllegalTransition;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -77,7 +77,9 @@ impl Decision<'_> {
         }
     }
 
-    /// The agent of a turn in this context, which has the newest definition of that name.
+    /// The agent of a turn in this context, which has the newest definition of that name. An agent that the
+    /// operator stored does not become the one of a file of its name when it is deleted: that one has another
+    /// prompt and other tools, and no rule for the stored agent is for it.
     pub(crate) fn agent_of_turn(
         &self,
         context: &str,
@@ -85,7 +87,7 @@ impl Decision<'_> {
         let used = self.known_context(context)?.agent.as_ref();
         let name = name_of(used);
         match self.facts.agents.get(name) {
-            Some(_) => self.agent_named(name),
+            Some(_) => same_agent(name, self.agent_named(name)?),
             None => Ok(self.used_definition(used)),
         }
     }
@@ -151,6 +153,27 @@ impl Decision<'_> {
     }
 }
 
+/// The definition, which is that of the agent with this name.
+///
+/// # Errors
+/// It is another agent's.
+fn same_agent(
+    name: &str,
+    now: Option<Arc<AgentDefinition>>,
+) -> Result<Option<Arc<AgentDefinition>>, Rejection> {
+    let other = now.as_ref().filter(|now| now.name != name);
+    match other.map(|other| &other.name) {
+        None => Ok(now),
+        Some(other) => {
+            let message = format!(
+                "agent '{name}' does not exist any more, and '{other}' is another agent; switch the context to \
+                 an agent that exists, or to 'default'"
+            );
+            Err(Rejection::refused(Refusal::AgentNotFound, message))
+        }
+    }
+}
+
 /// The agent may make every call of a plan.
 ///
 /// # Errors
@@ -178,14 +201,12 @@ pub(crate) fn check_tools_of_turn(
     agent: Option<&Arc<AgentDefinition>>,
     tools: &[String],
 ) -> Result<(), Rejection> {
-    let Some(agent) = agent.map(|it| Agent::new(Arc::clone(it), String::new())) else {
-        return Ok(());
-    };
-    let denied = tools.iter().find(|tool| !agent.offers(tool));
+    let agent = agent.map(|it| Agent::new(Arc::clone(it), String::new()));
+    let denied = tools.iter().find(|tool| !may_call(agent.as_ref(), tool));
     match denied {
         None => Ok(()),
         Some(tool) => {
-            let name = &agent.definition.name;
+            let name = agent.map_or(DEFAULT_AGENT.to_owned(), |it| it.definition.name.clone());
             let message =
                 format!("options.tools names '{tool}', which agent '{name}' may not call");
             Err(Rejection::refused(Refusal::ToolNotAllowed, message))

@@ -107,7 +107,8 @@ impl Decision<'_> {
     }
 
     /// The layers as the agent of an attempt has them are written anew. Returns what its model is told: the
-    /// switch, if the conversation has a message of before, and what an older reminder says otherwise.
+    /// switch, if the conversation has a message of before and the agent is another one than then, and what an
+    /// older reminder says otherwise.
     fn switch(
         &mut self,
         attempt: AttemptRef,
@@ -126,7 +127,9 @@ impl Decision<'_> {
         let was = switched.from.as_ref();
         let was = was.and_then(|used| self.session.agent(used));
         let notice = || Op::Notice(words::switched(switched.name(), was, now));
-        let mut ops: Vec<_> = (!context.is_empty()).then(notice).into_iter().collect();
+        let is_other = switched.name() != self.session.agent_name(attempt.run);
+        let is_told = is_other && !context.is_empty();
+        let mut ops: Vec<_> = is_told.then(notice).into_iter().collect();
         // A model reads an older reminder after the layer. One of another text is followed by this one; of a
         // layer that was not written anew, the usual reminders do that.
         let said = &context.conversation;

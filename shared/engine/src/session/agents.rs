@@ -118,6 +118,14 @@ impl Agent {
     }
 }
 
+/// The agent, or the plain default one, may call the tool, if there is one of that name.
+pub(crate) fn may_call(agent: Option<&Agent>, tool: &str) -> bool {
+    match agent {
+        None => tool != READ_SKILL,
+        Some(agent) => agent.offers(tool),
+    }
+}
+
 impl Session {
     /// The agent of that digest, if a context or the newest run may still use it.
     pub fn agent(&self, used: &AgentUse) -> Option<&Agent> {
@@ -144,7 +152,7 @@ impl Session {
     pub(super) fn agent_offers(&self, attempt: AttemptRef, tool: &str) -> bool {
         let used = self.run(attempt.run).and_then(|run| run.agent.as_ref());
         match used {
-            None => tool != READ_SKILL,
+            None => may_call(None, tool),
             // One that the session has lost offers nothing.
             Some(used) => self.agent(used).is_some_and(|agent| agent.offers(tool)),
         }

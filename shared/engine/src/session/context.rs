@@ -24,7 +24,8 @@ pub struct Context {
     pub prompt: String,
     /// Its agent; none for the plain default. A turn that begins brings the newest definition.
     pub agent: Option<AgentUse>,
-    /// Its agent before a switch, of which no completed turn was told.
+    /// Its agent before a switch, of which no completed turn was told. It stays with a switch back: layers may
+    /// have been written for the agent in between.
     pub switched: Option<Switched>,
     /// Its zones, with the system prompt once that was written. Its turn works behind the mark. It has no
     /// scratch: see [`Context::notes`].
@@ -154,17 +155,16 @@ impl Context {
     /// It has another agent from its next turn on. A model that was not told of an earlier switch knows the
     /// agent before that one.
     pub(crate) fn switch_agent(&mut self, agent: Option<AgentUse>) {
+        let is_other = name_of(agent.as_ref()) != name_of(self.agent.as_ref());
         let from = std::mem::replace(&mut self.agent, agent);
-        let untold = self.switched.take().unwrap_or(Switched { from });
-        let is_other = untold.name() != name_of(self.agent.as_ref());
-        self.switched = is_other.then_some(untold);
+        if is_other && self.switched.is_none() {
+            self.switched = Some(Switched { from });
+        }
     }
 
     /// The turn that was to tell of a switch failed, so its model knows the agent before that one.
     pub(super) fn tell_switch_again(&mut self, switched: Option<Switched>) {
-        let untold = switched.or(self.switched.take());
-        let now = name_of(self.agent.as_ref());
-        self.switched = untold.filter(|untold| untold.name() != now);
+        self.switched = switched.or(self.switched.take());
     }
 
     fn check_version(&self, name: &str, expected: u64) -> Applied {

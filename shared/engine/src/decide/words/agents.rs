@@ -49,7 +49,8 @@ pub(in crate::decide) fn capabilities(agent: &AgentDefinition) -> String {
         sections.push(format!("# What you can call\n\n{}", tools.join("\n")));
     }
     if !agent.skills.is_empty() {
-        let skills: Vec<String> = agent.skills.iter().map(skill).collect();
+        let mut skills: Vec<String> = agent.skills.iter().filter_map(skill).collect();
+        skills.extend(unlisted(agent.skills.len() - skills.len()));
         sections.push(format!(
             "# Skills\n\nA skill has instructions for one kind of work. Read one with read_skill before work \
              that it is for.\n\n{}",
@@ -66,11 +67,21 @@ fn named(patterns: &[String]) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-fn skill(offer: &SkillOffer) -> String {
+/// None without a description.
+fn skill(offer: &SkillOffer) -> Option<String> {
     let name = line(&offer.name);
     match offer.description.trim() {
-        "" => format!("- `{name}`"),
-        description => format!("- `{name}`: {}", line(description)),
+        "" => None,
+        description => Some(format!("- `{name}`: {}", line(description))),
+    }
+}
+
+/// Counts the skills that are not in the list.
+fn unlisted(count: usize) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some("- 1 further skill is not listed.".to_owned()),
+        _ => Some(format!("- {count} further skills are not listed.")),
     }
 }
 
@@ -159,6 +170,31 @@ mod tests {
             ..AgentDefinition::named("a")
         };
         assert!(capabilities(&none).contains("You can call only the tools that manage"));
+    }
+
+    #[test]
+    fn skills_without_a_description_are_counted() {
+        let skill = |name: &str, description: &str| SkillOffer {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            digest: "d".to_owned(),
+        };
+        let of = |skills: &[SkillOffer]| {
+            let definition = AgentDefinition {
+                skills: skills.to_vec(),
+                ..AgentDefinition::named("a")
+            };
+            capabilities(&definition)
+        };
+        let [a, b, c] = [skill("a", "For a."), skill("b", ""), skill("c", "")];
+        let text = of(&[a.clone(), b.clone()]);
+        assert!(
+            text.ends_with("\n\n- `a`: For a.\n- 1 further skill is not listed."),
+            "{text}"
+        );
+        let text = of(&[a, b, c]);
+        assert!(text.ends_with("- 2 further skills are not listed."), "{text}");
+        assert!(!text.contains("`b`"), "{text}");
     }
 
     #[test]
