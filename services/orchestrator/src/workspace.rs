@@ -79,8 +79,6 @@ where
 {
     let (mut next, until) = (Instant::now(), Instant::now() + time);
     for number in 1..=TRIES {
-        sleep_until(next).await;
-        next += time / TRIES;
         match read(until.saturating_duration_since(Instant::now())).await {
             Ok(read) => return Some(read),
             // An earlier release does not read such files.
@@ -89,9 +87,11 @@ where
                 tracing::warn!(%error, number, "files of the workspace cannot be read");
             }
         }
-        if Instant::now() >= until {
-            return None;
+        next += time / TRIES;
+        if number == TRIES || Instant::now() >= until {
+            break;
         }
+        sleep_until(next).await;
     }
     None
 }
@@ -189,7 +189,7 @@ mod tests {
         let mut answers = answers.iter();
         let read = tried(FOR_COMMAND, |_| {
             times.lock().unwrap().push(began.elapsed().as_millis());
-            let answer = answers.next().expect("a further try");
+            let answer = *answers.next().expect("a further try");
             let answer = answer.map_err(|kind| RpcError::new(kind, "no"));
             async move { answer }
         });

@@ -31,8 +31,8 @@ mod step;
 mod texts;
 mod turn;
 
-pub(crate) use agents::name_of;
 pub use agents::{Agent, Switched};
+pub(crate) use agents::{may_call, name_of};
 pub use attempt::{Attempt, Steering, SubGoal};
 pub use budgets::PerBudget;
 pub use call::{Ask, Call, CallStatus};

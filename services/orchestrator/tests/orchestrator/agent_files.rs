@@ -1,6 +1,6 @@
 //! Agents, skills and instructions of the workspace: confirmed by a person, read by the tools service.
 
-use crate::agent_runs::{check, of, one_turn, put, request, switch, try_start};
+use crate::agent_runs::{check, delete, of, one_turn, put, request, switch, try_start};
 use crate::answers::results;
 use crate::support::{Attempt, World, chain, model_step, reply};
 use crate::turns::{session, submit, turn};
@@ -143,6 +143,40 @@ async fn the_contents_of_files_are_read_once() {
     assert!(reads >= 3, "{reads}");
     assert_eq!(contents, 1);
     assert!(world.listed(10).await.iter().all(|it| it.agent.is_empty()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_view_asks_for_files_only_if_a_run_has_an_agent() {
+    let world = World::new().await;
+    put(&world, "---\nname: reviewer\n---\nReview.").await;
+    for (agent, expected) in [("", 0), ("reviewer", 1)] {
+        let session = start(&world, agent).await.expect("a run");
+        let _attempt = world.attempt().await;
+        let (before, _) = world.tools.reads();
+        world.run(&session).await;
+        let (after, _) = world.tools.reads();
+        assert_eq!(after - before, expected, "{agent}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_context_does_not_move_from_a_deleted_agent_to_a_file_of_its_name() {
+    let world = World::new().await;
+    put(&world, "---\nname: critic\n---\nReview.").await;
+    let session = session(&world).await;
+    switch(&world, &session, "critic").await.expect("a switch");
+    one_turn(&world, &session).await;
+    world.tools.write("agents/critic.md", CRITIC);
+    world.tools.confirm();
+    one_turn(&world, &session).await;
+    delete(&world, "critic").await;
+    let refused = submit(&world, turn(&world, &session)).await;
+    let error = refused.expect_err("another agent has the name");
+    check(&error, ErrorKind::NotFound, "AGENT_NOT_FOUND");
+    assert!(error.to_string().contains("workspace:critic"), "{error}");
+    switch(&world, &session, "critic").await.expect("a switch");
+    let attempt = one_turn(&world, &session).await;
+    assert_eq!(attempt.start.agent, "workspace:critic");
 }
 
 /// Runs that need no file begin all the same, and the others with what this process has read before.

@@ -24,7 +24,8 @@ pub(crate) async fn put(world: &World, source: &str) {
     stored.expect("it is stored");
 }
 
-async fn delete(world: &World, name: &str) {
+/// Deletes a stored agent.
+pub(crate) async fn delete(world: &World, name: &str) {
     let delete = api::DeleteAgentRequest {
         request_id: world.request_id(),
         name: name.to_owned(),

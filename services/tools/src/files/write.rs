@@ -160,7 +160,8 @@ fn preview(folders: &Folders, order: &Order, stop: &Stop) -> Result<Preview, Too
     };
     let size = target.metadata().map_or(0, |metadata| metadata.len());
     // The journal has the diff, and file tools show the file to no model.
-    let is_hidden = order.place.area == Area::Workspace && folders.roots.locate(&order.place).is_err();
+    let is_hidden =
+        order.place.area == Area::Workspace && folders.roots.locate(&order.place).is_err();
     let why = match is_hidden {
         true => concealed(size),
         false => unshown(size),

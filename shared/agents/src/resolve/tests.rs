@@ -79,6 +79,36 @@ fn the_default_agent_has_every_tool_and_what_the_workspace_says() {
     assert!(plain.is_plain());
 }
 
+/// A definition is one record of a journal, and each request has the list.
+#[test]
+fn many_long_skills_have_a_bounded_list() {
+    let skill = |number: usize, description: &str| {
+        file(
+            &format!(".agents/skills/s-{number:03}/SKILL.md"),
+            FileKind::Skill,
+            &format!("---\nname: s-{number:03}\ndescription: {description}\n---\nDo.\n"),
+        )
+    };
+    let files = |description: &str| -> Vec<File> {
+        (0..400).map(|number| skill(number, description)).collect()
+    };
+    let long = resolved("", None, &files(&"ä".repeat(3_000)))
+        .unwrap()
+        .skills;
+    assert_eq!(long.len(), 400, "all can be read");
+    let first = &long[0].description;
+    assert_eq!(first.chars().count(), 1_024);
+    assert!(first.ends_with("ä…"), "{first}");
+    let bytes: usize = long.iter().map(|it| it.description.len()).sum();
+    assert!((60_000..=64 * 1024).contains(&bytes), "{bytes}");
+    let listed = long.iter().take_while(|it| !it.description.is_empty());
+    let further = long.len() - listed.count();
+    let is_left_out = |it: &SkillOffer| it.description.is_empty();
+    assert_eq!(long.iter().filter(|it| is_left_out(it)).count(), further);
+    let short = resolved("", None, &files(&"x".repeat(100))).unwrap().skills;
+    assert!(short.iter().all(|it| it.description == "x".repeat(100)));
+}
+
 #[test]
 fn a_file_of_the_name_of_a_stored_agent_narrows_it() {
     let stored = document(

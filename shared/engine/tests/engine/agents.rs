@@ -330,10 +330,63 @@ fn a_plan_or_a_turn_that_needs_more_than_its_agent_has_is_refused() {
         },
         ..turn("hello")
     };
-    let events = world.command(with_tools(&["look", "send"]).into());
-    assert_eq!(refusal(&events), "TOOL_NOT_ALLOWED");
+    for outside in [["look", "send"], ["look", "read_skill"]] {
+        let events = world.command(with_tools(&outside).into());
+        assert_eq!(refusal(&events), "TOOL_NOT_ALLOWED");
+    }
     world.command(with_tools(&["look"]).into());
     assert_eq!(world.run().status, RunStatus::Running);
+    check(&world);
+}
+
+/// It has no skills, whatever it is called by.
+#[test]
+fn a_turn_of_the_plain_default_agent_is_offered_no_skill() {
+    let mut world = World::new();
+    let events = world.command(Command::from(SubmitTurn {
+        options: TurnOptions {
+            tools: Some(list(&["read_skill"])),
+            ..TurnOptions::default()
+        },
+        ..turn("hello")
+    }));
+    assert_eq!(refusal(&events), "TOOL_NOT_ALLOWED");
+    assert!(world.session.runs.is_empty());
+    check(&world);
+}
+
+/// A deleted agent is gone for a context, too. What has its name by now is not what the operator stored.
+#[test]
+fn a_context_does_not_move_to_another_agent_of_the_same_name() {
+    let mut world = with_reviewer();
+    switch(&mut world, "reviewer");
+    submit(&mut world, "first");
+    world.command(Command::from(SubmitTurn {
+        when_busy: WhenBusy::Queue,
+        ..turn("second")
+    }));
+    let of_file = Arc::new(AgentDefinition::named("workspace:reviewer"));
+    let of_name = world.agents.0.get_mut("reviewer").unwrap();
+    *of_name = Ok(Some(Arc::clone(&of_file)));
+    let events = world.reply(1, "well", &[]);
+    let EventKind::QueuedTurnDropped(dropped) = &events.last().unwrap().kind else {
+        panic!("{events:?}");
+    };
+    let failure = dropped.failure.as_ref().unwrap();
+    assert_eq!(failure.reason, "AGENT_NOT_FOUND");
+    assert!(
+        failure.message.contains("'workspace:reviewer'"),
+        "{failure:?}"
+    );
+    assert_eq!(refusal(&submit(&mut world, "third")), "AGENT_NOT_FOUND");
+    let context = world.session.context(MAIN).unwrap();
+    assert_eq!(context.agent, used(&reviewer()));
+    // A person who wants it says so.
+    switch(&mut world, "reviewer");
+    let name = "workspace:reviewer".to_owned();
+    world.agents.0.insert(name, Ok(Some(Arc::clone(&of_file))));
+    submit(&mut world, "fourth");
+    assert_eq!(world.run().agent, used(&of_file));
     check(&world);
 }
 

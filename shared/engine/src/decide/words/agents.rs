@@ -69,10 +69,9 @@ fn named(patterns: &[String]) -> String {
 
 /// None without a description.
 fn skill(offer: &SkillOffer) -> Option<String> {
-    let name = line(&offer.name);
     match offer.description.trim() {
         "" => None,
-        description => Some(format!("- `{name}`: {}", line(description))),
+        description => Some(format!("- `{}`: {}", line(&offer.name), line(description))),
     }
 }
 
@@ -193,7 +192,10 @@ mod tests {
             "{text}"
         );
         let text = of(&[a, b, c]);
-        assert!(text.ends_with("- 2 further skills are not listed."), "{text}");
+        assert!(
+            text.ends_with("- 2 further skills are not listed."),
+            "{text}"
+        );
         assert!(!text.contains("`b`"), "{text}");
     }
 

@@ -102,8 +102,57 @@ fn a_switch_back_and_a_switch_before_anything_was_said_are_not_told() {
     world.reply(1, "well", &[]);
     switch(&mut world, "default");
     switch(&mut world, "plan");
-    assert_eq!(world.session.context(MAIN).unwrap().switched, None);
     submit(&mut world, "second");
+    assert_eq!(world.session.context(MAIN).unwrap().switched, None);
+    assert_eq!(told(&world), 0);
+    check(&world);
+}
+
+fn fail(world: &mut World) {
+    let failure = Failure::new(FailureKind::Llm, "Server", "the model is gone");
+    world.fail(1, failure);
+}
+
+/// The system prompt that was written for a turn stays when the turn fails.
+#[test]
+fn a_switch_back_after_a_turn_that_failed_writes_the_layers_anew() {
+    let mut world = with_plan();
+    submit(&mut world, "first");
+    let before = lines(&world);
+    world.reply(1, "well", &[]);
+    switch(&mut world, "plan");
+    submit(&mut world, "second");
+    assert!(lines(&world)[0].contains("You plan."));
+    fail(&mut world);
+    switch(&mut world, "");
+    for text in ["third", "fourth"] {
+        submit(&mut world, text);
+        let now = lines(&world);
+        assert_eq!(now[0], before[0], "{text}");
+        assert_eq!(told(&world), 0, "its model knows of no other agent");
+        let last = now.last().unwrap();
+        assert!(!last.contains("(empty)"), "{last}");
+        assert!(!last.contains("system-reminder"), "{last}");
+        check(&world);
+        // A turn that was to tell of nothing fails, too.
+        fail(&mut world);
+    }
+    let context = world.session.context(MAIN).unwrap();
+    assert_eq!(context.agent, None);
+}
+
+#[test]
+fn a_switch_back_while_a_turn_works_that_fails_writes_the_layers_anew() {
+    let mut world = with_plan();
+    submit(&mut world, "first");
+    let before = lines(&world);
+    world.reply(1, "well", &[]);
+    switch(&mut world, "plan");
+    submit(&mut world, "second");
+    switch(&mut world, "");
+    fail(&mut world);
+    submit(&mut world, "third");
+    assert_eq!(lines(&world)[0], before[0]);
     assert_eq!(told(&world), 0);
     check(&world);
 }
