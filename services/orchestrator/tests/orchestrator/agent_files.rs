@@ -149,9 +149,11 @@ async fn the_contents_of_files_are_read_once() {
 async fn a_view_asks_for_files_only_if_a_run_has_an_agent() {
     let world = World::new().await;
     put(&world, "---\nname: reviewer\n---\nReview.").await;
+    let mut attempts = Vec::new();
     for (agent, expected) in [("", 0), ("reviewer", 1)] {
         let session = start(&world, agent).await.expect("a run");
-        let _attempt = world.attempt().await;
+        // Without its stream it would begin anew.
+        attempts.push(world.attempt().await);
         let (before, _) = world.tools.reads();
         world.run(&session).await;
         let (after, _) = world.tools.reads();
