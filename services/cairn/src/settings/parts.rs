@@ -209,7 +209,9 @@ fn private(context: &Context, workspace: &Path) -> Vec<PathBuf> {
     );
     private.extend(trust(context).map(|trust| trust.path().to_owned()));
     let own = state_folder(|name| context.environment.get(name).map(str::to_owned));
-    private.extend(own.filter(|own| !contains(own, workspace)));
+    let tokens = crate::tokens::runtime_folder(&context.environment);
+    let folders = own.into_iter().chain(tokens);
+    private.extend(folders.filter(|folder| !contains(folder, workspace)));
     private
 }
 
