@@ -92,7 +92,7 @@ pub(super) fn unshown(bytes: u64) -> String {
 
 /// The same for a file that file tools do not show.
 pub(super) fn concealed(bytes: u64) -> String {
-    format!("has {bytes} bytes and is not shown: file tools do not show what is hidden or ignored")
+    format!("has {bytes} bytes and is not shown: file tools do not show this file")
 }
 
 impl Change {
