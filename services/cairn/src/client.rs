@@ -9,6 +9,7 @@ use crate::attach::{Access, Attached, Servers, attach};
 use crate::context::Context;
 use crate::error::{CliError, USAGE};
 use crate::workspace;
+use cairn_engine::rules::DEFAULT_AGENT;
 use cairn_proto::api::agent_service_client::AgentServiceClient;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
 use cairn_proto::orchestrator::context_service_client::ContextServiceClient;
@@ -119,12 +120,15 @@ impl<'a> Client<'a> {
         &self.attached
     }
 
-    /// The model that a request names. A process elsewhere that does the work has models of its own and a
-    /// default of its own, so only a model that the person named is sent there.
-    pub fn model(&self, named: Option<String>) -> String {
-        match self.attached.is_remote() {
-            true => named.unwrap_or_default(),
-            false => self.context.config().default_model().to_owned(),
+    /// The model that a request for this agent names; empty for the default agent. A process elsewhere that does
+    /// the work has models of its own and a default of its own, and an agent may have a model of its own, which a
+    /// request would go before. So only a model that the person named is sent to either.
+    pub fn model(&self, named: Option<String>, agent: &str) -> String {
+        let has_agent = !matches!(agent, "" | DEFAULT_AGENT);
+        match named {
+            Some(named) => named,
+            None if has_agent || self.attached.is_remote() => String::new(),
+            None => self.context.config().default_model().to_owned(),
         }
     }
 

@@ -124,7 +124,7 @@ struct Chat<'c, 'a> {
     active: String,
     /// The context of that name has been destroyed.
     is_gone: bool,
-    /// Name of the model; empty for the default of services elsewhere.
+    /// Name of the model that the person named; empty for that of the agent, or else the default one.
     model: String,
     /// Name of the context's agent, when it was last seen; empty for the default one.
     agent: String,
@@ -170,6 +170,11 @@ impl Chat<'_, '_> {
     fn continue_in(&mut self, context: &str) {
         context.clone_into(&mut self.context);
         self.is_gone = false;
+    }
+
+    /// The agent of the next turn; empty for the default one.
+    fn next_agent(&self) -> &str {
+        self.wanted.as_ref().unwrap_or(&self.agent)
     }
 
     /// The context in which the next turn is expected.

@@ -198,7 +198,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
             goal,
             plan,
             limits: Some(limits(&args, context)),
-            model: client.model(args.model.clone()),
+            model: client.model(args.model.clone(), args.agent.as_deref().unwrap_or_default()),
             agent: args.agent.clone().unwrap_or_default(),
             answers_questions: context.live && stdin().is_terminal(),
             ..StartRun::default()
@@ -272,6 +272,10 @@ fn check_price(client: &Client<'_>, request: &StartRunRequest) -> Result<(), Cli
     let limits = run.limits.as_ref();
     let limits_cost =
         settings.run.max_cost.is_some() || limits.is_some_and(|it| it.max_cost_nano_usd > 0);
+    // Only the services know the model of an agent.
+    if run.model.is_empty() && !run.agent.is_empty() {
+        return Ok(());
+    }
     let is_planned = |plan: &wire::Plan| plan.steps.iter().all(|step| step.tool.is_some());
     if !limits_cost || run.plan.as_ref().is_some_and(is_planned) {
         return Ok(());

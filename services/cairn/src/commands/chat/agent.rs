@@ -151,7 +151,7 @@ pub(super) async fn switch(chat: &mut Chat<'_, '_>, name: &str) -> Result<Vec<St
 
 /// The agent of the next turn, as people are shown it.
 pub(super) fn current(chat: &Chat<'_, '_>) -> String {
-    shown(chat.wanted.as_ref().unwrap_or(&chat.agent))
+    shown(chat.next_agent())
 }
 
 fn shown(agent: &str) -> String {

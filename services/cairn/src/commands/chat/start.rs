@@ -45,7 +45,6 @@ pub(super) async fn conversation<'c, 'a>(
         Some(name) => Some(agent::found(client, name).await?),
         None => None,
     };
-    let model = client.model(args.model);
     Ok(Chat {
         client,
         session,
@@ -53,7 +52,7 @@ pub(super) async fn conversation<'c, 'a>(
         context: args.context.unwrap_or_default(),
         active: MAIN.to_owned(),
         is_gone: false,
-        model,
+        model: args.model.unwrap_or_default(),
         agent: String::new(),
         wanted: wanted.filter(|name| !(is_new && name.is_empty())),
         mode: Mode::Ask,
@@ -91,8 +90,10 @@ pub(super) fn header(chat: &Chat<'_, '_>) -> Vec<String> {
     if !chat.agent.is_empty() || chat.wanted.is_some() {
         place.push_str(&format!(" · agent {}", agent::current(chat)));
     }
-    if !chat.model.is_empty() {
-        place.push_str(&format!(" · model {}", chat.model));
+    let named = Some(chat.model.clone()).filter(|named| !named.is_empty());
+    let model = chat.client.model(named, chat.next_agent());
+    if !model.is_empty() {
+        place.push_str(&format!(" · model {model}"));
     }
     place.push_str(&format!(" · mode {}", modes::name(mode::current(chat))));
     if !chat.client.attached().is_remote() {

@@ -103,7 +103,8 @@ pub(super) async fn run(
         keep: args.keep,
         prompt: args.prompt,
         keep_in_mind: args.keep_in_mind.unwrap_or_default(),
-        model: client.model(args.model),
+        // The agent of the context may have a model of its own.
+        model: args.model.unwrap_or_default(),
         ..CompactContext::default()
     };
     let context = compact.context.clone();
