@@ -139,4 +139,10 @@ impl<'a> Facts<'a> {
             None => Some(now),
         }
     }
+
+    /// Some tools of the list of an attempt are there to be found.
+    pub(super) fn has_deferred(&self, attempt: AttemptRef) -> bool {
+        let list = self.offered.get(&attempt).map_or(self.tools, Arc::as_ref);
+        list.values().any(|tool| tool.deferred.is_some())
+    }
 }

@@ -16,7 +16,7 @@ pub use read_skill::SkillRequest;
 pub use search::SEARCH_TOOLS;
 pub(super) use step::{Ending, STEP, ending};
 
-use super::{Answer, Decision, Rejection};
+use super::{Answer, Decision, Rejection, words};
 use crate::event::CallRef;
 use crate::message::ToolCall;
 use crate::refusal::Refusal;
@@ -155,7 +155,7 @@ fn arguments<'a, T: Deserialize<'a>>(call: &'a ToolCall) -> Result<T, CallReject
 impl Decision<'_> {
     pub(super) fn answer_state_call(&mut self, name: CallRef, call: &ToolCall) -> Applied {
         let tool = STATE_TOOLS.iter().find(|tool| tool.name == call.name);
-        let tool = tool.filter(|_| self.session.offers(name.attempt, &call.name));
+        let tool = tool.filter(|_| self.offers_state_tool(name, &call.name));
         let answer = match tool.map(|tool| tool.answers) {
             Some(Answers::InTransition(handle)) => handle(self, name, call),
             // The call has no result until the owner has found it.
@@ -228,12 +228,38 @@ impl Decision<'_> {
             return Rejection::refused(CallRefusal::ToolsUnreachable, message);
         }
         let known = self.facts.tools.keys().map(String::as_str);
-        let known = known.filter(|known| self.facts.tool(call.attempt, known).is_some());
-        let known = known.chain(STATE_TOOLS.map(|tool| tool.name));
-        let is_offered = |known: &&str| self.session.offers(call.attempt, known);
-        let mut known: Vec<_> = known.filter(is_offered).collect();
+        let known = known.filter(|known| self.is_seen(call, known));
+        let state = STATE_TOOLS.map(|tool| tool.name).into_iter();
+        let state = state.filter(|known| self.offers_state_tool(call, known));
+        let mut known: Vec<_> = known.chain(state).collect();
         known.sort_unstable();
-        let message = format!("there is no tool '{name}'; there are: {}", known.join(", "));
+        let message = match self.agent_that_lacks(call, name) {
+            Some(agent) => words::not_for_agent(agent, name, &known),
+            None => words::no_tool(name, &known),
+        };
         Rejection::refused(CallRefusal::NotFound, message)
+    }
+
+    /// The attempt was offered the state tool.
+    fn offers_state_tool(&self, call: CallRef, name: &str) -> bool {
+        let is_there = name != SEARCH_TOOLS || self.facts.has_deferred(call.attempt);
+        is_there && self.session.offers(call.attempt, name)
+    }
+
+    /// The model was offered the tool, or has found it since.
+    fn is_seen(&self, call: CallRef, name: &str) -> bool {
+        let Some(facts) = self.facts.tool(call.attempt, name) else {
+            return false;
+        };
+        let attempt = self.session.attempt(call.attempt);
+        let is_found = || attempt.is_some_and(|it| it.found_tools.iter().any(|found| found == name));
+        self.session.offers(call.attempt, name) && (facts.deferred.is_none() || is_found())
+    }
+
+    /// The name of the attempt's agent, if there is such a tool and the agent may not call it.
+    fn agent_that_lacks(&self, call: CallRef, name: &str) -> Option<&str> {
+        let agent = self.session.agent_of(call.attempt)?;
+        let is_there = is_state_tool(name) || self.facts.tools.contains_key(name);
+        (is_there && !agent.offers(name)).then_some(&agent.definition.name)
     }
 }

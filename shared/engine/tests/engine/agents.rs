@@ -451,6 +451,19 @@ fn a_call_outside_the_list_is_never_sent_however_its_plan_came_about() {
 }
 
 #[test]
+fn a_model_reads_that_its_agent_may_not_call_a_tool() {
+    let mut world = with_reviewer();
+    start(&mut world, chain(vec![model_step("one")]), "reviewer");
+    let calls = ["send", "fly"].map(|name| tool_call(name, &json!({})));
+    let events = world.reply(1, "", &calls);
+    let said: Vec<String> = World::reported(&events).into_iter().map(|(text, _)| text).collect();
+    let denied = "this agent, reviewer, may not call 'send'; it can call: ";
+    assert!(said[0].starts_with(denied), "{said:?}");
+    assert!(!said[0].contains("peek"), "{said:?}");
+    assert!(said[1].starts_with("there is no tool 'fly'; "), "{said:?}");
+}
+
+#[test]
 fn a_request_goes_before_an_agent() {
     let mut world = World::new();
     let agent = AgentDefinition {

@@ -38,3 +38,34 @@ fn a_search_finds_tools_that_are_not_offered_from_the_start() {
         "no further tool fits; try other words"
     );
 }
+
+#[test]
+fn a_search_that_was_not_offered_is_an_unknown_tool() {
+    let mut world = World::with_plan(chain(vec![model_step("a")]));
+    let search = || tool_call("search_tools", &json!({ "query": "weather" }));
+    let events = world.reply(1, "", &[search()]);
+    let (output, is_error) = &World::reported(&events)[0];
+    let (said, offered) = output.split_once("; there are: ").unwrap();
+    assert!(*is_error && said == "there is no tool 'search_tools'", "{output}");
+    assert!(!offered.contains("search_tools"), "{output}");
+}
+
+/// An error names what the model sees: what can be found is no part of it before it is found.
+#[test]
+fn an_error_names_what_was_offered() {
+    let mut world = World::with_plan(chain(vec![model_step("a")]));
+    let facts = ToolFacts {
+        deferred: Some(("Opens an issue.".to_owned(), "{}".to_owned())),
+        ..ToolFacts::default()
+    };
+    world.tools.insert("gh__create_issue".to_owned(), facts);
+    let fly = || tool_call("fly", &json!({}));
+    let events = world.reply(1, "", &[fly()]);
+    let output = World::reported(&events)[0].0.clone();
+    assert!(output.contains("search_tools") && !output.contains("gh__"), "{output}");
+    let search = tool_call("search_tools", &json!({ "query": "issue" }));
+    world.reply(1, "", &[search]);
+    let events = world.reply(1, "", &[fly()]);
+    let output = World::reported(&events)[0].0.clone();
+    assert!(output.contains("gh__create_issue"), "{output}");
+}

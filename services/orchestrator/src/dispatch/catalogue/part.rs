@@ -1,7 +1,7 @@
 //! The part of the catalogue that an agent is offered.
 
 use super::Catalogue;
-use cairn_engine::decide::ToolFacts;
+use cairn_engine::decide::{SEARCH_TOOLS, ToolFacts};
 use cairn_engine::rules::{Answer, DEFAULT_AGENT, SHELL_TOOL};
 use cairn_engine::session::{Agent, Session};
 use std::collections::BTreeMap;
@@ -141,9 +141,11 @@ impl Catalogue {
             rules: self.rules.clone(),
             ..Self::default()
         };
+        let has_deferred = only.facts.values().any(|facts| facts.deferred.is_some());
         let tools = self.offered.tools.iter().filter_map(|tool| {
             let Some(facts) = self.facts.get(&tool.name) else {
-                return is_offered(&tool.name).then(|| tool.clone());
+                let finds_some = has_deferred || tool.name != SEARCH_TOOLS;
+                return (finds_some && is_offered(&tool.name)).then(|| tool.clone());
             };
             only.facts.get(&tool.name)?;
             let mut tool = tool.clone();

@@ -60,6 +60,19 @@ pub(in crate::decide) fn capabilities(agent: &AgentDefinition) -> String {
     sections.join("\n\n")
 }
 
+/// The result of a call of a tool that does not exist.
+pub(in crate::decide) fn no_tool(name: &str, known: &[&str]) -> String {
+    format!("there is no tool '{name}'; there are: {}", known.join(", "))
+}
+
+/// The result of a call of a tool that the agent lacks.
+pub(in crate::decide) fn not_for_agent(agent: &str, name: &str, known: &[&str]) -> String {
+    format!(
+        "this agent, {agent}, may not call '{name}'; it can call: {}",
+        known.join(", ")
+    )
+}
+
 fn named(patterns: &[String]) -> String {
     let names = patterns
         .iter()
