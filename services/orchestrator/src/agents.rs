@@ -46,15 +46,50 @@ pub(crate) async fn read_all(
     Ok(agents)
 }
 
-/// Whether the agent of an active run is another one by now, or cannot be used any more. False if that cannot be
-/// found out.
-pub(crate) async fn has_changed(deps: &Deps, namespace: &Namespace, used: &AgentUse) -> bool {
+/// Whether the agent of an active run, which began at this time, is another one by now, or cannot be used any more.
+/// False if that cannot be found out.
+pub(crate) async fn has_changed(
+    deps: &Deps,
+    namespace: &Namespace,
+    used: &AgentUse,
+    began_unix_ms: i64,
+) -> bool {
     let tools = deps.dispatch.tools();
     let files = deps.workspace.read(&tools, namespace, FOR_VIEW).await;
     if files.is_unknown {
-        return false;
+        // Such as in a process that only reads the store. Stored agents are known there.
+        return is_of_document(&used.name)
+            && document_has_changed(deps, namespace, used, began_unix_ms).await;
     }
     match read(deps, namespace, &used.name, &files).await {
+        Ok(Ok(now)) => now.is_none_or(|now| now.digest() != used.digest),
+        Ok(Err(_)) => true,
+        Err(_) => false,
+    }
+}
+
+/// The same without the files of the workspace: the stored agent is gone, or was stored anew since then with
+/// another definition. False if no agent of the name was stored then.
+async fn document_has_changed(
+    deps: &Deps,
+    namespace: &Namespace,
+    used: &AgentUse,
+    began_unix_ms: i64,
+) -> bool {
+    let get = pb::GetDocumentRequest {
+        kind: pb::DocumentKind::Agent.into(),
+        id: used.name.clone(),
+    };
+    let mut documents = deps.store.documents();
+    let Ok(got) = documents.get_document(for_namespace(namespace, get)).await else {
+        return false;
+    };
+    let stored = got.into_inner().document;
+    if stored.is_some_and(|document| document.changed_unix_ms <= began_unix_ms) {
+        return false;
+    }
+    match read(deps, namespace, &used.name, &Reading::default()).await {
+        // Without what files take away from it, it is another one unless there was none.
         Ok(Ok(now)) => now.is_none_or(|now| now.digest() != used.digest),
         Ok(Err(_)) => true,
         Err(_) => false,

@@ -89,6 +89,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let is_unfinished = is_unfinished(&before);
     let latest = before.latest_run.as_ref();
     let agent = latest.filter(|_| is_unfinished).and_then(agent_line);
+    let is_changed = latest.is_some_and(|run| run.agent_changed);
     let is_paused = latest.is_some_and(|run| run.status() == RunStatus::Paused);
     let what = Following {
         run: before.latest_run.map_or(0, |run| run.number),
@@ -104,9 +105,17 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         Some(_) => Access::Own,
         None => Access::Hold,
     };
-    show_agent(context, agent)?;
     let mut client = Client::attach(context, access).await?;
-    if let Err(error) = take(&mut client, access, &what.session, args.accept_loss).await {
+    let agent = match is_changed {
+        true => agent,
+        false => changed_agent(&client, &what).await.or(agent),
+    };
+    let shown = show_agent(context, agent);
+    let taken = match shown {
+        Ok(()) => take(&mut client, access, &what.session, args.accept_loss).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = taken {
         client.finish().await;
         return Err(error);
     }
@@ -120,6 +129,13 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     };
     client.finish().await;
     followed
+}
+
+/// The line about an agent that files of the workspace have changed: who only reads the store does not see them.
+async fn changed_agent(client: &Client<'_>, what: &Following) -> Option<String> {
+    let session = found(client, Some(&what.session)).await.ok()??;
+    let run = session.latest_run.filter(|run| run.number == what.run)?;
+    run.agent_changed.then(|| agent_line(&run))?
 }
 
 /// The run keeps the agent that it began with, whatever became of its file.

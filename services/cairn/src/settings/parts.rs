@@ -84,7 +84,9 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
 /// A level that cannot be read.
 pub fn reader(context: &Context) -> Result<cairn_orchestrator::Config, CliError> {
     let session = &context.config().session;
+    let models = context.config().registry();
     Ok(cairn_orchestrator::Config {
+        models: models.names().map(str::to_owned).collect(),
         state_bytes: session.state_bytes,
         cache_bytes: session.cache_bytes,
         #[cfg(debug_assertions)]

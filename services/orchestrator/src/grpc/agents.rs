@@ -83,7 +83,8 @@ pub(super) async fn mark_change(
     use orchestrator_pb::RunStatus::{Cancelled, Completed, Failed};
     let is_active = !matches!(run.status(), Completed | Failed | Cancelled);
     if let Some(used) = run.agent.as_ref().filter(|_| is_active) {
-        let changed = has_changed(requests.deps(), &key.namespace, used);
+        let began = run.started_unix_ms;
+        let changed = has_changed(requests.deps(), &key.namespace, used, began);
         run.agent_changed = Box::pin(changed).await;
     }
 }

@@ -5,7 +5,7 @@ mod switched;
 mod told;
 
 use crate::turns::{refusal, submit, turn};
-use crate::world::{World, chain, fold, look, model_step, send, tool_step, with_goal};
+use crate::world::{World, chain, fold, look, model_step, send, tool_call, tool_step, with_goal};
 use cairn_engine::agent::{AgentCompaction, AgentDefinition, AgentLimits};
 use cairn_engine::command::{
     ApplyProposal, Command, CreateContext, DestroyContext, RevisePlan, StartRun, SubmitTurn,
@@ -17,6 +17,7 @@ use cairn_engine::message::Usage;
 use cairn_engine::plan::PlanDraft;
 use cairn_engine::refusal::Refusal;
 use cairn_engine::session::{CallStatus, MAIN, RunStatus, Session};
+use serde_json::json;
 use std::sync::Arc;
 
 fn list(names: &[&str]) -> Vec<String> {

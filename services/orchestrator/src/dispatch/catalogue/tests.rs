@@ -80,6 +80,18 @@ fn tools_of_servers_are_deferred_once_there_are_many() {
     assert!(deferred.is_some() && many.facts["read_file"].deferred.is_none());
 }
 
+/// A search that can find nothing would only take a turn of the model.
+#[test]
+fn a_part_without_tools_to_find_has_no_search() {
+    let many = Catalogue::of(listed(5, 40), &Catalogue::default()).expect("rules");
+    let has_search = |is_offered: &dyn Fn(&str) -> bool| {
+        let part = many.only(PartOf::plain(), is_offered);
+        part.offered.tools.iter().any(|tool| tool.name == SEARCH_TOOLS)
+    };
+    assert!(has_search(&|_| true));
+    assert!(!has_search(&|name| !name.starts_with('s') || name == SEARCH_TOOLS));
+}
+
 #[test]
 fn commands_are_offered_where_a_person_or_a_rule_may_allow_them() {
     let with_shell = |rules: Vec<ToolRule>| {
