@@ -18,6 +18,8 @@ use crate::workspace_files::check_paths;
 use cairn_engine::decide::STATE_TOOLS;
 use cairn_engine::level::LEVEL;
 use cairn_engine::limits::MAX_RESULT;
+use cairn_agents::is_name;
+use cairn_agents::resolve::OF_WORKSPACE;
 use cairn_engine::rules::{Answer, NamePattern, Rule, Rules};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -252,6 +254,7 @@ impl Config {
         for (index, rule) in self.rules.iter().enumerate() {
             let problem = rule.check().err();
             faults.extend(problem.map(|(field, problem)| rule_fault(index, &field, problem)));
+            faults.extend(agent_fault(index, rule));
         }
         // The owner of a session answers calls of its own tools itself.
         let of_owner = STATE_TOOLS.iter().map(|tool| tool.name);
@@ -478,6 +481,17 @@ fn list_fault(field: &str, problem: String) -> Fault {
         problem,
         "names of tools, or patterns such as github__*",
     )
+}
+
+/// A rule for an agent that no agent can be would hold for nothing, unseen.
+fn agent_fault(index: usize, rule: &Rule) -> Option<Fault> {
+    let agent = rule.agent.as_deref()?;
+    if is_name(agent.strip_prefix(OF_WORKSPACE).unwrap_or(agent)) {
+        return None;
+    }
+    let problem = format!("is \"{}\", which is no name of an agent", agent.escape_debug());
+    let allowed = "the name of an agent, such as reviewer, workspace:reviewer or default";
+    Some(Fault::new(format!("rules[{index}].agent"), problem, allowed))
 }
 
 fn rule_fault(index: usize, field: &str, problem: String) -> Fault {

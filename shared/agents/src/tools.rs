@@ -77,6 +77,7 @@ pub(crate) fn denied(entry: &Entry, draft: &mut Draft, found: &mut Found) {
 /// Reads `tools` as a map of names to true or false.
 fn switches(entries: &[Entry], draft: &mut Draft, found: &mut Found) {
     let (mut on, mut is_limited) = (BTreeSet::new(), false);
+    let mut off = Vec::new();
     for entry in bounded(entries, found) {
         let Value::Truth(is_on) = entry.value else {
             let name = format!("tools.{}", entry.name);
@@ -93,11 +94,31 @@ fn switches(entries: &[Entry], draft: &mut Draft, found: &mut Found) {
         match named.patterns {
             None => is_limited |= !is_on,
             Some(patterns) if is_on => on.extend(patterns),
-            Some(patterns) => draft.denied.extend(patterns),
+            Some(patterns) => off.push((entry, patterns)),
         }
+    }
+    for (entry, patterns) in off {
+        warn_of_both(entry, &patterns, &on, found);
+        draft.denied.extend(patterns);
     }
     if is_limited {
         draft.restrict(on);
+    }
+}
+
+/// Says which tools are denied that another switch is to offer: names of other programs may share tools of Cairn.
+fn warn_of_both(entry: &Entry, patterns: &[String], on: &BTreeSet<String>, found: &mut Found) {
+    let both: Vec<&str> = patterns
+        .iter()
+        .filter(|it| on.contains(*it))
+        .map(String::as_str)
+        .collect();
+    if !both.is_empty() {
+        let problem = format!(
+            "is false and counts, though another name offers the same: {}",
+            both.join(", ")
+        );
+        found.warn(entry.line, &format!("tools.{}", entry.name), problem);
     }
 }
 

@@ -126,3 +126,21 @@ fn an_agent_is_deleted_once_a_person_at_a_terminal_agrees() {
     let expected = "agent reviewer is deleted\n".to_owned();
     assert_eq!((done.code, done.out), (Some(0), expected));
 }
+
+/// A pipe has no end as long as a program could write to it.
+#[test]
+fn only_regular_files_are_read() {
+    let site = site();
+    let pipe = site.path().join("agents/pipe.md");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo can be started").success());
+    let said = "agents/pipe.md: error: is no regular file (allowed: a file with text)";
+    for path in ["agents", "agents/pipe.md"] {
+        let done = site.run(&["agent", "check", path]);
+        assert_eq!(done.code, Some(1), "{done:?}");
+        assert!(done.out.contains(said), "{done:?}");
+    }
+    let done = site.run(&["agent", "put", "agents/pipe.md"]);
+    assert_eq!(done.code, Some(2), "{done:?}");
+    assert!(done.err.contains("is no regular file"), "{done:?}");
+}

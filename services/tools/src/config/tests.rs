@@ -213,3 +213,26 @@ fn a_fault_of_a_rule_says_what_its_field_allows() {
         assert_eq!(found, [(field, allowed)]);
     }
 }
+
+#[test]
+fn a_rule_names_an_agent_that_there_can_be() {
+    let faults = |agent: &str| {
+        let rule = Rule {
+            tool: "*".to_owned(),
+            when: [].into(),
+            agent: Some(agent.to_owned()),
+            answer: Answer::Ask,
+        };
+        let config = Config {
+            rules: vec![rule],
+            ..Config::default()
+        };
+        fields(&config)
+    };
+    for agent in ["reviewer", "workspace:reviewer", "default"] {
+        assert!(faults(agent).is_empty(), "{agent}");
+    }
+    for agent in ["", "code reviewer", "workspace:", "other:reviewer", "*"] {
+        assert_eq!(faults(agent), ["rules[0].agent"], "{agent:?}");
+    }
+}

@@ -131,3 +131,33 @@ fn every_tool_is_no_limit_and_no_value_is_an_error() {
     let (_, faults) = read("(git)");
     assert!(faults[0].contains("is no name"), "{faults:?}");
 }
+
+/// In opencode, `write` and `edit` are two rights.
+#[test]
+fn a_switch_that_denies_what_another_offers_is_said() {
+    let switch = |name: &str, is_on| Entry {
+        line: 4,
+        name: name.to_owned(),
+        value: Value::Truth(is_on),
+    };
+    let read = |switches: Vec<Entry>| {
+        let (mut draft, mut found) = (Draft::default(), Found::default());
+        offered(&entry(Value::Map(switches)), &mut draft, &mut found);
+        assert!(found.errors.is_empty(), "{:?}", found.errors);
+        let warnings = found.warnings.iter().map(ToString::to_string);
+        (draft.denied, warnings.collect::<Vec<_>>())
+    };
+    let both = ["edit_file", "write_file"].map(str::to_owned).into();
+    for switches in [
+        vec![switch("write", true), switch("edit", false)],
+        vec![switch("edit", false), switch("write", true)],
+    ] {
+        let (denied, warnings) = read(switches);
+        assert_eq!(denied, both);
+        let said = "line 4: tools.edit is false and counts, though another name offers the same: \
+            edit_file, write_file";
+        assert_eq!(warnings, [said]);
+    }
+    let (denied, warnings) = read(vec![switch("read", true), switch("edit", false)]);
+    assert_eq!((denied, warnings), (both, Vec::new()));
+}

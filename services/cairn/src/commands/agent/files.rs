@@ -3,8 +3,10 @@
 use cairn_agents::agent::{self, AgentFile};
 use cairn_agents::document::{MAX_FILE, decode};
 use cairn_agents::{AgentError, Fault, Parsed};
-use std::fs::{self, File};
+use rustix::fs::OFlags;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// An agent file that can be used.
@@ -77,7 +79,11 @@ pub(super) fn read(path: &Path, name: Option<&str>) -> Result<Usable, AgentError
 fn bytes(path: &Path) -> Result<Vec<u8>, AgentError> {
     let most = u64::try_from(MAX_FILE).unwrap_or(u64::MAX);
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
+    let file = open(path).map_err(|error| unreadable(path, &error))?;
+    let Some(file) = file else {
+        return Err(fault(path, "is no regular file", "a file with text"));
+    };
+    let read = file.take(most + 1).read_to_end(&mut bytes);
     read.map_err(|error| unreadable(path, &error))?;
     match bytes.len() > MAX_FILE {
         true => Err(fault(
@@ -87,6 +93,15 @@ fn bytes(path: &Path) -> Result<Vec<u8>, AgentError> {
         )),
         false => Ok(bytes),
     }
+}
+
+/// The file, unless it is something else. Opening a pipe would wait for its writer.
+fn open(path: &Path) -> io::Result<Option<File>> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let file = options.open(path)?;
+    Ok(file.metadata()?.is_file().then_some(file))
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> AgentError {
