@@ -1,6 +1,7 @@
 //! The agents that commands name, as they are now: documents of the namespace, and confirmed files of the
 //! workspace.
 
+use crate::config::Config;
 use crate::deps::Deps;
 use crate::store::{for_namespace, may_pass};
 use crate::workspace::{FOR_COMMAND, FOR_VIEW, Reading};
@@ -17,6 +18,9 @@ use cairn_rpc::{Namespace, RpcError};
 use prost::Message as _;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// Most stored agents that an error names.
+const MOST_NAMED: u32 = 20;
 
 /// The agents of these names, for a session in a namespace. An agent that cannot be used has the reason. One
 /// that only files of the workspace define is left out while these cannot be read, if the session has a
@@ -111,7 +115,7 @@ async fn read(
         false => Ok(None),
     };
     let config = &deps.config;
-    let has_model = |model: &str| config.models.iter().any(|known| known == model);
+    let has_model = |model: &str| has_model(config, model);
     let resolved = document.and_then(|document| {
         let workspace = files.workspace.as_deref();
         resolve(
@@ -123,7 +127,42 @@ async fn read(
         )
         .map_err(|unusable| fault(name, &unusable, files))
     });
+    let resolved = match resolved {
+        Err(fault) if fault.refusal == Refusal::AgentNotFound => {
+            Err(with_stored(deps, namespace, fault).await)
+        }
+        resolved => resolved,
+    };
     Ok(resolved.map(|definition| (!definition.is_plain()).then(|| Arc::new(definition))))
+}
+
+/// The operator has the model.
+pub(crate) fn has_model(config: &Config, model: &str) -> bool {
+    config.models.iter().any(|known| known == model)
+}
+
+/// Names stored agents in a fault about one that does not exist.
+async fn with_stored(deps: &Deps, namespace: &Namespace, fault: AgentFault) -> AgentFault {
+    let list = pb::ListDocumentsRequest {
+        kind: pb::DocumentKind::Agent.into(),
+        after: None,
+        page_size: MOST_NAMED,
+    };
+    let mut documents = deps.store.documents();
+    let Ok(listed) = documents.list_documents(for_namespace(namespace, list)).await else {
+        return fault;
+    };
+    let listed = listed.into_inner();
+    let living = listed.documents.iter().filter(|document| !document.deleted);
+    let names: Vec<&str> = living.map(|document| document.id.as_str()).collect();
+    if names.is_empty() {
+        return fault;
+    }
+    let more = if listed.is_last { "" } else { " and more" };
+    AgentFault {
+        message: format!("{}; stored agents: {}{more}", fault.message, names.join(", ")),
+        ..fault
+    }
 }
 
 /// The session has a definition of the agent.
@@ -225,7 +264,7 @@ fn fault(name: &str, unusable: &Unusable, files: &Reading) -> AgentFault {
     }
     AgentFault {
         refusal: Refusal::AgentNotFound,
-        message: format!("{message}; see the agents with: cairn agent list"),
+        message,
     }
 }
 
@@ -259,12 +298,12 @@ mod tests {
             ..Reading::default()
         };
         for (name, files, refusal, words) in [
-            ("critic", &none, Refusal::AgentNotFound, "cairn agent list"),
+            ("critic", &none, Refusal::AgentNotFound, "does not exist"),
             (
                 "other",
                 &unconfirmed,
                 Refusal::AgentNotFound,
-                "cairn agent list",
+                "does not exist",
             ),
             (
                 "critic",

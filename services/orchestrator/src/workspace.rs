@@ -8,7 +8,7 @@ use cairn_proto::tools::{
     ReadWorkspaceFilesRequest, ReadWorkspaceFilesResponse, WorkspaceFile, WorkspaceFileKind,
 };
 use cairn_rpc::{ErrorKind, Link, Namespace, RpcError};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
@@ -139,6 +139,33 @@ fn reading(files: ReadWorkspaceFilesResponse) -> Reading {
         workspace,
         is_unknown: false,
     }
+}
+
+/// What is wrong with files, in lines for a person. Before they are confirmed, only their paths are looked at.
+pub(crate) fn problems(files: &ReadWorkspaceFilesResponse) -> Vec<String> {
+    if files.confirmed {
+        let read: Vec<File> = files.files.iter().filter_map(file).collect();
+        return workspace(&read).problems;
+    }
+    let mut first: BTreeMap<String, &str> = BTreeMap::new();
+    let agents = files.files.iter();
+    let agents = agents.filter(|file| file.kind() == WorkspaceFileKind::Agent);
+    let mut problems = Vec::new();
+    for file in agents {
+        let Some(name) = name_of_path(&file.path) else {
+            continue;
+        };
+        match first.get(&name) {
+            Some(first) => problems.push(format!(
+                "{}: is agent {name} by its path, as {first} is, which counts unless one of them has another name",
+                file.path
+            )),
+            None => {
+                first.insert(name, &file.path);
+            }
+        }
+    }
+    problems
 }
 
 /// A file of which only the tools service has seen the bytes until now; none if it is no text, which the log

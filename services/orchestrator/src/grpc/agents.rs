@@ -112,7 +112,7 @@ async fn put(
     let put = put.map_err(|status| errors::of_change(&status, &parsed.value.name))?;
     let agent = pb::Agent {
         version: put.into_inner().version,
-        ..agent(parsed, document.source)
+        ..agent(requests, parsed, document.source)
     };
     Ok(Response::new(pb::PutAgentResponse { agent: Some(agent) }))
 }
@@ -139,11 +139,20 @@ async fn get(
     let document = found.ok_or_else(|| errors::missing(&name))?;
     let read = of_document(&document);
     let (source, parsed) = read.map_err(|problem| errors::unreadable(&name, &problem))?;
-    let agent = pb::Agent {
+    let narrowed = Box::pin(workspace::narrowed(requests, &namespace, &parsed.value)).await;
+    let mut agent = pb::Agent {
         version: document.version,
         change_time: Some(timestamp(document.changed_unix_ms)),
-        ..agent(parsed, source)
+        ..agent(requests, parsed, source)
     };
+    match narrowed {
+        Some(Ok(counts)) => agent.narrowed = Some(counts),
+        Some(Err(problem)) => agent.warnings.push(pb::AgentWarning {
+            problem,
+            ..pb::AgentWarning::default()
+        }),
+        None => {}
+    }
     Ok(Response::new(pb::GetAgentResponse { agent: Some(agent) }))
 }
 
@@ -211,8 +220,9 @@ fn operation_id(request_id: &str) -> String {
 }
 
 /// An agent without version and time.
-fn agent(parsed: Parsed<AgentFile>, source: String) -> pb::Agent {
+fn agent(requests: &Requests, parsed: Parsed<AgentFile>, source: String) -> pb::Agent {
     let Parsed { value, warnings } = parsed;
+    let unknown = unknown_models(&requests.deps().config.models, &value);
     let warning = |fault: cairn_agents::Fault| pb::AgentWarning {
         line: fault.line,
         field: fault.field,
@@ -222,10 +232,27 @@ fn agent(parsed: Parsed<AgentFile>, source: String) -> pb::Agent {
         name: value.name.clone(),
         digest: value.digest(),
         source,
-        warnings: warnings.into_iter().map(warning).collect(),
+        warnings: warnings.into_iter().map(warning).chain(unknown).collect(),
         definition: Some(definition::message(value)),
         ..pb::Agent::default()
     }
+}
+
+/// Says that this process has none of the models of an agent. It may know none at all.
+fn unknown_models(known: &[String], file: &AgentFile) -> Option<pb::AgentWarning> {
+    let has_one = file.model.iter().any(|model| known.contains(model));
+    if known.is_empty() || file.model.is_empty() || has_one {
+        return None;
+    }
+    let problem = format!(
+        "names no model of the settings, so the default one is used; there are: {}",
+        known.join(", ")
+    );
+    Some(pb::AgentWarning {
+        line: 0,
+        field: "model".to_owned(),
+        problem,
+    })
 }
 
 fn summary(document: &memory_pb::Document) -> pb::AgentSummary {

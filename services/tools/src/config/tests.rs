@@ -219,7 +219,7 @@ fn a_rule_names_an_agent_that_there_can_be() {
     let faults = |agent: &str| {
         let rule = Rule {
             tool: "*".to_owned(),
-            when: [].into(),
+            when: Default::default(),
             agent: Some(agent.to_owned()),
             answer: Answer::Ask,
         };

@@ -119,6 +119,9 @@ impl<'a> Reading<'a> {
     fn faulty(&mut self, error: &AgentError) {
         let lines = error.faults.iter().map(|it| it.to_line(&error.path));
         self.workspace.problems.extend(lines);
+        let path = error.path.escape_debug();
+        let end = format!("{path}: has faults, so it does not count");
+        self.workspace.problems.push(end);
     }
 
     /// Notes the file that defines the name, or that an earlier one does.
@@ -126,9 +129,10 @@ impl<'a> Reading<'a> {
         let key = (kind, name.to_owned());
         if let Some(first) = self.paths.get(&key) {
             let problem = format!(
-                "{}: is {kind} {name}, which {} defines already (allowed: another name)",
+                "{}: is {kind} {name}, which {first} defines already, so {first} counts (allowed: another \
+                 name)",
                 path.escape_debug(),
-                first.escape_debug()
+                first = first.escape_debug()
             );
             self.workspace.problems.push(problem);
             return false;

@@ -222,12 +222,15 @@ fn the_first_file_of_a_name_counts_and_faults_are_problems() {
     assert_eq!(workspace.agents.len(), 1);
     assert!(workspace.faulty["bad"].starts_with(".claude/agents/bad.md:2: hidden is 1"));
     let problems = [
-        ".claude/agents/b.md: is agent a, which .cairn/agents/a.md defines already (allowed: another name)",
+        ".claude/agents/b.md: is agent a, which .cairn/agents/a.md defines already, so .cairn/agents/a.md \
+         counts (allowed: another name)",
         ".claude/agents/bad.md:2: hidden is 1 (allowed: true or false)",
         ".claude/agents/bad.md:3: mode is 2 (allowed: primary, subagent, all)",
-        ".github/agents/bad.agent.md: is agent bad, which .claude/agents/bad.md defines already (allowed: \
-         another name)",
+        ".claude/agents/bad.md: has faults, so it does not count",
+        ".github/agents/bad.agent.md: is agent bad, which .claude/agents/bad.md defines already, so \
+         .claude/agents/bad.md counts (allowed: another name)",
         "s/x/SKILL.md: description is missing (allowed: what the skill does and when it is of use)",
+        "s/x/SKILL.md: has faults, so it does not count",
         "AGENTS.md:1: the file that the line includes is not read",
     ];
     assert_eq!(workspace.problems, problems);

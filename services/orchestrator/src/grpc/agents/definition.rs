@@ -2,6 +2,7 @@
 
 use cairn_agents::agent::{AgentFile, Effort, Mode};
 use cairn_agents::{AgentBudgets, AgentCompaction, Tools};
+use cairn_engine::agent::AgentDefinition;
 use cairn_proto::api as pb;
 use cairn_proto::event::WhenFull;
 use cairn_proto::time::duration;
@@ -35,6 +36,26 @@ pub(super) fn message(file: AgentFile) -> pb::AgentDefinition {
         capabilities: file.cairn.capabilities,
         compaction: Some(compaction(file.cairn.compaction)),
     }
+}
+
+/// A stored agent with what counts of it.
+pub(super) fn narrowed(stored: AgentFile, counts: AgentDefinition) -> pb::AgentDefinition {
+    let limits = counts.limits;
+    let budgets = AgentBudgets {
+        tokens: limits.tokens,
+        cost_nano_usd: limits.cost_nano_usd,
+        time_ms: limits.time_ms,
+        calls: limits.calls.map(u64::from),
+    };
+    let mut file = stored;
+    file.tools = counts.tools.map_or(Tools::All, Tools::Only);
+    file.denied = counts.denied;
+    file.ask = counts.asked;
+    file.max_turns = limits.max_turns;
+    file.max_tool_turns = limits.max_tool_turns;
+    file.cairn.budgets = budgets;
+    file.skills = Some(counts.skills.into_iter().map(|it| it.name).collect());
+    message(file)
 }
 
 fn tools(tools: Tools) -> pb::agent_definition::Tools {

@@ -2,6 +2,7 @@
 
 use crate::agents::in_unconfirmed_file;
 use crate::store::NEWER_VERSION;
+use cairn_agents::AgentError;
 use cairn_engine::refusal::Refusal;
 use cairn_rpc::{ErrorKind, RpcError};
 use tonic::Status;
@@ -19,9 +20,11 @@ pub(super) fn unconfirmed(name: &str) -> RpcError {
 }
 
 /// The file of the agent has faults.
-pub(super) fn faulty(name: &str, problem: &str) -> RpcError {
+pub(super) fn faulty(name: &str, error: &AgentError) -> RpcError {
+    let faults = error.faults.iter().map(|fault| fault.to_line(&error.path));
+    let faults = faults.collect::<Vec<_>>().join("; ");
     not_usable(format!(
-        "agent \"{name}\" has a file with faults: {problem}"
+        "agent \"{name}\" has a file with faults, which does not count: {faults}"
     ))
 }
 

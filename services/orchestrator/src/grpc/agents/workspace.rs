@@ -1,10 +1,13 @@
 //! The files of the workspace: listed, confirmed, and read as agents.
 
 use super::super::Answer;
-use super::{agent, errors};
+use super::{agent, definition, errors};
 use crate::requests::Requests;
 use crate::store::for_namespace;
-use crate::workspace::{name_of_path, read_files};
+use crate::agents::has_model;
+use crate::workspace::{FOR_VIEW, name_of_path, problems, read_files};
+use cairn_agents::agent::AgentFile;
+use cairn_agents::resolve::resolve;
 use cairn_agents::{agent as agent_file, document, skill};
 use cairn_proto::api as pb;
 use cairn_proto::tools::{
@@ -24,13 +27,15 @@ pub(super) async fn list(
     request: Request<pb::ListWorkspaceFilesRequest>,
 ) -> Answer<pb::ListWorkspaceFilesResponse> {
     let files = files(requests, principal(&request)?.namespace()).await?;
+    let of_texts = problems(&files);
     let ReadWorkspaceFilesResponse {
         digest,
         confirmed,
         files,
-        problems,
+        mut problems,
         ..
     } = files;
+    problems.extend(of_texts);
     let mut files: Vec<_> = files.iter().map(|file| listed(file, confirmed)).collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(Response::new(pb::ListWorkspaceFilesResponse {
@@ -80,17 +85,47 @@ pub(super) async fn get(
         };
         match agent_file::parse(&file.path, source) {
             Ok(parsed) if parsed.value.name == name => {
-                let of_file = agent(parsed, source.to_owned());
+                let of_file = agent(requests, parsed, source.to_owned());
                 let name = full.to_owned();
                 return Ok(pb::Agent { name, ..of_file });
             }
             Err(error) if name_of_path(&file.path).as_deref() == Some(name) => {
-                return Err(errors::faulty(full, &error.to_string()));
+                return Err(errors::faulty(full, &error));
             }
             Ok(_) | Err(_) => {}
         }
     }
     Err(errors::missing(full))
+}
+
+/// What counts of a stored agent beside a confirmed file of its name, or why the agent cannot be used. None without
+/// such a file, or while no file can be read.
+pub(super) async fn narrowed(
+    requests: &Requests,
+    namespace: &Namespace,
+    stored: &AgentFile,
+) -> Option<Result<pb::AgentDefinition, String>> {
+    let deps = requests.deps();
+    let tools = deps.dispatch.tools();
+    let files = deps.workspace.read(&tools, namespace, FOR_VIEW).await;
+    let workspace = files.workspace?;
+    let name = stored.name.as_str();
+    if !workspace.agents.contains_key(name) && !workspace.faulty.contains_key(name) {
+        return None;
+    }
+    let config = &deps.config;
+    let has_model = |model: &str| has_model(config, model);
+    let resolved = resolve(
+        name,
+        Some(stored),
+        Some(&workspace),
+        &config.limits,
+        &has_model,
+    );
+    Some(match resolved {
+        Ok(counts) => Ok(definition::narrowed(stored.clone(), counts)),
+        Err(unusable) => Err(unusable.to_string()),
+    })
 }
 
 fn is_agent(file: &WorkspaceFile) -> bool {
