@@ -191,6 +191,9 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     }
     let mut client = Client::attach(context, Access::Own).await?;
     workspace::report_unconfirmed(&client).await;
+    if let Some(agent) = args.agent.as_deref().filter(|_| args.model.is_none()) {
+        workspace::report_model(&client, agent).await;
+    }
     let request = StartRunRequest {
         session: args.session.clone().unwrap_or_default(),
         request_id: (args.request_id.clone()).unwrap_or_else(|| new_id("run")),

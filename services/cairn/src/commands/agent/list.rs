@@ -1,11 +1,13 @@
 //! `cairn agent list`.
 
+use super::trust::tell_problems;
 use super::workspace::{self, trust_command};
 use crate::attach::{Access, Servers};
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::live::terminal_width;
+use crate::ui::style::Style;
 use crate::ui::table::{Column, Table};
 use crate::ui::text::command;
 use crate::ui::time::age;
@@ -68,7 +70,8 @@ pub(super) async fn run(_: Args, context: &Context) -> Result<(), CliError> {
             "see and confirm the files of the workspace with: {trust}"
         ));
     }
-    lines.into_iter().try_for_each(|line| out::line(&line))
+    lines.into_iter().try_for_each(|line| out::line(&line))?;
+    tell_problems(files.problems.iter(), Style::new(context.color))
 }
 
 /// The agent files of the workspace.

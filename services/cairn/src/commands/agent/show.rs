@@ -23,15 +23,19 @@ use cairn_rpc::text::escape;
 use cairn_rpc::{Clock as _, SystemClock};
 use cairn_views::figures::dollars;
 
+/// Labels of the fields that a file takes something away from.
+const NARROWED: [&str; 5] = ["tools", "denied", "asked", "limits", "skills"];
+
 /// The arguments of `cairn agent show`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields that the file leaves open are left out: models, limits and more then come from the settings.
 
-workspace:NAME is the agent of a confirmed file of the workspace.
+workspace:NAME is the agent of a confirmed file of the workspace. A confirmed file with the name of a stored
+agent narrows it: then what counts is shown, too.
 
 With --json one object: name, version, digest, change_time, source (the text of the file), definition,
-warnings.
+warnings, narrowed (what counts of the definition, or null).
 
 Examples:
   cairn agent show reviewer
@@ -48,10 +52,10 @@ pub(super) struct Args {
 /// # Errors
 /// No such agent; the service's.
 pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
-    // Only tools read the files of a workspace.
+    // Only tools read the files of a workspace. One of them may narrow a stored agent.
     let access = match args.name.starts_with(workspace::PREFIX) {
         true => Access::Make,
-        false => Access::Read,
+        false => Access::Change,
     };
     let mut client = Client::attach_with(context, access, Servers::None).await?;
     let request = GetAgentRequest { name: args.name };
@@ -89,6 +93,12 @@ fn lines(agent: &Agent, now: i64, style: Style) -> Vec<String> {
     }
     for warning in &agent.warnings {
         lines.push(findings::warning(&agent.name, &fault(warning), style));
+    }
+    if let Some(counts) = &agent.narrowed {
+        lines.push("  a confirmed file of the workspace narrows it; what counts here:".to_owned());
+        let counts = fields(counts).into_iter();
+        let counts = counts.filter(|(label, value)| NARROWED.contains(label) && !value.is_empty());
+        lines.extend(counts.map(|(label, value)| format!("    {label:<11}{}", escape(&value))));
     }
     if !definition.prompt.is_empty() {
         lines.push(String::new());
@@ -308,6 +318,25 @@ mod tests {
             text.starts_with("workspace:reviewer (a file of the workspace)\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn an_agent_that_a_file_narrows_is_shown_with_what_counts() {
+        let only = |tool: &str| AgentDefinition {
+            tools: Some(Tools::Only(ToolPatterns {
+                patterns: words(&[tool]),
+            })),
+            models: words(&["m"]),
+            ..AgentDefinition::default()
+        };
+        let agent = Agent {
+            name: "reviewer".to_owned(),
+            definition: Some(only("github__*")),
+            narrowed: Some(only("github__read")),
+            ..Agent::default()
+        };
+        let said = "  a confirmed file of the workspace narrows it; what counts here:\n    tools      github__read";
+        assert!(shown(&agent).ends_with(said), "{}", shown(&agent));
     }
 
     #[test]

@@ -83,7 +83,33 @@ async fn confirm(args: &Args, client: &mut Client<'_>) -> Result<(), CliError> {
     let confirmed = confirmed.await;
     confirmed.map_err(|error| changed(context, error))?;
     found.confirmed = true;
+    if let Ok(now) = listed(client).await {
+        tell_faults(&mut found, now, context)?;
+    }
     report(&found, context)
+}
+
+/// What is wrong with texts is known only once they are confirmed.
+fn tell_faults(
+    found: &mut ListWorkspaceFilesResponse,
+    now: ListWorkspaceFilesResponse,
+    context: &Context,
+) -> Result<(), CliError> {
+    let before = std::mem::replace(&mut found.problems, now.problems);
+    if context.json {
+        return Ok(());
+    }
+    let style = Style::new(context.color);
+    let news = found.problems.iter().filter(|it| !before.contains(it));
+    tell_problems(news, style)
+}
+
+/// What is wrong with files of the workspace, one line each.
+pub(super) fn tell_problems<'a>(
+    mut problems: impl Iterator<Item = &'a String>,
+    style: Style,
+) -> Result<(), CliError> {
+    problems.try_for_each(|problem| out::line(&style.asks(&format!("! {}", escape(problem)))))
 }
 
 /// Refuses a digest that is not that of the files.
@@ -110,8 +136,7 @@ fn show(found: &ListWorkspaceFilesResponse, style: Style) -> Result<(), CliError
         let mut lines = table(&found.files).lines(None).into_iter();
         lines.try_for_each(|line| out::line(&line))?;
     }
-    let mut problems = found.problems.iter();
-    problems.try_for_each(|problem| out::line(&style.asks(&format!("! {}", escape(problem)))))
+    tell_problems(found.problems.iter(), style)
 }
 
 async fn is_wanted_by_person(

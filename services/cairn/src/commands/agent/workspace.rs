@@ -10,7 +10,7 @@ use crate::ui::text::{command, command_in};
 use cairn_boot::Origin;
 use cairn_engine::text::size;
 use cairn_proto::api::{
-    ListWorkspaceFilesRequest, ListWorkspaceFilesResponse, WorkspaceFile, WorkspaceFileKind,
+    Agent, GetAgentRequest, ListWorkspaceFilesRequest, ListWorkspaceFilesResponse, WorkspaceFile, WorkspaceFileKind,
 };
 use cairn_rpc::text::escape;
 use std::time::Duration;
@@ -51,6 +51,37 @@ pub(in crate::commands) async fn report_unconfirmed(client: &Client<'_>) {
     if let Some(line) = unconfirmed(&listed.into_inner(), &trust_command(context)) {
         screen::tell(&escape(&line));
     }
+}
+
+/// Says in one line that the services have none of the models of an agent, so that the default one is used. Left out
+/// if they cannot say it.
+pub(in crate::commands) async fn report_model(client: &Client<'_>, name: &str) {
+    if client.context().json {
+        return;
+    }
+    let of_file = format!("{PREFIX}{name}");
+    for name in [name, &of_file] {
+        let request = GetAgentRequest {
+            name: name.to_owned(),
+        };
+        let mut agents = client.agents();
+        let Ok(Ok(got)) = timeout(PATIENCE, agents.get_agent(request)).await else {
+            continue;
+        };
+        let agent = got.into_inner().agent.unwrap_or_default();
+        if let Some(line) = without_model(&agent) {
+            screen::tell(&escape(&line));
+        }
+        return;
+    }
+}
+
+/// The line about models that the services do not have; none if they have one.
+fn without_model(agent: &Agent) -> Option<String> {
+    let mut warnings = agent.warnings.iter();
+    // Those of a line are about the text of the file.
+    let warning = warnings.find(|it| it.line == 0 && it.field == "model")?;
+    Some(format!("agent {} {}", agent.name, warning.problem))
 }
 
 /// The line about files that are not confirmed; none if there are none.
@@ -128,6 +159,7 @@ pub(super) const fn kind_name(kind: WorkspaceFileKind) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cairn_proto::api::AgentWarning;
 
     fn listed(paths: &[&str]) -> ListWorkspaceFilesResponse {
         let file = |path: &&str| WorkspaceFile {
@@ -187,6 +219,22 @@ mod tests {
         let lines = table(&[skill]).lines(None);
         let other = ".agents/skills/thief/scripts/steal.sh";
         assert!(lines.iter().any(|line| line.contains(other)), "{lines:?}");
+    }
+
+    #[test]
+    fn only_a_warning_of_the_services_is_about_their_models() {
+        let agent = |line| Agent {
+            name: "a".to_owned(),
+            warnings: vec![AgentWarning {
+                line,
+                field: "model".to_owned(),
+                problem: "names no model".to_owned(),
+            }],
+            ..Agent::default()
+        };
+        assert_eq!(without_model(&agent(0)).as_deref(), Some("agent a names no model"));
+        assert_eq!(without_model(&agent(2)), None);
+        assert_eq!(without_model(&Agent::default()), None);
     }
 
     #[test]

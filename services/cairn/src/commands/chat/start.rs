@@ -2,6 +2,7 @@
 
 use super::{Args, Chat, agent, mode};
 use crate::client::Client;
+use crate::commands::agent::workspace::report_model;
 use crate::commands::context::rpc;
 use crate::commands::follow;
 use crate::commands::mode::ModeName;
@@ -45,6 +46,9 @@ pub(super) async fn conversation<'c, 'a>(
         Some(name) => Some(agent::found(client, name).await?),
         None => None,
     };
+    if let Some(name) = wanted.as_deref().filter(|_| args.model.is_none()) {
+        report_model(client, name).await;
+    }
     Ok(Chat {
         client,
         session,
