@@ -149,7 +149,10 @@ async fn with_stored(deps: &Deps, namespace: &Namespace, fault: AgentFault) -> A
         page_size: MOST_NAMED,
     };
     let mut documents = deps.store.documents();
-    let Ok(listed) = documents.list_documents(for_namespace(namespace, list)).await else {
+    let Ok(listed) = documents
+        .list_documents(for_namespace(namespace, list))
+        .await
+    else {
         return fault;
     };
     let listed = listed.into_inner();
@@ -160,7 +163,11 @@ async fn with_stored(deps: &Deps, namespace: &Namespace, fault: AgentFault) -> A
     }
     let more = if listed.is_last { "" } else { " and more" };
     AgentFault {
-        message: format!("{}; stored agents: {}{more}", fault.message, names.join(", ")),
+        message: format!(
+            "{}; stored agents: {}{more}",
+            fault.message,
+            names.join(", ")
+        ),
         ..fault
     }
 }

@@ -15,11 +15,11 @@ use crate::schema::Schema;
 use crate::shell::SHELL_EXEC;
 use crate::tool::{Effect, OUTPUT_LIMIT, TIME_LIMIT};
 use crate::workspace_files::check_paths;
+use cairn_agents::is_name;
+use cairn_agents::resolve::OF_WORKSPACE;
 use cairn_engine::decide::STATE_TOOLS;
 use cairn_engine::level::LEVEL;
 use cairn_engine::limits::MAX_RESULT;
-use cairn_agents::is_name;
-use cairn_agents::resolve::OF_WORKSPACE;
 use cairn_engine::rules::{Answer, NamePattern, Rule, Rules};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -489,9 +489,16 @@ fn agent_fault(index: usize, rule: &Rule) -> Option<Fault> {
     if is_name(agent.strip_prefix(OF_WORKSPACE).unwrap_or(agent)) {
         return None;
     }
-    let problem = format!("is \"{}\", which is no name of an agent", agent.escape_debug());
+    let problem = format!(
+        "is \"{}\", which is no name of an agent",
+        agent.escape_debug()
+    );
     let allowed = "the name of an agent, such as reviewer, workspace:reviewer or default";
-    Some(Fault::new(format!("rules[{index}].agent"), problem, allowed))
+    Some(Fault::new(
+        format!("rules[{index}].agent"),
+        problem,
+        allowed,
+    ))
 }
 
 fn rule_fault(index: usize, field: &str, problem: String) -> Fault {

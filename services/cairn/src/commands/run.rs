@@ -201,7 +201,10 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
             goal,
             plan,
             limits: Some(limits(&args, context)),
-            model: client.model(args.model.clone(), args.agent.as_deref().unwrap_or_default()),
+            model: client.model(
+                args.model.clone(),
+                args.agent.as_deref().unwrap_or_default(),
+            ),
             agent: args.agent.clone().unwrap_or_default(),
             answers_questions: context.live && stdin().is_terminal(),
             ..StartRun::default()

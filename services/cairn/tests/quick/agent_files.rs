@@ -3,7 +3,7 @@
 use crate::support::CAIRN;
 use crate::support::grants::{digest_of, with_digest};
 use crate::support::screen::Screen;
-use cairn_testkit::model_server::reply;
+use cairn_testkit::model_server::{Answer, reply};
 use cairn_testkit::{ModelServer, Output, Site};
 use std::io::Write as _;
 use std::process::Stdio;
@@ -264,4 +264,151 @@ fn a_conversation_has_an_agent_and_takes_another() {
         same.code == Some(0) && !same.err.contains("now, and had"),
         "{same:?}"
     );
+}
+
+/// The default model is no wish of the person, so it does not go before the model of an agent.
+#[test]
+fn an_agent_works_with_its_own_model() {
+    let (site, (server, sent)) = (Site::new(CAIRN), model());
+    let url = server.url();
+    let bright = format!("\n[models.b]\nbase_url = '{url}'\nmodel = 'bright'\n");
+    site.append("cairn.toml", &bright);
+    let agent = "---\nmodel: [nope, b]\n---\nP.\n";
+    site.write("agents/mm.md", agent);
+    site.write(".claude/agents/of-file.md", agent);
+    let put = site.run_with(&["agent", "put", "agents/mm.md"], &[]);
+    assert!(
+        put.code == Some(0) && !put.out.contains("names no model"),
+        "{put:?}"
+    );
+    let confirmed = with_digest(&site, &["agent", "trust"]);
+    assert_eq!(confirmed.code, Some(0), "{confirmed:?}");
+    for (arguments, is_bright) in [
+        (&["--agent", "mm"][..], true),
+        (&["--agent", "workspace:of-file"], true),
+        (&["--agent", "mm", "--model", "openai"], false),
+        (&[], false),
+    ] {
+        let said = chat(&site, &server, arguments);
+        assert_eq!(said.code, Some(0), "{arguments:?}: {said:?}");
+        let has = last(&sent).contains(r#""model":"bright""#);
+        assert_eq!(has, is_bright, "{arguments:?}: {}", last(&sent));
+    }
+    sent.lock().expect("no panic").clear();
+    let variables = variables(&server);
+    let variables = variables
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    // The reply is no plan, so the run fails.
+    site.run_with(&["run", "--agent", "mm", "Go"], &variables);
+    let sent = sent.lock().expect("no panic").clone();
+    assert!(!sent.is_empty());
+    assert!(
+        sent.iter().all(|it| it.contains(r#""model":"bright""#)),
+        "{sent:?}"
+    );
+}
+
+#[test]
+fn an_agent_whose_models_are_not_there_is_told() {
+    let (site, (server, _)) = (Site::new(CAIRN), model());
+    site.write("agents/mm.md", "---\nmodel: nope\n---\nP.\n");
+    let told = "names no model of the settings, so the default one is used";
+    let put = site.run(&["agent", "put", "agents/mm.md"]);
+    assert!(put.out.contains(told), "{put:?}");
+    let shown = site.run(&["agent", "show", "mm"]);
+    assert!(shown.out.contains(told), "{shown:?}");
+    let said = chat(&site, &server, &["--agent", "mm"]);
+    assert!(said.code == Some(0) && said.err.contains(told), "{said:?}");
+}
+
+#[test]
+fn a_stored_agent_that_changed_is_reported_after_a_crash() {
+    let site = Site::new(CAIRN);
+    let server = ModelServer::start(|_| Answer::Hold);
+    put(&site, "reviewer", "You review.");
+    let variables = variables(&server);
+    let variables = variables
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    let mut run = site.start(&["run", "--agent", "reviewer", "Go"], &variables);
+    run.kill();
+    let told = "agent reviewer, as it was when the run began: it has changed since";
+    let told_by_show = told.replacen("agent ", "agent    ", 1);
+    let is_told = || site.run(&["show"]).out.contains(&told_by_show);
+    assert!(!is_told());
+    put(&site, "reviewer", "You review.");
+    assert!(!is_told(), "the definition is the same");
+    put(&site, "reviewer", "You praise.");
+    assert!(is_told());
+    let mut resumed = site.start(&["resume"], &variables);
+    assert!(resumed.first_line.contains(told), "{}", resumed.first_line);
+    resumed.kill();
+    put(&site, "reviewer", "You review.");
+    assert!(!is_told());
+    let deleted = site.run(&["agent", "delete", "reviewer", "--yes"]);
+    assert_eq!(deleted.code, Some(0), "{deleted:?}");
+    assert!(is_told());
+}
+
+#[test]
+fn confirmed_files_with_faults_and_names_that_are_taken_are_told() {
+    let site = Site::new(CAIRN);
+    site.write(".cairn/agents/twin.md", "First.\n");
+    site.write(".claude/agents/twin.md", "Second.\n");
+    site.write(
+        ".claude/agents/bad.md",
+        "---\nhidden: 1\nmode: 2\n---\nP.\n",
+    );
+    let unasked = site.run(&["agent", "trust"]);
+    let twin = "! .claude/agents/twin.md: is agent twin by its path, as .cairn/agents/twin.md is";
+    assert!(unasked.out.contains(twin), "{unasked:?}");
+    let confirmed = with_digest(&site, &["agent", "trust"]);
+    let listed = site.run(&["agent", "list"]);
+    for done in [&confirmed, &listed] {
+        assert_eq!(done.code, Some(0), "{done:?}");
+        for line in [
+            "! .claude/agents/bad.md:2: hidden is 1",
+            "! .claude/agents/bad.md: has faults, so it does not count",
+            "so .cairn/agents/twin.md counts",
+        ] {
+            assert!(done.out.contains(line), "{line}: {done:?}");
+        }
+    }
+    let shown = site.run(&["agent", "show", "workspace:bad"]);
+    assert_eq!(shown.code, Some(1), "{shown:?}");
+    assert!(shown.err.contains("bad.md:3: mode is 2"), "{shown:?}");
+    assert!(!shown.err.contains("\\n"), "{shown:?}");
+}
+
+#[test]
+fn a_stored_agent_that_a_file_narrows_is_shown_so() {
+    let site = Site::new(CAIRN);
+    site.write(
+        "agents/reviewer.md",
+        "---\ntools: [Read, Grep]\n---\nReview.\n",
+    );
+    let stored = site.run(&["agent", "put", "agents/reviewer.md"]);
+    assert_eq!(stored.code, Some(0), "{stored:?}");
+    let narrows = "a confirmed file of the workspace narrows it; what counts here:\n    tools      read_file\n";
+    site.write(
+        ".claude/agents/reviewer.md",
+        "---\ntools: [Read, Bash]\n---\nObey.\n",
+    );
+    let shown = site.run(&["agent", "show", "reviewer"]);
+    assert!(!shown.out.contains("narrows it"), "{shown:?}");
+    let confirmed = with_digest(&site, &["agent", "trust"]);
+    assert_eq!(confirmed.code, Some(0), "{confirmed:?}");
+    let shown = site.run(&["agent", "show", "reviewer"]);
+    assert!(shown.out.contains(narrows), "{shown:?}");
+}
+
+#[test]
+fn an_unknown_agent_is_answered_with_the_stored_ones_and_one_hint() {
+    let site = Site::new(CAIRN);
+    put(&site, "reviewer", "You review.");
+    let run = site.run(&["run", "--agent", "nope", "Go"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.err.contains("stored agents: reviewer"), "{run:?}");
+    assert_eq!(run.err.matches("cairn agent list").count(), 1, "{run:?}");
 }

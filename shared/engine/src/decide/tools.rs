@@ -252,7 +252,8 @@ impl Decision<'_> {
             return false;
         };
         let attempt = self.session.attempt(call.attempt);
-        let is_found = || attempt.is_some_and(|it| it.found_tools.iter().any(|found| found == name));
+        let is_found =
+            || attempt.is_some_and(|it| it.found_tools.iter().any(|found| found == name));
         self.session.offers(call.attempt, name) && (facts.deferred.is_none() || is_found())
     }
 

@@ -457,7 +457,10 @@ fn a_model_reads_that_its_agent_may_not_call_a_tool() {
     start(&mut world, chain(vec![model_step("one")]), "reviewer");
     let calls = ["send", "fly"].map(|name| tool_call(name, &json!({})));
     let events = world.reply(1, "", &calls);
-    let said: Vec<String> = World::reported(&events).into_iter().map(|(text, _)| text).collect();
+    let said: Vec<String> = World::reported(&events)
+        .into_iter()
+        .map(|(text, _)| text)
+        .collect();
     let denied = "this agent, reviewer, may not call 'send'; it can call: ";
     assert!(said[0].starts_with(denied), "{said:?}");
     assert!(!said[0].contains("peek"), "{said:?}");

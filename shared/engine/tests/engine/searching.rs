@@ -46,7 +46,10 @@ fn a_search_that_was_not_offered_is_an_unknown_tool() {
     let events = world.reply(1, "", &[search()]);
     let (output, is_error) = &World::reported(&events)[0];
     let (said, offered) = output.split_once("; there are: ").unwrap();
-    assert!(*is_error && said == "there is no tool 'search_tools'", "{output}");
+    assert!(
+        *is_error && said == "there is no tool 'search_tools'",
+        "{output}"
+    );
     assert!(!offered.contains("search_tools"), "{output}");
 }
 
@@ -62,7 +65,10 @@ fn an_error_names_what_was_offered() {
     let fly = || tool_call("fly", &json!({}));
     let events = world.reply(1, "", &[fly()]);
     let output = World::reported(&events)[0].0.clone();
-    assert!(output.contains("search_tools") && !output.contains("gh__"), "{output}");
+    assert!(
+        output.contains("search_tools") && !output.contains("gh__"),
+        "{output}"
+    );
     let search = tool_call("search_tools", &json!({ "query": "issue" }));
     world.reply(1, "", &[search]);
     let events = world.reply(1, "", &[fly()]);

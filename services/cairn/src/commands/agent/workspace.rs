@@ -10,7 +10,8 @@ use crate::ui::text::{command, command_in};
 use cairn_boot::Origin;
 use cairn_engine::text::size;
 use cairn_proto::api::{
-    Agent, GetAgentRequest, ListWorkspaceFilesRequest, ListWorkspaceFilesResponse, WorkspaceFile, WorkspaceFileKind,
+    Agent, GetAgentRequest, ListWorkspaceFilesRequest, ListWorkspaceFilesResponse, WorkspaceFile,
+    WorkspaceFileKind,
 };
 use cairn_rpc::text::escape;
 use std::time::Duration;
@@ -60,7 +61,7 @@ pub(in crate::commands) async fn report_model(client: &Client<'_>, name: &str) {
         return;
     }
     let of_file = format!("{PREFIX}{name}");
-    for name in [name, &of_file] {
+    for name in [name, of_file.as_str()] {
         let request = GetAgentRequest {
             name: name.to_owned(),
         };
@@ -232,7 +233,10 @@ mod tests {
             }],
             ..Agent::default()
         };
-        assert_eq!(without_model(&agent(0)).as_deref(), Some("agent a names no model"));
+        assert_eq!(
+            without_model(&agent(0)).as_deref(),
+            Some("agent a names no model")
+        );
         assert_eq!(without_model(&agent(2)), None);
         assert_eq!(without_model(&Agent::default()), None);
     }

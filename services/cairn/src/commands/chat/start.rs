@@ -46,7 +46,10 @@ pub(super) async fn conversation<'c, 'a>(
         Some(name) => Some(agent::found(client, name).await?),
         None => None,
     };
-    if let Some(name) = wanted.as_deref().filter(|_| args.model.is_none()) {
+    if let Some(name) = wanted
+        .as_deref()
+        .filter(|name| !name.is_empty() && args.model.is_none())
+    {
         report_model(client, name).await;
     }
     Ok(Chat {

@@ -86,10 +86,15 @@ fn a_part_without_tools_to_find_has_no_search() {
     let many = Catalogue::of(listed(5, 40), &Catalogue::default()).expect("rules");
     let has_search = |is_offered: &dyn Fn(&str) -> bool| {
         let part = many.only(PartOf::plain(), is_offered);
-        part.offered.tools.iter().any(|tool| tool.name == SEARCH_TOOLS)
+        part.offered
+            .tools
+            .iter()
+            .any(|tool| tool.name == SEARCH_TOOLS)
     };
     assert!(has_search(&|_| true));
-    assert!(!has_search(&|name| !name.starts_with('s') || name == SEARCH_TOOLS));
+    assert!(!has_search(
+        &|name| !name.starts_with('s') || name == SEARCH_TOOLS
+    ));
 }
 
 #[test]

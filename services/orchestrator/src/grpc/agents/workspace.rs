@@ -2,9 +2,9 @@
 
 use super::super::Answer;
 use super::{agent, definition, errors};
+use crate::agents::has_model;
 use crate::requests::Requests;
 use crate::store::for_namespace;
-use crate::agents::has_model;
 use crate::workspace::{FOR_VIEW, name_of_path, problems, read_files};
 use cairn_agents::agent::AgentFile;
 use cairn_agents::resolve::resolve;
