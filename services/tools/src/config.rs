@@ -15,7 +15,7 @@ use crate::schema::Schema;
 use crate::shell::SHELL_EXEC;
 use crate::tool::{Effect, OUTPUT_LIMIT, TIME_LIMIT};
 use crate::workspace_files::check_paths;
-use cairn_agents::is_name;
+use cairn_agents::is_name as is_agent_name;
 use cairn_agents::resolve::OF_WORKSPACE;
 use cairn_engine::decide::STATE_TOOLS;
 use cairn_engine::level::LEVEL;
@@ -486,7 +486,7 @@ fn list_fault(field: &str, problem: String) -> Fault {
 /// A rule for an agent that no agent can be would hold for nothing, unseen.
 fn agent_fault(index: usize, rule: &Rule) -> Option<Fault> {
     let agent = rule.agent.as_deref()?;
-    if is_name(agent.strip_prefix(OF_WORKSPACE).unwrap_or(agent)) {
+    if is_agent_name(agent.strip_prefix(OF_WORKSPACE).unwrap_or(agent)) {
         return None;
     }
     let problem = format!(

@@ -261,6 +261,6 @@ impl Decision<'_> {
     fn agent_that_lacks(&self, call: CallRef, name: &str) -> Option<&str> {
         let agent = self.session.agent_of(call.attempt)?;
         let is_there = is_state_tool(name) || self.facts.tools.contains_key(name);
-        (is_there && !agent.offers(name)).then_some(&agent.definition.name)
+        (is_there && !agent.offers(name)).then_some(agent.definition.name.as_str())
     }
 }
