@@ -39,7 +39,7 @@ pub(crate) use calls::judged_scope;
 pub(crate) use commands::Ended;
 pub(crate) use compaction::older_messages;
 pub(crate) use plans::{Change, moved_on};
-pub(crate) use previews::is_protected;
+pub(crate) use previews::asks_each_time;
 pub(crate) use rejection::Rejection;
 pub(crate) use tools::{is_answered_by_owner, is_state_tool};
 pub(crate) use words::{Nudge, rest_of_beginning};

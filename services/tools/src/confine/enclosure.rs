@@ -160,11 +160,15 @@ fn make_temporary(place: &Path) -> io::Result<(PathBuf, PathBuf)> {
         _ => {}
     }
     let found = base.symlink_metadata()?;
-    if !found.is_dir() || found.uid() != user || found.mode() & 0o077 != 0 {
+    if !found.is_dir() || found.uid() != user {
         return Err(io::Error::other(format!(
-            "'{}' is not a folder of this user alone; remove it, or set TMPDIR",
+            "'{}' is not a folder of this user; remove it, or set TMPDIR",
             base.display()
         )));
+    }
+    if found.mode() & 0o777 != 0o700 {
+        // A program can change the mode, and would keep all later ones from their work.
+        fs::set_permissions(&base, fs::Permissions::from_mode(0o700))?;
     }
     let own = base.join(getpid().as_raw_nonzero().to_string());
     // One of a process that had this number before.
@@ -204,11 +208,15 @@ mod tests {
         fs::set_permissions(own.join("closed"), fs::Permissions::from_mode(0o0)).unwrap();
         remove(&own);
         assert!(!own.exists());
-        fs::set_permissions(&base, fs::Permissions::from_mode(0o777)).unwrap();
-        let refused = make_temporary(place.path()).unwrap_err();
-        assert!(refused.to_string().contains("this user alone"), "{refused}");
+        for mode in [0o777, 0] {
+            fs::set_permissions(&base, fs::Permissions::from_mode(mode)).unwrap();
+            let (_, own) = make_temporary(place.path()).unwrap();
+            assert_eq!(base.metadata().unwrap().mode() & 0o777, 0o700);
+            fs::remove_dir(own).unwrap();
+        }
         fs::remove_dir(&base).unwrap();
         std::os::unix::fs::symlink("/", &base).unwrap();
-        make_temporary(place.path()).unwrap_err();
+        let refused = make_temporary(place.path()).unwrap_err();
+        assert!(refused.to_string().contains("of this user"), "{refused}");
     }
 }

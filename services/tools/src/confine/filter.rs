@@ -109,6 +109,13 @@ const NAMESPACES: [i32; 8] = [
 /// Requests of `ioctl` that put text into a terminal, as if a person had typed it.
 const OF_TERMINALS: [u64; 2] = [0x5412, 0x541c];
 
+/// Of calls that send, the arguments that hold flags.
+const SENDING: [(i64, u8); 3] = [
+    (sys::SYS_sendto, 3),
+    (sys::SYS_sendmsg, 2),
+    (sys::SYS_sendmmsg, 3),
+];
+
 /// The part of a socket's type that is no flag.
 const TYPE: u64 = 0xf;
 
@@ -137,6 +144,15 @@ fn program(network: &Network) -> Result<BpfProgram, seccompiler::BackendError> {
     let terminals: Result<_, _> = terminals.into_iter().collect();
     rules.insert(sys::SYS_ioctl, terminals?);
     rules.insert(sys::SYS_socket, sockets(network)?);
+    // A limit of the service could end it as a signal does. Of itself, a program says 0.
+    let of_others = rule(&[(0, SeccompCmpOp::Ne, 0)])?;
+    rules.insert(sys::SYS_prlimit64, vec![of_others]);
+    // Data may open a connection by themselves, and some versions of Landlock look at `connect` alone.
+    let opens = u64::from(sys::MSG_FASTOPEN.unsigned_abs());
+    for (call, flags) in SENDING {
+        let sends = rule(&[(flags, SeccompCmpOp::MaskedEq(opens), opens)])?;
+        rules.insert(call, vec![sends]);
+    }
     let filter = SeccompFilter::new(
         rules,
         SeccompAction::Allow,

@@ -3,6 +3,7 @@
 
 use crate::files::PROTECTED_FOLDERS;
 use cairn_engine::key::digest;
+use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
 use std::io::Read as _;
@@ -174,7 +175,9 @@ fn mark(path: &Path, found: &Metadata) -> Mark {
 }
 
 fn content(path: &Path) -> Option<[u8; 32]> {
-    let file = fs::File::open(path).ok()?;
+    // Another command may put a pipe in its place meanwhile.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
     let mut bytes = Vec::new();
     file.take(MOST_BYTES + 1).read_to_end(&mut bytes).ok()?;
     Some(digest(&[&bytes]))

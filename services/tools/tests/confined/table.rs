@@ -32,8 +32,11 @@ pub(crate) const OF_SIGNALS: [&str; 7] = [
     "signal by a descriptor",
     "signal the supervising process",
     "kill the supervising process",
-    "kill all",
+    KILL_ALL,
 ];
+
+/// It is tried only where nothing before it has escaped, as the superuser's signal reaches everything.
+pub(crate) const KILL_ALL: &str = "kill all";
 
 /// How an attempt ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -345,7 +348,7 @@ pub(crate) const PROCESSES: &[Escape] = &[
         "kill the supervising process",
         "kill -9 $PPID && echo ESCAPED",
     ),
-    alone("kill all", "kill -9 -1; true"),
+    alone(KILL_ALL, "kill -9 -1; true"),
     alone(
         "gain rights by a program",
         "grep -q 'NoNewPrivs:.*0' /proc/self/status && echo ESCAPED",
@@ -436,6 +439,11 @@ pub(crate) const CALLS: &[(&str, i64, &str)] = &[
         "40, 1, 0",
     ),
     ("multipath TCP", libc::SYS_socket, "2, 1, 262"),
+    (
+        "a limit of another program",
+        libc::SYS_prlimit64,
+        "{DECOY}, 0, 0, 0",
+    ),
     #[cfg(target_arch = "x86_64")]
     (
         "a socket by the x32 interface",

@@ -1,6 +1,6 @@
 //! Everything that permits, holds, doubts and settles a call.
 
-use super::{Decision, ToolFacts, Unfinished, is_protected, tools, words};
+use super::{Decision, ToolFacts, Unfinished, asks_each_time, tools, words};
 use crate::command::Settlement;
 use crate::event::{
     ApprovalRequested, AttemptRef, CallFinished, CallHeld, CallInDoubt, CallIntended, CallRef,
@@ -71,9 +71,9 @@ impl Decision<'_> {
             grants.iter().any(covers)
         };
         let asks = own.is_some_and(|own| own.rights().answer(tool_name) == Answer::Ask);
-        let is_protected = is_protected(call, tool, &scope);
+        let asks_each_time = asks_each_time(call, tool, &scope);
         let answer = match verdict.answer {
-            Answer::Allow if asks || is_protected => Answer::Ask,
+            Answer::Allow if asks || asks_each_time => Answer::Ask,
             answer => answer,
         };
         match answer {
@@ -88,18 +88,18 @@ impl Decision<'_> {
             // It is neither sent nor asked about before it is known what it would change.
             _ if call.needs_preview() => Ok(()),
             Answer::Allow => Ok(()),
-            Answer::Ask if !is_protected && is_granted(call) => Ok(()),
+            Answer::Ask if !asks_each_time && is_granted(call) => Ok(()),
             Answer::Ask => {
                 let is_by_default =
                     verdict.rule.is_none() && verdict.answer == Answer::Ask && !asks;
-                self.ask(name, is_by_default, is_protected)
+                self.ask(name, is_by_default, asks_each_time)
             }
         }
     }
 
     /// A call that no standing approval covers waits for a person, unless it has been approved, or only the default
     /// of its tool asks and something else decides.
-    fn ask(&mut self, name: CallRef, is_by_default: bool, is_protected: bool) -> Applied {
+    fn ask(&mut self, name: CallRef, is_by_default: bool, asks_each_time: bool) -> Applied {
         let Some(call) = self.session.call(name) else {
             return Ok(());
         };
@@ -110,7 +110,7 @@ impl Decision<'_> {
             return Ok(());
         }
         if is_by_default {
-            if !is_protected && self.passes_by_mode(call) {
+            if !asks_each_time && self.passes_by_mode(call) {
                 return Ok(());
             }
             if self.is_unfollowed_write(name, call) {

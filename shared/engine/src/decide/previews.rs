@@ -3,7 +3,7 @@
 
 use super::{Decision, Previewed, ToolFacts, Unfinished, words};
 use crate::event::{AttemptRef, CallFinished, CallPreview, CallPreviewed, CallRef, Effect};
-use crate::rules::Scope;
+use crate::rules::{SHELL_TOOL, Scope};
 use crate::session::{Call, Mode};
 use crate::transitions::Applied;
 
@@ -111,10 +111,17 @@ fn is_output(path: &str) -> bool {
     path.starts_with(OUTPUT)
 }
 
-/// The call may write a file that Cairn, git or an agent reads or runs on its own. A person approves each such write,
-/// whatever rules, approvals and modes say. A write of a server is known by its arguments, and so is a write before
-/// its preview. What a command or another program changes is named after it has ended.
-pub(crate) fn is_protected(call: &Call, tool: &ToolFacts, scope: &Scope) -> bool {
+/// A person approves each such call, whatever rules, approvals and modes say: one that may write a protected file,
+/// and a command that nothing confines.
+pub(crate) fn asks_each_time(call: &Call, tool: &ToolFacts, scope: &Scope) -> bool {
+    let is_of_shell = call.call.name == SHELL_TOOL && tool.server.is_none();
+    is_of_shell && !tool.is_confined || is_protected(call, tool, scope)
+}
+
+/// The call may write a file that Cairn, git or an agent reads or runs on its own. A write of a server is known by its
+/// arguments, and so is a write before its preview. What a command or another program changes is named after it has
+/// ended.
+fn is_protected(call: &Call, tool: &ToolFacts, scope: &Scope) -> bool {
     match &call.preview {
         Some(preview) => preview.is_protected,
         None => {

@@ -1,7 +1,7 @@
 //! Approvals of a call and of further ones like it.
 
 use super::bad_settlement;
-use crate::decide::{Decision, Rejection, ToolFacts, ToolList, is_protected, judged_scope};
+use crate::decide::{Decision, Rejection, ToolFacts, ToolList, asks_each_time, judged_scope};
 use crate::event::{ApprovalGranted, CallRef};
 use crate::limits::MAX_GRANTS;
 use crate::pending::pending_call;
@@ -62,9 +62,10 @@ fn conditions(
     when: &[Condition],
 ) -> Result<Vec<Condition>, Rejection> {
     let scope = judged_scope(call, tool);
-    if is_protected(call, tool, &scope) {
+    if asks_each_time(call, tool, &scope) {
         return Err(bad_settlement(
-            "the call writes a protected file, and a person approves each such write; approve it once",
+            "the call writes a protected file, or runs a command that nothing confines; a person approves each such \
+             call, so approve it once",
         ));
     }
     let when = match when.is_empty() {
@@ -100,11 +101,11 @@ fn chosen(call: &Call, tool: &ToolFacts, named: &str) -> Result<GrantScope, Reje
     })
 }
 
-/// The ways to approve a call. Of a tool that is another one by now, only the call itself was shown; and a protected
-/// file is asked about each time.
+/// The ways to approve a call. Of a tool that is another one by now, only the call itself was shown; and some
+/// calls are asked about each time.
 fn scopes_of(call: &Call, tool: &ToolFacts) -> Vec<ApprovalScope> {
     let scope = judged_scope(call, tool);
-    let is_alone = call.tool_digest != tool.digest || is_protected(call, tool, &scope);
+    let is_alone = call.tool_digest != tool.digest || asks_each_time(call, tool, &scope);
     scopes(&call.call.name, tool, &scope, &call.call.arguments, is_alone)
 }
 
@@ -164,7 +165,7 @@ pub fn always_covers(session: &Session, name: CallRef, tools: &ToolList) -> Opti
     let call = pending_call(session, name)?;
     let tool = tools.get(&call.call.name)?;
     let scope = judged_scope(call, tool);
-    if is_protected(call, tool, &scope) {
+    if asks_each_time(call, tool, &scope) {
         return None;
     }
     let when = Conditions::from(of_call(&scope, tool).ok()?);

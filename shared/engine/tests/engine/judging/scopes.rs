@@ -61,6 +61,7 @@ fn shell() -> ToolFacts {
             matcher("command", MatcherKind::Text),
             matcher("cwd", MatcherKind::Path),
         ],
+        is_confined: true,
         ..edit("shell")
     }
 }
@@ -106,6 +107,27 @@ fn a_tool_is_granted_as_it_was_and_never_against_a_rule() {
     world.rules = Rules::new(vec![rule("edit", Some("secret/**"), Answer::Deny)]).unwrap();
     assert!(!is_sent(&world, call("secret/a")), "a rule denies it");
     assert!(is_sent(&world, call("docs/a")));
+}
+
+#[test]
+fn a_command_that_nothing_confines_asks_each_time() {
+    let mut world = world();
+    world.tools.insert(SHELL_TOOL.to_owned(), shell());
+    world.rules = Rules::new(vec![rule(SHELL_TOOL, None, Answer::Allow)]).unwrap();
+    assert!(is_sent(&world, run("cargo test")));
+    let unconfined = ToolFacts {
+        is_confined: false,
+        ..shell()
+    };
+    world.tools.insert(SHELL_TOOL.to_owned(), unconfined);
+    assert!(!is_sent(&world, run("cargo test")), "a rule allows it");
+    world.reply(1, "", &[run("cargo test")]);
+    assert_eq!(offered(&world), ["call"]);
+    let question = open(&world).remove(0);
+    let refused = world.answer(&question, by("prefix:cargo test"));
+    assert_eq!(refusal(&refused), "BAD_SETTLEMENT");
+    world.answer(&question, Settlement::Approve);
+    assert!(is_intended(&world));
 }
 
 #[test]
