@@ -76,6 +76,8 @@ pub struct Confinement(Arc<State>);
 struct State {
     bounds: Bounds,
     guarded: Guarded,
+    /// What decides about calls: no program reads it.
+    stores: Vec<PathBuf>,
     /// Whether mounts of a program's own can be made; found out with the first one.
     mounts: OnceLock<bool>,
 }
@@ -132,6 +134,7 @@ impl Confinement {
         if !report::can_confine() {
             return Err(Unconfined::System(report::NO_LANDLOCK.to_owned()));
         }
+        let more = config.agent_paths.iter().chain(&config.skill_paths);
         let temporary = environment.get("TMPDIR").filter(|path| !path.is_empty());
         let temporary = temporary.map_or(TEMPORARY, String::as_str);
         Ok(Self(Arc::new(State {
@@ -143,12 +146,22 @@ impl Confinement {
                 mounts: false,
                 caps: caps(shell),
             },
-            guarded: Guarded::of(workspace),
+            guarded: Guarded::of(workspace, more.map(PathBuf::from).collect()),
+            stores,
             mounts: OnceLock::new(),
         })))
     }
 
-    /// What a program may do. `more` are folders that it may read besides.
+    /// Whether a program may read `more` besides.
+    ///
+    /// # Errors
+    /// It would read what decides about calls.
+    pub(crate) fn check(&self, more: &[PathBuf]) -> Result<(), Unconfined> {
+        let more: Vec<PathBuf> = more.iter().map(|path| paths::real(path)).collect();
+        check_stores(&self.0.stores, &more, "can read")
+    }
+
+    /// What a program may do. `more` are folders that it may read besides; see [`Self::check`].
     pub(crate) fn bounds(&self, supervisor: &Supervisor, more: &[PathBuf]) -> Bounds {
         let mounts = self.0.mounts.get_or_init(|| supervisor.can("mounts"));
         let mut bounds = self.0.bounds.clone();
@@ -245,5 +258,9 @@ mod tests {
         assert!(matches!(opened, Err(Unconfined::Store(_))), "{opened:?}");
         let apart = of(|_, _| {});
         assert!(!matches!(apart, Err(Unconfined::Store(_))), "{apart:?}");
+        if let Ok(confinement) = apart {
+            confinement.check(&["/usr".into()]).unwrap();
+            confinement.check(&["/".into()]).unwrap_err();
+        }
     }
 }

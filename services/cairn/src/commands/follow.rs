@@ -14,6 +14,7 @@ use crate::settings::models::OFFLINE;
 use crate::ui::screen;
 use crate::ui::text::command;
 use crate::workspace::resume_command;
+pub(super) use asking::has_person;
 use asking::{Came, Person};
 use course::{Course, Stand};
 use display::Display;

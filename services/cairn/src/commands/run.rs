@@ -1,7 +1,7 @@
 //! `cairn run`: plan a goal, carry it out, watch it to its end.
 
 use super::agent::{not_found, workspace};
-use super::follow::{self, Following};
+use super::follow::{self, Following, has_person};
 use super::mode::{self, ModeName};
 use super::plan_file;
 use crate::attach::Access;
@@ -21,7 +21,6 @@ use cairn_proto::orchestrator::{CreateSessionRequest, StartRunRequest, StartRunR
 use cairn_rpc::text::escape;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ValueEnum, value_parser};
-use std::io::{IsTerminal as _, stdin};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -206,7 +205,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
                 args.agent.as_deref().unwrap_or_default(),
             ),
             agent: args.agent.clone().unwrap_or_default(),
-            answers_questions: context.live && stdin().is_terminal(),
+            answers_questions: has_person(context),
             ..StartRun::default()
         }),
         time_to_live_ms: args.keep.map_or(0, millis),

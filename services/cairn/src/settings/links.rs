@@ -43,6 +43,16 @@ impl Default for LinkSettings {
 }
 
 impl LinkSettings {
+    /// The ports of all of them.
+    pub(super) fn ports(&self) -> impl Iterator<Item = u16> {
+        let all = [&self.memory, &self.tools, &self.executor, &self.planner];
+        let addresses = all.into_iter().flat_map(|addresses| &addresses.0);
+        addresses.filter_map(|address| {
+            let (_, port) = address.host_and_port()?.rsplit_once(':')?;
+            port.parse().ok()
+        })
+    }
+
     /// A process with these services, which finds the tokens of the others there.
     pub fn placement(&self, here: BTreeSet<Service>, tokens: &Tokens) -> Placement {
         let elsewhere = [

@@ -127,6 +127,13 @@ impl StoreSettings {
         })
     }
 
+    /// The ports of the servers that hold the sessions, as far as they are named: none for a file.
+    pub(super) fn ports(&self) -> impl Iterator<Item = u16> {
+        let master = Some(self.redis.master_url.expose());
+        let urls = self.redis.urls().chain(master);
+        urls.filter(|url| is_redis_url(url)).map(port)
+    }
+
     /// Where sessions are, for people. Never a password.
     pub fn place(&self) -> String {
         if !self.is_redis() {
@@ -176,6 +183,8 @@ impl RetentionSettings {
     }
 }
 
+/// The port of a server whose address names none.
+const REDIS_PORT: u16 = 6379;
 /// What an address may be.
 const ADDRESS: &str = "redis://host:port or rediss://host:port, with user:password@ before the \
                        host, in which / # ? @ and % are percent-encoded; several are whole \
@@ -263,6 +272,19 @@ pub(super) fn is_redis_url(text: &str) -> bool {
     scheme(text).is_some_and(|it| ["redis", "rediss"].iter().any(|name| is_same(name, it)))
 }
 
+/// The port of a server. A user and a password stand before an `@`, which neither has in it.
+fn port(url: &str) -> u16 {
+    let (_, rest) = url.split_once("://").unwrap_or(("", url));
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let place = authority
+        .rsplit_once('@')
+        .map_or(authority, |(_, place)| place);
+    let port = place
+        .rsplit_once(':')
+        .and_then(|(_, port)| port.parse().ok());
+    port.unwrap_or(REDIS_PORT)
+}
+
 fn is_tls(url: &str) -> bool {
     scheme(url).is_some_and(|it| is_same("rediss", it))
 }
@@ -329,5 +351,14 @@ mod tests {
             assert_eq!(is_like_address(text), is_address, "{text}");
         }
         assert!(is_tls("REDISS://a") && !is_tls("redis://a"));
+        for (text, expected) in [
+            ("redis://a:1", 1),
+            ("rediss://u:2@a:3/0", 3),
+            ("redis://u:2@a", 6379),
+            ("redis://[::1]", 6379),
+            ("redis://[::1]:4", 4),
+        ] {
+            assert_eq!(port(text), expected, "{text}");
+        }
     }
 }

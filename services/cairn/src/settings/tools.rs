@@ -97,7 +97,8 @@ fn setting(field: &str) -> Option<String> {
     Some(format!("{section}.{field}"))
 }
 
-/// A program that reaches a listener of Cairn needs only its token to approve a call.
+/// A program that reaches a listener of Cairn needs only its token to approve a call, and one that reaches the store
+/// may need nothing.
 fn check_ports(settings: &Settings, checks: &mut Checks) {
     let Network::Ports(ports) = &settings.tools.shell.network else {
         return;
@@ -108,9 +109,11 @@ fn check_ports(settings: &Settings, checks: &mut Checks) {
         Some(serve.listen.port()),
         serve.internal.map(|it| it.port()),
     ];
-    let own: Vec<u16> = own.into_iter().flatten().chain(internal).collect();
+    let own = own.into_iter().flatten().chain(internal);
+    let elsewhere = settings.links.ports().chain(settings.store.ports());
+    let own: Vec<u16> = own.chain(elsewhere).collect();
     if let Some(port) = ports.iter().find(|port| own.contains(port)) {
-        let problem = format!("has the port {port}, on which Cairn listens");
+        let problem = format!("has the port {port}, on which Cairn or its store listens");
         checks.require(false, "tools.shell.network", &problem, "other ports");
     }
 }

@@ -51,7 +51,12 @@ fn words(tool: &str, scope: &GrantScope) -> Option<String> {
             format!("every call of {tool} {place}")
         }
         Kind::Prefix(it) => {
-            let (words, place) = (it.words.join(" "), place("", &it.folder, "in"));
+            let words = it.words.join(" ");
+            // Of no folder below it.
+            let place = match it.folder.as_str() {
+                "" | HERE => "in the top folder of the workspace".to_owned(),
+                folder => place("", folder, "in"),
+            };
             format!("commands that begin with `{}`, {place}", escape(&words))
         }
         Kind::Server(it) => format!("every tool of server {}", clip(&it.name, NAME)),
@@ -102,7 +107,7 @@ mod tests {
             (folder("/etc"), "every call of edit_file below /etc/"),
             (
                 prefix("."),
-                "commands that begin with `cargo test`, in the workspace",
+                "commands that begin with `cargo test`, in the top folder of the workspace",
             ),
             (
                 prefix("a/b"),

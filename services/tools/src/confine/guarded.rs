@@ -42,6 +42,8 @@ const MOST_NAMED: usize = 20;
 #[derive(Debug, Clone)]
 pub(crate) struct Guarded {
     workspace: PathBuf,
+    /// Folders of agents and skills that the settings name, from the workspace.
+    more: Vec<PathBuf>,
 }
 
 /// How they were.
@@ -69,9 +71,16 @@ enum Mark {
 }
 
 impl Guarded {
-    pub(crate) fn of(workspace: &Path) -> Self {
+    /// `more` are the folders of agents and skills that the settings name, from the workspace.
+    pub(crate) fn of(workspace: &Path, mut more: Vec<PathBuf>) -> Self {
+        more.retain(|folder| {
+            !PROTECTED_FOLDERS
+                .iter()
+                .any(|known| folder == Path::new(known))
+        });
         Self {
             workspace: workspace.to_owned(),
+            more,
         }
     }
 
@@ -81,8 +90,9 @@ impl Guarded {
         for name in FILES {
             self.add(Path::new(name), &mut snapshot);
         }
-        for name in FOLDERS.iter().chain(&PROTECTED_FOLDERS) {
-            self.add_all(Path::new(name), |_| true, &mut snapshot);
+        let fixed = FOLDERS.iter().chain(&PROTECTED_FOLDERS).map(Path::new);
+        for name in fixed.chain(self.more.iter().map(PathBuf::as_path)) {
+            self.add_all(name, |_| true, &mut snapshot);
         }
         self.add_all(Path::new(MODULES), of_modules, &mut snapshot);
         snapshot
@@ -189,19 +199,24 @@ mod tests {
 
     fn workspace() -> (tempfile::TempDir, Guarded) {
         let folder = tempfile::tempdir().unwrap();
-        for below in [".git/hooks", ".git/modules/a/hooks", ".claude/skills/x"] {
+        for below in [
+            ".git/hooks",
+            ".git/modules/a/hooks",
+            ".claude/skills/x",
+            "mine/agents",
+        ] {
             fs::create_dir_all(folder.path().join(below)).unwrap();
         }
         fs::write(folder.path().join("cairn.toml"), "a = 1\n").unwrap();
         fs::write(folder.path().join(".git/hooks/pre-commit"), "true\n").unwrap();
-        let guarded = Guarded::of(folder.path());
+        let guarded = Guarded::of(folder.path(), vec!["mine/agents".into()]);
         (folder, guarded)
     }
 
     #[test]
     fn each_change_is_named() {
         type Change = fn(&Path);
-        let changes: [(&str, Change); 9] = [
+        let changes: [(&str, Change); 10] = [
             ("cairn.toml", |at| {
                 fs::write(at.join("cairn.toml"), "b = 2\n").unwrap()
             }),
@@ -227,6 +242,9 @@ mod tests {
             }),
             (".git/modules/a/hooks/x", |at| {
                 fs::write(at.join(".git/modules/a/hooks/x"), "x").unwrap();
+            }),
+            ("mine/agents/a.md", |at| {
+                fs::write(at.join("mine/agents/a.md"), "x").unwrap();
             }),
             (".claude/skills/x/run.sh", |at| {
                 fs::write(at.join(".claude/skills/x/run.sh"), "x").unwrap();

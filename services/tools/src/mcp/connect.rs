@@ -280,6 +280,8 @@ impl Target {
             .confined()
             .map_err(|why| Failed::at_last(why.to_owned()))?;
         let folder = std::slice::from_ref(&self.folder);
+        let checked = confined.check(folder);
+        checked.map_err(|why| Failed::at_last(why.why().to_owned()))?;
         let supervisor = programs.supervisor.as_ref();
         Ok(supervisor.map(|supervisor| confined.bounds(supervisor, folder)))
     }

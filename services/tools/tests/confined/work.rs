@@ -30,6 +30,7 @@ pub(crate) fn is_done() {
     ] {
         fs::write(ws.join(name), text).unwrap();
     }
+    let mut tried = 0;
     for (program, command, says) in [
         (
             "git",
@@ -44,11 +45,13 @@ pub(crate) fn is_done() {
             println!("{program} is not there, and was not tried");
             continue;
         }
+        tried += 1;
         match world.run(command) {
             Ok(said) if said.contains(says) => println!("{program} works"),
             other => panic!("{program}: {other:?}"),
         }
     }
+    assert!(tried > 0, "no toolchain is there");
     if World::holds().mounts && is_there("python3") {
         let said = world.run("python3 -c 'import multiprocessing; multiprocessing.Lock()'");
         assert_eq!(said.unwrap(), "exit status 0", "memory is shared by names");

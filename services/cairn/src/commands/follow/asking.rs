@@ -56,7 +56,7 @@ impl Person {
     /// # Errors
     /// The system has no room for another descriptor.
     pub(super) fn found(context: &Context) -> Result<Option<Self>, CliError> {
-        if !context.live || !stdin().is_terminal() || !is_in_front() {
+        if !has_person(context) {
             return Ok(None);
         }
         Ok(Some(Self {
@@ -174,6 +174,11 @@ impl Person {
         let mut hints = error.hint.lines();
         hints.try_for_each(|hint| out::line(&format!("  {}", escape(hint))))
     }
+}
+
+/// Whether a person reads what is printed and can answer.
+pub(in crate::commands) fn has_person(context: &Context) -> bool {
+    context.live && stdin().is_terminal() && is_in_front()
 }
 
 /// Whether the keys of the terminal come to this process: those of a command in the background do not. A terminal

@@ -163,7 +163,7 @@ fn of_edits() -> Case {
 
 fn of_commands() -> Case {
     Case {
-        words: "commands that begin with `echo hi`, in the workspace",
+        words: "commands that begin with `echo hi`, in the top folder of the workspace",
         before: Vec::new(),
         first: shell("echo hi one"),
         inside: [
