@@ -234,6 +234,30 @@ fn folders_of_agents_and_skills_are_inside_of_the_workspace() {
 }
 
 #[test]
+fn programs_get_no_port_of_cairn_or_its_store() {
+    let of = |network: &str, more: &str| {
+        let file = format!("tools.shell.network = {network}\n{more}");
+        settings(&file, &[], &[]).map(|_| ())
+    };
+    for network in ["'none'", "'loopback'", "[5432]"] {
+        of(network, "").unwrap();
+    }
+    for (network, more) in [
+        ("[443, 7882]", ""),
+        ("[9001]", "serve.listen = '127.0.0.1:9001'"),
+        ("[9002]", "links.tools = 'http://127.0.0.1:9002'"),
+        ("[6379]", "store.redis.url = 'redis://localhost'"),
+        ("[9003]", "store.redis.url = 'redis://u:p@localhost:9003'"),
+    ] {
+        let error = of(network, more).unwrap_err();
+        assert!(
+            error.contains("tools.shell.network has the port"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn prices_are_listed_replaced_or_unknown() {
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("prices.toml");
