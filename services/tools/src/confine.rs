@@ -135,6 +135,11 @@ impl Confinement {
             return Err(Unconfined::System(report::NO_LANDLOCK.to_owned()));
         }
         let more = config.agent_paths.iter().chain(&config.skill_paths);
+        // The settings in use may have another name than the usual one.
+        let named = config.private.iter().map(|path| paths::real(path));
+        let named = named.filter(|path| path.is_file());
+        let named = named.filter_map(|path| Some(path.strip_prefix(workspace).ok()?.to_owned()));
+        let more = more.map(PathBuf::from).chain(named).collect();
         let temporary = environment.get("TMPDIR").filter(|path| !path.is_empty());
         let temporary = temporary.map_or(TEMPORARY, String::as_str);
         Ok(Self(Arc::new(State {
@@ -146,7 +151,7 @@ impl Confinement {
                 mounts: false,
                 caps: caps(shell),
             },
-            guarded: Guarded::of(workspace, more.map(PathBuf::from).collect()),
+            guarded: Guarded::of(workspace, more),
             stores,
             mounts: OnceLock::new(),
         })))

@@ -42,7 +42,7 @@ const MOST_NAMED: usize = 20;
 #[derive(Debug, Clone)]
 pub(crate) struct Guarded {
     workspace: PathBuf,
-    /// Folders of agents and skills that the settings name, from the workspace.
+    /// Folders of agents and skills that the settings name, and the settings in use, from the workspace.
     more: Vec<PathBuf>,
 }
 
@@ -71,13 +71,13 @@ enum Mark {
 }
 
 impl Guarded {
-    /// `more` are the folders of agents and skills that the settings name, from the workspace.
+    /// `more` are further files and folders, from the workspace.
     pub(crate) fn of(workspace: &Path, mut more: Vec<PathBuf>) -> Self {
-        more.retain(|folder| {
-            !PROTECTED_FOLDERS
-                .iter()
-                .any(|known| folder == Path::new(known))
-        });
+        let is_known = |path: &PathBuf| {
+            let mut known = FILES.iter().chain(&PROTECTED_FOLDERS);
+            known.any(|known| path == Path::new(known))
+        };
+        more.retain(|path| !is_known(path));
         Self {
             workspace: workspace.to_owned(),
             more,

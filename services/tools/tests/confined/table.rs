@@ -151,6 +151,11 @@ pub(crate) const RULES: &[Escape] = &[
         "rm cairn.toml && echo ESCAPED",
     ),
     named(
+        "change the rules in a file of another name",
+        "mine.toml",
+        "echo '# allow' >>mine.toml && echo ESCAPED",
+    ),
+    named(
         "add a server",
         ".mcp.json",
         "echo '{}' >.mcp.json && echo ESCAPED",

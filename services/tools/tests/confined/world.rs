@@ -20,6 +20,8 @@ use tokio::runtime::Runtime;
 
 /// What no command may show.
 pub(crate) const CANARY: &str = "canary-4711";
+/// Settings that the operator has named.
+const SETTINGS: &str = "ws/mine.toml";
 const NOW: u64 = 1_000_000;
 
 struct FixedTime;
@@ -67,7 +69,9 @@ impl World {
         ] {
             fs::write(at.join(name), format!("{CANARY}\n")).unwrap();
         }
-        fs::write(at.join("ws/cairn.toml"), "[tools]\n").unwrap();
+        for name in ["ws/cairn.toml", SETTINGS] {
+            fs::write(at.join(name), "[tools]\n").unwrap();
+        }
         // Git reads it, and commands do.
         let git = format!("[user]\n\tname = {CANARY}\n");
         fs::write(at.join("home/.gitconfig"), git).unwrap();
@@ -199,6 +203,7 @@ fn tools(at: &Path, change: impl FnOnce(&mut Config)) -> Tools {
         output: at.join("ws/cairn-out"),
         shell: ShellConfig::default(),
         store_paths: vec![at.join("state")],
+        private: vec![at.join(SETTINGS)],
         ..Config::default()
     };
     let mut deps = Deps::new(Arc::new(FixedTime));
