@@ -267,9 +267,16 @@ impl Attempt {
         self.calls.iter().position(is_open)
     }
 
-    /// The call whose preview the owner is to find.
+    /// The call whose preview the owner is to find. It waits for calls with side effects before it in the reply: they
+    /// may change the file. And while a person is asked about a write, no executor waits for such a call, so it would
+    /// be sent once more.
     pub(crate) fn call_to_preview(&self, attempt: AttemptRef) -> Option<CallRef> {
-        let (name, call) = self.last_calls(attempt).nth(self.open_write()?)?;
+        let write = self.open_write()?;
+        let is_open = |call: &Call| call.effect == Effect::Effectful && !call.is_finished();
+        if self.calls.iter().take(write).any(is_open) {
+            return None;
+        }
+        let (name, call) = self.last_calls(attempt).nth(write)?;
         call.needs_preview().then_some(name)
     }
 

@@ -394,6 +394,21 @@ fn writes_of_a_reply_and_what_has_effects_after_them_come_in_their_order() {
     assert!(is_sendable(world.made(2)));
 }
 
+/// A question ends the work of the executor, and a call with side effects that is under way would be sent again.
+#[test]
+fn a_write_waits_for_calls_with_side_effects_before_it() {
+    let mut world = world();
+    let events = world.reply(1, "", &[send(), write("a")]);
+    assert_eq!(kinds(&events), ["ReplyReceived", "CallIntended"]);
+    assert!(!world.is_to_preview(1));
+    assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(1))]);
+    world.result(1, 0, "sent");
+    assert!(world.is_to_preview(1));
+    world.previewed(1, new_file("a"));
+    assert_eq!(world.run().status, APPROVAL);
+    assert!(world.outstanding().is_empty());
+}
+
 #[test]
 fn what_waits_for_a_write_begins_after_one_that_is_denied() {
     let mut world = world();
