@@ -32,7 +32,8 @@ const NOTHING: With = With {
 /// Programs without a second plain word cover nothing: the word says what they do.
 const NEED_SECOND: &str = "git hg svn jj cargo rustup go npm pnpm yarn bun deno pip uv poetry pdm hatch pipenv conda python \
     pypy node nodejs ruby perl php lua luajit java dotnet mix bundle bundler gem rake rails composer mvn \
-    gradle gradlew brew terraform rscript julia elixir swift zig just task";
+    gradle gradlew mvnw brew terraform rscript julia elixir swift zig just task bazel bazelisk buck stack cabal \
+    opam dune";
 
 const ROWS: &[Row] = &[
     // Runs the program that follows with other rights or in another place.
@@ -49,13 +50,16 @@ const ROWS: &[Row] = &[
                    faketime xvfb-run dbus-run-session dbus-launch ssh-agent tini dumb-init daemonize \
                    start-stop-daemon catchsegv direnv dotenv dotenvx cross-env concurrently nodemon watchexec \
                    cronic chronic run-one torify torsocks proxychains sem caffeinate arch ld.so ld-linux \
-                   ld-musl qemu wine nix nix-shell guix op doppler",
+                   ld-musl qemu wine nix nix-shell guix op doppler ifne pee mispipe lckdo rlwrap ccache sccache \
+                   distcc icecc bear scan-build intercept-build kcov eatmydata fakechroot cpulimit cgexec \
+                   softlimit envdir setlock systemd-inhibit systemd-nspawn systemd-cat nsjail minijail dtach \
+                   abduco xterm",
         with: None,
     },
     // Is a shell, which runs any command.
     Row {
         programs: "sh bash rbash zsh dash fish ksh mksh oksh pdksh ash csh tcsh yash rc es osh ysh ion nu \
-                   elvish xonsh pwsh powershell cmd busybox toybox wsl",
+                   elvish xonsh pwsh powershell cmd busybox toybox coreutils uutils wsl",
         with: None,
     },
     // Is a part of the shell, which may evaluate its words or change how words are read.
@@ -85,14 +89,14 @@ const ROWS: &[Row] = &[
     },
     // Is an editor or a pager with commands that run programs.
     Row {
-        programs: "vi vim nvim view ex ed emacs emacsclient nano less more man code",
+        programs: "vi vim nvim view ex ed emacs emacsclient nano less more man code fzf sk",
         with: None,
     },
     // Runs code that its words hold, and that code can run programs.
     Row {
         programs: "awk gawk mawk nawk sed gsed m4 dc sqlite psql mysql mariadb gnuplot octave r ghci irb pry iex \
-                   erl jshell groovy scala clojure clj bb guile racket sbcl ocaml runghc ts-node tsx ipython \
-                   bpython",
+                   erl jshell groovy scala clojure clj bb guile racket sbcl ocaml ghc runghc ts-node tsx \
+                   ipython bpython sbt lein",
         with: None,
     },
     // Fetches or finds a program by its name, and runs it.
@@ -125,20 +129,20 @@ const ROWS: &[Row] = &[
     },
     // Has an option that names a program to run.
     Row {
-        programs: "rg sort ctags",
+        programs: "rg ag ack bat batcat delta sort ctags sdiff diff3 openssl",
         with: Some(With {
-            options: "pre hostname-bin compress-program options",
+            options: "pre hostname-bin compress-program options pager diff-program engine provider-path",
             ..NOTHING
         }),
     },
-    // Takes settings, hooks and programs from its words, which it runs.
+    // Takes settings, hooks and programs from its words, which it runs, and the name of a file, which it writes.
     Row {
         programs: "git",
         with: Some(With {
             letters: "cxO",
             options: "config-env exec-path upload-pack receive-pack exec template ext-diff textconv \
                    open-files-in-pager extcmd tool config sendmail-cmd smtp-server to-cmd cc-cmd paginate \
-                   editor man web",
+                   editor man web output",
             words: "bisect submodule filter-branch filter-repo difftool mergetool config hook rebase send-email \
                    instaweb daemon help credential shell worktree clone ls-remote fetch-pack send-pack archive \
                    maintenance for-each-repo imap-send p4 svn remote-ext",
@@ -220,6 +224,51 @@ const ROWS: &[Row] = &[
             ..NOTHING
         }),
     },
+    // Runs scripts and programs that its words name, and reads the programs to build with from them.
+    Row {
+        programs: "cmake",
+        with: Some(With {
+            letters: "EPCD",
+            begins: "=",
+            ..NOTHING
+        }),
+    },
+    // Runs scripts and programs that its words name.
+    Row {
+        programs: "ctest",
+        with: Some(With {
+            letters: "S",
+            options: "build-and-test script script-new-process",
+            ..NOTHING
+        }),
+    },
+    // Has options that name a program to run tests with.
+    Row {
+        programs: "meson bazel bazelisk buck",
+        with: Some(With {
+            options: "wrapper gdb-path run_under workspace_status_command shell_executable bazelrc",
+            words: "devenv run",
+            ..NOTHING
+        }),
+    },
+    // Runs the program that follows, and reads the program to build with from its words.
+    Row {
+        programs: "stack cabal opam dune",
+        with: Some(With {
+            letters: "w",
+            options: "exec test-wrapper ghc-option ghc-options",
+            words: "exec run repl ghci runghc runhaskell script eval top utop",
+            begins: "--with-",
+        }),
+    },
+    // Runs the file or the module that follows.
+    Row {
+        programs: "coverage",
+        with: Some(With {
+            words: "run",
+            ..NOTHING
+        }),
+    },
     // Runs code that its words hold.
     Row {
         programs: "python pypy",
@@ -245,8 +294,8 @@ const ROWS: &[Row] = &[
         programs: "perl ruby php lua luajit rscript julia elixir",
         with: Some(With {
             letters: "eEMmrlnpdDBRL",
-            options: "eval print run require load",
-            words: "-",
+            options: "eval print run require load execute",
+            words: "- tinker",
             ..NOTHING
         }),
     },
@@ -271,7 +320,7 @@ const ROWS: &[Row] = &[
     },
     // Takes settings and tasks from its words that name a program to run.
     Row {
-        programs: "mvn mvnw gradle gradlew ant sbt lein",
+        programs: "mvn mvnw gradle gradlew ant",
         with: Some(With {
             letters: "DIPcb",
             options: "init-script system-prop project-prop build-file define exec",
@@ -320,12 +369,16 @@ fn whole_name(program: &str) -> String {
     }
 }
 
-/// The program is known by this name: as it is, without a version, or as a loader with the name of a machine.
+/// The program is known by this name: as it is, without a version, as another build of Python (`python3.13t`), with
+/// the `g` that some systems put before GNU programs, or as a loader with the name of a machine.
 fn is_named(program: &str, known: &str) -> bool {
     let whole = whole_name(program);
     let is_loader = known.starts_with("ld-") || known == "qemu";
+    let is_gnu = |name: &str| name == known || base(name) == known;
     whole == known
         || base(program) == known
+        || (known == "python" && whole.starts_with(known))
+        || whole.strip_prefix('g').is_some_and(is_gnu)
         || (is_loader
             && whole
                 .strip_prefix(known)
