@@ -53,7 +53,7 @@ const ROWS: &[Row] = &[
                    ld-musl qemu wine nix nix-shell guix op doppler ifne pee mispipe lckdo rlwrap ccache sccache \
                    distcc icecc bear scan-build intercept-build kcov eatmydata fakechroot cpulimit cgexec \
                    softlimit envdir setlock systemd-inhibit systemd-nspawn systemd-cat nsjail minijail dtach \
-                   abduco xterm",
+                   abduco xterm cargo-watch bacon ptw pytest-watch",
         with: None,
     },
     // Is a shell, which runs any command.

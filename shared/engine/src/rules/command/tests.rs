@@ -198,6 +198,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("genv ls", ""),
     ("coreutils env ls", ""),
     ("ccache sh -c id", ""),
+    ("cargo-watch -s id", ""),
     ("python3.13t -c x", ""),
     ("cmake --build build", "cmake"),
     ("cmake -S . -B build", "cmake"),
