@@ -151,7 +151,9 @@ impl Run {
     /// What an attempt is to do; none if it is to do nothing now.
     fn lane_of(&self, step: &Step, attempt: &Attempt, has_begun: bool) -> Option<Lane> {
         if attempt.waits_for_person() {
-            return None;
+            // A call that may have been sent ends where it was sent: by another executor it would be sent again.
+            let may_end = attempt.has_intended_call() && !attempt.has_call_in_doubt();
+            return may_end.then_some(Lane::HasWork);
         }
         if self.is_held() {
             return attempt.has_intended_call().then_some(Lane::HasWork);

@@ -66,7 +66,7 @@ impl Journal {
                 "call_settled" => match &event["settlement"]["done"]["output"] {
                     Value::String(output) => json!({
                         "kind": "call_finished", "call": event["call"], "output": output,
-                        "is_error": false, "reason": "", "media": [], "whole": null,
+                        "is_error": false, "reason": "", "media": [], "whole": null, "file": null,
                     }),
                     _ => continue,
                 },

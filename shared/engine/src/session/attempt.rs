@@ -298,6 +298,12 @@ impl Attempt {
         })
     }
 
+    /// The outcome of a call is not known.
+    pub(crate) fn has_call_in_doubt(&self) -> bool {
+        let mut calls = self.calls.iter();
+        calls.any(|call| matches!(call.status, CallStatus::InDoubt { .. }))
+    }
+
     /// A call waits for a person's decision, approval or answer, or the next request does not fit. The attempt
     /// does not continue before that, and no executor keeps a slot for it.
     pub fn waits_for_person(&self) -> bool {
