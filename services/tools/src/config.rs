@@ -12,7 +12,6 @@ use crate::files::{OUTPUT, check_show};
 use crate::mcp::{SEPARATOR, Server};
 use crate::registry::is_name;
 use crate::schema::Schema;
-use crate::shell::SHELL_EXEC;
 use crate::tool::{Effect, OUTPUT_LIMIT, TIME_LIMIT};
 use crate::workspace_files::check_paths;
 use cairn_agents::is_name as is_agent_name;
@@ -20,7 +19,7 @@ use cairn_agents::resolve::OF_WORKSPACE;
 use cairn_engine::decide::STATE_TOOLS;
 use cairn_engine::level::LEVEL;
 use cairn_engine::limits::MAX_RESULT;
-use cairn_engine::rules::{Answer, NamePattern, Rule, Rules};
+use cairn_engine::rules::{Answer, NamePattern, Rule, Rules, SHELL_TOOL};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -258,7 +257,7 @@ impl Config {
         }
         // The owner of a session answers calls of its own tools itself.
         let of_owner = STATE_TOOLS.iter().map(|tool| tool.name);
-        let built_in = FILE_TOOLS.into_iter().chain([SHELL_EXEC]);
+        let built_in = FILE_TOOLS.into_iter().chain([SHELL_TOOL]);
         let mut names: BTreeSet<&str> = built_in.chain(of_owner).collect();
         for (index, command) in self.commands.iter().enumerate() {
             command.validate(&format!("commands[{index}]"), &mut faults);
@@ -290,7 +289,7 @@ impl Config {
     /// What is wrong with the lists of names if there are no tools but the file tools and programs.
     pub fn check_names(&self) -> Vec<Fault> {
         let programs = self.commands.iter().map(|command| command.name.as_str());
-        let built_in = FILE_TOOLS.into_iter().chain([SHELL_EXEC]);
+        let built_in = FILE_TOOLS.into_iter().chain([SHELL_TOOL]);
         let mut known: Vec<&str> = built_in.chain(programs).collect();
         known.sort_unstable();
         self.check_lists(&known)

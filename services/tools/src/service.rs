@@ -12,12 +12,12 @@ use crate::invoke::Invoker;
 use crate::mcp::{McpDeps, McpSource};
 use crate::permission::Permissions;
 use crate::registry::{self, ToolRegistry};
-use crate::shell::{self, SHELL_EXEC, ShellTool};
+use crate::shell::{self, ShellTool};
 use crate::source::{FixedSource, Listed, ToolSource};
 use crate::supervisor::Supervisor;
 use crate::tool::{BUILT_IN, PROGRAM, Tool};
 use crate::workspace_files::WorkspaceFiles;
-use cairn_engine::rules::{NamePattern, Rules};
+use cairn_engine::rules::{NamePattern, Rules, SHELL_TOOL};
 use cairn_proto::tools::tools_service_server::ToolsServiceServer;
 use cairn_rpc::{BootClock, MAX_MESSAGE_BYTES, Monotonic, ServerBuilder};
 use std::collections::BTreeMap;
@@ -245,7 +245,7 @@ fn assemble(
     registry::check(&all)?;
     let names = all.iter().map(|tool| tool.spec().name.as_str());
     // A rule may be there for a shell that is turned off.
-    let mut known: Vec<&str> = names.chain([SHELL_EXEC]).collect();
+    let mut known: Vec<&str> = names.chain([SHELL_TOOL]).collect();
     known.sort_unstable();
     known.dedup();
     let mut faults = config.check_lists(&known);

@@ -16,7 +16,10 @@ use crate::supervisor::{self, Supervisor};
 use crate::text;
 use crate::tool::{Call, Effect, OUTPUT_LIMIT, Output, Tool, ToolSpec};
 use async_trait::async_trait;
-use cairn_engine::rules::{Answer, Condition, Matcher, MatcherKind, Scope};
+use cairn_engine::rules::{
+    AROUND, Answer, Condition, LONGEST_SECONDS, Matcher, MatcherKind, SHELL_TOOL, Scope,
+    USUAL_SECONDS, command_time,
+};
 use cairn_rpc::{BootClock, Monotonic as _};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -27,14 +30,6 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 
-/// The name of the tool.
-pub(crate) const SHELL_EXEC: &str = "shell_exec";
-/// Seconds that a command may take without an argument of its own.
-const USUAL: u64 = 120;
-/// Most seconds that a command may take.
-const LONGEST: u64 = 3600;
-/// The call may take longer than its command: this long for what is around it.
-const AROUND: Duration = Duration::from_secs(30);
 /// Bytes of the result that are kept for what the tool says after the output.
 const WORDS: usize = 16 * 1024;
 /// Between two steps of progress.
@@ -89,13 +84,13 @@ impl ShellTool {
         };
         let spec = ToolSpec {
             effect: Effect::Effectful,
-            time_limit: Duration::from_secs(LONGEST) + AROUND,
+            time_limit: Duration::from_secs(LONGEST_SECONDS) + AROUND,
             in_process: false,
             default: Answer::Ask,
             is_confined: confinement.is_some(),
             matchers: matchers(workspace),
             ..ToolSpec::new(
-                SHELL_EXEC,
+                SHELL_TOOL,
                 description(confinement.as_ref()),
                 json!({
                     "type": "object",
@@ -108,8 +103,8 @@ impl ShellTool {
                         "timeout": {
                             "type": "integer",
                             "minimum": 1,
-                            "maximum": LONGEST,
-                            "default": USUAL,
+                            "maximum": LONGEST_SECONDS,
+                            "default": USUAL_SECONDS,
                             "description": "Seconds after which the command is killed."
                         },
                         "cwd": {
@@ -248,7 +243,7 @@ fn description(confinement: Option<&Confinement>) -> String {
         "Runs a command line with sh -c in the workspace, and returns its output (standard output and standard \
          error together) with its exit status in the last line. Each command is a process of its own: no folder or \
          variable is kept, and nothing runs on after it. Its standard input is empty. {bounds} A command that \
-         takes longer than {USUAL} seconds needs a timeout, of at most {LONGEST}."
+         takes longer than {USUAL_SECONDS} seconds needs a timeout, of at most {LONGEST_SECONDS}."
     )
 }
 
@@ -316,8 +311,7 @@ impl Tool for ShellTool {
             let problem = "the command has a NUL character; leave it out";
             return Err(ToolError::InvalidArguments(problem.to_owned()));
         }
-        let seconds = call.arguments.get("timeout").and_then(|it| it.as_u64());
-        let time = Duration::from_secs(seconds.unwrap_or(USUAL).clamp(1, LONGEST));
+        let time = command_time(&call.arguments.to_string());
         let task = Task {
             command: command.to_owned(),
             time,
@@ -330,7 +324,7 @@ impl Tool for ShellTool {
         let ended = tokio::select! {
             ended = follow(&mut running, output, &call.progress) => ended,
             () = stopped => {
-                let killed = running.kill(SHELL_EXEC).await;
+                let killed = running.kill(SHELL_TOOL).await;
                 let changed = changed(self.confinement.as_ref(), before).await;
                 return Err(match killed {
                     ToolError::Stopped(_) => ToolError::Stopped(changed),

@@ -16,14 +16,16 @@ mod names;
 mod protected;
 mod reading;
 mod scope;
+mod shell;
 
-pub use approval::{ApprovalScope, Called, GrantScope, SHELL_TOOL, ScopeId, ToolServer, scopes};
+pub use approval::{ApprovalScope, Called, GrantScope, ScopeId, ToolServer, scopes};
 pub use command::{is_covered, prefix_of, simple_command};
 pub use conditions::Conditions;
 pub use matcher::{Condition, Matcher, MatcherKind};
 pub use names::kind_of_text;
 use scope::PATH;
 pub use scope::{Scope, scope};
+pub use shell::{AROUND, LONGEST_SECONDS, SHELL_TOOL, USUAL_SECONDS, command_time};
 
 use globset::{GlobBuilder, GlobMatcher};
 use serde::{Deserialize, Serialize};

@@ -9,7 +9,7 @@ use crate::event::{
 use crate::failure::{Failure, FailureKind};
 use crate::key::approval_digest;
 use crate::message::ToolCall;
-use crate::rules::{Answer, Called, Scope, scope};
+use crate::rules::{AROUND, Answer, Called, SHELL_TOOL, Scope, command_time, scope};
 use crate::session::{Attempt, Call, CallStatus, Grant};
 use crate::transitions::{Applied, CallPhase, IllegalTransition};
 
@@ -213,16 +213,20 @@ impl Decision<'_> {
 
     /// The call may be sent, within these limits, once this is durable.
     fn intend(&mut self, call: CallRef) -> Applied {
-        let name = self.session.call(call).map(|call| &call.call.name);
+        let asked = self.session.call(call).map(|call| &call.call);
+        let name = asked.map(|asked| &asked.name);
         // A tool that came later is not among those that the attempt was offered.
         let now = name.and_then(|name| self.facts.tools.get(name));
         let tool = name
             .and_then(|name| self.facts.tool(call.attempt, name))
             .or(now);
+        let time_limit_ms = asked
+            .zip(tool)
+            .map(|(asked, tool)| time_limit_ms(asked, tool));
         self.emit(CallIntended {
             call,
             not_after: self.facts.not_after,
-            time_limit_ms: tool.map_or(0, |tool| tool.time_limit_ms),
+            time_limit_ms: time_limit_ms.unwrap_or(0),
             in_process: tool.is_some_and(|tool| tool.in_process),
         })
     }
@@ -441,4 +445,14 @@ fn called<'a>(call: &'a Call, tool: &'a ToolFacts, scope: &'a Scope) -> Called<'
         scope,
         arguments: &call.call.arguments,
     }
+}
+
+/// How long the call may run. A command has a time of its own, within that of its tool.
+fn time_limit_ms(call: &ToolCall, tool: &ToolFacts) -> u64 {
+    if call.name != SHELL_TOOL || tool.server.is_some() {
+        return tool.time_limit_ms;
+    }
+    let time = command_time(&call.arguments) + AROUND;
+    let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    time.min(tool.time_limit_ms)
 }

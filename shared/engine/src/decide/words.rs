@@ -252,8 +252,8 @@ pub(super) fn ended(call: &Call) -> &'static str {
         // What only reads leaves nothing to find out.
         (_, Effect::Pure | Effect::State) => NOT_MADE,
         _ => {
-            "outcome unknown: the turn ended while this call may have been running; find out what it did \
-              before you call the tool again"
+            "outcome unknown: the turn was interrupted while this call ran, and the call was told to stop. What it did \
+             until then stays. Look at what it changed before you make the same call again."
         }
     }
 }

@@ -5,14 +5,12 @@
 //! matches cannot differ. No scope looks at the content of a call.
 
 use super::command::{is_covered, prefix_of, simple_command};
-use super::{Matcher, MatcherKind, Scope};
+use super::{Matcher, MatcherKind, SHELL_TOOL, Scope};
 use crate::decide::ToolFacts;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::fmt;
 
-/// The built-in tool that runs commands of a shell.
-pub const SHELL_TOOL: &str = "shell_exec";
 /// The folder of the workspace, or of the program that gets a path.
 const HERE: &str = ".";
 

@@ -356,13 +356,9 @@ proptest! {
     fn a_turn_may_end_at_any_event_in_any_way(rounds in rounds()) {
         for keep in [Keep::Nothing, Keep::Complete] {
             let (world, ends) = played(&rounds, keep);
-            for events in 1..=world.journal.len() {
-                let owners = match ends.contains(&events) {
-                    true => &[Owner::Same, Owner::Next, Owner::OfCheckpoint, Owner::OfFork][..],
-                    // Only a copy begins within a transition.
-                    false => &[Owner::OfFork][..],
-                };
-                for &owner in owners {
+            // Owners, checkpoints and copies begin where a transition ends.
+            for &events in &ends {
+                for owner in [Owner::Same, Owner::Next, Owner::OfCheckpoint, Owner::OfFork] {
                     for way in ENDS {
                         let mut cut = cut(&world, events, owner);
                         if cut.session.runs.is_empty() {

@@ -18,6 +18,16 @@ use serde_json::json;
 
 pub(crate) const APPROVAL: RunStatus = RunStatus::Waiting(WaitReason::Approval);
 
+fn matcher(name: &str, kind: MatcherKind) -> Matcher {
+    Matcher {
+        folder: Some("/work".to_owned()),
+        name: name.to_owned(),
+        kind,
+        argument: name.to_owned(),
+        default: None,
+    }
+}
+
 /// A tool that writes files.
 pub(crate) fn writer(default: Answer) -> ToolFacts {
     ToolFacts {
@@ -25,13 +35,10 @@ pub(crate) fn writer(default: Answer) -> ToolFacts {
         time_limit_ms: 1_000,
         digest: "first".to_owned(),
         default,
-        matchers: vec![Matcher {
-            folder: Some("/work".to_owned()),
-            name: "path".to_owned(),
-            kind: MatcherKind::Path,
-            argument: "path".to_owned(),
-            default: None,
-        }],
+        matchers: vec![
+            matcher("path", MatcherKind::Path),
+            matcher("content", MatcherKind::Free),
+        ],
         previews: true,
         is_built_in: true,
         ..ToolFacts::default()

@@ -1,4 +1,4 @@
-//! Programs that run another one, or code, that their words name.
+//! Programs that run another one, or code, that their words name, and programs that destroy.
 
 /// Programs behind which no approval of further commands stands. The reason is the comment of the row.
 struct Row {
@@ -54,6 +54,12 @@ const ROWS: &[Row] = &[
                    distcc icecc bear scan-build intercept-build kcov eatmydata fakechroot cpulimit cgexec \
                    softlimit envdir setlock systemd-inhibit systemd-nspawn systemd-cat nsjail minijail dtach \
                    abduco xterm cargo-watch bacon ptw pytest-watch",
+        with: None,
+    },
+    // Destroys what its words name: each command is looked at.
+    Row {
+        programs: "rm rmdir unlink shred truncate dd mv chmod chown chgrp chattr kill pkill killall skill mkfs wipefs \
+                   fdisk parted shutdown reboot halt poweroff",
         with: None,
     },
     // Is a shell, which runs any command.

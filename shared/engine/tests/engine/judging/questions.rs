@@ -89,3 +89,18 @@ fn a_call_that_was_continued_with_an_answer_is_in_doubt_as_any_other() {
     let call = world.session.call(world.call(1, 0)).unwrap();
     assert!(call.input.is_some(), "it is sent again with the answer");
 }
+
+/// The other call was sent, and is still under way: without its executor it would be sent again.
+#[test]
+fn a_call_under_way_ends_while_a_person_is_asked_about_another() {
+    let mut world = world();
+    world.rules = Rules::new(vec![rule("edit", None, Answer::Allow)]).unwrap();
+    world.reply(1, "", &[call("docs/a"), call("docs/b")]);
+    let asks = question(&world);
+    world.unfinished(1, asks);
+    assert_eq!(world.run().status, QUESTION);
+    let work = Work::RunStep(world.attempt(1));
+    assert_eq!(world.outstanding(), [work]);
+    world.result(1, 1, "edited");
+    assert!(world.outstanding().is_empty(), "nobody keeps a slot for it");
+}
