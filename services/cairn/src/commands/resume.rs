@@ -66,14 +66,7 @@ runs, unless it is paused.";
 /// # Errors
 /// No such session, an interruption.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
-    // Before anything continues, so that what is kept can be told from what is done now.
-    let mut reader = Client::attach(context, Access::Read).await?;
-    let before = found(&reader, args.session.as_deref()).await?;
-    if let Some(session) = before.as_ref().filter(|it| is_unfinished(it)) {
-        check_model(&mut reader, session).await?;
-    }
-    reader.finish().await;
-    let Some(before) = before else {
+    let Some(before) = read_before(context, args.session.as_deref()).await? else {
         if !context.json {
             let hint = "see all sessions with: cairn sessions";
             out::line(&format!("there is nothing unfinished; {hint}"))?;
@@ -129,6 +122,20 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     };
     client.finish().await;
     followed
+}
+
+/// The session before anything continues, so that what is kept can be told from what is done now.
+async fn read_before(
+    context: &Context,
+    session: Option<&str>,
+) -> Result<Option<Session>, CliError> {
+    let mut reader = Client::attach(context, Access::Read).await?;
+    let before = found(&reader, session).await?;
+    if let Some(session) = before.as_ref().filter(|it| is_unfinished(it)) {
+        check_model(&mut reader, session).await?;
+    }
+    reader.finish().await;
+    Ok(before)
 }
 
 /// The line about an agent that files of the workspace have changed: who only reads the store does not see them.

@@ -65,6 +65,10 @@ impl<'de> Visitor<'de> for Written {
         while let Some(port) = items.next_element()? {
             ports.push(port);
         }
+        // No port is reached, or the item has a fault of its own.
+        if ports.is_empty() {
+            return Ok(Network::None);
+        }
         of_ports(ports).ok_or_else(|| A::Error::invalid_value(Unexpected::Seq, &self))
     }
 }

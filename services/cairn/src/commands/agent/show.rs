@@ -86,9 +86,9 @@ fn lines(agent: &Agent, now: i64, style: Style) -> Vec<String> {
     };
     let mut lines = vec![format!("{name} ({origin})")];
     let definition = agent.definition.clone().unwrap_or_default();
-    let fields = fields(&definition).into_iter();
-    let fields = fields.chain([("digest", agent.digest.clone())]);
-    for (label, value) in fields.filter(|(_, value)| !value.is_empty()) {
+    let all = fields(&definition).into_iter();
+    let all = all.chain([("digest", agent.digest.clone())]);
+    for (label, value) in all.filter(|(_, value)| !value.is_empty()) {
         lines.push(format!("  {label:<13}{}", escape(&value)));
     }
     for warning in &agent.warnings {
