@@ -242,8 +242,10 @@ fn description(confinement: Option<&Confinement>) -> String {
     format!(
         "Runs a command line with sh -c in the workspace, and returns its output (standard output and standard \
          error together) with its exit status in the last line. Each command is a process of its own: no folder or \
-         variable is kept, and nothing runs on after it. Its standard input is empty. {bounds} A command that \
-         takes longer than {USUAL_SECONDS} seconds needs a timeout, of at most {LONGEST_SECONDS}."
+         variable is kept, and nothing runs on after it. Its standard input is empty. A long output needs no tail: its \
+         beginning is returned, and read_result reads on; the status of a pipe is that of its last program. {bounds} \
+         A command that takes longer than {USUAL_SECONDS} seconds needs a timeout, of at most {LONGEST_SECONDS}. A \
+         person may be asked first. In one reply, a command waits for the writes before it."
     )
 }
 

@@ -31,7 +31,7 @@ const DESCRIPTION: &str = "Replaces text in a file and leaves the rest as it is.
      read_file puts before each line. 'old' must occur exactly once: take in neighbouring lines until it does, or \
      set 'all' to replace every occurrence. Example: {\"path\": \"src/calc.py\", \"old\": \"    return a - b\\n\", \
      \"new\": \"    return a + b\\n\"}. To insert text, repeat a line in 'old' and 'new'; to delete text, give an \
-     empty 'new'. For a new file, use write_file.";
+     empty 'new'. A backslash of the file is two in JSON. For a new file, use write_file.";
 const ASKS: &str = " A person may be asked first, and sees what changes.";
 const OUT: &str = " Only files under 'cairn-out/' can be edited.";
 

@@ -211,7 +211,7 @@ impl<'a> Walk<'a, '_> {
         if metadata.is_symlink() {
             return Err(refused(self.place, Why::Link));
         }
-        match self.trail.is_private(&metadata) {
+        match self.trail.is_private(&metadata) && !is_settings(name) {
             true => Err(refused(self.place, Why::Private)),
             false => Ok(Some(metadata)),
         }
@@ -223,7 +223,7 @@ impl<'a> Walk<'a, '_> {
         let name = place.path.file_name().unwrap_or_default();
         self.step(name)?;
         // It may not be there yet, such as the journal of a store.
-        if roots.view().names_private(&self.path) {
+        if roots.view().names_private(&self.path) && !is_settings(name) {
             return Err(refused(place, Why::Private));
         }
         let mut file = None;
@@ -233,7 +233,7 @@ impl<'a> Walk<'a, '_> {
             let opened = open_entry(&self.way.dir, name);
             let (open, metadata) = opened.map_err(|error| explain(place, &error))?;
             check_file(place, &metadata)?;
-            if self.trail.is_private(&metadata) {
+            if self.trail.is_private(&metadata) && !is_settings(name) {
                 return Err(refused(place, Why::Private));
             }
             file = Some(open);
@@ -248,6 +248,11 @@ impl<'a> Walk<'a, '_> {
             path: self.path,
         })
     }
+}
+
+/// The settings are shown to no model, and a person may let one write them.
+fn is_settings(name: &OsStr) -> bool {
+    name == "cairn.toml"
 }
 
 fn check_file(place: &Place, metadata: &Metadata) -> Result<(), ToolError> {

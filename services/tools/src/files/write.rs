@@ -175,7 +175,9 @@ fn preview(folders: &Folders, order: &Order, stop: &Stop) -> Result<Preview, Too
     let state = target.state(before);
     let change = Change::of(&state.path, shown, &order.content);
     let after = ContentDigest::of(order.content.as_bytes());
-    Ok(change.preview(state, after, target.is_protected))
+    // No model has read what it replaces there, so a person looks at each such write.
+    let is_protected = target.is_protected || (is_hidden && target.metadata().is_some());
+    Ok(change.preview(state, after, is_protected))
 }
 
 fn write(folders: &Folders, order: &Order, stop: &Stop) -> Result<Output, ToolError> {

@@ -58,7 +58,9 @@ impl Decision<'_> {
             ..
         } = preview;
         let is_tool_step = self.is_tool_step(name.attempt);
-        if before_digest.is_empty() || is_output(path) || is_tool_step {
+        // A person looks at each write of a protected file, and no model may be able to read it.
+        let is_seen_by_person = preview.is_protected;
+        if before_digest.is_empty() || is_output(path) || is_tool_step || is_seen_by_person {
             return None;
         }
         let seen = self.session.seen_file(name.attempt, path);

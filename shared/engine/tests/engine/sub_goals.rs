@@ -48,7 +48,8 @@ fn complaints_of_step_change_nothing() {
         |text: &str| format!("there is no open sub-goal '{text}'; read_progress lists them");
     let open = |names: &str| {
         format!(
-            "not completed, because sub-goals are open: {names}; focus and complete, or drop, each first"
+            "nothing of this call was done, because sub-goals are open: {names}; focus and complete, or drop, each \
+             first, and plan none in the call that completes the step"
         )
     };
     let no_focus =

@@ -234,7 +234,8 @@ fn no_such_sub_goal(running: &Attempt, text: &str) -> CallRejection {
 fn still_open(open: &[&str]) -> String {
     let names = open.join(", ");
     format!(
-        "not completed, because sub-goals are open: {names}; focus and complete, or drop, each first"
+        "nothing of this call was done, because sub-goals are open: {names}; focus and complete, or drop, each \
+         first, and plan none in the call that completes the step"
     )
 }
 
