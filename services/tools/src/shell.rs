@@ -88,6 +88,7 @@ impl ShellTool {
             in_process: false,
             default: Answer::Ask,
             is_confined: confinement.is_some(),
+            opens: opens(confinement.as_ref()),
             matchers: matchers(workspace),
             ..ToolSpec::new(
                 SHELL_TOOL,
@@ -216,6 +217,22 @@ pub(crate) fn unusable(programs: &Programs) -> Option<String> {
         // A command that is not confined asks a person each time, who reads so.
         Some(Ok(_) | Err(Unconfined::System(_))) | None => None,
     }
+}
+
+/// What a command can reach, for the person who is asked about it.
+fn opens(confinement: Option<&Confinement>) -> String {
+    let Some(confinement) = confinement else {
+        return "unconfined: it can read and change all that Cairn can".to_owned();
+    };
+    let network = match confinement.network() {
+        Network::None => "no network".to_owned(),
+        Network::Loopback => "a network of its own, without other machines".to_owned(),
+        Network::Ports(ports) => {
+            let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+            format!("network: TCP on the ports {}", ports.join(", "))
+        }
+    };
+    format!("confined: it can change the workspace, and read it and toolchains; {network}")
 }
 
 fn description(confinement: Option<&Confinement>) -> String {

@@ -81,6 +81,8 @@ pub struct ToolSpec {
     pub previews: bool,
     /// Its calls start programs that are confined to the workspace.
     pub is_confined: bool,
+    /// What its commands can reach, for a person who is asked about one; empty for other tools.
+    pub opens: String,
 }
 
 impl ToolSpec {
@@ -104,6 +106,7 @@ impl ToolSpec {
             is_trusted: true,
             previews: false,
             is_confined: false,
+            opens: String::new(),
         }
     }
 

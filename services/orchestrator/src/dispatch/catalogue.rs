@@ -231,6 +231,7 @@ fn facts(tool: &ToolSpec, is_deferred: bool, server: Option<ToolServer>) -> Tool
         previews: tool.previews,
         is_built_in: tool.source == BUILT_IN,
         is_confined: tool.is_confined,
+        opens: tool.opens.clone(),
         server,
     }
 }

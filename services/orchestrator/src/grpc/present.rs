@@ -227,11 +227,8 @@ fn with_command(mut message: pb::Pending, tools: &ToolList) -> pb::Pending {
     let text = |name: &str| arguments.get(name).and_then(Json::as_str);
     message.command = text("command").unwrap_or_default().to_owned();
     message.folder = text("cwd").unwrap_or(".").to_owned();
-    let opens = tools.get(SHELL_TOOL).map(|tool| match tool.is_confined {
-        true => "confined: it can read and change the workspace, and read what programs need",
-        false => "unconfined: it can read and change all that Cairn can",
-    });
-    message.opens = opens.unwrap_or_default().to_owned();
+    let opens = tools.get(SHELL_TOOL).map(|tool| tool.opens.clone());
+    message.opens = opens.unwrap_or_default();
     message
 }
 

@@ -47,6 +47,7 @@ fn spec(entry: &Entry) -> proto::ToolSpec {
         disabled: entry.disabled.clone().unwrap_or_default(),
         previews: spec.previews,
         is_confined: spec.is_confined,
+        opens: spec.opens.clone(),
     }
 }
 

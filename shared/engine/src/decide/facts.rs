@@ -31,6 +31,8 @@ pub struct ToolFacts {
     pub is_built_in: bool,
     /// The programs that it starts are confined to the workspace.
     pub is_confined: bool,
+    /// What its commands can reach, for a person; empty for other tools.
+    pub opens: String,
     /// The server that it is of; none for built-in tools and for programs.
     pub server: Option<ToolServer>,
 }
@@ -49,6 +51,7 @@ impl Default for ToolFacts {
             previews: false,
             is_built_in: false,
             is_confined: false,
+            opens: String::new(),
             server: None,
         }
     }
