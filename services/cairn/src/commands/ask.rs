@@ -29,7 +29,9 @@ pub(super) enum Said {
 /// The lines that show the question in so many columns, without the session, which the person is in.
 pub(super) fn lines(style: Style, pending: &Pending, columns: usize) -> Vec<String> {
     let lines = asked_lines(style, pending, Wanted::Open).into_iter();
-    let others = lines.filter(|line| !line.starts_with("  in  "));
+    // A key of 64 digits is for the records of a tool, which are looked up elsewhere.
+    let left_out = |line: &String| ["  in  ", "  call key "].iter().any(|it| line.starts_with(it));
+    let others = lines.filter(|line| !left_out(line));
     let mut lines: Vec<String> = others.flat_map(|line| broken(line, columns)).collect();
     let rest = || "d shows all of it".to_owned();
     lines.extend(change_lines(style, pending, Extent::First, columns, rest));
@@ -55,8 +57,21 @@ fn broken(line: String, columns: usize) -> Vec<String> {
     lines.collect()
 }
 
-/// What each answer about a call allows, if an approval of it can cover further ones.
+/// The answers about a call in doubt: what each says.
+const IN_DOUBT: [(&str, &str); 4] = [
+    ("done", "it ended, and what follows done is what it gave"),
+    ("retry", "make it again"),
+    ("skip", "go on without it"),
+    ("fail", "it failed"),
+];
+
+/// What each answer about a call means: of one in doubt, and of one whose approval can cover further ones.
 fn choices(pending: &Pending) -> Vec<String> {
+    let shown = |key: &str, meaning: &str| format!("  {key:<10}{meaning}");
+    if pending.reason() == WaitReason::InDoubt {
+        let answers = IN_DOUBT.iter();
+        return answers.map(|(key, meaning)| shown(key, meaning)).collect();
+    }
     let further = further(pending).into_iter().zip(1..);
     let further = further.map(|(it, number): (_, usize)| (number.to_string(), it.covers));
     let further: Vec<(String, String)> = further.collect();
@@ -66,14 +81,13 @@ fn choices(pending: &Pending) -> Vec<String> {
     let once = ("y".to_owned(), "this call".to_owned());
     let always = further
         .into_iter()
-        .map(|(number, covers)| (number, format!("and in this session {covers}")));
+        .map(|(number, covers)| (number, format!("this call, and in this session {covers}")));
     let none = (
         "n".to_owned(),
         "do not make it; the model reads what follows n".to_owned(),
     );
     let all = std::iter::once(once).chain(always).chain([none]);
-    all.map(|(key, meaning)| format!("  {key:<10}{meaning}"))
-        .collect()
+    all.map(|(key, meaning)| shown(&key, &meaning)).collect()
 }
 
 /// Whether lines of the change are left out at first.

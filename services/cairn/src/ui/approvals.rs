@@ -34,28 +34,51 @@ pub fn call(pending: &Pending) -> Vec<(&'static str, String)> {
             ("protected", note.to_owned()),
         ];
     }
-    match pending.command.as_str() {
-        "" => vec![("arguments", pending.arguments_json.clone())],
-        command => {
-            let folder = match pending.folder.as_str() {
-                "" | "." => "the workspace",
-                folder => folder,
+    match command(pending) {
+        None => vec![("arguments", pending.arguments_json.clone())],
+        Some((command, folder)) => {
+            let folder = match folder.as_str() {
+                "" | "." => "the workspace".to_owned(),
+                _ => folder,
             };
             vec![
-                ("command", command.to_owned()),
-                ("folder", folder.to_owned()),
+                ("command", command),
+                ("folder", folder),
                 ("opens", pending.opens.clone()),
             ]
         }
     }
 }
 
+/// The tool that runs commands.
+const SHELL: &str = "shell_exec";
+
+/// The command of a call and its folder, if the call runs one. Only a question for approval names them; in others they
+/// are among the arguments.
+fn command(pending: &Pending) -> Option<(String, String)> {
+    if !pending.command.is_empty() {
+        return Some((pending.command.clone(), pending.folder.clone()));
+    }
+    shell_command(&pending.tool, &pending.arguments_json)
+}
+
+/// The command and the folder that the arguments of a call name, if its tool runs commands.
+pub fn shell_command(tool: &str, arguments_json: &str) -> Option<(String, String)> {
+    if tool != SHELL {
+        return None;
+    }
+    let arguments: Value = serde_json::from_str(arguments_json).ok()?;
+    let text = |name: &str| arguments.get(name).and_then(Value::as_str);
+    let folder = text("cwd").unwrap_or_default();
+    Some((text("command")?.to_owned(), folder.to_owned()))
+}
+
 /// The call in a few words, not escaped: its tool with the write, the command or the arguments.
 pub fn gist(pending: &Pending) -> String {
-    let what = match (&pending.preview, pending.command.as_str()) {
+    let what = match (&pending.preview, command(pending)) {
         (Some(preview), _) => diff::size(preview),
-        (None, "") => pending.arguments_json.clone(),
-        (None, command) => command.to_owned(),
+        (None, None) => pending.arguments_json.clone(),
+        (None, Some((command, _))) => command,
     };
     format!("{} {what}", pending.tool)
 }

@@ -65,7 +65,7 @@ fn a_scope_lets_the_further_calls_of_the_run_pass() {
     let site = site();
     let mut screen = Screen::of(&mut site.command(&RUN));
     let shown = screen.wait_for("approve? [y / 1 / n");
-    assert!(shown.contains("1         and in this session every call of record"));
+    assert!(shown.contains("1         this call, and in this session every call of record"));
     screen.wait_for("› ");
     screen.types("1\r");
     let shown = screen.wait_for("answer");

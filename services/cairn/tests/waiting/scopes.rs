@@ -91,7 +91,7 @@ impl Talk {
 fn choices(shown: &str) -> Vec<(String, String)> {
     let words: Vec<&str> = shown.split_whitespace().collect();
     let text = words.join(" ");
-    let pieces: Vec<&str> = text.split(" and in this session ").collect();
+    let pieces: Vec<&str> = text.split(" this call, and in this session ").collect();
     let pairs = pieces.windows(2).map(|pair| {
         let number = pair[0].rsplit(' ').next().unwrap_or_default();
         let (covers, _) = pair[1].rsplit_once(' ').unwrap_or((pair[1], ""));
@@ -194,8 +194,8 @@ fn in_the_mode_plan_no_scope_lets_a_call_pass() {
 
 #[test]
 fn choices_are_read_off_the_screen() {
-    let shown = "y         this call\r\n  1         and in this session every call of a below\r\n            \
-                 src/\r\n  2         and in this session every call of a\r\n  n         do not make it; the";
+    let shown = "y         this call\r\n  1         this call, and in this session every call of a below\r\n            \
+                 src/\r\n  2         this call, and in this session every call of a\r\n  n         do not make it; the";
     let expected = [
         ("1", "every call of a below src/"),
         ("2", "every call of a"),

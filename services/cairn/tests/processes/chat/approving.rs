@@ -39,8 +39,8 @@ fn a_write_is_shown_as_its_change_and_a_scope_lets_further_ones_pass() {
             "    +one",
             "    +two",
             "y         this call",
-            "1         and in this session every call of write_file below src/",
-            "2         and in this session every call of write_file",
+            "1         this call, and in this session every call of write_file below src/",
+            "2         this call, and in this session every call of write_file",
         ],
     );
     assert_eq!(site.read("src/a.txt"), None, "nobody approved it");
