@@ -86,6 +86,7 @@ pub fn context(
     Ok(Context {
         settings,
         file,
+        given_file: cli.global.config.clone(),
         is_confirmed,
         environment,
         json: cli.global.json,

@@ -12,6 +12,8 @@ pub struct Context {
     pub settings: Loaded<Settings>,
     /// The file that they come from, if it is there.
     pub file: PathBuf,
+    /// The file of the settings that `--config` names, as it was typed.
+    pub given_file: Option<PathBuf>,
     /// Whether all of that file counts; see [`crate::settings::trust`].
     pub is_confirmed: bool,
     /// The environment of the process, read once.

@@ -307,6 +307,7 @@ mod tests {
         Context {
             settings: crate::settings::load(&global, &environment, &[]).unwrap(),
             file,
+            given_file: None,
             is_confirmed: true,
             environment,
             json: false,

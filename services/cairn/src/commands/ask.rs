@@ -30,7 +30,11 @@ pub(super) enum Said {
 pub(super) fn lines(style: Style, pending: &Pending, columns: usize) -> Vec<String> {
     let lines = asked_lines(style, pending, Wanted::Open).into_iter();
     // A key of 64 digits is for the records of a tool, which are looked up elsewhere.
-    let left_out = |line: &String| ["  in  ", "  call key "].iter().any(|it| line.starts_with(it));
+    let left_out = |line: &String| {
+        ["  in  ", "  call key "]
+            .iter()
+            .any(|it| line.starts_with(it))
+    };
     let others = lines.filter(|line| !left_out(line));
     let mut lines: Vec<String> = others.flat_map(|line| broken(line, columns)).collect();
     let rest = || "d shows all of it".to_owned();
@@ -62,7 +66,7 @@ const IN_DOUBT: [(&str, &str); 4] = [
     ("done", "it ended, and what follows done is what it gave"),
     ("retry", "make it again"),
     ("skip", "go on without it"),
-    ("fail", "it failed"),
+    ("fail", "it failed, and the step or the turn fails with it"),
 ];
 
 /// What each answer about a call means: of one in doubt, and of one whose approval can cover further ones.

@@ -40,12 +40,36 @@ pub fn lines(style: Style, preview: &CallPreview, most: usize, columns: usize) -
     let all: Vec<&str> = body(preview).collect();
     let shown = all.iter().copied().take(most);
     let room = columns.saturating_sub(INDENT.len()).max(NARROWEST);
-    let lines = shown.flat_map(|line| broken(line, room).map(move |text| (line, text)));
-    let painted = lines.map(|(line, text)| format!("{INDENT}{}", painted(style, line, &text)));
     Shown {
-        lines: painted.collect(),
+        lines: shown.flat_map(|line| in_lines(style, line, room)).collect(),
         left_out: all.len().saturating_sub(most),
     }
+}
+
+/// The first lines of what an edit replaced, without the lines that begin and end both texts.
+pub fn replaced(style: Style, old: &str, new: &str, most: usize, columns: usize) -> Shown {
+    let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+    let same = |(old, new): &(&&str, &&str)| old == new;
+    let begin = old.iter().zip(&new).take_while(same).count();
+    let ends = old[begin..].iter().rev().zip(new[begin..].iter().rev());
+    let end = ends.take_while(same).count();
+    let removed = old[begin..old.len() - end].iter();
+    let added = new[begin..new.len() - end].iter();
+    let removed = removed.map(|line| format!("-{line}"));
+    let all: Vec<String> = removed
+        .chain(added.map(|line| format!("+{line}")))
+        .collect();
+    let room = columns.saturating_sub(INDENT.len()).max(NARROWEST);
+    let shown = all.iter().take(most).map(String::as_str);
+    Shown {
+        lines: shown.flat_map(|line| in_lines(style, line, room)).collect(),
+        left_out: all.len().saturating_sub(most),
+    }
+}
+
+/// A line of a change, ready for the terminal, in lines of so many columns after the indent.
+fn in_lines(style: Style, line: &str, room: usize) -> impl Iterator<Item = String> {
+    broken(line, room).map(move |piece| format!("{INDENT}{}", painted(style, line, &piece)))
 }
 
 /// The lines after the names of the file. Only the first two lines are names: a line that was removed may look like one.
@@ -66,14 +90,26 @@ fn is_new(preview: &CallPreview) -> bool {
     preview.before_digest.is_empty()
 }
 
-/// A line without anything that could drive a terminal, in pieces of so many columns.
-fn broken(line: &str, columns: usize) -> impl Iterator<Item = String> {
+/// Between the sign of a line and what continues it.
+const CONTINUES: &str = "↳ ";
+
+/// A line without anything that could drive a terminal, in pieces of so many columns. Each has the sign of the line.
+fn broken(line: &str, columns: usize) -> std::vec::IntoIter<String> {
     let cells: Vec<_> = line.split('\t').map(escape).collect();
     let line = cells.join("    ");
-    let pieces = match line.width() > columns {
-        true => wrap(&line, columns),
-        false => vec![line],
+    if line.width() <= columns {
+        return vec![line].into_iter();
+    }
+    let Some(sign) = ["+", "-", " "].into_iter().find(|it| line.starts_with(it)) else {
+        return wrap(&line, columns).into_iter();
     };
+    let room = columns.saturating_sub(sign.len() + CONTINUES.width());
+    let pieces = wrap(&line[sign.len()..], room).into_iter().enumerate();
+    let pieces = pieces.map(|(at, piece)| match at {
+        0 => format!("{sign}{piece}"),
+        _ => format!("{sign}{CONTINUES}{piece}"),
+    });
+    let pieces: Vec<String> = pieces.collect();
     pieces.into_iter()
 }
 
@@ -175,6 +211,35 @@ mod tests {
             assert!(begun == 0 || line.ends_with("\u{1b}[0m"), "{line:?}");
         }
         assert!(shown.lines.contains(&"     c".to_owned()), "{shown:?}");
+    }
+
+    #[test]
+    fn each_piece_of_a_long_line_has_its_sign() {
+        let text = "word ".repeat(12);
+        let diff = format!("--- a/b\n+++ b/b\n@@ -1 +1 @@\n+{text}\n-{text}\n {text}\n");
+        let shown = lines(Style::new(false), &preview(&diff), FIRST, 44);
+        assert_eq!(shown.lines.len(), 7, "{shown:?}");
+        for (pair, sign) in shown.lines[1..].chunks(2).zip(["+", "-", " "]) {
+            assert!(pair[0].starts_with(&format!("    {sign}word")), "{pair:?}");
+            assert!(
+                pair[1].starts_with(&format!("    {sign}↳ word")),
+                "{pair:?}"
+            );
+        }
+        let width = shown.lines.iter().map(|line| line.width()).max();
+        assert!(width <= Some(44), "{shown:?}");
+    }
+
+    #[test]
+    fn an_edit_shows_only_the_lines_that_differ() {
+        let shown = |old, new| replaced(Style::new(false), old, new, 12, 80).lines;
+        assert_eq!(
+            shown("a\nb\nc", "a\nx\ny\nc"),
+            ["    -b", "    +x", "    +y"]
+        );
+        assert_eq!(shown("a\na", "a"), ["    -a"]);
+        assert_eq!(shown("a", "a\na"), ["    +a"]);
+        assert!(shown("a", "a").is_empty());
     }
 
     #[test]

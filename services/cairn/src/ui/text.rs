@@ -64,7 +64,12 @@ pub fn command_in(context: &Context, rest: &str, folder: &str) -> String {
     placed(context, &format!("{rest} --in {}", quoted(folder)))
 }
 
+/// The command with the options that decide what it works on: the settings' file, and the services or the store.
 fn placed(context: &Context, rest: &str) -> String {
+    let rest = match &context.given_file {
+        Some(file) => format!("{rest} --config {}", quoted(&file.to_string_lossy())),
+        None => rest.to_owned(),
+    };
     let server = context.config().client.server.as_ref();
     if let (Some(server), Origin::Flag(_)) = (server, context.settings.origin("client.server")) {
         return format!("cairn {rest} --server {server}");

@@ -1,14 +1,17 @@
 //! A turn as people see it: what the server sends becomes text and lines. Pure.
 
+mod call;
+
 use crate::ui::compaction::became;
 use crate::ui::event_line::failure_text;
-use crate::ui::flow::{gist, gist_of_long, one_line};
+use crate::ui::flow::one_line;
 use crate::ui::style::Style;
 use crate::ui::time::span;
 use cairn_proto::event::{FinishReason, Usage, WaitReason};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::text::escape;
 use cairn_views::figures::{dollars, grouped};
+use call::Called;
 use pb::turn_event::Event;
 use std::collections::BTreeMap;
 
@@ -62,8 +65,8 @@ pub(super) struct View {
     is_paused: bool,
     /// The number of the reply whose text was shown last, until the reply ends.
     writing: Option<u32>,
-    /// Names of the calls without a result.
-    calls: BTreeMap<(u32, u32), String>,
+    /// The calls without a result.
+    calls: BTreeMap<(u32, u32), Called>,
     /// The beginning of a reply that came before the results of those calls.
     early: String,
     /// The number of that reply.
@@ -125,7 +128,7 @@ impl View {
                 shown.push(self.call(called));
             }
             Event::ToolResult(result) => {
-                shown.push(self.result(result));
+                shown.extend(self.result(result));
                 if self.calls.is_empty() {
                     self.release(shown);
                 }
@@ -138,6 +141,10 @@ impl View {
             }
             Event::Waiting(paused) => {
                 self.state = State::Waiting;
+                if paused.reason() == WaitReason::Approval {
+                    let calls = self.calls.values_mut();
+                    calls.for_each(|called| called.may_be_known = true);
+                }
                 // Every other wait has a question, which is shown with its answers.
                 self.is_paused = paused.reason() == WaitReason::Unspecified;
                 if self.is_paused {
@@ -216,48 +223,30 @@ impl View {
     }
 
     fn call(&mut self, called: &pb::TurnToolCall) -> Shown {
-        let call = called.call.clone().unwrap_or_default();
-        let line = one_line(
-            &format!("{} {}", call.name, call.arguments_json),
-            self.columns.saturating_sub(3),
-        );
-        self.calls
-            .insert((called.tool_turn, called.index), call.name);
+        let call = Called::new(called.call.clone().unwrap_or_default());
+        let line = one_line(&call.asked(), self.columns.saturating_sub(3));
+        self.calls.insert((called.tool_turn, called.index), call);
         let mark = self.style.active("→");
         Shown::Line(format!("{mark} {line}"))
     }
 
     /// How far a call is, a line a second at most, and none within a text.
     fn progress(&mut self, progress: &pb::TurnToolProgress, ms: u64) -> Option<Shown> {
-        let name = self.calls.get(&(progress.tool_turn, progress.index))?;
+        let called = self.calls.get(&(progress.tool_turn, progress.index))?;
         if self.writing.is_some() || ms < self.next_progress {
             return None;
         }
+        let line = one_line(&called.progress(progress)?, self.columns.saturating_sub(3));
         self.next_progress = ms + PROGRESS_MS;
-        let far = match progress.total {
-            total if total > 0.0 => format!("{} of {total}", progress.progress),
-            _ => progress.progress.to_string(),
-        };
-        let text = format!("{name}  {far} {}", progress.message);
-        let line = one_line(text.trim_end(), self.columns.saturating_sub(3));
         Some(self.dim(&format!("… {line}")))
     }
 
-    fn result(&mut self, result: &pb::TurnToolResult) -> Shown {
-        let name = self.calls.remove(&(result.tool_turn, result.index));
-        let name = escape(&name.unwrap_or_default()).into_owned();
-        let text = result.result.clone().unwrap_or_default();
-        let (mark, paint): (_, fn(Style, &str) -> String) = match text.is_error {
-            true => (self.style.bad("✗"), Style::bad),
-            false => (self.style.good("✓"), Style::dim),
-        };
-        let room = self.columns.saturating_sub(name.chars().count() + 5);
-        let gist = match &result.whole {
-            Some(whole) => gist_of_long(&text.text, whole.lines, whole.bytes, room),
-            None => gist(&text.text, room),
-        };
-        let gist = paint(self.style, &gist);
-        Shown::Line(format!("{mark} {name}  {gist}").trim_end().to_owned())
+    fn result(&mut self, result: &pb::TurnToolResult) -> Vec<Shown> {
+        let called = self.calls.remove(&(result.tool_turn, result.index));
+        let lines = called
+            .unwrap_or_default()
+            .result(self.style, result, self.columns);
+        lines.into_iter().map(Shown::Line).collect()
     }
 
     fn complete(&mut self, complete: &pb::TurnComplete, ms: u64) -> Vec<Shown> {
