@@ -7,10 +7,12 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
+use crate::ui::scopes::granted_words;
+use crate::ui::text::command;
 use crate::ui::time::{clock, utc};
 use cairn_proto::event::settlement::{Answer as Reported, Deny, Done, Fail, Outcome, Retry, Skip};
 use cairn_proto::event::{Condition, Settlement};
-use cairn_proto::orchestrator::{DecideRequest, DecideResponse};
+use cairn_proto::orchestrator::{DecideRequest, DecideResponse, ListApprovalsRequest, Pending};
 use clap::Subcommand;
 use clap::builder::NonEmptyStringValueParser;
 use serde_json::json;
@@ -147,6 +149,41 @@ pub(super) async fn answer(
             async move { orchestrator.decide(request).await }
         })
         .await
+}
+
+/// What a person is told of an answer that takes effect later, or that covers further calls. None for others.
+pub(super) async fn told(
+    client: &Client<'_>,
+    question: &Pending,
+    outcome: &Outcome,
+    settle_after_unix_ms: i64,
+) -> Option<String> {
+    if settle_after_unix_ms > 0 {
+        let from = clock(settle_after_unix_ms);
+        return Some(format!("noted; it takes effect at {from} UTC"));
+    }
+    let Outcome::ApproveAlways(always) = outcome else {
+        return None;
+    };
+    let mut offered = question.scopes.iter();
+    let scope = offered.find(|it| it.id == always.scope)?.scope.as_ref()?;
+    let session = &question.session;
+    let request = ListApprovalsRequest {
+        session: session.clone(),
+    };
+    // What is granted holds, whether it can be listed or not.
+    let listed = client.orchestrator().list_approvals(request).await.ok()?;
+    let listed = listed.into_inner().approvals;
+    let mut newest = listed.iter().rev();
+    let granted = newest.find(|it| it.tool == question.tool && it.scope.as_ref() == Some(scope))?;
+    let (number, covers) = (granted.grant, granted_words(&question.tool, scope));
+    let revoke = command(
+        client.context(),
+        &format!("tools revoke {session} {number}"),
+    );
+    Some(format!(
+        "approval {number}: {covers}; revoke it with: {revoke}"
+    ))
 }
 
 async fn tell(

@@ -62,6 +62,11 @@ fn command(pending: &Pending) -> Option<(String, String)> {
     shell_command(&pending.tool, &pending.arguments_json)
 }
 
+/// Whether the call runs a command.
+pub fn is_command(pending: &Pending) -> bool {
+    command(pending).is_some()
+}
+
 /// The command and the folder that the arguments of a call name, if its tool runs commands.
 pub fn shell_command(tool: &str, arguments_json: &str) -> Option<(String, String)> {
     if tool != SHELL {

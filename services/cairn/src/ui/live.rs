@@ -286,6 +286,20 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
         .collect()
 }
 
+/// A text as [`wrap`] breaks it, but a command at its end is on a line of its own, whole.
+pub fn wrap_told(text: &str, columns: usize) -> Vec<String> {
+    if text.width() <= columns {
+        return vec![text.to_owned()];
+    }
+    let Some(at) = text.find(": cairn ") else {
+        return wrap(text, columns);
+    };
+    let (told, command) = text.split_at(at + 1);
+    let mut lines = wrap(told, columns);
+    lines.push(format!("  {}", command.trim_start()));
+    lines
+}
+
 /// Columns of standard output, if it is a terminal.
 pub fn terminal_width() -> Option<usize> {
     let is_terminal = io::IsTerminal::is_terminal(&io::stdout());
@@ -339,6 +353,15 @@ mod tests {
         assert_eq!(wrap("abcdefghij kl", 4), ["abcd", "efgh", "ij", "kl"]);
         assert_eq!(wrap("石標石標 a", 4), ["石標", "石標", "a"]);
         assert_eq!(wrap("", 4), [""]);
+    }
+
+    #[test]
+    fn a_command_is_not_broken() {
+        let text = "come back with: cairn chat s-1 --in /a/b";
+        assert_eq!(wrap_told(text, 40), [text]);
+        let expected = ["come back with:", "  cairn chat s-1 --in /a/b"];
+        assert_eq!(wrap_told(text, 30), expected);
+        assert_eq!(wrap_told("one two three", 8), ["one two", "three"]);
     }
 
     #[test]

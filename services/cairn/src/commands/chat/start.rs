@@ -18,6 +18,7 @@ use cairn_proto::orchestrator::{
 };
 use cairn_rpc::text::escape;
 use std::collections::BTreeMap;
+use unicode_width::UnicodeWidthStr as _;
 
 /// Finds the session and the context, or names a session that is to be created.
 pub(super) async fn conversation<'c, 'a>(
@@ -86,8 +87,8 @@ async fn check_context(client: &mut Client<'_>, session: &str, name: &str) -> Re
     Err(CliError::usage(message).hint(format!("create it with: {make}")))
 }
 
-/// The lines above a conversation.
-pub(super) fn header(chat: &Chat<'_, '_>) -> Vec<String> {
+/// The lines above a conversation, in so many columns.
+pub(super) fn header(chat: &Chat<'_, '_>, columns: usize) -> Vec<String> {
     let context = chat.client.context();
     let mut lines: Vec<String> = follow::workers(chat.client).into_iter().collect();
     let mut place = format!("session {}", chat.session);
@@ -112,8 +113,38 @@ pub(super) fn header(chat: &Chat<'_, '_>) -> Vec<String> {
         "come back with: {} · /help lists the commands",
         chat.come_back()
     ));
-    let lines = lines.iter();
-    lines.map(|line| escape(line).into_owned()).collect()
+    let lines = lines.iter().map(|line| escape(line).into_owned());
+    lines.flat_map(|line| parts(&line, columns)).collect()
+}
+
+/// A line of parts in lines of so many columns, none of which breaks a part.
+fn parts(line: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in line.split(" · ") {
+        match lines.last_mut() {
+            Some(last) if last.width() + part.width() + 3 <= columns => {
+                last.push_str(" · ");
+                last.push_str(part);
+            }
+            Some(_) => lines.push(format!("  {part}")),
+            None => lines.push(part.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Says that the cost of the model that the conversation begins with is not known, if a process like this one would
+/// ask it.
+pub(super) fn without_price(chat: &Chat<'_, '_>) -> Option<String> {
+    let named = Some(chat.model.clone()).filter(|named| !named.is_empty());
+    let name = chat.client.model(named, chat.next_agent());
+    if name.is_empty() || chat.client.attached().is_remote() {
+        return None;
+    }
+    let model = chat.client.context().config().registry().get(&name).ok()?;
+    let is_known = model.describe().prices.is_some();
+    let name = escape(&name);
+    (!is_known).then(|| format!("no price is known for the model {name}: its cost counts as 0"))
 }
 
 /// The state of the session.

@@ -13,7 +13,11 @@ use crate::commands::context::compaction::Happened;
 use crate::commands::context::rpc;
 use crate::commands::decide;
 use crate::error::{CliError, INTERRUPTED};
+use crate::ui::approvals::is_command;
+use crate::ui::live::wrap_told;
 use crate::ui::style::Style;
+use cairn_proto::event::WaitReason;
+use cairn_proto::event::settlement::Outcome;
 use cairn_proto::orchestrator::turn_event::Event;
 use cairn_proto::orchestrator::{Pending, SubmitTurnRequest, SubmitTurnResponse};
 use cairn_rpc::text::escape;
@@ -22,10 +26,12 @@ use std::future::pending;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// How long a person who leaves waits for the services to have the last message.
 const SEND: Duration = Duration::from_secs(5);
+/// Nothing more of a turn has come for so long: what came is not its past, which comes at once.
+const QUIET: Duration = Duration::from_millis(100);
 
 /// Converses until the person leaves. An interrupted turn continues first.
 pub(super) async fn talk(
@@ -40,7 +46,10 @@ pub(super) async fn talk(
         false => rpc::messages_of_user(chat.client, &chat.session, &chat.context).await,
     };
     let mut terminal = Terminal::take(style, earlier)?;
-    for line in start::header(chat).iter().chain(notes) {
+    let header = start::header(chat, Terminal::columns());
+    let without_price = start::without_price(chat);
+    terminal.knows_price = without_price.is_some();
+    for line in header.iter().chain(&without_price).chain(notes) {
         terminal.line(&style.dim(line))?;
     }
     terminal.line("")?;
@@ -51,6 +60,9 @@ pub(super) async fn talk(
         turn: None,
         compaction: None,
         question: None,
+        has_questions: false,
+        is_settling: false,
+        approved: None,
         next_message: None,
         interrupts: 0,
     };
@@ -79,6 +91,8 @@ pub(super) async fn talk(
                 Came::OfTurn(next) => Box::pin(talk.advance(next)).await?,
                 Came::OfCompaction(next) => Box::pin(talk.advance_compaction(next)).await?,
             },
+            // The past of a turn does not come between a question and the line for its answer.
+            () = sleep(QUIET), if talk.has_questions => Box::pin(talk.look_for_questions()).await?,
         }
     }
 }
@@ -91,6 +105,12 @@ struct Talk<'t, 'c, 'a> {
     compaction: Option<Compaction>,
     /// What the turn or the compaction waits for.
     question: Option<Pending>,
+    /// The turn waited or continued since its questions were looked for.
+    has_questions: bool,
+    /// The last answer takes effect later.
+    is_settling: bool,
+    /// The step of the command that was approved last, until the next question.
+    approved: Option<u32>,
     /// A message that came too late for the running turn.
     next_message: Option<String>,
     /// How often Ctrl-C was pressed since the last line.
@@ -249,19 +269,44 @@ impl Talk<'_, '_, '_> {
                 return Ok(true);
             }
         };
-        let id = question.id.clone();
+        let question = question.clone();
         let session = self.chat.session.clone();
-        let decided = decide::answer(self.chat.client, &session, &id, outcome).await;
-        if let Err(error) = decided {
-            self.complain(&error)?;
+        let given = outcome.clone();
+        match decide::answer(self.chat.client, &session, &question.id, given).await {
+            Ok(answer) => {
+                let from = answer.settle_after_unix_ms;
+                self.confirm(&question, &outcome, from).await?;
+            }
+            Err(error) => self.complain(&error)?,
         }
         self.look_for_questions().await?;
         Ok(true)
     }
 
+    /// Says what follows from an answer, if it is more than that the turn continues.
+    async fn confirm(
+        &mut self,
+        question: &Pending,
+        outcome: &Outcome,
+        from: i64,
+    ) -> Result<(), CliError> {
+        let approves = matches!(outcome, Outcome::Approve(_) | Outcome::ApproveAlways(_));
+        self.approved = (approves && is_command(question)).then_some(question.step);
+        self.is_settling = from > 0;
+        let told = decide::told(self.chat.client, question, outcome, from).await;
+        let Some(mut told) = told else {
+            return Ok(());
+        };
+        if self.is_settling {
+            told.push_str(". Ctrl-C ends the turn and drops the call.");
+        }
+        self.say(&told)
+    }
+
     /// Asks the oldest question of the turn or the compaction, if it has one. What is asked already is not shown
     /// again.
     async fn look_for_questions(&mut self) -> Result<(), CliError> {
+        self.has_questions = false;
         let of_turn = self.turn.as_ref().map(|running| running.view.run);
         let of_compaction = self.compaction.as_ref().map(|it| it.run.run());
         let Some(run) = of_turn.or(of_compaction) else {
@@ -281,6 +326,14 @@ impl Talk<'_, '_, '_> {
         }
         // A turn that is continued comes with all its earlier waits.
         let is_new = |question: &&Pending| asked.as_ref() != Some(&question.id);
+        // While one is asked about, no command of its reply begins.
+        let approved = self.approved.take();
+        let waits = |question: &Pending| {
+            question.reason() == WaitReason::Approval && approved == Some(question.step)
+        };
+        if self.question.as_ref().is_some_and(waits) {
+            self.say("the command is approved; it waits for the other question")?;
+        }
         if let Some(question) = self.question.as_ref().filter(is_new) {
             let lines = ask::lines(self.style, question, Terminal::columns());
             self.terminal.lines(&lines)?;
@@ -321,6 +374,7 @@ impl Talk<'_, '_, '_> {
             return Ok(self.interrupts < 2);
         }
         self.question = None;
+        self.has_questions = false;
         let run = running.view.run;
         self.say("interrupting the turn; Ctrl-C again leaves")?;
         match run {
@@ -410,17 +464,20 @@ impl Talk<'_, '_, '_> {
             }
             return self.end_work();
         }
-        let mut events = response.events.iter();
-        let asks = |event: &Event| matches!(event, Event::Waiting(_) | Event::Resumed(_));
-        match events.any(|event| event.event.as_ref().is_some_and(asks)) {
-            true => self.look_for_questions().await,
-            false => Ok(()),
+        let events = || response.events.iter().filter_map(|it| it.event.as_ref());
+        let continues = |event: &Event| matches!(event, Event::Resumed(_));
+        if events().any(continues) && std::mem::take(&mut self.is_settling) {
+            self.say("the answer has taken effect, and the turn continues")?;
         }
+        let asks = |event: &Event| matches!(event, Event::Waiting(_) | Event::Resumed(_));
+        self.has_questions |= events().any(asks);
+        Ok(())
     }
 
     /// The turn or the compaction has ended.
     fn end_work(&mut self) -> Result<(), CliError> {
         (self.turn, self.compaction, self.question) = (None, None, None);
+        (self.has_questions, self.is_settling, self.approved) = (false, false, None);
         self.interrupts = 0;
         self.terminal.end_question()?;
         self.terminal.line("")?;
@@ -462,7 +519,9 @@ impl Talk<'_, '_, '_> {
     }
 
     fn say(&mut self, text: &str) -> Result<(), CliError> {
-        self.terminal.line(&self.style.dim(&escape(text)))
+        let lines = wrap_told(&escape(text), Terminal::columns());
+        let mut lines = lines.iter().map(|line| self.style.dim(line));
+        lines.try_for_each(|line| self.terminal.line(&line))
     }
 
     fn report(&mut self, shown: Result<Vec<String>, CliError>) -> Result<(), CliError> {
@@ -474,8 +533,10 @@ impl Talk<'_, '_, '_> {
 
     /// An error that does not end the conversation.
     fn complain(&mut self, error: &CliError) -> Result<(), CliError> {
-        self.terminal
-            .line(&self.style.bad(&format!("✗ {}", escape(&error.message))))?;
+        let text = format!("✗ {}", escape(&error.message));
+        let lines = wrap_told(&text, Terminal::columns());
+        let mut lines = lines.iter().map(|line| self.style.bad(line));
+        lines.try_for_each(|line| self.terminal.line(&line))?;
         let hints = error.hint.lines();
         let hints: Vec<String> = hints.map(|line| format!("  {}", escape(line))).collect();
         self.terminal.lines(&hints)

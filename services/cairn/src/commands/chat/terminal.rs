@@ -23,6 +23,9 @@ const WIDEST: usize = 120;
 /// A line that ends so soon had nothing but the key that began it.
 const AT_ONCE: Duration = Duration::from_millis(100);
 
+/// What the log says of a model without a price.
+const NO_PRICE: &str = "no price is known for this model";
+
 /// The terminal.
 pub(super) struct Terminal {
     style: Style,
@@ -43,6 +46,8 @@ pub(super) struct Terminal {
     is_in_text: bool,
     /// Messages that wait for its end, since they would tear it.
     late: Vec<String>,
+    /// A person has read that no price of the model is known.
+    pub(super) knows_price: bool,
     keys: Keys,
     /// The process continues after Ctrl-Z.
     continued: Signal,
@@ -83,6 +88,7 @@ impl Terminal {
             messages,
             is_in_text: false,
             late: Vec::new(),
+            knows_price: false,
             keys,
             continued,
         })
@@ -121,6 +127,9 @@ impl Terminal {
     /// # Errors
     /// The terminal has gone.
     pub(super) fn message(&mut self, text: String) -> Result<(), CliError> {
+        if self.knows_price && text.contains(NO_PRICE) {
+            return Ok(());
+        }
         if self.is_in_text {
             self.late.push(text);
             return Ok(());
@@ -276,6 +285,8 @@ impl Drop for Terminal {
         }
         let late = std::mem::take(&mut self.late).into_iter();
         let left = std::iter::from_fn(|| self.messages.try_recv().ok());
+        let is_new = |message: &String| !(self.knows_price && message.contains(NO_PRICE));
+        let left: Vec<String> = left.filter(is_new).collect();
         for message in late.chain(left) {
             let _ = io::stderr().write_all(message.as_bytes());
         }

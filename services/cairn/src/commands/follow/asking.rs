@@ -7,7 +7,7 @@ use crate::commands::ask::{self, Said};
 use crate::commands::decide;
 use crate::context::Context;
 use crate::error::{CliError, INTERRUPTED};
-use crate::ui::live::size;
+use crate::ui::live::{size, wrap_told};
 use crate::ui::out;
 use crate::ui::style::Style;
 use cairn_proto::orchestrator::{ListPendingRequest, Pending};
@@ -104,9 +104,18 @@ impl Person {
                     continue;
                 }
             };
-            let decided = decide::answer(client, &question.session, &question.id, outcome).await;
+            let given = outcome.clone();
+            let decided = decide::answer(client, &question.session, &question.id, given).await;
             match decided {
-                Ok(_) => return Ok(Came::Answer),
+                Ok(answer) => {
+                    let from = answer.settle_after_unix_ms;
+                    let told = decide::told(client, question, &outcome, from).await;
+                    let told = told.map(|told| wrap_told(&escape(&told), columns()));
+                    let told = told.into_iter().flatten();
+                    let told: Vec<String> = told.map(|line| self.style.dim(&line)).collect();
+                    lines(&told)?;
+                    return Ok(Came::Answer);
+                }
                 Err(error) if error.code == INTERRUPTED => return Ok(Came::Stop),
                 // What is open is asked again.
                 Err(error) => {
