@@ -317,6 +317,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_command_names_the_settings_that_this_one_was_told() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("my cairn.toml");
+        let context = Context {
+            given_file: Some(file.clone()),
+            ..context(place.path(), file.clone())
+        };
+        let expected = format!("cairn resume s --config '{}'", file.display());
+        assert_eq!(resume_command(&context, "s"), expected);
+    }
+
     /// Of two commands in one folder, one may begin its session while the other one looks.
     #[tokio::test]
     async fn unfinished_work_is_refused_only_if_its_own_folder_is_another_one() {

@@ -6,7 +6,7 @@ use super::editor::Typed;
 use super::slash::{self, Slash};
 use super::submit::{Next, Turn};
 use super::terminal::{Input, Terminal};
-use super::view::{Shown, View};
+use super::view::{Shown, State, View};
 use super::{Chat, continuation, local, start, text_of, under_way};
 use crate::commands::ask::{self, Said};
 use crate::commands::context::compaction::Happened;
@@ -454,6 +454,7 @@ impl Talk<'_, '_, '_> {
         }
         self.chat.active.clone_from(&running.view.context);
         let (run, is_over) = (running.view.run, running.view.is_over());
+        let is_running = running.view.state == State::Running;
         let offer = continuation::offer(running.view.journal_permille, None);
         if !had_begun && running.is_cancelled {
             self.cancel(run).await?;
@@ -471,7 +472,11 @@ impl Talk<'_, '_, '_> {
         }
         let asks = |event: &Event| matches!(event, Event::Waiting(_) | Event::Resumed(_));
         self.has_questions |= events().any(asks);
-        Ok(())
+        // It has its answer from elsewhere, and the text of a reply leaves no pause.
+        match self.has_questions && is_running && self.question.is_some() {
+            true => self.look_for_questions().await,
+            false => Ok(()),
+        }
     }
 
     /// The turn or the compaction has ended.
