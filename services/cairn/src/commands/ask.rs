@@ -375,6 +375,27 @@ mod tests {
         assert_eq!(all.last().map(String::as_str), Some("    +line 59"));
     }
 
+    #[test]
+    fn a_command_in_doubt_is_shown_as_a_command() {
+        let question = Pending {
+            tool: "shell_exec".to_owned(),
+            choices: Vec::new(),
+            arguments_json: r#"{"command":"make it","cwd":"a/b"}"#.to_owned(),
+            call_key: "0123456789abcdef".repeat(4),
+            ..asks(WaitReason::InDoubt)
+        };
+        let shown = lines(Style::new(false), &question, 80);
+        let expected = [
+            "? approval-1.1.1.0.0  nobody knows how a call ended",
+            "  tool      shell_exec",
+            "  command   make it",
+            "  folder    a/b",
+            "  answer    takes effect at once",
+            "  done      it ended, and what follows done is what it gave",
+        ];
+        assert_eq!(shown[..6], expected);
+    }
+
     /// A command, a short write and a long one, and a write that is asked about each time.
     fn calls() -> [Pending; 4] {
         let words = ["cargo", "test"].map(str::to_owned).to_vec();

@@ -263,7 +263,10 @@ fn tail(text: &str, columns: usize) -> &str {
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
-    for word in text.split_inclusive(' ') {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let word = first_word(rest, columns);
+        rest = &rest[word.len()..];
         if used > 0 && used + word.trim_end().width() > columns {
             lines.push(String::new());
             used = 0;
@@ -284,6 +287,28 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
         .iter()
         .map(|line| line.trim_end().to_owned())
         .collect()
+}
+
+/// The first word of a text with the blank after it. What stands between backquotes, such as a command, is one word if
+/// a line has room for it.
+fn first_word(text: &str, columns: usize) -> &str {
+    let to_blank = |from: usize| {
+        let blank = text[from..].find(' ');
+        blank.map_or(text.len(), |at| from + at + 1)
+    };
+    let word = &text[..to_blank(0)];
+    if word.matches('`').count() % 2 == 0 {
+        return word;
+    }
+    let inside = word.find('`').map_or(0, |at| at + 1);
+    let Some(length) = text[inside..].find('`') else {
+        return word;
+    };
+    let whole = &text[..to_blank(inside + length)];
+    match whole.trim_end().width() <= columns {
+        true => whole,
+        false => word,
+    }
 }
 
 /// A text as [`wrap`] breaks it, but a command at its end is on a line of its own, whole.
@@ -353,6 +378,17 @@ mod tests {
         assert_eq!(wrap("abcdefghij kl", 4), ["abcd", "efgh", "ij", "kl"]);
         assert_eq!(wrap("石標石標 a", 4), ["石標", "石標", "a"]);
         assert_eq!(wrap("", 4), [""]);
+    }
+
+    #[test]
+    fn a_command_is_not_broken_between_its_quotes() {
+        let text = "begins with `cargo test`, here";
+        assert_eq!(wrap(text, 20), ["begins with", "`cargo test`, here"]);
+        assert_eq!(
+            wrap(text, 9),
+            ["begins", "with", "`cargo", "test`,", "here"]
+        );
+        assert_eq!(wrap("one ` two", 6), ["one `", "two"]);
     }
 
     #[test]

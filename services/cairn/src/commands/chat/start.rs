@@ -247,6 +247,14 @@ mod tests {
     }
 
     #[test]
+    fn the_lines_above_a_conversation_are_broken_between_their_parts() {
+        let line = "session s-1 · mode ask · workspace /a b";
+        assert_eq!(parts(line, 39), [line]);
+        let expected = ["session s-1 · mode ask", "  workspace /a b"];
+        assert_eq!(parts(line, 38), expected);
+    }
+
+    #[test]
     fn the_request_of_a_run_is_the_one_that_its_start_answers() {
         let mut submitted = Submitted::default();
         submitted.take(2, 0, command("first"), 2);

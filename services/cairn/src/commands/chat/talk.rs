@@ -46,13 +46,7 @@ pub(super) async fn talk(
         false => rpc::messages_of_user(chat.client, &chat.session, &chat.context).await,
     };
     let mut terminal = Terminal::take(style, earlier)?;
-    let header = start::header(chat, Terminal::columns());
-    let without_price = start::without_price(chat);
-    terminal.knows_price = without_price.is_some();
-    for line in header.iter().chain(&without_price).chain(notes) {
-        terminal.line(&style.dim(line))?;
-    }
-    terminal.line("")?;
+    greet(&mut terminal, style, chat, notes)?;
     let mut talk = Talk {
         chat,
         terminal,
@@ -95,6 +89,22 @@ pub(super) async fn talk(
             () = sleep(QUIET), if talk.has_questions => Box::pin(talk.look_for_questions()).await?,
         }
     }
+}
+
+/// Shows what stands above a conversation.
+fn greet(
+    terminal: &mut Terminal,
+    style: Style,
+    chat: &Chat<'_, '_>,
+    notes: &[String],
+) -> Result<(), CliError> {
+    let header = start::header(chat, Terminal::columns());
+    let without_price = start::without_price(chat);
+    terminal.knows_price = without_price.is_some();
+    for line in header.iter().chain(&without_price).chain(notes) {
+        terminal.line(&style.dim(line))?;
+    }
+    terminal.line("")
 }
 
 struct Talk<'t, 'c, 'a> {

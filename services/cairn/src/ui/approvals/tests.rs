@@ -107,6 +107,13 @@ fn a_call_is_its_write_its_command_or_its_arguments() {
         opens: "confined".to_owned(),
         ..asks()
     };
+    let in_doubt = Pending {
+        tool: "shell_exec".to_owned(),
+        arguments_json: r#"{"command":"cargo test"}"#.to_owned(),
+        ..asks()
+    };
+    assert_eq!(gist(&in_doubt), "shell_exec cargo test");
+    assert_eq!(call(&in_doubt)[1], ("folder", "the workspace".to_owned()));
     let expected = [
         ("command", "cargo test".to_owned()),
         ("folder", "crates/a".to_owned()),
