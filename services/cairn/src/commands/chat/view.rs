@@ -5,6 +5,7 @@ mod call;
 use crate::ui::compaction::became;
 use crate::ui::event_line::failure_text;
 use crate::ui::flow::one_line;
+use crate::ui::live::wrap;
 use crate::ui::style::Style;
 use crate::ui::time::span;
 use cairn_proto::event::{FinishReason, Usage, WaitReason};
@@ -166,7 +167,7 @@ impl View {
             Event::Error(error) => {
                 self.state = State::Failed;
                 self.end_text(shown);
-                shown.push(self.error(error));
+                shown.extend(self.error(error));
             }
         }
     }
@@ -265,7 +266,7 @@ impl View {
         shown
     }
 
-    fn error(&self, error: &pb::TurnError) -> Shown {
+    fn error(&self, error: &pb::TurnError) -> Vec<Shown> {
         let failure = error.failure.as_ref();
         let stays = match error.is_kept {
             true => "what it did is kept",
@@ -273,12 +274,20 @@ impl View {
         };
         let text = match failure {
             Some(failure) if failure.reason == "Cancelled" => {
-                return self.dim(&format!("{}; {stays}", escape(&failure.message)));
+                let text = format!("{}; {stays}", escape(&failure.message));
+                return self.lines(&text, Style::dim);
             }
             failure => failure_text(failure),
         };
-        let line = format!("✗ the turn failed: {text}; {stays}");
-        Shown::Line(self.style.bad(&line))
+        let text = format!("✗ the turn failed: {text}; {stays}");
+        self.lines(&text, Style::bad)
+    }
+
+    /// A text in whole words, on as many lines as it needs.
+    fn lines(&self, text: &str, paint: fn(Style, &str) -> String) -> Vec<Shown> {
+        let lines = wrap(text, self.columns).into_iter();
+        let lines = lines.map(|line| Shown::Line(paint(self.style, &line)));
+        lines.collect()
     }
 
     fn dim(&self, text: &str) -> Shown {
