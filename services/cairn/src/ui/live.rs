@@ -297,7 +297,7 @@ fn first_word(text: &str, columns: usize) -> &str {
         blank.map_or(text.len(), |at| from + at + 1)
     };
     let word = &text[..to_blank(0)];
-    if word.matches('`').count() % 2 == 0 {
+    if word.matches('`').count().is_multiple_of(2) {
         return word;
     }
     let inside = word.find('`').map_or(0, |at| at + 1);
