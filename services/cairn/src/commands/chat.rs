@@ -5,6 +5,7 @@ mod continuation;
 mod editor;
 mod free;
 mod keys;
+mod line;
 mod local;
 mod mode;
 mod piped;

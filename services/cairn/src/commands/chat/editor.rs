@@ -1,5 +1,6 @@
 //! The line editor, in a thread of its own: it reads a line each time that it is asked for one.
 
+use super::line::{Kind, Line};
 use super::printer::Printer;
 use super::slash;
 use rustyline::completion::Completer;
@@ -11,8 +12,7 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{ColorMode, Config, Context, Editor, ExternalPrinter, Helper};
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use tokio::sync::mpsc as outgoing;
 
@@ -29,10 +29,10 @@ pub(super) struct Prompt {
     pub(super) plain: String,
     /// As it is shown, of the same width.
     pub(super) painted: String,
-    /// The line is a message, which the arrow keys find again, and may have several lines.
-    pub(super) is_message: bool,
-    /// The question has its answer, and the line that is typed now is a message after all.
-    pub(super) is_over: Arc<AtomicBool>,
+    /// What is asked for. A message is found again with the arrow keys, and may have several lines.
+    pub(super) asks: Kind,
+    /// The line. While it is typed, another question can take the place of this one.
+    pub(super) line: Arc<Mutex<Line>>,
 }
 
 /// Stands before a message, and below a question before its answer.
@@ -43,8 +43,13 @@ pub(super) const MESSAGE: &str = "› ";
 pub(super) enum Typed {
     /// A message.
     Message(String),
-    /// An answer to a question.
-    Answer(String),
+    /// An answer.
+    Answer {
+        /// The id of the question that stood there when it was begun.
+        question: String,
+        /// What was typed.
+        line: String,
+    },
     /// Ctrl-C.
     Interrupt,
     /// Ctrl-D.
@@ -128,8 +133,9 @@ fn read_line(editor: &mut Lines, prompt: &Prompt) -> Typed {
     let text = (prompt.plain.as_str(), prompt.painted.as_str());
     match editor.readline(&text) {
         Ok(line) => {
-            if !prompt.takes_message() {
-                return Typed::Answer(line);
+            prompt.line().shows(&line);
+            if let Kind::Answer(question) = prompt.kind() {
+                return Typed::Answer { question, line };
             }
             let helper = editor.helper();
             let continued = helper.map(|helper| helper.continued.take());
@@ -176,11 +182,35 @@ impl Slashes {
 }
 
 impl Prompt {
-    fn takes_message(&self) -> bool {
-        self.is_message || self.is_over.load(Ordering::Relaxed)
+    /// Asks for this, with an empty line.
+    pub(super) fn new(plain: String, painted: String, asks: Kind) -> Self {
+        Self {
+            plain,
+            painted,
+            line: Arc::new(Mutex::new(Line::new(asks.clone()))),
+            asks,
+        }
     }
 
-    /// The prompt for a message in the place of a question, whose rows count until the line ends.
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the line is that is typed.
+    fn kind(&self) -> Kind {
+        self.line().kind().clone()
+    }
+
+    fn takes_message(&self) -> bool {
+        self.kind() == Kind::Message
+    }
+
+    /// The question that the prompt shows is asked no more.
+    fn is_over(&self) -> bool {
+        self.asks != Kind::Message && *self.line().now() != self.asks
+    }
+
+    /// The prompt in the place of a question that is over, whose rows count until the line ends.
     fn in_place(&self) -> String {
         let question = self.plain.lines().next().unwrap_or_default();
         let width = question.chars().count();
@@ -197,7 +227,7 @@ impl Highlighter for Slashes {
         is_default: bool,
     ) -> Cow<'b, str> {
         // A search in the history has a prompt of its own.
-        match is_default && self.prompt.takes_message() && !self.prompt.is_message {
+        match is_default && self.prompt.is_over() {
             true => Cow::Owned(self.prompt.in_place()),
             false => Cow::Borrowed(prompt),
         }
@@ -206,6 +236,12 @@ impl Highlighter for Slashes {
 
 impl Hinter for Slashes {
     type Hint = String;
+
+    /// Called with each change of the line. There are no hints.
+    fn hint(&self, line: &str, _position: usize, _context: &Context<'_>) -> Option<String> {
+        self.prompt.line().shows(line);
+        None
+    }
 }
 
 impl Validator for Slashes {
@@ -243,19 +279,20 @@ mod tests {
 
     #[test]
     fn a_question_that_is_over_takes_a_message_in_its_place() {
-        let prompt = Prompt {
-            plain: "approve?\n› ".to_owned(),
-            painted: "approve?\n› ".to_owned(),
-            is_message: false,
-            is_over: Arc::default(),
-        };
+        let answer = |question: &str| Kind::Answer(question.to_owned());
+        let text = "approve?\n› ".to_owned();
+        let prompt = Prompt::new(text.clone(), text, answer("one"));
         let helper = Slashes::new(prompt.clone());
         assert!(!prompt.takes_message());
         let painted = prompt.painted.as_str();
         assert_eq!(helper.highlight_prompt(painted, true), "approve?\n› ");
-        prompt.is_over.store(true, Ordering::Relaxed);
+        prompt.line().becomes(Kind::Message);
         assert!(prompt.takes_message());
         assert_eq!(helper.highlight_prompt(painted, true), "        \n› ");
+        prompt.line().becomes(answer("two"));
+        assert!(!prompt.takes_message());
+        assert_eq!(helper.highlight_prompt(painted, true), "        \n› ");
+        assert_eq!(prompt.kind(), answer("two"));
     }
 
     #[test]

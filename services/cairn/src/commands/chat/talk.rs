@@ -54,6 +54,7 @@ pub(super) async fn talk(
         turn: None,
         compaction: None,
         question: None,
+        is_ahead: false,
         has_questions: false,
         is_settling: false,
         approved: None,
@@ -86,7 +87,11 @@ pub(super) async fn talk(
                 Came::OfCompaction(next) => Box::pin(talk.advance_compaction(next)).await?,
             },
             // The past of a turn does not come between a question and the line for its answer.
-            () = sleep(QUIET), if talk.has_questions => Box::pin(talk.look_for_questions()).await?,
+            () = sleep(QUIET), if talk.has_questions || talk.is_ahead => {
+                if talk.has_questions {
+                    Box::pin(talk.look_for_questions()).await?;
+                }
+            }
         }
     }
 }
@@ -115,6 +120,8 @@ struct Talk<'t, 'c, 'a> {
     compaction: Option<Compaction>,
     /// What the turn or the compaction waits for.
     question: Option<Pending>,
+    /// Keys wait that were pressed before the person saw the question.
+    is_ahead: bool,
     /// The turn waited or continued since its questions were looked for.
     has_questions: bool,
     /// The last answer takes effect later.
@@ -161,14 +168,23 @@ fn unreadable(error: &str) -> CliError {
 }
 
 impl Talk<'_, '_, '_> {
-    /// Lets the person type, unless a turn or a compaction works.
+    /// Lets the person type, unless a turn or a compaction works without a question.
     fn prompt(&mut self) -> Result<(), CliError> {
-        match &self.question {
-            // What was typed before the person saw the question is no answer to it.
-            Some(_) if self.terminal.has_keys()? => self.terminal.ask_for_message(),
-            Some(question) => self.terminal.ask_for_answer(&ask::prompt(question)),
-            None if self.at_work().is_none() => self.terminal.ask_for_message(),
-            None => Ok(()),
+        let Some(question) = &self.question else {
+            self.terminal.end_question()?;
+            return match self.at_work() {
+                Some(_) => Ok(()),
+                None => self.terminal.ask_for_message(),
+            };
+        };
+        // What was typed before the person saw the question is no answer to it.
+        self.is_ahead = self.is_ahead && self.terminal.has_keys()?;
+        match self.is_ahead {
+            true => self.terminal.ask_for_message(),
+            false => {
+                let asked = ask::prompt(question);
+                self.terminal.ask_for_answer(&question.id, &asked)
+            }
         }
     }
 
@@ -186,9 +202,9 @@ impl Talk<'_, '_, '_> {
                 self.interrupts = 0;
                 self.message(&line).await
             }
-            Typed::Answer(line) => {
+            Typed::Answer { question, line } => {
                 self.interrupts = 0;
-                self.answer(&line).await
+                self.answer(&question, &line).await
             }
             Typed::Interrupt => self.interrupt().await,
             Typed::End => Ok(false),
@@ -258,15 +274,15 @@ impl Talk<'_, '_, '_> {
         });
     }
 
-    /// The answer to the question that is asked, or a command. False if the person leaves.
-    async fn answer(&mut self, line: &str) -> Result<bool, CliError> {
-        let Some(question) = &self.question else {
-            self.say("the question has its answer already")?;
-            return Ok(true);
-        };
+    /// The answer to the question with this id, or a command. False if the person leaves.
+    async fn answer(&mut self, id: &str, line: &str) -> Result<bool, CliError> {
         if let Some(command) = slash::parse(line) {
             return self.command(command).await;
         }
+        let Some(question) = self.question.as_ref().filter(|it| it.id == id) else {
+            self.say("the question has its answer already, and yours was not sent")?;
+            return Ok(true);
+        };
         let outcome = match ask::said(question, line) {
             Some(Said::Outcome(outcome)) => outcome,
             Some(Said::Whole) => {
@@ -275,7 +291,8 @@ impl Talk<'_, '_, '_> {
                 return Ok(true);
             }
             None => {
-                self.say("that is no answer to the question")?;
+                let refused = ask::refused(question);
+                self.say(&refused)?;
                 return Ok(true);
             }
         };
@@ -323,19 +340,16 @@ impl Talk<'_, '_, '_> {
             return Ok(());
         };
         let open = self.chat.questions(run).await;
-        let asked = self.question.take().map(|question| question.id);
-        self.question = match open {
+        let next = match open {
             Ok(open) => open.into_iter().next(),
-            Err(error) => {
-                self.complain(&error)?;
-                None
-            }
+            Err(error) => return self.complain(&error),
         };
-        if self.question.is_none() {
-            self.terminal.end_question()?;
-        }
+        let asked = std::mem::replace(&mut self.question, next).map(|question| question.id);
         // A turn that is continued comes with all its earlier waits.
         let is_new = |question: &&Pending| asked.as_ref() != Some(&question.id);
+        if self.question.as_ref().is_none_or(|it| is_new(&it)) {
+            self.terminal.end_question()?;
+        }
         // While one is asked about, no command of its reply begins.
         let approved = self.approved.take();
         let waits = |question: &Pending| {
@@ -345,6 +359,7 @@ impl Talk<'_, '_, '_> {
             self.say("the command is approved; it waits for the other question")?;
         }
         if let Some(question) = self.question.as_ref().filter(is_new) {
+            self.is_ahead = self.terminal.has_keys()?;
             let lines = ask::lines(self.style, question, Terminal::columns());
             self.terminal.lines(&lines)?;
         }

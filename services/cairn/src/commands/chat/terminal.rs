@@ -4,6 +4,7 @@
 
 use super::editor::{self, MESSAGE, Prompt, Typed};
 use super::keys::Keys;
+use super::line::{Kind, Line};
 use super::printer::Printer;
 use crate::error::CliError;
 use crate::ui::flow::Flow;
@@ -12,8 +13,7 @@ use crate::ui::screen;
 use crate::ui::style::Style;
 use rustix::process::Signal as Number;
 use std::io::{self, Write as _, stdout};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -32,8 +32,8 @@ pub(super) struct Terminal {
     flow: Flow,
     /// A person can type.
     is_editing: bool,
-    /// Set as soon as the question that the person is asked has its answer.
-    asked: Option<Arc<AtomicBool>>,
+    /// The line that they type, or typed last.
+    typing: Arc<Mutex<Line>>,
     /// When a key let the person type.
     opened: Option<Instant>,
     /// The begun line, while a person types.
@@ -79,7 +79,7 @@ impl Terminal {
             style,
             flow: Flow::new(WIDEST),
             is_editing: false,
-            asked: None,
+            typing: Arc::new(Mutex::new(Line::new(Kind::Message))),
             opened: None,
             held: String::new(),
             prompts: reading.prompts,
@@ -154,44 +154,50 @@ impl Terminal {
         lines.iter().try_for_each(|line| self.line(line))
     }
 
-    /// Lets the person type a message, unless they already can.
+    /// Lets the person type a message, unless they already can type.
     ///
     /// # Errors
     /// The terminal has gone.
     pub(super) fn ask_for_message(&mut self) -> Result<(), CliError> {
-        self.ask(Prompt {
-            plain: MESSAGE.to_owned(),
-            painted: self.mark(),
-            is_message: true,
-            is_over: Arc::default(),
-        })
+        let painted = self.mark();
+        self.ask(Prompt::new(MESSAGE.to_owned(), painted, Kind::Message))
     }
 
-    /// Lets the person answer a question. Waits for the line that they have begun.
+    /// Has the person answer the question with this id, unless it is asked already. If they can type, the next line
+    /// that they begin is the answer.
     ///
     /// # Errors
     /// The terminal has gone.
-    pub(super) fn ask_for_answer(&mut self, question: &str) -> Result<(), CliError> {
-        self.ask(Prompt {
-            plain: format!("{question}\n{MESSAGE}"),
-            painted: format!("{}\n{}", self.style.asks(question), self.mark()),
-            is_message: false,
-            is_over: Arc::default(),
-        })
+    pub(super) fn ask_for_answer(&mut self, id: &str, question: &str) -> Result<(), CliError> {
+        let kind = Kind::Answer(id.to_owned());
+        if !self.is_editing {
+            let plain = format!("{question}\n{MESSAGE}");
+            let painted = format!("{}\n{}", self.style.asks(question), self.mark());
+            return self.ask(Prompt::new(plain, painted, kind));
+        }
+        let is_asked = *self.typing().now() == kind;
+        // A begun line is no answer, and does not look like one.
+        match !is_asked && self.typing().becomes(kind) {
+            true => self.line(&self.style.asks(question)),
+            false => Ok(()),
+        }
     }
 
-    /// The question that a person is asked has its answer from elsewhere: what they type is a message.
+    /// The question that a person is asked has its answer from elsewhere: the next line that they begin is a message.
     ///
     /// # Errors
     /// The terminal has gone.
     pub(super) fn end_question(&mut self) -> Result<(), CliError> {
-        let is_over = self.asked.take().filter(|_| self.is_editing);
-        let Some(is_over) = is_over else {
+        if !self.is_editing || *self.typing().now() == Kind::Message {
             return Ok(());
-        };
-        is_over.store(true, Ordering::Relaxed);
+        }
+        self.typing().becomes(Kind::Message);
         // A line above the prompt has it painted anew.
         self.line(&self.style.dim("the question has its answer"))
+    }
+
+    fn typing(&self) -> MutexGuard<'_, Line> {
+        self.typing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// [`MESSAGE`] as it is shown.
@@ -205,7 +211,7 @@ impl Terminal {
         }
         let broken = self.flow.interrupt();
         self.write(broken)?;
-        self.asked = (!prompt.is_message).then(|| prompt.is_over.clone());
+        self.typing = prompt.line.clone();
         let asked = self.prompts.send(prompt);
         asked.map_err(|_| CliError::new("cannot use the terminal: its reader has ended"))?;
         self.is_editing = true;
