@@ -10,10 +10,15 @@ use crate::ui::style::Style;
 use cairn_proto::event::WaitReason;
 use cairn_proto::event::settlement::{Answer, Approve, Deny, Done, Fail, Outcome, Retry, Skip};
 use cairn_proto::orchestrator::Pending;
+use unicode_width::UnicodeWidthStr as _;
 
 /// Columns before a text of a question: its name, or none.
 const NAME: usize = BLANKS.len();
 const BLANKS: &str = "            ";
+/// The first line of a command begins so.
+const COMMAND: &str = "  command   ";
+/// Before what continues a line of a command.
+const CONTINUES: &str = "↳ ";
 /// Less room than this is broken by the terminal itself.
 const NARROWEST: usize = 20;
 
@@ -36,17 +41,50 @@ pub(super) fn lines(style: Style, pending: &Pending, columns: usize) -> Vec<Stri
             .any(|it| line.starts_with(it))
     };
     let others = lines.filter(|line| !left_out(line));
-    let mut lines: Vec<String> = others.flat_map(|line| broken(line, columns)).collect();
+    let mut is_command = false;
+    let others = others.flat_map(|line| {
+        is_command = match line.starts_with(BLANKS) {
+            true => is_command,
+            false => line.starts_with(COMMAND),
+        };
+        match is_command {
+            true => broken_command(&line, columns),
+            false => broken(line, columns),
+        }
+    });
+    let mut lines: Vec<String> = others.collect();
     let rest = || "d shows all of it".to_owned();
     lines.extend(change_lines(style, pending, Extent::First, columns, rest));
-    let choices = choices(pending).into_iter();
-    lines.extend(choices.flat_map(|line| broken(line, columns)));
+    lines.extend(choice_lines(pending, columns));
     lines
 }
 
-/// The lines of the whole change that a write would make.
+/// The lines of the whole change that a write would make, and below it what each answer means.
 pub(super) fn whole(style: Style, pending: &Pending, columns: usize) -> Vec<String> {
-    change_lines(style, pending, Extent::Whole, columns, String::new)
+    let mut lines = change_lines(style, pending, Extent::Whole, columns, String::new);
+    lines.extend(choice_lines(pending, columns));
+    lines
+}
+
+fn choice_lines(pending: &Pending, columns: usize) -> impl Iterator<Item = String> {
+    let choices = choices(pending).into_iter();
+    choices.flat_map(move |line| broken(line, columns))
+}
+
+/// A line of a command in lines of so many columns. What continues a line is marked, because a line break is part of a
+/// command.
+fn broken_command(line: &str, columns: usize) -> Vec<String> {
+    let (name, text) = line.split_at_checked(NAME).unwrap_or((line, ""));
+    let text = text.replace('\t', "    ");
+    let room = columns.saturating_sub(NAME).max(NARROWEST);
+    if text.width() <= room {
+        return vec![format!("{name}{text}")];
+    }
+    let pieces = wrap(&text, room.saturating_sub(CONTINUES.width()));
+    let begins = [name.to_owned()].into_iter();
+    let begins = begins.chain(std::iter::repeat(format!("{BLANKS}{CONTINUES}")));
+    let lines = begins.zip(pieces);
+    lines.map(|(begin, piece)| begin + &piece).collect()
 }
 
 /// A line of a question in lines of so many columns, which begin below its text.
@@ -120,16 +158,48 @@ fn approval_prompt(pending: &Pending) -> String {
     if pending.scopes.is_empty() {
         answers.push("a for always in this session".to_owned());
     }
-    answers.extend((1..=further(pending).len()).map(|number| number.to_string()));
+    answers.extend(numbers(pending));
     if has_more(pending) {
         answers.push("d for the whole change".to_owned());
     }
     format!("approve? [{} / n, or n and why]", answers.join(" / "))
 }
 
+/// The answers that approve further calls.
+fn numbers(pending: &Pending) -> impl Iterator<Item = String> {
+    (1..=further(pending).len()).map(|number| number.to_string())
+}
+
+/// What is said of a line that does not fit the question: what is possible.
+pub(super) fn refused(pending: &Pending) -> String {
+    let possible = match pending.reason() {
+        WaitReason::Approval => approvals(pending),
+        WaitReason::PlanReview | WaitReason::Budget => "y or n".to_owned(),
+        WaitReason::Question => "with a text".to_owned(),
+        WaitReason::Context => "r, f, or the prompt of a summary".to_owned(),
+        WaitReason::InDoubt | WaitReason::Unspecified => {
+            "done and the result, retry, skip or fail".to_owned()
+        }
+    };
+    format!("that is no answer to the question: answer {possible}")
+}
+
+/// The keys that answer a question for approval, and the one that shows the change.
+fn approvals(pending: &Pending) -> String {
+    let mut keys = vec!["y".to_owned()];
+    if pending.scopes.is_empty() {
+        keys.push("a".to_owned());
+    }
+    keys.extend(numbers(pending));
+    if pending.preview.is_some() {
+        keys.push("d".to_owned());
+    }
+    format!("{} or n", keys.join(", "))
+}
+
 /// Reads what a person typed. `None` if it does not fit the question.
 pub(super) fn said(pending: &Pending, line: &str) -> Option<Said> {
-    if line.trim().eq_ignore_ascii_case("d") && has_more(pending) {
+    if line.trim().eq_ignore_ascii_case("d") && pending.preview.is_some() {
         return Some(Said::Whole);
     }
     outcome(pending, line).map(Said::Outcome)
@@ -336,15 +406,7 @@ mod tests {
             };
             assert_eq!((always.scope.as_str(), always.when.len()), (scope, 0));
         }
-        for line in [
-            "0",
-            "3",
-            "1 2",
-            "a",
-            "always",
-            "d",
-            "12345678901234567890123",
-        ] {
+        for line in ["0", "3", "1 2", "a", "always", "12345678901234567890123"] {
             assert_eq!(said(&question, line), None, "{line}");
         }
         let once = Some(Said::Outcome(Outcome::Approve(Approve {})));
@@ -372,7 +434,57 @@ mod tests {
         assert!(shown.contains(&cut), "{shown:?}");
         assert!(!shown.contains(&"    +line 59".to_owned()), "{shown:?}");
         let all = whole(Style::new(false), &question, 80);
-        assert_eq!(all.last().map(String::as_str), Some("    +line 59"));
+        let last = all.iter().position(|line| line == "    +line 59").unwrap();
+        assert!(all[last + 1].starts_with("  y "), "{all:?}");
+        assert_eq!(all[last + 1..].len(), 4, "{all:?}");
+    }
+
+    #[test]
+    fn a_short_change_is_shown_again() {
+        let question = write(2);
+        assert_eq!(said(&question, "D"), Some(Said::Whole));
+        let again = whole(Style::new(false), &question, 120);
+        assert_eq!(again[1..3], ["    +line 0", "    +line 1"]);
+        assert!(again.last().unwrap().starts_with("  n "), "{again:?}");
+    }
+
+    #[test]
+    fn a_line_that_does_not_fit_is_told_what_does() {
+        let told = |question: &Pending| {
+            let told = refused(question);
+            told.split_once(": ").unwrap().1.to_owned()
+        };
+        assert_eq!(told(&write(2)), "answer y, 1, 2, d or n");
+        assert_eq!(told(&asks(WaitReason::Approval)), "answer y, a or n");
+        assert_eq!(told(&asks(WaitReason::Budget)), "answer y or n");
+        let alone = Pending {
+            scopes: vec![alone()],
+            ..asks(WaitReason::Approval)
+        };
+        assert_eq!(told(&alone), "answer y or n");
+    }
+
+    #[test]
+    fn a_command_shows_its_own_line_breaks_and_marks_others() {
+        let question = Pending {
+            tool: "shell_exec".to_owned(),
+            choices: Vec::new(),
+            command: format!("if true\n\n    then {}\n\tfi", "echo ".repeat(12)),
+            folder: "a".to_owned(),
+            ..asks(WaitReason::Approval)
+        };
+        let shown = lines(Style::new(false), &question, 60);
+        let from = shown.iter().position(|line| line.contains("if true"));
+        let from = from.unwrap();
+        let expected = [
+            "  command   if true".to_owned(),
+            BLANKS.to_owned(),
+            format!("{BLANKS}    then {}echo", "echo ".repeat(6)),
+            format!("{BLANKS}↳ {}echo ", "echo ".repeat(4)),
+            format!("{BLANKS}    fi"),
+            "  folder    a".to_owned(),
+        ];
+        assert_eq!(shown[from..from + 6], expected);
     }
 
     #[test]

@@ -37,6 +37,9 @@ use cairn_proto::orchestrator::{
 use clap::builder::NonEmptyStringValueParser;
 use std::io::{IsTerminal as _, stdin};
 use std::process::ExitCode;
+use std::time::Duration;
+use tokio::signal::ctrl_c;
+use tokio::time::sleep;
 
 /// The arguments of `cairn chat`.
 #[derive(Debug, clap::Args)]
@@ -91,12 +94,41 @@ pub struct Args {
 /// No such session or context, services that cannot be reached, an interruption.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let mut client = Client::attach(context, Access::Own).await?;
-    let ended = Box::pin(converse(&mut client, args)).await;
-    client.finish().await;
+    let mut leaving = Leaving::default();
+    let ended = Box::pin(converse(&mut client, args, &mut leaving)).await;
+    match leaving {
+        Leaving::Freely => client.finish().await,
+        Leaving::Interrupted => tokio::select! {
+            () = client.finish() => {}
+            () = sleep(MOMENT) => {}
+            _ = ctrl_c() => {}
+        },
+        // Its programs end with this process, and what is not written is taken up later.
+        Leaving::AtOnce => {}
+    }
     ended
 }
 
-async fn converse(client: &mut Client<'_>, args: Args) -> Result<ExitCode, CliError> {
+/// How the person leaves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Leaving {
+    /// Running calls end first.
+    #[default]
+    Freely,
+    /// They interrupted the turn: no call is waited for more than a moment, and a further Ctrl-C is obeyed.
+    Interrupted,
+    /// Nothing is waited for.
+    AtOnce,
+}
+
+/// How long a process that was interrupted waits for the calls of other sessions, and to close the store.
+const MOMENT: Duration = Duration::from_secs(2);
+
+async fn converse(
+    client: &mut Client<'_>,
+    args: Args,
+    leaving: &mut Leaving,
+) -> Result<ExitCode, CliError> {
     let is_interactive = client.context().live && stdin().is_terminal();
     report_unconfirmed(client).await;
     let mut chat = Box::pin(start::conversation(client, args)).await?;
@@ -107,10 +139,12 @@ async fn converse(client: &mut Client<'_>, args: Args) -> Result<ExitCode, CliEr
     };
     let mut notes = Box::pin(agent::begin(&mut chat, active.is_some())).await?;
     notes.extend(Box::pin(mode::begin(&mut chat)).await?);
-    match is_interactive {
+    let ended = match is_interactive {
         true => talk::talk(&mut chat, active, &notes).await,
         false => piped::converse(&mut chat, active, &notes).await,
-    }
+    };
+    *leaving = chat.leaving;
+    ended
 }
 
 /// A conversation: which session, which context, which model.
@@ -137,6 +171,8 @@ struct Chat<'c, 'a> {
     wanted_mode: Option<Mode>,
     /// A person is at the terminal.
     answers_questions: bool,
+    /// How the person leaves, or left.
+    leaving: Leaving,
 }
 
 impl Chat<'_, '_> {

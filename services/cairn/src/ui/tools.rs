@@ -99,7 +99,12 @@ fn broken(text: &str, before: &str, width: Option<usize>) -> Vec<String> {
 fn disabled_note(tool: &ToolSpec) -> (String, Vec<String>) {
     let (name, why) = (escape(&tool.name), clip(&tool.disabled, MOST_TEXT));
     let hint = format!("look at it, and allow it with: cairn tools allow {name}");
-    (format!("{name} is disabled: {why}"), vec![hint])
+    // What is no server's is turned off by the settings, and the reason says what helps.
+    let hints = (!is_own(&tool.source)).then_some(hint);
+    (
+        format!("{name} is disabled: {why}"),
+        hints.into_iter().collect(),
+    )
 }
 
 fn tools(listed: &ListToolsResponse, width: Option<usize>) -> Table {
@@ -217,6 +222,8 @@ pub struct Allowable {
     pub digest: String,
     /// It comes with Cairn or the settings, and nobody has to allow it.
     pub is_own: bool,
+    /// Why no call of it is made; empty otherwise.
+    pub disabled: String,
 }
 
 /// The tools of a source that wait for a person, too; of a tool there are none.
@@ -256,6 +263,7 @@ pub fn allowable(listed: &ListToolsResponse, name: &str) -> Option<Allowable> {
         lines: lines.collect(),
         digest,
         is_own,
+        disabled: tool.map(|tool| tool.disabled.clone()).unwrap_or_default(),
     })
 }
 

@@ -263,6 +263,13 @@ pub(crate) fn explain(place: &Place, error: &io::Error) -> ToolError {
 
 /// For a path that leads out of its area's folder.
 pub(super) fn leaves(place: &Place) -> ToolError {
+    // It may lie inside. Rules and scopes see a path as it is given, so no other is taken for it.
+    if place.path.is_absolute() {
+        return ToolError::Denied(format!(
+            "path '{}' is absolute; give it from the workspace, such as 'src/a.rs'",
+            place.shown
+        ));
+    }
     let home = match place.area {
         Area::Workspace => "the workspace",
         Area::Output => "the output folder cairn-out/",

@@ -66,6 +66,7 @@ pub(super) async fn conversation<'c, 'a>(
         mode: Mode::Ask,
         wanted_mode: args.mode.map(ModeName::of_contract),
         answers_questions: false,
+        leaving: super::Leaving::default(),
     })
 }
 

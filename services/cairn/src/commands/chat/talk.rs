@@ -7,7 +7,7 @@ use super::slash::{self, Slash};
 use super::submit::{Next, Turn};
 use super::terminal::{Input, Terminal};
 use super::view::{Shown, State, View};
-use super::{Chat, continuation, local, start, text_of, under_way};
+use super::{Chat, Leaving, continuation, local, start, text_of, under_way};
 use crate::commands::ask::{self, Said};
 use crate::commands::context::compaction::Happened;
 use crate::commands::context::rpc;
@@ -30,6 +30,8 @@ use tokio::time::{sleep, timeout};
 
 /// How long a person who leaves waits for the services to have the last message.
 const SEND: Duration = Duration::from_secs(5);
+/// How long a person who leaves waits for the end of a turn that they interrupted.
+const END: Duration = Duration::from_secs(2);
 /// Nothing more of a turn has come for so long: what came is not its past, which comes at once.
 const QUIET: Duration = Duration::from_millis(100);
 
@@ -60,6 +62,7 @@ pub(super) async fn talk(
         approved: None,
         next_message: None,
         interrupts: 0,
+        has_interrupted: false,
     };
     if let Some(request) = active {
         talk.say(&under_way(&request))?;
@@ -75,7 +78,7 @@ pub(super) async fn talk(
             input = talk.terminal.input() => {
                 if !Box::pin(talk.take(input?)).await? {
                     tokio::select! {
-                        sent = timeout(SEND, Box::pin(talk.send_begun())) => sent.unwrap_or(Ok(()))?,
+                        sent = Box::pin(talk.finish()) => sent?,
                         () = stop.cancelled() => {}
                     }
                     talk.leave()?;
@@ -132,6 +135,8 @@ struct Talk<'t, 'c, 'a> {
     next_message: Option<String>,
     /// How often Ctrl-C was pressed since the last line.
     interrupts: u32,
+    /// A turn was interrupted, and no other has begun.
+    has_interrupted: bool,
 }
 
 /// A turn that has not ended.
@@ -265,6 +270,7 @@ impl Talk<'_, '_, '_> {
     }
 
     fn begin(&mut self, request: SubmitTurnRequest) {
+        self.has_interrupted = false;
         self.turn = Some(Running {
             text: text_of(&request).to_owned(),
             turn: Turn::new(request),
@@ -400,6 +406,7 @@ impl Talk<'_, '_, '_> {
         }
         self.question = None;
         self.has_questions = false;
+        self.has_interrupted = true;
         let run = running.view.run;
         self.say("interrupting the turn; Ctrl-C again leaves")?;
         match run {
@@ -408,25 +415,34 @@ impl Talk<'_, '_, '_> {
         }
     }
 
-    /// Cancels the turn. Lines that the person enters meanwhile wait for its end. False if the person leaves.
+    /// Cancels the turn. Lines that the person enters meanwhile wait for its end. False if the person leaves, after
+    /// a moment at most in which the turn is cancelled.
     async fn cancel_turn(&mut self, run: u32) -> Result<bool, CliError> {
-        let mut lines = Vec::new();
+        let (mut lines, mut leaves) = (Vec::new(), false);
         let cancelled = {
             let mut cancelled = pin!(self.chat.cancel(run));
             loop {
                 tokio::select! {
-                    cancelled = &mut cancelled => break cancelled,
+                    cancelled = &mut cancelled => break Some(cancelled),
+                    () = sleep(END), if leaves => break None,
                     input = self.terminal.input() => match input? {
                         Input::Message(text) => self.terminal.message(text)?,
-                        Input::Typed(Typed::Message(line) | Typed::Answer(line)) => lines.push(line),
-                        Input::Typed(Typed::Interrupt | Typed::End) => return Ok(false),
+                        Input::Typed(Typed::Message(line) | Typed::Answer { line, .. }) => lines.push(line),
+                        Input::Typed(Typed::Interrupt | Typed::End) if leaves => break None,
+                        Input::Typed(Typed::Interrupt | Typed::End) => leaves = true,
                         Input::Typed(Typed::Failed(error)) => return Err(unreadable(&error)),
                     },
                 }
             }
         };
-        if let Err(error) = cancelled {
-            self.complain(&error)?;
+        match cancelled {
+            Some(Err(error)) => self.complain(&error)?,
+            Some(Ok(())) => {}
+            None => self.chat.leaving = Leaving::AtOnce,
+        }
+        if leaves {
+            lines.into_iter().for_each(|line| self.keep_for_later(line));
+            return Ok(false);
         }
         for line in lines {
             if !Box::pin(self.message(&line)).await? {
@@ -434,6 +450,17 @@ impl Talk<'_, '_, '_> {
             }
         }
         Ok(true)
+    }
+
+    /// A line that the person entered while they left. They are told that it is not sent.
+    fn keep_for_later(&mut self, line: String) {
+        match &mut self.next_message {
+            Some(next) => {
+                next.push('\n');
+                next.push_str(&line);
+            }
+            None => self.next_message = Some(line),
+        }
     }
 
     async fn cancel(&mut self, run: u32) -> Result<(), CliError> {
@@ -508,12 +535,57 @@ impl Talk<'_, '_, '_> {
     fn end_work(&mut self) -> Result<(), CliError> {
         (self.turn, self.compaction, self.question) = (None, None, None);
         (self.has_questions, self.is_settling, self.approved) = (false, false, None);
-        self.interrupts = 0;
+        // Ctrl-C twice leaves, also if the turn ends between them.
+        self.interrupts = u32::from(self.has_interrupted && self.interrupts > 0);
         self.terminal.end_question()?;
         self.terminal.line("")?;
         if let Some(text) = self.next_message.take() {
             let request = self.chat.turn(&text);
             self.begin(request);
+        }
+        Ok(())
+    }
+
+    /// The person leaves: the services get the turn that was begun, and a turn that was interrupted ends first, so that
+    /// no program of it works on. Takes a moment at most.
+    async fn finish(&mut self) -> Result<(), CliError> {
+        if !self.has_interrupted {
+            let sent = timeout(SEND, self.send_begun()).await;
+            return sent.unwrap_or(Ok(()));
+        }
+        if self.chat.leaving == Leaving::AtOnce {
+            return Ok(());
+        }
+        self.chat.leaving = Leaving::Interrupted;
+        // It begins no turn any more.
+        let next = self.next_message.take();
+        match timeout(END, self.end_interrupted()).await {
+            Ok(ended) => ended?,
+            Err(_) => self.chat.leaving = Leaving::AtOnce,
+        }
+        self.next_message = next;
+        Ok(())
+    }
+
+    /// Waits until the turn that was interrupted has ended, or for a further Ctrl-C.
+    async fn end_interrupted(&mut self) -> Result<(), CliError> {
+        while self.turn.is_some() {
+            tokio::select! {
+                input = self.terminal.input() => match input? {
+                    Input::Message(text) => self.terminal.message(text)?,
+                    Input::Typed(Typed::Interrupt) => {
+                        self.chat.leaving = Leaving::AtOnce;
+                        return Ok(());
+                    }
+                    Input::Typed(Typed::Failed(error)) => return Err(unreadable(&error)),
+                    Input::Typed(_) => {}
+                },
+                came = next(&mut self.turn, &mut self.compaction, self.chat) => {
+                    if let Came::OfTurn(next) = came {
+                        Box::pin(self.advance(next)).await?;
+                    }
+                }
+            }
         }
         Ok(())
     }

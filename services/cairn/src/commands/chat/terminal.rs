@@ -177,7 +177,8 @@ impl Terminal {
         }
         let is_asked = *self.typing().now() == kind;
         // A begun line is no answer, and does not look like one.
-        match !is_asked && self.typing().becomes(kind) {
+        let is_next = !is_asked && self.typing().becomes(kind);
+        match is_next {
             true => self.line(&self.style.asks(question)),
             false => Ok(()),
         }

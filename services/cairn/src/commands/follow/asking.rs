@@ -100,7 +100,7 @@ impl Person {
                     continue;
                 }
                 None => {
-                    out::line(&self.style.dim("that is no answer to the question"))?;
+                    out::line(&self.style.dim(&ask::refused(question)))?;
                     continue;
                 }
             };

@@ -79,6 +79,11 @@ fn found(
         let message = format!("there is no server and no tool '{name}'");
         return Err(CliError::usage(message).hint("see them all with: cairn tools"));
     };
+    if found.is_own && !found.disabled.is_empty() {
+        let message =
+            format!("no allowance turns '{name}' on: it comes with Cairn or your settings");
+        return Err(CliError::usage(message).hint(escape(&found.disabled)));
+    }
     if found.is_own {
         let message = format!("'{name}' needs no allowance: it comes with Cairn or your settings");
         return Err(CliError::usage(message)

@@ -5,7 +5,7 @@ use crate::client::Client;
 use crate::commands::confirm::{is_at_terminal, is_wanted};
 use crate::context::Context;
 use crate::error::{CliError, FAILURE, WAITING};
-use crate::ui::tools::{extension, media_line};
+use crate::ui::tools::{extension, is_own, media_line};
 use crate::ui::{out, text};
 use cairn_proto::event::CallMedia;
 use cairn_proto::orchestrator::{CallToolRequest, ListToolsResponse};
@@ -56,7 +56,7 @@ pub(super) async fn call(
 /// What helps if the tool, or its server, waits for a person.
 fn with_allowance(error: CliError, listed: &ListToolsResponse, name: &str) -> CliError {
     let disabled = listed.tools.iter().find(|tool| tool.name == name);
-    let disabled = disabled.filter(|tool| !tool.disabled.is_empty());
+    let disabled = disabled.filter(|tool| !tool.disabled.is_empty() && !is_own(&tool.source));
     let mut sources = listed.sources.iter();
     let waits = sources.find(|source| {
         let owns = name.strip_prefix(&source.name);

@@ -105,6 +105,24 @@ fn what_is_to_be_allowed_is_shown_with_its_digest() {
 }
 
 #[test]
+fn a_tool_of_its_own_that_is_off_has_a_reason_and_nothing_to_allow() {
+    let shell = ToolSpec {
+        disabled: "keep the store in another place".to_owned(),
+        ..tool("shell_exec", "built-in", Effect::Effectful)
+    };
+    let listed = ListToolsResponse {
+        tools: vec![shell],
+        ..ListToolsResponse::default()
+    };
+    let shown = lines(&listed, &[], Style::new(false), None).join("\n");
+    let reason = "shell_exec is disabled: keep the store in another place";
+    assert!(shown.contains(reason), "{shown}");
+    assert!(!shown.contains("tools allow"), "{shown}");
+    let found = allowable(&listed, "shell_exec").unwrap();
+    assert_eq!(found.disabled, "keep the store in another place");
+}
+
+#[test]
 fn nothing_of_what_is_to_be_allowed_is_cut() {
     let mut listed = listed();
     listed.sources[2].place = "x ".repeat(1000) + "end";
