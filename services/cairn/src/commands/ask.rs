@@ -480,7 +480,7 @@ mod tests {
             "  command   if true".to_owned(),
             BLANKS.to_owned(),
             format!("{BLANKS}    then {}echo", "echo ".repeat(6)),
-            format!("{BLANKS}↳ {}echo ", "echo ".repeat(4)),
+            format!("{BLANKS}↳ {}echo", "echo ".repeat(4)),
             format!("{BLANKS}    fi"),
             "  folder    a".to_owned(),
         ];

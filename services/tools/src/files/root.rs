@@ -299,3 +299,21 @@ fn tidy(path: &Path) -> PathBuf {
     }
     tidy
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absolute_path_is_not_said_to_leave_the_workspace() {
+        let refused = |path: &str| leaves(&Roots::place(path).unwrap()).to_string();
+        let absolute = refused("/work/src/a.rs");
+        assert!(
+            absolute.contains("'/work/src/a.rs' is absolute"),
+            "{absolute}"
+        );
+        assert!(!absolute.contains("leaves"), "{absolute}");
+        let above = refused("../a.rs");
+        assert!(above.contains("leaves the workspace"), "{above}");
+    }
+}
