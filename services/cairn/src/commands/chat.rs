@@ -115,7 +115,7 @@ enum Leaving {
     /// Running calls end first.
     #[default]
     Freely,
-    /// They interrupted the turn: no call is waited for more than a moment, and a further Ctrl-C is obeyed.
+    /// They interrupted the last turn: no call is waited for more than a moment, and a further Ctrl-C is obeyed.
     Interrupted,
     /// Nothing is waited for.
     AtOnce,
@@ -171,7 +171,7 @@ struct Chat<'c, 'a> {
     wanted_mode: Option<Mode>,
     /// A person is at the terminal.
     answers_questions: bool,
-    /// How the person leaves, or left.
+    /// How the person leaves if they leave now.
     leaving: Leaving,
 }
 

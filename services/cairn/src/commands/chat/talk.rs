@@ -62,7 +62,6 @@ pub(super) async fn talk(
         approved: None,
         next_message: None,
         interrupts: 0,
-        has_interrupted: false,
     };
     if let Some(request) = active {
         talk.say(&under_way(&request))?;
@@ -135,8 +134,6 @@ struct Talk<'t, 'c, 'a> {
     next_message: Option<String>,
     /// How often Ctrl-C was pressed since the last line.
     interrupts: u32,
-    /// A turn was interrupted, and no other has begun.
-    has_interrupted: bool,
 }
 
 /// A turn that has not ended.
@@ -270,7 +267,7 @@ impl Talk<'_, '_, '_> {
     }
 
     fn begin(&mut self, request: SubmitTurnRequest) {
-        self.has_interrupted = false;
+        self.chat.leaving = Leaving::Freely;
         self.turn = Some(Running {
             text: text_of(&request).to_owned(),
             turn: Turn::new(request),
@@ -406,7 +403,7 @@ impl Talk<'_, '_, '_> {
         }
         self.question = None;
         self.has_questions = false;
-        self.has_interrupted = true;
+        self.chat.leaving = Leaving::Interrupted;
         let run = running.view.run;
         self.say("interrupting the turn; Ctrl-C again leaves")?;
         match run {
@@ -441,7 +438,9 @@ impl Talk<'_, '_, '_> {
             None => self.chat.leaving = Leaving::AtOnce,
         }
         if leaves {
-            lines.into_iter().for_each(|line| self.keep_for_later(line));
+            for line in lines {
+                self.keep_for_later(line);
+            }
             return Ok(false);
         }
         for line in lines {
@@ -536,7 +535,8 @@ impl Talk<'_, '_, '_> {
         (self.turn, self.compaction, self.question) = (None, None, None);
         (self.has_questions, self.is_settling, self.approved) = (false, false, None);
         // Ctrl-C twice leaves, also if the turn ends between them.
-        self.interrupts = u32::from(self.has_interrupted && self.interrupts > 0);
+        let is_interrupted = self.chat.leaving != Leaving::Freely;
+        self.interrupts = u32::from(is_interrupted && self.interrupts > 0);
         self.terminal.end_question()?;
         self.terminal.line("")?;
         if let Some(text) = self.next_message.take() {
@@ -549,17 +549,17 @@ impl Talk<'_, '_, '_> {
     /// The person leaves: the services get the turn that was begun, and a turn that was interrupted ends first, so that
     /// no program of it works on. Takes a moment at most.
     async fn finish(&mut self) -> Result<(), CliError> {
-        if !self.has_interrupted {
-            let sent = timeout(SEND, self.send_begun()).await;
-            return sent.unwrap_or(Ok(()));
+        match self.chat.leaving {
+            Leaving::Freely => {
+                let sent = timeout(SEND, Box::pin(self.send_begun())).await;
+                return sent.unwrap_or(Ok(()));
+            }
+            Leaving::AtOnce => return Ok(()),
+            Leaving::Interrupted => {}
         }
-        if self.chat.leaving == Leaving::AtOnce {
-            return Ok(());
-        }
-        self.chat.leaving = Leaving::Interrupted;
         // It begins no turn any more.
         let next = self.next_message.take();
-        match timeout(END, self.end_interrupted()).await {
+        match timeout(END, Box::pin(self.end_interrupted())).await {
             Ok(ended) => ended?,
             Err(_) => self.chat.leaving = Leaving::AtOnce,
         }
