@@ -173,6 +173,7 @@ impl Talk<'_, '_, '_> {
     /// Lets the person type, unless a turn or a compaction works without a question.
     fn prompt(&mut self) -> Result<(), CliError> {
         let Some(question) = &self.question else {
+            self.is_ahead = false;
             self.terminal.end_question()?;
             return match self.at_work() {
                 Some(_) => Ok(()),
