@@ -17,8 +17,8 @@ use crate::text;
 use crate::tool::{Call, Effect, OUTPUT_LIMIT, Output, Tool, ToolSpec};
 use async_trait::async_trait;
 use cairn_engine::rules::{
-    AROUND, Answer, Condition, LONGEST_SECONDS, Matcher, MatcherKind, SHELL_TOOL, Scope,
-    USUAL_SECONDS, command_time,
+    AROUND_SECONDS, Answer, Condition, LONGEST_SECONDS, Matcher, MatcherKind, SHELL_TOOL, Scope,
+    USUAL_SECONDS, command_seconds,
 };
 use cairn_rpc::{BootClock, Monotonic as _};
 use serde_json::json;
@@ -84,7 +84,7 @@ impl ShellTool {
         };
         let spec = ToolSpec {
             effect: Effect::Effectful,
-            time_limit: Duration::from_secs(LONGEST_SECONDS) + AROUND,
+            time_limit: Duration::from_secs(LONGEST_SECONDS + AROUND_SECONDS),
             in_process: false,
             default: Answer::Ask,
             is_confined: confinement.is_some(),
@@ -330,7 +330,7 @@ impl Tool for ShellTool {
             let problem = "the command has a NUL character; leave it out";
             return Err(ToolError::InvalidArguments(problem.to_owned()));
         }
-        let time = command_time(&call.arguments.to_string());
+        let time = Duration::from_secs(command_seconds(&call.arguments.to_string()));
         let task = Task {
             command: command.to_owned(),
             time,

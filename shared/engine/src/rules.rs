@@ -25,7 +25,7 @@ pub use matcher::{Condition, Matcher, MatcherKind};
 pub use names::kind_of_text;
 use scope::PATH;
 pub use scope::{Scope, scope};
-pub use shell::{AROUND, LONGEST_SECONDS, SHELL_TOOL, USUAL_SECONDS, command_time};
+pub use shell::{AROUND_SECONDS, LONGEST_SECONDS, SHELL_TOOL, USUAL_SECONDS, command_seconds};
 
 use globset::{GlobBuilder, GlobMatcher};
 use serde::{Deserialize, Serialize};

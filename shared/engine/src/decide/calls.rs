@@ -9,7 +9,7 @@ use crate::event::{
 use crate::failure::{Failure, FailureKind};
 use crate::key::approval_digest;
 use crate::message::ToolCall;
-use crate::rules::{AROUND, Answer, Called, SHELL_TOOL, Scope, command_time, scope};
+use crate::rules::{AROUND_SECONDS, Answer, Called, SHELL_TOOL, Scope, command_seconds, scope};
 use crate::session::{Attempt, Call, CallStatus, Grant};
 use crate::transitions::{Applied, CallPhase, IllegalTransition};
 
@@ -452,7 +452,6 @@ fn time_limit_ms(call: &ToolCall, tool: &ToolFacts) -> u64 {
     if call.name != SHELL_TOOL || tool.server.is_some() {
         return tool.time_limit_ms;
     }
-    let time = command_time(&call.arguments) + AROUND;
-    let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    time.min(tool.time_limit_ms)
+    let seconds = command_seconds(&call.arguments) + AROUND_SECONDS;
+    (seconds * 1_000).min(tool.time_limit_ms)
 }

@@ -1,7 +1,6 @@
 //! How long a command of the shell tool may take: the tool ends it then, and a person who is asked about it knows.
 
 use serde::Deserialize;
-use std::time::Duration;
 
 /// The name of the tool.
 pub const SHELL_TOOL: &str = "shell_exec";
@@ -10,22 +9,21 @@ pub const USUAL_SECONDS: u64 = 120;
 /// Most seconds that a command may take.
 pub const LONGEST_SECONDS: u64 = 3600;
 /// The call may take longer than its command: this long for what is around it.
-pub const AROUND: Duration = Duration::from_secs(30);
+pub const AROUND_SECONDS: u64 = 30;
 
 #[derive(Deserialize)]
 struct Arguments {
     timeout: Option<f64>,
 }
 
-/// The time of a command by the arguments of its call, as the model wrote them.
-pub fn command_time(arguments: &str) -> Duration {
+/// The whole seconds that a command may take, by the arguments of its call as the model wrote them.
+pub fn command_seconds(arguments: &str) -> u64 {
     let given = serde_json::from_str::<Arguments>(arguments).ok();
-    let seconds = given.and_then(|it| it.timeout);
-    let longest = Duration::from_secs(LONGEST_SECONDS);
-    let given = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds.max(1.0)).ok());
-    match (seconds, given) {
-        (None, _) => Duration::from_secs(USUAL_SECONDS),
-        (Some(_), given) => given.unwrap_or(longest).min(longest),
+    match given.and_then(|it| it.timeout) {
+        None => USUAL_SECONDS,
+        // It saturates, and is within the bounds then.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        Some(seconds) => (seconds.ceil() as u64).clamp(1, LONGEST_SECONDS),
     }
 }
 
@@ -44,7 +42,7 @@ mod tests {
             (r#"{"timeout": -3}"#, 1),
             (r#"{"timeout": 1e300}"#, LONGEST_SECONDS),
         ] {
-            assert_eq!(command_time(arguments).as_secs(), seconds, "{arguments}");
+            assert_eq!(command_seconds(arguments), seconds, "{arguments}");
         }
     }
 }
