@@ -98,6 +98,8 @@ async fn mode_and_owner_stay() {
     let is_given = chown(&path, Some(65534), Some(65534)).is_ok();
     let before = fs::metadata(&path).unwrap();
     world.text("edit_file", edit("run.sh", "one", "two")).await;
+    let edited = fs::metadata(&path).unwrap();
+    assert_ne!(edited.ino(), before.ino(), "it was replaced");
     world
         .text(
             "write_file",
@@ -105,7 +107,6 @@ async fn mode_and_owner_stay() {
         )
         .await;
     let after = fs::metadata(&path).unwrap();
-    assert_ne!(after.ino(), before.ino(), "it was replaced");
     assert_eq!(after.mode(), before.mode());
     assert_eq!((after.uid(), after.gid()), (before.uid(), before.gid()));
     assert_eq!(is_given, after.uid() == 65534);

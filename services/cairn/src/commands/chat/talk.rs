@@ -417,6 +417,8 @@ impl Talk<'_, '_, '_> {
     /// a moment at most in which the turn is cancelled.
     async fn cancel_turn(&mut self, run: u32) -> Result<bool, CliError> {
         let (mut lines, mut leaves) = (Vec::new(), false);
+        // What is pressed twice in a row leaves; a line in between means a person who goes on.
+        let mut is_pressed = true;
         let cancelled = {
             let mut cancelled = pin!(self.chat.cancel(run));
             loop {
@@ -425,9 +427,14 @@ impl Talk<'_, '_, '_> {
                     () = sleep(END), if leaves => break None,
                     input = self.terminal.input() => match input? {
                         Input::Message(text) => self.terminal.message(text)?,
-                        Input::Typed(Typed::Message(line) | Typed::Answer { line, .. }) => lines.push(line),
+                        Input::Typed(Typed::Message(line) | Typed::Answer { line, .. }) => {
+                            lines.push(line);
+                            is_pressed = false;
+                        }
                         Input::Typed(Typed::Interrupt | Typed::End) if leaves => break None,
-                        Input::Typed(Typed::Interrupt | Typed::End) => leaves = true,
+                        Input::Typed(Typed::End) => leaves = true,
+                        Input::Typed(Typed::Interrupt) if is_pressed => leaves = true,
+                        Input::Typed(Typed::Interrupt) => is_pressed = true,
                         Input::Typed(Typed::Failed(error)) => return Err(unreadable(&error)),
                     },
                 }
