@@ -61,14 +61,9 @@ impl<'de> Visitor<'de> for Written {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Network, A::Error> {
-        let is_empty = items.size_hint() == Some(0);
         let mut ports = Vec::new();
         while let Some(port) = items.next_element()? {
             ports.push(port);
-        }
-        // The items have faults of their own, which are reported.
-        if ports.is_empty() && !is_empty {
-            return Ok(Network::None);
         }
         of_ports(ports).ok_or_else(|| A::Error::invalid_value(Unexpected::Seq, &self))
     }

@@ -223,6 +223,8 @@ impl Reading {
             }
             // What is missing because its value was taken out has been told already.
             (Kind::Missing(_), _) if self.faults.iter().any(|fault| fault.path == path) => {}
+            // What a list lacks may be the item that was taken out.
+            _ if self.shortened.contains(&path) => {}
             _ => self.faults.push(ConfigFault {
                 path,
                 source,

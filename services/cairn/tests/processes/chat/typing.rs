@@ -92,7 +92,9 @@ impl Conversation {
 
     /// Waits until the person has left, and returns the messages.
     fn leaving(mut self) -> Vec<String> {
-        self.screen.wait_for("come back with: cairn chat s-");
+        // A command that does not fit beside it stands on a line of its own.
+        self.screen.wait_for("come back with:");
+        self.screen.wait_for("cairn chat s-");
         assert_eq!(self.screen.child.wait().expect("its end").code(), Some(0));
         self.messages()
     }
