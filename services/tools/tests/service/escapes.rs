@@ -342,7 +342,7 @@ async fn the_message_says_what_to_do() {
         ),
         (
             "/etc/passwd",
-            "Denied: path '/etc/passwd' leaves the workspace",
+            "Denied: path '/etc/passwd' is absolute; give it from the workspace",
         ),
         (
             "rel-dir/key",
