@@ -310,9 +310,9 @@ async fn the_python_sdk() {
         outcome.result
     );
     drop(other);
-    let _server = Served::start(&python, "sdk.py", 38_411).await;
+    let _server = Served::start(&python, "sdk.py", 11_411).await;
     let url = ServerConfig {
-        url: "http://127.0.0.1:38411/mcp".to_owned(),
+        url: "http://127.0.0.1:11411/mcp".to_owned(),
         ..ServerConfig::default()
     };
     let (mcp, _folder) = connected("mcp 2 over HTTP", url.clone()).await;
@@ -351,9 +351,9 @@ async fn fastmcp() {
         );
         assert_eq!(steps, 3);
     }
-    let mut server = Served::start(&python, "fast.py", 38_412).await;
+    let mut server = Served::start(&python, "fast.py", 11_412).await;
     let url = ServerConfig {
-        url: "http://127.0.0.1:38412/mcp".to_owned(),
+        url: "http://127.0.0.1:11412/mcp".to_owned(),
         ..ServerConfig::default()
     };
     let (mcp, _folder) = connected("fastmcp over HTTP", url).await;
@@ -376,7 +376,7 @@ async fn fastmcp() {
     assert!(matches!(outcome.result, Err(ToolError::Unknown(_))));
 }
 
-/// A server over HTTP.
+/// A server over HTTP. Its port is below those that systems give to connections.
 struct Served(Child);
 
 impl Served {
@@ -387,14 +387,16 @@ impl Served {
             .arg(port.to_string())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let child = command.spawn().unwrap();
+        let mut served = Self(command.spawn().unwrap());
         for _ in 0..200 {
             if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                break;
+                return served;
             }
+            let ended = served.0.try_wait().unwrap();
+            assert!(ended.is_none(), "{name} at port {port} ended: {ended:?}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        Self(child)
+        panic!("{name} does not listen at port {port}");
     }
 
     fn kill(&mut self) {
