@@ -307,9 +307,9 @@ mod tests {
     #[test]
     fn an_absolute_path_is_not_said_to_leave_the_workspace() {
         let refused = |path: &str| leaves(&Roots::place(path).unwrap()).to_string();
-        let absolute = refused("/work/src/a.rs");
+        let absolute = refused("/home/me/src/a.rs");
         assert!(
-            absolute.contains("'/work/src/a.rs' is absolute"),
+            absolute.contains("'/home/me/src/a.rs' is absolute"),
             "{absolute}"
         );
         assert!(!absolute.contains("leaves"), "{absolute}");
