@@ -28,6 +28,7 @@ pub mod outstanding;
 pub mod pending;
 mod picture;
 pub mod plan;
+pub mod pool;
 pub mod principal;
 pub mod prompt;
 pub mod refusal;

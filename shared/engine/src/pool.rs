@@ -1,0 +1,30 @@
+//! The pool: resources, what they can do, and what a step needs of them. All of it is a value of a moment; who
+//! keeps it live is the owner's affair.
+
+mod context;
+mod grants;
+mod need;
+mod view;
+
+pub use context::{AgentContext, TaskContext};
+pub use grants::{Grant, Grants};
+pub use need::{Missing, Need, NeedError, Needed};
+pub use view::{
+    Capabilities, CapabilityRow, CapabilityTools, PoolSummary, PoolView, ResourceState,
+    ResourceView,
+};
+
+use crate::event::AttemptRef;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the outside knows of the pool at the time of a decision.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PoolFacts {
+    /// The resources as they are now.
+    pub view: Arc<PoolView>,
+    /// The resources that attempts have, by attempt: those with a slot.
+    pub allotted: BTreeMap<AttemptRef, Vec<String>>,
+    /// What the operator granted to agents.
+    pub grants: Arc<Grants>,
+}
