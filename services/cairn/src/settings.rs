@@ -5,6 +5,8 @@
 //! | `[store]`, `[store.redis]` | where sessions are stored: in a file, or on Redis |
 //! | `[workspace]` | the folder that tools read, and the one that they write to |
 //! | `[tools]` | which tools may be called, and by whose word; programs as tools |
+//! | `[tools.web_search]` | the provider that `web_search` asks |
+//! | `[capabilities]` | the tools that each capability takes |
 //! | `[mcp.servers.<name>]` | servers of the Model Context Protocol, whose tools may be called |
 //! | `[agents]`, `[skills]` | the folders of the workspace that have agents and skills as files |
 //! | `[model]`, `[models.<name>]` | the default model, and limits of all; models by name |
@@ -60,7 +62,7 @@ use cairn_boot::telemetry::Standard;
 use cairn_boot::{Checks, Environment, Layers, Loaded, LogConfig, Secret, TelemetryConfig};
 use cairn_http::Proxies;
 use cairn_rpc::{TOKEN_RULE, Token};
-use cairn_tools::Write;
+use cairn_tools::{Capabilities, Write};
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -88,6 +90,8 @@ pub struct Settings {
     pub workspace: WorkspaceSettings,
     /// Which tools may be called.
     pub tools: ToolSettings,
+    /// The tools that each capability takes.
+    pub capabilities: Capabilities,
     /// Servers that bring tools.
     pub mcp: McpSettings,
     /// Agents as files of the workspace.

@@ -13,6 +13,7 @@ mod lost_writes;
 mod outstanding;
 mod planner;
 mod previews;
+mod report;
 mod reports;
 mod skills;
 mod stream;

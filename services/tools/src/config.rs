@@ -1,10 +1,14 @@
 //! The settings of the tools service.
 
+mod capabilities;
 mod limits;
 mod shell;
+mod web_search;
 
+pub use capabilities::{Capabilities, CapabilityConfig};
 pub use limits::Limits;
 pub use shell::ShellConfig;
+pub use web_search::WebSearchConfig;
 
 use crate::confine::Confine;
 use crate::error::Fault;
@@ -13,6 +17,7 @@ use crate::mcp::{SEPARATOR, Server};
 use crate::registry::is_name;
 use crate::schema::Schema;
 use crate::tool::{Effect, OUTPUT_LIMIT, TIME_LIMIT};
+use crate::web_search::WEB_SEARCH;
 use crate::workspace_files::check_paths;
 use cairn_agents::is_name as is_agent_name;
 use cairn_agents::resolve::OF_WORKSPACE;
@@ -139,6 +144,11 @@ pub struct Config {
     pub skill_paths: Vec<String>,
     /// `shell_exec`, and what confined programs may do.
     pub shell: ShellConfig,
+    /// The provider that `web_search` asks. Without one there is no such tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub web_search: Option<WebSearchConfig>,
+    /// The tools that each capability takes.
+    pub capabilities: Capabilities,
     /// The store, the tokens beside it and what else decides about calls. No program that can reach one of these is
     /// confined: it could answer for a person.
     #[serde(skip)]
@@ -193,6 +203,8 @@ impl Default for Config {
                 enabled: false,
                 ..ShellConfig::default()
             },
+            web_search: None,
+            capabilities: Capabilities::default(),
             store_paths: Vec::new(),
             servers: BTreeMap::new(),
             has_further_servers: false,
@@ -250,6 +262,10 @@ impl Config {
         }
         self.limits.validate(&mut faults);
         self.shell.validate(&mut faults);
+        self.capabilities.validate(&mut faults);
+        if let Some(search) = &self.web_search {
+            search.validate(&mut faults);
+        }
         for (index, rule) in self.rules.iter().enumerate() {
             let problem = rule.check().err();
             faults.extend(problem.map(|(field, problem)| rule_fault(index, &field, problem)));
@@ -257,8 +273,7 @@ impl Config {
         }
         // The owner of a session answers calls of its own tools itself.
         let of_owner = STATE_TOOLS.iter().map(|tool| tool.name);
-        let built_in = FILE_TOOLS.into_iter().chain([SHELL_TOOL]);
-        let mut names: BTreeSet<&str> = built_in.chain(of_owner).collect();
+        let mut names: BTreeSet<&str> = self.built_in().chain(of_owner).collect();
         for (index, command) in self.commands.iter().enumerate() {
             command.validate(&format!("commands[{index}]"), &mut faults);
             if !names.insert(&command.name) {
@@ -289,10 +304,15 @@ impl Config {
     /// What is wrong with the lists of names if there are no tools but the file tools and programs.
     pub fn check_names(&self) -> Vec<Fault> {
         let programs = self.commands.iter().map(|command| command.name.as_str());
-        let built_in = FILE_TOOLS.into_iter().chain([SHELL_TOOL]);
-        let mut known: Vec<&str> = built_in.chain(programs).collect();
+        let mut known: Vec<&str> = self.built_in().chain(programs).collect();
         known.sort_unstable();
         self.check_lists(&known)
+    }
+
+    /// The names of the tools that are part of Cairn.
+    fn built_in(&self) -> impl Iterator<Item = &'static str> {
+        let search = self.web_search.as_ref().map(|_| WEB_SEARCH);
+        FILE_TOOLS.into_iter().chain([SHELL_TOOL]).chain(search)
     }
 
     fn check_folders(&self, faults: &mut Vec<Fault>) {

@@ -28,26 +28,12 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(crate) struct Grpc {
-    invoker: Arc<Invoker>,
-    files: Arc<WorkspaceFiles>,
-    offered: u32,
-    level: u32,
-}
-
-impl Grpc {
-    pub(crate) fn new(
-        invoker: Arc<Invoker>,
-        files: Arc<WorkspaceFiles>,
-        offered: u32,
-        level: u32,
-    ) -> Self {
-        Self {
-            invoker,
-            files,
-            offered,
-            level,
-        }
-    }
+    pub(crate) invoker: Arc<Invoker>,
+    pub(crate) files: Arc<WorkspaceFiles>,
+    /// As the list has them.
+    pub(crate) offered: u32,
+    pub(crate) level: u32,
+    pub(crate) capabilities: Vec<proto::Capability>,
 }
 
 #[tonic::async_trait]
@@ -70,6 +56,7 @@ impl ToolsService for Grpc {
         Ok(Response::new(proto::ListToolsResponse {
             offered: self.offered,
             level: self.level,
+            capabilities: self.capabilities.clone(),
             ..list::answer(&tools, permissions)
         }))
     }

@@ -18,6 +18,7 @@
 //! | `files` | `list_files`, `read_file`, `search_files`, `edit_file`, `write_file` |
 //! | `command` | programs as tools |
 //! | `shell` | `shell_exec` |
+//! | `web_search` | `web_search` |
 //! | [`confine`] | what programs may do |
 //! | `matchers` | what rules may name of a call, by its schema, and where its paths lead |
 //! | [`mcp`] | [`mcp::McpSource`]: a server of the Model Context Protocol as a source of tools |
@@ -49,10 +50,14 @@ mod store_time;
 pub mod supervisor;
 mod text;
 pub mod tool;
+mod web_search;
 mod workspace_files;
 
 pub use allowances::Allowances;
-pub use config::{CommandConfig, Config, Limits, ShellConfig, Write};
+pub use config::{
+    Capabilities, CapabilityConfig, CommandConfig, Config, Limits, ShellConfig, WebSearchConfig,
+    Write,
+};
 pub use confine::{Confine, Confinement, Holds, Network, Unconfined};
 pub use error::{BuildError, Fault, RegisterError, ToolError};
 pub use files::write_output;

@@ -44,6 +44,8 @@ pub use json::{JsonError, JsonServer, Unused, parse_servers};
 pub use setting::Setting;
 pub use source::{McpDeps, McpSource};
 
+pub(crate) use mask::Mask;
+
 use std::ops::RangeInclusive;
 
 /// Most tools of one server.

@@ -83,15 +83,20 @@ pub(crate) struct SourceReport {
 pub struct Snapshot {
     entries: BTreeMap<String, Entry>,
     pub(crate) sources: Vec<SourceReport>,
-    /// Covers the tools, and which of them can be called. Not the states of sources: those differ between
-    /// replicas.
+    /// Covers the tools, which of them can be called, and the settings. Not the states of sources: those differ
+    /// between replicas.
     pub(crate) digest: String,
+    /// What the settings say beside the tools.
+    settings: Arc<str>,
 }
 
 impl Snapshot {
     /// What the sources list now. What was compiled for the last snapshot is taken from there.
     fn of(sources: &[Arc<dyn ToolSource>], last: &Self) -> Self {
-        let mut snapshot = Self::default();
+        let mut snapshot = Self {
+            settings: last.settings.clone(),
+            ..Self::default()
+        };
         let listings = sources
             .iter()
             .map(|source| source.listing().borrow().clone());
@@ -127,7 +132,7 @@ impl Snapshot {
         let tools = snapshot.entries.values();
         let tools = tools.map(|entry| format!("{} {}\n", entry.digest, entry.disabled.is_some()));
         let text: String = tools.collect();
-        snapshot.digest = hex(&digest(&[text.as_bytes()]));
+        snapshot.digest = hex(&digest(&[text.as_bytes(), snapshot.settings.as_bytes()]));
         snapshot
     }
 
@@ -192,16 +197,20 @@ impl fmt::Debug for ToolRegistry {
 }
 
 impl ToolRegistry {
-    /// Follows the sources. Where two have tools of one name, the earlier source keeps it. Needs a tokio
-    /// runtime.
-    pub fn follow(sources: Vec<Arc<dyn ToolSource>>) -> Self {
+    /// Follows the sources. Where two have tools of one name, the earlier source keeps it. `settings` are what the
+    /// digest of a list covers besides. Needs a tokio runtime.
+    pub fn follow(sources: Vec<Arc<dyn ToolSource>>, settings: &str) -> Self {
         let sources: Arc<[_]> = sources.into();
         // Before the first look, so that no change after it is missed.
         let changes = sources
             .iter()
             .map(|source| WatchStream::from_changes(source.listing()));
         let mut changes: SelectAll<WatchStream<Arc<Listing>>> = changes.collect();
-        let first = Arc::new(Snapshot::of(&sources, &Snapshot::default()));
+        let before = Snapshot {
+            settings: settings.into(),
+            ..Snapshot::default()
+        };
+        let first = Arc::new(Snapshot::of(&sources, &before));
         let (sender, now) = watch::channel(first);
         let latest = Arc::new(Latest {
             sender,

@@ -2,7 +2,7 @@
 
 use crate::allowances::Allowances;
 use crate::command::{self, CommandTool};
-use crate::config::{CommandConfig, Config};
+use crate::config::{CapabilityConfig, CommandConfig, Config};
 use crate::confine::{Confinement, Unconfined};
 use crate::error::{BuildError, Fault};
 use crate::files;
@@ -16,8 +16,10 @@ use crate::shell::{self, ShellTool};
 use crate::source::{FixedSource, Listed, ToolSource};
 use crate::supervisor::Supervisor;
 use crate::tool::{BUILT_IN, PROGRAM, Tool};
+use crate::web_search;
 use crate::workspace_files::WorkspaceFiles;
 use cairn_engine::rules::{NamePattern, Rules, SHELL_TOOL};
+use cairn_proto::tools::Capability;
 use cairn_proto::tools::tools_service_server::ToolsServiceServer;
 use cairn_rpc::{BootClock, MAX_MESSAGE_BYTES, Monotonic, ServerBuilder};
 use std::collections::BTreeMap;
@@ -103,6 +105,7 @@ pub struct Tools {
     files: Arc<WorkspaceFiles>,
     offered: u32,
     level: u32,
+    capabilities: Vec<Capability>,
     servers: Vec<Arc<McpSource>>,
     _refresher: Refresher,
 }
@@ -127,8 +130,14 @@ impl Tools {
     }
 
     fn grpc(&self) -> ToolsServiceServer<Grpc> {
-        let (invoker, files) = (self.invoker.clone(), self.files.clone());
-        ToolsServiceServer::new(Grpc::new(invoker, files, self.offered, self.level))
+        let grpc = Grpc {
+            invoker: self.invoker.clone(),
+            files: self.files.clone(),
+            offered: self.offered,
+            level: self.level,
+            capabilities: self.capabilities.clone(),
+        };
+        ToolsServiceServer::new(grpc)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES)
     }
@@ -146,7 +155,7 @@ pub fn build(config: Config, mut deps: Deps) -> Result<Tools, BuildError> {
         rules,
         workspace,
     } = assemble(&config, &deps.tools, &mut deps.programs)?;
-    let level = config.level();
+    let (level, capabilities) = (config.level(), capabilities(&config));
     let files = WorkspaceFiles::open(workspace.clone(), &config, deps.allowances.clone());
     let files = files.map_err(|source| workspace_error(&config, source))?;
     let mut sources: Vec<Arc<dyn ToolSource>> = vec![
@@ -165,7 +174,8 @@ pub fn build(config: Config, mut deps: Deps) -> Result<Tools, BuildError> {
     let source = |server: &Arc<McpSource>| -> Arc<dyn ToolSource> { server.clone() };
     sources.extend(servers.iter().map(source));
     sources.extend(deps.sources);
-    let registry = ToolRegistry::follow(sources);
+    let settings: String = capabilities.iter().map(line).collect();
+    let registry = ToolRegistry::follow(sources, &settings);
     let clock = Arc::new(StoreClock::new(deps.store_time, deps.monotonic));
     let gate = Gate::new(clock.clone());
     #[cfg(debug_assertions)]
@@ -181,9 +191,27 @@ pub fn build(config: Config, mut deps: Deps) -> Result<Tools, BuildError> {
         files: Arc::new(files),
         offered: config.offered,
         level,
+        capabilities,
         servers,
         _refresher: clock.keep_fresh(),
     })
+}
+
+/// The capabilities as the list has them.
+fn capabilities(config: &Config) -> Vec<Capability> {
+    let rows = config.capabilities.rows();
+    let row = |(name, capability): (&str, &CapabilityConfig)| Capability {
+        name: name.to_owned(),
+        tools: capability.tools.clone(),
+        level: capability.level,
+    };
+    rows.map(row).collect()
+}
+
+/// A capability as the digest of the list covers it.
+fn line(capability: &Capability) -> String {
+    let Capability { name, tools, level } = capability;
+    format!("{name}>={level} {}\n", tools.join(" "))
 }
 
 /// Finds every fault that [`build`] would find, and begins nothing: for whoever has more to begin
@@ -234,7 +262,9 @@ fn assemble(
         disabled: shell::unusable(programs),
     });
     let others = file_tools.into_iter().chain(tools.iter().cloned());
-    let built_in: Vec<Listed> = others.map(Listed::enabled).chain(shell).collect();
+    let search = search(config, programs)?;
+    let others = others.map(Listed::enabled);
+    let built_in: Vec<Listed> = others.chain(shell).chain(search).collect();
     let program = |config: &CommandConfig| Listed {
         tool: Arc::new(CommandTool::new(config.clone(), &workspace, programs)),
         disabled: command::unusable(config, programs),
@@ -261,6 +291,17 @@ fn assemble(
         }),
         _ => Err(BuildError::Config(faults)),
     }
+}
+
+/// `web_search`, if there is a provider.
+fn search(config: &Config, programs: &Programs) -> Result<Option<Listed>, BuildError> {
+    let listed = |search| web_search::listed(search, &programs.environment);
+    let listed = config.web_search.as_ref().map(listed).transpose();
+    listed.map_err(|why| {
+        let problem = format!("cannot be used: {why}");
+        let allowed = "an address that this process can send requests to";
+        BuildError::Config(vec![Fault::new("web_search.url", problem, allowed)])
+    })
 }
 
 /// Paths of the settings made absolute, so that a later change of the process's folder means nothing.

@@ -170,6 +170,8 @@ pub(super) fn tools(settings: &Settings, found: &OfWorkspace) -> cairn_tools::Co
         agent_paths: settings.agents.paths.clone(),
         skill_paths: settings.skills.paths.clone(),
         shell: settings.tools.shell.clone(),
+        web_search: settings.tools.web_search.clone(),
+        capabilities: settings.capabilities.clone(),
         servers,
         ..cairn_tools::Config::default()
     }
@@ -203,6 +205,9 @@ fn private(context: &Context, workspace: &Path) -> Vec<PathBuf> {
     private.extend(settings.store.retention.archive.clone());
     private.extend(redis.key_file.clone());
     private.extend(settings.serve.token_file.clone());
+    let search = settings.tools.web_search.as_ref();
+    let key = search.and_then(|search| search.key.as_ref()?.file());
+    private.extend(key.map(Path::to_owned));
     let store = settings.store.path.as_deref();
     private.extend(
         store

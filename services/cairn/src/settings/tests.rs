@@ -472,3 +472,58 @@ fn a_list_that_names_no_tool_is_a_fault() {
         }
     }
 }
+
+#[test]
+fn capabilities_are_the_defaults_with_what_the_settings_change() {
+    let shown = settings("", &[], &[]).unwrap().show();
+    let default = "capabilities.file_ops = [\"read_file\", \"write_file\"]  # default";
+    assert!(shown.contains(default), "{shown}");
+    assert!(shown.contains("# tools.web_search is not set"), "{shown}");
+    let file = "[capabilities]\ngpu = { tools = ['train'], level = 5 }\nshell_exec = []\n\
+        [tools.web_search]\nurl = 'http://127.0.0.1:8888/search'\nkey = 'env:SEARCH_KEY'\n";
+    let variables = [("CAIRN_CAPABILITIES__FILE_OPS", "read_file, edit_file")];
+    let loaded = settings(file, &variables, &[]).unwrap();
+    let shown = loaded.show();
+    for line in [
+        "capabilities.file_ops = [\"read_file\", \"edit_file\"]  # variable CAIRN_CAPABILITIES__FILE_OPS",
+        "capabilities.gpu.level = 5  # ",
+        "capabilities.gpu.tools = [\"train\"]  # ",
+        "capabilities.shell_exec = []  # ",
+        "capabilities.web_search = [\"web_search\"]  # default",
+        "tools.web_search.key = \"env:SEARCH_KEY\"  # ",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+}
+
+#[test]
+fn faults_of_capabilities_and_searches_name_their_setting() {
+    for (line, problem) in [
+        ("capabilities.gpu = 5", "capabilities.gpu is 5"),
+        (
+            "capabilities.gpu = ['a b']",
+            "capabilities.gpu names the tool 'a b'",
+        ),
+        (
+            "capabilities.gpu = { tools = ['a'], levle = 5 }",
+            "capabilities.gpu.levle is not a setting",
+        ),
+        (
+            "capabilities.gpu = { tools = ['a'], level = 0 }",
+            "capabilities.gpu.level is 0 (allowed: 1 to 1000000)",
+        ),
+        ("capabilities.GPU = ['a']", "capabilities.GPU is no name"),
+        (
+            "tools.web_search.url = 'x'",
+            "tools.web_search.url is no address",
+        ),
+        (
+            "tools.web_search = { url = 'https://s.example/', key = 'canary' }",
+            "tools.web_search.key is a value",
+        ),
+    ] {
+        let error = settings(line, &[], &[]).unwrap_err();
+        assert!(error.contains(problem), "{line}: {error}");
+        assert!(!error.contains("canary"), "{error}");
+    }
+}

@@ -6,7 +6,7 @@ use crate::node::Service;
 use cairn_boot::{Checks, Environment};
 use cairn_engine::limits::{RESULT_BYTES, RESULT_BYTES_RANGE};
 use cairn_engine::rules::Rule;
-use cairn_tools::{CommandConfig, Limits, Network, ShellConfig};
+use cairn_tools::{CommandConfig, Limits, Network, ShellConfig, WebSearchConfig};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -40,6 +40,8 @@ pub struct ToolSettings {
     pub commands: Vec<CommandConfig>,
     /// `shell_exec`, and what confined programs may do.
     pub shell: ShellConfig,
+    /// The provider that `web_search` asks. Without one there is no such tool.
+    pub web_search: Option<WebSearchConfig>,
 }
 
 impl Default for ToolSettings {
@@ -57,6 +59,7 @@ impl Default for ToolSettings {
             limits: config.limits,
             commands: config.commands,
             shell: ShellConfig::default(),
+            web_search: None,
         }
     }
 }
@@ -86,8 +89,9 @@ fn setting(field: &str) -> Option<String> {
     let section = match field.split(['[', '.']).next() {
         Some(
             "commands" | "limits" | "allow" | "deny" | "ask" | "rules" | "offered" | "replicas"
-            | "shell",
+            | "shell" | "web_search",
         ) => "tools",
+        Some("capabilities") => return Some(field.to_owned()),
         Some("show") => "workspace",
         Some("servers") => "mcp",
         Some("agent_paths") => return Some("agents.paths".to_owned()),

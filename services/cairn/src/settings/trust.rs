@@ -305,6 +305,9 @@ fn tools_of(path: &str, value: &Value) -> Vec<String> {
         let names = commands.filter_map(|command| command["name"].as_str());
         return names.map(str::to_owned).collect();
     }
+    if path.starts_with("tools.web_search.") {
+        return vec!["web_search".to_owned()];
+    }
     let server = path.strip_prefix("mcp.servers.");
     let server = server.and_then(|rest| rest.split('.').next());
     server

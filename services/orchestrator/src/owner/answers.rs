@@ -3,11 +3,11 @@
 //! Each owner of the session finds an answer anew until one is recorded, so nothing here may do harm when it is
 //! done again. An answer ends with its call: [`Owner::drop_done`] drops what the state no longer asks for.
 
-use super::{Message, Owner, skills};
+use super::long_results::of_text;
+use super::{Message, Owner, report, skills};
 use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::store::{Store, may_pass};
-use bytes::Bytes;
 use cairn_engine::decide::{Answer, Question};
 use cairn_engine::event::CallRef;
 use cairn_engine::outstanding::Work;
@@ -63,14 +63,18 @@ async fn within_limit(found: impl Future<Output = Answer>) -> Answer {
 }
 
 async fn find(deps: &Deps, key: &SessionKey, question: Question, most: usize) -> Answer {
+    let store = &deps.store;
     let found = match question {
-        Question::ReadResult(asked) => excerpt(&deps.store, key, asked, most).await,
-        Question::ReadSkill(asked) => skills::read(deps.dispatch.tools(), key, &asked, most).await,
+        Question::ReadResult(asked) => excerpt(store, key, asked, most).await.map(Answer::found),
+        Question::ReadSkill(asked) => skills::read(deps.dispatch.tools(), key, &asked, most)
+            .await
+            .map(Answer::found),
+        Question::Report { run } => match report::markdown(store, key, run).await {
+            Ok(text) => Ok(of_text(store, key, text, most).await),
+            Err(message) => Err(message),
+        },
     };
-    match found {
-        Ok(text) => Answer::found(text),
-        Err(message) => Answer::failed(Answer::FAILED, message),
-    }
+    found.unwrap_or_else(|message| Answer::failed(Answer::FAILED, message))
 }
 
 /// Reads the blobs of a long result, one after the other, as far as the answer needs them.
@@ -89,7 +93,8 @@ async fn excerpt(
         if excerpt.is_done() {
             break;
         }
-        let part = read(store, key, blob.digest).await.map_err(|error| {
+        let read = || store.get_blob(key, blob.digest.clone());
+        let part = again(read).await.map_err(|error| {
             tracing::error!(session = %key, %error, handle, "a long result cannot be read");
             format!("'{handle}' cannot be read: the store has lost a part of it")
         })?;
@@ -100,12 +105,18 @@ async fn excerpt(
     excerpt.finish()
 }
 
-/// Reads a blob, again and again while the store may have it.
-async fn read(store: &Store, key: &SessionKey, digest: String) -> Result<Bytes, RpcError> {
+/// Reads from the store, again and again while it may answer.
+///
+/// # Errors
+/// The store cannot answer at all.
+pub(super) async fn again<T, F>(read: impl Fn() -> F) -> Result<T, RpcError>
+where
+    F: Future<Output = Result<T, RpcError>>,
+{
     loop {
-        match timeout(TRY, store.get_blob(key, digest.clone())).await {
+        match timeout(TRY, read()).await {
             Ok(Err(error)) if !may_pass(&error) => return Err(error),
-            Ok(Ok(data)) => return Ok(data),
+            Ok(Ok(found)) => return Ok(found),
             Ok(Err(_)) | Err(_) => sleep(PAUSE).await,
         }
     }

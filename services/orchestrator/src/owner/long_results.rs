@@ -5,6 +5,7 @@ use crate::key::SessionKey;
 use crate::store::Store;
 use crate::store::may_pass;
 use bytes::Bytes;
+use cairn_engine::decide::Answer;
 use cairn_engine::event::{Blob, ResultHandle};
 use cairn_engine::limits::{MAX_RESULT, MAX_RESULT_PART};
 use cairn_engine::lines::Lines;
@@ -48,6 +49,20 @@ struct Gathered {
     blobs: Vec<Blob>,
     /// Bytes at the end that are not in the blobs.
     lost_bytes: u64,
+}
+
+/// A text that the owner has found for a call: whole, or its beginning with the rest in blobs if it has more than
+/// `most` bytes.
+pub(super) async fn of_text(store: &Store, key: &SessionKey, text: String, most: usize) -> Answer {
+    if text.len() <= most {
+        return Answer::found(text);
+    }
+    let mut results = LongResults::new(store.clone(), key.clone());
+    results.most = most;
+    let mut gathered = Gathered::default();
+    results.add_all(&mut gathered, &text).await;
+    let beginning = std::mem::take(&mut gathered.head);
+    Answer::long(beginning, gathered.whole(false))
 }
 
 /// Whether the message has to go through [`LongResults::take`].
@@ -121,17 +136,22 @@ impl LongResults {
             if result.output.len() <= self.most {
                 return Ok(None);
             }
-            let mut rest = result.output.as_str();
-            while !rest.is_empty() {
-                let (part, after) = rest.split_at(rest.floor_char_boundary(MAX_RESULT_PART));
-                self.add(&mut gathered, part.to_owned()).await;
-                rest = after;
-            }
+            self.add_all(&mut gathered, &result.output).await;
         }
         result.part_bytes = 0;
         result.output = std::mem::take(&mut gathered.head);
         let is_long = gathered.bytes > self.most as u64;
         Ok(is_long.then(|| gathered.whole(result.is_cut)))
+    }
+
+    /// Adds a text in parts.
+    async fn add_all(&self, gathered: &mut Gathered, text: &str) {
+        let mut rest = text;
+        while !rest.is_empty() {
+            let (part, after) = rest.split_at(rest.floor_char_boundary(MAX_RESULT_PART));
+            self.add(gathered, part.to_owned()).await;
+            rest = after;
+        }
     }
 
     /// Adds the next part of a text. Nothing is stored as long as the text is not long.

@@ -1,4 +1,4 @@
-//! Long results, and the calls that the owner answers: `read_result`.
+//! Long results, and the calls that the owner answers: `read_result` and `report_generator`.
 
 use crate::drain::Draining;
 use crate::support::{Attempt, Fault, Kind, World, chain, count, model_step, reply};
@@ -410,4 +410,74 @@ async fn an_answer_ends_with_its_run() {
     );
     let events = world.ended(&session).await;
     assert_eq!(finished(&events).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_gets_the_report_of_its_run_so_far() {
+    let world = World::new().await;
+    let session = world.start(chain(vec![model_step("one")])).await;
+    let mut attempt = world.attempt().await;
+    let tools = world.until(attempt.tools()).await;
+    assert!(tools.iter().any(|it| it == "report_generator"), "{tools:?}");
+    attempt.reply(reply(0, "", &[("pure", "{}")]));
+    attempt.report_result(0, 0, "found");
+    attempt.reply(reply(1, "", &[("report_generator", "{}")]));
+    let answer = results(&world, &mut attempt).await.remove(0);
+    assert!(!answer.is_error, "{}", answer.output);
+    for expected in [
+        "# Report\n",
+        "- Status: running",
+        "`pure` `{}` → `found`",
+        "`report_generator` `{}`: no result yet",
+    ] {
+        assert!(answer.output.contains(expected), "{}", answer.output);
+    }
+    attempt.complete(2);
+    let events = world.ended(&session).await;
+    assert!(finished(&events)[1].whole.is_none());
+    assert_eq!(count(&events, "StepCompleted"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_report_has_a_handle() {
+    let config = Config {
+        result_bytes: 1024,
+        ..Config::default()
+    };
+    let world = World::with_config(config).await;
+    let session = world.start(chain(vec![model_step("one")])).await;
+    let mut attempt = world.attempt().await;
+    attempt.reply(reply(0, "", &[("pure", "{}"); 40]));
+    for index in 0..40 {
+        attempt.report_result(0, index, "found");
+    }
+    attempt.reply(reply(1, "", &[("report_generator", "{}")]));
+    let answer = results(&world, &mut attempt).await.remove(0);
+    assert!(answer.output.len() <= 1024, "{}", answer.output.len());
+    assert!(answer.output.starts_with("# Report\n"), "{}", answer.output);
+    assert!(
+        answer.output.contains("with handle 'result-1-"),
+        "{}",
+        answer.output
+    );
+    read(&mut attempt, 2, r#", "search": "no result yet""#);
+    let answer = results(&world, &mut attempt).await.remove(0);
+    assert!(answer.output.contains(": 1 line of "), "{}", answer.output);
+    let events = world.journal.events(&session).await;
+    let whole = finished(&events)[40].whole.as_ref().expect("a handle");
+    assert_eq!((whole.blobs.len(), whole.lost_bytes), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_that_the_store_does_not_give_is_a_failure_in_time() {
+    let world = World::new().await;
+    world.start(chain(vec![model_step("one")])).await;
+    let mut attempt = world.attempt().await;
+    world.faults.always("ReadEvents", Some(Fault::Hang));
+    attempt.reply(reply(0, "", &[("report_generator", "{}")]));
+    let answer = results(&world, &mut attempt).await.remove(0);
+    assert_eq!((answer.is_error, answer.reason.as_str()), (true, "Timeout"));
+    world.faults.always("ReadEvents", None);
+    attempt.reply(reply(1, "", &[("report_generator", "{}")]));
+    assert!(!results(&world, &mut attempt).await[0].is_error);
 }

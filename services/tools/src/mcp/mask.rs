@@ -40,6 +40,11 @@ impl Mask {
         // Variables in arguments are mostly names of something.
         let values = config.values.iter().cloned();
         secrets.extend(values.filter(|it| !is_place(it) && !is_word(it)));
+        Self::of_secrets(secrets)
+    }
+
+    /// Hides these.
+    pub(crate) fn of_secrets(mut secrets: Vec<String>) -> Self {
         // In a JSON text within a text.
         let escaped: Vec<String> = secrets.iter().filter_map(|it| escaped(it)).collect();
         secrets.extend(escaped);

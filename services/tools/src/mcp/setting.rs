@@ -4,7 +4,7 @@ use cairn_engine::text::without_bom;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Shown in place of a literal value.
 const MASK: &str = "********";
@@ -147,6 +147,14 @@ impl Setting {
             Part::Env { name, .. } => Some(format!("env:{name}")),
             Part::File(path) => Some(format!("file:{}", path.display())),
         })
+    }
+
+    /// The file that it refers to, if it is one reference to a file.
+    pub fn file(&self) -> Option<&Path> {
+        match self.0.as_slice() {
+            [Part::File(path)] => Some(path),
+            _ => None,
+        }
     }
 
     /// All of it, for a digest; never to be shown.

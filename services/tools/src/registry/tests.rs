@@ -73,7 +73,7 @@ async fn nobody_waits_for_a_list_that_is_being_made() {
         goes_on: Mutex::new(goes_on),
         ended,
     });
-    let registry = ToolRegistry::follow(vec![slow.clone()]);
+    let registry = ToolRegistry::follow(vec![slow.clone()], "");
     slow.is_slow.store(true, Ordering::SeqCst);
     slow.listing.send_replace(Arc::default());
     has_looked.recv().unwrap();

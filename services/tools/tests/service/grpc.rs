@@ -9,7 +9,9 @@ use cairn_proto::tools::invoke_tool_response::Message;
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
 use cairn_proto::tools::{InvokeToolRequest, ListToolsRequest, RuleAnswer, ToolResult};
 use cairn_rpc::{Exposure, Link, RpcError, ServerBuilder};
-use cairn_tools::{Call, Effect, Output, ProgressStep, Tool, ToolError, ToolSpec};
+use cairn_tools::{
+    Call, Capabilities, CapabilityConfig, Effect, Output, ProgressStep, Tool, ToolError, ToolSpec,
+};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -85,6 +87,50 @@ async fn the_catalogue_is_sorted_and_complete() {
         let writes = ["edit_file", "write_file"].contains(&tool.name.as_str());
         assert_eq!(tool.previews, writes, "{}", tool.name);
     }
+}
+
+#[tokio::test]
+async fn the_list_has_the_capabilities_and_its_digest_covers_them() {
+    let listed = async |entries: Vec<(String, CapabilityConfig)>| {
+        let world = World::with(|config, _| config.capabilities = Capabilities::with(entries));
+        let mut client = client(&world).await;
+        let listed = client.list_tools(ListToolsRequest::default()).await;
+        listed.unwrap().into_inner()
+    };
+    let default = listed(Vec::new()).await;
+    let names = default.capabilities.iter().map(|row| row.name.as_str());
+    assert_eq!(
+        names.collect::<Vec<_>>(),
+        [
+            "web_search",
+            "file_ops",
+            "code_generation",
+            "shell_exec",
+            "report_generation"
+        ]
+    );
+    assert_eq!(
+        default.capabilities[1].tools,
+        ["read_file", "write_file"].map(str::to_owned)
+    );
+    assert!(default.capabilities.iter().all(|row| row.level == 1));
+    assert_eq!(default.digest, listed(Vec::new()).await.digest);
+
+    let of = |level| CapabilityConfig {
+        level,
+        ..CapabilityConfig::of(vec!["effect".to_owned()])
+    };
+    let own = |level| {
+        let removed = CapabilityConfig::of(Vec::new());
+        let entries = [("gpu", of(level)), ("shell_exec", removed)];
+        entries.map(|(name, it)| (name.to_owned(), it)).to_vec()
+    };
+    let changed = listed(own(5)).await;
+    assert_eq!(changed.capabilities.len(), 5);
+    let last = changed.capabilities.last().unwrap();
+    assert_eq!((last.name.as_str(), last.level), ("gpu", 5));
+    assert_ne!(changed.digest, default.digest);
+    assert_ne!(listed(own(6)).await.digest, changed.digest);
 }
 
 #[tokio::test]

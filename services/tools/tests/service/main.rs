@@ -25,6 +25,7 @@ mod search_bounds;
 mod support;
 mod view;
 mod view_rules;
+mod web_search;
 mod workspace_files;
 mod workspace_trust;
 mod write;

@@ -290,7 +290,7 @@ impl Decision<'_> {
 
     /// A result that a model does not get at once has a handle, and its output becomes the text that the
     /// model gets in place of it.
-    fn with_handle(&self, mut result: CallFinished) -> CallFinished {
+    pub(super) fn with_handle(&self, mut result: CallFinished) -> CallFinished {
         if let Some(whole) = &mut result.whole {
             let run = result.call.attempt.run;
             let most = self.session.result_bytes(run, self.facts.result_bytes);
@@ -302,16 +302,7 @@ impl Decision<'_> {
 
     /// Gives a call its result. A reason makes it an error.
     pub(crate) fn finish_call(&mut self, call: CallRef, output: String, reason: &str) -> Applied {
-        self.emit(CallFinished {
-            call,
-            output,
-            is_error: !reason.is_empty(),
-            reason: reason.to_owned(),
-            duration_ms: 0,
-            media: Vec::new(),
-            whole: None,
-            file: None,
-        })
+        self.emit(ended(call, output, reason))
     }
 
     /// Gives a call the result that follows from a person's decision, unless it is to be sent.
@@ -429,6 +420,20 @@ impl Decision<'_> {
 
     pub(crate) fn is_tool_step(&self, attempt: AttemptRef) -> bool {
         self.session.is_tool_step(attempt)
+    }
+}
+
+/// The end of a call that no tool carried out. A reason makes it an error.
+pub(super) fn ended(call: CallRef, output: String, reason: &str) -> CallFinished {
+    CallFinished {
+        call,
+        output,
+        is_error: !reason.is_empty(),
+        reason: reason.to_owned(),
+        duration_ms: 0,
+        media: Vec::new(),
+        whole: None,
+        file: None,
     }
 }
 

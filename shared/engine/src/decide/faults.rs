@@ -155,7 +155,7 @@ mod tests {
         match tool {
             "ask_person" => r#"{"question": "Which one?"}"#,
             "compact" => r#"{"keep_in_mind": "the port"}"#,
-            "read_progress" | "session_memory_list" => "{}",
+            "read_progress" | "report_generator" | "session_memory_list" => "{}",
             "scratchpad" => r#"{"text": "a note"}"#,
             "search_tools" => r#"{"query": "weather"}"#,
             "session_memory_get" | "session_memory_remove" => r#"{"key": "key"}"#,

@@ -2,7 +2,7 @@
 
 use super::Fork;
 use crate::command::Command;
-use crate::event::{AttemptRef, CallFinished, CallPreview, CallRef, InputRequested};
+use crate::event::{AttemptRef, CallFinished, CallPreview, CallRef, InputRequested, ResultHandle};
 use crate::failure::Failure;
 use crate::message::{FinishReason, PlacedOpaque, ToolCall, Usage};
 use crate::plan::PlanDraft;
@@ -137,6 +137,8 @@ pub struct Answer {
     pub output: String,
     /// Stable name of the failure; empty without one.
     pub reason: &'static str,
+    /// The whole of a long result, without its name: the output is its beginning then.
+    pub whole: Option<Box<ResultHandle>>,
 }
 
 impl Answer {
@@ -147,7 +149,19 @@ impl Answer {
 
     /// A result.
     pub fn found(output: String) -> Self {
-        Self { output, reason: "" }
+        Self {
+            output,
+            reason: "",
+            whole: None,
+        }
+    }
+
+    /// A result that is longer than a model gets at once: its beginning, and the whole.
+    pub fn long(beginning: String, whole: ResultHandle) -> Self {
+        Self {
+            whole: Some(Box::new(whole)),
+            ..Self::found(beginning)
+        }
     }
 
     /// A failure: its name, and the words that the model gets.
@@ -155,6 +169,7 @@ impl Answer {
         Self {
             output: output.into(),
             reason,
+            whole: None,
         }
     }
 }

@@ -8,6 +8,7 @@ mod notes;
 mod progress;
 mod read_result;
 mod read_skill;
+mod report;
 mod search;
 mod step;
 
@@ -16,6 +17,7 @@ pub use read_skill::SkillRequest;
 pub use search::SEARCH_TOOLS;
 pub(super) use step::{Ending, STEP, ending};
 
+use super::calls::ended;
 use super::{Answer, Decision, Rejection, words};
 use crate::event::CallRef;
 use crate::message::ToolCall;
@@ -53,6 +55,11 @@ pub enum Question {
     ReadResult(ResultRequest),
     /// A file of a skill.
     ReadSkill(SkillRequest),
+    /// The report of a run, as far as it is.
+    Report {
+        /// Number of the run.
+        run: u32,
+    },
 }
 
 /// A refusal is the error that the model gets. Nothing is read for such a call.
@@ -88,12 +95,13 @@ impl CallRefusal {
 }
 
 /// All state tools, sorted by name.
-pub const STATE_TOOLS: [StateTool; 12] = [
+pub const STATE_TOOLS: [StateTool; 13] = [
     ask_person::TOOL,
     compact::TOOL,
     progress::TOOL,
     read_result::TOOL,
     read_skill::TOOL,
+    report::TOOL,
     notes::TOOL,
     search::TOOL,
     memory::GET,
@@ -178,7 +186,10 @@ impl Decision<'_> {
         if !self.session.call(name).is_some_and(Call::waits_for_owner) {
             return Ok(());
         }
-        self.finish_call(name, answer.output, answer.reason)?;
+        let mut result = ended(name, answer.output, answer.reason);
+        result.whole = answer.whole;
+        let result = self.with_handle(result);
+        self.emit(result)?;
         self.finish_tool_turn(name.attempt)?;
         self.prepare_request(name.attempt)?;
         self.advance(name.attempt.run)

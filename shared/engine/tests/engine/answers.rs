@@ -116,6 +116,32 @@ fn the_owner_answers_once_and_the_executor_has_no_work_with_it() {
 }
 
 #[test]
+fn a_report_is_of_the_run_that_asks_and_has_a_handle_if_it_is_long() {
+    let mut world = World::with_plan(chain(vec![model_step("one")]));
+    world.reply(1, "", &[tool_call("report_generator", &json!({}))]);
+    let (attempt, call) = (world.attempt(1), world.call(1, 0));
+    assert_eq!(
+        world.outstanding(),
+        [Work::RunStep(attempt), Work::Answer(call)]
+    );
+    let asked = world.session.question(call);
+    assert_eq!(asked, Some(Ok(Question::Report { run: attempt.run })));
+
+    let found = long(call, 1_000_000);
+    let whole = *found.whole.expect("it is long");
+    let answer = Answer::long(found.output, whole);
+    let events = world.decide(Input::Answered { call, answer });
+    let EventKind::CallFinished(finished) = &events[0].kind else {
+        panic!("{events:?}");
+    };
+    assert!(!finished.is_error && finished.output.len() <= RESULT_BYTES);
+    let name = &finished.whole.as_ref().expect("a handle").handle;
+    assert!(finished.output.contains(&format!("with handle '{name}'")));
+    assert!(world.session.handles.get(name).is_some());
+    assert_eq!(world.folded(), world.session);
+}
+
+#[test]
 fn an_executor_with_a_call_of_its_own_has_work_beside_it() {
     let calls = [read(&json!({"handle": "result-1"})), send()];
     let (mut world, _) = with_long_result(&calls);

@@ -72,6 +72,7 @@ fn wrong_arguments_are_refused_with_the_reason() {
             json!({"keep": "the port"}),
             "unknown field `keep`",
         ),
+        ("report_generator", json!({"run": 1}), "unknown field `run`"),
         (
             "session_memory_remove",
             json!({"name": "k"}),

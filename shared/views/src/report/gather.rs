@@ -113,12 +113,12 @@ pub(super) struct Doubt<'a> {
 
 /// None for a run that there is not.
 pub(super) fn gather<'a>(
-    events: impl IntoIterator<Item = &'a Event>,
+    events: impl IntoIterator<Item = (u64, &'a Event)>,
     run: u32,
 ) -> Option<Facts<'a>> {
-    let mut events = events.into_iter().zip(1..);
+    let mut events = events.into_iter();
     let (mut turns, mut compactions) = (HashMap::new(), Compactions::default());
-    let mut facts = events.find_map(|(event, seq)| match &event.kind {
+    let mut facts = events.find_map(|(seq, event)| match &event.kind {
         EventKind::CommandReceived(received) => {
             if let Command::SubmitTurn(turn) = &received.command {
                 turns.insert(seq, said(turn));
@@ -142,7 +142,7 @@ pub(super) fn gather<'a>(
         }
         _ => None,
     })?;
-    for (event, seq) in events {
+    for (seq, event) in events {
         for (attempt, usage) in compactions.take(seq, event) {
             if let Some(step) = facts.step(attempt) {
                 step.usage.add(&usage);

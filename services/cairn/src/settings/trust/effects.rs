@@ -2,7 +2,7 @@
 //!
 //! Nothing that counts is cut: a file whose effects are too long to show is not asked about.
 
-use super::servers::server_lines;
+use super::servers::{hidden, reference, server_lines};
 use crate::ui::text::quoted;
 use cairn_engine::rules::Rule;
 use cairn_http::Url;
@@ -11,6 +11,8 @@ use serde_json::Value;
 
 /// Settings that send keys or texts to a place, by the end of their names.
 const PLACES: [&str; 2] = [".base_url", "telemetry.otlp"];
+/// Sections that are shown as a whole.
+const TOGETHER: [&str; 3] = ["mcp.servers.", "tools.web_search.", "capabilities."];
 
 /// One line for each effect, the most dangerous first; lines that begin with blanks belong to the one
 /// before. `withheld` are the settings without effect, and `whole` is all of the file. Texts are the
@@ -27,10 +29,13 @@ pub(super) fn effects(withheld: &[(String, Value)], whole: &Value) -> Vec<String
     let servers = whole["mcp"]["servers"].as_object().into_iter().flatten();
     lines.extend(servers.flat_map(|(name, settings)| server_lines(name, settings)));
     lines.extend(of(shell));
+    // The settings of these belong together, too.
+    lines.extend(searches(&whole["tools"]["web_search"]));
+    lines.extend(capabilities(&whole["capabilities"]));
     lines.extend([of(rules), of(places), of(files)].concat());
     let others = withheld.iter().filter(|(path, value)| {
         let known = [programs, shell, rules, places, files];
-        !path.starts_with("mcp.servers.")
+        !TOGETHER.iter().any(|start| path.starts_with(start))
             && known.iter().all(|effect| effect(path, value).is_empty())
     });
     let others: Vec<String> = others.map(|(path, value)| other(path, value)).collect();
@@ -86,6 +91,47 @@ fn shell(path: &str, value: &Value) -> Vec<String> {
         }
         _ => Vec::new(),
     }
+}
+
+/// Where searches go, and with what.
+fn searches(search: &Value) -> Vec<String> {
+    let Some(search) = search.as_object() else {
+        return Vec::new();
+    };
+    let url = search.get("url").and_then(Value::as_str);
+    let place = url.map_or_else(|| "an address of other settings".to_owned(), address);
+    let mut lines = vec![format!("send searches to {place}")];
+    if let Some(key) = search.get("key") {
+        let value = reference(key).unwrap_or_else(|| hidden(key));
+        lines.push(format!("  with the key {value}"));
+    }
+    if let Some(header) = search.get("key_header") {
+        let header = header.as_str().unwrap_or_default();
+        lines.push(format!("  in the header {}", escape(header)));
+    }
+    lines
+}
+
+/// What steps find that need a capability.
+fn capabilities(all: &Value) -> Vec<String> {
+    let all = all.as_object().into_iter().flatten();
+    let lines = all.map(|(name, value)| {
+        let name = escape(name);
+        let tools = value.get("tools").unwrap_or(value);
+        let level = value.get("level").map(ToString::to_string);
+        let level = level.map(|it| format!(" at level {}", escape(&it)));
+        // A single text is read as a list, too.
+        let shown = tools.as_str().map_or_else(|| words(tools), quoted);
+        match tools.as_array().is_some_and(Vec::is_empty) {
+            true => format!("remove the capability {name}"),
+            false => format!(
+                "take these tools for the capability {name}{}: {}",
+                level.unwrap_or_default(),
+                shown
+            ),
+        }
+    });
+    lines.collect()
 }
 
 fn rules(path: &str, value: &Value) -> Vec<String> {
@@ -188,12 +234,27 @@ mod tests {
             ("mcp.servers.s.env.TOKEN", json!("canary")),
             ("tools.rules[1]", rule),
             ("workspace.show", json!([".ssh/"])),
+            ("tools.web_search.key", json!("canary")),
+            (
+                "tools.web_search.url",
+                json!("https://me:canary@s.example/search?k=canary"),
+            ),
+            ("capabilities.gpu.level", json!(5)),
+            ("capabilities.gpu.tools", json!(["train"])),
+            ("capabilities.web_search", json!([])),
             ("store.redis.url", json!("redis://u:canary@h")),
             ("run.max_turns", json!(100_000)),
         ];
         let withheld = withheld.map(|(path, value)| (path.to_owned(), value));
         let server = json!({"command": "npx", "env": {"TOKEN": "canary"}});
-        let lines = effects(&withheld, &json!({"mcp": {"servers": {"s": server}}}));
+        let search = json!({"url": "https://me:canary@s.example/search?k=canary", "key": "canary",
+            "key_header": "x-key"});
+        let whole = json!({
+            "mcp": {"servers": {"s": server}},
+            "tools": {"web_search": search},
+            "capabilities": {"gpu": {"tools": ["train"], "level": 5}, "web_search": []},
+        });
+        let lines = effects(&withheld, &whole);
         let text = lines.join("\n");
         assert!(text.contains(&long) && !text.contains("canary"), "{text}");
         insta::assert_snapshot!("effects", text.replace(&long, "<100 times docs/>"));

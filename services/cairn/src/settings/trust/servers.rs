@@ -87,7 +87,7 @@ fn variable_line(name: &str, value: &Value) -> String {
 }
 
 /// What a value that nobody else may see is made of.
-fn hidden(value: &Value) -> String {
+pub(super) fn hidden(value: &Value) -> String {
     let text = value.as_str().unwrap_or_default();
     let names = text.split("${").skip(1).filter_map(|it| it.split_once('}'));
     let names = names.map(|(name, _)| format!("env:{}", escape(name)));
@@ -96,7 +96,7 @@ fn hidden(value: &Value) -> String {
 }
 
 /// The variables and files that a value refers to, in either form.
-fn reference(value: &Value) -> Option<String> {
+pub(super) fn reference(value: &Value) -> Option<String> {
     let text = value.as_str()?;
     if text.starts_with("env:") || text.starts_with("file:") {
         return Some(escape(text).into_owned());

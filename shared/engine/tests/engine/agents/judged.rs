@@ -24,7 +24,7 @@ const PATTERNS: [&str; 9] = [
     "session_memory_*",
     "scratchpad",
 ];
-const TOOLS: [&str; 12] = [
+const TOOLS: [&str; 13] = [
     "look",
     "put",
     "send",
@@ -33,6 +33,7 @@ const TOOLS: [&str; 12] = [
     "peek",
     "step",
     "scratchpad",
+    "report_generator",
     "session_memory_set",
     "session_memory_list",
     "read_skill",
@@ -72,6 +73,7 @@ fn has(agent: &AgentDefinition, tool: &str) -> bool {
     match tool {
         "read_skill" => false,
         tool if ALWAYS.contains(&tool) => true,
+        "report_generator" => !is_denied,
         tool if tool.starts_with("session_memory_") => !is_denied,
         tool => {
             let only = agent.tools.as_deref();
