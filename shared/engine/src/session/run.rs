@@ -59,6 +59,10 @@ pub struct Run {
     pub trace_parent: String,
     /// A person who can answer questions follows it, as its client says.
     pub answers_questions: bool,
+    /// The task that it stands for in another system; empty for none.
+    pub external_id: String,
+    /// What its models are told in addition; may be empty.
+    pub note: String,
     /// What it is doing.
     pub status: RunStatus,
     /// The plan in force; none while planning.
@@ -96,6 +100,16 @@ pub struct End {
 }
 
 impl Run {
+    /// The task that a step of it stands for in another system: the step's own, else that of the run.
+    pub fn external_id_of<'a>(&'a self, step: &'a Step) -> Option<&'a str> {
+        own_or(&step.plan.external_id, &self.external_id)
+    }
+
+    /// What the model of a step of it is told in addition: the step's own note, else that of the run.
+    pub fn note_of<'a>(&'a self, step: &'a Step) -> Option<&'a str> {
+        own_or(&step.plan.note, &self.note)
+    }
+
     /// Attempts under way, in the order of the plan.
     pub fn running_attempts(&self) -> impl Iterator<Item = (AttemptRef, &Step, &Attempt)> {
         let steps = self.plan.iter().flat_map(|plan| {
@@ -160,6 +174,12 @@ impl Run {
     }
 }
 
+/// The first text that says something.
+fn own_or<'a>(own: &'a str, other: &'a str) -> Option<&'a str> {
+    let mut texts = [own, other].into_iter();
+    texts.find(|text| !text.trim().is_empty())
+}
+
 impl Apply for RunStarted {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
         let is_next = self.run as usize == session.runs.len() + 1;
@@ -173,6 +193,9 @@ impl Apply for RunStarted {
         session.check_agent(self.agent.as_ref())?;
         let (answers, turn) = (envelope.answers, self.turn.as_ref());
         let answers_questions = session.is_followed(self, answers);
+        let start = session.start_command(answers);
+        let external_id = start.map(|start| start.external_id.clone());
+        let note = start.map(|start| start.note.clone());
         let command_seq = turn.map_or(answers, |turn| turn.command(answers));
         let turn = turn.map(|turn| Turn::started(turn, self.agent.as_ref(), answers, session));
         let turn = turn.transpose()?;
@@ -197,6 +220,8 @@ impl Apply for RunStarted {
             first_seq: envelope.seq,
             trace_parent: self.trace_parent.clone(),
             answers_questions,
+            external_id: external_id.unwrap_or_default(),
+            note: note.unwrap_or_default(),
             status,
             plan,
             spent: Spent::new(&self.limits, envelope.at),
