@@ -1,21 +1,12 @@
 //! What the steps of a plan need: capabilities and tools.
 
 use crate::decide::STATE_TOOLS;
-use crate::plan::{PlanDraft, PlanError, PlanStep};
-use crate::pool::{Need, Needed};
+use crate::plan::{PlanDraft, PlanError};
+use crate::pool::Needed;
 use crate::text::cut;
 
 /// Most characters of a text that an error quotes.
 const MAX_QUOTED: usize = 64;
-
-/// What an attempt at a step needs: the capabilities that its plan names, and the tool of a step of one call.
-pub fn need_of<At>(step: &PlanStep<At>) -> Need {
-    let capabilities = step.capabilities.iter().map(String::as_str);
-    Need {
-        tool: step.tool.as_ref().map(|tool| tool.name.clone()),
-        ..Need::of(capabilities)
-    }
-}
 
 /// Checks that every capability in a plan can be read.
 pub(crate) fn check_capabilities(plan: &PlanDraft) -> Result<(), PlanError> {
@@ -99,7 +90,7 @@ pub fn check_tools(plan: &PlanDraft, tools: &[String]) -> Result<(), PlanError> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Plan, StepDraft, ToolInvocation};
+    use crate::plan::StepDraft;
 
     /// A plan of steps with these capabilities.
     fn plan(steps: &[&[&str]]) -> PlanDraft {
@@ -118,23 +109,6 @@ mod tests {
         let known: Vec<String> = known.iter().map(|&it| it.to_owned()).collect();
         let checked = check_known_capabilities(plan, &known);
         checked.err().map(|fault| fault.to_string())
-    }
-
-    #[test]
-    fn a_step_needs_its_capabilities_and_its_tool() {
-        let mut draft = plan(&[&["web_search>=5", "file_ops"], &[]]);
-        draft.steps[1].tool = Some(ToolInvocation {
-            name: "read_file".to_owned(),
-            arguments: "{}".to_owned(),
-        });
-        let plan = Plan::accept(&draft).expect("a plan");
-        let needs: Vec<Need> = plan.steps.iter().map(need_of).collect();
-        assert_eq!(needs[0], Need::of(["file_ops", "web_search>=5"]));
-        let of_tool = Need {
-            tool: Some("read_file".to_owned()),
-            ..Need::default()
-        };
-        assert_eq!(needs[1], of_tool);
     }
 
     #[test]

@@ -79,7 +79,7 @@ pub struct PlanStep<At = Place> {
     pub tool: Option<ToolInvocation>,
     /// The steps that this one waits for, in the order of the plan, without repeats.
     pub depends_on: Vec<At>,
-    /// What its resources must be able to do; see [`need_of`](crate::needs::need_of).
+    /// What its resources must be able to do; see [`Needed`](crate::pool::Needed).
     pub capabilities: Vec<String>,
     /// How often it was to be done again though nothing had changed.
     pub redo: u32,

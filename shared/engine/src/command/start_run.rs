@@ -238,30 +238,4 @@ mod tests {
         let kept = sent.session.to_checkpoint().expect("a checkpoint");
         assert_eq!(Session::from_checkpoint(&kept), Some(sent.session));
     }
-
-    #[test]
-    fn a_step_has_its_own_external_id_and_note_or_those_of_its_run() {
-        let mut given = plan(&["one", "two"]);
-        given.steps[0].external_id = "T-1".to_owned();
-        given.steps[1].note = "slowly".to_owned();
-        let mut sent = Sent::new();
-        sent.send(StartRun {
-            plan: Some(given),
-            external_id: "T".to_owned(),
-            note: "quickly".to_owned(),
-            ..StartRun::default()
-        });
-        let run = sent.run();
-        let steps = run.plan.iter().flat_map(|plan| plan.current());
-        let told: Vec<_> = steps
-            .map(|(_, step)| (run.external_id_of(step), run.note_of(step)))
-            .collect();
-        let expected = [(Some("T-1"), Some("quickly")), (Some("T"), Some("slowly"))];
-        assert_eq!(told, expected);
-        let sent = Sent::running(&["one"]);
-        let run = sent.run();
-        let mut steps = run.plan.iter().flat_map(|plan| plan.current());
-        let (_, step) = steps.next().expect("a step");
-        assert_eq!((run.external_id_of(step), run.note_of(step)), (None, None));
-    }
 }

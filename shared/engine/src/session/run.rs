@@ -100,16 +100,6 @@ pub struct End {
 }
 
 impl Run {
-    /// The task that a step of it stands for in another system: the step's own, else that of the run.
-    pub fn external_id_of<'a>(&'a self, step: &'a Step) -> Option<&'a str> {
-        own_or(&step.plan.external_id, &self.external_id)
-    }
-
-    /// What the model of a step of it is told in addition: the step's own note, else that of the run.
-    pub fn note_of<'a>(&'a self, step: &'a Step) -> Option<&'a str> {
-        own_or(&step.plan.note, &self.note)
-    }
-
     /// Attempts under way, in the order of the plan.
     pub fn running_attempts(&self) -> impl Iterator<Item = (AttemptRef, &Step, &Attempt)> {
         let steps = self.plan.iter().flat_map(|plan| {
@@ -172,12 +162,6 @@ impl Run {
         };
         Ok(&mut self.end)
     }
-}
-
-/// The first text that says something.
-fn own_or<'a>(own: &'a str, other: &'a str) -> Option<&'a str> {
-    let mut texts = [own, other].into_iter();
-    texts.find(|text| !text.trim().is_empty())
 }
 
 impl Apply for RunStarted {
