@@ -11,8 +11,7 @@ pub struct AgentContext {
     pub time_ms: u64,
     /// The counts of resources.
     pub pool: PoolSummary,
-    /// The capabilities that a resource has free: those of [`PoolView::capabilities`](super::PoolView::capabilities)
-    /// with an available resource.
+    /// The capabilities that a resource has free: those of [`PoolView::capabilities`] with an available resource.
     pub capabilities: Vec<CapabilityRow>,
     /// The task; none without one.
     pub task: Option<TaskContext>,
