@@ -3,9 +3,10 @@
 use crate::config::Config;
 use crate::messages::ask_for_plan;
 use crate::parser::PlanParser;
-use crate::plan::{Planned, make_plan};
-use cairn_engine::message::{Message, Usage};
+use crate::plan::{Known, Planned, make_plan};
+use cairn_engine::message::Usage;
 use cairn_engine::plan::{Plan, PlanDraft};
+use cairn_engine::revise::inherit_notes;
 use cairn_model::ModelRegistry;
 use cairn_proto::planner::planner_service_server::PlannerService;
 use cairn_proto::planner::{MakePlanRequest, MakePlanResponse};
@@ -46,15 +47,20 @@ impl Planner {
         &self,
         caller: Option<TraceParent>,
         request: &MakePlanRequest,
-        messages: Vec<Message>,
+        earlier: Option<&PlanDraft>,
     ) -> MakePlanResponse {
         let started = Instant::now();
+        let messages = ask_for_plan(request, earlier);
+        let known = Known {
+            tools: &request.tools,
+            capabilities: &request.capabilities,
+        };
         let span = span(caller, request);
         let asked = async {
             match self.models.get_within(&request.model, request.limits_cost) {
                 Ok(model) => {
                     let (parser, retry) = (&*self.parser, &self.config.retry);
-                    make_plan(&*model, parser, retry, messages, &request.tools).await
+                    make_plan(&*model, parser, retry, messages, known).await
                 }
                 Err(failure) => Planned {
                     outcome: Err(failure),
@@ -73,7 +79,12 @@ impl Planner {
             ..MakePlanResponse::default()
         };
         match outcome {
-            Ok(plan) => response.plan = Some(plan.into()),
+            Ok(mut plan) => {
+                if let Some(earlier) = earlier {
+                    inherit_notes(&mut plan, earlier);
+                }
+                response.plan = Some(plan.into());
+            }
             Err(failure) => response.failure = Some(failure.into()),
         }
         response
@@ -98,8 +109,8 @@ impl PlannerService for Planner {
         let caller = TraceParent::of(&request);
         let mut request = request.into_inner();
         let plan = check(&mut request)?;
-        let messages = ask_for_plan(&request, plan.as_ref());
-        Ok(Response::new(self.ask(caller, &request, messages).await))
+        let response = self.ask(caller, &request, plan.as_ref()).await;
+        Ok(Response::new(response))
     }
 }
 

@@ -33,7 +33,8 @@ pub(crate) fn ask_for_plan(request: &MakePlanRequest, plan: Option<&PlanDraft>) 
     messages
 }
 
-/// A plan as a model would have answered it: what is empty is left out.
+/// A plan as a model would have answered it: what is empty is left out, and so are external ids and notes, which are
+/// not for models.
 fn written(plan: &PlanDraft) -> String {
     let order = match plan.order {
         Order::Chain => "chain",

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Of a step only `description` is required, and not even that if it has a `tool`. A field that
-//! is `null` counts as absent. Ids may be whole numbers.
+//! is `null` counts as absent. Ids may be whole numbers. Steps in files may also have `external_id` and
+//! `note`.
 
 mod error;
 mod find;

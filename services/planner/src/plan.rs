@@ -4,9 +4,11 @@ use crate::messages;
 use crate::parser::{PlanParseError, PlanParser, read_plan};
 use cairn_engine::failure::Failure;
 use cairn_engine::message::{FinishReason, Message, Usage};
-use cairn_engine::needs::check_tools;
+use cairn_engine::needs::{check_known_capabilities, check_tools};
 use cairn_engine::plan::PlanDraft;
-use cairn_model::{ChatRequest, Model, RetryPolicy, chat_with_retry, prompt, traced};
+use cairn_model::{
+    ChatReply, ChatRequest, Model, ModelError, RetryPolicy, chat_with_retry, prompt, traced,
+};
 use cairn_rpc::metrics::{self, histogram};
 use cairn_rpc::trace::is_content_wanted;
 use std::sync::Arc;
@@ -25,40 +27,31 @@ pub(crate) struct Planned {
     pub(crate) usage: Usage,
 }
 
-/// Asks the model for a plan, in this conversation. Its steps may use these tools.
+/// What the steps of a plan may name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known<'a> {
+    /// The tools. A plan with another one is no plan.
+    pub(crate) tools: &'a [String],
+    /// The capabilities that a resource has. A step with another one waits for such a resource.
+    pub(crate) capabilities: &'a [String],
+}
+
+/// Asks the model for a plan, in this conversation.
+///
+/// A plan with a fault is returned to the model, and fails if the next one has a fault. A plan that names an unknown
+/// capability is returned once, whatever was returned before. If the model names one again, the plan stands.
 pub(crate) async fn make_plan(
     model: &dyn Model,
     parser: &dyn PlanParser,
     retry: &RetryPolicy,
     messages: Vec<Message>,
-    tools: &[String],
+    known: Known<'_>,
 ) -> Planned {
     let mut usage = Usage::default();
     let mut request = ChatRequest::new(messages);
-    let mut repairs = 0;
+    let (mut repairs, mut knows_capabilities) = (0, false);
     let outcome = loop {
-        let asked = chat_with_retry(model, &request, retry, |attempt, error, wait| {
-            tracing::warn!(attempt, %error, ?wait, "the model is asked again");
-            traced::retry(attempt, error);
-        });
-        let began = Instant::now();
-        let with_content = is_content_wanted();
-        let span = traced::question(model, &request, with_content);
-        let answer = asked.instrument(span.clone()).await;
-        traced::answered(&span, &answer, with_content);
-        let name = model.describe().name;
-        let label = metrics::label(metrics::Kind::Model, &name);
-        histogram!(metrics::MODEL_SECONDS, "model" => label).record(began.elapsed());
-        let used = match &answer {
-            Ok(reply) => Some(reply.usage),
-            Err(error) => error.usage(),
-        };
-        if let Some(used) = used {
-            usage.add(&used);
-            let (input, output) = (used.input_tokens, used.output_tokens);
-            metrics::spend(&name, input, output, used.cost_nano_usd);
-        }
-        let reply = match answer {
+        let reply = match ask(model, &request, retry, &mut usage).await {
             Ok(reply) => reply,
             Err(error) => break Err(error.into()),
         };
@@ -68,17 +61,23 @@ pub(crate) async fn make_plan(
             _ => read_plan(parser, &reply.message.text()),
         };
         let checked = plan.and_then(|plan| {
-            check_tools(&plan, tools)?;
+            check_tools(&plan, known.tools)?;
             Ok(plan)
         });
         let error = match checked {
-            Ok(plan) => break Ok(plan),
-            Err(error) => error,
+            Ok(plan) => match check_known_capabilities(&plan, known.capabilities) {
+                Err(error) if !knows_capabilities => {
+                    knows_capabilities = true;
+                    PlanParseError::from(error)
+                }
+                Ok(()) | Err(_) => break Ok(plan),
+            },
+            Err(error) if repairs == MAX_REPAIRS => break Err(error.into()),
+            Err(error) => {
+                repairs += 1;
+                error
+            }
         };
-        if repairs == MAX_REPAIRS {
-            break Err(error.into());
-        }
-        repairs += 1;
         tracing::warn!(%error, "plan returned to the model");
         match prompt::plan_repair(&error.to_string()) {
             Ok(text) => {
@@ -89,4 +88,36 @@ pub(crate) async fn make_plan(
         }
     };
     Planned { outcome, usage }
+}
+
+/// Asks the model once, and again after errors that pass. What that used up is added to `usage`, of useless replies
+/// too.
+async fn ask(
+    model: &dyn Model,
+    request: &ChatRequest,
+    retry: &RetryPolicy,
+    usage: &mut Usage,
+) -> Result<ChatReply, ModelError> {
+    let asked = chat_with_retry(model, request, retry, |attempt, error, wait| {
+        tracing::warn!(attempt, %error, ?wait, "the model is asked again");
+        traced::retry(attempt, error);
+    });
+    let began = Instant::now();
+    let with_content = is_content_wanted();
+    let span = traced::question(model, request, with_content);
+    let answer = asked.instrument(span.clone()).await;
+    traced::answered(&span, &answer, with_content);
+    let name = model.describe().name;
+    let label = metrics::label(metrics::Kind::Model, &name);
+    histogram!(metrics::MODEL_SECONDS, "model" => label).record(began.elapsed());
+    let used = match &answer {
+        Ok(reply) => Some(reply.usage),
+        Err(error) => error.usage(),
+    };
+    if let Some(used) = used {
+        usage.add(&used);
+        let (input, output) = (used.input_tokens, used.output_tokens);
+        metrics::spend(&name, input, output, used.cost_nano_usd);
+    }
+    answer
 }

@@ -16,8 +16,8 @@ const STEP_KEY_VERSION: u32 = 2;
 /// It covers the step's title, description, tool and canonical arguments, its redo counter and the
 /// keys of its effective dependencies (see [`crate::dependencies`]), so a change reaches everything
 /// that depends on it. A skipped step is not among them: the steps after it have the keys that they
-/// would have without it. The key does not cover capabilities, the run's requirement, session memory
-/// or the workspace.
+/// would have without it. The key does not cover capabilities, external ids, notes, the run's
+/// requirement, session memory or the workspace.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StepKey([u8; 32]);
 

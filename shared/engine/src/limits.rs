@@ -33,6 +33,10 @@ pub const MAX_CHOICES: usize = 10;
 pub const MAX_COMPACTION_TEXT: usize = 16 * 1024;
 /// Most bytes of a goal.
 pub const MAX_GOAL: usize = 64 * 1024;
+/// Most bytes of the id that a run or a step has in another system.
+pub const MAX_EXTERNAL_ID: usize = 128;
+/// Most bytes of the note of a run or a step, which its models get in the system prompt.
+pub const MAX_PROMPT_NOTE: usize = 4 * 1024;
 /// Most bytes of the messages of a context.
 pub const MAX_CONTEXT: u64 = 16 * 1024 * 1024;
 /// Most bytes of the messages that one request adds to a context.

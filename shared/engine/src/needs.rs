@@ -2,25 +2,53 @@
 
 use crate::decide::STATE_TOOLS;
 use crate::plan::{PlanDraft, PlanError};
+use crate::pool::Needed;
+use crate::text::cut;
 
-/// The capabilities that a step may ask for. `file_ops` takes the tools `read_file` and
-/// `write_file`.
-///
-/// Executors are alike: each offers the tools of the one catalogue. So a step that asks for
-/// anything else would never run where it can be done.
-const CAPABILITIES: [&str; 1] = ["file_ops"];
+/// Most characters of a text that an error quotes.
+const MAX_QUOTED: usize = 64;
 
-/// Checks that every capability in a plan is available.
+/// Checks that every capability in a plan can be read.
 pub(crate) fn check_capabilities(plan: &PlanDraft) -> Result<(), PlanError> {
-    let needed = plan.steps.iter().enumerate();
-    let mut needed = needed.flat_map(|(at, step)| step.capabilities.iter().map(move |it| (at, it)));
-    match needed.find(|(_, capability)| !CAPABILITIES.contains(&capability.as_str())) {
+    match capabilities(plan).find(|(_, text)| Needed::parse(text).is_err()) {
         None => Ok(()),
-        Some((step, missing)) => Err(PlanError::UnknownCapability {
+        Some((step, text)) => Err(PlanError::BadCapability {
             step,
-            capability: missing.clone(),
-            available: CAPABILITIES.join(", "),
+            text: cut(text, MAX_QUOTED),
         }),
+    }
+}
+
+/// Checks that every capability that a model's plan names is among `known`, so that the model can be asked
+/// for another plan. Levels do not count.
+///
+/// [`Plan::accept`](crate::plan::Plan::accept) does not: a step may wait for a resource that comes later.
+///
+/// # Errors
+/// The first capability that is not there, in the order of the steps.
+pub fn check_known_capabilities(plan: &PlanDraft, known: &[String]) -> Result<(), PlanError> {
+    let named = capabilities(plan);
+    let mut named = named.filter_map(|(at, text)| Some((at, Needed::parse(text).ok()?.capability)));
+    match named.find(|(_, capability)| !known.contains(capability)) {
+        None => Ok(()),
+        Some((step, capability)) => Err(PlanError::UnknownCapability {
+            step,
+            capability,
+            available: listed(known),
+        }),
+    }
+}
+
+/// What the steps need, with the position of each step.
+fn capabilities(plan: &PlanDraft) -> impl Iterator<Item = (usize, &str)> {
+    let steps = plan.steps.iter().enumerate();
+    steps.flat_map(|(at, step)| step.capabilities.iter().map(move |it| (at, it.as_str())))
+}
+
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names.join(", "),
     }
 }
 
@@ -54,10 +82,50 @@ pub fn check_tools(plan: &PlanDraft, tools: &[String]) -> Result<(), PlanError> 
         Some((step, tool)) => Err(PlanError::UnknownTool {
             step,
             tool: tool.name.clone(),
-            available: match tools {
-                [] => "none".to_owned(),
-                tools => tools.join(", "),
-            },
+            available: listed(tools),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::StepDraft;
+
+    /// A plan of steps with these capabilities.
+    fn plan(steps: &[&[&str]]) -> PlanDraft {
+        let step = |capabilities: &&[&str]| StepDraft {
+            description: "do it".to_owned(),
+            capabilities: capabilities.iter().map(|&it| it.to_owned()).collect(),
+            ..StepDraft::default()
+        };
+        PlanDraft {
+            steps: steps.iter().map(step).collect(),
+            ..PlanDraft::default()
+        }
+    }
+
+    fn fault(plan: &PlanDraft, known: &[&str]) -> Option<String> {
+        let known: Vec<String> = known.iter().map(|&it| it.to_owned()).collect();
+        let checked = check_known_capabilities(plan, &known);
+        checked.err().map(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn a_capability_that_no_resource_has_is_named_with_those_that_there_are() {
+        let draft = plan(&[&["file_ops"], &["gpu>=2", "tpu"]]);
+        assert_eq!(fault(&draft, &["gpu", "file_ops", "tpu"]), None);
+        assert_eq!(
+            fault(&draft, &["web_search", "file_ops"]).as_deref(),
+            Some(
+                "step 1 needs the capability 'gpu', which no resource has; there are: web_search, \
+                 file_ops"
+            )
+        );
+        assert_eq!(
+            fault(&draft, &[]).as_deref(),
+            Some("step 0 needs the capability 'file_ops', which no resource has; there are: none")
+        );
+        assert_eq!(fault(&plan(&[&[], &[]]), &[]), None);
     }
 }

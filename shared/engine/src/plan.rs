@@ -4,6 +4,7 @@ mod error;
 
 pub use error::{Located, PlanError};
 
+use crate::limits::{MAX_EXTERNAL_ID, MAX_PROMPT_NOTE};
 use crate::needs::{check_capabilities, check_state_tools};
 use crate::session::{Place, Slot, StepNo};
 use crate::text::first_line;
@@ -46,10 +47,14 @@ pub struct StepDraft {
     pub tool: Option<ToolInvocation>,
     /// Names of steps of the same plan.
     pub depends_on: Vec<String>,
-    /// What the executor must be able to do.
+    /// What its resources must be able to do; see [`Needed`](crate::pool::Needed).
     pub capabilities: Vec<String>,
     /// How often it was to be done again though nothing had changed.
     pub redo: u32,
+    /// The task that it stands for in another system; may be empty.
+    pub external_id: String,
+    /// What its model is told in addition; may be empty.
+    pub note: String,
 }
 
 /// A plan as it was proposed, by a person or a model; not yet checked.
@@ -74,10 +79,14 @@ pub struct PlanStep<At = Place> {
     pub tool: Option<ToolInvocation>,
     /// The steps that this one waits for, in the order of the plan, without repeats.
     pub depends_on: Vec<At>,
-    /// What the executor must be able to do.
+    /// What its resources must be able to do; see [`Needed`](crate::pool::Needed).
     pub capabilities: Vec<String>,
     /// How often it was to be done again though nothing had changed.
     pub redo: u32,
+    /// The task that it stands for in another system; may be empty.
+    pub external_id: String,
+    /// What its model is told in addition, in place of the note of its run; may be empty.
+    pub note: String,
 }
 
 impl<At> PlanStep<At> {
@@ -100,6 +109,8 @@ impl PlanStep {
             tool: self.tool,
             capabilities: self.capabilities,
             redo: self.redo,
+            external_id: self.external_id,
+            note: self.note,
         }
     }
 }
@@ -133,16 +144,19 @@ pub struct Plan {
 
 impl Plan {
     /// Checks a draft that is to be accepted: as [`Plan::new`] does, that the capabilities of its steps
-    /// are available, and that no step names a tool that only models call.
+    /// can be read, that external ids and notes are not too long, and that no step names a tool that only
+    /// models call. Whether a resource has the capabilities is asked when a step begins, because resources
+    /// come and go.
     ///
-    /// A journal holds plans that were accepted before. They are read with [`Plan::new`], because the
-    /// available capabilities may change between versions.
+    /// A journal holds plans that were accepted before. They are read with [`Plan::new`], because what is
+    /// accepted may change between versions.
     ///
     /// # Errors
-    /// The first fault of the draft, and else the first step with another capability or such a tool.
+    /// The first fault of the draft, and else the first step with such a capability, text or tool.
     pub fn accept(draft: &PlanDraft) -> Result<Self, PlanError> {
         let plan = Self::new(draft)?;
         check_capabilities(draft)?;
+        check_lengths(draft)?;
         check_state_tools(draft)?;
         Ok(plan)
     }
@@ -171,6 +185,8 @@ impl Plan {
                 depends_on: dependencies(draft.order, position, step, &positions)?,
                 capabilities: step.capabilities.clone(),
                 redo: step.redo,
+                external_id: step.external_id.clone(),
+                note: step.note.clone(),
             });
         }
         refuse_circles(&steps)?;
@@ -195,6 +211,26 @@ fn id_of(place: Place, step: &StepDraft) -> String {
     } else {
         step.id.clone()
     }
+}
+
+fn check_lengths(draft: &PlanDraft) -> Result<(), PlanError> {
+    for (step, drafted) in draft.steps.iter().enumerate() {
+        for (field, text, most) in [
+            ("external_id", &drafted.external_id, MAX_EXTERNAL_ID),
+            ("note", &drafted.note, MAX_PROMPT_NOTE),
+        ] {
+            let bytes = text.len();
+            if bytes > most {
+                return Err(PlanError::TooLong {
+                    step,
+                    field,
+                    bytes,
+                    most,
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
 fn positions_by_id(steps: &[StepDraft]) -> Result<HashMap<String, usize>, PlanError> {

@@ -4,14 +4,18 @@
 mod context;
 mod grants;
 mod need;
+#[cfg(test)]
+mod testing;
+mod tools;
 mod view;
 
 pub use context::{AgentContext, TaskContext};
 pub use grants::{Grant, Grants};
-pub use need::{Missing, Need, NeedError, Needed};
+pub use need::{MAX_NAME, Missing, Need, NeedError, Needed, is_capability};
+pub use tools::ResourceTools;
 pub use view::{
-    Capabilities, CapabilityRow, CapabilityTools, PoolSummary, PoolView, ResourceState,
-    ResourceView,
+    Capabilities, CapabilityRow, CapabilityTools, EXECUTOR, MCP_SERVER, PoolSummary, PoolView,
+    ResourceState, ResourceView,
 };
 
 use crate::event::AttemptRef;

@@ -83,7 +83,7 @@ refusals! {
     RunNotPaused since 1: "RUN_NOT_PAUSED", FailedPrecondition, false;
     /// The session has no such run.
     NoSuchRun since 1: "NO_SUCH_RUN", NotFound, false;
-    /// A run has neither goal nor plan, or its goal is too long.
+    /// A run has neither goal nor plan, or a text of its start is too long.
     BadGoal since 1: "BAD_GOAL", InvalidArgument, false;
     /// The plan cannot be carried out.
     BadPlan since 1: "BAD_PLAN", InvalidArgument, false;

@@ -13,7 +13,7 @@ use crate::dependencies::{Named, keys_of};
 use crate::key::StepKey;
 use crate::plan::{Order, Plan, PlanDraft, PlanError, PlanStep, StepDraft, ToolInvocation};
 use crate::session::{PlanState, Slot, Step, StepNo, StepStatus};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// The number of each step of the new plan: that of a step of `old`, or the next that is free.
 ///
@@ -123,6 +123,8 @@ pub fn draft_of(plan: &PlanState) -> PlanDraft {
         },
         capabilities: step.plan.capabilities.clone(),
         redo: step.plan.redo,
+        external_id: step.plan.external_id.clone(),
+        note: step.plan.note.clone(),
     });
     PlanDraft {
         order: plan.order,
@@ -158,6 +160,31 @@ pub fn inherit_redo(draft: &mut PlanDraft, old: Option<&PlanState>) -> Result<Pl
         planned.redo = drafted.redo;
     }
     Ok(plan)
+}
+
+/// Gives the steps of another plan the external ids and the notes of the steps of the same words in `earlier`:
+/// models do not see them, and would lose them with each revision. What the draft says itself stays.
+pub fn inherit_notes(draft: &mut PlanDraft, earlier: &PlanDraft) {
+    let (Ok(plan), Ok(before)) = (Plan::new(draft), Plan::new(earlier)) else {
+        return;
+    };
+    let mut known: HashMap<IdentityText<'_>, VecDeque<&PlanStep>> = HashMap::new();
+    for step in &before.steps {
+        let of_words = known.entry(identity_text(step)).or_default();
+        of_words.push_back(step);
+    }
+    for (drafted, planned) in draft.steps.iter_mut().zip(&plan.steps) {
+        let of_words = known.get_mut(&identity_text(planned));
+        let Some(same) = of_words.and_then(VecDeque::pop_front) else {
+            continue;
+        };
+        if drafted.external_id.is_empty() {
+            drafted.external_id.clone_from(&same.external_id);
+        }
+        if drafted.note.is_empty() {
+            drafted.note.clone_from(&same.note);
+        }
+    }
 }
 
 /// How often the steps of some words were done again.

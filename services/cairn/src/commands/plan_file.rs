@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 /// Most bytes of a plan.
 const MOST_BYTES: u64 = 3 * 1024 * 1024;
 const FORMAT: &str = "a plan is JSON: {\"order\": \"chain\", \"steps\": [{\"title\": \"…\", \"description\": \"…\"}]}\n\
-     a step may also have id, tool, arguments, depends_on (with \"order\": \"graph\"), capabilities";
+     a step may also have id, tool, arguments, depends_on (with \"order\": \"graph\"), capabilities, \
+     external_id, note";
 
 /// The plan in the file, or with `-` on standard input.
 pub(super) async fn read(path: &Path) -> Result<PlanDraft, CliError> {

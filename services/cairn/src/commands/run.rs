@@ -57,6 +57,12 @@ pub struct Args {
     /// store.retention.after says, indefinitely if it says nothing]
     #[arg(long, value_name = "TIME", value_parser = keep)]
     keep: Option<Duration>,
+    /// The task that the run stands for in another system, at most 128 bytes; models do not see it
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+    external_id: Option<String>,
+    /// What the models of all steps are told in addition, at most 4 KiB
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+    note: Option<String>,
     /// Names the start: the same one twice starts once
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
@@ -117,11 +123,13 @@ pub struct Args {
 }
 
 /// The flags of fields of the request.
-const FLAGS: [(&str, &str); 4] = [
+const FLAGS: [(&str, &str); 6] = [
     ("request_id", "--request-id"),
     ("time_to_live_ms", "--keep"),
     ("run.model", "--model"),
     ("run.agent", "--agent"),
+    ("run.external_id", "--external-id"),
+    ("run.note", "--note"),
 ];
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Other unfinished sessions that are named.
@@ -206,6 +214,8 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
             ),
             agent: args.agent.clone().unwrap_or_default(),
             answers_questions: has_person(context),
+            external_id: args.external_id.clone().unwrap_or_default(),
+            note: args.note.clone().unwrap_or_default(),
             ..StartRun::default()
         }),
         time_to_live_ms: args.keep.map_or(0, millis),

@@ -29,6 +29,8 @@ fn step(step: &PlanStep, is_graph: bool) -> Value {
     }
     text("title", &step.title);
     text("description", &step.description);
+    text("external_id", &step.external_id);
+    text("note", &step.note);
     if let Some(tool) = &step.tool {
         text("tool", &tool.name);
         let arguments = serde_json::from_str(&tool.arguments_json);
@@ -73,6 +75,8 @@ mod tests {
             description: "Do it.\nWell.".to_owned(),
             depends_on: depends_on.iter().map(|&id| id.to_owned()).collect(),
             capabilities: vec!["file_ops".to_owned()],
+            external_id: format!("T-{id}"),
+            note: "Look twice.\nThen write.".to_owned(),
             ..PlanStep::default()
         }
     }

@@ -17,7 +17,7 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 101] = [
+const CASES: [Case; 103] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
     ("--in", &[("run --in nowhere x", 1, "nowhere"), ("run --in= x", 2, "--in"), ("run --in plan.json x", 1, "plan.json"),
         ("chat s --in=", 2, "--in"), ("chat s --in nowhere", 1, "nowhere"),
@@ -39,6 +39,8 @@ const CASES: [Case; 101] = [
         ("run --session <long> x", 2, "session")]),
     ("run --request-id", &[("run --request-id= x", 2, "--request-id"), ("run --request-id ü x", 2, "--request-id"),
         ("run --request-id <long> x", 2, "--request-id")]),
+    ("run --external-id", &[("run --external-id= x", 2, "--external-id"), ("run --external-id <long> x", 2, "--external-id")]),
+    ("run --note", &[("run --note= x", 2, "--note"), ("run --note <long> x", 2, "--note")]),
     ("run --tree-dir", &[("run --tree-dir=plan.json --plan plan.json", 1, "plan.json")]),
     ("run --max-tool-turns", &[("run --max-tool-turns 0 x", 2, "--max-tool-turns"), ("run --max-tool-turns many x", 2, "--max-tool-turns"),
         ("run --max-tool-turns=-1 x", 2, "--max-tool-turns"), ("run --max-tool-turns 1001 x", 2, "--max-tool-turns")]),

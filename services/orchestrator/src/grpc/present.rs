@@ -181,6 +181,8 @@ fn step_message(step: &Step, ids: &[&str]) -> wire::PlanStep {
         depends_on: depends_on.map(|&id| id.to_owned()).collect(),
         capabilities: step.plan.capabilities.clone(),
         redo: step.plan.redo,
+        external_id: step.plan.external_id.clone(),
+        note: step.plan.note.clone(),
     }
 }
 

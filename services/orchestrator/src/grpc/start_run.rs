@@ -9,7 +9,7 @@ use cairn_agents::is_name;
 use cairn_agents::resolve::OF_WORKSPACE;
 use cairn_engine::command::StartRun;
 use cairn_engine::event::{Budget, EventKind};
-use cairn_engine::limits::{MAX_CONVERSATIONS, MAX_GOAL};
+use cairn_engine::limits::{MAX_CONVERSATIONS, MAX_EXTERNAL_ID, MAX_GOAL, MAX_PROMPT_NOTE};
 use cairn_engine::plan::{Plan, PlanDraft, PlanError};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{
@@ -109,6 +109,8 @@ fn check_run(run: &StartRun) -> Result<(), RpcError> {
         None => check_required_text("run.goal", &run.goal, MAX_GOAL)?,
     }
     check_text("run.model", &run.model, MAX_MODEL_NAME)?;
+    check_text("run.external_id", &run.external_id, MAX_EXTERNAL_ID)?;
+    check_text("run.note", &run.note, MAX_PROMPT_NOTE)?;
     check_agent("run.agent", &run.agent)?;
     let limits = run.limits;
     at_most("run.limits.max_tool_turns", limits.max_tool_turns, 1_000)?;
@@ -190,6 +192,8 @@ pub(super) fn check_steps(at: &str, plan: &PlanDraft) -> Result<(), RpcError> {
         check_text(&field("id"), &step.id, 128)?;
         check_text(&field("title"), &step.title, 1024)?;
         check_text(&field("description"), &step.description, MAX_GOAL)?;
+        check_text(&field("external_id"), &step.external_id, MAX_EXTERNAL_ID)?;
+        check_text(&field("note"), &step.note, MAX_PROMPT_NOTE)?;
         for (j, capability) in step.capabilities.iter().enumerate() {
             check_text(&field(&format!("capabilities[{j}]")), capability, 128)?;
         }

@@ -46,6 +46,7 @@ pub(super) fn question(
         tools,
         earlier,
         limits_cost: run.spent.allowed[Budget::Cost].is_some(),
+        ..MakePlanRequest::default()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What steps need: capabilities that there are, and tools that a planner knows.
+//! What steps need: capabilities by their names, and tools that a planner knows.
 
 use crate::support::{World, chain, goal, model_step, tool_step};
 use cairn_proto::event as wire;
@@ -22,24 +22,24 @@ fn check_refused<T>(answer: Result<T, Status>) {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     assert_eq!(error.reason_name(), "BAD_PLAN", "{error}");
     let text = error.message().into_owned();
-    let expected = "plan.steps.capabilities is wrong: step 2 needs the capability 'gpu', which is not \
-                    available; available: file_ops";
+    let expected = "plan.steps.capabilities is wrong: step 2 needs the capability 'GPU', which is no name of one; \
+                    allowed: NAME or NAME>=LEVEL";
     assert!(text.contains(expected), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_with_a_capability_that_there_is_runs_and_any_other_is_refused() {
+async fn a_step_with_a_capability_that_there_is_runs_and_what_names_none_is_refused() {
     let world = World::new().await;
     let mut client = world.client.clone();
     let start = pb::StartRunRequest {
         request_id: world.request_id(),
-        run: Some(chain(vec![model_step("think"), needs("gpu")])),
+        run: Some(chain(vec![model_step("think"), needs("GPU")])),
         ..pb::StartRunRequest::default()
     };
     check_refused(client.start_run(start).await);
     let session = world.start(chain(vec![needs("file_ops")])).await;
     let _attempt = world.attempt().await;
-    let plan = chain(vec![model_step("think"), needs("gpu")]).plan.unwrap();
+    let plan = chain(vec![model_step("think"), needs("GPU")]).plan.unwrap();
     let propose = pb::ProposePlanRequest {
         session: session.clone(),
         request_id: world.request_id(),
@@ -164,15 +164,15 @@ async fn requests_are_repeated_and_steps_stay_after_their_tool_has_gone() {
 
 /// A planner returns such a plan to its model; what one lets through is no plan.
 #[tokio::test(start_paused = true)]
-async fn a_plan_of_the_planner_that_needs_what_nobody_has_fails_the_run() {
+async fn a_plan_of_the_planner_with_a_text_that_names_no_capability_fails_the_run() {
     let world = World::new().await;
     let session = world.start(goal("plan this")).await;
     let asked = world.asked().await;
-    asked.plan(vec![needs("gpu")], wire::Usage::default());
+    asked.plan(vec![needs("GPU")], wire::Usage::default());
     world.ended(&session).await;
     let failure = world.run(&session).await.failure.unwrap();
     assert_eq!(failure.reason, "BadPlan");
-    assert!(failure.message.contains("'gpu'"), "{}", failure.message);
+    assert!(failure.message.contains("'GPU'"), "{}", failure.message);
 }
 
 #[tokio::test(start_paused = true)]

@@ -122,7 +122,10 @@ impl PlanParseError {
             Self::Invalid(PlanError::UnknownTool { .. } | PlanError::ForModels { .. }) => {
                 "UnknownTool"
             }
-            Self::Invalid(PlanError::UnknownCapability { .. }) => "UnknownCapability",
+            Self::Invalid(
+                PlanError::BadCapability { .. } | PlanError::UnknownCapability { .. },
+            ) => "UnknownCapability",
+            Self::Invalid(PlanError::TooLong { .. }) => "TooLong",
             Self::Invalid(_) => "InvalidPlan",
         }
     }

@@ -13,6 +13,8 @@ const STEP_FIELDS: &[&str] = &[
     "arguments",
     "depends_on",
     "capabilities",
+    "external_id",
+    "note",
 ];
 
 /// A longer text in an error helps nobody.
@@ -69,6 +71,11 @@ fn to_step(position: usize, step: Value, strict: bool) -> Result<StepDraft, Plan
         None => step.text_with_content("description")?,
         Some(_) => step.text("description")?,
     };
+    // Of a model neither is taken: people and other systems write them.
+    let (external_id, note) = match strict {
+        true => (step.text("external_id")?, step.text("note")?),
+        false => (None, None),
+    };
     let draft = StepDraft {
         id: step.id("id")?.unwrap_or_default(),
         title: step.text("title")?.unwrap_or_default(),
@@ -78,6 +85,8 @@ fn to_step(position: usize, step: Value, strict: bool) -> Result<StepDraft, Plan
         capabilities: step.list("capabilities", to_text)?,
         // Nobody writes it: a step of the same words has that of the plan in force.
         redo: 0,
+        external_id: external_id.unwrap_or_default(),
+        note: note.unwrap_or_default(),
     };
     if strict {
         step.refuse_others(STEP_FIELDS)?;

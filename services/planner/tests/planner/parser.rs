@@ -54,6 +54,7 @@ fn every_field_is_read() {
             }),
             depends_on: Vec::new(),
             capabilities: vec!["file_ops".to_owned()],
+            ..StepDraft::default()
         }
     );
     assert_eq!(plan.steps[1].id, "7");
@@ -216,7 +217,7 @@ fn a_file_is_read_strictly() {
             r#"{"steps":[{"description":"a","dependsOn":[]}]}"#.to_owned(),
             "UnknownField",
             "steps[0].dependsOn is not a field of a plan; allowed here: id, title, description, \
-             tool, arguments, depends_on, capabilities",
+             tool, arguments, depends_on, capabilities, external_id, note",
         ),
     ];
     for (text, reason, message) in cases {
@@ -230,6 +231,48 @@ fn a_file_is_read_strictly() {
             .parse(r#"{"steps":[],"goal":"g"}"#)
             .is_ok()
     );
+}
+
+/// People and other systems write them in files; of a model neither is taken.
+#[test]
+fn external_ids_and_notes_are_read_from_files_alone() {
+    let step = r#""description":"a","external_id":"T-17","note":"quietly\nplease""#;
+    let text = format!(r#"{{"steps":[{{{step}}},{{"description":"b","note":null}}]}}"#);
+    let beside = |parser: JsonPlanParser| {
+        let plan = read_plan(&parser, &text).expect("a plan");
+        let steps = plan.steps.into_iter();
+        steps
+            .map(|it| (it.external_id, it.note))
+            .collect::<Vec<_>>()
+    };
+    let of = |id: &str, note: &str| (id.to_owned(), note.to_owned());
+    let written = [of("T-17", "quietly\nplease"), of("", "")];
+    assert_eq!(beside(JsonPlanParser::strict()), written);
+    assert_eq!(beside(JsonPlanParser::lenient()), [of("", ""), of("", "")]);
+    let strict = JsonPlanParser::strict();
+    for (fields, reason, message) in [
+        (
+            r#""external_id":17"#,
+            "WrongType",
+            "steps[0].external_id must be a string, not a number",
+        ),
+        (
+            r#""note":["a"]"#,
+            "WrongType",
+            "steps[0].note must be a string, not an array",
+        ),
+        (
+            &*format!(r#""external_id":"{}""#, "i".repeat(129)),
+            "TooLong",
+            "the 'external_id' of step 0 has 129 bytes; at most 128 are allowed",
+        ),
+    ] {
+        let text = format!(r#"{{"steps":[{{"description":"a",{fields}}}]}}"#);
+        assert_eq!(
+            fault(strict, &text),
+            (reason.to_owned(), message.to_owned())
+        );
+    }
 }
 
 #[test]

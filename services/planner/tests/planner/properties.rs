@@ -17,6 +17,8 @@ fn any_json() -> impl Strategy<Value = Value> {
         Just("arguments"),
         Just("depends_on"),
         Just("capabilities"),
+        Just("external_id"),
+        Just("note"),
         Just("chain"),
         Just("graph"),
         Just("1"),
@@ -63,10 +65,11 @@ fn any_plan() -> impl Strategy<Value = PlanDraft> {
         prop::option::of(tool),
         prop::collection::vec(any::<prop::sample::Index>(), 0..3),
         prop::collection::vec(Just("file_ops".to_owned()), 0..2),
+        ("[A-Z0-9/-]{0,8}", prop_oneof![Just(String::new()), text()]),
     );
     (any::<bool>(), prop::collection::vec(step, 1..8)).prop_map(|(graph, parts)| {
         let mut steps: Vec<StepDraft> = Vec::new();
-        for (at, (named, title, description, tool, changes, capabilities)) in
+        for (at, (named, title, description, tool, changes, capabilities, beside)) in
             parts.into_iter().enumerate()
         {
             let earlier = changes
@@ -91,6 +94,8 @@ fn any_plan() -> impl Strategy<Value = PlanDraft> {
                 tool,
                 depends_on,
                 capabilities,
+                external_id: beside.0,
+                note: beside.1,
             });
         }
         let order = if graph { Order::Graph } else { Order::Chain };
@@ -124,6 +129,12 @@ fn write(plan: &PlanDraft) -> Value {
             json!(step.capabilities),
             step.capabilities.is_empty(),
         );
+        put(
+            "external_id",
+            json!(step.external_id),
+            step.external_id.is_empty(),
+        );
+        put("note", json!(step.note), step.note.is_empty());
         if let Some(tool) = &step.tool {
             put("tool", json!(tool.name), false);
             let arguments = serde_json::from_str(&tool.arguments).expect("JSON");
@@ -171,6 +182,11 @@ proptest! {
         };
         prop_assert_eq!(&read_plan(&JsonPlanParser::strict(), &text).expect("a plan"), &plan);
         let wrapped = format!("Here {{it}} is:\n```json\n{text}\n```\nDone.");
-        prop_assert_eq!(&read_plan(&JsonPlanParser::lenient(), &wrapped).expect("a plan"), &plan);
+        let mut of_model = plan;
+        for step in &mut of_model.steps {
+            (step.external_id, step.note) = (String::new(), String::new());
+        }
+        let read = read_plan(&JsonPlanParser::lenient(), &wrapped).expect("a plan");
+        prop_assert_eq!(read, of_model);
     }
 }

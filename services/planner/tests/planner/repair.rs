@@ -6,6 +6,7 @@ use cairn_engine::plan::{PlanDraft, StepDraft};
 use cairn_model::{ChatReply, FinishReason};
 use cairn_planner::{PlanParseError, PlanParser};
 use cairn_proto::event::FailureKind;
+use cairn_proto::planner::MakePlanResponse;
 use std::sync::Arc;
 
 /// Every fault of a plan: the answer, its reason, and what is said of it.
@@ -94,9 +95,9 @@ const FAULTS: [(&str, &str, &str); 20] = [
         "step 1 names the tool 'step', which is for models only; a plan cannot name it",
     ),
     (
-        r#"{"steps":[{"description":"a","capabilities":["file_ops","gpu"]}]}"#,
+        r#"{"steps":[{"description":"a","capabilities":["file_ops","A GPU"]}]}"#,
         "UnknownCapability",
-        "step 0 needs the capability 'gpu', which is not available; available: file_ops",
+        "step 0 needs the capability 'A GPU', which is no name of one; allowed: NAME or NAME>=LEVEL",
     ),
 ];
 
@@ -133,6 +134,65 @@ async fn a_fault_that_stays_is_a_failure_that_says_which() {
         assert!(!failure.recoverable);
         assert_eq!(requests.len(), 2, "told back once and no more");
     }
+}
+
+/// A plan whose second step needs this capability.
+fn needs(capability: &str) -> String {
+    format!(
+        r#"{{"steps":[{{"description":"a","capabilities":["file_ops"]}},{{"description":"b","capabilities":["{capability}"]}}]}}"#
+    )
+}
+
+/// The capabilities that the steps of a plan name.
+fn needed(response: MakePlanResponse) -> Vec<String> {
+    assert_eq!(response.failure, None);
+    let steps = response.plan.expect("a plan").steps.into_iter();
+    steps.flat_map(|step| step.capabilities).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_capability_is_returned_once_with_those_that_there_are() {
+    let (gpu, files) = (needs("gpu"), needs("web_search>=5"));
+    let (response, requests) = plan_with(&[reply(&gpu), reply(&files)]).await;
+    assert_eq!(needed(response), ["file_ops", "web_search>=5"]);
+    let returned = requests[1].messages.last().expect("a message").text();
+    let expected =
+        "step 1 needs the capability 'gpu', which no resource has; there are: file_ops, web_search";
+    assert!(returned.contains(expected), "{returned}");
+}
+
+/// Its step waits for such a resource.
+#[tokio::test(start_paused = true)]
+async fn a_plan_that_names_an_unknown_capability_again_stands() {
+    for again in ["gpu", "tpu"] {
+        let (first, second) = (needs("gpu"), needs(again));
+        let (response, requests) = plan_with(&[reply(&first), reply(&second)]).await;
+        assert_eq!(requests.len(), 2);
+        assert_eq!(response.usage.expect("usage").model_calls, 2);
+        assert_eq!(needed(response), ["file_ops", again]);
+    }
+}
+
+/// A fault and an unknown capability are returned once each, in any order.
+#[tokio::test(start_paused = true)]
+async fn a_fault_takes_nothing_from_what_is_returned_for_a_capability() {
+    let (gpu, none) = (needs("gpu"), r#"{"steps":[]}"#);
+    for [first, second] in [[none, gpu.as_str()], [gpu.as_str(), none]] {
+        let (response, _) = plan_with(&[reply(first), reply(second), reply(&gpu)]).await;
+        assert_eq!(needed(response), ["file_ops", "gpu"]);
+        let (response, _) = plan_with(&[reply(first), reply(second), reply(none)]).await;
+        assert_eq!(response.failure.expect("a failure").reason, "NoSteps");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_any_capability_none_is_known() {
+    let files = needs("file_ops");
+    let answers = [reply(&files), reply(&files)];
+    let (response, requests) = plan_as(&answers, |_, request| request.capabilities.clear()).await;
+    assert_eq!(needed(response), ["file_ops", "file_ops"]);
+    let returned = requests[1].messages.last().expect("a message").text();
+    assert!(returned.contains("there are: none"), "{returned}");
 }
 
 fn ended(text: &str, finish: FinishReason) -> Answer {

@@ -96,6 +96,7 @@ fn request() -> MakePlanRequest {
         ],
         model: String::new(),
         tools: ["s", "t"].map(str::to_owned).to_vec(),
+        capabilities: ["file_ops", "web_search"].map(str::to_owned).to_vec(),
         ..MakePlanRequest::default()
     }
 }
@@ -209,6 +210,26 @@ async fn another_plan_is_made_from_the_earlier_one_its_results_and_feedback() {
         Message::user("mention the year"),
     ];
     assert_eq!(messages[1..], want.map(Arc::new));
+}
+
+/// Models neither see them nor write them, and a step of the same words keeps them.
+#[tokio::test(start_paused = true)]
+async fn another_plan_keeps_external_ids_and_notes() {
+    let change = |_: &mut Deps, request: &mut MakePlanRequest| {
+        let mut earlier = earlier();
+        let step = &mut earlier.plan.as_mut().expect("a plan").steps[0];
+        (step.external_id, step.note) = ("T-17".to_owned(), "quietly".to_owned());
+        request.earlier = Some(earlier);
+    };
+    let answer = r#"{"steps":[{"id":"0","description":"look","external_id":"mine","note":"mine"},
+        {"id":"1","description":"count"}]}"#;
+    let (response, requests) = plan_as(&[reply(answer)], change).await;
+    let shown = &requests[0].messages;
+    let is_shown = |text: &str| shown.iter().any(|message| message.text().contains(text));
+    assert!(!is_shown("T-17") && !is_shown("quietly"), "{shown:?}");
+    let steps = response.plan.expect("a plan").steps;
+    let beside = |at: usize| (&*steps[at].external_id, &*steps[at].note);
+    assert_eq!((beside(0), beside(1)), (("", ""), ("T-17", "quietly")));
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use super::submit_turn::full;
 use super::{Handle, LimitOverrides};
 use crate::decide::{Change, Decision, Rejection, check_given_plan};
 use crate::event::RunStarted;
-use crate::limits::{MAX_CONTEXT, MAX_GOAL};
+use crate::limits::{MAX_CONTEXT, MAX_EXTERNAL_ID, MAX_GOAL, MAX_PROMPT_NOTE};
 use crate::message::Message;
 use crate::plan::{Plan, PlanDraft};
 use crate::refusal::Refusal;
@@ -27,6 +27,10 @@ pub struct StartRun {
     pub agent: String,
     /// A person who can answer questions follows the run.
     pub answers_questions: bool,
+    /// The task that the run stands for in another system; may be empty.
+    pub external_id: String,
+    /// What its models are told in addition; may be empty.
+    pub note: String,
 }
 
 impl StartRun {
@@ -38,17 +42,26 @@ impl StartRun {
             );
             return Err(Rejection::refused(Refusal::RunActive, message));
         }
-        let bytes = self.goal.len();
         if self.plan.is_none() && self.goal.trim().is_empty() {
             let message = "a run needs a goal or a plan";
             return Err(Rejection::refused(Refusal::BadGoal, message));
         }
-        if bytes > MAX_GOAL {
-            let message = format!("the goal has {bytes} bytes; at most {MAX_GOAL} are allowed");
-            return Err(Rejection::refused(Refusal::BadGoal, message));
+        for (name, text, most) in [
+            ("goal", &self.goal, MAX_GOAL),
+            ("external id", &self.external_id, MAX_EXTERNAL_ID),
+            ("note", &self.note, MAX_PROMPT_NOTE),
+        ] {
+            let bytes = text.len();
+            if bytes > most {
+                let message = format!("the {name} has {bytes} bytes; at most {most} are allowed");
+                return Err(Rejection::refused(Refusal::BadGoal, message));
+            }
         }
         if let Some(Err(error)) = self.plan.as_ref().map(Plan::accept) {
-            return Err(Rejection::refused(Refusal::BadPlan, error.located().problem));
+            return Err(Rejection::refused(
+                Refusal::BadPlan,
+                error.located().problem,
+            ));
         }
         self.check_context(decision)
     }
@@ -83,7 +96,10 @@ impl Handle for StartRun {
         let of_agent = agent.as_ref().map(|agent| agent.limits).unwrap_or_default();
         let limits = decision.facts.limits.of_agent(&of_agent).with(self.limits);
         let model = match self.model.as_str() {
-            "" => agent.as_ref().map(|agent| agent.model.clone()).unwrap_or_default(),
+            "" => agent
+                .as_ref()
+                .map(|agent| agent.model.clone())
+                .unwrap_or_default(),
             _ => self.model,
         };
         let agent = decision.define(agent)?;
@@ -114,11 +130,11 @@ impl Handle for StartRun {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{ChangeContext, ContextOp};
     use crate::command::testing::{Sent, plan};
+    use crate::command::{ChangeContext, ContextOp};
     use crate::limits::{MAX_CONTEXT, MAX_EXTENSION};
     use crate::message::Message;
-    use crate::session::RunStatus;
+    use crate::session::{RunStatus, Session};
 
     fn goal(goal: &str) -> StartRun {
         StartRun {
@@ -191,5 +207,35 @@ mod tests {
             ..goal("do nothing")
         };
         assert_eq!(sent.refused(nothing), Refusal::BadPlan);
+    }
+
+    #[test]
+    fn a_run_keeps_its_external_id_and_its_note() {
+        let longest = StartRun {
+            external_id: "i".repeat(MAX_EXTERNAL_ID),
+            note: "n".repeat(MAX_PROMPT_NOTE),
+            ..goal("count the files")
+        };
+        let mut sent = Sent::new();
+        for too_long in [
+            StartRun {
+                external_id: "i".repeat(MAX_EXTERNAL_ID + 1),
+                ..longest.clone()
+            },
+            StartRun {
+                note: "n".repeat(MAX_PROMPT_NOTE + 1),
+                ..longest.clone()
+            },
+        ] {
+            assert_eq!(sent.refused(too_long), Refusal::BadGoal);
+        }
+        sent.send(longest.clone());
+        let run = sent.run();
+        assert_eq!(
+            (&run.external_id, &run.note),
+            (&longest.external_id, &longest.note)
+        );
+        let kept = sent.session.to_checkpoint().expect("a checkpoint");
+        assert_eq!(Session::from_checkpoint(&kept), Some(sent.session));
     }
 }

@@ -1,6 +1,7 @@
 //! What can be wrong with a plan.
 
 use super::MAX_STEPS;
+use crate::pool::MAX_NAME;
 
 /// Why a draft is no plan. Steps are counted from 0, as in the text that they were read from; see
 /// [`Self::located`].
@@ -52,17 +53,40 @@ pub enum PlanError {
         /// Position of the step.
         step: usize,
     },
-    /// A capability that no executor has.
+    /// A text that names no capability.
     #[error(
-        "step {step} needs the capability '{capability}', which is not available; available: {available}"
+        "step {step} needs the capability '{text}', which is no name of one; allowed: NAME or \
+         NAME>=LEVEL, where NAME is 1 to {MAX_NAME} lower-case letters, digits, '_', '-', '.' or ':'"
+    )]
+    BadCapability {
+        /// Position of the step.
+        step: usize,
+        /// The text, cut.
+        text: String,
+    },
+    /// A capability that no resource has.
+    #[error(
+        "step {step} needs the capability '{capability}', which no resource has; there are: {available}"
     )]
     UnknownCapability {
         /// Position of the step.
         step: usize,
         /// The capability.
         capability: String,
-        /// Those that are available.
+        /// Those that resources have, or "none".
         available: String,
+    },
+    /// A text that is too long.
+    #[error("the '{field}' of step {step} has {bytes} bytes; at most {most} are allowed")]
+    TooLong {
+        /// Position of the step.
+        step: usize,
+        /// The field.
+        field: &'static str,
+        /// How many bytes it has.
+        bytes: usize,
+        /// How many it may have.
+        most: usize,
     },
     /// A tool that no source provides.
     #[error("step {step} names the tool '{tool}', which does not exist; available: {available}")]
@@ -128,7 +152,10 @@ impl PlanError {
             Self::UnknownDependency { step, .. } | Self::DependsOnInChain { step } => {
                 (Some(step), "depends_on")
             }
-            Self::UnknownCapability { step, .. } => (Some(step), "capabilities"),
+            Self::BadCapability { step, .. } | Self::UnknownCapability { step, .. } => {
+                (Some(step), "capabilities")
+            }
+            Self::TooLong { step, field, .. } => (Some(step), *field),
             Self::UnknownTool { step, .. } | Self::ForModels { step, .. } => (Some(step), "tool"),
             Self::BadArguments { step, .. } => (Some(step), "arguments"),
         };

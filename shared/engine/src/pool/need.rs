@@ -27,10 +27,7 @@ impl Needed {
     pub fn parse(text: &str) -> Result<Self, NeedError> {
         let (name, level) = match text.split_once(">=") {
             None => (text, 0),
-            Some((name, level)) => (
-                name.trim_end(),
-                level.trim_start().parse().map_err(|_| NeedError)?,
-            ),
+            Some((name, level)) => (name.trim_end(), read_level(level.trim_start())?),
         };
         match is_capability(name) {
             true => Ok(Self {
@@ -42,6 +39,13 @@ impl Needed {
     }
 }
 
+/// A sign is no digit of a level, although Rust reads one.
+fn read_level(text: &str) -> Result<u32, NeedError> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    let level = text.parse().ok().filter(|_| is_number);
+    level.ok_or(NeedError)
+}
+
 /// The text can name a capability.
 pub fn is_capability(name: &str) -> bool {
     let is_of_name =
@@ -51,10 +55,14 @@ pub fn is_capability(name: &str) -> bool {
 
 impl fmt::Display for Needed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.level {
-            0 => f.write_str(&self.capability),
-            level => write!(f, "{}>={level}", self.capability),
-        }
+        write_needed(f, &self.capability, self.level)
+    }
+}
+
+fn write_needed(f: &mut fmt::Formatter<'_>, capability: &str, level: u32) -> fmt::Result {
+    match level {
+        0 => f.write_str(capability),
+        level => write!(f, "{capability}>={level}"),
     }
 }
 
@@ -81,6 +89,11 @@ impl Need {
         need
     }
 
+    /// Reads what [`Need::text`] writes.
+    pub fn read(text: &str) -> Self {
+        Self::of(text.split(','))
+    }
+
     /// Its capabilities as a plan writes them, separated by commas; for `Header.waits_for`.
     pub fn text(&self) -> String {
         let needed = self.capabilities.iter().map(|(capability, &level)| Needed {
@@ -105,4 +118,116 @@ pub struct Missing {
     pub total: u32,
     /// The tools that give it to an executor; empty if only a resource that declares it has it.
     pub tools: Vec<String>,
+}
+
+/// For people: `web_search: 0/1 busy`, `gpu>=5: 0/0`. A tool is named by itself.
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.capability.as_str() {
+            "" => f.write_str(&self.tools.join(", "))?,
+            capability => write_needed(f, capability, self.level)?,
+        }
+        write!(f, ": {}/{}", self.available, self.total)?;
+        match self.available == 0 && self.total > 0 {
+            true => f.write_str(" busy"),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn needed(capability: &str, level: u32) -> Needed {
+        Needed {
+            capability: capability.to_owned(),
+            level,
+        }
+    }
+
+    #[test]
+    fn a_need_is_a_name_and_perhaps_a_lowest_level() {
+        for (text, capability, level, shown) in [
+            ("web_search", "web_search", 0, "web_search"),
+            ("web_search>=5", "web_search", 5, "web_search>=5"),
+            ("web_search >= 5", "web_search", 5, "web_search>=5"),
+            ("gpu>=0", "gpu", 0, "gpu"),
+            ("region:eu-1.a", "region:eu-1.a", 0, "region:eu-1.a"),
+            ("a>=4294967295", "a", u32::MAX, "a>=4294967295"),
+        ] {
+            let read = Needed::parse(text).expect(text);
+            assert_eq!(read, needed(capability, level), "{text}");
+            assert_eq!(read.to_string(), shown);
+        }
+        let longest = "x".repeat(MAX_NAME);
+        assert_eq!(Needed::parse(&longest), Ok(needed(&longest, 0)));
+    }
+
+    #[test]
+    fn a_text_that_is_no_need_is_refused() {
+        let too_long = "x".repeat(MAX_NAME + 1);
+        for text in [
+            "",
+            " ",
+            "Web_search",
+            "web search",
+            " web_search",
+            "web_search ",
+            "a,b",
+            "größe",
+            "a>5",
+            ">=5",
+            "a>=",
+            "a>=x",
+            "a>=-1",
+            "a>=+1",
+            "a>=1.5",
+            "a>=4294967296",
+            "a>=1>=2",
+            too_long.as_str(),
+        ] {
+            assert_eq!(Needed::parse(text), Err(NeedError), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn of_two_levels_the_higher_one_is_needed() {
+        let need = Need::of(["b", "a>=2", "no name", "a", "a>=7", "a>=3"]);
+        let expected = [("a".to_owned(), 7), ("b".to_owned(), 0)];
+        assert_eq!(need.capabilities, BTreeMap::from(expected));
+        assert_eq!(need.tool, None);
+        assert_eq!(need.text(), "a>=7,b");
+    }
+
+    #[test]
+    fn a_written_need_is_read_as_the_same() {
+        let cases: [&[&str]; 3] = [&[], &["gpu"], &["web_search>=5", "gpu"]];
+        for texts in cases {
+            let need = Need::of(texts.iter().copied());
+            assert_eq!(Need::read(&need.text()), need);
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_said_with_its_counts() {
+        let missing = |level, available, total| Missing {
+            capability: "web_search".to_owned(),
+            level,
+            available,
+            total,
+            tools: vec!["web_search".to_owned()],
+        };
+        assert_eq!(missing(0, 0, 1).to_string(), "web_search: 0/1 busy");
+        assert_eq!(missing(0, 0, 0).to_string(), "web_search: 0/0");
+        assert_eq!(missing(5, 0, 2).to_string(), "web_search>=5: 0/2 busy");
+        assert_eq!(missing(5, 0, 0).to_string(), "web_search>=5: 0/0");
+        // Each is there, but no executor has all that is needed.
+        assert_eq!(missing(0, 1, 2).to_string(), "web_search: 1/2");
+        let tool = Missing {
+            tools: vec!["shell_exec".to_owned()],
+            ..Missing::default()
+        };
+        assert_eq!(tool.to_string(), "shell_exec: 0/0");
+    }
 }

@@ -1,6 +1,6 @@
 //! The resources of the pool at a moment.
 
-use super::{Missing, Need};
+use super::{Missing, Need, ResourceTools};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -48,6 +48,41 @@ pub struct ResourceView {
     pub capabilities: Arc<Capabilities>,
     /// Notes of the operator.
     pub labels: BTreeMap<String, String>,
+    /// The tools that it may use; counts for executors only.
+    pub tools: Arc<ResourceTools>,
+}
+
+impl ResourceView {
+    fn is_executor(&self) -> bool {
+        self.kind == EXECUTOR
+    }
+
+    /// It takes attempts beside an executor, for the capabilities that it has.
+    fn is_by_itself(&self) -> bool {
+        !matches!(self.kind.as_str(), EXECUTOR | MCP_SERVER)
+    }
+
+    fn has_free_slot(&self) -> bool {
+        self.state == ResourceState::Available && self.free > 0
+    }
+
+    fn has(&self, capability: &str, level: u32) -> bool {
+        let has = self.capabilities.get(capability);
+        has.is_some_and(|&has| has >= level)
+    }
+
+    /// It is an executor that may use the tool, if one is needed.
+    fn may_execute(&self, need: &Need) -> bool {
+        let tool = need.tool.as_deref();
+        self.is_executor() && tool.is_none_or(|tool| self.tools.allows(tool))
+    }
+
+    /// The needed capabilities that it does not have, by name.
+    fn lacks<'a>(&self, need: &'a Need) -> impl Iterator<Item = &'a str> {
+        let needed = need.capabilities.iter();
+        let lacking = needed.filter(move |&(name, &level)| !self.has(name, level));
+        lacking.map(|(name, _)| name.as_str())
+    }
 }
 
 /// The kind of an executor.
@@ -119,35 +154,112 @@ impl PoolView {
         rows.filter(|row| row.total > 0).collect()
     }
 
+    /// The names of all capabilities that a resource has, free or not, in the same order.
+    pub fn names(&self) -> Vec<String> {
+        let rows = self.capabilities().into_iter();
+        rows.map(|row| row.name).collect()
+    }
+
     /// The resources that have a capability at this level or a higher one.
     pub fn row(&self, name: &str, level: u32) -> CapabilityRow {
-        let has = |it: &&ResourceView| it.capabilities.get(name).is_some_and(|&has| has >= level);
-        let having: Vec<_> = self.resources.iter().filter(has).collect();
-        let is_available = |it: &&&ResourceView| it.state == ResourceState::Available;
-        let available = having.iter().filter(is_available).map(|it| it.id.clone());
-        let available_ids: Vec<_> = available.collect();
-        CapabilityRow {
-            name: name.to_owned(),
-            available: count(available_ids.len()),
-            total: count(having.len()),
-            available_ids,
+        let having = self.resources.iter().filter(|it| it.has(name, level));
+        row_of(name, having)
+    }
+
+    /// The resources that would carry out an attempt with this need now: an executor with a free slot, and one
+    /// resource with a free slot for each capability that it lacks. None if there is no such executor.
+    ///
+    /// The executor is the one with most free slots, and so is each further resource; of several the last by id.
+    /// One resource may give several capabilities.
+    pub fn candidate(&self, need: &Need) -> Option<Vec<String>> {
+        let givers = self.givers(need, ResourceView::has_free_slot);
+        let executors = self.resources.iter().filter(|it| {
+            let is_free = it.has_free_slot() && it.may_execute(need);
+            is_free && it.lacks(need).all(|name| givers.contains_key(name))
+        });
+        let executor = executors.max_by_key(|it| it.free)?;
+        let mut ids = vec![executor.id.to_string()];
+        for giver in executor.lacks(need).filter_map(|name| givers.get(name)) {
+            if !ids.iter().any(|id| *id == *giver.id) {
+                ids.push(giver.id.to_string());
+            }
+        }
+        Some(ids)
+    }
+
+    /// Resources that can be reached have what is needed, free or not, so that an attempt is carried out sooner or
+    /// later. For a need without capabilities an executor counts that cannot be reached: its return is waited for.
+    pub fn serves(&self, need: &Need) -> bool {
+        let is_reached = |it: &ResourceView| it.state != ResourceState::Error;
+        let givers = self.givers(need, is_reached);
+        let counts = |it: &ResourceView| is_reached(it) || need.capabilities.is_empty();
+        self.resources.iter().any(|it| {
+            let may_execute = counts(it) && it.may_execute(need);
+            may_execute && it.lacks(need).all(|name| givers.contains_key(name))
+        })
+    }
+
+    /// For each needed capability, the resource by itself that gives it to an executor that lacks it.
+    fn givers<'a>(
+        &'a self,
+        need: &'a Need,
+        counts: impl Fn(&ResourceView) -> bool,
+    ) -> BTreeMap<&'a str, &'a ResourceView> {
+        let giver = |name: &str, level: u32| {
+            let resources = self.resources.iter();
+            let giving =
+                resources.filter(|it| it.is_by_itself() && counts(it) && it.has(name, level));
+            giving.max_by_key(|it| it.free)
+        };
+        let needed = need.capabilities.iter();
+        let given = needed.filter_map(|(name, &level)| Some((name.as_str(), giver(name, level)?)));
+        given.collect()
+    }
+
+    /// What is not to be had of a need, sorted by name: the capabilities that no resource has free, and the tool if
+    /// no executor may use it. If each capability is free, but no executor can have all of them, it is all of them.
+    /// Empty if an attempt would be carried out now.
+    ///
+    /// MCP servers do not count, because they take no attempts.
+    pub fn missing(&self, need: &Need) -> Vec<Missing> {
+        let tool = need.tool.iter().map(|tool| self.missing_tool(tool));
+        let tool = tool.filter(|it| it.total == 0);
+        let needed = need.capabilities.iter();
+        let all: Vec<_> = needed
+            .map(|(capability, &level)| self.missing_capability(capability, level))
+            .collect();
+        let taken = all.iter().filter(|it| it.available == 0).cloned();
+        let missing: Vec<_> = tool.chain(taken).collect();
+        match missing.is_empty() && self.candidate(need).is_none() {
+            true => all,
+            false => missing,
         }
     }
 
-    /// The capabilities of a need that no resource has free, with their counts.
-    pub fn missing(&self, need: &Need) -> Vec<Missing> {
-        let needed = need.capabilities.iter();
-        let missing = needed.map(|(capability, &level)| {
-            let row = self.row(capability, level);
-            Missing {
-                capability: capability.clone(),
-                level,
-                available: row.available,
-                total: row.total,
-                tools: self.tools_of(capability),
-            }
-        });
-        missing.filter(|it| it.available == 0).collect()
+    fn missing_capability(&self, capability: &str, level: u32) -> Missing {
+        let resources = self.resources.iter();
+        let having = resources.filter(|it| it.kind != MCP_SERVER && it.has(capability, level));
+        let row = row_of(capability, having);
+        Missing {
+            capability: row.name,
+            level,
+            available: row.available,
+            total: row.total,
+            tools: self.tools_of(capability),
+        }
+    }
+
+    fn missing_tool(&self, tool: &str) -> Missing {
+        let resources = self.resources.iter();
+        let having = resources.filter(|it| it.is_executor() && it.tools.allows(tool));
+        let row = row_of("", having);
+        Missing {
+            capability: row.name,
+            level: 0,
+            available: row.available,
+            total: row.total,
+            tools: vec![tool.to_owned()],
+        }
     }
 
     /// The tools that give a capability to an executor.
@@ -157,6 +269,22 @@ impl PoolView {
     }
 }
 
+fn row_of<'a>(name: &str, having: impl Iterator<Item = &'a ResourceView>) -> CapabilityRow {
+    let having: Vec<_> = having.collect();
+    let is_available = |it: &&&ResourceView| it.state == ResourceState::Available;
+    let available = having.iter().filter(is_available).map(|it| it.id.clone());
+    let available_ids: Vec<_> = available.collect();
+    CapabilityRow {
+        name: name.to_owned(),
+        available: count(available_ids.len()),
+        total: count(having.len()),
+        available_ids,
+    }
+}
+
 fn count(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -59,6 +59,10 @@ pub struct Run {
     pub trace_parent: String,
     /// A person who can answer questions follows it, as its client says.
     pub answers_questions: bool,
+    /// The task that it stands for in another system; empty for none.
+    pub external_id: String,
+    /// What its models are told in addition; may be empty.
+    pub note: String,
     /// What it is doing.
     pub status: RunStatus,
     /// The plan in force; none while planning.
@@ -173,6 +177,9 @@ impl Apply for RunStarted {
         session.check_agent(self.agent.as_ref())?;
         let (answers, turn) = (envelope.answers, self.turn.as_ref());
         let answers_questions = session.is_followed(self, answers);
+        let start = session.start_command(answers);
+        let external_id = start.map(|start| start.external_id.clone());
+        let note = start.map(|start| start.note.clone());
         let command_seq = turn.map_or(answers, |turn| turn.command(answers));
         let turn = turn.map(|turn| Turn::started(turn, self.agent.as_ref(), answers, session));
         let turn = turn.transpose()?;
@@ -197,6 +204,8 @@ impl Apply for RunStarted {
             first_seq: envelope.seq,
             trace_parent: self.trace_parent.clone(),
             answers_questions,
+            external_id: external_id.unwrap_or_default(),
+            note: note.unwrap_or_default(),
             status,
             plan,
             spent: Spent::new(&self.limits, envelope.at),

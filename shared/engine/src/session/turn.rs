@@ -1,7 +1,7 @@
 //! A turn: a run of one step without a plan, which continues a context.
 
 use super::{Call, Note, PlanState, Rest, Run, RunStatus, SeenFiles, Session, Step, Switched};
-use crate::command::{Command, CompactContext, SubmitTurn, TurnOptions, WhenFull};
+use crate::command::{Command, CompactContext, StartRun, SubmitTurn, TurnOptions, WhenFull};
 use crate::conversation::{Conversation, Op};
 use crate::event::{
     AgentUse, AttemptRef, NotesFrame, OpenCall, PlanApplied, RunStarted, StartedTurn,
@@ -172,8 +172,16 @@ impl Session {
             let submitted = self.submitted(turn, answers);
             return submitted.is_some_and(|turn| turn.answers_questions);
         }
-        let received = self.commands.get(&answers).map(|it| &it.command);
-        matches!(received, Some(Command::StartRun(start)) if start.answers_questions)
+        let start = self.start_command(answers);
+        start.is_some_and(|start| start.answers_questions)
+    }
+
+    /// The command that starts a run, by the seq that it was received under; none if it is answered or is another.
+    pub(super) fn start_command(&self, seq: u64) -> Option<&StartRun> {
+        match &self.commands.get(&seq)?.command {
+            Command::StartRun(start) => Some(start),
+            _ => None,
+        }
     }
 
     /// The turn that an attempt is; none for a step of a plan.

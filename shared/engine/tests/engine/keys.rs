@@ -80,11 +80,13 @@ fn dependencies_may_come_later_in_the_plan() {
 }
 
 #[test]
-fn ids_capabilities_and_the_order_of_dependencies_are_not_in_the_key() {
+fn ids_capabilities_notes_and_the_order_of_dependencies_are_not_in_the_key() {
     let mut plan = four_in_a_graph();
     plan.steps[0].id = "first".to_owned();
     plan.steps[1].depends_on = vec!["first".to_owned(), "first".to_owned()];
     plan.steps[2].capabilities.push("file_ops".to_owned());
+    plan.steps[2].external_id = "T-1".to_owned();
+    plan.steps[3].note = "quickly".to_owned();
     assert_eq!(keys(&plan), keys(&four_in_a_graph()));
 }
 

@@ -13,24 +13,51 @@ fn fault(draft: &PlanDraft) -> String {
     Plan::accept(draft).unwrap_err().to_string()
 }
 
+/// Resources come and go, so a plan may name a capability that none has.
 #[test]
-fn a_capability_that_is_not_available_is_named() {
+fn a_capability_is_a_name_and_perhaps_a_level() {
     let needs = |capabilities: &[&str]| {
         let mut step = model_step("c");
         step.capabilities = capabilities.iter().map(|&it| it.to_owned()).collect();
         chain(vec![model_step("a"), step])
     };
-    assert!(Plan::accept(&needs(&["file_ops"])).is_ok());
-    assert_eq!(
-        fault(&needs(&["file_ops", "gpu"])),
-        "step 1 needs the capability 'gpu', which is not available; available: file_ops"
-    );
+    assert!(Plan::accept(&needs(&["file_ops", "gpu>=5"])).is_ok());
+    for bad in ["GPU", "gpu>5", "gpu>=many"] {
+        let expected = format!(
+            "step 1 needs the capability '{bad}', which is no name of one; allowed: NAME or \
+             NAME>=LEVEL, where NAME is 1 to 64 lower-case letters, digits, '_', '-', '.' or ':'"
+        );
+        assert_eq!(fault(&needs(&["file_ops", bad])), expected);
+    }
+    let quoted = fault(&needs(&[&"x".repeat(1_000_000)]));
+    assert!(quoted.len() < 1000, "{}", quoted.len());
 }
 
-/// The list of capabilities may change between versions: a journal that an earlier version accepted
-/// stays readable.
 #[test]
-fn a_journal_with_a_capability_that_is_no_longer_available_is_read() {
+fn an_external_id_and_a_note_have_a_longest_length() {
+    let with = |external_id: usize, note: usize| {
+        let step = StepDraft {
+            external_id: "i".repeat(external_id),
+            note: "n".repeat(note),
+            ..model_step("b")
+        };
+        chain(vec![model_step("a"), step])
+    };
+    let plan = Plan::accept(&with(128, 4096)).unwrap();
+    assert_eq!(
+        (plan.steps[1].external_id.len(), plan.steps[1].note.len()),
+        (128, 4096)
+    );
+    let expected = "the 'external_id' of step 1 has 129 bytes; at most 128 are allowed";
+    assert_eq!(fault(&with(129, 0)), expected);
+    let expected = "the 'note' of step 1 has 4097 bytes; at most 4096 are allowed";
+    assert_eq!(fault(&with(0, 4097)), expected);
+}
+
+/// What is accepted may change between versions: a journal that an earlier version accepted stays
+/// readable.
+#[test]
+fn a_journal_with_a_capability_that_is_no_longer_accepted_is_read() {
     let mut journal = World::with_plan(chain(vec![model_step("a")])).journal;
     let plans = journal
         .iter_mut()
@@ -39,11 +66,11 @@ fn a_journal_with_a_capability_that_is_no_longer_available_is_read() {
             _ => None,
         });
     for plan in plans {
-        plan.steps[0].capabilities = vec!["gpu".to_owned()];
+        plan.steps[0].capabilities = vec!["GPU".to_owned()];
     }
     let session = fold(&journal);
     let plan = session.run(1).unwrap().plan.as_ref().unwrap();
-    assert_eq!(plan.steps[0].plan.capabilities, ["gpu"]);
+    assert_eq!(plan.steps[0].plan.capabilities, ["GPU"]);
 }
 
 #[test]
@@ -121,7 +148,11 @@ fn every_fault_has_a_place() {
     let mut no_object = tool_step("t", "look");
     no_object.tool.as_mut().unwrap().arguments = "[1]".to_owned();
     let needs_gpu = StepDraft {
-        capabilities: vec!["gpu".to_owned()],
+        capabilities: vec!["GPU".to_owned()],
+        ..model_step("b")
+    };
+    let with_long_note = StepDraft {
+        note: "n".repeat(4097),
         ..model_step("b")
     };
     for (draft, path, problem) in [
@@ -162,7 +193,13 @@ fn every_fault_has_a_place() {
         (
             second(needs_gpu),
             "steps.capabilities",
-            "step 2 needs the capability 'gpu', which is not available; available: file_ops",
+            "step 2 needs the capability 'GPU', which is no name of one; allowed: NAME or \
+             NAME>=LEVEL, where NAME is 1 to 64 lower-case letters, digits, '_', '-', '.' or ':'",
+        ),
+        (
+            second(with_long_note),
+            "steps.note",
+            "the 'note' of step 2 has 4097 bytes; at most 4096 are allowed",
         ),
         (
             second(tool_step("b", "read_result")),

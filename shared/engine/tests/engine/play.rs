@@ -274,6 +274,8 @@ impl World {
             trace_parent: String::new(),
             agent: String::new(),
             answers_questions: false,
+            external_id: String::new(),
+            note: String::new(),
         }));
     }
 

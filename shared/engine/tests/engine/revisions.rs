@@ -3,10 +3,12 @@
 use crate::world::notation::plan;
 use crate::world::stages::{apply, at, pause};
 use crate::world::table::{CHAINS, GRAPHS, Row, STAGES, Stage};
-use crate::world::{World, fold, step_context, with_goal};
+use crate::world::{World, chain, fold, model_step, step_context, with_goal};
 use cairn_engine::command::{self, Command};
 use cairn_engine::event::{AttemptRef, EventKind};
 use cairn_engine::outstanding::Work;
+use cairn_engine::plan::StepDraft;
+use cairn_engine::revise::{draft_of, inherit_notes};
 use cairn_engine::session::{RunStatus, StepStatus};
 
 fn check(row: &Row, stage: Stage) {
@@ -120,4 +122,65 @@ fn a_step_is_redone_as_if_its_plan_said_so() {
             assert_eq!(by_plan.run(), by_command.run(), "{stage:?}");
         }
     }
+}
+
+fn beside(title: &str, external_id: &str, note: &str) -> StepDraft {
+    StepDraft {
+        external_id: external_id.to_owned(),
+        note: note.to_owned(),
+        ..model_step(title)
+    }
+}
+
+/// They are in no key, so the step stays.
+#[test]
+fn a_kept_step_has_the_capabilities_the_external_id_and_the_note_of_its_new_plan() {
+    let mut world = World::with_plan(chain(vec![model_step("a"), beside("b", "T-1", "slowly")]));
+    let mut changed = chain(vec![model_step("a"), beside("b", "T-2", "")]);
+    changed.steps[1].capabilities = vec!["gpu".to_owned()];
+    world.command(Command::RevisePlan(command::RevisePlan {
+        plan: Some(changed),
+        apply: true,
+        ..command::RevisePlan::default()
+    }));
+    let plan = world.run().plan.as_ref().unwrap();
+    assert_eq!((plan.revision, plan.steps.len()), (2, 2), "both are kept");
+    let kept = &plan.steps[1].plan;
+    assert_eq!((&*kept.external_id, &*kept.note), ("T-2", ""));
+    assert_eq!(kept.capabilities, ["gpu"]);
+    let expected = StepDraft {
+        id: "2".to_owned(),
+        capabilities: vec!["gpu".to_owned()],
+        ..beside("b", "T-2", "")
+    };
+    assert_eq!(draft_of(plan).steps[1], expected);
+}
+
+/// Of several steps of the same words, each has those of one.
+#[test]
+fn a_plan_of_a_model_inherits_external_ids_and_notes_by_the_words_of_steps() {
+    let earlier = chain(vec![
+        beside("a", "A-1", ""),
+        beside("a", "A-2", "slowly"),
+        beside("b", "B", "quickly"),
+        beside("c", "C", "gone"),
+    ]);
+    let mut draft = chain(vec![
+        model_step("a"),
+        beside("b", "own", ""),
+        model_step("d"),
+        model_step("a"),
+        model_step("a"),
+    ]);
+    inherit_notes(&mut draft, &earlier);
+    let told = draft.steps.iter();
+    let told: Vec<_> = told.map(|it| (&*it.external_id, &*it.note)).collect();
+    let expected = [
+        ("A-1", ""),
+        ("own", "quickly"),
+        ("", ""),
+        ("A-2", "slowly"),
+        ("", ""),
+    ];
+    assert_eq!(told, expected);
 }

@@ -169,6 +169,8 @@ impl From<StartRun> for proto::StartRun {
             trace_parent: start.trace_parent,
             agent: start.agent,
             answers_questions: start.answers_questions,
+            external_id: start.external_id,
+            note: start.note,
         }
     }
 }
@@ -190,6 +192,8 @@ impl TryFrom<proto::StartRun> for StartRun {
             trace_parent: start.trace_parent,
             agent: start.agent,
             answers_questions: start.answers_questions,
+            external_id: start.external_id,
+            note: start.note,
         })
     }
 }

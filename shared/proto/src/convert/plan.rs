@@ -35,6 +35,8 @@ impl From<StepDraft> for proto::PlanStep {
             depends_on: step.depends_on,
             capabilities: step.capabilities,
             redo: step.redo,
+            external_id: step.external_id,
+            note: step.note,
         }
     }
 }
@@ -49,6 +51,8 @@ impl From<proto::PlanStep> for StepDraft {
             depends_on: step.depends_on,
             capabilities: step.capabilities,
             redo: step.redo,
+            external_id: step.external_id,
+            note: step.note,
         }
     }
 }

@@ -137,6 +137,8 @@ fn commands() -> Kinds {
         trace_parent: String::new(),
         agent: String::new(),
         answers_questions: false,
+        external_id: String::new(),
+        note: String::new(),
     };
     let cancel = Command::CancelRun(command::CancelRun {
         run: 2,
@@ -149,6 +151,9 @@ fn commands() -> Kinds {
     kinds! {
         "command_received.start_run": CommandReceived {
             request_id: "q-17".into(), command: Command::StartRun(start)
+        }
+        "command_received.start_run.task": CommandReceived {
+            request_id: "q-17".into(), command: Command::StartRun(start_for_task())
         }
         "command_received.cancel_run": CommandReceived {
             request_id: "q-18".into(), command: cancel
@@ -215,6 +220,20 @@ fn runs() -> Kinds {
             kept_through: 14,
             results: vec![OpenCall { call: CALL, output: "outcome unknown".into() }],
         }
+    }
+}
+
+/// A start that another system asks for, with what models are told in addition.
+fn start_for_task() -> StartRun {
+    let mut plan = plan(Order::Chain);
+    plan.steps[0].external_id = "T-17/1".into();
+    plan.steps[0].note = "Look below docs first.".into();
+    StartRun {
+        goal: "Which files mention Redis?".into(),
+        plan: Some(plan),
+        external_id: "T-17".into(),
+        note: "Use executor-research".into(),
+        ..StartRun::default()
     }
 }
 

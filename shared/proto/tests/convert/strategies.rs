@@ -176,16 +176,21 @@ fn settlement() -> BoxedStrategy<Settlement> {
 fn step() -> impl Strategy<Value = StepDraft> {
     let tool = (text(), text()).prop_map(|(name, arguments)| ToolInvocation { name, arguments });
     let names = || vec(text(), 0..3);
-    let texts = (text(), text(), text());
+    let texts = (text(), text(), text(), text(), text());
     (texts, option::of(tool), names(), names(), any::<u32>()).prop_map(
-        |((id, title, description), tool, depends_on, capabilities, redo)| StepDraft {
-            id,
-            title,
-            description,
-            tool,
-            depends_on,
-            capabilities,
-            redo,
+        |(texts, tool, depends_on, capabilities, redo)| {
+            let (id, title, description, external_id, note) = texts;
+            StepDraft {
+                id,
+                title,
+                description,
+                tool,
+                depends_on,
+                capabilities,
+                redo,
+                external_id,
+                note,
+            }
         },
     )
 }
@@ -208,11 +213,12 @@ fn command() -> BoxedStrategy<Command> {
         budgets: limits.budgets,
         at_limit,
     });
-    let texts = (text(), text(), any::<bool>());
+    let texts = (text(), text(), text(), text(), any::<bool>());
     let start = (text(), option::of(plan()), limits, texts);
     prop_oneof![
-        start.prop_map(
-            |(goal, plan, limits, (model, agent, answers_questions))| Command::StartRun(StartRun {
+        start.prop_map(|(goal, plan, limits, texts)| {
+            let (model, agent, external_id, note, answers_questions) = texts;
+            Command::StartRun(StartRun {
                 trace_parent: format!("00-{goal}"),
                 goal,
                 plan,
@@ -220,8 +226,10 @@ fn command() -> BoxedStrategy<Command> {
                 model,
                 agent,
                 answers_questions,
+                external_id,
+                note,
             })
-        ),
+        }),
         (any::<u32>(), text())
             .prop_map(|(run, reason)| Command::CancelRun(command::CancelRun { run, reason })),
         (text(), settlement()).prop_map(|(pending_id, settlement)| Command::Decide(

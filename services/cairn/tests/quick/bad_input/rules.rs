@@ -137,13 +137,17 @@ fn of_run(field: &FieldDescriptor) -> Rule {
         ("StartRun", "plan" | "limits" | "answers_questions") => ANY,
         ("StartRun" | "CreateContext" | "SwitchAgentRequest", "agent") => must_be(Text::Known, ANY),
         ("StartRun", "model") => ID,
+        ("StartRun" | "PlanStep", "external_id") => text(128),
+        ("StartRun" | "PlanStep", "note") => text(4 * 1024),
         ("StartRun", "trace_parent") => FORM,
         ("Plan", "order") => ANY,
         ("Plan", "steps") => required(ANY),
         ("PlanStep", "id") => ID,
         ("PlanStep", "description") => text(64 * 1024),
         ("PlanStep", "tool") => ANY,
-        ("PlanStep", "depends_on" | "capabilities") => KNOWN,
+        ("PlanStep", "depends_on") => KNOWN,
+        // A step may wait for a resource that comes later. Most texts here are no names of capabilities.
+        ("PlanStep", "capabilities") => text(64),
         // However often it was done again.
         ("PlanStep", "redo") => ANY,
         ("ToolInvocation", "name") => required(KNOWN),

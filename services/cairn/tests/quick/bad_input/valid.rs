@@ -272,6 +272,8 @@ pub(crate) fn plan() -> wire::Plan {
         depends_on: depends_on.iter().map(|&id| id.to_owned()).collect(),
         capabilities: Vec::new(),
         redo: 0,
+        external_id: "T-17".to_owned(),
+        note: "Be brief.".to_owned(),
     };
     wire::Plan {
         order: wire::Order::Graph.into(),
@@ -341,6 +343,8 @@ fn start_run(n: usize, plan: Option<wire::Plan>) -> Vec<u8> {
         goal: "Look.".to_owned(),
         plan,
         limits: Some(limits),
+        external_id: "T-17".to_owned(),
+        note: "Be brief.".to_owned(),
         ..wire::StartRun::default()
     };
     let request = pb::StartRunRequest {

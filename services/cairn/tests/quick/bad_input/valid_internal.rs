@@ -307,6 +307,7 @@ fn workers(method: &str, session: String) -> Vec<Vec<u8>> {
                 feedback: "Look twice.".to_owned(),
             }),
             limits_cost: false,
+            capabilities: vec!["file_ops".to_owned()],
         }),
         "RunStep" => vec![attempt(session)],
         "WatchStatus" => one(&executor_pb::WatchStatusRequest {}),

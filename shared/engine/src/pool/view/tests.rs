@@ -1,0 +1,252 @@
+use super::ResourceState::{Available, Draining, Error};
+use super::*;
+use crate::pool::testing::{executor, in_state, other, pool, with_tools};
+
+fn need(capabilities: &[&str]) -> Need {
+    Need::of(capabilities.iter().copied())
+}
+
+fn of_tool(tool: &str, capabilities: &[&str]) -> Need {
+    Need {
+        tool: Some(tool.to_owned()),
+        ..need(capabilities)
+    }
+}
+
+/// The ids of a candidate, separated by spaces; `-` for none.
+fn candidate(view: &PoolView, need: &Need) -> String {
+    let ids = view.candidate(need);
+    ids.map_or_else(|| "-".to_owned(), |ids| ids.join(" "))
+}
+
+/// What is missing, for people.
+fn missing(view: &PoolView, need: &Need) -> Vec<String> {
+    let missing = view.missing(need).into_iter();
+    missing.map(|it| it.to_string()).collect()
+}
+
+#[test]
+fn resources_are_counted_by_what_they_do() {
+    let view = pool([
+        executor("a", 1, &[]),
+        executor("b", 0, &[]),
+        in_state(Draining, executor("c", 1, &[])),
+        in_state(Error, executor("d", 1, &[])),
+        other("mcp_server", "m", 1, &[]),
+    ]);
+    let expected = PoolSummary {
+        total: 5,
+        available: 2,
+        busy: 2,
+        error: 1,
+    };
+    assert_eq!(view.summary(), expected);
+    assert_eq!(PoolView::default().summary(), PoolSummary::default());
+}
+
+#[test]
+fn capabilities_are_in_the_order_of_the_settings_and_then_by_name() {
+    let view = pool([
+        executor("b", 1, &["zeal", "file_ops", "web_search"]),
+        executor("a", 0, &["file_ops", "gpu"]),
+        in_state(Error, executor("c", 1, &["file_ops"])),
+    ]);
+    assert_eq!(view.names(), ["web_search", "file_ops", "gpu", "zeal"]);
+    let files = view.row("file_ops", 0);
+    assert_eq!((files.available, files.total), (1, 3));
+    assert_eq!(files.available_ids, [Arc::<str>::from("b")]);
+    assert_eq!(view.row("shell_exec", 0).total, 0);
+}
+
+#[test]
+fn a_level_is_enough_if_it_is_as_high() {
+    let view = pool([executor("a", 1, &["gpu=3"]), executor("b", 2, &["gpu=5"])]);
+    for (text, expected) in [
+        ("gpu", "b"),
+        ("gpu>=3", "b"),
+        ("gpu>=5", "b"),
+        ("gpu>=6", "-"),
+    ] {
+        assert_eq!(candidate(&view, &need(&[text])), expected, "{text}");
+    }
+    let view = pool([executor("a", 9, &["gpu=3"]), executor("b", 2, &["gpu=5"])]);
+    assert_eq!(candidate(&view, &need(&["gpu>=3"])), "a");
+    assert_eq!(candidate(&view, &need(&["gpu>=4"])), "b");
+}
+
+#[test]
+fn the_executor_with_most_free_slots_is_the_candidate() {
+    let view = pool([
+        executor("a", 3, &[]),
+        executor("b", 5, &[]),
+        executor("c", 4, &[]),
+    ]);
+    assert_eq!(candidate(&view, &need(&[])), "b");
+    let equal = pool([
+        executor("a", 3, &[]),
+        executor("b", 3, &[]),
+        executor("c", 1, &[]),
+    ]);
+    assert_eq!(candidate(&equal, &need(&[])), "b", "the last of equal ones");
+    assert_eq!(candidate(&PoolView::default(), &need(&[])), "-");
+}
+
+#[test]
+fn only_an_executor_that_takes_work_is_a_candidate() {
+    let view = pool([
+        executor("a", 1, &["file_ops"]),
+        executor("b", 0, &["file_ops"]),
+        in_state(Draining, executor("c", 8, &["file_ops"])),
+        in_state(Error, executor("d", 9, &["file_ops"])),
+        in_state(Available, executor("e", 0, &["file_ops"])),
+        executor("f", 7, &["web_search"]),
+        other("mcp_server", "m", 9, &["file_ops"]),
+        other("worker", "w", 9, &["file_ops"]),
+    ]);
+    // Registered resources give an executor what it lacks, so the one with most free slots is `f`.
+    assert_eq!(candidate(&view, &need(&["file_ops"])), "f w");
+    assert_eq!(candidate(&view, &need(&["web_search"])), "f");
+}
+
+#[test]
+fn an_executor_that_may_not_use_the_tool_is_no_candidate() {
+    let view = pool([
+        with_tools("read_*", executor("a", 1, &[])),
+        with_tools("write_*", executor("b", 5, &[])),
+    ]);
+    assert_eq!(candidate(&view, &of_tool("read_file", &[])), "a");
+    assert_eq!(candidate(&view, &of_tool("write_file", &[])), "b");
+    assert_eq!(candidate(&view, &of_tool("shell_exec", &[])), "-");
+    assert!(!view.serves(&of_tool("shell_exec", &[])));
+}
+
+#[test]
+fn registered_resources_give_what_the_executor_lacks() {
+    let view = pool([
+        executor("e", 1, &["file_ops"]),
+        other("gpu", "gpu-1", 1, &["gpu", "cuda=2"]),
+        other("gpu", "gpu-2", 2, &["gpu"]),
+        other("site", "eu", 9, &["region:eu"]),
+        other("mcp_server", "m", 9, &["mail"]),
+    ]);
+    let cases: [(&[&str], &str); 7] = [
+        (&["file_ops"], "e"),
+        (&["gpu"], "e gpu-2"),
+        (&["gpu", "region:eu", "file_ops"], "e gpu-2 eu"),
+        (&["cuda>=2"], "e gpu-1"),
+        (&["cuda>=3"], "-"),
+        // One resource for each capability, although another has both.
+        (&["cuda", "gpu"], "e gpu-1 gpu-2"),
+        (&["mail"], "-"),
+    ];
+    for (needed, expected) in cases {
+        assert_eq!(candidate(&view, &need(needed)), expected, "{needed:?}");
+    }
+    let one = pool([
+        executor("e", 1, &[]),
+        other("gpu", "gpu-1", 3, &["gpu", "cuda"]),
+        other("gpu", "gpu-2", 3, &["gpu"]),
+        other("gpu", "gpu-3", 3, &["gpu", "cuda"]),
+    ]);
+    assert_eq!(
+        candidate(&one, &need(&["gpu", "cuda"])),
+        "e gpu-3",
+        "one gives several"
+    );
+}
+
+#[test]
+fn an_executor_that_has_the_capability_itself_takes_no_further_slot() {
+    let view = pool([
+        executor("a", 1, &["gpu"]),
+        executor("b", 1, &[]),
+        other("gpu", "g", 1, &["gpu"]),
+    ]);
+    assert_eq!(
+        candidate(&view, &need(&["gpu"])),
+        "b g",
+        "the last of equal ones"
+    );
+    let view = pool([executor("a", 2, &["gpu"]), executor("b", 1, &[])]);
+    assert_eq!(candidate(&view, &need(&["gpu"])), "a");
+}
+
+#[test]
+fn a_need_is_served_by_what_is_taken_but_not_by_what_is_lost() {
+    let serves = |resource: ResourceView| {
+        let view = pool([executor("e", 0, &[]), resource]);
+        view.serves(&need(&["gpu>=2"]))
+    };
+    assert!(serves(executor("a", 0, &["gpu=2"])));
+    assert!(serves(other("gpu", "g", 0, &["gpu=2"])));
+    assert!(serves(in_state(Draining, executor("a", 1, &["gpu=2"]))));
+    assert!(!serves(in_state(Error, executor("a", 1, &["gpu=2"]))));
+    assert!(!serves(in_state(Error, other("gpu", "g", 1, &["gpu=2"]))));
+    assert!(!serves(executor("a", 1, &["gpu"])), "its level is too low");
+    assert!(
+        !serves(other("mcp_server", "m", 1, &["gpu=2"])),
+        "it takes no attempts"
+    );
+    let alone = pool([other("gpu", "g", 1, &["gpu=2"])]);
+    assert!(!alone.serves(&need(&["gpu"])), "without an executor");
+}
+
+/// The loss of an executor alone is no lack: its return is waited for.
+#[test]
+fn a_lost_executor_serves_needs_without_capabilities() {
+    let view = pool([in_state(
+        Error,
+        with_tools("read_*", executor("a", 0, &["gpu"])),
+    )]);
+    assert!(view.serves(&need(&[])));
+    assert!(view.serves(&of_tool("read_file", &[])));
+    assert!(!view.serves(&of_tool("write_file", &[])));
+    assert!(!view.serves(&of_tool("read_file", &["gpu"])));
+    assert!(!PoolView::default().serves(&need(&[])));
+}
+
+#[test]
+fn what_is_missing_is_named_with_its_counts() {
+    let view = pool([
+        executor("a", 1, &["file_ops"]),
+        executor("b", 0, &["web_search"]),
+        in_state(Error, executor("c", 0, &["web_search"])),
+        other("mcp_server", "m", 1, &["web_search", "mail"]),
+    ]);
+    assert_eq!(missing(&view, &need(&["file_ops"])), Vec::<String>::new());
+    let needed = need(&["web_search", "gpu>=3", "file_ops", "mail"]);
+    let expected = ["gpu>=3: 0/0", "mail: 0/0", "web_search: 0/2 busy"];
+    assert_eq!(missing(&view, &needed), expected);
+    let tools = view.missing(&need(&["web_search"])).remove(0).tools;
+    assert_eq!(tools, ["web_search"], "what would give it");
+    assert!(view.missing(&need(&["gpu"]))[0].tools.is_empty());
+}
+
+#[test]
+fn a_tool_is_missing_if_no_executor_may_use_it() {
+    let view = pool([with_tools("read_*", executor("a", 0, &[]))]);
+    assert_eq!(
+        missing(&view, &of_tool("write_file", &[])),
+        ["write_file: 0/0"]
+    );
+    assert!(
+        view.missing(&of_tool("read_file", &[])).is_empty(),
+        "it is taken only"
+    );
+}
+
+/// Each is free, but an attempt needs both of one executor.
+#[test]
+fn capabilities_that_no_executor_has_together_are_missing_together() {
+    let view = pool([
+        executor("a", 1, &["file_ops"]),
+        executor("b", 1, &["web_search"]),
+    ]);
+    let needed = need(&["web_search", "file_ops"]);
+    assert_eq!(candidate(&view, &needed), "-");
+    assert!(!view.serves(&needed));
+    assert_eq!(
+        missing(&view, &needed),
+        ["file_ops: 1/1", "web_search: 1/1"]
+    );
+}
