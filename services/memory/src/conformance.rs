@@ -38,6 +38,7 @@ mod sizes;
 mod support;
 mod taking;
 mod transcripts;
+mod waiting;
 mod watching;
 mod watching_documents;
 
@@ -63,6 +64,7 @@ pub use sizes::*;
 pub use support::{Subject, client, limits};
 pub use taking::*;
 pub use transcripts::*;
+pub use waiting::*;
 pub use watching::*;
 pub use watching_documents::*;
 
@@ -171,6 +173,25 @@ macro_rules! conformance {
             a_waiting_claimer_of_a_higher_level_gets_the_session
             what_can_be_claimed_is_counted_by_level
             a_session_that_waits_for_a_higher_level_does_not_go
+
+            sessions_that_wait_are_listed_the_longest_first
+            sessions_of_all_namespaces_are_listed
+            a_session_waits_since_its_needs_became_these
+            a_repeated_commit_keeps_the_time_of_waiting
+            a_session_that_waits_is_woken_once
+            a_woken_session_has_the_place_of_a_command
+            waking_brings_a_later_time_forward
+            a_session_that_is_due_is_not_woken
+            a_session_with_an_owner_is_not_woken
+            a_session_that_waits_for_nothing_is_not_woken
+            a_deleted_session_is_not_woken
+            a_session_set_aside_is_not_woken
+            claims_that_find_nothing_set_no_session_aside
+            a_copy_waits_for_what_its_own_notes_name
+            sessions_with_owners_hide_none_that_waits
+            many_sessions_of_one_partition_wait_in_their_order
+            a_woken_session_above_the_level_stays
+            a_waiting_claimer_gets_a_woken_session
 
             five_claims_without_progress_set_a_session_aside
             claims_whose_answers_are_lost_do_not_count

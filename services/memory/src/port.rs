@@ -23,7 +23,7 @@
 //! | [`copy_events`](Store::copy_events) | request id and digest, for the child's life | where it continues, or that it is complete |
 //! | [`commit`](Store::commit) | operation id, if no later transition came | `duplicate` with the first answer; `owned` tells whether the epoch still holds |
 //! | [`append_command`](Store::append_command) | request id, for the session's life | `duplicate` with the first seq, and the lease if the operation id is the same, it is still the caller's and no transition came since |
-//! | [`delete`](Store::delete), [`delete_unchanged`](Store::delete_unchanged), [`renew`](Store::renew), [`release`](Store::release), [`put_blob`](Store::put_blob), [`quarantine`](Store::quarantine), [`release_quarantine`](Store::release_quarantine) | nothing to know | the same state as after once |
+//! | [`delete`](Store::delete), [`delete_unchanged`](Store::delete_unchanged), [`renew`](Store::renew), [`release`](Store::release), [`put_blob`](Store::put_blob), [`quarantine`](Store::quarantine), [`release_quarantine`](Store::release_quarantine), [`wake`](Store::wake) | nothing to know | the same state as after once |
 //! | [`write_memory`](Store::write_memory) | – | a second event with the same effect |
 //! | [`write_document`](Documents::write_document) | operation id, until 1,000 later changes of the collection | `duplicate` with the first version |
 //! | [`claim`](Store::claim) | – | nothing; the leases of a lost answer run out, and such claims do not count |
@@ -45,6 +45,13 @@
 //! completion of a copy named for it. Nothing lowers it. A claim gives no session that needs more than the
 //! claimer's level, and a command takes no lease of one. Such a session waits as it is: no claim of it is
 //! counted, and it keeps no other waiting. Its owner keeps the lease, whatever the session needs.
+//!
+//! **Waiting.** A session waits for capabilities while the [`waits_for`](Header::waits_for) of its last notes is
+//! not empty. Since when is the store's time of the creation, completion of a copy or transition by which these
+//! became its needs. Notes that repeat the needs keep that time, and so does a claim: a session whose owner finds
+//! nothing and parks again keeps its place. Needs and time are as durable as the notes. Parking is a clean end,
+//! which takes its own claim back, so claims that find nothing never quarantine a session. A copy does not wait
+//! for what its source waits for.
 //!
 //! **Going back.** Replicas of Redis get writes after these were answered, so with Sentinel, or
 //! replicas of a cluster, a failover may lose what was answered last; `min-replicas-to-write` makes
@@ -107,8 +114,9 @@ pub use list::{
 pub(crate) use list::{MOST_LOOKED_AT, pending_of, pending_text, tenth};
 pub use ownership::{
     Claim, ClaimRequest, Claims, Lease, LeaseRequest, OwnedSession, Quarantine, ReleaseRequest,
-    RenewRequest, Renewed,
+    RenewRequest, Renewed, WaitingSession,
 };
+pub(crate) use ownership::{waits_of, waits_text};
 pub use read::{
     DeltaStream, EventPage, EventStream, Fill, IdleSession, MemoryEntry, MemoryList, StoredEvent,
 };
@@ -164,8 +172,9 @@ pub trait Store: Documents + Send + Sync + 'static {
     /// A complete child has a version, an epoch and a place in listings of its own, and the time to
     /// live of its source, counted anew. It knows the request that made it and none of its source's,
     /// and none of the copied commands wakes anybody. Whether the source is quarantined plays no part.
-    /// The child needs the level of its header or, if that is higher, the level that the source needs when the
-    /// copy is completed: also where the event that raised it is behind the cut.
+    /// The child waits for the capabilities that its header names, since the completion. The child needs the
+    /// level of its header or, if that is higher, the level that the source needs when the copy is completed: also
+    /// where the event that raised it is behind the cut.
     ///
     /// The source may be a transcript. Each call then brings the next page, and the copy is the whole
     /// journal with the transcript's time to live. Blobs that events list come in the page of their event
@@ -237,7 +246,8 @@ pub trait Store: Documents + Send + Sync + 'static {
     /// time only.
     ///
     /// The level that the session needs is that of the header if it is higher than before, and stays
-    /// otherwise.
+    /// otherwise. The time since when it waits for capabilities is this one if the header names other needs than
+    /// before, and stays otherwise.
     ///
     /// A transition that would let go while a command is unhandled keeps the lease instead, and
     /// says so by `owned`. Events other than none, unless marked as no progress, reset the count
@@ -332,6 +342,22 @@ pub trait Store: Documents + Send + Sync + 'static {
     /// answer, or are late, are left out. A shared store may count a session that needs more, until a claimer
     /// of a level that is too low has met it.
     async fn queued(&self, level: Level) -> StoreResult<u64>;
+
+    /// The parked sessions of all namespaces that wait for capabilities, at most `max`, the longest waiting first.
+    ///
+    /// A session that has an owner is not among them, even if its lease has ended. Neither is a session that is
+    /// quarantined, or that is queued and due. A session that is queued for later is among them. Sessions that wait
+    /// for nothing cost the call nothing. Sessions of servers that do not answer, or are late, are left out.
+    async fn waiting(&self, max: usize) -> StoreResult<Vec<WaitingSession>>;
+
+    /// Queues a session that waits for capabilities, as a [command](Self::append_command) does: the session is due
+    /// from now on, and a later time is brought forward. What it waits for stays, and since when, until its owner
+    /// notes something else.
+    ///
+    /// Answers whether this call queued it. The call has no effect, and answers `false`, on a session that has an
+    /// owner, is due, is quarantined, or waits for nothing any more. So a retry of a call that queued the session
+    /// answers `false`.
+    async fn wake(&self, key: &SessionKey) -> StoreResult<bool>;
 
     /// How full the fullest of its servers is, if their memory is limited and they tell.
     async fn fill(&self) -> StoreResult<Option<Fill>> {

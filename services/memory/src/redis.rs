@@ -21,6 +21,7 @@
 //! | `hints` | what processes report to each other, and may be lost |
 //! | `witness`, `vouch` | what was answered, held against servers that take over |
 //! | `identity` | whether the servers hold the store that was opened |
+//! | `waiting` | sessions that wait for what no resource has |
 //! | `queue`, `time` | where there may be work; the time that is told |
 
 mod address;
@@ -65,6 +66,7 @@ mod survey;
 mod time;
 mod unchanged;
 mod vouch;
+mod waiting;
 mod witness;
 
 pub use address::{ClientCertificate, RedisUrl};
@@ -80,7 +82,7 @@ use crate::port::{
     AppendCommand, Appended, BlobUse, Checkpoint, ClaimRequest, Claims, Commit, Committed, Copied,
     CopyEvents, Create, Created, DeltaStream, End, EventPage, EventStream, Fill, IdleSession,
     Level, ListQuery, MemoryList, MemoryWrite, ReleaseRequest, RenewRequest, Renewed, SessionKey,
-    SessionPage, Store, StoreResult, Transcript,
+    SessionPage, Store, StoreResult, Transcript, WaitingSession,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -362,6 +364,14 @@ impl Store for RedisStore {
 
     async fn queued(&self, level: Level) -> StoreResult<u64> {
         self.inner.queued(level).await
+    }
+
+    async fn waiting(&self, max: usize) -> StoreResult<Vec<WaitingSession>> {
+        self.inner.waiting(max).await
+    }
+
+    async fn wake(&self, key: &SessionKey) -> StoreResult<bool> {
+        self.inner.wake(key).await
     }
 
     async fn fill(&self) -> StoreResult<Option<Fill>> {

@@ -39,6 +39,7 @@ mod row;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod waiting;
 mod writer;
 
 pub use open::OpenError;
@@ -52,7 +53,7 @@ use crate::port::{
     AppendCommand, Appended, BlobUse, Checkpoint, ClaimRequest, Claims, Commit, Committed, Copied,
     CopyEvents, Create, Created, DeltaStream, End, EventPage, EventStream, IdleSession, Level,
     ListQuery, MemoryList, MemoryWrite, ReleaseRequest, RenewRequest, Renewed, SessionKey,
-    SessionPage, Store, StoreError, StoreResult, Transcript,
+    SessionPage, Store, StoreError, StoreResult, Transcript, WaitingSession,
 };
 use crate::turns::Turns;
 use async_trait::async_trait;
@@ -398,6 +399,17 @@ impl Store for SqliteStore {
         self.readers
             .read(move |conn: &_| claim::queued(conn, now, level))
             .await
+    }
+
+    async fn waiting(&self, max: usize) -> StoreResult<Vec<WaitingSession>> {
+        let now = self.now().await?;
+        self.readers
+            .read(move |conn: &_| waiting::longest(conn, now, max))
+            .await
+    }
+
+    async fn wake(&self, key: &SessionKey) -> StoreResult<bool> {
+        self.write(waiting::WakeOp::new(key)).await
     }
 
     async fn renew(&self, request: RenewRequest) -> StoreResult<Renewed> {

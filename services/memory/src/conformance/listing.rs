@@ -86,6 +86,7 @@ pub async fn a_listing_has_what_the_owner_noted(subject: &Subject) {
         title: "what it is about".to_owned(),
         handled_through: 0,
         needs: Level::FIRST,
+        waits_for: vec!["gpu".to_owned(), format!("web_search>={number}")],
     };
     let create = Create {
         header: header(1),

@@ -21,6 +21,10 @@ const MAX_AGENT: usize = 128;
 /// Kinds of questions in a header or a filter.
 pub(super) const MAX_KINDS: usize = 8;
 const KINDS: std::ops::RangeInclusive<u8> = 1..=31;
+/// Needs in a header.
+const MAX_NEEDS: usize = 8;
+/// Bytes of each of them.
+const MAX_NEED: usize = 512;
 
 /// The session that a request names, in the caller's namespace.
 pub(super) fn session_key<T>(request: &Request<T>, session: &str) -> Result<SessionKey, RpcError> {
@@ -115,7 +119,34 @@ pub(super) fn header(header: Option<pb::Header>) -> Result<Header, RpcError> {
         cost_nano_usd: header.cost_nano_usd,
         pending: pending(header.pending)?,
         needs: level("header.needs", header.needs)?,
+        waits_for: waits_for(header.waits_for)?,
     })
+}
+
+/// Sorted, each once.
+fn waits_for(mut needs: Vec<String>) -> Result<Vec<String>, RpcError> {
+    if needs.len() > MAX_NEEDS {
+        let problem = format!("has {} entries", needs.len());
+        return Err(RpcError::invalid("header.waits_for", problem).allowed("at most 8"));
+    }
+    let is_printable = |b: u8| (b' '..=b'~').contains(&b);
+    for (index, need) in needs.iter().enumerate() {
+        let problem = if need.is_empty() {
+            "is empty".to_owned()
+        } else if need.len() > MAX_NEED {
+            format!("has {} bytes", need.len())
+        } else if !need.bytes().all(is_printable) {
+            "holds a character that is not printable ASCII".to_owned()
+        } else {
+            continue;
+        };
+        let field = format!("header.waits_for[{index}]");
+        let error = RpcError::invalid(field, problem);
+        return Err(error.allowed("1 to 512 bytes of printable ASCII"));
+    }
+    needs.sort_unstable();
+    needs.dedup();
+    Ok(needs)
 }
 
 /// 0 for the first level.
@@ -176,6 +207,7 @@ pub(super) fn header_message(header: Header) -> pb::Header {
         cost_nano_usd: header.cost_nano_usd,
         pending: pending_messages(header.pending),
         needs: header.needs.number().into(),
+        waits_for: header.waits_for,
     }
 }
 

@@ -145,9 +145,10 @@ fn collection<T>(request: &Request<T>, kind: i32) -> Result<Collection, RpcError
         Ok(pb::DocumentKind::Resource) => DocumentKind::Resource,
         Ok(pb::DocumentKind::ToolServer) => DocumentKind::ToolServer,
         Ok(pb::DocumentKind::Allowance) => DocumentKind::Allowance,
+        Ok(pb::DocumentKind::Grant) => DocumentKind::Grant,
         Ok(pb::DocumentKind::Unspecified) => return Err(RpcError::missing("kind")),
         Err(_) => {
-            return Err(RpcError::invalid("kind", format!("is {kind}")).allowed("1 to 6"));
+            return Err(RpcError::invalid("kind", format!("is {kind}")).allowed("1 to 7"));
         }
     };
     Ok(Collection::new(namespace.as_str(), kind))

@@ -2,7 +2,9 @@
 
 use super::convert;
 use crate::error::about;
-use crate::port::{Claim, ClaimRequest, OwnedSession, ReleaseRequest, RenewRequest, Store};
+use crate::port::{
+    Claim, ClaimRequest, OwnedSession, ReleaseRequest, RenewRequest, Store, WaitingSession,
+};
 use cairn_proto::memory::{self as pb, ownership_service_server::OwnershipService};
 use cairn_rpc::RpcError;
 use std::sync::Arc;
@@ -13,6 +15,10 @@ const MAX_CLAIMS: u32 = 1024;
 const MAX_WAIT_MS: u32 = 30_000;
 const MAX_DELAY_MS: u32 = 600_000;
 const MAX_RENEWALS: usize = 4096;
+const MAX_WAITING: u32 = 1024;
+/// An answer of `ListWaiting` ends with the session whose needs reach this many bytes, so that it fits into a
+/// message.
+const WAITING_BYTES: usize = 1 << 20;
 
 /// Ownership over a store.
 pub(super) struct Ownership {
@@ -111,6 +117,25 @@ impl OwnershipService for Ownership {
             not_durable: self.store.refuses_new(),
         }))
     }
+
+    async fn list_waiting(
+        &self,
+        request: Request<pb::ListWaitingRequest>,
+    ) -> Result<Response<pb::ListWaitingResponse>, Status> {
+        let max = waiting_length(request.into_inner().max_sessions)?;
+        let waiting = self.store.waiting(max).await.map_err(RpcError::from)?;
+        let sessions = waiting_messages(waiting);
+        Ok(Response::new(pb::ListWaitingResponse { sessions }))
+    }
+
+    async fn wake_session(
+        &self,
+        request: Request<pb::WakeSessionRequest>,
+    ) -> Result<Response<pb::WakeSessionResponse>, Status> {
+        let key = convert::referred("session", request.into_inner().session)?;
+        let woken = self.store.wake(&key).await.map_err(about(&key))?;
+        Ok(Response::new(pb::WakeSessionResponse { woken }))
+    }
 }
 
 fn claim_request(request: pb::ClaimSessionsRequest) -> Result<ClaimRequest, RpcError> {
@@ -133,6 +158,29 @@ fn claim_request(request: pb::ClaimSessionsRequest) -> Result<ClaimRequest, RpcE
         },
         level: convert::level("level", request.level)?,
     })
+}
+
+fn waiting_length(max: u32) -> Result<usize, RpcError> {
+    if max > MAX_WAITING {
+        return Err(RpcError::invalid("max_sessions", format!("is {max}")).allowed("at most 1024"));
+    }
+    Ok(usize::try_from(max).unwrap_or(usize::MAX))
+}
+
+/// The first sessions, as many as fit into an answer.
+fn waiting_messages(waiting: Vec<WaitingSession>) -> Vec<pb::WaitingSession> {
+    let mut bytes = 0;
+    let fits = |session: &WaitingSession| {
+        let fits = bytes < WAITING_BYTES;
+        bytes += session.waits_for.iter().map(String::len).sum::<usize>();
+        fits
+    };
+    let message = |session: WaitingSession| pb::WaitingSession {
+        session: Some(convert::reference(&session.key)),
+        since_unix_ms: session.since_unix_ms,
+        waits_for: session.waits_for,
+    };
+    waiting.into_iter().take_while(fits).map(message).collect()
 }
 
 fn release_delay(delay_ms: u32) -> Result<u32, RpcError> {
@@ -169,5 +217,29 @@ fn claim(claim: &Claim) -> pb::Claim {
         epoch: claim.lease.epoch,
         lease_until_unix_ms: claim.lease.until_unix_ms,
         previous_holder_dead: claim.previous_holder_dead,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::SessionKey;
+    use cairn_rpc::MAX_MESSAGE_BYTES;
+    use prost::Message as _;
+
+    #[test]
+    fn the_longest_list_of_waiting_sessions_fits_into_a_message() {
+        let session = |number: usize| WaitingSession {
+            key: SessionKey::new("n".repeat(63), format!("{number:0128}")),
+            since_unix_ms: i64::MAX,
+            waits_for: vec!["x".repeat(512); 8],
+        };
+        let few = waiting_messages((0..3).map(session).collect());
+        assert_eq!(few.len(), 3);
+        let all = waiting_messages((0..1024).map(session).collect());
+        assert_eq!(all[..3], few[..]);
+        assert_eq!(all.len(), WAITING_BYTES / (8 * 512));
+        let answer = pb::ListWaitingResponse { sessions: all };
+        assert!(answer.encoded_len() < MAX_MESSAGE_BYTES);
     }
 }

@@ -81,23 +81,26 @@ pub enum DocumentKind {
     Hook,
     /// A page of the knowledge base.
     Page,
-    /// An address that the services of a namespace use.
+    /// A resource of the pool.
     Resource,
     /// A server of tools.
     ToolServer,
     /// What a person confirmed of a tool.
     Allowance,
+    /// Tools that the operator granted to an agent or an executor, or revoked.
+    Grant,
 }
 
 impl DocumentKind {
     /// Every kind.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Agent,
         Self::Hook,
         Self::Page,
         Self::Resource,
         Self::ToolServer,
         Self::Allowance,
+        Self::Grant,
     ];
 
     /// Its name, by which stores keep it. Never given to another: it is on disks.
@@ -109,6 +112,7 @@ impl DocumentKind {
             Self::Resource => "resource",
             Self::ToolServer => "tool_server",
             Self::Allowance => "allowance",
+            Self::Grant => "grant",
         }
     }
 

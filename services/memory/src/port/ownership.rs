@@ -134,6 +134,27 @@ pub struct Renewed {
     pub now_unix_ms: i64,
 }
 
+/// A session that waits for capabilities; see [`Store::waiting`](super::Store::waiting).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingSession {
+    /// The session.
+    pub key: SessionKey,
+    /// Since when it waits for exactly this, by the store's clock.
+    pub since_unix_ms: i64,
+    /// As in its [`Header`](super::Header); not empty.
+    pub waits_for: Vec<String>,
+}
+
+/// What a session waits for, as stores keep it: a line for each entry, and no text for nothing.
+pub(crate) fn waits_text(waits_for: &[String]) -> String {
+    waits_for.join("\n")
+}
+
+/// The way back.
+pub(crate) fn waits_of(text: &str) -> Vec<String> {
+    text.lines().map(str::to_owned).collect()
+}
+
 /// See [`Store::release`](super::Store::release).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReleaseRequest {
@@ -145,4 +166,22 @@ pub struct ReleaseRequest {
     pub epoch: u64,
     /// It is to be claimed so much later at the earliest, unless it is woken; 0 for at once.
     pub delay_ms: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn needs_are_kept_as_text() {
+        for (waits_for, text) in [
+            (&[][..], ""),
+            (&["gpu"][..], "gpu"),
+            (&["gpu,web_search>=5", "tpu"][..], "gpu,web_search>=5\ntpu"),
+        ] {
+            let waits_for: Vec<_> = waits_for.iter().map(|&it| it.to_owned()).collect();
+            assert_eq!(waits_text(&waits_for), text);
+            assert_eq!(waits_of(text), waits_for);
+        }
+    }
 }

@@ -94,6 +94,9 @@ pub struct Header {
     pub pending: Vec<PendingKind>,
     /// The level of an owner that can read the session. Notes raise what is stored, and never lower it.
     pub needs: Level,
+    /// What the session waits for that no resource has, an entry for each need: at most 8, sorted, each 1 to
+    /// 512 bytes of printable ASCII. Opaque to the store; see [`Store::waiting`](super::Store::waiting).
+    pub waits_for: Vec<String>,
 }
 
 /// A client's request, by which its repeats are known.

@@ -307,8 +307,8 @@ fn pause(found: &Found) -> Duration {
     Duration::from_millis(u64::try_from(next).unwrap_or(0).max(1)).min(LOOK_AGAIN)
 }
 
-/// The answers about the three queues, by partition.
-fn threes_of<T>(answers: Vec<T>) -> impl Iterator<Item = [T; 3]> {
+/// Answers to three questions each.
+pub(super) fn threes_of<T>(answers: Vec<T>) -> impl Iterator<Item = [T; 3]> {
     let mut answers = answers.into_iter();
     std::iter::from_fn(move || Some([answers.next()?, answers.next()?, answers.next()?]))
 }

@@ -10,7 +10,7 @@ use super::witness::Mark;
 use crate::fingerprint::Fingerprint;
 use crate::port::{
     Commit, Committed, LeaseChange, MemoryWrite, MemoryWriter, Room, SessionKey, StoreError,
-    StoreResult, StoredEvent,
+    StoreResult, StoredEvent, waits_text,
 };
 use bytes::Bytes;
 
@@ -33,6 +33,7 @@ impl Inner {
             names.partition.changed(commit.key.namespace()),
             names.partition.asking(commit.key.namespace()),
             names.partition.newer(),
+            names.partition.waiting(),
         ];
         if commit.checkpoint.is_some() || !commit.memory_writes.is_empty() {
             keys.extend([
@@ -123,6 +124,7 @@ impl Inner {
             .arg(journal::sums(&commit.events))
             .arg(notes(&commit.header))
             .arg(commit.header.needs.number())
+            .arg(waits_text(&commit.header.waits_for))
             .all(&commit.events);
         commit.memory_writes.iter().fold(call, change)
     }

@@ -21,7 +21,7 @@ use crate::apart::named;
 use crate::fingerprint::Fingerprint;
 use crate::port::{
     COPY_BYTES, Completion, Copied, CopyEvents, Level, Room, SessionKey, Source, StoreResult,
-    TranscriptPage, UNFINISHED_MS,
+    TranscriptPage, UNFINISHED_MS, waits_text,
 };
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -269,6 +269,7 @@ impl Inner {
             .arg(journal::sums(&completion.events))
             .arg(notes(&completion.header))
             .arg(needs.max(completion.header.needs).number())
+            .arg(waits_text(&completion.header.waits_for))
             .all(&completion.events);
         let entries = completion.memory.iter();
         let call = entries.fold(call, |call, entry| call.arg(&entry.key).arg(&entry.value));
@@ -413,7 +414,7 @@ fn time_to_live(page: &TranscriptPage) -> String {
     ms.map(|ms| ms.to_string()).unwrap_or_default()
 }
 
-fn completion_keys(names: &Names, namespace: &str) -> [String; 16] {
+fn completion_keys(names: &Names, namespace: &str) -> [String; 17] {
     let (child, copy, partition) = (&names.child, &names.copy, &names.child.partition);
     [
         child.hash(),
@@ -432,5 +433,6 @@ fn completion_keys(names: &Names, namespace: &str) -> [String; 16] {
         partition.ending(),
         partition.changed(namespace),
         partition.asking(namespace),
+        partition.waiting(),
     ]
 }

@@ -8,13 +8,13 @@ use super::keys::Session;
 use super::notes::notes;
 use super::witness::Mark;
 use crate::fingerprint::Fingerprint;
-use crate::port::{Create, Created, End, Lease, Room, SessionKey, StoreResult};
+use crate::port::{Create, Created, End, Lease, Room, SessionKey, StoreResult, waits_text};
 use bytes::Bytes;
 
 /// How long a deleted session is remembered, by the server's clock.
 const TOMBSTONE_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 
-fn keys_of(names: &Session, create: &Create) -> [String; 11] {
+fn keys_of(names: &Session, create: &Create) -> [String; 12] {
     [
         names.hash(),
         names.journal(),
@@ -27,6 +27,7 @@ fn keys_of(names: &Session, create: &Create) -> [String; 11] {
         names.partition.ending(),
         names.partition.changed(create.key.namespace()),
         names.partition.asking(create.key.namespace()),
+        names.partition.waiting(),
     ]
 }
 
@@ -60,6 +61,7 @@ impl Inner {
             .arg(journal::sums(&create.events))
             .arg(notes(&create.header))
             .arg(create.header.needs.number())
+            .arg(waits_text(&create.header.waits_for))
             .all(&create.events);
         let (created, queued, made) = self
             .run_commit(partition, call, |status, reply| {
@@ -126,6 +128,7 @@ impl Inner {
             names.partition.changed(key.namespace()),
             names.partition.asking(key.namespace()),
             names.partition.newer(),
+            names.partition.waiting(),
             names.followers(),
         ];
         let call = self.scripts.delete.call(&keys);

@@ -152,6 +152,11 @@ impl Partition {
         format!("{}:newer", self.base)
     }
 
+    /// Living sessions that wait for what no resource has, owned or not, by the time since when they do.
+    pub(super) fn waiting(&self) -> String {
+        format!("{}:waiting", self.base)
+    }
+
     /// Sessions that were quarantined, by the time of that.
     pub(super) fn aside(&self) -> String {
         format!("{}:aside", self.base)

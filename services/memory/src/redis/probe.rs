@@ -68,6 +68,7 @@ impl RedisProbe {
                 names.partition.changed(key.namespace()),
                 names.partition.asking(key.namespace()),
                 names.partition.newer(),
+                names.partition.waiting(),
             ],
             member: names.member,
             owner: owner.to_owned(),
@@ -116,6 +117,7 @@ impl ProbedSession {
             .arg(&unplaced(event).to_le_bytes()[..])
             .arg(notes(&Header::default()))
             .arg(Level::FIRST.number())
+            .arg("")
             .arg(event);
         let answer: Result<Value, _> = call.cmd.query_async(&mut self.probe.connection).await;
         self.version += 1;

@@ -13,7 +13,7 @@ use crate::apart::digest_of;
 use crate::checksum::check_blob;
 use crate::port::{
     BlobUse, EventPage, Header, Level, MemoryEntry, MemoryList, Quarantine, SessionKey,
-    SessionStatus, StoreError, StoreResult, StoredEvent,
+    SessionStatus, StoreError, StoreResult, StoredEvent, waits_of,
 };
 use bytes::Bytes;
 
@@ -46,6 +46,7 @@ impl Inner {
             let mut header = noted(header, &reply.text()?);
             header.needs = Level::of_stored(reply.int()?);
             let journal_bytes = reply.number()?;
+            header.waits_for = waits_of(&reply.text()?);
             let fields = reply.bytes()?;
             let mut events = Vec::with_capacity(reply.len());
             for place in 0..reply.len() {

@@ -6,7 +6,7 @@ use super::operation::{Operation, Stop, Tx};
 use super::pack::Packed;
 use super::row::Session;
 use super::schema::to_i64;
-use super::{checkpoint, journal, memory};
+use super::{checkpoint, journal, memory, waiting};
 use crate::checksum::of_checkpoint;
 use crate::hub::Hub;
 use crate::port::{
@@ -122,6 +122,13 @@ impl CommitOp {
         ])?;
         session.note_change(tx.conn, tx.now, Some(&commit.header))?;
         session.raise_needs(tx.conn, commit.header.needs)?;
+        waiting::note(
+            tx.conn,
+            session.sid,
+            &session.waits_for,
+            &commit.header,
+            tx.now,
+        )?;
         Ok(lease_until)
     }
 

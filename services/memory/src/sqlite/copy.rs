@@ -15,7 +15,7 @@ use super::operation::{Operation, Stop, Tx};
 use super::pack::Packed;
 use super::row::{Session, find_request, keep_request};
 use super::schema::to_i64;
-use super::{idle, journal, removal};
+use super::{idle, journal, removal, waiting};
 use crate::hub::Hub;
 use crate::port::{
     Completion, Copied, CopyEvents, Level, Room, SessionKey, Source, StoreError, TranscriptPage,
@@ -220,6 +220,7 @@ impl CopyOp {
             needs.max(header.needs).number(),
         ])?;
         idle::enter(tx.conn, sid, ttl, tx.now)?;
+        waiting::note(tx.conn, sid, "", header, tx.now)?;
         Ok(())
     }
 }

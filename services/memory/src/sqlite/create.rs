@@ -8,6 +8,7 @@ use super::pack::Packed;
 use super::removal;
 use super::row::{Session, find_request, keep_request};
 use super::schema::to_i64;
+use super::waiting;
 use crate::hub::Hub;
 use crate::port::{Create, Created, End, Lease, Room, SessionKey, StoreError, pending_text, tenth};
 use rusqlite::{Connection, params};
@@ -124,6 +125,7 @@ impl Operation for CreateOp {
         let sid = tx.conn.last_insert_rowid();
         journal::append(tx.conn, sid, 1, &mut self.packed)?;
         idle::enter(tx.conn, sid, create.time_to_live_ms, tx.now)?;
+        waiting::note(tx.conn, sid, "", &create.header, tx.now)?;
         let seq = create.last_command_seq;
         keep_request(
             tx.conn,
@@ -196,6 +198,7 @@ impl Operation for DeleteOp {
             )?
             .execute(params![sid, tx.now, self.end.number()])?;
         idle::leave(tx.conn, sid)?;
+        waiting::leave(tx.conn, sid)?;
         forget_tombstones(tx.conn, tx.now)?;
         tx.step();
         self.happened = true;

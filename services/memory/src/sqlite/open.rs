@@ -10,6 +10,7 @@ use super::options::SqliteOptions;
 use super::readers::Target;
 use super::removal;
 use super::schema::{APPLICATION_ID, FORMAT, OPEN, create, set_up_writer};
+use super::waiting;
 use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use rusqlite::{Connection, ErrorCode, params};
 use std::fs;
@@ -252,6 +253,7 @@ fn open_locked(
     }
     idle::prepare(&conn).map_err(sql)?;
     removal::prepare(&conn).map_err(sql)?;
+    waiting::prepare(&conn).map_err(sql)?;
     document::prepare(&conn).map_err(sql)?;
     let holder = begin(&conn, now).map_err(sql)?;
     mark::set(&conn).map_err(sql)?;
@@ -269,6 +271,7 @@ pub(super) fn open_memory(now: i64, max_pages: Option<u32>) -> Result<Opened, Op
         create(&conn)?;
         idle::prepare(&conn)?;
         removal::prepare(&conn)?;
+        waiting::prepare(&conn)?;
         let holder = begin(&conn, now)?;
         Ok((conn, holder))
     };

@@ -2,6 +2,7 @@
 
 use super::operation::{Stop, Task};
 use super::schema::set_up_reader;
+use super::waiting;
 use crate::port::{StoreError, StoreResult};
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, stream};
@@ -47,6 +48,7 @@ impl Target {
                 Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?
             }
         };
+        waiting::stand_in(&conn)?;
         set_up_reader(&conn)?;
         Ok(conn)
     }

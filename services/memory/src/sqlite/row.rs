@@ -6,7 +6,7 @@ use super::operation::Stop;
 use super::schema::{to_i64, to_u64};
 use crate::port::{
     End, Header, Lease, Level, Quarantine, SessionKey, SessionStatus, StoreError, pending_of,
-    pending_text, tenth,
+    pending_text, tenth, waits_of,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -14,7 +14,8 @@ pub(super) const LOAD: &str = "SELECT sid, iif(deleted_ms IS NULL, NULL, status)
     handled_through, last_command_seq, floor_seq, unseen_bytes, op_id, op_first_seq, epoch, owner, \
     lease_until_ms, claims, quarantined, memory_keys, memory_bytes, blob_bytes, title, \
     agent, tokens, cost_nano_usd, pending, changed, \
-    holder_dead, taken, needs FROM session WHERE namespace = ?1 AND id = ?2";
+    holder_dead, taken, needs, (SELECT waits_for FROM waiting WHERE waiting.sid = session.sid) \
+    FROM session WHERE namespace = ?1 AND id = ?2";
 
 /// What `session` holds of one session.
 #[derive(Debug)]
@@ -56,6 +57,8 @@ pub(super) struct Session {
     pub(super) taking: Option<Taking>,
     /// The level of an owner that can read it.
     pub(super) needs: Level,
+    /// As [`waits_text`](crate::port::waits_text) writes it.
+    pub(super) waits_for: String,
 }
 
 /// A lease that was taken with a command.
@@ -152,6 +155,7 @@ impl Session {
                 .as_deref()
                 .and_then(Taking::of),
             needs: Level::of_stored(row.get(28)?),
+            waits_for: row.get::<_, Option<String>>(29)?.unwrap_or_default(),
         })
     }
 
@@ -169,6 +173,7 @@ impl Session {
             cost_nano_usd: self.cost_nano_usd,
             pending: pending_of(&self.pending),
             needs: self.needs,
+            waits_for: waits_of(&self.waits_for),
         }
     }
 

@@ -8,8 +8,8 @@
 //! what it cannot take without reading rows. A journal row is one operation's events. The rows of a
 //! session lie together because its number makes the upper half of their key. The status of a
 //! session that was deleted says how it ended. The column `claims` is a
-//! [`ClaimCount`](super::claim_count::ClaimCount). There is one more table in `idle`, and there are those of
-//! `document`.
+//! [`ClaimCount`](super::claim_count::ClaimCount). There is one more table in `idle`, one in `waiting`, and
+//! there are those of `document`.
 
 use super::document;
 use rusqlite::Connection;

@@ -309,6 +309,7 @@ fn explained(what: &str, sql: &str) -> Vec<String> {
     super::schema::create(&conn).unwrap();
     super::idle::prepare(&conn).unwrap();
     super::removal::prepare(&conn).unwrap();
+    super::waiting::prepare(&conn).unwrap();
     let mut explain = conn.prepare(&format!("{what} {sql}")).unwrap();
     let parameters = explain.parameter_count();
     let nulls = rusqlite::params_from_iter(vec![rusqlite::types::Null; parameters]);
@@ -423,6 +424,46 @@ fn a_look_for_idle_sessions_goes_by_their_times() {
             "{plan:?}"
         );
     }
+}
+
+#[test]
+fn sessions_that_wait_are_found_by_their_times_alone() {
+    let plan = explained("EXPLAIN QUERY PLAN", super::waiting::LONGEST);
+    let [waiting, session] = &plan[..] else {
+        panic!("something is sorted: {plan:?}");
+    };
+    assert_eq!(waiting, "SCAN w USING INDEX waiting_since");
+    assert!(
+        session.starts_with("SEARCH s USING INTEGER PRIMARY KEY"),
+        "{plan:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_file_from_before_is_read_and_takes_sessions_that_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cairn.db");
+    let open = || SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+    open().create(creation("a")).await.unwrap();
+    let file = rusqlite::Connection::open(&path).unwrap();
+    file.execute_batch("DROP TABLE waiting").unwrap();
+    drop(file);
+    let a = SessionKey::new("space", "a");
+    let before = std::fs::read(&path).unwrap();
+    let reader = SqliteStore::open_readonly(&path, SqliteOptions::default()).unwrap();
+    assert_eq!(reader.read(&a, 0, 10).await.unwrap().last_seq, 1);
+    assert_eq!(reader.waiting(10).await, Ok(Vec::new()));
+    drop(reader);
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    let store = open();
+    assert_eq!(store.wake(&a).await, Ok(false));
+    let mut create = creation("b");
+    create.header.waits_for = vec!["gpu".to_owned()];
+    store.create(create).await.unwrap();
+    let waiting = store.waiting(10).await.unwrap();
+    assert_eq!(waiting.len(), 1);
+    assert_eq!(waiting[0].waits_for, ["gpu"]);
+    assert_eq!(store.wake(&waiting[0].key).await, Ok(true));
 }
 
 #[tokio::test]

@@ -249,7 +249,7 @@ async fn a_wrong_document_is_refused_by_field() {
     type Fault = fn(&mut pb::PutDocumentRequest);
     let faults: [(&str, Fault); 8] = [
         ("kind", |r| r.kind = 0),
-        ("kind", |r| r.kind = 7),
+        ("kind", |r| r.kind = 8),
         ("id", |r| r.id = String::new()),
         ("id", |r| r.id = "a b".to_owned()),
         ("id", |r| r.id = "ä".to_owned()),

@@ -10,7 +10,9 @@ mod place;
 #[cfg(target_os = "linux")]
 mod redis;
 
-use crate::support::ops::{Body, LEASE, Op, What, change, key, level, listing, name, needs, ops};
+use crate::support::ops::{
+    Body, LEASE, Op, What, change, key, level, listing, name, needs, ops, waits_for,
+};
 use crate::support::reference::Reference;
 use crate::support::remote::RemoteStore;
 use bytes::Bytes;
@@ -105,6 +107,7 @@ impl Run {
                 let want = self.reference.release_quarantine(&key(session));
                 assert_eq!(store.release_quarantine(&key(session), false).await, want);
             }
+            Op::Wake { session } => self.wake(session).await,
             Op::WriteMemory {
                 session,
                 change: number,
@@ -265,6 +268,7 @@ impl Run {
                 cost_nano_usd: 7 * number,
                 pending: lists::open_questions(number),
                 needs: needs(number.is_multiple_of(16)),
+                waits_for: waits_for(number),
             },
             lease: match body.park {
                 None => LeaseChange::Renew,
@@ -346,6 +350,7 @@ impl Run {
         listed.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
         let listed: Vec<_> = listed.into_iter().map(|(_, entry)| entry).collect();
         self.compare_lists(listed).await;
+        self.compare_waiting().await;
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is wrong with a listing, with what lists need of a header, and with a lease that a command is to
 //! take, is named by field.
 
-use crate::support::clients::{clients, creation, field, from};
+use crate::support::clients::{Clients, clients, creation, field, from};
 use cairn_proto::memory as pb;
 
 fn open(kind: u32) -> pb::PendingKind {
@@ -97,7 +97,14 @@ async fn a_token_goes_with_its_filter_and_order() {
 async fn wrong_notes_for_listings_are_refused_by_field() {
     let clients = clients().await;
     type Fault = fn(&mut pb::Header);
-    let faults: [(&str, Fault); 7] = [
+    let faults: [(&str, Fault); 12] = [
+        ("header.waits_for", |h| h.waits_for = needs(&["x"; 9])),
+        ("header.waits_for[1]", |h| h.waits_for = needs(&["x", ""])),
+        ("header.waits_for[0]", |h| {
+            h.waits_for = vec!["x".repeat(513)];
+        }),
+        ("header.waits_for[0]", |h| h.waits_for = needs(&["ä"])),
+        ("header.waits_for[0]", |h| h.waits_for = needs(&["a\nb"])),
         ("header.agent", |h| h.agent = "x".repeat(129)),
         ("header.pending", |h| h.pending = vec![open(1); 9]),
         ("header.pending[0].kind", |h| h.pending = vec![open(0)]),
@@ -125,6 +132,75 @@ async fn wrong_notes_for_listings_are_refused_by_field() {
         let refused = journal.create_session(from("a", request)).await;
         assert_eq!(field(refused.unwrap_err()), want);
     }
+}
+
+fn needs(needs: &[&str]) -> Vec<String> {
+    needs.iter().map(|&need| need.to_owned()).collect()
+}
+
+#[tokio::test]
+async fn what_a_session_waits_for_is_kept_sorted_and_each_need_once() {
+    let Clients {
+        mut journal,
+        mut ownership,
+        ..
+    } = clients().await;
+    let longest = "~".repeat(512);
+    let mut request = creation();
+    request.owner = String::new();
+    request.header = Some(pb::Header {
+        waits_for: needs(&[
+            longest.as_str(),
+            "web_search>=5",
+            "gpu, tpu",
+            "web_search>=5",
+        ]),
+        ..Default::default()
+    });
+    journal.create_session(from("a", request)).await.unwrap();
+    let want = needs(&["gpu, tpu", "web_search>=5", longest.as_str()]);
+    let read = pb::ReadEventsRequest {
+        session: "s-1".to_owned(),
+        ..Default::default()
+    };
+    let page = journal.read_events(from("a", read)).await.unwrap();
+    assert_eq!(page.into_inner().header.unwrap().waits_for, want);
+    // Of all tenants: the request has no namespace.
+    let list = pb::ListWaitingRequest { max_sessions: 1024 };
+    let listed = ownership.list_waiting(list).await.unwrap().into_inner();
+    assert_eq!(listed.sessions.len(), 1);
+    assert_eq!(listed.sessions[0].waits_for, want);
+    for woken in [true, false] {
+        let wake = pb::WakeSessionRequest {
+            session: listed.sessions[0].session.clone(),
+        };
+        let answer = ownership.wake_session(wake).await.unwrap();
+        assert_eq!(answer.into_inner().woken, woken);
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_look_at_waiting_sessions_is_refused_by_field() {
+    let mut ownership = clients().await.ownership;
+    let list = pb::ListWaitingRequest { max_sessions: 1025 };
+    let refused = ownership.list_waiting(list).await.unwrap_err();
+    assert_eq!(field(refused), "max_sessions");
+    let wake = |namespace: &str, session: &str| pb::WakeSessionRequest {
+        session: Some(pb::SessionRef {
+            namespace: namespace.to_owned(),
+            session: session.to_owned(),
+        }),
+    };
+    for (request, want) in [
+        (pb::WakeSessionRequest { session: None }, "session"),
+        (wake("A b", "s"), "session.namespace"),
+        (wake("a", "x/y"), "session.session"),
+    ] {
+        let refused = ownership.wake_session(request).await.unwrap_err();
+        assert_eq!(field(refused), want);
+    }
+    let unknown = ownership.wake_session(wake("a", "s")).await.unwrap_err();
+    assert_eq!(unknown.code(), tonic::Code::NotFound);
 }
 
 #[tokio::test]

@@ -53,6 +53,7 @@ fn header() -> pb::Header {
             count: 1,
         }],
         needs: 1,
+        waits_for: vec!["gpu".to_owned()],
     }
 }
 
@@ -224,6 +225,13 @@ fn ownership(method: &str, session: String) -> Vec<Vec<u8>> {
             accept_loss: true,
         }),
         "CountQueued" => one(&pb::CountQueuedRequest { level: 1 }),
+        "ListWaiting" => one(&pb::ListWaitingRequest { max_sessions: 1 }),
+        "WakeSession" => one(&pb::WakeSessionRequest {
+            session: Some(pb::SessionRef {
+                namespace: "default".to_owned(),
+                session,
+            }),
+        }),
         _ => Vec::new(),
     }
 }

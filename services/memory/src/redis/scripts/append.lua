@@ -49,10 +49,7 @@ if aside == 0 then
     hint(KEYS[6], ARGV[2] .. ' ' .. ARGV[1] .. ' ' .. owner)
   else
     wake = 'work'
-    -- What is in `newer` is due already.
-    if owner == '' and not redis.call('ZSCORE', KEYS[9], ARGV[1]) then
-      redis.call('ZADD', KEYS[4], 'LT', now, ARGV[1])
-    end
+    if owner == '' then enqueue(KEYS[4], KEYS[9], ARGV[1], now) end
     hint(KEYS[6], ARGV[2])
   end
 end

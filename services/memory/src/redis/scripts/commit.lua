@@ -1,18 +1,19 @@
--- KEYS: 1 session, 2 journal, 3 leases, 4 due, 5 followers, 6 work, 7 changed, 8 asking, 9 newer
---       and, if they are needed, 10 memory, 11 checkpoints, 12 their numbers
+-- KEYS: 1 session, 2 journal, 3 leases, 4 due, 5 followers, 6 work, 7 changed, 8 asking, 9 newer,
+--       10 waiting and, if they are needed, 11 memory, 12 checkpoints, 13 their numbers
 -- ARGV: 1 member, 2 process, 3 owner, 4 epoch, 5 version, 6 operation, 7 seen_seq, 8 status,
 --       9 handled_through, 10 title, 11 lease_ms, 12 park ('' for no, 'idle', or when due),
 --       13 whether events are progress, 14 bytes of the events, 15 journal_events,
 --       16 journal_bytes, 17 memory keys allowed, 18 memory bytes allowed,
 --       19 number of the checkpoint (0 for none), 20 the name under which it is stored ('' for not),
 --       21 names of those to remove then, separated by blanks, 22 count of memory changes, 23 count of events, 24 their checksums,
---       25 notes for listings, 26 what the session needs, 27… events, then changes of memory
+--       25 notes for listings, 26 what the session needs, 27 what it waits for, 28… events, then changes of
+--       memory
 local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'ver', 'seq', 'jb', 'flo', 'cmd', 'op', 'of',
-  'ep', 'ow', 'le', 'cl', 'mk', 'mb', 'al', 'ch', 'as', 'nd')
+  'ep', 'ow', 'le', 'cl', 'mk', 'mb', 'al', 'ch', 'as', 'nd', 'wf')
 local bad = refused(s[1], s[2])
 if bad then
   -- The checkpoint may have been stored after the session was deleted.
-  if ARGV[20] ~= '' and bad[1] ~= 'format' then redis.call('UNLINK', KEYS[11]) end
+  if ARGV[20] ~= '' and bad[1] ~= 'format' then redis.call('UNLINK', KEYS[12]) end
   return bad
 end
 local now, seen = clock(), tonumber(ARGV[7])
@@ -56,22 +57,22 @@ if count > 0 then
 end
 local keys, size
 if changes > 0 then
-  keys, size, bad = planned(KEYS[10], tonumber(s[14]), tonumber(s[15]), 27 + count, changes,
+  keys, size, bad = planned(KEYS[11], tonumber(s[14]), tonumber(s[15]), 28 + count, changes,
     tonumber(ARGV[17]), tonumber(ARGV[18]))
   if bad then return bad end
 end
 
 local answer = with_others({'ok', now, last + 1, -1, accepted(s[16]), events, bytes}, last)
 for i = 1, count do
-  append(KEYS[2], last + i, name(i < count and 'm' or 'e', ARGV[24], i, last + i), ARGV[26 + i])
+  append(KEYS[2], last + i, name(i < count and 'm' or 'e', ARGV[24], i, last + i), ARGV[27 + i])
 end
-if changes > 0 then change(KEYS[10], 27 + count, changes) end
+if changes > 0 then change(KEYS[11], 28 + count, changes) end
 -- A server that took over may not have it. That costs time only.
-if ARGV[20] ~= '' and redis.call('HEXISTS', KEYS[11], ARGV[20]) == 1 then
-  redis.call('ZADD', KEYS[12], through, ARGV[20])
+if ARGV[20] ~= '' and redis.call('HEXISTS', KEYS[12], ARGV[20]) == 1 then
+  redis.call('ZADD', KEYS[13], through, ARGV[20])
   for gone in string.gmatch(ARGV[21], '%S+') do
-    redis.call('HDEL', KEYS[11], gone)
-    redis.call('ZREM', KEYS[12], gone)
+    redis.call('HDEL', KEYS[12], gone)
+    redis.call('ZREM', KEYS[13], gone)
   end
 end
 -- A command that is not handled yet keeps the lease.
@@ -93,6 +94,7 @@ elseif s[18] == '1' then
   redis.call('ZREM', KEYS[8], ARGV[1])
   redis.call('HSET', KEYS[1], 'as', 0)
 end
+if ARGV[27] ~= (s[20] or '') then waits(KEYS[10], KEYS[1], ARGV[1], ARGV[27], now) end
 if last > tonumber(s[6]) then redis.call('HSET', KEYS[1], 'uns', '0') end
 if tonumber(ARGV[26]) > tonumber(s[19]) then redis.call('HSET', KEYS[1], 'nd', ARGV[26]) end
 if claims ~= tonumber(s[13]) then redis.call('HSET', KEYS[1], 'cl', claims) end

@@ -1,11 +1,11 @@
 -- KEYS: 1 child, 2 its requests, 3 copy, 4 copies, 5 the copy's journal, 6 the copy's blobs,
 --       7 journal, 8 blobs, 9 memory, 10 due, 11 living, 12 work, 13 resting, 14 ending,
---       15 changed, 16 asking
+--       15 changed, 16 asking, 17 waiting
 -- ARGV: 1 member, 2 request id, 3 digest, 4 source, 5 process, 6 status, 7 handled_through, 8 title,
 --       9 when it is due ('' for never), 10 time to live in ms ('' for none), 11 bytes of the events,
 --       12 journal_events, 13 journal_bytes, 14 bytes of session memory, 15 count of events,
 --       16 count of entries of session memory, 17 checksums of the events, 18 notes,
---       19 what the session needs, 20… events, then entries as key and value
+--       19 what the session needs, 20 what it waits for, 21… events, then entries as key and value
 local now = clock()
 local answer = there(KEYS[1], KEYS[2], now)
 if answer then return answer end
@@ -34,9 +34,9 @@ redis.call('RENAME', KEYS[5], KEYS[7])
 if has_blobs then redis.call('RENAME', KEYS[6], KEYS[8]) end
 for i = 1, count do
   local seq, letter = copy.cut + i, i < count and 'm' or 'e'
-  append(KEYS[7], seq, name(letter, ARGV[17], i, seq), ARGV[19 + i])
+  append(KEYS[7], seq, name(letter, ARGV[17], i, seq), ARGV[20 + i])
 end
-for i = 20 + count, 18 + count + 2 * entries, 2 do
+for i = 21 + count, 19 + count + 2 * entries, 2 do
   redis.call('HSET', KEYS[9], ARGV[i], ARGV[i + 1])
 end
 redis.call('HSET', KEYS[1], 'f', FORMAT, 'cr', now, 'up', now, 'st', ARGV[6], 'ver', version,
@@ -53,6 +53,7 @@ if asks(ARGV[18]) then
   redis.call('HSET', KEYS[1], 'as', 1)
   redis.call('ZADD', KEYS[16], rank, ARGV[1])
 end
+if ARGV[20] ~= '' then waits(KEYS[17], KEYS[1], ARGV[1], ARGV[20], now) end
 if ARGV[10] == '' then
   redis.call('ZADD', KEYS[13], now, ARGV[1])
 else

@@ -1,10 +1,10 @@
 -- KEYS: 1 session, 2 journal, 3 requests, 4 leases, 5 due, 6 living, 7 work, 8 resting, 9 ending,
---       10 changed, 11 asking
+--       10 changed, 11 asking, 12 waiting
 -- ARGV: 1 member, 2 process, 3 request id, 4 digest, 5 operation, 6 owner ('' for none),
 --       7 lease_ms, 8 status, 9 handled_through, 10 title, 11 last_command_seq,
 --       12 bytes of the events, 13 journal_events, 14 journal_bytes, 15 count,
 --       16 time to live in ms ('' for none), 17 checksums of the events, 18 notes,
---       19 what the session needs, 20… events
+--       19 what the session needs, 20 what it waits for, 21… events
 local now = clock()
 local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'ver', 'op', 'ep', 'ow', 'le')
 if s[1] then
@@ -30,7 +30,7 @@ local rank = t[1] * 1000000 + t[2]
 local newest = redis.call('ZRANGE', KEYS[6], -1, -1, 'WITHSCORES')[2]
 if newest and tonumber(newest) >= rank then rank = tonumber(newest) + 1 end
 
-for i = 1, count do append(KEYS[2], i, name('e', ARGV[17], i, i), ARGV[19 + i]) end
+for i = 1, count do append(KEYS[2], i, name('e', ARGV[17], i, i), ARGV[20 + i]) end
 local epoch, ends = -1, -1
 if ARGV[6] ~= '' then epoch, ends = 1, now + tonumber(ARGV[7]) end
 redis.call('HSET', KEYS[1], 'f', FORMAT, 'cr', now, 'up', now, 'st', ARGV[8], 'ver', 0,
@@ -45,6 +45,7 @@ if asks(ARGV[18]) then
   redis.call('HSET', KEYS[1], 'as', 1)
   redis.call('ZADD', KEYS[11], rank, ARGV[1])
 end
+if ARGV[20] ~= '' then waits(KEYS[12], KEYS[1], ARGV[1], ARGV[20], now) end
 if ARGV[16] == '' then
   redis.call('ZADD', KEYS[8], now, ARGV[1])
 else

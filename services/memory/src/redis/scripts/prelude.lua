@@ -88,6 +88,23 @@ local function changed(set, session, member, was, now)
   end
 end
 
+-- Queues a session that nobody owns: now, or earlier. What is in `newer` is due already.
+local function enqueue(due, newer, member, now)
+  if not redis.call('ZSCORE', newer, member) then redis.call('ZADD', due, 'LT', now, member) end
+end
+
+-- Keeps what a session waits for that no resource has, in its field `wf` (no field for nothing), and since when,
+-- as its place in `waiting`. It stays there while an owner works: a claim that finds nothing costs it no place.
+local function waits(waiting, session, member, needs, now)
+  if needs == '' then
+    redis.call('ZREM', waiting, member)
+    redis.call('HDEL', session, 'wf')
+  else
+    redis.call('ZADD', waiting, text(now), member)
+    redis.call('HSET', session, 'wf', needs)
+  end
+end
+
 -- Whether a session's notes have open questions.
 local function asks(notes)
   return not string.find(notes, '^%d+ %d+ %- ')

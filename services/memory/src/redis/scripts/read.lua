@@ -1,12 +1,13 @@
 -- KEYS: 1 session, 2 journal
 -- ARGV: 1 cursor, 2 most events, 3 most bytes
 local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'seq', 'ver', 'st', 'hnd', 'ti', 'q', 'qw', 'al', 'no',
-  'nd', 'jb')
+  'nd', 'jb', 'wf')
 local bad = refused(s[1], s[2])
 if bad then return bad end
 -- The events' fields have their names in one text.
 local answer, names = {'ok', tonumber(s[3]), tonumber(s[4]), tonumber(s[5]), tonumber(s[6]), s[7],
-  quarantine(s[8], s[9]), accepted(s[10]), s[11] or '', tonumber(s[12]), tonumber(s[13]), ''}, {}
+  quarantine(s[8], s[9]), accepted(s[10]), s[11] or '', tonumber(s[12]), tonumber(s[13]),
+  s[14] or '', ''}, {}
 local cursor, last, most = tonumber(ARGV[1]), tonumber(s[3]), tonumber(ARGV[2])
 local count, bytes, full = 0, 0, false
 while cursor < last and count < most and not full do
@@ -20,10 +21,10 @@ while cursor < last and count < most and not full do
     full = full or (bytes > tonumber(ARGV[3]) and count > 0)
     if not full then
       count = count + 1
-      names[count], answer[12 + count] = entries[i][2][1], event
+      names[count], answer[13 + count] = entries[i][2][1], event
     end
   end
   cursor = cursor + #entries
 end
-answer[12] = table.concat(names)
+answer[13] = table.concat(names)
 return answer

@@ -47,6 +47,19 @@ impl Run {
         assert_eq!(self.store().renew(request).await, Ok(want));
     }
 
+    pub(super) async fn wake(&mut self, session: u8) {
+        let want = self.reference.wake(&key(session));
+        assert_eq!(self.store().wake(&key(session)).await, want);
+    }
+
+    /// Those that wait are as the reference has them, the longest waiting first.
+    pub(super) async fn compare_waiting(&self) {
+        let mut got = self.store().waiting(100).await.unwrap();
+        assert!(got.is_sorted_by_key(|it| it.since_unix_ms), "{got:?}");
+        got.sort_by(|a, b| a.key.cmp(&b.key));
+        assert_eq!(got, self.reference.waiting());
+    }
+
     pub(super) async fn release(&mut self, session: u8, owner: u8) {
         let request = ReleaseRequest {
             key: key(session),

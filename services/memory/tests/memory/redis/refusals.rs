@@ -100,6 +100,7 @@ async fn a_replica_is_not_read_from() {
         reason(store.follow(&a, 0).await.map(|_| ())),
         reason(store.idle(None, 10).await),
         reason(store.claim(claim("two")).await),
+        reason(store.waiting(10).await),
         reason(store.get_document(&agents(), "a").await),
         reason(store.list_documents(&agents(), 0, 10).await),
         reason(store.watch_documents(&agents(), None).await.map(|_| ())),
@@ -157,6 +158,7 @@ async fn a_session_of_another_format_is_left_alone() {
         .await;
     assert_eq!(cleared, Err(newer()));
     assert_eq!(store.delete(&a).await, Err(newer()));
+    assert_eq!(store.wake(&a).await, Err(newer()));
     assert!(store.claim(claim("two")).await.unwrap().claims.is_empty());
     assert_eq!(store.queued(Level::FIRST).await, Ok(1));
     server.ask(&["HSET", "cairn:{p061}:s:space/a", "f", "1"]);

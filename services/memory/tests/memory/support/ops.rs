@@ -48,6 +48,9 @@ pub(crate) enum Op {
     ReleaseQuarantine {
         session: u8,
     },
+    Wake {
+        session: u8,
+    },
     WriteMemory {
         session: u8,
         change: u8,
@@ -156,6 +159,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => owner.clone().prop_map(|owner| Op::Renew { owner }),
         1 => (session.clone(), owner).prop_map(|(session, owner)| Op::Release { session, owner }),
         1 => session.clone().prop_map(|session| Op::ReleaseQuarantine { session }),
+        3 => session.clone().prop_map(|session| Op::Wake { session }),
         2 => (session.clone(), any::<u8>()).prop_map(
             |(session, change)| Op::WriteMemory { session, change }
         ),
@@ -211,6 +215,16 @@ pub(crate) fn name(owner: u8) -> String {
 /// Two of the owners can read what is newer, and one cannot.
 pub(crate) fn level(owner: u8) -> Level {
     needs(owner != 1)
+}
+
+/// What a session waits for after a transition. Every second transition repeats the one before.
+pub(crate) fn waits_for(number: u64) -> Vec<String> {
+    let all = ["gpu", "web_search>=5"].map(str::to_owned);
+    let count = number / 2 % 3;
+    all.into_iter()
+        .zip(0..count)
+        .map(|(need, _)| need)
+        .collect()
 }
 
 pub(crate) fn needs(is_newer: bool) -> Level {

@@ -6,6 +6,7 @@ pub(crate) mod documents;
 mod idle;
 mod memory;
 mod taking;
+mod waiting;
 
 use bytes::Bytes;
 use cairn_memory::port::*;
@@ -43,6 +44,8 @@ pub(crate) struct Session {
     epoch: u64,
     owner: Option<(String, i64)>,
     due: Option<i64>,
+    /// Since when it waits for what its header names.
+    waiting_since: i64,
     claims: claims::Claims,
     holder_dead: bool,
     requests: HashMap<String, (Bytes, u64)>,
@@ -66,7 +69,20 @@ impl Session {
         self.epoch == epoch && self.owner.as_ref().is_some_and(|(name, _)| name == owner)
     }
 
-    fn note(&mut self, header: &Header) {
+    fn made(header: &Header, now: i64) -> Self {
+        Self {
+            header: header.clone(),
+            created_at: now,
+            updated_at: now,
+            waiting_since: now,
+            ..Self::default()
+        }
+    }
+
+    fn note(&mut self, header: &Header, now: i64) {
+        if self.header.waits_for != header.waits_for {
+            self.waiting_since = now;
+        }
         let needs = self.header.needs.max(header.needs);
         self.header = header.clone();
         self.header.needs = needs;
@@ -147,7 +163,6 @@ impl Reference {
         let mut session = Session {
             events: create.events.clone(),
             ends: vec![true; create.events.len()],
-            header: create.header.clone(),
             last_command: create.last_command_seq,
             floor: create.events.len() as u64,
             operation: (create.operation_id.clone(), 1),
@@ -155,11 +170,9 @@ impl Reference {
             owner: asked
                 .zip(lease)
                 .map(|(a, lease)| (a.owner.clone(), lease.until_unix_ms)),
-            created_at: now,
-            updated_at: now,
             rank: self.created,
             time_to_live: create.time_to_live_ms.map(|ttl| ttl as i64),
-            ..Session::default()
+            ..Session::made(&create.header, now)
         };
         session.due = (lease.is_none() && session.unhandled()).then_some(now);
         let request = (create.request.digest.clone(), create.last_command_seq);
@@ -209,7 +222,7 @@ impl Reference {
         }
         committed.journal_permille = session.journal_permille();
         session.version += 1;
-        session.note(&commit.header);
+        session.note(&commit.header, now);
         session.floor = session.last();
         session.operation = (commit.operation_id.clone(), committed.first_seq);
         session.updated_at = now;

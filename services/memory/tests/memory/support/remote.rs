@@ -209,6 +209,28 @@ impl Store for RemoteStore {
         counted.map(|it| it.into_inner().queued).map_err(refused)
     }
 
+    async fn waiting(&self, max: usize) -> StoreResult<Vec<WaitingSession>> {
+        let asked = pb::ListWaitingRequest {
+            max_sessions: u32::try_from(max).unwrap(),
+        };
+        let answer = self.ownership.clone().list_waiting(asked).await;
+        let sessions = answer.map_err(refused)?.into_inner().sessions;
+        let waiting = |session: pb::WaitingSession| WaitingSession {
+            key: keys(session.session.into_iter().collect()).remove(0),
+            since_unix_ms: session.since_unix_ms,
+            waits_for: session.waits_for,
+        };
+        Ok(sessions.into_iter().map(waiting).collect())
+    }
+
+    async fn wake(&self, key: &SessionKey) -> StoreResult<bool> {
+        let asked = pb::WakeSessionRequest {
+            session: reference(key),
+        };
+        let answer = self.ownership.clone().wake_session(asked).await;
+        answer.map(|it| it.into_inner().woken).map_err(refused)
+    }
+
     async fn publish_delta(&self, key: &SessionKey, delta: Bytes) -> StoreResult<()> {
         let message = pb::PublishDeltaRequest {
             session: session(key),

@@ -100,6 +100,7 @@ pub(crate) fn header(header: Header) -> Option<pb::Header> {
         cost_nano_usd: header.cost_nano_usd,
         pending: header.pending.into_iter().map(open).collect(),
         needs: header.needs.number().into(),
+        waits_for: header.waits_for,
     })
 }
 
@@ -130,6 +131,7 @@ pub(crate) fn header_of(message: pb::Header) -> Header {
         cost_nano_usd: message.cost_nano_usd,
         pending: pending(message.pending),
         needs: level(message.needs),
+        waits_for: message.waits_for,
     }
 }
 

@@ -15,6 +15,7 @@ fn kind(collection: &Collection) -> i32 {
         DocumentKind::Resource => pb::DocumentKind::Resource,
         DocumentKind::ToolServer => pb::DocumentKind::ToolServer,
         DocumentKind::Allowance => pb::DocumentKind::Allowance,
+        DocumentKind::Grant => pb::DocumentKind::Grant,
     };
     kind.into()
 }
