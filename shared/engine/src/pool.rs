@@ -8,7 +8,7 @@ mod view;
 
 pub use context::{AgentContext, TaskContext};
 pub use grants::{Grant, Grants};
-pub use need::{Missing, Need, NeedError, Needed};
+pub use need::{Missing, Need, NeedError, Needed, is_capability};
 pub use view::{
     Capabilities, CapabilityRow, CapabilityTools, PoolSummary, PoolView, ResourceState,
     ResourceView,
