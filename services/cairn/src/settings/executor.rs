@@ -50,8 +50,21 @@ impl Default for ExecutorSettings {
 }
 
 impl ExecutorSettings {
+    /// The executor's part of these settings.
+    pub(super) fn config(&self) -> cairn_executor::Config {
+        cairn_executor::Config {
+            max_attempts: self.max_attempts,
+            bytes: self.bytes,
+            name: self.name.clone(),
+            tools: self.tools.clone(),
+            capabilities: self.levels(),
+            labels: self.labels.clone(),
+            ..cairn_executor::Config::default()
+        }
+    }
+
     /// The capabilities with their levels. One that cannot be read is a fault of the settings, and left out here.
-    pub(super) fn levels(&self) -> BTreeMap<String, u32> {
+    fn levels(&self) -> BTreeMap<String, u32> {
         let capabilities = self.capabilities.iter();
         let capabilities = capabilities.filter_map(|text| Needed::parse(text).ok());
         capabilities

@@ -208,16 +208,18 @@ fn an_executor_says_what_it_can_do() {
         let file = format!("[executor]\n{toml}");
         settings(&file, variables, &[]).map(|loaded| loaded.config.executor)
     };
-    let none = executor("", &[]).unwrap();
-    assert!(none.name.is_empty() && none.tools.is_empty() && none.levels().is_empty());
+    let none = executor("", &[]).unwrap().config();
+    assert_eq!(none, cairn_executor::Config::default());
+    assert!(none.name.is_empty() && none.tools.is_empty() && none.capabilities.is_empty());
     let file = "name = 'gpu-1'\ntools = ['read_file', 'github__*']\n\
         capabilities = ['gpu', 'region:eu', 'web_search>=5']\nlabels = { zone = 'a' }";
     let some = executor(file, &[("CAIRN_EXECUTOR__NAME", "gpu-2")]).unwrap();
+    let some = some.config();
     assert_eq!(some.name, "gpu-2");
     assert_eq!(some.tools, ["read_file", "github__*"]);
     let levels = [("gpu", 1), ("region:eu", 1), ("web_search", 5)];
     let levels = levels.map(|(name, level)| (name.to_owned(), level));
-    assert_eq!(some.levels(), BTreeMap::from(levels));
+    assert_eq!(some.capabilities, BTreeMap::from(levels));
     assert_eq!(some.labels["zone"], "a");
 
     let shown = settings(&format!("[executor]\n{file}"), &[], &[]).unwrap();
