@@ -12,7 +12,8 @@
 //! | `[model]`, `[models.<name>]` | the default model, and limits of all; models by name |
 //! | `[run]` | limits of a run |
 //! | `[compaction]` | when older messages of a conversation give way |
-//! | `[session]`, `[executor]` | leases; how much work there may be at a time |
+//! | `[session]` | leases; how many sessions there may be at work |
+//! | `[executor]` | how much work an executor takes, and what it can do |
 //! | `[serve]`, `[links]` | the listeners of `cairn serve`; where services of other processes are |
 //! | `[client]` | the processes that commands talk to instead of working themselves |
 //! | `[log]` | logs |
@@ -28,6 +29,7 @@
 
 mod agents;
 mod compaction;
+mod executor;
 mod limits;
 pub mod links;
 mod model;
@@ -44,7 +46,8 @@ pub mod trust;
 
 pub use agents::{AgentSettings, SkillSettings};
 pub use compaction::CompactionSettings;
-pub use limits::{ExecutorSettings, SessionSettings};
+pub use executor::ExecutorSettings;
+pub use limits::SessionSettings;
 pub use links::{Addresses, LinkSettings};
 pub use model::ModelSettings;
 pub use models::ProviderSettings;
@@ -108,7 +111,7 @@ pub struct Settings {
     pub compaction: CompactionSettings,
     /// Leases, and how many sessions there may be at work.
     pub session: SessionSettings,
-    /// How many steps may be under way.
+    /// How much work an executor takes, and what it can do.
     pub executor: ExecutorSettings,
     /// `cairn serve`.
     pub serve: ServeSettings,

@@ -1,7 +1,7 @@
 //! One attempt at one step, from its start to its end.
 
 use crate::asker::Asker;
-use crate::catalogue::Catalogues;
+use crate::catalogue::{Catalogue, Catalogues};
 use crate::config::Config;
 use crate::error::{Stop, invalid};
 use crate::estimate::Estimator;
@@ -9,10 +9,12 @@ use crate::model_step::ModelStep;
 use crate::owner::Owner;
 use crate::replica::Replica;
 use crate::spans;
+use crate::targets::{Targets, asks_model};
 use crate::tools::{Call, Caller, Limits, Tools};
 use crate::turn::{Answer, Turn};
 use cairn_engine::command::TurnOptions;
 use cairn_engine::event::AttemptRef;
+use cairn_engine::failure::Failure;
 use cairn_model::{ChatOptions, ModelRegistry};
 use cairn_proto::convert::required;
 use cairn_proto::event;
@@ -29,6 +31,26 @@ pub(crate) struct Shared {
     pub(crate) models: Arc<ModelRegistry>,
     pub(crate) tools: Link,
     pub(crate) catalogues: Catalogues,
+}
+
+impl Shared {
+    /// The model of an attempt.
+    fn asker(&self, start: &AttemptStart) -> Result<Asker<'_>, Failure> {
+        let model = self.models.get_within(&start.model, start.limits_cost)?;
+        Ok(Asker {
+            model,
+            retry: &self.config.retry,
+        })
+    }
+
+    /// The catalogue that the owner named last. The owner sends it if it is not here.
+    pub(crate) async fn catalogue(&self, owner: &mut Owner) -> Result<Arc<Catalogue>, Stop> {
+        if let Some(known) = self.catalogues.get(owner.catalogue_name()) {
+            return Ok(known);
+        }
+        let listed = owner.catalogue().await?;
+        Ok(self.catalogues.keep(owner.catalogue_name(), listed)?)
+    }
 }
 
 /// Carries out the attempt that the owner sends, until the owner says that it has ended, a
@@ -92,37 +114,53 @@ async fn carry_out(
             result_bytes: start.result_bytes as usize,
         },
     );
-    if let Some(call) = start.tool_step {
-        return tool_step(&tools, owner, attempt, call).await;
+    if let Some(call) = start.tool_step.take() {
+        // Most of these steps ask no model, and work where there is none.
+        let asker = asks_model(&call).then(|| shared.asker(&start));
+        let asker = match asker.transpose() {
+            Ok(asker) => asker,
+            Err(failure) => return owner.fail(None, failure.into()).await,
+        };
+        let targets = Targets {
+            tools: &tools,
+            asker: asker.as_ref(),
+        };
+        return tool_step(targets, owner, attempt, call).await;
     }
-    let model = match shared.models.get_within(&start.model, start.limits_cost) {
-        Ok(model) => model,
+    let asker = match shared.asker(&start) {
+        Ok(asker) => asker,
         Err(failure) => return owner.fail(None, failure.into()).await,
     };
+    // In a place of its own: what a step for the model takes is much, and a tool step needs none
+    // of it.
+    Box::pin(model_step(shared, owner, attempt, (tools, asker), start)).await
+}
+
+/// Carries out a step for the model.
+async fn model_step(
+    shared: &Shared,
+    owner: &mut Owner,
+    attempt: AttemptRef,
+    (tools, asker): (Tools, Asker<'_>),
+    mut start: Box<AttemptStart>,
+) -> Result<(), Stop> {
     if start.max_tool_turns == 0 {
         return Err(RpcError::missing("start.max_tool_turns").into());
     }
     let (replica, calls) = Replica::new(&mut start)?;
-    let catalogue = match shared.catalogues.get(&start.catalogue) {
-        Some(catalogue) => catalogue,
-        None => shared
-            .catalogues
-            .keep(&start.catalogue, owner.catalogue().await?)?,
-    };
+    let catalogue = shared.catalogue(owner).await?;
     let found = std::mem::take(&mut start.found_tools);
     let is_turn = start.options.is_some();
     let options = options(start.options.take(), start.temperature_milli)?;
-    let estimator = Estimator::new(&start, &model.describe(), options.max_output_tokens);
+    let estimator = Estimator::new(&start, &asker.model.describe(), options.max_output_tokens);
     let step = ModelStep {
+        shared,
         offer: catalogue.offer(&found),
         found,
         attempt,
         tools,
         owner,
-        asker: Asker {
-            model,
-            retry: &shared.config.retry,
-        },
+        asker,
         estimator,
         catalogue,
         no_early_calls: start.no_early_calls,
@@ -130,26 +168,24 @@ async fn carry_out(
         options,
         replica,
     };
-    // In a place of its own: what a step for the model takes is much, and a tool step needs none
-    // of it.
-    Box::pin(step.run(start, calls)).await
+    step.run(start, calls).await
 }
 
 /// Makes the one call of a tool step, and waits until its result is durable.
 async fn tool_step(
-    tools: &Tools,
+    targets: Targets<'_>,
     owner: &mut Owner,
     attempt: AttemptRef,
     call: PermittedCall,
 ) -> Result<(), Stop> {
     let mut turn = Turn::of_tool_step(attempt);
     let calls = turn.permit(vec![call])?;
-    settle(tools, owner, &mut turn, calls).await?;
+    settle(targets, owner, &mut turn, calls).await?;
     owner.report_held();
     loop {
         // Usually this ends here with `Stop::Ended`; a call that was not sent may come again.
         let calls = turn.acknowledge(owner.acknowledgement().await?)?;
-        settle(tools, owner, &mut turn, calls).await?;
+        settle(targets, owner, &mut turn, calls).await?;
         owner.report_held();
     }
 }
@@ -157,13 +193,13 @@ async fn tool_step(
 /// Sends the calls, hears the owner on the others, and returns when every call of the turn has
 /// its answer and everything is acknowledged that the next model call has to wait for.
 pub(crate) async fn settle(
-    tools: &Tools,
+    targets: Targets<'_>,
     owner: &mut Owner,
     turn: &mut Turn,
     calls: Vec<Call>,
 ) -> Result<(), Stop> {
     let reports = owner.reports();
-    let call = |call| tools.call(call, &reports);
+    let call = |call| targets.call(call, &reports);
     let mut running: FuturesUnordered<_> = calls.into_iter().map(call).collect();
     let mut lost = None;
     loop {

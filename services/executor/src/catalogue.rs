@@ -1,5 +1,6 @@
 //! Catalogues of tools by name. A process reads each once, and keeps the last ones.
 
+use cairn_engine::decide::CODE_GENERATION;
 use cairn_engine::event::Effect;
 use cairn_model::OfferedTool;
 use cairn_model::tokens::estimate_tools;
@@ -20,7 +21,7 @@ pub(crate) struct Catalogue {
     /// For a model that has found them.
     deferred: HashMap<String, OfferedTool>,
     /// Tools, by name with their digests, whose calls need not wait until the reply that asks for them is durable.
-    pub(crate) early: HashMap<String, String>,
+    early: HashMap<String, String>,
     /// What those from the start take of each request, estimated in tokens.
     tokens: u64,
 }
@@ -33,6 +34,16 @@ pub(crate) struct Offer {
 }
 
 impl Catalogue {
+    /// The name that owners give it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The digest of a tool whose calls need not wait until the reply that asks for them is durable.
+    pub(crate) fn early(&self, tool: &str) -> Option<&str> {
+        self.early.get(tool).map(String::as_str)
+    }
+
     /// The tools from the start, and those found since. Found ones come last, so that prompt caches hit.
     pub(crate) fn offer(&self, found: &[String]) -> Offer {
         let found: Vec<_> = found
@@ -68,8 +79,10 @@ impl Catalogues {
 
     /// Takes the one of that name in.
     pub(crate) fn keep(&self, name: &str, listed: Listed) -> Result<Arc<Catalogue>, RpcError> {
+        // A call that asks a model is paid for, so it waits for its permit whatever the owner says.
         let is_early = |tool: &&executor::OfferedTool| {
-            Effect::from(tool.effect()) == Effect::Pure && tool.is_allowed
+            let is_free = tool.is_allowed && tool.name != CODE_GENERATION;
+            Effect::from(tool.effect()) == Effect::Pure && is_free
         };
         let early = listed.tools.iter().filter(is_early);
         let early = early

@@ -2,6 +2,7 @@
 
 use cairn_engine::level::LEVEL;
 use cairn_model::RetryPolicy;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Settings of the executor.
@@ -17,6 +18,16 @@ pub struct Config {
     pub call_limit: Duration,
     /// How often a model that does not answer is asked again.
     pub retry: RetryPolicy,
+    /// The name of this executor in the pool. Empty: orchestrators name it by its address.
+    pub name: String,
+    /// Patterns of the tools that attempts in this executor may use, such as `github__*`. Empty for all.
+    ///
+    /// Orchestrators apply them. The executor only reports them.
+    pub tools: Vec<String>,
+    /// Capabilities that this executor has beside those that its tools give it, each with its level, from 1.
+    pub capabilities: BTreeMap<String, u32>,
+    /// Notes of the operator, for people.
+    pub labels: BTreeMap<String, String>,
     /// The level that this process reports, in place of its release's: for tests of what an older and a newer
     /// one are sent.
     #[cfg(debug_assertions)]
@@ -40,6 +51,10 @@ impl Default for Config {
             bytes: 256 * 1024 * 1024,
             call_limit: Duration::from_secs(60 * 60),
             retry: RetryPolicy::default(),
+            name: String::new(),
+            tools: Vec::new(),
+            capabilities: BTreeMap::new(),
+            labels: BTreeMap::new(),
             #[cfg(debug_assertions)]
             level: LEVEL,
         }

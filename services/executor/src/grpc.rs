@@ -4,11 +4,13 @@ use crate::attempt::{self, Shared};
 use crate::memory::{Memory, start_bytes};
 use crate::owner::Owner;
 use crate::queue;
+use crate::shortages::Shortages;
 use crate::slots::Slots;
 use cairn_proto::SLOTS_VERSION;
 use cairn_proto::executor::executor_service_server::ExecutorService;
 use cairn_proto::executor::{
-    RunStepRequest, RunStepResponse, WatchStatusRequest, WatchStatusResponse,
+    NotifyShortageRequest, NotifyShortageResponse, RunStepRequest, RunStepResponse,
+    WatchStatusRequest, WatchStatusResponse,
 };
 use cairn_rpc::{RpcError, TraceParent, principal};
 use futures::stream::BoxStream;
@@ -25,14 +27,16 @@ pub struct Executor {
     shared: Arc<Shared>,
     slots: Slots,
     memory: Memory,
+    shortages: Shortages,
 }
 
 impl Executor {
     pub(crate) fn new(shared: Shared) -> (Self, Running) {
-        let slots = Slots::new(shared.config.max_attempts, shared.config.level());
+        let slots = Slots::new(&shared.config);
         let executor = Self {
             slots: slots.clone(),
             memory: Memory::new(shared.config.bytes),
+            shortages: Shortages::default(),
             shared: Arc::new(shared),
         };
         (executor, Running { slots })
@@ -63,6 +67,14 @@ impl ExecutorService for Executor {
         _: Request<WatchStatusRequest>,
     ) -> Result<Response<Self::WatchStatusStream>, Status> {
         Ok(Response::new(self.slots.reports().map(Ok).boxed()))
+    }
+
+    async fn notify_shortage(
+        &self,
+        request: Request<NotifyShortageRequest>,
+    ) -> Result<Response<NotifyShortageResponse>, Status> {
+        self.shortages.note(request.into_inner())?;
+        Ok(Response::new(NotifyShortageResponse {}))
     }
 
     async fn run_step(

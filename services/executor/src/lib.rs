@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `grpc` | the service: one task for each stream |
 //! | `slots` | how many attempts run, and what owners see of that |
+//! | `shortages` | which capabilities the pool lacks |
 //! | `memory` | the memory that conversations take |
 //! | `attempt` | one attempt, from its start to its end |
 //! | `model_step` | the loop: ask, report, call, wait |
@@ -18,7 +19,9 @@
 //! | `owner` | reports and acknowledgements, and which of them to wait for |
 //! | `queue` | messages to the owner that wait, within their room |
 //! | `turn` | the calls of one reply, until each has its answer |
+//! | `targets` | where a call goes |
 //! | `tools` | one call of the tools service |
+//! | `code_generation` | a call that the attempt's model answers |
 //! | `replica` | what the model is sent |
 //! | `catalogue` | the tools on offer, by name |
 //! | `spans` | what is traced and timed |
@@ -27,6 +30,7 @@
 mod asker;
 mod attempt;
 mod catalogue;
+mod code_generation;
 mod config;
 mod deltas;
 mod error;
@@ -37,9 +41,11 @@ mod model_step;
 mod owner;
 mod queue;
 mod replica;
+mod shortages;
 mod slots;
 mod spans;
 mod summary;
+mod targets;
 mod tools;
 mod turn;
 

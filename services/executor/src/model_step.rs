@@ -1,19 +1,20 @@
 //! A step for the model: ask, report, call, wait.
 
 use crate::asker::{Answered, Asker};
-use crate::attempt::settle;
+use crate::attempt::{Shared, settle};
 use crate::catalogue::{Catalogue, Offer};
 use crate::deltas::Deltas;
 use crate::error::{Stop, invalid};
 use crate::estimate::{Estimator, Size};
 use crate::owner::Owner;
 use crate::replica::{LastCall, Replica};
+use crate::targets::Targets;
 use crate::tools::{Call, Tools};
 use crate::turn::{Turn, give_ids};
 use cairn_engine::conversation::Op;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::message::{Message, Usage};
+use cairn_engine::message::{Message, ToolCall, Usage};
 use cairn_model::{ChatOptions, ChatReply, ChatRequest, ModelError};
 use cairn_proto::convert::repeated;
 use cairn_proto::event;
@@ -29,11 +30,13 @@ const MOST_PIECES: usize = 1024;
 
 /// A step for the model.
 pub(crate) struct ModelStep<'a> {
+    pub(crate) shared: &'a Shared,
     pub(crate) attempt: AttemptRef,
     pub(crate) tools: Tools,
     pub(crate) owner: &'a mut Owner,
     pub(crate) asker: Asker<'a>,
     pub(crate) estimator: Estimator,
+    /// Of the last request; before the first one, of the start.
     pub(crate) catalogue: Arc<Catalogue>,
     /// Deferred tools that the model has found.
     pub(crate) found: Vec<String>,
@@ -78,7 +81,11 @@ impl ModelStep<'_> {
         let mut turn = Turn::resumed(self.attempt, last_turn, calls);
         turn.hold(start.held_calls)?;
         let calls = turn.permit(start.open_calls)?;
-        settle(&self.tools, self.owner, &mut turn, calls).await?;
+        let targets = Targets {
+            tools: &self.tools,
+            asker: Some(&self.asker),
+        };
+        settle(targets, self.owner, &mut turn, calls).await?;
         self.replica.add_results(turn.into_results());
         if let Some(task) = start.summary {
             // In a place of its own: few attempts have one.
@@ -97,6 +104,15 @@ impl ModelStep<'_> {
             };
             self.take_reply(answer).await?;
         }
+    }
+
+    /// Takes the catalogue that the owner named last: tools were granted or revoked.
+    async fn take_catalogue(&mut self) -> Result<(), Stop> {
+        if self.owner.catalogue_name() != self.catalogue.name() {
+            self.catalogue = self.shared.catalogue(self.owner).await?;
+            self.offer = self.catalogue.offer(&self.found);
+        }
+        Ok(())
     }
 
     /// What the model is asked next: all that the owner has said so far is in it.
@@ -153,6 +169,7 @@ impl ModelStep<'_> {
         limit: &mut u64,
     ) -> Result<Result<Question, Failure>, Stop> {
         loop {
+            self.take_catalogue().await?;
             let question = self.next_question()?;
             if !self.estimator.compacts() {
                 return Ok(self.check_window(question.size).map(|()| question));
@@ -260,19 +277,36 @@ impl ModelStep<'_> {
         });
         self.tools.fit_results(self.estimator.window());
         let mut turn = Turn::new(self.attempt, number, &calls);
-        let mut early = Vec::new();
-        for (index, call) in calls.iter().enumerate() {
-            let digest = self.catalogue.early.get(&call.name);
-            if let Some(digest) = digest.filter(|_| !self.no_early_calls) {
-                early.push(Call::pure(turn.start(index), call, digest.clone()));
-            }
-        }
+        let early = self.begin_early(&mut turn, &calls);
         let (model, usage) = (self.estimator.model(), &reply.usage);
         self.replica.measure(model, usage, question.estimated);
         self.replica.add_reply(Message::reply(text, calls, opaque));
-        settle(&self.tools, self.owner, &mut turn, early).await?;
+        let targets = Targets {
+            tools: &self.tools,
+            asker: Some(&self.asker),
+        };
+        settle(targets, self.owner, &mut turn, early).await?;
         self.replica.add_results(turn.into_results());
         Ok(())
+    }
+
+    /// Begins the calls that need no permit. A tool may have been revoked since the request: what the newest
+    /// catalogue does not let begin waits for the owner, as every call does if that catalogue is not here.
+    fn begin_early(&self, turn: &mut Turn, calls: &[ToolCall]) -> Vec<Call> {
+        let newest = match self.owner.catalogue_name() {
+            _ if self.no_early_calls => None,
+            name if name == self.catalogue.name() => Some(Arc::clone(&self.catalogue)),
+            name => self.shared.catalogues.get(name),
+        };
+        let mut early = Vec::new();
+        for (index, call) in calls.iter().enumerate() {
+            let of_request = self.catalogue.early(&call.name);
+            let now = newest.as_ref().and_then(|newest| newest.early(&call.name));
+            if let Some(digest) = now.filter(|_| now == of_request) {
+                early.push(Call::pure(turn.start(index), call, digest.to_owned()));
+            }
+        }
+        early
     }
 }
 

@@ -49,6 +49,8 @@ pub(crate) struct Owner {
     ops: Vec<wire::Op>,
     /// Tools that the model has found, and nobody has taken yet.
     found: Vec<String>,
+    /// The catalogue that the owner named last.
+    catalogue: String,
     /// Acknowledgements that came before the catalogue, for [`acknowledgement`](Self::acknowledgement).
     early: VecDeque<Acknowledgement>,
 }
@@ -68,6 +70,7 @@ impl Owner {
             held_until: None,
             ops: Vec::new(),
             found: Vec::new(),
+            catalogue: String::new(),
             early: VecDeque::new(),
         };
         (owner, receiver)
@@ -76,15 +79,26 @@ impl Owner {
     /// Waits for the first message of the stream.
     pub(crate) async fn start(&mut self) -> Result<Box<AttemptStart>, Stop> {
         match self.message().await? {
-            Message::Start(start) => Ok(start),
+            Message::Start(start) => {
+                self.catalogue.clone_from(&start.catalogue);
+                Ok(start)
+            }
             Message::Acknowledgement(_) | Message::Catalogue(_) => {
                 Err(RpcError::missing("start").into())
             }
         }
     }
 
-    /// Says that the catalogue which the start names is not here, and waits for it. The owner's session
+    /// Name of the catalogue for the next request.
+    pub(crate) fn catalogue_name(&self) -> &str {
+        &self.catalogue
+    }
+
+    /// Says that the catalogue which the owner named last is not here, and waits for it. The owner's session
     /// moves on meanwhile, so changes of the conversation and decisions on calls may come before it.
+    ///
+    /// The owner may name another one meanwhile. What it sends is the one that it named last before, which is
+    /// [`catalogue_name`](Self::catalogue_name) when this returns.
     pub(crate) async fn catalogue(&mut self) -> Result<Catalogue, Stop> {
         self.reports.report(RunStepResponse {
             lacks_catalogue: true,
@@ -307,6 +321,9 @@ impl Owner {
     fn take(&mut self, mut acknowledgement: Acknowledgement) -> Result<Acknowledgement, Stop> {
         self.ops.append(&mut acknowledgement.ops);
         self.found.append(&mut acknowledgement.found_tools);
+        if !acknowledgement.catalogue.is_empty() {
+            self.catalogue = std::mem::take(&mut acknowledgement.catalogue);
+        }
         if acknowledgement.through_number > self.sent {
             let field = "acknowledgement.through_number";
             let error = RpcError::invalid(field, "names a report that was not sent");

@@ -1,6 +1,7 @@
 //! The slots of this executor, and what owners see of them.
 
-use cairn_proto::executor::{ExecutorState, WatchStatusResponse};
+use crate::config::Config;
+use cairn_proto::executor::{DeclaredCapability, ExecutorState, WatchStatusResponse};
 use futures::{Stream, stream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,7 +18,8 @@ pub(crate) struct Slots(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     most: usize,
-    level: u32,
+    /// What stays the same in all reports.
+    profile: WatchStatusResponse,
     usage: Mutex<Usage>,
     changed: Notify,
 }
@@ -38,11 +40,11 @@ pub(crate) struct Slot {
 }
 
 impl Slots {
-    /// So many slots of an executor of this level.
-    pub(crate) fn new(most: usize, level: u32) -> Self {
+    /// The slots of an executor with these settings, all free.
+    pub(crate) fn new(config: &Config) -> Self {
         Self(Arc::new(Shared {
-            most,
-            level,
+            most: config.max_attempts,
+            profile: profile(config),
             usage: Mutex::default(),
             changed: Notify::new(),
         }))
@@ -151,7 +153,27 @@ impl Shared {
             free_slots: slots(free),
             state: state.into(),
             version: usage.version,
-            level: self.level,
+            ..self.profile.clone()
         }
+    }
+}
+
+/// What the executor is and can do, for the pool.
+fn profile(config: &Config) -> WatchStatusResponse {
+    let capabilities = config.capabilities.iter();
+    let capabilities = capabilities.map(|(name, &level)| DeclaredCapability {
+        name: name.clone(),
+        level,
+    });
+    let labels = config.labels.iter();
+    WatchStatusResponse {
+        level: config.level(),
+        name: config.name.clone(),
+        tools: config.tools.clone(),
+        capabilities: capabilities.collect(),
+        labels: labels
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+        ..WatchStatusResponse::default()
     }
 }

@@ -4,6 +4,7 @@ use crate::owner::HOLD;
 use crate::queue::Sender;
 use cairn_engine::event::{CallFinished, CallRef, Effect};
 use cairn_engine::key::call_key;
+use cairn_engine::limits::{LARGEST_UNDIVIDED_RESULT, MAX_RESULT_PART};
 use cairn_engine::message::ToolCall;
 use cairn_engine::result::most_for_window;
 use cairn_proto::event::{CallProgress, Condition, ToolInput};
@@ -33,8 +34,9 @@ const NOT_BEGUN: &str = "NOT_SENT";
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Call {
     pub(crate) at: CallRef,
-    name: String,
-    arguments: String,
+    pub(crate) name: String,
+    /// JSON, as the model wrote it.
+    pub(crate) arguments: String,
     /// `None` for the key that belongs to this place.
     key: Option<String>,
     not_after_unix_ms: i64,
@@ -193,6 +195,38 @@ impl Tools {
         (at, outcome)
     }
 
+    /// The end of a call that this process carried out by asking a model. What it cost has to be durable before the
+    /// model is asked again. A long output goes to `reports` in parts.
+    pub(crate) async fn carried_out(
+        &self,
+        at: CallRef,
+        mut result: CallResult,
+        reports: &Sender,
+    ) -> Ended {
+        if result.output.len() > LARGEST_UNDIVIDED_RESULT {
+            let output = std::mem::take(&mut result.output);
+            let mut rest = output.as_str();
+            while !rest.is_empty() {
+                let (text, more) = rest.split_at(rest.floor_char_boundary(MAX_RESULT_PART));
+                let part = ResultPart {
+                    call: Some(at.into()),
+                    offset: result.part_bytes,
+                    text: text.to_owned(),
+                };
+                reports.part(part).await;
+                result.part_bytes += text.len() as u64;
+                rest = more;
+            }
+        }
+        let most = self.limits.result_bytes;
+        let is_larger = most > 0 && result.output.len() > most;
+        Ended {
+            urgent: true,
+            is_left_to_owner: result.part_bytes > 0 || is_larger,
+            result,
+        }
+    }
+
     /// The result is too long for the model, or has media. A call that has not ended has no result.
     fn is_left_to_owner(&self, received: &Received) -> bool {
         let (result, most) = (&received.result, self.limits.result_bytes);
@@ -323,6 +357,7 @@ fn reported(at: CallRef, received: Received, took: Duration) -> CallResult {
         part_bytes,
         is_cut: result.is_cut,
         file: result.file,
+        ..CallResult::default()
     }
 }
 

@@ -2,11 +2,12 @@
 //!
 //! It lets a first run work without a key. It plans a goal, lists, searches and reads files, and writes
 //! a report that names the place of each line it quotes. In a conversation it answers from files,
-//! session memory and earlier messages. A reply follows from the request alone, so an attempt that is
-//! continued anywhere comes to the same end.
+//! session memory and earlier messages. A request for code gets files that only name their task. A reply
+//! follows from the request alone, so an attempt that is continued anywhere comes to the same end.
 
 mod ask;
 mod chat;
+mod code;
 mod context;
 mod desk;
 mod look;
@@ -88,7 +89,7 @@ impl Model for Offline {
     }
 }
 
-/// A plan for the planner, the next calls for a step, or an answer in a conversation.
+/// A plan for the planner, files for a task, a summary, the next calls for a step, or an answer in a conversation.
 fn respond(request: &ChatRequest) -> Message {
     let (messages, tools) = (&request.messages, &request.tools);
     let is_planning = messages.first().is_some_and(|first| {
@@ -97,7 +98,7 @@ fn respond(request: &ChatRequest) -> Message {
     if is_planning {
         return Message::assistant(plan::plan(messages), Vec::new());
     }
-    if let Some(text) = summary::wanted(messages) {
+    if let Some(text) = code::wanted(messages).or_else(|| summary::wanted(messages)) {
         return Message::assistant(text, Vec::new());
     }
     let is_step = tools.iter().any(|tool| tool.name == "step");

@@ -32,8 +32,14 @@ use cairn_engine::failure::{Failure, FailureKind};
 pub const PLANNING: &str = include_str!("../prompts/planning.md");
 /// What a model is told whose plan could not be read; a template with the variable `problem`.
 pub const PLAN_REPAIR: &str = include_str!("../prompts/plan_repair.md");
+/// System prompt for writing files. No variables.
+pub const CODE_GENERATION: &str = include_str!("../prompts/code_generation.md");
+/// What a model is told whose files could not be read; a template with the variable `problem`.
+pub const CODE_REPAIR: &str = include_str!("../prompts/code_repair.md");
+/// The line before the paths of the files that a model is to write.
+const PATHS: &str = "Write these files and no others:";
 
-/// The built-in prompts by name: `planning`, `execution`, `guide`, `plan_repair`.
+/// The built-in prompts by name: `planning`, `execution`, `guide`, `plan_repair`, `code_generation`, `code_repair`.
 pub fn builtin() -> PromptTemplateRegistry {
     let mut registry = PromptTemplateRegistry::new();
     for (name, text) in [
@@ -41,6 +47,8 @@ pub fn builtin() -> PromptTemplateRegistry {
         ("execution", EXECUTION),
         ("guide", GUIDE),
         ("plan_repair", PLAN_REPAIR),
+        ("code_generation", CODE_GENERATION),
+        ("code_repair", CODE_REPAIR),
     ] {
         registry.register(PromptTemplate::new(name, text));
     }
@@ -54,6 +62,31 @@ pub fn builtin() -> PromptTemplateRegistry {
 pub fn plan_repair(problem: &str) -> Result<String, PromptError> {
     let context = TemplateContext::from([("problem", problem)]);
     PromptTemplate::new("plan_repair", PLAN_REPAIR).render(&context)
+}
+
+/// The message that asks a model for files: the task, and their paths if it is not to choose them.
+pub fn code_request(task: &str, paths: &[String]) -> String {
+    match paths {
+        [] => task.to_owned(),
+        paths => format!("{task}\n\n{PATHS}\n- {}", paths.join("\n- ")),
+    }
+}
+
+/// The task and the paths of a [`code_request`].
+pub(crate) fn read_code_request(request: &str) -> (&str, Vec<&str>) {
+    match request.rsplit_once(&format!("\n\n{PATHS}\n- ")) {
+        Some((task, paths)) => (task, paths.split("\n- ").collect()),
+        None => (request, Vec::new()),
+    }
+}
+
+/// The message that tells a model what was wrong with its files: `problem` continues "it".
+///
+/// # Errors
+/// As [`plan_repair`].
+pub fn code_repair(problem: &str) -> Result<String, PromptError> {
+    let context = TemplateContext::from([("problem", problem)]);
+    PromptTemplate::new("code_repair", CODE_REPAIR).render(&context)
 }
 
 /// What is wrong with a template or its use.
@@ -122,6 +155,7 @@ mod tests {
             ("planning", PLANNING),
             ("execution", EXECUTION),
             ("guide", GUIDE),
+            ("code_generation", CODE_GENERATION),
         ] {
             let template = registry.get(name).expect("built in");
             assert_eq!(template.render(&nothing).expect("no variables"), text);
@@ -137,6 +171,29 @@ mod tests {
             .and_then(|template| template.render(&TemplateContext::new()))
             .expect_err("no problem is given");
         assert!(missing.to_string().contains("\"problem\""), "{missing}");
+    }
+
+    #[test]
+    fn a_request_for_files_is_read_as_it_was_written() {
+        let task = "Add two numbers.\n\n- in Python";
+        let paths = ["a.py", "src/b c.py"].map(str::to_owned);
+        for paths in [&paths[..], &paths[..1], &[]] {
+            let request = code_request(task, paths);
+            let (read, named) = read_code_request(&request);
+            assert_eq!((read, named.len()), (task, paths.len()));
+            assert!(named.iter().eq(paths));
+        }
+        let repair = code_repair("has the path \"/x\"").expect("renders");
+        assert!(repair.contains("it has the path \"/x\""), "{repair}");
+    }
+
+    #[test]
+    fn the_files_that_the_prompt_for_code_shows_are_json() {
+        let example = CODE_GENERATION.split("```json\n").nth(1);
+        let example = example.and_then(|rest| rest.split("```").next());
+        let shown: serde_json::Value =
+            serde_json::from_str(example.expect("an example")).expect("valid JSON");
+        assert!(shown["files"][0]["path"].is_string() && shown["files"][0]["text"].is_string());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How much there may be at a time.
+//! `[session]`: leases, and how many sessions there may be at work.
 
 use cairn_boot::Checks;
 use serde::{Deserialize, Serialize};
@@ -25,16 +25,6 @@ pub struct SessionSettings {
     pub max_queued: u64,
 }
 
-/// How many steps may be under way.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ExecutorSettings {
-    /// Most attempts at steps in an executor at a time: further ones go to another, or wait.
-    pub max_attempts: usize,
-    /// Bytes of memory that the conversations of these attempts take, about: long ones wait for room.
-    pub bytes: usize,
-}
-
 impl Default for SessionSettings {
     fn default() -> Self {
         let config = cairn_orchestrator::Config::default();
@@ -48,16 +38,6 @@ impl Default for SessionSettings {
     }
 }
 
-impl Default for ExecutorSettings {
-    fn default() -> Self {
-        let config = cairn_executor::Config::default();
-        Self {
-            max_attempts: config.max_attempts,
-            bytes: config.bytes,
-        }
-    }
-}
-
 impl SessionSettings {
     pub(super) fn check(&self, checks: &mut Checks) {
         let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
@@ -66,13 +46,5 @@ impl SessionSettings {
         checks.range("session.state_bytes", self.state_bytes, MIB..=MIB * MIB);
         checks.range("session.cache_bytes", self.cache_bytes, 0..=MIB * MIB);
         checks.range("session.max_queued", self.max_queued, 1..=100_000_000);
-    }
-}
-
-impl ExecutorSettings {
-    pub(super) fn check(&self, checks: &mut Checks) {
-        let most = self.max_attempts;
-        checks.range("executor.max_attempts", most, 1..=100_000);
-        checks.range("executor.bytes", self.bytes, MIB..=MIB * MIB);
     }
 }

@@ -47,12 +47,10 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
         trust: trust(context),
         models: Arc::new(settings.registry()),
         executor: cairn_executor::Config {
-            max_attempts: settings.executor.max_attempts,
-            bytes: settings.executor.bytes,
             retry: settings.model.retry(),
             #[cfg(debug_assertions)]
             level: crate::fail::level(&context.environment)?,
-            ..cairn_executor::Config::default()
+            ..settings.executor.config()
         },
         planner: cairn_planner::Config {
             retry: settings.model.retry(),

@@ -203,6 +203,87 @@ fn compaction_is_set_as_a_share_of_the_window() {
 }
 
 #[test]
+fn an_executor_says_what_it_can_do() {
+    let executor = |toml: &str, variables: &[(&str, &str)]| {
+        let file = format!("[executor]\n{toml}");
+        settings(&file, variables, &[]).map(|loaded| loaded.config.executor)
+    };
+    let none = executor("", &[]).unwrap().config();
+    assert_eq!(none, cairn_executor::Config::default());
+    assert!(none.name.is_empty() && none.tools.is_empty() && none.capabilities.is_empty());
+    let file = "name = 'gpu-1'\ntools = ['read_file', 'github__*']\n\
+        capabilities = ['gpu', 'region:eu', 'web_search>=5']\nlabels = { zone = 'a' }";
+    let some = executor(file, &[("CAIRN_EXECUTOR__NAME", "gpu-2")]).unwrap();
+    let some = some.config();
+    assert_eq!(some.name, "gpu-2");
+    assert_eq!(some.tools, ["read_file", "github__*"]);
+    let levels = [("gpu", 1), ("region:eu", 1), ("web_search", 5)];
+    let levels = levels.map(|(name, level)| (name.to_owned(), level));
+    assert_eq!(some.capabilities, BTreeMap::from(levels));
+    assert_eq!(some.labels["zone"], "a");
+
+    let shown = settings(&format!("[executor]\n{file}"), &[], &[]).unwrap();
+    let shown = shown.show();
+    let line = "executor.capabilities = [\"gpu\", \"region:eu\", \"web_search>=5\"]";
+    assert!(shown.contains(line), "{shown}");
+}
+
+#[test]
+fn faults_of_an_executor_name_its_setting() {
+    let long = "x".repeat(300);
+    let many = vec!["'a'"; 65].join(", ");
+    let capability = "(allowed: 1 to 64 lower-case letters, digits, '_', '-', '.' and ':', and then perhaps >= \
+                      and a level from 1 to 1000000, such as web_search>=5)";
+    let lines = [
+        (
+            "name = 'a b'".to_owned(),
+            "name is 'a b' (allowed: 1 to 64 letters",
+        ),
+        (
+            format!("name = '{}'", &long[..65]),
+            "(allowed: 1 to 64 letters",
+        ),
+        ("tools = ['a[']".to_owned(), "tools is no pattern: "),
+        (
+            "tools = ['']".to_owned(),
+            "tools has an empty item (allowed: names of tools, or patterns",
+        ),
+        ("capabilities = ['GPU']".to_owned(), capability),
+        (
+            "capabilities = ['a>=b']".to_owned(),
+            "capabilities has 'a>=b' (allowed: 1 to 64",
+        ),
+        (
+            "capabilities = ['a>=1000001']".to_owned(),
+            "capabilities has 'a>=1000001' (allowed",
+        ),
+        (
+            "capabilities = ['a', 'a>=2']".to_owned(),
+            "capabilities has 'a' twice (allowed: each capability once)",
+        ),
+        (
+            format!("capabilities = [{many}]"),
+            "capabilities has 65 items (allowed: at most 64)",
+        ),
+        (
+            "labels = { '' = 'a' }".to_owned(),
+            "labels has the name '' (allowed: names of 1 to 64",
+        ),
+        (
+            format!("labels = {{ zone = '{long}' }}"),
+            "labels has 300 bytes in 'zone' (allowed: at most 256 bytes)",
+        ),
+    ];
+    for (line, fault) in lines {
+        let error = settings(&format!("[executor]\n{line}"), &[], &[]).unwrap_err();
+        assert!(
+            error.contains("executor.") && error.contains(fault),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn folders_of_agents_and_skills_are_inside_of_the_workspace() {
     let loaded = settings("", &[], &[]).unwrap();
     assert!(loaded.config.agents.enabled);

@@ -10,6 +10,7 @@
 )]
 
 mod bench;
+mod code_generation;
 mod compaction;
 mod conversation;
 mod deltas;
@@ -18,10 +19,12 @@ mod held;
 mod long_results;
 mod memory;
 mod owner;
+mod pool;
 mod refusals;
 mod results;
 mod resume;
 mod stopping;
 mod summary;
+mod switching;
 mod tool_step;
 mod turns;

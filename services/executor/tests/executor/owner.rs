@@ -107,6 +107,15 @@ impl Owner {
         }));
     }
 
+    /// Acknowledges, and names the catalogue from the next request on.
+    pub(crate) fn switch(&self, through_number: u64, catalogue: &str) {
+        self.send(ToExecutor::Acknowledgement(Acknowledgement {
+            through_number,
+            catalogue: catalogue.to_owned(),
+            ..Acknowledgement::default()
+        }));
+    }
+
     /// Acknowledges, and holds calls.
     pub(crate) fn hold(&self, through_number: u64, held_calls: Vec<CallRef>) {
         self.send(ToExecutor::Acknowledgement(Acknowledgement {

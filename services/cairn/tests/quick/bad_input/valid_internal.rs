@@ -319,6 +319,16 @@ fn workers(method: &str, session: String) -> Vec<Vec<u8>> {
         }),
         "RunStep" => vec![attempt(session)],
         "WatchStatus" => one(&executor_pb::WatchStatusRequest {}),
+        "NotifyShortage" => one(&executor_pb::NotifyShortageRequest {
+            missing: Some(wire::MissingCapability {
+                capability: "gpu".to_owned(),
+                level: 2,
+                available: 0,
+                total: 1,
+                tools: vec!["pure".to_owned()],
+            }),
+            kind: wire::ShortageKind::Busy.into(),
+        }),
         _ => Vec::new(),
     }
 }
