@@ -74,8 +74,8 @@ impl Waits {
             Kind::CapabilityShort(short) => self.short(short)?,
             Kind::CapabilityFound(found) => self.found(of(found.attempt.as_ref())?)?,
             Kind::AttemptPlaced(placed) => self.placed(placed)?,
-            Kind::StepCompleted(ended) => self.end(ended.attempt.as_ref())?,
-            Kind::StepFailed(ended) => self.end(ended.attempt.as_ref())?,
+            Kind::StepCompleted(ended) => self.completed(of(ended.attempt.as_ref())?)?,
+            Kind::StepFailed(ended) => drop(self.open.remove(&of(ended.attempt.as_ref())?)),
             Kind::RunWaiting(waiting) if waiting.reason() == WaitReason::Capability => {
                 self.waits = true;
                 self.bytes += bytes;
@@ -136,9 +136,11 @@ impl Waits {
         }
     }
 
-    fn end(&mut self, attempt: Option<&AttemptRef>) -> Result<(), String> {
-        self.open.remove(&of(attempt)?);
-        Ok(())
+    fn completed(&mut self, attempt: Attempt) -> Result<(), String> {
+        match self.open.remove(&attempt) {
+            None => Ok(()),
+            Some(kind) => Err(format!("{attempt:?} completes, and waits: {kind:?}")),
+        }
     }
 }
 
