@@ -75,7 +75,9 @@ impl Waits {
             Kind::CapabilityFound(found) => self.found(of(found.attempt.as_ref())?)?,
             Kind::AttemptPlaced(placed) => self.placed(placed)?,
             Kind::StepCompleted(ended) => self.completed(of(ended.attempt.as_ref())?)?,
-            Kind::StepFailed(ended) => drop(self.open.remove(&of(ended.attempt.as_ref())?)),
+            Kind::StepFailed(ended) => {
+                self.open.remove(&of(ended.attempt.as_ref())?);
+            }
             Kind::RunWaiting(waiting) if waiting.reason() == WaitReason::Capability => {
                 self.waits = true;
                 self.bytes += bytes;
