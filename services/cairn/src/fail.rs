@@ -12,6 +12,9 @@
 //! `CAIRN_LEVEL=2` makes this process one of another release: it claims, reports and reads as one of that
 //! level, and what it writes is marked with the level if it is above the release's own. So an older and a
 //! newer process run from one program.
+//!
+//! `CAIRN_POOL_TIMES=100,500,1000` shortens what the pool waits for, in milliseconds: until a busy capability is
+//! reported, until one that no resource has is, and until a running attempt that lost its capability stops.
 
 use crate::error::CliError;
 use cairn_boot::Environment;
@@ -30,6 +33,19 @@ const VARIABLE: &str = "CAIRN_FAIL_COMMIT";
 const SABOTAGE: &str = "CAIRN_SABOTAGE";
 
 const OTHER_LEVEL: &str = "CAIRN_LEVEL";
+
+const POOL_TIMES: &str = "CAIRN_POOL_TIMES";
+
+/// How long the pool waits, in place of the usual times.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PoolTimes {
+    /// Until a shortage is reported of which all resources are busy.
+    pub(crate) stop: Duration,
+    /// Until one is reported that no resource can end.
+    pub(crate) none: Duration,
+    /// Until a running attempt stops whose resources lost a capability.
+    pub(crate) lost: Duration,
+}
 
 /// Checks that are taken out.
 #[derive(Debug, Clone, Copy, Default)]
@@ -70,6 +86,20 @@ pub(crate) fn level(environment: &Environment) -> Result<u32, CliError> {
     level.ok_or_else(|| {
         CliError::usage(format!("{OTHER_LEVEL} is {text:?}")).hint("allowed: a whole number from 1")
     })
+}
+
+/// The times of the pool that the environment names.
+pub(crate) fn pool_times(environment: &Environment) -> Result<Option<PoolTimes>, CliError> {
+    let Some(text) = environment.get(POOL_TIMES) else {
+        return Ok(None);
+    };
+    let times = text.split(',').map(|ms| ms.trim().parse::<u64>().ok());
+    let times: Option<Vec<Duration>> = times.map(|ms| ms.map(Duration::from_millis)).collect();
+    match times.as_deref() {
+        Some(&[stop, none, lost]) => Ok(Some(PoolTimes { stop, none, lost })),
+        _ => Err(CliError::usage(format!("{POOL_TIMES} is {text:?}"))
+            .hint("allowed: three numbers of milliseconds with commas between them")),
+    }
 }
 
 /// The fail point that the environment asks for.

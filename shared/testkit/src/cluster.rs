@@ -87,9 +87,20 @@ impl<'a> Cluster<'a> {
         counts: [usize; 5],
         spares: usize,
     ) -> Self {
-        let members = SERVICES.into_iter().zip(counts);
-        let members = members.flat_map(|(service, count)| {
-            (0..count + spares).map(move |number| Member { service, number })
+        let places = counts.map(|count| count + spares);
+        Self::with_places(site, variables, counts, places)
+    }
+
+    /// The same with so many places for each service. The first of them have a process, as many as `counts` says.
+    pub fn with_places(
+        site: &'a Site,
+        variables: &[(&str, &str)],
+        counts: [usize; 5],
+        places: [usize; 5],
+    ) -> Self {
+        let members = SERVICES.into_iter().zip(places);
+        let members = members.flat_map(|(service, places)| {
+            (0..places).map(move |number| Member { service, number })
         });
         let variables = variables.iter();
         let mut cluster = Self {

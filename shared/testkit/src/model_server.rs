@@ -1,11 +1,13 @@
 //! A language model's server for another process, which answers as the test says.
 
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::fmt::Debug;
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 /// What came in a request.
 #[derive(Debug, Clone)]
@@ -39,6 +41,19 @@ pub enum Answer {
     Parts(Parts),
     /// Not at all; the connection is closed when the client goes.
     Hold,
+    /// With this body after a time, unless the client goes before.
+    Late(Late),
+}
+
+/// A reply that takes a time.
+#[derive(Debug, Clone)]
+pub struct Late {
+    /// Time from the request to the reply.
+    pub after: Duration,
+    /// The body, with status 200.
+    pub body: String,
+    /// Dropped before the reply is sent, or as soon as the client goes: counts the requests that are open.
+    pub open: Arc<dyn Debug + Send + Sync>,
 }
 
 /// The parts of a reply, on their way to a client.
@@ -178,12 +193,34 @@ fn serve(stream: TcpStream, answer: &dyn Fn(&Asked) -> Answer) -> std::io::Resul
         Answer::Whole(status, body) => head(status, json, &length(body.len())) + &body,
         Answer::Cut(body) => head(200, json, &length(body.len() + 1000)) + &body,
         Answer::Hold => return reader.read(&mut [0]).map(drop),
+        Answer::Late(late) => {
+            let stays = stays(reader.get_ref(), late.after);
+            drop(late.open);
+            if !stays {
+                return Ok(());
+            }
+            head(200, json, &length(late.body.len())) + &late.body
+        }
         Answer::Parts(parts) => {
             let head = head(200, "text/event-stream", "transfer-encoding: chunked");
             return stream_parts(&mut reader.into_inner(), &head, &parts);
         }
     };
     reader.into_inner().write_all(whole.as_bytes())
+}
+
+/// Waits this long, and tells whether the client is still there. A client that stays sends nothing more.
+fn stays(stream: &TcpStream, time: Duration) -> bool {
+    if time.is_zero() {
+        return true;
+    }
+    let waited = stream
+        .set_read_timeout(Some(time))
+        .and_then(|()| stream.peek(&mut [0]));
+    match waited {
+        Ok(bytes) => bytes > 0,
+        Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+    }
 }
 
 /// An empty part is the end, as it is on the wire.

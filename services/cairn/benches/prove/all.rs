@@ -24,6 +24,7 @@ fn sizes(proof: &str) -> &'static [&'static str] {
         "checkpoints" => &["--mib 4", "--mib 4 --redis"],
         "stale" => &["--writes 500", "--without fencing", "--without duplicates"],
         "dispatch" => &["--steps 200"],
+        "pool" => &["--seconds 150"],
         "drain" => &["--drains 60"],
         "upgrade" => &["--sessions 60"],
         "commands" => &["--sessions 200"],

@@ -70,10 +70,33 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             trusts_leases: crate::fail::sabotage(&context.environment)?.leases,
             #[cfg(debug_assertions)]
             level: crate::fail::level(&context.environment)?,
-            ..cairn_orchestrator::Config::default()
+            ..orchestrator_defaults(context)?
         },
         authenticators: Authenticators::default(),
     })
+}
+
+/// What no setting of the orchestrator changes.
+#[cfg_attr(
+    not(debug_assertions),
+    allow(
+        unused_variables,
+        clippy::unnecessary_wraps,
+        reason = "the environment changes it for tests"
+    )
+)]
+fn orchestrator_defaults(context: &Context) -> Result<cairn_orchestrator::Config, CliError> {
+    let config = cairn_orchestrator::Config::default();
+    #[cfg(debug_assertions)]
+    if let Some(times) = crate::fail::pool_times(&context.environment)? {
+        return Ok(cairn_orchestrator::Config {
+            stop_after: times.stop,
+            none_after: times.none,
+            lost_after: times.lost,
+            ..config
+        });
+    }
+    Ok(config)
 }
 
 /// The settings of a process that only reads the store.

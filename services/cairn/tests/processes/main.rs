@@ -28,6 +28,7 @@ mod five;
 mod kill;
 mod overlap;
 mod overload;
+mod pool;
 mod results;
 mod savings;
 mod shared_store;

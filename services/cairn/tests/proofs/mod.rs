@@ -22,6 +22,7 @@ pub(crate) mod handover;
 pub(crate) mod lists;
 pub(crate) mod load;
 pub(crate) mod mcp;
+pub(crate) mod pool;
 pub(crate) mod replicas;
 pub(crate) mod replies;
 pub(crate) mod results;
@@ -72,6 +73,10 @@ pub(crate) enum Proof {
     /// Sends replies of a model, streamed and whole, larger than any may be. The executor stays below
     /// 128 MiB, and a run whose reply is too large fails with the name of the limit
     Replies(replies::Options),
+    /// Has 500 sessions at work in 50 executors that lose, get and change capabilities all the time, by kills,
+    /// drains, grants and registrations. No slot is used twice or lost, nothing runs where a capability is
+    /// missing, each shortage is reported once and ends once, and every session ends
+    Pool(pool::Options),
     /// Has a program and a server of the Model Context Protocol give results of up to 60 MiB, of which the model
     /// reads the last lines. Each is kept whole, and executor and orchestrator grow by less than 48 MiB
     Results(results::Options),
@@ -146,6 +151,7 @@ impl Proof {
             Self::DeadServer(options) => dead_server::prove(options),
             Self::Dispatch(options) => dispatch::prove(options),
             Self::Documents(options) => documents::prove(options),
+            Self::Pool(options) => pool::prove(options),
             Self::Replies(options) => replies::prove(options),
             Self::Results(options) => results::prove(options),
             Self::Replicas(options) => replicas::prove(options),

@@ -14,6 +14,7 @@ pub mod fold;
 pub mod grants;
 pub mod mcp;
 pub mod place;
+pub mod pool;
 pub mod screen;
 pub mod served;
 pub mod shown;
