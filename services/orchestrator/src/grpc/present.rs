@@ -181,6 +181,8 @@ fn step_message(step: &Step, ids: &[&str]) -> wire::PlanStep {
         depends_on: depends_on.map(|&id| id.to_owned()).collect(),
         capabilities: step.plan.capabilities.clone(),
         redo: step.plan.redo,
+        external_id: step.plan.external_id.clone(),
+        note: step.plan.note.clone(),
     }
 }
 
@@ -284,6 +286,13 @@ fn pending_message(key: &SessionKey, session: &Session, open: Pending) -> pb::Pe
             failure: failure.map(Into::into),
             ..message
         },
+        Asked::Shortage { name, missing } => pb::Pending {
+            reason: reason(WaitReason::Capability),
+            run: name.run,
+            step: name.step.into(),
+            missing: missing.into_iter().map(Into::into).collect(),
+            ..message
+        },
         of_call => pending_call_message(key, session, of_call, message),
     }
 }
@@ -320,7 +329,10 @@ fn pending_call_message(
             (message.question, message.choices) = (question, choices);
             (name, WaitReason::Question, None)
         }
-        Asked::Budget { .. } | Asked::Plan { .. } | Asked::Context { .. } => return message,
+        Asked::Budget { .. }
+        | Asked::Plan { .. }
+        | Asked::Context { .. }
+        | Asked::Shortage { .. } => return message,
     };
     message.reason = wire::WaitReason::from(reason).into();
     message.run = name.attempt.run;

@@ -61,6 +61,8 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
         | "DeleteAgent"
         | "ListWorkspaceFiles"
         | "ConfirmWorkspaceFiles" => super::valid_agents::agents(method, n),
+        "PutResource" | "RemoveResource" | "GrantTool" | "RevokeTool" | "GetPool" | "WatchPool"
+        | "GetAgentContext" => super::valid_pool::pool(method, n, session),
         _ => tools(method, n, session),
     }
 }
@@ -203,6 +205,7 @@ fn views(method: &str, session: String) -> Vec<Vec<u8>> {
             session,
             run: 1,
             at_seq: 4,
+            with_resources: true,
         }),
         "GetTree" => one(&pb::GetTreeRequest {
             session,
@@ -272,6 +275,8 @@ pub(crate) fn plan() -> wire::Plan {
         depends_on: depends_on.iter().map(|&id| id.to_owned()).collect(),
         capabilities: Vec::new(),
         redo: 0,
+        external_id: "T-17".to_owned(),
+        note: "Be brief.".to_owned(),
     };
     wire::Plan {
         order: wire::Order::Graph.into(),
@@ -341,6 +346,8 @@ fn start_run(n: usize, plan: Option<wire::Plan>) -> Vec<u8> {
         goal: "Look.".to_owned(),
         plan,
         limits: Some(limits),
+        external_id: "T-17".to_owned(),
+        note: "Be brief.".to_owned(),
         ..wire::StartRun::default()
     };
     let request = pb::StartRunRequest {
