@@ -38,7 +38,7 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Show the resources, and who has which capability
+    /// Show the resources and the capabilities
     Show,
     /// Show the pool, and every change of it
     Watch,

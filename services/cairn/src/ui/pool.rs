@@ -38,7 +38,7 @@ pub fn counts(missing: &[MissingCapability], kind: ShortageKind) -> String {
     counted.collect::<Vec<_>>().join("; ")
 }
 
-/// Who would have each missing capability, on a line each.
+/// The resources that would have each missing capability, a line for each.
 pub fn helps(missing: &[MissingCapability]) -> Vec<String> {
     missing.iter().map(help).collect()
 }

@@ -65,7 +65,8 @@ fn resources_are_registered_and_removed() {
     assert_eq!(json(&site, &put)["version"], 2);
     let pool = json(&site, &["pool"]);
     let gpu = resource(&pool, "gpu-1");
-    assert_eq!((&gpu["kind"], &gpu["version"]), (&"gpu".into(), &2.into()));
+    assert_eq!(gpu["kind"], "gpu");
+    assert_eq!(gpu["version"], 2);
     assert_eq!(gpu["labels"]["rack"], "7");
     assert_eq!(gpu["capabilities"][0]["level"], 5);
 

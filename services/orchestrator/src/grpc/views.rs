@@ -78,7 +78,7 @@ pub(super) async fn plan(
     request: Request<pb::GetPlanRequest>,
 ) -> Answer<pb::GetPlanResponse> {
     let key = key_of(&request, &request.get_ref().session)?;
-    let asked = request.get_ref();
+    let asked = request.into_inner();
     let session = session_at(requests, &key, asked.at_seq).await?;
     let mut plan = plan_message(run_of(&session, asked.run)?);
     if asked.with_resources {

@@ -125,7 +125,7 @@ fn counts(capability: &PoolCapability) -> String {
     format!("{}/{}", capability.available, capability.total)
 }
 
-/// The available resources that have it, or who would have it.
+/// The available resources that have it; without any resource, the tools that give it.
 fn having(capability: &PoolCapability) -> String {
     match (capability.total, capability.tools.as_slice()) {
         (0, []) => "none".to_owned(),

@@ -32,10 +32,10 @@ pub(super) struct Args {
     /// The resource: 1 to 64 letters, digits, _, -, . and :
     #[arg(value_name = "ID")]
     id: String,
-    /// What it is, such as gpu; executor or mcp_server for what joins the pool by itself
+    /// Its kind, such as gpu; executor or mcp_server for one that joins the pool by itself
     #[arg(long, value_name = "KIND", value_parser = NonEmptyStringValueParser::new())]
     kind: String,
-    /// What it can do, and how well it can; may be repeated
+    /// A capability, with its level; may be repeated
     #[arg(long, value_name = "NAME[>=LEVEL]", value_parser = capability)]
     capability: Vec<ResourceCapability>,
     /// Steps that may use it at a time

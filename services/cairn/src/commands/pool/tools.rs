@@ -32,7 +32,7 @@ pub(super) struct Args {
     subject: Subject,
 }
 
-/// Whose tool it is: exactly one.
+/// The agent or the executor: exactly one.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct Subject {

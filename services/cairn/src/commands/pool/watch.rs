@@ -43,7 +43,7 @@ async fn follow(client: &mut Client<'_>, shown: &mut Shown) -> Result<(), CliErr
     let mut tries = 0;
     loop {
         if client.attached().is_reader() {
-            return Err(nobody(client.context()));
+            return Err(no_process(client.context()));
         }
         let status = match client.pool().watch_pool(WatchPoolRequest {}).await {
             Ok(stream) => {
@@ -90,7 +90,7 @@ fn may_come_again(error: &RpcError) -> bool {
         )
 }
 
-fn nobody(context: &Context) -> CliError {
+fn no_process(context: &Context) -> CliError {
     let serve = command(context, "serve");
     CliError::new("no process works on the store, so no pool changes")
         .hint(format!("begin one with: {serve}"))

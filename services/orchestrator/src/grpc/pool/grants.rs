@@ -40,7 +40,7 @@ pub(super) async fn grant(
     let subject = match to {
         Some(To::Agent(agent)) => Subject::agent(agent),
         Some(To::Executor(id)) => Subject::executor(id),
-        None => Err(nobody("to")),
+        None => Err(no_subject("to")),
     };
     let change = Change {
         request_id,
@@ -71,7 +71,7 @@ pub(super) async fn revoke(
     let subject = match of {
         Some(Of::Agent(agent)) => Subject::agent(agent),
         Some(Of::Executor(id)) => Subject::executor(id),
-        None => Err(nobody("of")),
+        None => Err(no_subject("of")),
     };
     let change = Change {
         request_id,
@@ -84,11 +84,11 @@ pub(super) async fn revoke(
 }
 
 /// Neither an agent nor an executor is named.
-fn nobody(field: &str) -> RpcError {
+fn no_subject(field: &str) -> RpcError {
     RpcError::missing(field).allowed("agent or executor")
 }
 
-/// Whose tools change.
+/// The agent or the executor of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Subject {
     /// The agent of this name.
