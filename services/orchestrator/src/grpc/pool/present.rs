@@ -1,6 +1,6 @@
 //! The pool as clients see it.
 
-use crate::dispatch::{PoolSnapshot, ResourceDetails};
+use crate::dispatch::{PoolSnapshot, Registered, ResourceDetails};
 use cairn_engine::pool::{
     CapabilityRow, Grant, PoolSummary, PoolView, ResourceState, ResourceView,
 };
@@ -94,9 +94,13 @@ fn resource(resource: &ResourceView, details: Option<&ResourceDetails>) -> pb::R
     if let Some(details) = details {
         message.tools = patterns(details);
         message.revoked_tools = details.tools.revoked.iter().cloned().collect();
-        if let Some(registered) = &details.registered {
-            message.version = registered.version;
-            message.change_time = Some(timestamp(registered.changed_unix_ms));
+        if let Some(Registered {
+            version,
+            changed_unix_ms,
+        }) = details.registered
+        {
+            message.version = version;
+            message.change_time = Some(timestamp(changed_unix_ms));
         }
     }
     message
@@ -121,7 +125,6 @@ fn agent_grant(name: &str, grant: &Grant) -> pb::AgentGrant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dispatch::Registered;
     use cairn_engine::pool::{CapabilityTools, EXECUTOR, Grants, ResourceTools};
     use std::collections::BTreeMap;
 
