@@ -51,7 +51,10 @@ impl PoolService for Orchestrator {
 
     async fn get_pool(&self, request: Request<pb::GetPoolRequest>) -> Answer<pb::GetPoolResponse> {
         let is_operator = is_operator(principal(&request)?.namespace());
-        let pool = self.requests.deps().dispatch.pool();
+        let dispatch = &self.requests.deps().dispatch;
+        // Of a process that has just begun, not everything is known at once.
+        dispatch.known().await;
+        let pool = dispatch.pool();
         Ok(Response::new(pb::GetPoolResponse {
             pool: Some(present::pool(&pool, is_operator)),
         }))

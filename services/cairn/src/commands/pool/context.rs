@@ -1,6 +1,5 @@
 //! `cairn pool context`: what a model is told of the pool and its task.
 
-use super::show::read;
 use crate::attach::{Access, Servers};
 use crate::client::Client;
 use crate::context::Context;
@@ -55,8 +54,6 @@ async fn get(args: Args, client: &mut Client<'_>) -> Result<GetAgentContextRespo
         Some(given) => client.resolve(Some(given)).await?,
         None => String::new(),
     };
-    // Of a process that has just begun, the executor joins the pool first.
-    read(client).await?;
     let request = GetAgentContextRequest {
         session,
         run: args.run.unwrap_or_default(),

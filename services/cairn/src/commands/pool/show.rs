@@ -4,17 +4,10 @@ use super::{lines, to_json};
 use crate::attach::{Access, Servers};
 use crate::client::Client;
 use crate::context::Context;
-use crate::error::{CliError, INTERRUPTED};
+use crate::error::CliError;
 use crate::ui::live::terminal_width;
 use crate::ui::out;
-use cairn_engine::pool::EXECUTOR;
 use cairn_proto::api::{GetPoolRequest, Pool};
-use std::time::Duration;
-use tokio::time::{Instant, sleep};
-
-/// How long the executor of this process may take to report.
-const REPORTS: Duration = Duration::from_secs(2);
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// Shows the pool as it is now.
 ///
@@ -32,25 +25,10 @@ pub(super) async fn run(context: &Context) -> Result<(), CliError> {
     lines.try_for_each(|line| out::line(&line))
 }
 
-/// The pool; of this process once its executor has reported.
-pub(super) async fn read(client: &mut Client<'_>) -> Result<Pool, CliError> {
-    let until = Instant::now() + REPORTS;
-    let stop = client.context().stop.clone();
-    loop {
-        let answer = client.persist_pool(|mut pool| async move {
-            let request = GetPoolRequest {};
-            pool.get_pool(request).await
-        });
-        let pool = answer.await?.pool.unwrap_or_default();
-        let has_executor = pool.resources.iter().any(|it| it.kind == EXECUTOR);
-        if has_executor || !client.attached().is_holder() || Instant::now() >= until {
-            return Ok(pool);
-        }
-        tokio::select! {
-            () = sleep(PAUSE) => {}
-            () = stop.cancelled() => {
-                return Err(CliError::new("interrupted").code(INTERRUPTED));
-            }
-        }
-    }
+async fn read(client: &mut Client<'_>) -> Result<Pool, CliError> {
+    let answer = client.persist_pool(|mut pool| async move {
+        let request = GetPoolRequest {};
+        pool.get_pool(request).await
+    });
+    Ok(answer.await?.pool.unwrap_or_default())
 }

@@ -18,7 +18,9 @@ pub(super) async fn get(
 ) -> Answer<pb::GetAgentContextResponse> {
     let namespace = principal(&request)?.namespace().clone();
     let asked = request.into_inner();
-    let pool = requests.deps().dispatch.pool();
+    let dispatch = &requests.deps().dispatch;
+    dispatch.known().await;
+    let pool = dispatch.pool();
     let work = match asked.session.as_str() {
         "" => {
             check_without_session(&asked)?;

@@ -48,16 +48,19 @@ impl Watcher {
     /// The pool at once, and later once it has changed.
     async fn next(&mut self) -> Result<pb::WatchPoolResponse, RpcError> {
         let draining = self.requests.sessions.draining.clone();
-        if !std::mem::take(&mut self.is_first) {
-            let changed = async {
-                sleep(PAUSE).await;
-                self.changes.changed().await
-            };
-            tokio::select! {
-                biased;
-                () = draining.cancelled() => return Err(stops()),
-                changed = changed => changed.map_err(|_| stops())?,
+        let is_first = std::mem::take(&mut self.is_first);
+        let due = async {
+            if is_first {
+                self.requests.deps().dispatch.known().await;
+                return Ok(());
             }
+            sleep(PAUSE).await;
+            self.changes.changed().await
+        };
+        tokio::select! {
+            biased;
+            () = draining.cancelled() => return Err(stops()),
+            due = due => due.map_err(|_| stops())?,
         }
         // Before the pool is read: a change in between is seen the next time.
         self.changes.mark_unchanged();
