@@ -11,6 +11,7 @@ use crate::error::{CliError, USAGE};
 use crate::workspace;
 use cairn_engine::rules::DEFAULT_AGENT;
 use cairn_proto::api::agent_service_client::AgentServiceClient;
+use cairn_proto::api::pool_service_client::PoolServiceClient;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
 use cairn_proto::orchestrator::context_service_client::ContextServiceClient;
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
@@ -159,6 +160,12 @@ impl<'a> Client<'a> {
     /// Agents.
     pub fn agents(&self) -> AgentServiceClient<Link> {
         AgentServiceClient::new(self.attached.link.clone())
+            .max_decoding_message_size(MAX_ANSWER_BYTES)
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> PoolServiceClient<Link> {
+        PoolServiceClient::new(self.attached.link.clone())
             .max_decoding_message_size(MAX_ANSWER_BYTES)
     }
 

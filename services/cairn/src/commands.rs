@@ -25,6 +25,7 @@ pub mod pause;
 pub mod pending;
 pub mod plan;
 mod plan_file;
+pub mod pool;
 pub mod redo;
 pub mod report;
 pub mod resume;
@@ -172,6 +173,7 @@ pub fn dispatch(command: Command, context: &Context) -> Running<'_> {
         Command::Context(args) => Box::pin(context::run(args, context)),
         Command::Agent(args) => Box::pin(agent::run(args, context)),
         Command::Tools(args) => Box::pin(tools::run(args, context)),
+        Command::Pool(args) => Box::pin(pool::run(args, context)),
         Command::Plan(args) => Box::pin(plan::run(args, context)),
         Command::Feedback(args) => Box::pin(feedback::run(args, context)),
         Command::Redo(args) => Box::pin(redo::run(args, context)),

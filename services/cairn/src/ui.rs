@@ -16,6 +16,7 @@ pub mod out;
 pub mod plan_diff;
 pub mod plan_document;
 pub mod plans;
+pub mod pool;
 pub mod progress;
 pub mod questions;
 pub mod revisions;

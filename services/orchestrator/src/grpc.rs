@@ -11,6 +11,7 @@ mod listing;
 mod log;
 mod messages;
 mod plan_diff;
+mod pool;
 mod present;
 mod revisions;
 mod sessions;

@@ -11,6 +11,7 @@ use crate::store::{LastAcknowledged, Store};
 use crate::workspace::WorkspaceFiles;
 use cairn_proto::DESCRIPTORS;
 use cairn_proto::api::agent_service_server::AgentServiceServer;
+use cairn_proto::api::pool_service_server::PoolServiceServer;
 use cairn_proto::orchestrator::context_service_server::ContextServiceServer;
 use cairn_proto::orchestrator::orchestrator_service_server::OrchestratorServiceServer;
 use cairn_proto::planner::planner_service_client::PlannerServiceClient;
@@ -66,6 +67,7 @@ pub struct Public {
     orchestrator: OrchestratorServiceServer<Orchestrator>,
     contexts: ContextServiceServer<Orchestrator>,
     agents: AgentServiceServer<Orchestrator>,
+    pool: PoolServiceServer<Orchestrator>,
 }
 
 impl Public {
@@ -73,11 +75,13 @@ impl Public {
         let service = Orchestrator::new(Arc::new(Requests::new(sessions)));
         let contexts = ContextServiceServer::new(service.clone());
         let agents = AgentServiceServer::new(service.clone());
+        let pool = PoolServiceServer::new(service.clone());
         Self {
             orchestrator: OrchestratorServiceServer::new(service)
                 .max_decoding_message_size(MAX_MESSAGE_BYTES),
             contexts: contexts.max_decoding_message_size(MAX_MESSAGE_BYTES),
             agents: agents.max_decoding_message_size(MAX_MESSAGE_BYTES),
+            pool: pool.max_decoding_message_size(MAX_MESSAGE_BYTES),
         }
     }
 
@@ -88,6 +92,7 @@ impl Public {
             .register(self.orchestrator, DESCRIPTORS)
             .register(self.contexts, DESCRIPTORS)
             .register(self.agents, DESCRIPTORS)
+            .register(self.pool, DESCRIPTORS)
     }
 }
 

@@ -19,6 +19,7 @@ use claim_requested::ToClaim;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, broadcast, mpsc};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
@@ -38,6 +39,8 @@ pub(crate) struct Sessions {
     freed: Notify,
     tasks: TaskTracker,
     to_claim: ToClaim,
+    /// Cancelled when this process begins to drain.
+    pub(crate) draining: CancellationToken,
     /// Sessions whose owner had to give up, with the reason, for those who watch.
     pub(crate) stalled: broadcast::Sender<(SessionKey, RpcError)>,
 }
@@ -75,6 +78,7 @@ impl Sessions {
             freed: Notify::new(),
             tasks: TaskTracker::new(),
             to_claim: ToClaim::default(),
+            draining: CancellationToken::new(),
             stalled: broadcast::channel(STALLED_ROOM).0,
         }
     }
@@ -223,6 +227,7 @@ impl Sessions {
     }
 
     fn stop_all(&self) {
+        self.draining.cancel();
         let mut capacity = self.lock();
         capacity.is_draining = true;
         for running in capacity.running.values() {

@@ -31,7 +31,7 @@ mod step;
 mod texts;
 mod turn;
 
-pub use agents::{Agent, Switched};
+pub use agents::{Agent, Switched, can_be_denied};
 pub(crate) use agents::{may_call, name_of};
 pub use attempt::{Attempt, Steering, SubGoal};
 pub use budgets::PerBudget;

@@ -211,8 +211,7 @@ pub async fn answer(client: &mut Client, started: &pb::StartRunResponse) -> Resu
 pub async fn plan(client: &mut Client, session: &str) -> Result<Vec<pb::PlannedStep>> {
     let request = pb::GetPlanRequest {
         session: session.to_owned(),
-        run: 0,
-        at_seq: 0,
+        ..pb::GetPlanRequest::default()
     };
     Ok(client.get_plan(request).await?.into_inner().steps)
 }

@@ -145,6 +145,7 @@ pub(super) fn prompt(pending: &Pending) -> String {
         WaitReason::PlanReview => "carry it out? [y / n and what is to be different]",
         WaitReason::Question => "your answer:",
         WaitReason::Budget => "continue with as much again? [y / n]",
+        WaitReason::Capability => "it continues once a resource has it [f to fail it]",
         WaitReason::Context => "try again? [r / f to fail the turn / the prompt of a summary]",
         WaitReason::InDoubt | WaitReason::Unspecified => {
             "how did it end? [done RESULT / retry / skip / fail]"
@@ -176,6 +177,7 @@ pub(super) fn refused(pending: &Pending) -> String {
         WaitReason::Approval => approvals(pending),
         WaitReason::PlanReview | WaitReason::Budget => "y or n".to_owned(),
         WaitReason::Question => "with a text".to_owned(),
+        WaitReason::Capability => "f".to_owned(),
         WaitReason::Context => "r, f, or the prompt of a summary".to_owned(),
         WaitReason::InDoubt | WaitReason::Unspecified => {
             "done and the result, retry, skip or fail".to_owned()
@@ -223,6 +225,10 @@ fn outcome(pending: &Pending, line: &str) -> Option<Outcome> {
         WaitReason::Budget => match word.as_str() {
             "y" | "yes" if rest.is_empty() => Some(Outcome::Retry(Retry {})),
             "n" | "no" => Some(Outcome::Fail(Fail { reason: rest })),
+            _ => None,
+        },
+        WaitReason::Capability => match word.as_str() {
+            "f" | "fail" => Some(Outcome::Fail(Fail { reason: rest })),
             _ => None,
         },
         WaitReason::Context => match word.as_str() {

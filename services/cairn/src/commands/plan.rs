@@ -74,6 +74,7 @@ async fn as_of(
         session: session.to_owned(),
         run,
         at_seq,
+        ..GetPlanRequest::default()
     };
     client
         .persist(|mut orchestrator| {

@@ -5,8 +5,8 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::describe::{
-    agent_line, painted, run_status, seen, session_json, session_status, step_json, step_lines,
-    usage_text,
+    agent_line, painted, pool_line, run_status, seen, session_json, session_status, step_json,
+    step_lines, usage_text,
 };
 use crate::ui::event_json::order;
 use crate::ui::event_line::{failure_text, nearly_full};
@@ -26,6 +26,9 @@ use std::process::ExitCode;
 /// What can be said to `cairn show`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
+Of each step it says what it needs, which resources carry it out, and how long it waited for them and for
+what; see cairn pool.
+
 With --json one object: session (with latest_run), plan (revision, order, steps with their state),
 pending. A session that nobody works on, such as after kill -9, is interrupted, and so is its run.
 
@@ -78,7 +81,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         let steps = counted(plan.steps.len(), "step");
         lines.push(String::new());
         lines.push(format!("plan ({steps}, {})", order(plan.order)));
-        lines.extend(plan.steps.iter().flat_map(|step| step_lines(step, style)));
+        lines.extend(plan.steps.iter().flat_map(|step| shown_step(step, style)));
     }
     lines.extend(decision_lines(&shown.session));
     for pending in &shown.pending {
@@ -114,6 +117,7 @@ async fn read(client: &mut Client<'_>, id: String) -> Result<Shown, CliError> {
                 session: id,
                 run: run.number,
                 at_seq: 0,
+                with_resources: true,
             };
             Some(orchestrator.get_plan(request).await?.into_inner())
         }
@@ -123,6 +127,14 @@ async fn read(client: &mut Client<'_>, id: String) -> Result<Shown, CliError> {
         plan,
         pending,
     })
+}
+
+/// A step with what came of it, and how it got its resources.
+fn shown_step(step: &pb::PlannedStep, style: Style) -> Vec<String> {
+    let mut lines = step_lines(step, style);
+    let pool = pool_line(step);
+    lines.extend(pool.map(|line| format!("       {}", style.dim(&line))));
+    lines
 }
 
 /// The session as JSON, as it looks from here.

@@ -4,7 +4,7 @@ use super::event_json::{failure, plan_step, principal, short, usage, wait_reason
 use super::event_line::{failure_text, step_name};
 use super::modes;
 use super::style::Style;
-use super::time::{span, utc};
+use super::time::{clock, span, utc};
 use cairn_engine::message;
 use cairn_engine::rules::DEFAULT_AGENT;
 use cairn_proto::event::Usage;
@@ -12,6 +12,9 @@ use cairn_proto::orchestrator as pb;
 use cairn_rpc::text::clip;
 use cairn_views::figures::{dollars, input_tokens, output_tokens};
 use serde_json::{Value, json};
+
+/// A wait for a free slot that is worth a word, in milliseconds.
+const WORTH_MS: u64 = 1_000;
 
 /// What a session is doing: `idle`, `running`, `waiting`, `paused`, `quarantined`.
 pub fn session_status(number: i32) -> String {
@@ -163,6 +166,11 @@ pub fn step_json(step: &pb::PlannedStep) -> Value {
         "started": (step.started_unix_ms > 0).then(|| utc(step.started_unix_ms)),
         "ended": (step.ended_unix_ms > 0).then(|| utc(step.ended_unix_ms)),
         "notes": step.notes,
+        "resources": step.resources,
+        "waited_ms": step.waited_ms,
+        "waited_for": step.waited_for,
+        "lacks": step.lacks,
+        "lacks_since": (step.lacks_since_unix_ms > 0).then(|| utc(step.lacks_since_unix_ms)),
     })
 }
 
@@ -188,10 +196,44 @@ pub fn step_lines(step: &pb::PlannedStep, style: Style) -> Vec<String> {
     lines
 }
 
+/// What a step needs, which resources carry it out, how long it waited for them and for what. None if there is nothing
+/// to tell: it needs nothing, waited for nothing and ran in the only executor of a process.
+pub fn pool_line(step: &pb::PlannedStep) -> Option<String> {
+    let needed = step.step.as_ref().map(|step| &*step.capabilities);
+    let needed = needed.unwrap_or_default();
+    let is_plain = matches!(step.resources.as_slice(), [] | [_]);
+    if needed.is_empty() && step.waited_for.is_empty() && step.waited_ms < WORTH_MS && is_plain {
+        return None;
+    }
+    let list = |names: &[String]| {
+        let names: Vec<_> = names.iter().map(|name| clip(name, 128)).collect();
+        names.join(", ")
+    };
+    let mut parts = Vec::new();
+    if !needed.is_empty() {
+        parts.push(format!("needs {}", list(needed)));
+    }
+    if !step.resources.is_empty() {
+        parts.push(format!("on {}", list(&step.resources)));
+    }
+    if step.waited_ms >= WORTH_MS || !step.waited_for.is_empty() && step.waited_ms > 0 {
+        let what = match step.waited_for.is_empty() {
+            true => "a free slot".to_owned(),
+            false => list(&step.waited_for),
+        };
+        parts.push(format!("waited {} for {what}", span(step.waited_ms)));
+    }
+    if !step.lacks.is_empty() {
+        let since = clock(step.lacks_since_unix_ms);
+        parts.push(format!("waits for {} since {since} UTC", list(&step.lacks)));
+    }
+    Some(parts.join(" · "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_proto::event::AgentUse;
+    use cairn_proto::event::{AgentUse, PlanStep};
 
     #[test]
     fn what_runs_without_a_process_is_interrupted() {
@@ -236,6 +278,42 @@ mod tests {
             let expected = format!("agent {shown}, {since}");
             assert_eq!(agent_line(&run(name, true)), Some(expected));
         }
+    }
+
+    #[test]
+    fn a_step_says_what_it_needed_and_how_it_got_it() {
+        let texts = |texts: &[&str]| {
+            texts
+                .iter()
+                .map(|&text| text.to_owned())
+                .collect::<Vec<_>>()
+        };
+        let step = |needed: &[&str]| pb::PlannedStep {
+            step: Some(PlanStep {
+                capabilities: texts(needed),
+                ..PlanStep::default()
+            }),
+            resources: texts(&["executor"]),
+            ..pb::PlannedStep::default()
+        };
+        assert_eq!(pool_line(&step(&[])), None);
+        let plain = pool_line(&step(&["file_ops"]));
+        assert_eq!(plain.as_deref(), Some("needs file_ops · on executor"));
+        let late = pb::PlannedStep {
+            waited_ms: 2_000,
+            ..step(&[])
+        };
+        let expected = "on executor · waited 2.0 s for a free slot";
+        assert_eq!(pool_line(&late).as_deref(), Some(expected));
+        let waits = pb::PlannedStep {
+            resources: Vec::new(),
+            waited_for: texts(&["web_search>=5"]),
+            lacks: texts(&["web_search>=5"]),
+            lacks_since_unix_ms: 3_723_000,
+            ..step(&["web_search>=5"])
+        };
+        let expected = "needs web_search>=5 · waits for web_search>=5 since 01:02:03 UTC";
+        assert_eq!(pool_line(&waits).as_deref(), Some(expected));
     }
 
     #[test]

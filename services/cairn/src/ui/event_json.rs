@@ -85,7 +85,8 @@ pub fn budget(number: i32) -> String {
     short(budget.as_str_name(), "BUDGET_")
 }
 
-/// What a run waits for: `in_doubt`, `budget`, `approval`, `question`, `plan_review`, `context`.
+/// What a run waits for: `in_doubt`, `budget`, `approval`, `question`, `plan_review`, `context`,
+/// `capability`.
 pub fn wait_reason(number: i32) -> String {
     let reason = wire::WaitReason::try_from(number).unwrap_or_default();
     short(reason.as_str_name(), "WAIT_REASON_")

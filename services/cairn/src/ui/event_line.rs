@@ -4,6 +4,7 @@ mod agents;
 mod brief;
 mod compaction;
 mod context;
+mod pool;
 mod runs;
 mod tools;
 mod words;
@@ -19,6 +20,7 @@ use cairn_proto::event::event::Kind;
 use cairn_rpc::text::clip;
 use compaction::compaction_line;
 use context::context_line;
+use pool::pool_line;
 use runs::run_line;
 use std::collections::HashMap;
 use std::fmt;
@@ -155,6 +157,9 @@ impl Narrator {
             | Kind::InputRequested(_)
             | Kind::QuestionAsked(_) => self.call_line(kind),
             Kind::Decided(e) => self.decided_line(e),
+            Kind::AttemptPlaced(_) | Kind::CapabilityShort(_) | Kind::CapabilityFound(_) => {
+                pool_line(kind)
+            }
             of_session => session_line(of_session),
         }
     }
@@ -314,6 +319,9 @@ impl Narrator {
             }
             (None, Some(Subject::Context(attempt))) => {
                 format!("step {}: the request that does not fit", attempt.step)
+            }
+            (None, Some(Subject::Shortage(attempt))) => {
+                format!("step {}: what no resource has", attempt.step)
             }
             _ => clip(&e.pending_id, PIECE),
         };

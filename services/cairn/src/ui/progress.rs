@@ -9,6 +9,7 @@ pub use reply::LastReply;
 pub use step::{StepState, StepView};
 
 use super::plans::{numbered, order_name};
+use super::pool::{WAITS, lacks};
 use super::writing::Writing;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
@@ -218,7 +219,10 @@ impl Progress {
             return;
         };
         // What the model was writing is whole now, or will not come any more.
-        let continues = matches!(kind, Kind::CallFinished(_) | Kind::StepStarted(_));
+        let continues = matches!(
+            kind,
+            Kind::CallFinished(_) | Kind::StepStarted(_) | Kind::AttemptPlaced(_)
+        );
         if !continues {
             self.writing.end(number);
         }
@@ -234,6 +238,8 @@ impl Progress {
                 self.report = step.written_report(e).or(self.report.take());
             }
             Kind::SummaryAsked(_) => SUMMARY.clone_into(&mut step.call),
+            Kind::CapabilityShort(e) => step.call = lacks(&e.missing),
+            Kind::AttemptPlaced(_) if step.call.starts_with(WAITS) => step.call.clear(),
             Kind::ContextCompacted(_) | Kind::ContextFull(_) => step.call.clear(),
             Kind::SubGoalAdded(_) => step.parts.1 += 1,
             Kind::SubGoalCompleted(_) => step.parts.0 += 1,
@@ -273,6 +279,8 @@ fn step_number(kind: &Kind) -> Option<u32> {
         Kind::StepFailed(e) => e.attempt,
         Kind::ReplyReceived(e) => e.attempt,
         Kind::SummaryAsked(e) => e.attempt,
+        Kind::CapabilityShort(e) => e.attempt,
+        Kind::AttemptPlaced(e) => e.attempt,
         Kind::ContextCompacted(e) => e.attempt,
         Kind::ContextFull(e) => e.attempt,
         Kind::SubGoalAdded(e) => e.attempt,

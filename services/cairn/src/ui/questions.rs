@@ -6,6 +6,7 @@ use super::diff::FIRST;
 use super::event_json::{budget, failure, full_cause, plan, wait_reason};
 use super::event_line::{step_facts, step_name, used_up, waits_for};
 use super::live::terminal_width;
+use super::pool;
 use super::scopes;
 use super::style::Style;
 use super::text::{block, command, quoted};
@@ -13,7 +14,7 @@ use super::time::{clock, span, utc};
 use super::tools::patterns;
 use crate::context::Context;
 use cairn_engine::text::counted;
-use cairn_proto::event::{Budget, WaitReason};
+use cairn_proto::event::{Budget, MissingCapability, ShortageKind, WaitReason};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::text::{clip, escape};
 use cairn_views::figures::dollars;
@@ -55,6 +56,17 @@ pub fn pending_json(pending: &pb::Pending) -> Value {
         "tokens": is_full.then_some(pending.tokens),
         "window_tokens": is_full.then_some(pending.window_tokens),
         "failure": failure(pending.failure.as_ref()),
+        "missing": pending.missing.iter().map(missing_json).collect::<Vec<_>>(),
+    })
+}
+
+fn missing_json(missing: &MissingCapability) -> Value {
+    json!({
+        "capability": missing.capability,
+        "level": missing.level,
+        "available": missing.available,
+        "total": missing.total,
+        "tools": missing.tools,
     })
 }
 
@@ -190,6 +202,13 @@ fn about(pending: &pb::Pending, wanted: Wanted<'_>) -> Vec<(&'static str, String
         let why = why_full(pending.cause(), pending.failure.as_ref());
         facts.extend([("request", size), ("because", why)]);
     }
+    if pending.reason() == WaitReason::Capability {
+        let lacks = pool::counts(&pending.missing, ShortageKind::None);
+        facts.extend([
+            ("lacks", lacks),
+            ("helps", pool::helps(&pending.missing).join("\n")),
+        ]);
+    }
     if pending.reason() == WaitReason::InDoubt {
         facts.push(("call key", pending.call_key.clone()));
         let from = match pending.settle_after_unix_ms {
@@ -301,6 +320,10 @@ fn fixed_answers(reason: WaitReason) -> &'static [(&'static str, &'static str)] 
             ),
             ("fail", "the step fails, or the turn"),
         ],
+        WaitReason::Capability => &[(
+            "fail",
+            "the step fails; without an answer it continues once a resource has it",
+        )],
         WaitReason::InDoubt | WaitReason::Unspecified => &[
             ("done --output '…'", "it was carried out, with this result"),
             ("retry", "send it again, with the same key"),
@@ -399,7 +422,7 @@ mod tests {
         })
     }
 
-    fn others() -> [(&'static str, pb::Pending); 4] {
+    fn others() -> [(&'static str, pb::Pending); 5] {
         let question = pb::Pending {
             question: "tool 'ops__deploy' asks:\nDeploy?\u{1b}[2J\n- env: prod".to_owned(),
             choices: vec!["yes".to_owned(), "no".to_owned()],
@@ -434,9 +457,18 @@ mod tests {
             }),
             ..asks(WaitReason::Context)
         };
+        let lacking = pb::Pending {
+            missing: vec![MissingCapability {
+                capability: "web_search".to_owned(),
+                tools: vec!["web_search".to_owned()],
+                ..MissingCapability::default()
+            }],
+            ..asks(WaitReason::Capability)
+        };
         [
             ("a question of several lines", question),
             ("a plan", review),
+            ("a capability that no resource has", lacking),
             ("a call in doubt", doubt),
             ("a request that does not fit", full),
         ]

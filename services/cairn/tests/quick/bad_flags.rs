@@ -17,7 +17,7 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 103] = [
+const CASES: [Case; 113] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
     ("--in", &[("run --in nowhere x", 1, "nowhere"), ("run --in= x", 2, "--in"), ("run --in plan.json x", 1, "plan.json"),
         ("chat s --in=", 2, "--in"), ("chat s --in nowhere", 1, "nowhere"),
@@ -112,6 +112,21 @@ const CASES: [Case; 103] = [
         ("approve s --when path=x", 2, "--always")]),
     ("config trust --digest", &[("config trust cairn.toml --digest x", 2, "digest")]),
     ("tools allow --digest", &[("tools allow nobody --digest x", 2, "nobody")]),
+    ("pool context --run", &[("pool context s --run 0", 2, "--run"), ("pool context s --run 99", 1, "99"),
+        ("pool context --run 1", 2, "SESSION")]),
+    ("pool context --step", &[("pool context s --step many", 2, "--step"), ("pool context s --step 99", 1, "99")]),
+    ("pool put --kind", &[("pool put g --kind=", 2, "--kind"), ("pool put g --kind GPU", 2, "--kind")]),
+    ("pool put --capability", &[("pool put g --kind gpu --capability GPU", 2, "--capability"),
+        ("pool put g --kind gpu --capability gpu>=many", 2, "--capability")]),
+    ("pool put --slots", &[("pool put g --kind gpu --slots 0", 2, "--slots"), ("pool put g --kind gpu --slots 10001", 2, "--slots")]),
+    ("pool put --label", &[("pool put g --kind gpu --label rack", 2, "--label"), ("pool put g --kind gpu --label =7", 2, "--label")]),
+    ("pool grant --agent", &[("pool grant edit_file --agent=", 2, "--agent"), ("pool grant edit_file --agent a/b", 2, "--agent"),
+        ("pool grant edit_file --agent a --executor b", 2, "--executor")]),
+    ("pool grant --executor", &[("pool grant edit_file --executor=", 2, "--executor"),
+        ("pool grant edit_file --executor <long>", 2, "--executor")]),
+    ("pool revoke --agent", &[("pool revoke edit_file --agent=", 2, "--agent"), ("pool revoke edit_file --agent a/b", 2, "--agent")]),
+    ("pool revoke --executor", &[("pool revoke edit_file --executor=", 2, "--executor"),
+        ("pool revoke edit_file --executor <long>", 2, "--executor")]),
     ("tools call --save", &[("tools call list_files --save=", 2, "--save")]),
     ("decide approve --scope", &[("decide s approval-1.1.1.0.0 approve --scope=", 2, "--scope")]),
     ("decide approve --when", &[("decide s approval-1.1.1.0.0 approve --always --when path", 2, "--when")]),

@@ -10,6 +10,7 @@ mod valid;
 mod valid_agents;
 mod valid_contexts;
 mod valid_internal;
+mod valid_pool;
 mod verdict;
 
 use crate::support;
@@ -30,11 +31,12 @@ use tonic::Request;
 use verdict::wrong;
 
 /// What clients reach.
-const PUBLIC: [&str; 4] = [
+const PUBLIC: [&str; 5] = [
     "cairn.orchestrator.v1.OrchestratorService",
     "cairn.orchestrator.v1.ContextService",
     "cairn.memory.v1.SessionMemoryService",
     "cairn.api.v1.AgentService",
+    "cairn.api.v1.PoolService",
 ];
 /// More faults than these are not shown.
 const SHOWN: usize = 60;

@@ -25,6 +25,7 @@ mod keyless;
 mod levels;
 mod own_session;
 mod places;
+mod pool;
 mod prices;
 mod proxies;
 mod recount;

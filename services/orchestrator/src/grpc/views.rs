@@ -6,9 +6,10 @@ use crate::key::SessionKey;
 use crate::requests::Requests;
 use cairn_engine::event::{Event, EventKind};
 use cairn_engine::prompt::progress;
-use cairn_engine::session::Session;
+use cairn_engine::session::{Session, StepNo};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::RpcError;
+use cairn_views::placements::{Placement, Placements};
 use cairn_views::tree::{Node, NodeKind, NodeStatus, Tree};
 use cairn_views::{agent_state, dump, history, report as report_view};
 use std::sync::Arc;
@@ -77,9 +78,30 @@ pub(super) async fn plan(
     request: Request<pb::GetPlanRequest>,
 ) -> Answer<pb::GetPlanResponse> {
     let key = key_of(&request, &request.get_ref().session)?;
-    let session = session_at(requests, &key, request.get_ref().at_seq).await?;
-    let run = run_of(&session, request.get_ref().run)?;
-    Ok(Response::new(plan_message(run)))
+    let asked = request.into_inner();
+    let session = session_at(requests, &key, asked.at_seq).await?;
+    let mut plan = plan_message(run_of(&session, asked.run)?);
+    if asked.with_resources {
+        let events = events_until(requests, &key, asked.at_seq).await?;
+        let placements = Placements::of(events.iter().map(|(_, event)| event));
+        for step in &mut plan.steps {
+            let number = StepNo::new(step.number);
+            if let Some(placement) = placements.get(plan.run, number) {
+                add_placement(step, placement);
+            }
+        }
+    }
+    Ok(Response::new(plan))
+}
+
+fn add_placement(step: &mut pb::PlannedStep, placement: &Placement) {
+    step.resources.clone_from(&placement.resources);
+    step.waited_ms = placement.waited_ms;
+    step.waited_for.clone_from(&placement.waited_for);
+    if let Some(lack) = &placement.lacks {
+        step.lacks.clone_from(&lack.what);
+        step.lacks_since_unix_ms = ms(lack.since);
+    }
 }
 
 pub(super) async fn tree(

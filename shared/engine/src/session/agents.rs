@@ -86,9 +86,8 @@ impl Agent {
         if tool == READ_SKILL {
             return !self.definition.skills.is_empty();
         }
-        let is_deniable = DENIABLE.contains(&tool) || tool.starts_with(OF_MEMORY);
         match is_state_tool(tool) {
-            true => !is_deniable || !self.rights().denies(tool),
+            true => !can_be_denied(tool) || !self.rights().denies(tool),
             false => self.rights().answer(tool) != Answer::Deny,
         }
     }
@@ -116,6 +115,11 @@ impl Agent {
         let lists: usize = lists.into_iter().flatten().map(String::len).sum();
         texts + lists + skills
     }
+}
+
+/// A definition may deny the tool, and an operator may revoke it. The other state tools belong to every conversation.
+pub fn can_be_denied(tool: &str) -> bool {
+    !is_state_tool(tool) || DENIABLE.contains(&tool) || tool.starts_with(OF_MEMORY)
 }
 
 /// The agent, or the plain default one, may call the tool, if there is one of that name.

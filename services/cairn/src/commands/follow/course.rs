@@ -5,8 +5,8 @@ use super::underway::Underway;
 use super::{Following, Orchestrator};
 use crate::error::CliError;
 use crate::ui::progress::{Progress, StepState};
-use cairn_proto::event::Event;
 use cairn_proto::event::event::Kind;
+use cairn_proto::event::{Event, WaitReason};
 use cairn_proto::orchestrator::{ListPendingRequest, Pending};
 use std::collections::BTreeSet;
 
@@ -100,7 +100,8 @@ impl Course {
     }
 
     /// Whether the run has ended, or goes on only when a person acts. A person who is here is asked each question at
-    /// once; for another one, steps that can continue do so first.
+    /// once; for another one, steps that can continue do so first. A capability that no resource has is nothing to ask
+    /// a person for.
     ///
     /// # Errors
     /// The service's.
@@ -124,8 +125,11 @@ impl Course {
                 let mut open = open(orchestrator, what).await?;
                 if has_person {
                     open.retain(|question| !question.answered);
-                    let first = open.into_iter().next();
-                    return Ok(first.map(|question| Stand::Asks(Box::new(question))));
+                    let is_asked = |question: &Pending| question.reason() != WaitReason::Capability;
+                    let first = open.iter().position(is_asked);
+                    if let Some(first) = first {
+                        return Ok(Some(Stand::Asks(Box::new(open.swap_remove(first)))));
+                    }
                 }
                 Ok(is_stuck(&open, &self.progress).then_some(Stand::Still))
             }

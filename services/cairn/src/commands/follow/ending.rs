@@ -9,6 +9,7 @@ use crate::ui::compaction::{request_size, why_full};
 use crate::ui::event_line::{failure_text, step_name, waits_for};
 use crate::ui::live::{size, wrap};
 use crate::ui::out;
+use crate::ui::pool::shortage;
 use crate::ui::progress::{End, Progress};
 use crate::ui::questions::{answers, decide, why};
 use crate::ui::style::Style;
@@ -300,6 +301,15 @@ fn asked(question: &Pending, progress: &Progress) -> Vec<String> {
                 why_full(question.cause(), question.failure.as_ref()),
             ]
         }
+        WaitReason::Capability => {
+            let mut lines = shortage(&question.missing);
+            let place = format!("step {}: ", question.step);
+            lines
+                .iter_mut()
+                .take(1)
+                .for_each(|line| line.insert_str(0, &place));
+            lines
+        }
         WaitReason::InDoubt | WaitReason::Unspecified => vec![format!(
             "step {}: {call}, sent with key {}",
             question.step,
@@ -312,7 +322,26 @@ fn asked(question: &Pending, progress: &Progress) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::ui::progress::Compacted;
-    use cairn_proto::event::FullCause;
+    use cairn_proto::event::{FullCause, MissingCapability};
+
+    #[test]
+    fn a_step_that_lacks_a_capability_says_what_helps() {
+        let question = Pending {
+            reason: WaitReason::Capability.into(),
+            step: 2,
+            missing: vec![MissingCapability {
+                capability: "web_search".to_owned(),
+                tools: vec!["web_search".to_owned()],
+                ..MissingCapability::default()
+            }],
+            ..Pending::default()
+        };
+        let expected = [
+            "step 2: web_search: no resource has it",
+            "an executor with the tool web_search would have it: see cairn pool",
+        ];
+        assert_eq!(asked(&question, &Progress::new(1, 0)), expected);
+    }
 
     #[test]
     fn the_figures_of_a_turn_have_no_steps() {

@@ -1,5 +1,6 @@
 //! A run in few lines, for logs: what began and ended, and one line for each call of a tool.
 
+use super::pool::is_brief;
 use super::words::{PIECE, result};
 use super::{EventLine, Narrator, line, step_of};
 use cairn_engine::decide::STATE_TOOLS;
@@ -17,9 +18,11 @@ impl Narrator {
             // Beside calls, a text says what they are for; alone it is all that there is.
             Kind::ReplyReceived(e) => e.calls.is_empty().then_some(line),
             Kind::CallFinished(e) => self.brief_call(e),
+            Kind::AttemptPlaced(e) => is_brief(e.waited_ms).then_some(line),
             Kind::CallIntended(_)
             | Kind::CallHeld(_)
             | Kind::CallPreviewed(_)
+            | Kind::CapabilityFound(_)
             | Kind::ContextChanged(_)
             | Kind::CompactionRequested(_)
             | Kind::SummaryAsked(_)

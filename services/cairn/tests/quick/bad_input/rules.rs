@@ -79,7 +79,7 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
         ("ImportStart", "last_seq") | ("ArchivedEvent", "event") => required(ANY),
         ("ArchivedEvent", "blob" | "ends") => ANY,
         ("ForkSessionRequest", "go_on" | "accept_loss") => ANY,
-        ("ListPendingRequest", "session") => SESSION,
+        ("ListPendingRequest" | "GetAgentContextRequest", "session") => SESSION,
         // To delete what is not there is no mistake.
         ("DeleteSessionRequest", "session") => required(ID),
         (_, "session") => required(SESSION),
@@ -113,6 +113,7 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
         // answer allows; deltas are there or not.
         (_, "after_seq" | "max_entries" | "with_deltas") => ANY,
         ("GetTreeRequest", "view") | ("ReleaseQuarantineRequest", "accept_loss") => ANY,
+        ("GetPlanRequest", "with_resources") => ANY,
         ("DecideRequest", "pending_id" | "settlement") => required(ID),
         ("Settlement", _) => ANY,
         ("Done", "output") => text(48 * 1024),
@@ -194,6 +195,24 @@ fn of_agent(field: &FieldDescriptor) -> Rule {
         }
         // Another digest than the present one is no mistake of the request.
         ("ConfirmWorkspaceFilesRequest", "digest") => required(ID),
+        _ => of_pool(field),
+    }
+}
+
+fn of_pool(field: &FieldDescriptor) -> Rule {
+    match (field.parent_message().name(), field.name()) {
+        ("PutResourceRequest", "id" | "kind") => required(text(64)),
+        // What is not registered is no mistake of the request.
+        ("RemoveResourceRequest", "id") => required(text(64)),
+        ("PutResourceRequest", "capabilities" | "labels") => ANY,
+        ("PutResourceRequest", "slots") => number(10_000),
+        ("ResourceCapability", "name") => required(text(64)),
+        ("ResourceCapability", "level") => number(1_000_000),
+        (_, "tool") => required(text(64)),
+        // One of both names whose tool it is.
+        ("GrantToolRequest" | "RevokeToolRequest", "agent" | "executor") => text(110),
+        // A run without a step has a context, too.
+        ("GetAgentContextRequest", "step") => ANY,
         (message, name) => panic!("what may {message}.{name} have?"),
     }
 }

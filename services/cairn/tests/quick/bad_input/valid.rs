@@ -61,6 +61,8 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
         | "DeleteAgent"
         | "ListWorkspaceFiles"
         | "ConfirmWorkspaceFiles" => super::valid_agents::agents(method, n),
+        "PutResource" | "RemoveResource" | "GrantTool" | "RevokeTool" | "GetPool" | "WatchPool"
+        | "GetAgentContext" => super::valid_pool::pool(method, n, session),
         _ => tools(method, n, session),
     }
 }
@@ -203,6 +205,7 @@ fn views(method: &str, session: String) -> Vec<Vec<u8>> {
             session,
             run: 1,
             at_seq: 4,
+            with_resources: true,
         }),
         "GetTree" => one(&pb::GetTreeRequest {
             session,

@@ -175,7 +175,7 @@ impl Case {
         let request = pb::GetPlanRequest {
             session: self.name.clone(),
             run: 1,
-            at_seq: 0,
+            ..pb::GetPlanRequest::default()
         };
         let plan = self.client.get_plan(request).await.expect("a plan");
         let steps = plan.into_inner().steps.into_iter();

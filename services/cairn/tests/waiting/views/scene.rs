@@ -130,7 +130,7 @@ impl Scene {
         let request = pb::GetPlanRequest {
             session: self.session.clone(),
             run,
-            at_seq: 0,
+            ..pb::GetPlanRequest::default()
         };
         let plan = self.client.get_plan(request).await.expect("a plan");
         plan.into_inner()
