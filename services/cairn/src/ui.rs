@@ -21,6 +21,7 @@ pub mod questions;
 pub mod revisions;
 pub mod scopes;
 pub mod screen;
+pub mod shortage;
 pub mod style;
 pub mod table;
 #[cfg(test)]

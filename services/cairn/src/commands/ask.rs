@@ -145,6 +145,9 @@ pub(super) fn prompt(pending: &Pending) -> String {
         WaitReason::PlanReview => "carry it out? [y / n and what is to be different]",
         WaitReason::Question => "your answer:",
         WaitReason::Budget => "continue with as much again? [y / n]",
+        WaitReason::Capability => {
+            "it continues once a resource has it; end it? [f to fail the step]"
+        }
         WaitReason::Context => "try again? [r / f to fail the turn / the prompt of a summary]",
         WaitReason::InDoubt | WaitReason::Unspecified => {
             "how did it end? [done RESULT / retry / skip / fail]"
@@ -177,6 +180,7 @@ pub(super) fn refused(pending: &Pending) -> String {
         WaitReason::PlanReview | WaitReason::Budget => "y or n".to_owned(),
         WaitReason::Question => "with a text".to_owned(),
         WaitReason::Context => "r, f, or the prompt of a summary".to_owned(),
+        WaitReason::Capability => "f".to_owned(),
         WaitReason::InDoubt | WaitReason::Unspecified => {
             "done and the result, retry, skip or fail".to_owned()
         }
@@ -232,6 +236,10 @@ fn outcome(pending: &Pending, line: &str) -> Option<Outcome> {
             _ => Some(Outcome::Answer(Answer {
                 text: line.to_owned(),
             })),
+        },
+        WaitReason::Capability => match word.as_str() {
+            "f" | "fail" => Some(Outcome::Fail(Fail { reason: rest })),
+            _ => None,
         },
         WaitReason::InDoubt | WaitReason::Unspecified => match word.as_str() {
             "done" if !rest.is_empty() => Some(Outcome::Done(Done { output: rest })),
@@ -355,6 +363,17 @@ mod tests {
             assert_eq!(outcome(&full, &text), prompt);
         }
         assert_eq!(outcome(&full, "  "), None);
+    }
+
+    #[test]
+    fn what_no_resource_has_is_waited_for_unless_the_step_is_to_fail() {
+        let short = asks(WaitReason::Capability);
+        let reason = "not today".to_owned();
+        let failed = Some(Outcome::Fail(Fail { reason }));
+        assert_eq!(outcome(&short, "f not today"), failed);
+        for line in ["", "y", "retry"] {
+            assert_eq!(outcome(&short, line), None, "{line}");
+        }
     }
 
     fn tool() -> ApprovalScope {

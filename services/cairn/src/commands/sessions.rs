@@ -112,6 +112,8 @@ enum Kind {
     PlanReview,
     /// A request that does not fit into the window of its model
     Context,
+    /// A capability that no resource of the pool has
+    Capability,
 }
 
 /// By what the list is ordered.
@@ -145,6 +147,7 @@ impl Args {
             Kind::Question => Some(WaitReason::Question),
             Kind::PlanReview => Some(WaitReason::PlanReview),
             Kind::Context => Some(WaitReason::Context),
+            Kind::Capability => Some(WaitReason::Capability),
         });
         let is_any = self.pending.contains(&Kind::Any);
         let pending = pending.filter(|_| !is_any);

@@ -4,6 +4,7 @@ mod agents;
 mod brief;
 mod compaction;
 mod context;
+mod pool;
 mod runs;
 mod tools;
 mod words;
@@ -19,6 +20,7 @@ use cairn_proto::event::event::Kind;
 use cairn_rpc::text::clip;
 use compaction::compaction_line;
 use context::context_line;
+use pool::pool_line;
 use runs::run_line;
 use std::collections::HashMap;
 use std::fmt;
@@ -144,6 +146,9 @@ impl Narrator {
             | Kind::SummaryAsked(_)
             | Kind::ContextCompacted(_)
             | Kind::ContextFull(_) => compaction_line(kind),
+            Kind::AttemptPlaced(_) | Kind::CapabilityShort(_) | Kind::CapabilityFound(_) => {
+                pool_line(kind)
+            }
             Kind::CallIntended(_)
             | Kind::CallHeld(_)
             | Kind::CallFinished(_)
@@ -314,6 +319,9 @@ impl Narrator {
             }
             (None, Some(Subject::Context(attempt))) => {
                 format!("step {}: the request that does not fit", attempt.step)
+            }
+            (None, Some(Subject::Shortage(attempt))) => {
+                format!("step {}: the missing capability", attempt.step)
             }
             _ => clip(&e.pending_id, PIECE),
         };

@@ -3,17 +3,18 @@
 use super::approvals::{self, Wanted};
 use super::compaction::{request_size, why_full};
 use super::diff::FIRST;
-use super::event_json::{budget, failure, full_cause, plan, wait_reason};
+use super::event_json::{budget, failure, full_cause, missing, plan, wait_reason};
 use super::event_line::{step_facts, step_name, used_up, waits_for};
 use super::live::terminal_width;
 use super::scopes;
+use super::shortage::lacks;
 use super::style::Style;
 use super::text::{block, command, quoted};
 use super::time::{clock, span, utc};
 use super::tools::patterns;
 use crate::context::Context;
 use cairn_engine::text::counted;
-use cairn_proto::event::{Budget, WaitReason};
+use cairn_proto::event::{Budget, ShortageKind, WaitReason};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::text::{clip, escape};
 use cairn_views::figures::dollars;
@@ -55,6 +56,7 @@ pub fn pending_json(pending: &pb::Pending) -> Value {
         "tokens": is_full.then_some(pending.tokens),
         "window_tokens": is_full.then_some(pending.window_tokens),
         "failure": failure(pending.failure.as_ref()),
+        "missing": missing(&pending.missing),
     })
 }
 
@@ -190,6 +192,9 @@ fn about(pending: &pb::Pending, wanted: Wanted<'_>) -> Vec<(&'static str, String
         let why = why_full(pending.cause(), pending.failure.as_ref());
         facts.extend([("request", size), ("because", why)]);
     }
+    if pending.reason() == WaitReason::Capability {
+        facts.push(("lacks", lacks(&pending.missing, ShortageKind::None)));
+    }
     if pending.reason() == WaitReason::InDoubt {
         facts.push(("call key", pending.call_key.clone()));
         let from = match pending.settle_after_unix_ms {
@@ -301,6 +306,10 @@ fn fixed_answers(reason: WaitReason) -> &'static [(&'static str, &'static str)] 
             ),
             ("fail", "the step fails, or the turn"),
         ],
+        WaitReason::Capability => &[(
+            "fail",
+            "the step fails, or the turn; without an answer, it continues once a resource has what it needs",
+        )],
         WaitReason::InDoubt | WaitReason::Unspecified => &[
             ("done --output '…'", "it was carried out, with this result"),
             ("retry", "send it again, with the same key"),
@@ -313,7 +322,7 @@ fn fixed_answers(reason: WaitReason) -> &'static [(&'static str, &'static str)] 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_proto::event::{Condition, Failure, FullCause, Plan, PlanStep};
+    use cairn_proto::event::{Condition, Failure, FullCause, MissingCapability, Plan, PlanStep};
 
     fn asks(reason: WaitReason) -> pb::Pending {
         pb::Pending {
@@ -399,7 +408,7 @@ mod tests {
         })
     }
 
-    fn others() -> [(&'static str, pb::Pending); 4] {
+    fn others() -> [(&'static str, pb::Pending); 5] {
         let question = pb::Pending {
             question: "tool 'ops__deploy' asks:\nDeploy?\u{1b}[2J\n- env: prod".to_owned(),
             choices: vec!["yes".to_owned(), "no".to_owned()],
@@ -423,6 +432,13 @@ mod tests {
             settle_after_unix_ms: 3_723_000,
             ..asks(WaitReason::InDoubt)
         };
+        let short = pb::Pending {
+            missing: vec![MissingCapability {
+                capability: "gpu".to_owned(),
+                ..MissingCapability::default()
+            }],
+            ..asks(WaitReason::Capability)
+        };
         let full = pb::Pending {
             cause: FullCause::NoSummary.into(),
             tokens: 9_100,
@@ -438,6 +454,7 @@ mod tests {
             ("a question of several lines", question),
             ("a plan", review),
             ("a call in doubt", doubt),
+            ("a capability that no resource has", short),
             ("a request that does not fit", full),
         ]
     }

@@ -284,6 +284,13 @@ fn pending_message(key: &SessionKey, session: &Session, open: Pending) -> pb::Pe
             failure: failure.map(Into::into),
             ..message
         },
+        Asked::Shortage { name, missing } => pb::Pending {
+            reason: reason(WaitReason::Capability),
+            run: name.run,
+            step: name.step.into(),
+            missing: missing.into_iter().map(Into::into).collect(),
+            ..message
+        },
         of_call => pending_call_message(key, session, of_call, message),
     }
 }
@@ -320,7 +327,10 @@ fn pending_call_message(
             (message.question, message.choices) = (question, choices);
             (name, WaitReason::Question, None)
         }
-        Asked::Budget { .. } | Asked::Plan { .. } | Asked::Context { .. } => return message,
+        Asked::Budget { .. }
+        | Asked::Plan { .. }
+        | Asked::Context { .. }
+        | Asked::Shortage { .. } => return message,
     };
     message.reason = wire::WaitReason::from(reason).into();
     message.run = name.attempt.run;

@@ -20,6 +20,7 @@ impl Narrator {
             Kind::CallIntended(_)
             | Kind::CallHeld(_)
             | Kind::CallPreviewed(_)
+            | Kind::AttemptPlaced(_)
             | Kind::ContextChanged(_)
             | Kind::CompactionRequested(_)
             | Kind::SummaryAsked(_)
