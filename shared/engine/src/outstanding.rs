@@ -87,9 +87,9 @@ impl Session {
 
 impl Run {
     /// The attempts that are to be carried out, of which some have begun. Those that wait for a person, or for what
-    /// no resource of the pool has, do not continue; of those that are held by a pause, or by a budget that forbids calls, only what
-    /// has side effects and was begun is to end. Questions to models that are under way come before new
-    /// ones, as far as the budgets reach.
+    /// no resource of the pool has, do not continue; of those that are held by a pause, or by a budget that forbids
+    /// calls, only what has side effects and was begun is to end. Questions to models that are under way come
+    /// before new ones, as far as the budgets reach.
     pub(crate) fn attempts_to_run(
         &self,
         has_begun: impl Fn(AttemptRef) -> bool,

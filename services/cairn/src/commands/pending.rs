@@ -15,8 +15,8 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 With --json one question a line: session, id, reason (in_doubt, budget, approval, question,
-plan_review, context, capability), run, step, tool, arguments_json, call_key, settle_after (null for at once), answered,
-since, question, choices, budget (turns, tokens, cost, time, calls), plan, proposal, always_covers
+plan_review, context, capability), run, step, tool, arguments_json, call_key, settle_after (null for at
+once), answered, since, question, choices, budget (turns, tokens, cost, time, calls), plan, proposal, always_covers
 (for an approval: the values of further calls that approve --always covers; null if no process runs
 the tools, or if a value of the call cannot be compared), scopes (of further calls: id, covers), preview
 (path, diff, added, removed, is_protected; null but for a write), command, folder, opens (null but for a

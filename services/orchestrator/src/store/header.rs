@@ -97,3 +97,20 @@ pub(crate) fn pending_kinds(session: &Session) -> Vec<PendingKind> {
     }
     kinds.into_values().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_need_is_cut_between_two_capabilities() {
+        let names = (0..100).map(|number| format!("capability_{number}"));
+        let need = names.collect::<Vec<_>>().join(",");
+        let fits = fitting(need.clone());
+        assert!(fits.len() <= LONGEST_NEED, "{}", fits.len());
+        let rest = need.strip_prefix(&fits).expect("its beginning");
+        assert!(rest.starts_with(",capability_"), "{rest}");
+        assert_eq!(fitting("gpu,web_search".to_owned()), "gpu,web_search");
+        assert_eq!(fitting("x".repeat(LONGEST_NEED + 1)), "");
+    }
+}

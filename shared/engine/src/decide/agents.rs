@@ -233,7 +233,7 @@ pub(super) fn check_plan(
     let mut calls = calls.filter_map(|(step, number)| Some((number, &step.tool.as_ref()?.name)));
     // That no plan names a state tool is checked for every agent.
     let may_make =
-        |tool: &str| agent.is_none() && is_state_tool(tool) || may_call(agent, tool, grants);
+        |tool: &str| (agent.is_none() && is_state_tool(tool)) || may_call(agent, tool, grants);
     let (number, tool) = calls.find(|(_, tool)| !may_make(tool))?;
     let name = agent.map_or(DEFAULT_AGENT, |agent| &agent.definition.name);
     Some(format!(
