@@ -159,6 +159,7 @@ impl<'a> Sources<'a> {
             prompt: main.map(|agent| agent.prompt.clone()).unwrap_or_default(),
             model: model.cloned().unwrap_or_default(),
             tools: self.tools(),
+            capabilities: self.united(|agent| &agent.cairn.capabilities),
             denied: self.united(|agent| &agent.denied),
             asked: self.united(|agent| &agent.ask),
             limits: self.limits(settings),

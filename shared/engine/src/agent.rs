@@ -37,6 +37,8 @@ pub struct AgentDefinition {
     pub skills: Vec<SkillOffer>,
     /// The instructions of its folder, which the first message of a conversation has; empty for none.
     pub instructions: String,
+    /// The capabilities that its attempts need, as plans name them; sorted.
+    pub capabilities: Vec<String>,
 }
 
 /// Limits of the runs of an agent; none for those of the settings.

@@ -166,6 +166,9 @@ kinds! {
     PlanApplied since 1: Grows
     StepStarted since 1: Grows
     AttemptContinued since 1: Continues
+    AttemptPlaced since 1: Continues
+    CapabilityShort since 1: Ends
+    CapabilityFound since 1: Grows
     ContextChanged since 1: Grows, or Continues if is_of_owner
     CompactionRequested since 1: Grows
     SummaryAsked since 1: Grows, or Continues if is_again

@@ -34,6 +34,8 @@ pub enum LayerKind {
     Environment,
     /// The tools and the skills that the agent has.
     Capabilities,
+    /// The state of the pool, the task and the note.
+    Pool,
     /// Session memory.
     Memory,
     /// The instructions of the workspace, such as those of `AGENTS.md`. No system prompt has them: reminders
@@ -85,6 +87,10 @@ pub struct Layer {
     pub number: u32,
     /// Of session memory: the changes that the text has.
     pub through: MemoryMark,
+    /// Of the pool: the capabilities in the text, sorted. Only another set of them makes another layer.
+    pub names: Vec<String>,
+    /// Of the pool: the resources that carry out the task, as the text says.
+    pub allotted: Vec<String>,
 }
 
 impl Layer {
@@ -95,12 +101,22 @@ impl Layer {
             text: text.into(),
             number: 0,
             through: MemoryMark::default(),
+            names: Vec::new(),
+            allotted: Vec::new(),
+        }
+    }
+
+    /// What a model knows that was sent it.
+    pub(crate) fn sent(&self) -> Sent<'_> {
+        match self.kind {
+            LayerKind::Pool => Sent::Names(&self.names),
+            _ => Sent::Text(&self.text),
         }
     }
 }
 
 /// A part of the system prompt whose text the session has already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownLayer {
     /// Which.
     pub kind: LayerKind,
@@ -108,6 +124,8 @@ pub struct KnownLayer {
     pub number: u32,
     /// As [`Layer::through`].
     pub through: MemoryMark,
+    /// As [`Layer::names`].
+    pub names: Vec<String>,
 }
 
 /// A part of a message that tells the model of a change of a layer.
@@ -126,7 +144,7 @@ pub enum Reminded {
     Layer {
         /// Which.
         kind: LayerKind,
-        /// The digest of its text.
+        /// The digest of its text; of the pool, of its names, each on a line.
         digest: String,
     },
     /// What has changed in session memory.
@@ -152,18 +170,29 @@ impl Reminded {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sent<'a> {
     Text(&'a str),
-    /// Of the text that a reminder has.
+    /// Of the pool, which is compared by them only.
+    Names(&'a [String]),
+    /// Of the text that a reminder has, or of its names.
     Digest(&'a str),
 }
 
 impl Sent<'_> {
-    /// It was this text.
+    /// It was this text; of the pool, these names [on lines](as_lines).
     pub(crate) fn is(self, text: &str) -> bool {
         match self {
             Self::Text(sent) => sent == text,
+            Self::Names(sent) => as_lines(sent) == text,
             Self::Digest(digest) => digest == text_digest(text),
         }
     }
+}
+
+/// Names as they are compared: each followed by a newline.
+pub(crate) fn as_lines(names: &[String]) -> String {
+    names
+        .iter()
+        .flat_map(|name| [name.as_str(), "\n"])
+        .collect()
 }
 
 /// A message of a conversation.
@@ -286,7 +315,7 @@ impl Conversation {
     pub(crate) fn sent(&self, kind: LayerKind) -> Option<Sent<'_>> {
         match self.reminded(kind).next_back() {
             Some(Reminded::Layer { digest, .. }) => Some(Sent::Digest(digest)),
-            _ => self.layer(kind).map(|layer| Sent::Text(&layer.text)),
+            _ => self.layer(kind).map(Layer::sent),
         }
     }
 

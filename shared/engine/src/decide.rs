@@ -17,7 +17,9 @@ mod fork;
 mod input;
 mod kept;
 mod media;
+mod placing;
 mod plans;
+mod pool;
 mod previews;
 mod rejection;
 mod report;
@@ -28,7 +30,7 @@ mod words;
 
 pub use agents::{AgentFault, Agents, ResolvedAgent, agents_needed};
 pub use calls::UNKNOWN_TOOL;
-pub use facts::{Away, Compaction, Facts, ToolFacts, ToolList};
+pub use facts::{Away, CODE_GENERATION, Compaction, Facts, ToolFacts, ToolList};
 pub use fork::Fork;
 pub use input::{Answer, FullRequest, Input, Previewed, Reply, Summarised, Unfinished};
 pub use tools::{Question, SEARCH_TOOLS, STATE_TOOLS, SkillRequest, StateTool};
@@ -45,9 +47,9 @@ pub(crate) use tools::{is_answered_by_owner, is_state_tool};
 pub(crate) use words::{Nudge, rest_of_beginning};
 
 use crate::command::Command;
-use crate::event::{CommandReceived, Event, EventKind, SessionCreated};
+use crate::event::{AttemptRef, CommandReceived, Event, EventKind, SessionCreated};
 use crate::principal::Principal;
-use crate::session::Session;
+use crate::session::{Attempt, Session};
 use crate::transitions::{Applied, IllegalTransition};
 use report::Report;
 
@@ -158,6 +160,17 @@ impl Decision<'_> {
                 .try_for_each(|attempt| self.remind(attempt)),
             Input::AttemptLost { attempt } => self.attempt_lost(attempt),
             Input::Answered { call, answer } => self.answered_by_owner(call, answer),
+            Input::Placed {
+                attempt,
+                resources,
+                waited_ms,
+            } => self.placed(attempt, resources, waited_ms),
+            Input::Short {
+                attempt,
+                missing,
+                is_none,
+            } => self.short(attempt, missing, is_none),
+            Input::Found { attempts } => self.found(attempts),
             Input::Tick => self.settle_due(),
             Input::Previewed { call, outcome } => self.previewed(call, outcome),
             Input::Forked(fork) => self.fork(fork),
@@ -228,6 +241,12 @@ impl Decision<'_> {
         };
         self.emit_with(received.into(), 0, principal)?;
         self.handle_command()
+    }
+
+    /// A call with side effects of this attempt may begin.
+    pub(crate) fn may_intend(&self, attempt: AttemptRef) -> bool {
+        let running = self.session.attempt(attempt);
+        self.may_begin(attempt.run) && !running.is_some_and(Attempt::lacks_capability)
     }
 
     /// Steps and calls with side effects of this run may begin.

@@ -4,6 +4,7 @@ mod agent;
 mod call;
 mod compaction;
 mod plan;
+mod pool;
 mod run;
 mod session;
 mod step;
@@ -12,6 +13,7 @@ pub use agent::*;
 pub use call::*;
 pub use compaction::*;
 pub use plan::*;
+pub use pool::*;
 pub use run::*;
 pub use session::*;
 pub use step::*;
@@ -103,6 +105,8 @@ pub enum WaitReason {
     PlanReview,
     /// The next request of a model does not fit into its window, and no compaction helps.
     Context,
+    /// No resource of the pool has a capability that an attempt needs. No person has to answer.
+    Capability,
 }
 
 /// What a run may use up.

@@ -86,10 +86,10 @@ impl Session {
 }
 
 impl Run {
-    /// The attempts that are to be carried out, of which some have begun. Those that wait for a person
-    /// do not continue; of those that are held by a pause, or by a budget that forbids calls, only what
-    /// has side effects and was begun is to end. Questions to models that are under way come before new
-    /// ones, as far as the budgets reach.
+    /// The attempts that are to be carried out, of which some have begun. Those that wait for a person, or for what
+    /// no resource of the pool has, do not continue; of those that are held by a pause, or by a budget that forbids
+    /// calls, only what has side effects and was begun is to end. Questions to models that are under way come
+    /// before new ones, as far as the budgets reach.
     pub(crate) fn attempts_to_run(
         &self,
         has_begun: impl Fn(AttemptRef) -> bool,
@@ -101,8 +101,8 @@ impl Run {
                 Some((name, lane))
             });
         let lanes: Vec<_> = lanes.collect();
-        let under_way = lanes.iter().filter(|(_, lane)| *lane == Lane::Asks);
-        let mut questions = under_way.count() as u32;
+        let under_way = lanes.iter().map(|(_, lane)| lane.questions());
+        let mut questions: u32 = under_way.sum();
         lanes.into_iter().filter_map(move |(name, lane)| {
             if lane == Lane::NeedsTurn {
                 if !self.may_ask_model(questions) {
@@ -150,13 +150,22 @@ impl Run {
 
     /// What an attempt is to do; none if it is to do nothing now.
     fn lane_of(&self, step: &Step, attempt: &Attempt, has_begun: bool) -> Option<Lane> {
-        if attempt.waits_for_person() {
+        if attempt.waits_for_person() || attempt.lacks_capability() {
             // A call that may have been sent ends where it was sent: by another executor it would be sent again.
             let may_end = attempt.has_intended_call() && !attempt.has_call_in_doubt();
             return may_end.then_some(Lane::HasWork);
         }
         if self.is_held() {
             return attempt.has_intended_call().then_some(Lane::HasWork);
+        }
+        let by_calls = attempt.questions_of_calls();
+        if by_calls > 0 && !attempt.has_intended_call() {
+            // What the executor may be asking right now is paid for, unless nothing may be asked any more.
+            let may_be_asking = has_begun && self.no_questions().is_none();
+            return Some(match may_be_asking {
+                true => Lane::Asks(by_calls),
+                false => Lane::NeedsTurn,
+            });
         }
         if step.plan.tool.is_some() || !attempt.needs_tool_turn() {
             return Some(Lane::HasWork);
@@ -168,7 +177,7 @@ impl Run {
             return None;
         }
         match has_begun && attempt.calls.iter().all(Call::is_finished) {
-            true => Some(Lane::Asks),
+            true => Some(Lane::Asks(1)),
             // A person is asked first.
             false if self.is_at_limit(step, attempt) => None,
             false => Some(Lane::NeedsTurn),
@@ -203,10 +212,20 @@ impl Run {
 /// What an attempt is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lane {
-    /// Its model may be being asked right now.
-    Asks,
+    /// Its model may be being asked so many questions right now.
+    Asks(u32),
     /// Its model is to be asked.
     NeedsTurn,
     /// A call is to be carried out, or to end.
     HasWork,
+}
+
+impl Lane {
+    /// The questions that may be under way.
+    fn questions(self) -> u32 {
+        match self {
+            Self::Asks(questions) => questions,
+            Self::NeedsTurn | Self::HasWork => 0,
+        }
+    }
 }

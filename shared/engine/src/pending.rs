@@ -4,6 +4,7 @@ use crate::event::{AttemptRef, Budget, CallPreview, CallRef, WaitReason};
 use crate::failure::Failure;
 use crate::message::ToolCall;
 use crate::plan::PlanDraft;
+use crate::pool::Missing;
 use crate::session::{Ask, Attempt, Call, CallStatus, FullCause, Run, RunStatus, Session};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -41,6 +42,8 @@ pub enum Subject {
     },
     /// How does this attempt continue, whose next request does not fit?
     Context(AttemptRef),
+    /// Is this attempt to wait longer for what no resource has?
+    Shortage(AttemptRef),
 }
 
 /// A question with what a person needs to answer it.
@@ -121,6 +124,14 @@ pub enum Asked {
         /// Why the model wrote no summary; none for other causes.
         failure: Option<Failure>,
     },
+    /// Whether an attempt is to wait longer for what no resource of the pool has. It continues by itself once one
+    /// has it.
+    Shortage {
+        /// The attempt.
+        name: AttemptRef,
+        /// What it lacks, sorted by name.
+        missing: Vec<Missing>,
+    },
 }
 
 impl Pending {
@@ -133,6 +144,7 @@ impl Pending {
             Asked::Budget { .. } => WaitReason::Budget,
             Asked::Plan { .. } => WaitReason::PlanReview,
             Asked::Context { .. } => WaitReason::Context,
+            Asked::Shortage { .. } => WaitReason::Capability,
         }
     }
 
@@ -145,6 +157,7 @@ impl Pending {
             Asked::Budget { run, .. } => Subject::Budget { run },
             Asked::Plan { run, proposal, .. } => Subject::Plan { run, proposal },
             Asked::Context { name, .. } => Subject::Context(name),
+            Asked::Shortage { name, .. } => Subject::Shortage(name),
         };
         let time = self.time;
         PendingId { subject, time }
@@ -156,14 +169,17 @@ impl PendingId {
     pub fn call(&self) -> Option<CallRef> {
         match self.subject {
             Subject::Call(call) | Subject::Approval(call) | Subject::Question(call) => Some(call),
-            Subject::Budget { .. } | Subject::Plan { .. } | Subject::Context(_) => None,
+            Subject::Budget { .. }
+            | Subject::Plan { .. }
+            | Subject::Context(_)
+            | Subject::Shortage(_) => None,
         }
     }
 
     /// The attempt that it is about, if it is about one.
     pub fn attempt(&self) -> Option<AttemptRef> {
         match self.subject {
-            Subject::Context(attempt) => Some(attempt),
+            Subject::Context(attempt) | Subject::Shortage(attempt) => Some(attempt),
             _ => self.call().map(|call| call.attempt),
         }
     }
@@ -175,7 +191,7 @@ impl PendingId {
                 call.attempt.run
             }
             Subject::Budget { run } | Subject::Plan { run, .. } => run,
-            Subject::Context(attempt) => attempt.run,
+            Subject::Context(attempt) | Subject::Shortage(attempt) => attempt.run,
         }
     }
 
@@ -200,14 +216,19 @@ impl PendingId {
             }),
             _ => None,
         };
-        let subject = match (kind, &numbers[..]) {
-            ("budget", &[run]) => Subject::Budget { run },
-            ("plan", &[run, proposal]) => Subject::Plan { run, proposal },
-            ("context", &[run, step, attempt]) => Subject::Context(AttemptRef {
+        let attempt = match numbers[..] {
+            [run, step, attempt] => Some(AttemptRef {
                 run,
                 step: step.into(),
                 attempt,
             }),
+            _ => None,
+        };
+        let subject = match (kind, &numbers[..]) {
+            ("budget", &[run]) => Subject::Budget { run },
+            ("plan", &[run, proposal]) => Subject::Plan { run, proposal },
+            ("context", _) => Subject::Context(attempt?),
+            ("shortage", _) => Subject::Shortage(attempt?),
             ("call", _) => Subject::Call(call?),
             ("approval", _) => Subject::Approval(call?),
             ("question", _) => Subject::Question(call?),
@@ -228,10 +249,8 @@ impl fmt::Display for PendingId {
                 write!(f, "plan-{run}.{proposal}")?;
                 return self.fmt_time(f);
             }
-            Subject::Context(AttemptRef { run, step, attempt }) => {
-                write!(f, "context-{run}.{step}.{attempt}")?;
-                return self.fmt_time(f);
-            }
+            Subject::Context(attempt) => return self.fmt_attempt(f, "context", *attempt),
+            Subject::Shortage(attempt) => return self.fmt_attempt(f, "shortage", *attempt),
             Subject::Call(call) => ("call", call),
             Subject::Approval(call) => ("approval", call),
             Subject::Question(call) => ("question", call),
@@ -246,6 +265,17 @@ impl fmt::Display for PendingId {
 }
 
 impl PendingId {
+    fn fmt_attempt(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        kind: &str,
+        attempt: AttemptRef,
+    ) -> fmt::Result {
+        let AttemptRef { run, step, attempt } = attempt;
+        write!(f, "{kind}-{run}.{step}.{attempt}")?;
+        self.fmt_time(f)
+    }
+
     /// What is asked for the first time has no number.
     fn fmt_time(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.time {
@@ -265,6 +295,7 @@ pub fn pending(session: &Session) -> Vec<Pending> {
         let calls = attempt.last_calls(attempt_name);
         open.extend(calls.filter_map(|(name, call)| question_of(name, call)));
         open.extend(full_context_of(attempt_name, attempt));
+        open.extend(shortage_of(attempt_name, attempt));
     }
     open.extend(
         run.revisions
@@ -299,7 +330,9 @@ pub fn reasons(session: &Session) -> impl Iterator<Item = (WaitReason, u64)> {
         let calls = attempt.calls.iter();
         let calls = calls.filter_map(|call| Some((call.status.asks()?, call.asked_at)));
         let full = attempt.full.as_ref();
-        calls.chain(full.map(|full| (WaitReason::Context, full.since)))
+        let short = attempt.shortage();
+        let calls = calls.chain(full.map(|full| (WaitReason::Context, full.since)));
+        calls.chain(short.map(|short| (WaitReason::Capability, short.since)))
     });
     let review = run.and_then(|run| {
         let proposals = &run.revisions.proposals;
@@ -348,6 +381,14 @@ fn full_context_of(name: AttemptRef, attempt: &Attempt) -> Option<Pending> {
         failure: full.failure.clone(),
     };
     Some(new(asked, full.since, attempt.times_full))
+}
+
+/// What is asked of an attempt that lacks what no resource has.
+fn shortage_of(name: AttemptRef, attempt: &Attempt) -> Option<Pending> {
+    let short = attempt.shortage()?;
+    let missing = short.missing.clone();
+    let asked = Asked::Shortage { name, missing };
+    Some(new(asked, short.since, attempt.times_short))
 }
 
 /// What a call asks, if it does.

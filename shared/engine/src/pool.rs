@@ -20,7 +20,7 @@ pub use view::{
 
 use crate::event::AttemptRef;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// What the outside knows of the pool at the time of a decision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,4 +31,12 @@ pub struct PoolFacts {
     pub allotted: BTreeMap<AttemptRef, Vec<String>>,
     /// What the operator granted to agents.
     pub grants: Arc<Grants>,
+}
+
+impl PoolFacts {
+    /// Nothing is known of any resource, and nothing is granted.
+    pub fn none() -> &'static Self {
+        static NONE: LazyLock<PoolFacts> = LazyLock::new(PoolFacts::default);
+        &NONE
+    }
 }

@@ -25,6 +25,7 @@ mod kinds;
 mod message;
 mod mode;
 mod plan;
+mod pool;
 mod turn;
 mod wire;
 

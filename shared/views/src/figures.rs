@@ -103,6 +103,7 @@ pub fn run_status(status: RunStatus) -> &'static str {
         RunStatus::Waiting(WaitReason::Question) => "waiting (question)",
         RunStatus::Waiting(WaitReason::PlanReview) => "waiting (plan review)",
         RunStatus::Waiting(WaitReason::Context) => "waiting (context)",
+        RunStatus::Waiting(WaitReason::Capability) => "waiting (capability)",
         RunStatus::Paused => "paused",
         RunStatus::Completed => "completed",
         RunStatus::Failed => "failed",

@@ -239,6 +239,10 @@ fn outcome(pending: &Pending, line: &str) -> Option<Outcome> {
                 text: line.to_owned(),
             })),
         },
+        WaitReason::Capability => match word.as_str() {
+            "f" | "fail" => Some(Outcome::Fail(Fail { reason: rest })),
+            _ => None,
+        },
         WaitReason::InDoubt | WaitReason::Unspecified => match word.as_str() {
             "done" if !rest.is_empty() => Some(Outcome::Done(Done { output: rest })),
             "retry" if rest.is_empty() => Some(Outcome::Retry(Retry {})),
@@ -361,6 +365,17 @@ mod tests {
             assert_eq!(outcome(&full, &text), prompt);
         }
         assert_eq!(outcome(&full, "  "), None);
+    }
+
+    #[test]
+    fn what_no_resource_has_is_waited_for_unless_the_step_is_to_fail() {
+        let short = asks(WaitReason::Capability);
+        let reason = "not today".to_owned();
+        let failed = Some(Outcome::Fail(Fail { reason }));
+        assert_eq!(outcome(&short, "f not today"), failed);
+        for line in ["", "y", "retry"] {
+            assert_eq!(outcome(&short, line), None, "{line}");
+        }
     }
 
     fn tool() -> ApprovalScope {

@@ -1,15 +1,15 @@
 //! Events as JSON, for `--json` and `cairn export`.
 //!
 //! One object an event: `seq`, `at` (UTC), `kind`, and then the fields as the contract names them; see
-//! [`cairn_proto::json`]. These names are stable. A field `kind` of an event itself is `compaction` here.
+//! [`cairn_proto::json`]. These names are stable. A field `kind` of an event itself is `compaction` or `shortage` here.
 
 use super::time::utc;
 use cairn_proto::event as wire;
 use cairn_proto::json;
 use serde_json::{Map, Value};
 
-/// The name of a field `kind`, beside the kind of its event. Only compactions have one.
-const OWN_KIND: &str = "compaction";
+/// The names of a field `kind`, beside the kind of its event: of a compaction, and of what the pool lacks.
+const OWN_KINDS: [&str; 2] = ["compaction", "shortage"];
 
 /// An event with its number as a JSON object: `seq`, `at`, `kind`, the fields of its kind, and, where
 /// they are set, `answers`, `principal`, `needs` and `blobs`.
@@ -27,6 +27,11 @@ pub fn event_json(seq: u64, event: &wire::Event) -> Value {
     // What is left is the kind; nothing of one that a newer version has written.
     let kind = fields.into_iter().next();
     let (kind, fields) = kind.unwrap_or_else(|| ("unknown".to_owned(), Value::Null));
+    let [compaction, shortage] = OWN_KINDS;
+    let own_kind = match kind.as_str() {
+        "capability_short" => shortage,
+        _ => compaction,
+    };
     object.insert("kind".into(), kind.into());
     object.extend(answers.map(|answers| ("answers".to_owned(), answers)));
     object.extend(principal.map(|principal| ("principal".to_owned(), principal)));
@@ -34,7 +39,7 @@ pub fn event_json(seq: u64, event: &wire::Event) -> Value {
     object.extend(blobs.map(|blobs| ("blobs".to_owned(), blobs)));
     if let Value::Object(fields) = fields {
         let named = fields.into_iter().map(|(name, value)| match name.as_str() {
-            "kind" => (OWN_KIND.to_owned(), value),
+            "kind" => (own_kind.to_owned(), value),
             _ => (name, value),
         });
         object.extend(named);
@@ -71,6 +76,13 @@ pub fn plan_step(step: &wire::PlanStep) -> Value {
 /// A plan as JSON, by the names of the contract; `null` if there is none.
 pub fn plan(plan: Option<&wire::Plan>) -> Value {
     json::value("cairn.event.v1.Plan", plan)
+}
+
+/// What the pool lacks, as JSON; empty if it lacks nothing.
+pub fn missing(missing: &[wire::MissingCapability]) -> Vec<Value> {
+    let one =
+        |it: &wire::MissingCapability| json::value("cairn.event.v1.MissingCapability", Some(it));
+    missing.iter().map(one).collect()
 }
 
 /// How steps depend on each other: `chain`, `graph`.

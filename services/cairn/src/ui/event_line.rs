@@ -146,6 +146,9 @@ impl Narrator {
             | Kind::SummaryAsked(_)
             | Kind::ContextCompacted(_)
             | Kind::ContextFull(_) => compaction_line(kind),
+            Kind::AttemptPlaced(_) | Kind::CapabilityShort(_) | Kind::CapabilityFound(_) => {
+                pool_line(kind)
+            }
             Kind::CallIntended(_)
             | Kind::CallHeld(_)
             | Kind::CallFinished(_)

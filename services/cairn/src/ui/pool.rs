@@ -27,12 +27,13 @@ pub fn lacks(missing: &[MissingCapability]) -> String {
     format!("{WAITS}{}", names.join(", "))
 }
 
-/// What each missing capability is short of: `web_search: 0 of 2 available`.
+/// What each missing capability is short of: `web_search: 0/2 busy`.
 pub fn counts(missing: &[MissingCapability], kind: ShortageKind) -> String {
-    let counted = missing.iter().map(|it| match kind {
-        ShortageKind::None => format!("{}: no resource has it", name(it)),
-        ShortageKind::Busy | ShortageKind::Unspecified => {
-            format!("{}: {} of {} available", name(it), it.available, it.total)
+    let counted = missing.iter().map(|it| {
+        let counts = format!("{}: {}/{}", name(it), it.available, it.total);
+        match kind {
+            ShortageKind::Busy => format!("{counts} busy"),
+            ShortageKind::None | ShortageKind::Unspecified => counts,
         }
     });
     counted.collect::<Vec<_>>().join("; ")
@@ -90,10 +91,10 @@ mod tests {
         let busy = counts(&several, ShortageKind::Busy);
         assert_eq!(
             busy,
-            "web_search>=5: 0 of 2 available; gpu: 0 of 2 available"
+            "web_search>=5: 0/2 busy; gpu: 0/2 busy"
         );
         let expected = [
-            "web_search>=5: no resource has it; gpu: no resource has it",
+            "web_search>=5: 0/2; gpu: 0/2",
             "an executor with the tool web_search that declares level 5 would have it: see cairn pool",
             "a resource that declares gpu would have it: see cairn pool",
         ];

@@ -165,6 +165,7 @@ impl Progress {
                 self.end = Some(End::Failed(e.failure.clone().unwrap_or_default()));
             }
             Kind::RunCancelled(e) => self.end = Some(End::Cancelled(e.reason.clone())),
+            Kind::CallFinished(e) => self.spend(e.usage.as_ref()),
             Kind::ReplyReceived(e) => {
                 self.tool_turns += 1;
                 self.reply.take(e);

@@ -3,7 +3,7 @@
 use super::approvals::{self, Wanted};
 use super::compaction::{request_size, why_full};
 use super::diff::FIRST;
-use super::event_json::{budget, failure, full_cause, plan, wait_reason};
+use super::event_json::{budget, failure, full_cause, missing, plan, wait_reason};
 use super::event_line::{step_facts, step_name, used_up, waits_for};
 use super::live::terminal_width;
 use super::pool;
@@ -56,17 +56,7 @@ pub fn pending_json(pending: &pb::Pending) -> Value {
         "tokens": is_full.then_some(pending.tokens),
         "window_tokens": is_full.then_some(pending.window_tokens),
         "failure": failure(pending.failure.as_ref()),
-        "missing": pending.missing.iter().map(missing_json).collect::<Vec<_>>(),
-    })
-}
-
-fn missing_json(missing: &MissingCapability) -> Value {
-    json!({
-        "capability": missing.capability,
-        "level": missing.level,
-        "available": missing.available,
-        "total": missing.total,
-        "tools": missing.tools,
+        "missing": missing(&pending.missing),
     })
 }
 
@@ -336,7 +326,7 @@ fn fixed_answers(reason: WaitReason) -> &'static [(&'static str, &'static str)] 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_proto::event::{Condition, Failure, FullCause, Plan, PlanStep};
+    use cairn_proto::event::{Condition, Failure, FullCause, MissingCapability, Plan, PlanStep};
 
     fn asks(reason: WaitReason) -> pb::Pending {
         pb::Pending {

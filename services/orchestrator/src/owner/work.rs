@@ -240,7 +240,8 @@ impl Owner {
     fn catalogue_of(&self, attempt: AttemptRef) -> Arc<Catalogue> {
         let catalogue = self.deps.dispatch.catalogue();
         let of = PartOf::run(&self.session, attempt.run);
-        let is_offered = |tool: &str| self.session.offers(attempt, tool);
+        let grants = self.pool_grants();
+        let is_offered = |tool: &str| self.session.offers(attempt, tool, &grants);
         match self.session.turn(attempt) {
             None => catalogue.part(of, Use::Step, is_offered),
             Some(turn) if turn.options.tools.is_none() => catalogue.part(of, Use::Turn, is_offered),

@@ -1,12 +1,18 @@
 //! What the store keeps beside a journal, for listings.
 
+use cairn_engine::event::WaitReason;
 use cairn_engine::pending::reasons;
 use cairn_engine::rules::DEFAULT_AGENT;
 use cairn_engine::session::{Run, RunStatus, Session};
 use cairn_proto::event as wire;
 use cairn_proto::memory::{Header, PendingKind, SessionStatus};
 use cairn_views::title;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most needs that a header has.
+const MOST_NEEDS: usize = 8;
+/// Most bytes of a need in a header.
+const LONGEST_NEED: usize = 512;
 
 /// The owner's notes that go with a state. All that is written with it needs at least this level.
 pub(crate) fn header(session: &Session, least_needs: u32) -> Header {
@@ -20,7 +26,32 @@ pub(crate) fn header(session: &Session, least_needs: u32) -> Header {
         cost_nano_usd: usage.cost_nano_usd,
         pending: pending_kinds(session),
         needs: session.needs.max(least_needs),
+        waits_for: waits_for(session),
     }
+}
+
+/// What the session waits for that no resource has: what each attempt needs that lacks something. An entry is empty if
+/// its attempt needs a tool alone, so that the session is woken by each change of the pool.
+fn waits_for(session: &Session) -> Vec<String> {
+    let waiting = RunStatus::Waiting(WaitReason::Capability);
+    let run = session.active_run().filter(|run| run.status == waiting);
+    let attempts = run.into_iter().flat_map(Run::running_attempts);
+    let short = attempts.filter(|(_, _, attempt)| attempt.lacks_capability());
+    let needs = short.map(|(name, ..)| fitting(session.need_of(name).text()));
+    let needs: BTreeSet<String> = needs.collect();
+    needs.into_iter().take(MOST_NEEDS).collect()
+}
+
+/// The first capabilities of a need, as many as an entry has room for: without them the need is not met either.
+fn fitting(mut need: String) -> String {
+    if need.len() > LONGEST_NEED {
+        // Names of capabilities are ASCII.
+        let end = need.as_bytes()[..=LONGEST_NEED]
+            .iter()
+            .rposition(|byte| *byte == b',');
+        need.truncate(end.unwrap_or(0));
+    }
+    need
 }
 
 /// The name of the active context's agent; empty for the default agent.
@@ -65,4 +96,21 @@ pub(crate) fn pending_kinds(session: &Session) -> Vec<PendingKind> {
         known.count += 1;
     }
     kinds.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_need_is_cut_between_two_capabilities() {
+        let names = (0..100).map(|number| format!("capability_{number}"));
+        let need = names.collect::<Vec<_>>().join(",");
+        let fits = fitting(need.clone());
+        assert!(fits.len() <= LONGEST_NEED, "{}", fits.len());
+        let rest = need.strip_prefix(&fits).expect("its beginning");
+        assert!(rest.starts_with(",capability_"), "{rest}");
+        assert_eq!(fitting("gpu,web_search".to_owned()), "gpu,web_search");
+        assert_eq!(fitting("x".repeat(LONGEST_NEED + 1)), "");
+    }
 }

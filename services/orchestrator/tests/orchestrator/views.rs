@@ -71,6 +71,9 @@ fn result(call: CallRef, output: &str) -> CallFinished {
         duration_ms: 4,
         whole: None,
         file: None,
+        usage: None,
+        provider: String::new(),
+        model: String::new(),
     }
 }
 

@@ -65,6 +65,7 @@ impl AgentDefinition {
             agent.put("skills", skills);
         }
         agent.text("instructions", &self.instructions);
+        agent.list("capabilities", &self.capabilities);
         let text = to_canonical_json(&Value::Object(agent.0));
         hex(&digest(&[DOMAIN, VERSION, text.as_bytes()]))
     }
@@ -108,7 +109,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Changes of which each gives another definition.
-    const CHANGES: [fn(&mut AgentDefinition); 23] = [
+    const CHANGES: [fn(&mut AgentDefinition); 24] = [
         |_| {},
         |it| it.name.push('b'),
         |it| it.prompt.push('x'),
@@ -132,6 +133,7 @@ mod tests {
         |it| it.skills.push(offer("", "x", "")),
         |it| it.skills.push(offer("", "", "x")),
         |it| it.instructions.push('x'),
+        |it| it.capabilities.push("x".to_owned()),
     ];
 
     fn offer(name: &str, description: &str, digest: &str) -> SkillOffer {

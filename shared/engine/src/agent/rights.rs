@@ -43,6 +43,11 @@ impl Rights {
         }
     }
 
+    /// Each call of the tool asks a person, also of one that the definition does not offer.
+    pub fn asks(&self, tool: &str) -> bool {
+        is_among(&self.ask, tool)
+    }
+
     /// The definition denies the tool by name, whatever tools it offers.
     pub fn denies(&self, tool: &str) -> bool {
         is_among(&self.denied, tool)

@@ -13,8 +13,9 @@ use crate::event::{
 use crate::failure::{Failure, FailureKind};
 use crate::limits::MAX_COMPACTION_TEXT;
 use crate::pending::{PendingId, Subject, budget_question, pending_call, plan_question};
+use crate::pool::{Missing, Needed};
 use crate::refusal::Refusal;
-use crate::session::{Ask, CallStatus, FullContext, Run, RunStatus};
+use crate::session::{Ask, Attempt, CallStatus, FullContext, Run, RunStatus};
 use crate::text::counted;
 use always::granted;
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,7 @@ impl Handle for Decide {
             Subject::Budget { run } => decide.budget(run),
             Subject::Plan { run, proposal } => decide.plan(run, proposal),
             Subject::Context(attempt) => decide.context(attempt),
+            Subject::Shortage(attempt) => decide.shortage(attempt),
         }
     }
 }
@@ -218,6 +220,26 @@ impl Deciding<'_, '_> {
         }
     }
 
+    /// Whether an attempt waits longer for what no resource has.
+    fn shortage(self, name: AttemptRef) -> Result<(), Rejection> {
+        let session = &self.decision.session;
+        let active = session.active_run().filter(|run| run.number == name.run);
+        let attempt = active.and_then(|_| session.attempt(name));
+        let attempt = attempt.filter(|attempt| attempt.times_short == self.id.time);
+        let Some(short) = attempt.and_then(Attempt::shortage) else {
+            return Err(not_pending(self.id));
+        };
+        let Settlement::Fail { reason } = &self.settlement else {
+            return Err(self.does_not_take(
+                "fail it to end the step; it continues by itself once a resource has what it needs",
+            ));
+        };
+        let failure = lacks(&short.missing, reason);
+        let decision = self.accept()?;
+        decision.fail_step(name, failure)?;
+        Ok(decision.advance(name.run)?)
+    }
+
     /// Whether a plan is put into force, or what is to be different.
     fn plan(self, number: u32, proposal: u32) -> Result<(), Rejection> {
         let run = self.decision.session.active_run();
@@ -323,6 +345,28 @@ fn does_not_fit(full: &FullContext, reason: &str) -> Failure {
         message = format!("{message}; {reason}");
     }
     Failure::new(FailureKind::LimitExceeded, "CONTEXT_FULL", message)
+}
+
+/// Why an attempt fails that lacks what no resource has.
+fn lacks(missing: &[Missing], reason: &str) -> Failure {
+    let names = missing.iter().map(lacked);
+    let names = names.collect::<Vec<_>>().join(", ");
+    let mut message = format!("no resource of the pool has {names}");
+    if !reason.is_empty() {
+        message = format!("{message}; {reason}");
+    }
+    Failure::new(FailureKind::Config, "capability", message)
+}
+
+/// What is missing: a capability, as a plan names it, or a tool.
+fn lacked(missing: &Missing) -> String {
+    match missing.capability.as_str() {
+        "" => format!("the tool {}", missing.tools.join(", ")),
+        capability => {
+            let (capability, level) = (capability.to_owned(), missing.level);
+            Needed { capability, level }.to_string()
+        }
+    }
 }
 
 /// Names what it was allowed, with what people allowed it since.

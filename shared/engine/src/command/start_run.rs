@@ -89,7 +89,7 @@ impl Handle for StartRun {
         self.check(decision)?;
         let agent = decision.agent_named(&self.agent)?;
         if let Some(plan) = &self.plan {
-            check_given_plan(agent.as_ref(), plan)?;
+            check_given_plan(agent.as_ref(), plan, &decision.facts.pool.grants)?;
         }
         let run = decision.session.runs.len() as u32 + 1;
         decision.drop_requests(run - 1, "another run has begun since")?;

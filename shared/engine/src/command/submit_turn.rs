@@ -159,7 +159,8 @@ impl SubmitTurn {
             decision.check_offered(tool)?;
         }
         let tools = self.options.tools.as_deref().unwrap_or_default();
-        check_tools_of_turn(agent.as_ref(), tools)?;
+        let grants = &decision.facts.pool.grants;
+        check_tools_of_turn(agent.as_ref(), tools, grants)?;
         if self.message.is_none() && context.is_empty() {
             let message = "the context has no message, and the turn brings none";
             return Err(Rejection::refused(Refusal::EmptyContext, message));

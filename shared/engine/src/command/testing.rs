@@ -126,6 +126,7 @@ impl Sent {
             journal_permille: 0,
             compaction: crate::decide::Compaction::default(),
             responses: |_, _| Ok(String::new()),
+            pool: crate::pool::PoolFacts::none(),
             starts: true,
         };
         let (before, again) = (self.session.clone(), input.clone());

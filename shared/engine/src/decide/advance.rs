@@ -115,9 +115,7 @@ impl Decision<'_> {
         let tool = step.plan.tool.as_ref().map(|tool| tool.name.clone());
         // A tool that is not in the catalogue cannot have effects: tools will say so. One that the agent does
         // not have never gets there.
-        let offered = tool
-            .as_ref()
-            .filter(|name| self.session.offers(attempt, name));
+        let offered = tool.as_ref().filter(|name| self.offers(attempt, name));
         let known = offered.and_then(|name| self.facts.tool(attempt, name));
         let tool_effect = tool
             .as_ref()

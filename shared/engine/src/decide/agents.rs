@@ -1,10 +1,11 @@
 //! Which agent a run or a context uses.
 
-use super::{Decision, Rejection, words};
+use super::{Decision, Rejection, is_state_tool, words};
 use crate::agent::{AgentDefinition, asked_name};
 use crate::command::Command;
 use crate::event::{AgentDefined, AgentUse};
 use crate::plan::PlanDraft;
+use crate::pool::Grants;
 use crate::refusal::Refusal;
 use crate::rules::DEFAULT_AGENT;
 use crate::session::{Agent, Session, may_call, name_of};
@@ -149,7 +150,11 @@ impl Decision<'_> {
 
     /// The agent of a run may make every call of a plan.
     pub(crate) fn check_plan_of_run(&self, run: u32, plan: &PlanDraft) -> Result<(), Rejection> {
-        checked_plan(self.session.agent_of_run(run), plan)
+        checked_plan(
+            self.session.agent_of_run(run),
+            plan,
+            &self.facts.pool.grants,
+        )
     }
 }
 
@@ -181,13 +186,14 @@ fn same_agent(
 pub(crate) fn check_given_plan(
     agent: Option<&Arc<AgentDefinition>>,
     plan: &PlanDraft,
+    grants: &Grants,
 ) -> Result<(), Rejection> {
     let agent = agent.map(|it| Agent::new(Arc::clone(it), String::new()));
-    checked_plan(agent.as_ref(), plan)
+    checked_plan(agent.as_ref(), plan, grants)
 }
 
-fn checked_plan(agent: Option<&Agent>, plan: &PlanDraft) -> Result<(), Rejection> {
-    match check_plan(agent, plan) {
+fn checked_plan(agent: Option<&Agent>, plan: &PlanDraft, grants: &Grants) -> Result<(), Rejection> {
+    match check_plan(agent, plan, grants) {
         None => Ok(()),
         Some(message) => Err(Rejection::refused(Refusal::ToolNotAllowed, message)),
     }
@@ -200,9 +206,12 @@ fn checked_plan(agent: Option<&Agent>, plan: &PlanDraft) -> Result<(), Rejection
 pub(crate) fn check_tools_of_turn(
     agent: Option<&Arc<AgentDefinition>>,
     tools: &[String],
+    grants: &Grants,
 ) -> Result<(), Rejection> {
     let agent = agent.map(|it| Agent::new(Arc::clone(it), String::new()));
-    let denied = tools.iter().find(|tool| !may_call(agent.as_ref(), tool));
+    let denied = tools
+        .iter()
+        .find(|tool| !may_call(agent.as_ref(), tool, grants));
     match denied {
         None => Ok(()),
         Some(tool) => {
@@ -215,12 +224,18 @@ pub(crate) fn check_tools_of_turn(
 }
 
 /// What is wrong with a plan for this agent; none if it may make every call of it.
-pub(super) fn check_plan(agent: Option<&Agent>, plan: &PlanDraft) -> Option<String> {
-    let agent = agent?;
+pub(super) fn check_plan(
+    agent: Option<&Agent>,
+    plan: &PlanDraft,
+    grants: &Grants,
+) -> Option<String> {
     let calls = plan.steps.iter().zip(1..);
     let mut calls = calls.filter_map(|(step, number)| Some((number, &step.tool.as_ref()?.name)));
-    let (number, tool) = calls.find(|(_, tool)| !agent.offers(tool))?;
-    let name = &agent.definition.name;
+    // That no plan names a state tool is checked for every agent.
+    let may_make =
+        |tool: &str| (agent.is_none() && is_state_tool(tool)) || may_call(agent, tool, grants);
+    let (number, tool) = calls.find(|(_, tool)| !may_make(tool))?;
+    let name = agent.map_or(DEFAULT_AGENT, |agent| &agent.definition.name);
     Some(format!(
         "step {number} calls '{tool}', which agent '{name}' may not call; take another tool, or another agent"
     ))

@@ -25,7 +25,7 @@ impl Decision<'_> {
     /// tool is answered here and never sent.
     pub(super) fn requested(&self, attempt: AttemptRef, call: ToolCall) -> RequestedCall {
         let known = self.facts.tool(attempt, &call.name);
-        let known = known.filter(|_| self.session.offers(attempt, &call.name));
+        let known = known.filter(|_| self.offers(attempt, &call.name));
         let effect = match known {
             Some(tool) if !tools::is_state_tool(&call.name) => tool.effect,
             _ => Effect::State,
@@ -49,7 +49,7 @@ impl Decision<'_> {
         let Some(call) = self.session.call(name) else {
             return Ok(());
         };
-        if !self.session.offers(name.attempt, &call.call.name) {
+        if !self.offers(name.attempt, &call.call.name) {
             let tool = call.call.name.clone();
             return self.finish_unknown(name, &tool);
         }
@@ -70,7 +70,7 @@ impl Decision<'_> {
             let covers = |grant: &Grant| grant.covers(&called, &call.tool_digest, agent);
             grants.iter().any(covers)
         };
-        let asks = own.is_some_and(|own| own.rights().answer(tool_name) == Answer::Ask);
+        let asks = own.is_some_and(|own| own.rights().asks(tool_name));
         let asks_each_time = asks_each_time(call, tool, &scope);
         let answer = match verdict.answer {
             Answer::Allow if asks || asks_each_time => Answer::Ask,
@@ -236,7 +236,7 @@ impl Decision<'_> {
     /// in the reply have ended.
     pub(crate) fn intend_requested_calls(&mut self, attempt: AttemptRef) -> Applied {
         let asks = |call: &Call| matches!(call.status, CallStatus::Asking { .. });
-        if !self.may_begin(attempt.run) || !self.last_calls(attempt, asks).is_empty() {
+        if !self.may_intend(attempt) || !self.last_calls(attempt, asks).is_empty() {
             return Ok(());
         }
         let was_left = |call: &Call| {
@@ -264,7 +264,7 @@ impl Decision<'_> {
         let call = self.session.call(name);
         let call = call.ok_or_else(|| IllegalTransition::missing(format!("{name:?}")))?;
         let may_be_sent = result.reason == CallFinished::NOT_SENT && !is_final;
-        let may_begin = self.may_begin(name.attempt.run);
+        let may_begin = self.may_intend(name.attempt);
         match call.status {
             CallStatus::Finished { .. }
             | CallStatus::InDoubt { .. }
@@ -386,7 +386,7 @@ impl Decision<'_> {
             Settlement::Retry => {
                 let again = self.session.call(call);
                 let is_effectful = again.is_some_and(|call| call.effect == Effect::Effectful);
-                match is_effectful && self.may_begin(attempt.run) {
+                match is_effectful && self.may_intend(attempt) {
                     true => self.intend(call),
                     false => Ok(()),
                 }

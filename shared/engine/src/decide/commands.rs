@@ -234,6 +234,7 @@ mod tests {
             journal_permille: 0,
             compaction: crate::decide::Compaction::default(),
             responses: |_, _| Ok(String::new()),
+            pool: crate::pool::PoolFacts::none(),
             starts: true,
         };
         let mut decision = Decision::new(&mut session, facts);

@@ -3,7 +3,7 @@
 
 use super::{Decision, Rejection, words};
 use crate::conversation::{
-    Conversation, KnownLayer, Layer, LayerKind, MemoryMark, Op, Reminder, Sent,
+    Conversation, KnownLayer, Layer, LayerKind, MemoryMark, Op, Reminder, Sent, as_lines,
 };
 use crate::event::{AttemptRef, ContextChanged};
 use crate::message::{FinishReason, Message};
@@ -25,7 +25,7 @@ impl Decision<'_> {
     /// Writes the system prompt of a step. The instructions of the folder and the mode follow its first message.
     pub(super) fn begin_conversation(&mut self, attempt: AttemptRef) -> Applied {
         let agent = self.session.agent_of(attempt);
-        let mut ops = self.layers_of(None, agent);
+        let mut ops = self.layers_of(Some(attempt), None, agent);
         let text = self.layer_now(LayerKind::Instructions, None, agent);
         if !text.is_empty() {
             ops.push(Op::Remind(words::instructions(text, false)));
@@ -45,7 +45,8 @@ impl Decision<'_> {
         };
         let agent = context.agent.as_ref();
         let agent = agent.and_then(|used| self.session.agent(used));
-        let (version, layers) = (context.version + 1, self.layers_of(Some(context), agent));
+        let layers = self.layers_of(None, Some(context), agent);
+        let version = context.version + 1;
         self.emit(ContextChanged::of_context(name, version, layers))
     }
 
@@ -126,32 +127,48 @@ impl Decision<'_> {
         let now = self.session.agent_of(attempt);
         let was = switched.from.as_ref();
         let was = was.and_then(|used| self.session.agent(used));
-        let notice = || Op::Notice(words::switched(switched.name(), was, now));
+        let grants = &self.facts.pool.grants;
+        let notice = || Op::Notice(words::switched(switched.name(), was, now, grants));
         let is_other = switched.name() != self.session.agent_name(attempt.run);
         let is_told = is_other && !context.is_empty();
         let mut ops: Vec<_> = is_told.then(notice).into_iter().collect();
         // A model reads an older reminder after the layer. One of another text is followed by this one; of a
         // layer that was not written anew, the usual reminders do that.
         let said = &context.conversation;
-        let again = WHOLE.into_iter().filter_map(|kind| {
-            let text = self.layer_now(kind, Some(context), now);
-            let is = |sent: Option<Sent<'_>>| sent.is_some_and(|sent| sent.is(text));
+        let misleads = |kind, now: &str| {
+            let is = |sent: Option<Sent<'_>>| sent.is_some_and(|sent| sent.is(now));
             let is_written = is(running.sent(said, kind));
             let is_reminded = matches!(said.sent(kind), Some(Sent::Digest(_)));
-            let misleads = is_written && is_reminded && !is(said.sent(kind));
-            misleads.then(|| Op::Remind(words::changed(kind, text)))
+            is_written && is_reminded && !is(said.sent(kind))
+        };
+        let again = WHOLE.into_iter().filter_map(|kind| {
+            let text = self.layer_now(kind, Some(context), now);
+            misleads(kind, text).then(|| Op::Remind(words::changed(kind, text)))
         });
         ops.extend(again);
+        if let Some(pool) = self.pool_context(Some(attempt)) {
+            let names = as_lines(&pool.names());
+            if misleads(LayerKind::Pool, &names) {
+                ops.push(Op::Remind(words::pool_is(&pool.text(), &names)));
+            }
+        }
         Ok(ops)
     }
 
-    /// All layers that have something to say.
-    fn layers_of(&self, context: Option<&Context>, agent: Option<&Agent>) -> Vec<Op> {
+    /// All layers that have something to say: those of an attempt at a step, or of a context.
+    fn layers_of(
+        &self,
+        attempt: Option<AttemptRef>,
+        context: Option<&Context>,
+        agent: Option<&Agent>,
+    ) -> Vec<Op> {
         let layers = WHOLE.map(|kind| (kind, self.layer_now(kind, context, agent)));
         let layers = layers.into_iter().filter(|(_, text)| !text.is_empty());
         let mut ops: Vec<_> = layers
             .map(|(kind, text)| self.layer(kind, text, MemoryMark::default()))
             .collect();
+        let pool = self.pool_context(attempt);
+        ops.extend(pool.map(|pool| self.pool_layer(&pool)));
         // Once it has changed, the model needs to know since when it is told of changes.
         if self.session.memory.mark() != MemoryMark::default() {
             ops.push(self.memory_layer());
@@ -168,6 +185,7 @@ impl Decision<'_> {
                 kind: LayerKind::Memory,
                 number: layer.number,
                 through,
+                names: Vec::new(),
             }),
             None => {
                 let text = snapshot(self.session.memory.iter());
@@ -183,6 +201,7 @@ impl Decision<'_> {
                 kind,
                 number,
                 through,
+                names: Vec::new(),
             }),
             None => Op::SetLayer(Layer {
                 through,
@@ -245,10 +264,11 @@ impl Decision<'_> {
             let is_written = written.unwrap_or_default() == now;
             (!is_written).then(|| self.layer(kind, now, MemoryMark::default()))
         });
+        let pool = self.renewed_pool_layer(attempt, running, said);
         let memory = running.written(said, LayerKind::Memory);
         let known = memory.map(|layer| layer.through).unwrap_or_default();
         let memory = (known != self.session.memory.mark()).then(|| self.memory_layer());
-        changed.chain(memory).collect()
+        changed.chain(pool).chain(memory).collect()
     }
 
     /// The layers that are not as the model was last sent them. A reminder in a context counts only while
@@ -267,10 +287,15 @@ impl Decision<'_> {
             let is_sent = sent.map_or(now.is_empty(), |sent| sent.is(now));
             (!is_sent).then(|| words::changed(kind, now))
         });
+        let pool = self.pool_reminder(attempt, running, said);
         let instructions = self.instructions_reminder(running, said, agent);
         let mode = self.mode_reminder(running, said);
         let memory = self.memory_reminder(attempt, running.memory_mark(said));
-        let all = changed.chain(instructions).chain(mode).chain(memory);
+        let all = changed
+            .chain(pool)
+            .chain(instructions)
+            .chain(mode)
+            .chain(memory);
         all.map(Op::Remind).collect()
     }
 
@@ -343,8 +368,8 @@ impl Decision<'_> {
             LayerKind::Capabilities => agent.map_or("", |agent| &agent.capabilities),
             LayerKind::Instructions => definition.map_or("", |agent| &agent.instructions),
             LayerKind::Mode => words::mode(self.session.mode),
-            // Its changes are compared by their number.
-            LayerKind::Memory => "",
+            // Their changes are compared by names, and by their number.
+            LayerKind::Pool | LayerKind::Memory => "",
         }
     }
 }

@@ -3,9 +3,14 @@
 use super::Agents;
 use crate::command::{RunLimits, Settlement};
 use crate::event::{AttemptRef, Effect};
+use crate::pool::PoolFacts;
 use crate::rules::{Answer, Matcher, Rules, ToolServer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// The tool that asks the attempt's model for files. Its calls are charged, and held back by budgets, as questions to
+/// the model are.
+pub const CODE_GENERATION: &str = "code_generation_tool";
 
 /// What the catalogue says of a tool, as far as it matters here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,6 +125,8 @@ pub struct Facts<'a> {
     /// What a tool gets that asked: from its requests, which only its protocol can read, and the decision.
     /// An error says for a person why the decision does not fit them. A pure function.
     pub responses: fn(&str, &Settlement) -> Result<String, String>,
+    /// The pool, and what the operator granted to agents.
+    pub pool: &'a PoolFacts,
     /// Steps and calls with side effects may begin. An owner that is about to let go leaves them to
     /// the next.
     pub starts: bool,

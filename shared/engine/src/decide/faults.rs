@@ -49,6 +49,7 @@ mod tests {
     use crate::failure::{Failure, FailureKind};
     use crate::message::{FinishReason, Message, ToolCall, Usage};
     use crate::pending::pending;
+    use crate::pool::Missing;
     use crate::session::{Mode, Session};
 
     fn running() -> Sent {
@@ -276,6 +277,33 @@ mod tests {
         ]
     }
 
+    /// An attempt lacks what no resource has, gets it, and is carried out.
+    fn of_pool() -> Vec<(Sent, Input)> {
+        let begun = running();
+        let attempt = attempt(&begun);
+        let short = Input::Short {
+            attempt,
+            missing: vec![Missing {
+                capability: "web_search".to_owned(),
+                ..Missing::default()
+            }],
+            is_none: true,
+        };
+        let mut waiting = begun.clone();
+        waiting.decide(short.clone());
+        let attempts = vec![attempt];
+        let placed = Input::Placed {
+            attempt,
+            resources: vec!["executor".to_owned()],
+            waited_ms: 0,
+        };
+        vec![
+            (begun.clone(), short),
+            (waiting, Input::Found { attempts }),
+            (begun, placed),
+        ]
+    }
+
     fn report(sent: &Sent, full: Option<FullRequest>, summary: Option<Summarised>) -> Input {
         Input::Report {
             attempt: attempt(sent),
@@ -378,13 +406,14 @@ mod tests {
 
     #[test]
     fn an_input_is_decided_as_a_whole_or_not_at_all() {
-        let mut decided = [false; 13];
-        for (mut sent, input) in of_owner().into_iter().chain(of_attempts()) {
+        let mut decided = [false; 16];
+        let inputs = of_owner().into_iter().chain(of_attempts());
+        for (mut sent, input) in inputs.chain(of_pool()) {
             let at = place_of(&input);
             assert!(!sent.decide(input).is_empty(), "input {at}");
             decided[at] = true;
         }
-        assert_eq!(decided, [true; 13]);
+        assert_eq!(decided, [true; 16]);
     }
 
     /// Another kind of input needs another place.
@@ -403,6 +432,9 @@ mod tests {
             Input::Answered { .. } => 10,
             Input::Previewed { .. } => 11,
             Input::Imported => 12,
+            Input::Placed { .. } => 13,
+            Input::Short { .. } => 14,
+            Input::Found { .. } => 15,
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::event::{AttemptRef, CallFinished, CallPreview, CallRef, InputRequeste
 use crate::failure::Failure;
 use crate::message::{FinishReason, PlacedOpaque, ToolCall, Usage};
 use crate::plan::PlanDraft;
+use crate::pool::Missing;
 use crate::principal::Principal;
 use crate::rules::Condition;
 
@@ -71,6 +72,29 @@ pub enum Input {
     AttemptLost {
         /// The attempt that ran there.
         attempt: AttemptRef,
+    },
+    /// Resources of the pool carry out an attempt.
+    Placed {
+        /// The attempt.
+        attempt: AttemptRef,
+        /// Ids of the resources, the executor first.
+        resources: Vec<String>,
+        /// From asking for a slot to getting one, in milliseconds.
+        waited_ms: u64,
+    },
+    /// An attempt waits for what the pool lacks. Saying so again changes nothing.
+    Short {
+        /// The attempt.
+        attempt: AttemptRef,
+        /// What it lacks.
+        missing: Vec<Missing>,
+        /// No resource has it. Otherwise all that have it are taken.
+        is_none: bool,
+    },
+    /// Resources have what attempts lack.
+    Found {
+        /// The attempts. Those that lack nothing are passed over.
+        attempts: Vec<AttemptRef>,
     },
     /// Time has passed, or steps are ready that a full transition had no room to start.
     Tick,

@@ -131,7 +131,8 @@ impl Decision<'_> {
 
     /// The plan, if the agent of the run may make its calls.
     fn allowed(&self, run: u32, plan: PlanDraft) -> Result<PlanDraft, Failure> {
-        match check_plan(self.session.agent_of_run(run), &plan) {
+        let grants = &self.facts.pool.grants;
+        match check_plan(self.session.agent_of_run(run), &plan, grants) {
             None => Ok(plan),
             Some(message) => {
                 let reason = Refusal::ToolNotAllowed.name();

@@ -15,6 +15,9 @@ impl Decision<'_> {
         let asked = self.asked_for_summaries(&attempts);
         self.exclude_absence()?;
         for &attempt in &attempts {
+            if self.waits_for_pool(attempt) {
+                continue;
+            }
             self.emit(AttemptContinued { attempt })?;
             self.doubt_intended_calls(attempt, holder_dead)?;
         }
@@ -33,6 +36,12 @@ impl Decision<'_> {
             self.prepare_request(attempt)?;
         }
         self.settle_due()
+    }
+
+    /// Nobody carried the attempt out, because no resource has what it needs: nothing of it continues.
+    fn waits_for_pool(&self, attempt: AttemptRef) -> bool {
+        let running = self.session.attempt(attempt);
+        running.is_some_and(|it| it.lacks_capability() && !it.has_intended_call())
     }
 
     /// The time in which the run had no owner is not taken from its own.

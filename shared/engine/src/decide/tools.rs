@@ -19,7 +19,7 @@ pub(super) use step::{Ending, STEP, ending};
 
 use super::calls::ended;
 use super::{Answer, Decision, Rejection, words};
-use crate::event::CallRef;
+use crate::event::{AttemptRef, CallRef};
 use crate::message::ToolCall;
 use crate::refusal::Refusal;
 use crate::result::ResultRequest;
@@ -233,7 +233,7 @@ impl Decision<'_> {
     }
 
     fn unknown_tool(&self, call: CallRef, name: &str) -> CallRejection {
-        let is_offered = self.session.offers(call.attempt, name);
+        let is_offered = self.offers(call.attempt, name);
         if let Some(why) = self.facts.away(name).filter(|_| is_offered) {
             let message = format!("tool '{name}' cannot be called now: {why}");
             return Rejection::refused(CallRefusal::ToolsUnreachable, message);
@@ -254,7 +254,7 @@ impl Decision<'_> {
     /// The attempt was offered the state tool.
     fn offers_state_tool(&self, call: CallRef, name: &str) -> bool {
         let is_there = name != SEARCH_TOOLS || self.facts.has_deferred(call.attempt);
-        is_there && self.session.offers(call.attempt, name)
+        is_there && self.offers(call.attempt, name)
     }
 
     /// The model was offered the tool, or has found it since.
@@ -265,13 +265,21 @@ impl Decision<'_> {
         let attempt = self.session.attempt(call.attempt);
         let is_found =
             || attempt.is_some_and(|it| it.found_tools.iter().any(|found| found == name));
-        self.session.offers(call.attempt, name) && (facts.deferred.is_none() || is_found())
+        self.offers(call.attempt, name) && (facts.deferred.is_none() || is_found())
     }
 
     /// The name of the attempt's agent, if there is such a tool and the agent may not call it.
     fn agent_that_lacks(&self, call: CallRef, name: &str) -> Option<&str> {
-        let agent = self.session.agent_of(call.attempt)?;
         let is_there = is_state_tool(name) || self.facts.tools.contains_key(name);
-        (is_there && !agent.offers(name)).then_some(agent.definition.name.as_str())
+        let is_kept = || {
+            let grants = &self.facts.pool.grants;
+            self.session.is_kept_from(call.attempt, name, grants)
+        };
+        (is_there && is_kept()).then(|| self.session.agent_name(call.attempt.run))
+    }
+
+    /// The attempt may call the tool, if there is one of that name.
+    pub(super) fn offers(&self, attempt: AttemptRef, name: &str) -> bool {
+        self.session.offers(attempt, name, &self.facts.pool.grants)
     }
 }

@@ -110,6 +110,7 @@ pub(super) fn changed(kind: LayerKind, text: &str) -> Reminder {
         LayerKind::Context => "The instructions of this conversation have changed. They are now:",
         LayerKind::Environment => "The environment has changed. It is now:",
         LayerKind::Capabilities => "What you can use has changed. It is now:",
+        LayerKind::Pool => "What the pool of resources can do has changed. It is now:",
         LayerKind::Memory => "Session memory has changed. It is now:",
         LayerKind::Instructions => return instructions(text, true),
         LayerKind::Mode => return mode_is(text),
@@ -122,6 +123,16 @@ pub(super) fn changed(kind: LayerKind, text: &str) -> Reminder {
     Reminder {
         text: notice(&format!("{what}\n{shown}")),
         of: Reminded::Layer { kind, digest },
+    }
+}
+
+/// Reports what the pool can do from now on. `names` are those of its capabilities, each on a line: only other names
+/// are a change.
+pub(super) fn pool_is(text: &str, names: &str) -> Reminder {
+    let (kind, digest) = (LayerKind::Pool, text_digest(names));
+    Reminder {
+        of: Reminded::Layer { kind, digest },
+        ..changed(kind, text)
     }
 }
 

@@ -206,6 +206,12 @@ pub struct CallFinished {
     pub whole: Option<Box<ResultHandle>>,
     /// The file that a file tool read or wrote, as it was then.
     pub file: Option<FileState>,
+    /// Of a call that asked a model: what that used up.
+    pub usage: Option<Usage>,
+    /// The provider that answered such a call; empty for others.
+    pub provider: String,
+    /// The model that answered such a call; empty for others.
+    pub model: String,
 }
 
 /// A file as a call read or wrote it.

@@ -5,6 +5,7 @@ use crate::agent::{AgentDefinition, Rights};
 use crate::command::WhenFull;
 use crate::decide::{Compaction, is_state_tool};
 use crate::event::{AgentDefined, AgentUse, AttemptRef};
+use crate::pool::Grants;
 use crate::rules::{Answer, DEFAULT_AGENT};
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
@@ -87,9 +88,15 @@ impl Agent {
             return !self.definition.skills.is_empty();
         }
         match is_state_tool(tool) {
-            true => !can_be_denied(tool) || !self.rights().denies(tool),
+            true => !is_deniable(tool) || !self.rights().denies(tool),
             false => self.rights().answer(tool) != Answer::Deny,
         }
+    }
+
+    /// The operator granted it the tool, and its definition does not deny it.
+    fn is_granted(&self, tool: &str, grants: &Grants) -> bool {
+        let is_granted = !is_state_tool(tool) && grants.grants(&self.definition.name, tool);
+        is_granted && !self.rights().denies(tool)
     }
 
     /// Bytes of its texts.
@@ -111,6 +118,7 @@ impl Agent {
             of.tools.as_deref().unwrap_or_default(),
             of.denied.as_slice(),
             of.asked.as_slice(),
+            of.capabilities.as_slice(),
         ];
         let lists: usize = lists.into_iter().flatten().map(String::len).sum();
         texts + lists + skills
@@ -119,15 +127,25 @@ impl Agent {
 
 /// A definition may deny the tool, and an operator may revoke it. The other state tools belong to every conversation.
 pub fn can_be_denied(tool: &str) -> bool {
-    !is_state_tool(tool) || DENIABLE.contains(&tool) || tool.starts_with(OF_MEMORY)
+    !is_state_tool(tool) || is_deniable(tool)
 }
 
 /// The agent, or the plain default one, may call the tool, if there is one of that name.
-pub(crate) fn may_call(agent: Option<&Agent>, tool: &str) -> bool {
+pub(crate) fn may_call(agent: Option<&Agent>, tool: &str, grants: &Grants) -> bool {
+    let name = agent.map_or(DEFAULT_AGENT, |agent| &agent.definition.name);
+    let can_be_revoked = !is_state_tool(tool) || is_deniable(tool);
+    if can_be_revoked && grants.revokes(name, tool) {
+        return false;
+    }
     match agent {
         None => tool != READ_SKILL,
-        Some(agent) => agent.offers(tool),
+        Some(agent) => agent.offers(tool) || agent.is_granted(tool, grants),
     }
+}
+
+/// An agent can lack the state tool.
+fn is_deniable(tool: &str) -> bool {
+    DENIABLE.contains(&tool) || tool.starts_with(OF_MEMORY)
 }
 
 impl Session {
@@ -153,13 +171,19 @@ impl Session {
     }
 
     /// The attempt's agent may call the tool, if there is one of that name.
-    pub(super) fn agent_offers(&self, attempt: AttemptRef, tool: &str) -> bool {
+    pub(super) fn agent_offers(&self, attempt: AttemptRef, tool: &str, grants: &Grants) -> bool {
         let used = self.run(attempt.run).and_then(|run| run.agent.as_ref());
-        match used {
-            None => may_call(None, tool),
+        match used.map(|used| self.agent(used)) {
+            None => may_call(None, tool, grants),
             // One that the session has lost offers nothing.
-            Some(used) => self.agent(used).is_some_and(|agent| agent.offers(tool)),
+            Some(agent) => agent.is_some() && may_call(agent, tool, grants),
         }
+    }
+
+    /// The definition of the attempt's agent, or what the operator revoked, keeps the tool from it.
+    pub(crate) fn is_kept_from(&self, attempt: AttemptRef, tool: &str, grants: &Grants) -> bool {
+        let agent = self.agent_of(attempt);
+        (agent.is_some() || tool != READ_SKILL) && !may_call(agent, tool, grants)
     }
 
     /// When and how far the conversation of an attempt is compacted. `settings` count where its agent says
@@ -232,5 +256,54 @@ impl Apply for AgentDefined {
         let agent = Agent::new(Arc::clone(&self.agent), self.capabilities.clone());
         session.agents.insert(self.digest.clone(), Arc::new(agent));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::Grant;
+    use std::collections::BTreeMap;
+
+    fn list(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    fn grants(agent: &str, granted: &[&str], revoked: &[&str]) -> Grants {
+        let grant = Grant {
+            granted: list(granted).into_iter().collect(),
+            revoked: list(revoked).into_iter().collect(),
+        };
+        Grants(BTreeMap::from([(agent.to_owned(), grant)]))
+    }
+
+    #[test]
+    fn a_grant_adds_to_the_list_and_overrides_no_denial() {
+        let definition = AgentDefinition {
+            tools: Some(list(&["look"])),
+            denied: list(&["pay"]),
+            ..AgentDefinition::named("reviewer")
+        };
+        let agent = Agent::new(Arc::new(definition), String::new());
+        let granted = grants("reviewer", &["send", "pay"], &["look"]);
+        for (tool, before, now) in [
+            ("look", true, false),
+            ("send", false, true),
+            ("pay", false, false),
+            ("step", true, true),
+        ] {
+            let may = |given: &Grants| may_call(Some(&agent), tool, given);
+            assert_eq!(may(Grants::none()), before, "{tool}");
+            assert_eq!(may(&granted), now, "{tool}");
+            let of_others = grants("other", &["send", "pay"], &["look"]);
+            assert_eq!(may(&of_others), before, "{tool}");
+        }
+    }
+
+    #[test]
+    fn only_state_tools_that_an_agent_can_lack_are_taken_from_it() {
+        let revoked = grants(DEFAULT_AGENT, &[], &["step", "session_memory_set", "look"]);
+        let lost = ["step", "session_memory_set", "look"].map(|it| !may_call(None, it, &revoked));
+        assert_eq!(lost, [false, true, true]);
     }
 }

@@ -1,7 +1,7 @@
 //! One try at a step, and the events about its replies, sub-goals and notes.
 
 use super::{
-    Apply, Call, CallStatus, Envelope, FullContext, Note, SeenFiles, Session, SummaryTask,
+    Apply, Call, CallStatus, Envelope, FullContext, Note, SeenFiles, Session, Short, SummaryTask,
 };
 use crate::conversation::{
     Conversation, Layer, LayerKind, MemoryMark, Op, Reminded, Reminder, Sent,
@@ -63,6 +63,10 @@ pub struct Attempt {
     pub full: Option<FullContext>,
     /// How often a person was asked because it did not fit.
     pub times_full: u32,
+    /// What the pool lacks for it.
+    pub short: Option<Short>,
+    /// How often no resource had what it needs.
+    pub times_short: u32,
     /// The files that the model of a step has seen. Those of a turn are in [`Turn::files`](super::Turn::files).
     pub files: SeenFiles,
 }
@@ -166,7 +170,7 @@ impl Attempt {
     pub(crate) fn sent<'a>(&'a self, said: &'a Conversation, kind: LayerKind) -> Option<Sent<'a>> {
         let mut newest = self.waiting_ops.iter().rev();
         let waiting = newest.find_map(|op| match op {
-            Op::SetLayer(layer) if layer.kind == kind => Some(Sent::Text(&layer.text)),
+            Op::SetLayer(layer) if layer.kind == kind => Some(layer.sent()),
             Op::Remind(Reminder {
                 of: Reminded::Layer { kind: of, digest },
                 ..
@@ -288,6 +292,12 @@ impl Attempt {
             && self
                 .open_write()
                 .is_some_and(|write| write < index as usize)
+    }
+
+    /// The calls that ask a model, and have no answer yet.
+    pub(crate) fn questions_of_calls(&self) -> u32 {
+        let asking = self.calls.iter().filter(|call| call.asks_model());
+        asking.count() as u32
     }
 
     /// A call with side effects may be on its way.

@@ -2,7 +2,7 @@
 
 use super::{Apply, EffectfulCall, Envelope, Mode, Session};
 use crate::command::Settlement;
-use crate::decide::is_answered_by_owner;
+use crate::decide::{CODE_GENERATION, is_answered_by_owner};
 use crate::event::{
     ApprovalRequested, CallFinished, CallHeld, CallInDoubt, CallIntended, CallPreview,
     CallPreviewed, CallRef, CallRejudged, CallSettled, Decided, Effect, InputRequested,
@@ -164,6 +164,13 @@ impl Call {
             && is_answered_by_owner(&self.call.name)
     }
 
+    /// It asks a model, and has no answer yet.
+    pub fn asks_model(&self) -> bool {
+        self.effect == Effect::Pure
+            && self.status == CallStatus::Requested
+            && self.call.name == CODE_GENERATION
+    }
+
     /// What it would change has to be known before anything else becomes of it.
     pub fn needs_preview(&self) -> bool {
         self.previews && self.preview.is_none() && self.status == CallStatus::Requested
@@ -315,6 +322,9 @@ impl Apply for CallFinished {
         if let Some(file) = &self.file {
             session.note_file(self.call.attempt, file)?;
         }
+        if let Some(usage) = &self.usage {
+            session.charge(self.call.attempt, usage)?;
+        }
         let reason = self.reason.as_str();
         if is_unsent || matches!(reason, CallFinished::NOT_SENT | CallFinished::DENIED) {
             return Ok(());
@@ -393,7 +403,7 @@ impl Apply for CallInDoubt {
     }
 }
 
-/// What follows from a decision about a budget or a plan is in the events after it.
+/// What follows from a decision about a budget, a plan or a shortage is in the events after it.
 impl Apply for Decided {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
         match self.pending.subject {
@@ -401,7 +411,7 @@ impl Apply for Decided {
                 session.call_mut(call)?.decide(self)
             }
             Subject::Context(attempt) => session.decide_full(attempt, self),
-            Subject::Budget { .. } | Subject::Plan { .. } => {
+            Subject::Budget { .. } | Subject::Plan { .. } | Subject::Shortage(_) => {
                 let mut asked = pending(session).into_iter();
                 match asked.any(|asked| asked.id() == self.pending) {
                     true => Ok(()),

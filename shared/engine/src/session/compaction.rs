@@ -55,7 +55,7 @@ pub enum FullCause {
 
 impl Session {
     /// Adds what was used up beside replies to the totals of a step, its run and the session.
-    fn charge(&mut self, attempt: AttemptRef, usage: &Usage) -> Applied {
+    pub(super) fn charge(&mut self, attempt: AttemptRef, usage: &Usage) -> Applied {
         self.step_mut(attempt)?.usage.add(usage);
         self.spend(attempt.run, usage)
     }

@@ -51,6 +51,7 @@ impl Run {
             (asked[2], WaitReason::Question),
             (self.has_full_context(), WaitReason::Context),
             (self.revisions.review.is_some(), WaitReason::PlanReview),
+            (self.lacks_capability(), WaitReason::Capability),
         ];
         let reason = reasons.into_iter().find(|(holds, _)| *holds);
         let budget = || self.blocking_budget().map(|_| WaitReason::Budget);
@@ -85,7 +86,10 @@ impl Run {
         };
         let is_blocked = |step: &Step, attempt: &Attempt| match budget {
             Budget::Time | Budget::Calls | Budget::ToolTurns => !attempt.has_intended_call(),
-            _ => step.plan.tool.is_none() && attempt.needs_tool_turn(),
+            _ => {
+                let asks_next = step.plan.tool.is_none() && attempt.needs_tool_turn();
+                asks_next || attempt.questions_of_calls() > 0
+            }
         };
         let mut attempts = self.running_attempts();
         let needs_more = attempts.any(|(_, step, attempt)| is_blocked(step, attempt))

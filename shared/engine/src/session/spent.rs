@@ -117,6 +117,11 @@ impl Run {
         self.no_calls().or_else(|| self.spent.used_up().next())
     }
 
+    /// The call waits until the run is allowed more: it asks a model, and nothing may be asked.
+    pub fn holds_back(&self, call: &Call) -> bool {
+        call.asks_model() && self.no_questions().is_some()
+    }
+
     /// No call may begin any more before the run is allowed more. The calls that brought the run
     /// beyond its budget do not begin either.
     pub fn no_calls(&self) -> Option<Budget> {

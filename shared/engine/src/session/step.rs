@@ -1,6 +1,8 @@
 //! A step, and the events about it and its attempts.
 
-use super::{Apply, Attempt, Call, Envelope, Mode, Place, Run, Session, Slot, StepNo, SubGoal};
+use super::{
+    Apply, Attempt, Call, Envelope, Mode, Place, Placing, Run, Session, Slot, StepNo, SubGoal,
+};
 use crate::conversation::Conversation;
 use crate::event::{
     AttemptContinued, AttemptRef, CallRef, Effect, RequestedCall, StepCompleted, StepFailed,
@@ -45,6 +47,8 @@ pub struct Step {
     pub ended: Option<Moment>,
     /// Its calls with side effects that have a result, or whose outcome is not known.
     pub effects: Vec<EffectfulCall>,
+    /// Who carries out its last attempt, or did.
+    pub placing: Placing,
 }
 
 /// A note of a step.
@@ -124,6 +128,7 @@ impl Step {
             started: None,
             ended: None,
             effects: Vec::new(),
+            placing: Placing::default(),
         }
     }
 
@@ -290,6 +295,7 @@ impl Step {
         }
         self.started.get_or_insert(moment);
         self.notes.clear();
+        self.placing = Placing::default();
         let call = event
             .tool_effect
             .map(|effect| self.tool_call(effect, event, mode));

@@ -35,17 +35,20 @@ impl Session {
             kind,
             number,
             through,
+            names,
         } = known;
         let mut layers = self.all_layers();
         let found = layers.find(|layer| (layer.kind, layer.number) == (kind, number));
         let found =
             found.ok_or_else(|| IllegalTransition::missing(format_args!("text {number}")))?;
-        let text = Arc::clone(&found.text);
         Ok(Layer {
             kind,
-            text,
+            text: Arc::clone(&found.text),
             number,
             through,
+            names,
+            // The text says so.
+            allotted: found.allotted.clone(),
         })
     }
 

@@ -8,6 +8,7 @@ use crate::event::{
 };
 use crate::message::{Message, Usage};
 use crate::plan::{Order, PlanDraft, StepDraft};
+use crate::pool::Grants;
 use crate::principal::Principal;
 use crate::text::headline;
 use crate::transitions::{Applied, IllegalTransition};
@@ -201,10 +202,11 @@ impl Session {
             .unwrap_or_default()
     }
 
-    /// The attempt may call the tool, if there is one of that name: its agent has it. A turn has no step to
+    /// The attempt may call the tool, if there is one of that name: its agent has it, by its definition or by what
+    /// the operator granted. A turn has no step to
     /// manage, and its request may name the tools that it offers.
-    pub fn offers(&self, attempt: AttemptRef, tool: &str) -> bool {
-        self.agent_offers(attempt, tool) && self.turn_offers(attempt, tool)
+    pub fn offers(&self, attempt: AttemptRef, tool: &str, grants: &Grants) -> bool {
+        self.agent_offers(attempt, tool, grants) && self.turn_offers(attempt, tool)
     }
 
     fn turn_offers(&self, attempt: AttemptRef, tool: &str) -> bool {

@@ -103,6 +103,7 @@ fn check_sleeps(session: &Session) {
         journal_permille: 0,
         compaction: Compaction::default(),
         responses: |_, _| Ok(String::new()),
+        pool: cairn_engine::pool::PoolFacts::none(),
         starts: true,
     };
     let mut taken_over = session.clone();
@@ -143,6 +144,10 @@ fn check_waiting(run: &Run, work: &[Work]) {
         RunStatus::Waiting(WaitReason::Context) => {
             let mut attempts = run.running_attempts();
             assert!(attempts.any(|(_, _, attempt)| attempt.full.is_some()));
+        }
+        RunStatus::Waiting(WaitReason::Capability) => {
+            let mut attempts = run.running_attempts();
+            assert!(attempts.any(|(_, _, attempt)| attempt.lacks_capability()));
         }
         _ => assert!(!doubts(run).is_empty()),
     }

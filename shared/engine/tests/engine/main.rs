@@ -44,6 +44,7 @@ mod memory;
 mod modes;
 mod offered;
 mod order;
+mod placing;
 mod plans;
 mod policies;
 mod previews;

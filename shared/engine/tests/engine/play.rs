@@ -17,6 +17,7 @@ use cairn_engine::message::{ToolCall, Usage};
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::pending;
 use cairn_engine::plan::{Order, PlanDraft, StepDraft};
+use cairn_engine::pool::Missing;
 use cairn_engine::session::{Attempt, CallStatus, PerBudget, Session};
 use proptest::prelude::*;
 use serde_json::json;
@@ -39,6 +40,9 @@ pub(crate) enum Op {
     Decide { question: u8, how: u8 },
     Remember { key: u8, clear: bool },
     Late { step: u8 },
+    Short { attempt: u8, is_none: bool },
+    Found { attempt: u8 },
+    Placed { attempt: u8 },
     Change(Change),
 }
 
@@ -85,6 +89,10 @@ pub(crate) fn ops() -> impl Strategy<Value = Vec<Op>> {
         16 => (pick(), pick()).prop_map(|(question, how)| Op::Decide { question, how }),
         4 => (pick(), any::<bool>()).prop_map(|(key, clear)| Op::Remember { key, clear }),
         2 => pick().prop_map(|step| Op::Late { step }),
+        4 => (pick(), any::<bool>())
+            .prop_map(|(attempt, is_none)| Op::Short { attempt, is_none }),
+        6 => pick().prop_map(|attempt| Op::Found { attempt }),
+        4 => pick().prop_map(|attempt| Op::Placed { attempt }),
         16 => changes(),
     ];
     let start = plan_seeds().prop_map(Op::Start);
@@ -227,8 +235,35 @@ impl World {
             Op::Decide { question, how } => self.play_decide(*question, *how),
             Op::Remember { key, clear } => self.play_remember(*key, *clear),
             Op::Late { step } => self.play_late(*step),
+            Op::Short { .. } | Op::Found { .. } | Op::Placed { .. } => self.play_pool(op),
             Op::Change(change) => self.play_change(change),
         }
+    }
+
+    /// What is heard of the pool: each of it twice, as after a takeover.
+    fn play_pool(&mut self, op: &Op) {
+        let (Op::Short { attempt, .. } | Op::Found { attempt } | Op::Placed { attempt }) = op
+        else {
+            return;
+        };
+        let Some(attempt) = self.pick_attempt(*attempt) else {
+            return;
+        };
+        let input = match op {
+            Op::Short { is_none, .. } => lacks(attempt, *is_none),
+            Op::Found { .. } => Input::Found {
+                attempts: vec![attempt],
+            },
+            _ => Input::Placed {
+                attempt,
+                resources: vec!["executor".to_owned()],
+                waited_ms: 5,
+            },
+        };
+        self.decide(input.clone());
+        let again = self.decide(input);
+        let is_placed = matches!(op, Op::Placed { .. });
+        assert!(again.is_empty() || is_placed, "{again:?}");
     }
 
     fn play_remember(&mut self, key: u8, clear: bool) {
@@ -384,7 +419,23 @@ impl World {
         let events = self.decide(report_reply(attempt, (0, 0), "late", &[]));
         assert!(events.is_empty());
         assert!(self.decide(Input::AttemptLost { attempt }).is_empty());
+        assert!(self.decide(lacks(attempt, true)).is_empty());
+        let attempts = vec![attempt];
+        assert!(self.decide(Input::Found { attempts }).is_empty());
         assert_eq!(self.session, before);
+    }
+}
+
+/// The pool lacks a capability for an attempt.
+pub(crate) fn lacks(attempt: AttemptRef, is_none: bool) -> Input {
+    Input::Short {
+        attempt,
+        missing: vec![Missing {
+            capability: "web_search".to_owned(),
+            total: u32::from(!is_none),
+            ..Missing::default()
+        }],
+        is_none,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::play::{Op, People, open_calls, ops, plan_seeds, play_to_the_end};
 use crate::usage::UsageView;
 use crate::world::{World, fold, run_of};
 use cairn_engine::command::{self, Command, StartRun};
-use cairn_engine::event::{self, Effect, Event, EventKind};
+use cairn_engine::event::{self, Effect, Event, EventKind, ShortageKind};
 use cairn_engine::session::{CallStatus, Run, RunStatus, Session, StepNo};
 use cairn_engine::transitions::{StepPhase, step_may};
 use proptest::prelude::*;
@@ -172,6 +172,7 @@ impl Watcher {
         for event in &world.journal[self.seen..] {
             self.seen += 1;
             self.check_before(event);
+            self.check_pool(event);
             let seq = self.seen as u64;
             let before = reported(&self.shadow, event);
             self.shadow.apply(seq, event).unwrap();
@@ -237,6 +238,27 @@ impl Watcher {
             }
             _ => {}
         }
+    }
+
+    /// Each wait for the pool is written once and ends once, and no call is made meanwhile.
+    fn check_pool(&self, event: &Event) {
+        let short = |attempt| self.shadow.attempt(attempt).unwrap().short.clone();
+        let known = match &event.kind {
+            EventKind::CapabilityShort(it) => short(it.attempt).map(|known| (known.kind, it.kind)),
+            EventKind::CapabilityFound(it) => {
+                let known = short(it.attempt).map(|known| known.kind);
+                assert_eq!(known, Some(ShortageKind::None), "{event:?}");
+                None
+            }
+            EventKind::CallIntended(it) => {
+                let known = short(it.call.attempt).map(|known| known.kind);
+                assert_ne!(known, Some(ShortageKind::None), "{event:?}");
+                None
+            }
+            _ => None,
+        };
+        let is_other = known.is_none_or(|it| it == (ShortageKind::Busy, ShortageKind::None));
+        assert!(is_other, "{event:?}");
     }
 
     fn check_phases(&mut self) {

@@ -53,7 +53,10 @@ fn attempt_of(kind: &mut EventKind) -> Option<&mut AttemptRef> {
         EventKind::CompactionRequested(event::CompactionRequested { attempt, .. })
         | EventKind::SummaryAsked(event::SummaryAsked { attempt, .. })
         | EventKind::ContextCompacted(event::ContextCompacted { attempt, .. })
-        | EventKind::ContextFull(event::ContextFull { attempt, .. }) => Some(attempt),
+        | EventKind::ContextFull(event::ContextFull { attempt, .. })
+        | EventKind::AttemptPlaced(event::AttemptPlaced { attempt, .. })
+        | EventKind::CapabilityShort(event::CapabilityShort { attempt, .. })
+        | EventKind::CapabilityFound(event::CapabilityFound { attempt }) => Some(attempt),
         EventKind::ReplyReceived(reply) => Some(&mut reply.attempt),
         other => call_of(other).map(|call| &mut call.attempt),
     }
@@ -64,7 +67,10 @@ fn call_of(kind: &mut EventKind) -> Option<&mut CallRef> {
         EventKind::CallFinished(finished) => Some(&mut finished.call),
         EventKind::Decided(decided) => match &mut decided.pending.subject {
             Subject::Call(call) | Subject::Approval(call) | Subject::Question(call) => Some(call),
-            Subject::Budget { .. } | Subject::Plan { .. } | Subject::Context(_) => None,
+            Subject::Budget { .. }
+            | Subject::Plan { .. }
+            | Subject::Context(_)
+            | Subject::Shortage(_) => None,
         },
         EventKind::CallIntended(event::CallIntended { call, .. })
         | EventKind::CallInDoubt(event::CallInDoubt { call, .. })
@@ -96,6 +102,8 @@ fn happens_once(kind: &EventKind) -> bool {
             | EventKind::CallFinished(_)
             | EventKind::CallInDoubt(_)
             | EventKind::CallSettled(_)
+            | EventKind::CapabilityShort(_)
+            | EventKind::CapabilityFound(_)
     ) || matches!(kind, EventKind::Decided(decided) if decided.pending.call().is_some())
 }
 

@@ -16,6 +16,7 @@ use cairn_engine::failure::Failure;
 use cairn_engine::message::ToolCall;
 use cairn_engine::outstanding::Work;
 use cairn_engine::plan::PlanDraft;
+use cairn_engine::pool::PoolFacts;
 use cairn_engine::rules::{Answer, Rules};
 use cairn_engine::session::{Call, CallStatus, Run, Session, StepNo, StepStatus};
 use cairn_engine::transitions::IllegalTransition;
@@ -47,6 +48,8 @@ pub(crate) struct World {
     /// The agents that are known; none by default.
     pub(crate) agents: Agents,
     pub(crate) limits: RunLimits,
+    /// The pool; nothing is known of it by default.
+    pub(crate) pool: PoolFacts,
     /// How full the journal is; 0 by default.
     pub(crate) journal_permille: u32,
     /// The owner is not about to let go.
@@ -87,6 +90,7 @@ impl World {
             rules: Rules::default(),
             agents: Agents::default(),
             limits: RunLimits::default(),
+            pool: PoolFacts::default(),
             journal_permille: 0,
             starts: true,
         };
@@ -139,6 +143,7 @@ impl World {
             journal_permille: self.journal_permille,
             compaction: Compaction::default(),
             responses: words::responses,
+            pool: &self.pool,
             starts: self.starts,
         };
         let events = self.session.decide(input, &facts)?;

@@ -65,6 +65,7 @@ impl From<AgentDefinition> for proto::AgentDefinition {
             compaction: Some(agent.compaction.into()),
             skills: agent.skills.into_iter().map(Into::into).collect(),
             instructions: agent.instructions,
+            capabilities: agent.capabilities,
         }
     }
 }
@@ -89,6 +90,7 @@ impl TryFrom<proto::AgentDefinition> for AgentDefinition {
             },
             skills: repeated("skills", agent.skills)?,
             instructions: agent.instructions,
+            capabilities: agent.capabilities,
         })
     }
 }

@@ -199,6 +199,9 @@ impl TryFrom<wire::CallResult> for Reported {
             media: result.media.into_iter().map(Into::into).collect(),
             whole: None,
             file: result.file.map(Into::into),
+            usage: result.usage.map(Into::into),
+            provider: result.provider,
+            model: result.model,
         }))
     }
 }

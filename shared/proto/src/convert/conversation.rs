@@ -77,6 +77,8 @@ impl From<Layer> for proto::Layer {
             kind: layer.kind.to_wire(),
             text: layer.text.to_string(),
             through: mark(layer.through),
+            names: layer.names,
+            allotted: layer.allotted,
         }
     }
 }
@@ -90,6 +92,8 @@ impl TryFrom<proto::Layer> for Layer {
             text: layer.text.into(),
             number: 0,
             through: layer.through.map(Into::into).unwrap_or_default(),
+            names: layer.names,
+            allotted: layer.allotted,
         })
     }
 }
@@ -100,6 +104,7 @@ impl From<KnownLayer> for proto::KnownLayer {
             kind: layer.kind.to_wire(),
             number: layer.number,
             through: mark(layer.through),
+            names: layer.names,
         }
     }
 }
@@ -112,6 +117,7 @@ impl TryFrom<proto::KnownLayer> for KnownLayer {
             kind: OnWire::from_wire(layer.kind, "kind")?,
             number: layer.number,
             through: layer.through.map(Into::into).unwrap_or_default(),
+            names: layer.names,
         })
     }
 }
@@ -203,6 +209,7 @@ impl OnWire<i32> for LayerKind {
             Self::Context => Wire::Context,
             Self::Environment => Wire::Environment,
             Self::Capabilities => Wire::Capabilities,
+            Self::Pool => Wire::Pool,
             Self::Memory => Wire::Memory,
             Self::Instructions => Wire::Instructions,
             Self::Mode => Wire::Mode,
@@ -218,6 +225,7 @@ impl OnWire<i32> for LayerKind {
             Wire::Context => Self::Context,
             Wire::Environment => Self::Environment,
             Wire::Capabilities => Self::Capabilities,
+            Wire::Pool => Self::Pool,
             Wire::Memory => Self::Memory,
             Wire::Instructions => Self::Instructions,
             Wire::Mode => Self::Mode,

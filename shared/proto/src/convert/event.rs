@@ -71,7 +71,7 @@ record! {
 }
 record! {
     CallFinished => proto::CallFinished {
-        call, output, is_error, reason, duration_ms, media, whole, file
+        call, output, is_error, reason, duration_ms, media, whole, file, usage, provider, model
     }
 }
 record! { OpenCall => proto::OpenCall { call, output } }
@@ -231,6 +231,7 @@ impl From<WaitReason> for proto::WaitReason {
             WaitReason::Question => Self::Question,
             WaitReason::PlanReview => Self::PlanReview,
             WaitReason::Context => Self::Context,
+            WaitReason::Capability => Self::Capability,
         }
     }
 }
@@ -246,6 +247,7 @@ impl TryFrom<proto::WaitReason> for WaitReason {
             proto::WaitReason::Question => Ok(Self::Question),
             proto::WaitReason::PlanReview => Ok(Self::PlanReview),
             proto::WaitReason::Context => Ok(Self::Context),
+            proto::WaitReason::Capability => Ok(Self::Capability),
             proto::WaitReason::Unspecified => Err(ConvertError::missing("reason")),
         }
     }

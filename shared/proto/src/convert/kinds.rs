@@ -41,6 +41,9 @@ kinds! {
         run_cancelled: RunCancelled { run, reason, kept_through, results }
         step_started: StepStarted { attempt, tool_effect, tool_digest, tool_previews, context }
         attempt_continued: AttemptContinued { attempt }
+        attempt_placed: AttemptPlaced { attempt, resources, waited_ms }
+        capability_short: CapabilityShort { attempt, missing, kind }
+        capability_found: CapabilityFound { attempt }
         step_completed: StepCompleted { attempt, response, summary }
         step_failed: StepFailed { attempt, failure }
         step_skipped: StepSkipped { run, step, reason, by_person }

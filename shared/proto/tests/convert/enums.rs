@@ -19,7 +19,7 @@ const FUTURE: i32 = 4711;
 type Reading = fn(i32) -> Result<i32, ConvertError>;
 
 /// Reads a number from a message and writes it back, by enum.
-const READINGS: [(&str, Reading); 17] = [
+const READINGS: [(&str, Reading); 18] = [
     ("WhenBusy", when_busy),
     ("WhenFull", when_full),
     ("AtLimit", at_limit),
@@ -28,6 +28,7 @@ const READINGS: [(&str, Reading); 17] = [
     ("Budget", budget),
     ("Effect", effect),
     ("WaitReason", wait_reason),
+    ("ShortageKind", shortage_kind),
     ("Order", order),
     ("Role", role),
     ("FailureKind", failure_kind),
@@ -179,6 +180,18 @@ fn wait_reason(reason: i32) -> Result<i32, ConvertError> {
     }
 }
 
+fn shortage_kind(kind: i32) -> Result<i32, ConvertError> {
+    let short = Kind::CapabilityShort(proto::CapabilityShort {
+        attempt: Some(proto::AttemptRef::default()),
+        kind,
+        ..Default::default()
+    });
+    match again(short)? {
+        Kind::CapabilityShort(short) => Ok(short.kind),
+        other => panic!("another kind: {other:?}"),
+    }
+}
+
 fn budget(budget: i32) -> Result<i32, ConvertError> {
     let kind = Kind::BudgetExhausted(proto::BudgetExhausted { run: 1, budget });
     match again(kind)? {
@@ -302,6 +315,10 @@ fn unspecified_values_are_read_as_the_contract_says_or_are_missing() {
         Err(ConvertError::missing("context_full.cause"))
     );
     assert_eq!(mode(0), Err(ConvertError::missing("mode_set.mode")));
+    assert_eq!(
+        shortage_kind(0),
+        Err(ConvertError::missing("capability_short.kind"))
+    );
 }
 
 #[test]
@@ -322,6 +339,7 @@ fn values_from_newer_versions_are_taken_for_the_worst_or_refused() {
         (compaction_kind, "context_compacted.kind"),
         (full_cause, "context_full.cause"),
         (mode, "mode_set.mode"),
+        (shortage_kind, "capability_short.kind"),
     ] {
         let error = reading(FUTURE).expect_err(field);
         assert_eq!(error.field, field);

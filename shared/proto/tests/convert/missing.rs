@@ -9,8 +9,9 @@ use prost::Message as _;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Value};
 
 /// Paths of messages that may be left out, as their ends.
-const OPTIONAL: [&str; 30] = [
+const OPTIONAL: [&str; 31] = [
     "call_finished.whole",
+    "call_finished.usage",
     "call_finished.file",
     "approval_granted.scope",
     "principal",

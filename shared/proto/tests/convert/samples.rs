@@ -60,6 +60,7 @@ pub(crate) fn samples() -> Vec<(&'static str, Event)> {
         runs(),
         plans(),
         attempt::steps(),
+        attempt::placing(),
         attempt::parts(),
         calls(),
         asked::settled(),
@@ -411,6 +412,9 @@ fn calls() -> Kinds {
         duration_ms: 3,
         whole: None,
         file: None,
+        usage: None,
+        provider: String::new(),
+        model: String::new(),
     };
     let mut calls = kinds! {
         "call_intended": CallIntended {
@@ -440,6 +444,13 @@ fn calls() -> Kinds {
         ..result_with_media()
     };
     calls.push(("call_finished.file", EventKind::CallFinished(read)));
+    let generated = CallFinished {
+        usage: Some(USAGE),
+        provider: "anthropic".into(),
+        model: "offline-1".into(),
+        ..result_with_media()
+    };
+    calls.push(("call_finished.usage", EventKind::CallFinished(generated)));
     calls
 }
 
@@ -462,6 +473,9 @@ fn result_with_media() -> CallFinished {
         duration_ms: 3,
         whole: None,
         file: None,
+        usage: None,
+        provider: String::new(),
+        model: String::new(),
     }
 }
 
@@ -486,6 +500,9 @@ fn long_result() -> CallFinished {
             blobs: vec![blob("9f86d081", 2_097_152), blob("884c7d65", 1_902_848)],
         })),
         file: None,
+        usage: None,
+        provider: String::new(),
+        model: String::new(),
     }
 }
 

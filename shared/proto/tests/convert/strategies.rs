@@ -17,10 +17,12 @@ use cairn_engine::command::{
     self, AtLimit, Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
 };
 use cairn_engine::event::{
-    self, AttemptRef, Budget, CallFinished, CallRef, Effect, EventKind, OpenCall, WaitReason,
+    self, AttemptRef, Budget, CallFinished, CallRef, Effect, EventKind, OpenCall, ShortageKind,
+    WaitReason,
 };
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
+use cairn_engine::pool::Missing;
 use cairn_engine::refusal::Refusal;
 use cairn_engine::session::{PerBudget, StepNo};
 use messages::{context_changed, reply_received, usage};
@@ -111,7 +113,25 @@ fn waits_for() -> impl Strategy<Value = WaitReason> {
         Just(WaitReason::Question),
         Just(WaitReason::PlanReview),
         Just(WaitReason::Context),
+        Just(WaitReason::Capability),
     ]
+}
+
+fn shortage_kind() -> impl Strategy<Value = ShortageKind> {
+    prop_oneof![Just(ShortageKind::Busy), Just(ShortageKind::None)]
+}
+
+fn missing() -> impl Strategy<Value = Missing> {
+    (text(), any::<[u32; 3]>(), vec(text(), 0..3)).prop_map(|(capability, numbers, tools)| {
+        let [level, available, total] = numbers;
+        Missing {
+            capability,
+            level,
+            available,
+            total,
+            tools,
+        }
+    })
 }
 
 fn effect() -> impl Strategy<Value = Effect> + Clone {
@@ -281,16 +301,24 @@ pub(crate) fn call_finished() -> impl Strategy<Value = CallFinished> {
     let of_result = (text(), any::<bool>(), text(), any::<u64>());
     let whole = option::of(calls::whole());
     let file = option::of(calls::file());
-    (call(), of_result, vec(calls::media(), 0..2), (whole, file)).prop_map(
-        |(call, (output, is_error, reason, duration_ms), media, (whole, file))| CallFinished {
-            call,
-            output,
-            is_error,
-            reason,
-            duration_ms,
-            media,
-            whole: whole.map(Box::new),
-            file,
+    let asked = (option::of(usage()), text(), text());
+    let rest = (whole, file, asked);
+    (call(), of_result, vec(calls::media(), 0..2), rest).prop_map(
+        |(call, (output, is_error, reason, duration_ms), media, (whole, file, asked))| {
+            let (usage, provider, model) = asked;
+            CallFinished {
+                call,
+                output,
+                is_error,
+                reason,
+                duration_ms,
+                media,
+                whole: whole.map(Box::new),
+                file,
+                usage,
+                provider,
+                model,
+            }
         },
     )
 }
@@ -367,6 +395,13 @@ kinds! {
     step_started: StepStarted { attempt: attempt(), tool_effect: option::of(effect()), tool_digest: text(),
         tool_previews: any::<bool>(), context: text() }
     attempt_continued: AttemptContinued { attempt: attempt() }
+    attempt_placed: AttemptPlaced {
+        attempt: attempt(), resources: vec(text(), 0..3), waited_ms: seq()
+    }
+    capability_short: CapabilityShort {
+        attempt: attempt(), missing: vec(missing(), 0..3), kind: shortage_kind()
+    }
+    capability_found: CapabilityFound { attempt: attempt() }
     step_completed: StepCompleted { attempt: attempt(), response: text(), summary: text() }
     step_failed: StepFailed { attempt: attempt(), failure: failure() }
     step_skipped: StepSkipped {

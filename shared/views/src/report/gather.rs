@@ -5,7 +5,7 @@ use crate::compactions::Compactions;
 use cairn_engine::command::{Command, Settlement};
 use cairn_engine::conversation::CompactionKind;
 use cairn_engine::event::{
-    AttemptRef, Budget, CallRef, Event, EventKind, PlanApplied, ResultHandle,
+    AttemptRef, Budget, CallRef, Event, EventKind, PlanApplied, ResultHandle, ShortageKind,
 };
 use cairn_engine::message::Usage;
 use cairn_engine::pending::Subject;
@@ -64,6 +64,8 @@ pub(super) struct StepFacts<'a> {
     pub(super) compactions: u32,
     /// Its next request does not fit.
     is_full: bool,
+    /// No resource has what it needs.
+    is_short: bool,
     pub(super) calls: Vec<CallFacts<'a>>,
 }
 
@@ -88,6 +90,8 @@ pub(super) enum Waits {
     Question,
     /// Its next request does not fit.
     Full,
+    /// No resource of the pool has what it needs.
+    Capability,
 }
 
 /// A call's result.
@@ -147,6 +151,12 @@ pub(super) fn gather<'a>(
             if let Some(step) = facts.step(attempt) {
                 step.usage.add(&usage);
             }
+        }
+        if let EventKind::CallFinished(it) = &event.kind
+            && let Some(usage) = &it.usage
+            && let Some(step) = facts.step(it.call.attempt)
+        {
+            step.usage.add(usage);
         }
         let taken = facts
             .take_of_run(&event.kind)
@@ -286,6 +296,7 @@ impl<'a> Facts<'a> {
                 step.phase = StepPhase::Running;
                 step.began.get_or_insert(at);
                 step.attempts += 1;
+                step.is_short = false;
                 // A new attempt asks anew.
                 for call in &mut step.calls {
                     call.waits = None;
@@ -295,6 +306,11 @@ impl<'a> Facts<'a> {
                 self.add_calls(it.attempt, 0, call)?;
             }
             E::AttemptContinued(it) => self.step(it.attempt)?.continued += 1,
+            E::CapabilityShort(it) => {
+                let is_none = it.kind == ShortageKind::None;
+                self.step(it.attempt)?.is_short = is_none;
+            }
+            E::CapabilityFound(it) => self.step(it.attempt)?.is_short = false,
             E::StepCompleted(it) => {
                 let step = self.step(it.attempt)?;
                 step.end(StepPhase::Completed, &it.summary, at);
@@ -451,15 +467,18 @@ impl<'a> StepFacts<'a> {
             tool_turns: 0,
             compactions: 0,
             is_full: false,
+            is_short: false,
             calls: Vec::new(),
         }
     }
 
-    /// What the step waits for a person to say, while it runs.
+    /// What the step waits for, while it runs: what a person is to say, or a capability.
     pub(super) fn waits(&self) -> Option<Waits> {
         let calls = self.calls.iter();
         let full = self.is_full.then_some(Waits::Full);
-        let waits = calls.filter_map(|call| call.waits).chain(full).min();
+        let short = self.is_short.then_some(Waits::Capability);
+        let waits = calls.filter_map(|call| call.waits).chain(full).chain(short);
+        let waits = waits.min();
         waits.filter(|_| self.phase == StepPhase::Running)
     }
 

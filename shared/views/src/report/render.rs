@@ -154,6 +154,7 @@ fn awaited(waits: Waits) -> &'static str {
         Waits::Approval => "waits for an approval",
         Waits::Question => "waits for an answer",
         Waits::Full => "waits for a decision on a request that does not fit",
+        Waits::Capability => "waits for a capability that no resource has",
     }
 }
 

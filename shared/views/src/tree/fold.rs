@@ -55,7 +55,12 @@ impl Tree {
         use EventKind as E;
         let origin = Origin { seq, at: event.at };
         for (attempt, usage) in self.compactions.take(seq, event) {
-            self.charge_summary(attempt, &usage);
+            self.charge_beside(attempt, &usage);
+        }
+        if let E::CallFinished(it) = &event.kind
+            && let Some(usage) = &it.usage
+        {
+            self.charge_beside(it.call.attempt, usage);
         }
         match &event.kind {
             E::CommandReceived(it) => self.keep_turn(seq, &it.command),
@@ -85,8 +90,8 @@ impl Tree {
         }
     }
 
-    /// What a summary used up counts as that of a reply does, but no node is made of it.
-    fn charge_summary(&mut self, attempt: AttemptRef, usage: &Usage) {
+    /// What a summary used up, or a call that asked a model, counts as that of a reply does, but no node is made of it.
+    fn charge_beside(&mut self, attempt: AttemptRef, usage: &Usage) {
         if let Some(run) = self.runs.get_mut(&attempt.run) {
             run.usage.add(usage);
         }

@@ -87,6 +87,10 @@ fn check_waits(report: &str, world: &World, run: &Run) {
                 WaitReason::Context,
                 "(waits for a decision on a request that does not fit)",
             ),
+            (
+                WaitReason::Capability,
+                "(waits for a capability that no resource has)",
+            ),
         ];
         let waits = words.iter().find(|(reason, _)| reasons.contains(reason));
         match waits {

@@ -16,7 +16,7 @@ use crate::ui::style::Style;
 use crate::ui::text::command;
 use crate::ui::time::span;
 use crate::workspace::resume_command;
-use cairn_proto::event::{Failure, FailureKind, WaitReason};
+use cairn_proto::event::{Failure, FailureKind, ShortageKind, WaitReason};
 use cairn_proto::orchestrator::{GetReportRequest, ListPendingRequest, Pending, RunStatus};
 use cairn_rpc::text::{clip, escape};
 use cairn_tools::write_output;
@@ -209,6 +209,7 @@ fn failed(
         _ if failure.reason == "CONTEXT_FULL" => {
             "take a model with a larger window, or ask for less at a time"
         }
+        _ if failure.reason == "capability" => "see what the pool has with: cairn pool",
         FailureKind::LimitExceeded => "allow more with --max-tool-turns, or ask for less at a time",
         FailureKind::Config => "see the settings with: cairn check-config",
         FailureKind::Llm => "check the model's address, key and limits, then run it again",

@@ -82,6 +82,7 @@ fn name(kind: LayerKind) -> &'static str {
         LayerKind::Capabilities => "what it can use",
         LayerKind::Instructions => "the instructions of its folder",
         LayerKind::Mode => "the mode",
+        LayerKind::Pool => "the pool of resources",
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::words::PIECE;
 use super::{EventLine, Mark, line, step_of};
-use crate::ui::pool::{counts, lacks};
+use crate::ui::pool::{counts, helps};
 use crate::ui::time::span;
+use cairn_proto::event::ShortageKind;
 use cairn_proto::event::event::Kind;
 use cairn_rpc::text::clip;
 
@@ -24,11 +25,14 @@ pub(super) fn pool_line(kind: &Kind) -> EventLine {
         }
         Kind::CapabilityShort(e) => {
             let number = step_of(e.attempt.as_ref());
-            let (lacks, counts) = (lacks(&e.missing), counts(&e.missing, e.kind()));
-            line(
-                Mark::Asks,
-                format!("STOP: step {number} {lacks} ({counts})"),
-            )
+            let mut text = format!("STOP: step {number} lacks {}", counts(&e.missing, e.kind()));
+            if e.kind() == ShortageKind::None {
+                for help in helps(&e.missing) {
+                    text.push_str("; ");
+                    text.push_str(&help);
+                }
+            }
+            line(Mark::Asks, text)
         }
         Kind::CapabilityFound(e) => {
             let number = step_of(e.attempt.as_ref());
@@ -84,7 +88,7 @@ mod tests {
         };
         let stop = pool_line(&Kind::CapabilityShort(short));
         let expected =
-            "? STOP: step 2 waits for web_search (web_search: 0 of 1 available)".to_owned();
+            "? STOP: step 2 lacks web_search: 0/1 busy".to_owned();
         assert_eq!(stop.to_string(), expected);
     }
 }

@@ -76,9 +76,7 @@ pub fn waits_for(reason: i32) -> &'static str {
         wire::WaitReason::Question => "a question needs a person's answer",
         wire::WaitReason::PlanReview => "a person is to look at the plan",
         wire::WaitReason::Context => "the next request of a model does not fit",
-        wire::WaitReason::Capability => {
-            "no resource of the pool has a capability that a step needs"
-        }
+        wire::WaitReason::Capability => "no resource of the pool has what a step needs",
     }
 }
 

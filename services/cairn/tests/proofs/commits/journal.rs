@@ -170,6 +170,7 @@ impl Author {
             compaction: Compaction::default(),
             journal_permille: 0,
             responses: |_, _| Ok(String::new()),
+            pool: cairn_engine::pool::PoolFacts::none(),
             starts: true,
         };
         let events = self.session.decide(input, &facts).expect("it is legal");

@@ -67,6 +67,7 @@ fn facts() -> Facts<'static> {
         journal_permille: 0,
         compaction: Compaction::default(),
         responses: |_, _| Ok(String::new()),
+        pool: cairn_engine::pool::PoolFacts::none(),
         starts: true,
     }
 }
@@ -312,7 +313,10 @@ impl OwnedSession {
             Asked::Question { .. } => Settlement::Answer {
                 text: "Blue.".to_owned(),
             },
-            Asked::Budget { .. } | Asked::Plan { .. } | Asked::Context { .. } => {
+            Asked::Budget { .. }
+            | Asked::Plan { .. }
+            | Asked::Context { .. }
+            | Asked::Shortage { .. } => {
                 panic!("{question:?}")
             }
         };

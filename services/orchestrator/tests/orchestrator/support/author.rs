@@ -111,6 +111,7 @@ impl Author {
             result_bytes: cairn_engine::limits::RESULT_BYTES,
             journal_permille: 0,
             responses: |_, _| Ok(String::new()),
+            pool: cairn_engine::pool::PoolFacts::none(),
             starts: true,
         };
         match line {

@@ -46,7 +46,7 @@ impl Decision<'_> {
     fn find_tools(&self, attempt: AttemptRef, query: &str) -> Vec<(String, String, String)> {
         let query = words(query);
         let further = self.facts.tools.keys();
-        let further = further.filter(|name| self.session.offers(attempt, name));
+        let further = further.filter(|name| self.offers(attempt, name));
         let scored = further.filter_map(|name| {
             // What came after the attempt began is not among its tools.
             let (about, parameters) = self.facts.tool(attempt, name)?.deferred.as_ref()?;

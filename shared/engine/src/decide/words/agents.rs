@@ -3,8 +3,9 @@
 use super::notice;
 use crate::agent::{AgentDefinition, SkillOffer};
 use crate::escape::line;
+use crate::pool::Grants;
 use crate::rules::DEFAULT_AGENT;
-use crate::session::Agent;
+use crate::session::{Agent, may_call};
 
 /// The tools by which files and the machine are changed.
 const CHANGING: [&str; 3] = ["write_file", "edit_file", "shell_exec"];
@@ -98,16 +99,21 @@ fn unlisted(count: usize) -> Option<String> {
 }
 
 /// Reports that the conversation has another agent, and what follows for what it can change. None stands for
-/// the plain default agent.
-pub(in crate::decide) fn switched(old: &str, was: Option<&Agent>, now: Option<&Agent>) -> String {
+/// the plain default agent. `grants` count beside the definitions.
+pub(in crate::decide) fn switched(
+    old: &str,
+    was: Option<&Agent>,
+    now: Option<&Agent>,
+    grants: &Grants,
+) -> String {
     let new = now.map_or(DEFAULT_AGENT, |agent| &agent.definition.name);
     let mut text = format!(
         "Your operational mode has changed from {} to {}.",
         line(old),
         line(new)
     );
-    let can = changing(now);
-    match (changing(was).len(), can.len()) {
+    let can = changing(now, grants);
+    match (changing(was, grants).len(), can.len()) {
         (_, 0) => text.push_str("\nYou are in read-only mode."),
         (0, all) if all == CHANGING.len() => text.push_str(
             "\nYou are no longer in read-only mode. You are permitted to make file changes, run shell \
@@ -133,8 +139,8 @@ pub(in crate::decide) fn switched(old: &str, was: Option<&Agent>, now: Option<&A
 }
 
 /// Those of the tools that change something which the agent may call.
-fn changing(agent: Option<&Agent>) -> Vec<&'static str> {
-    let offered = |tool: &&str| agent.is_none_or(|agent| agent.offers(tool));
+fn changing(agent: Option<&Agent>, grants: &Grants) -> Vec<&'static str> {
+    let offered = |tool: &&str| may_call(agent, tool, grants);
     CHANGING.into_iter().filter(offered).collect()
 }
 
@@ -215,22 +221,22 @@ mod tests {
     #[test]
     fn a_switch_says_what_can_be_changed_now() {
         let plan = agent("plan", &CHANGING);
-        let told = switched("build", None, Some(&plan));
+        let told = switched("build", None, Some(&plan), Grants::none());
         let expected = "<system-reminder>\nYour operational mode has changed from build to plan.\nYou are in \
                         read-only mode.\nThe system prompt says what you can call now.\n</system-reminder>";
         assert_eq!(told, expected);
-        let told = switched("plan", Some(&plan), None);
+        let told = switched("plan", Some(&plan), None, Grants::none());
         let expected = "<system-reminder>\nYour operational mode has changed from plan to default.\nYou are no \
                         longer in read-only mode. You are permitted to make file changes, run shell commands, \
                         and utilize your arsenal of tools as needed.\n</system-reminder>";
         assert_eq!(told, expected);
         let writer = agent("writer", &["shell_exec"]);
-        let told = switched("plan", Some(&plan), Some(&writer));
+        let told = switched("plan", Some(&plan), Some(&writer), Grants::none());
         assert!(
             told.contains("with: write_file, edit_file.\nYou cannot call: shell_exec."),
             "{told}"
         );
-        let told = switched("writer", Some(&writer), None);
+        let told = switched("writer", Some(&writer), None, Grants::none());
         assert!(!told.contains("read-only"), "{told}");
     }
 }

@@ -92,7 +92,7 @@ proptest! {
         start(&mut world, chain(vec![model_step("one")]), "any");
         let attempt = world.attempt(1);
         for tool in TOOLS {
-            let is_offered = world.session.offers(attempt, tool);
+            let is_offered = world.session.offers(attempt, tool, &world.pool.grants);
             prop_assert_eq!(is_offered, has(&agent, tool), "{}", tool);
         }
         let arguments = json!({"text": "a note", "key": "k", "value": "v", "plan": ["a", "b"]});

@@ -6,6 +6,7 @@ use crate::world::{World, look};
 use cairn_engine::agent::AgentDefinition;
 use cairn_engine::event::EventKind;
 use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::pool::Grants;
 use cairn_engine::session::MAIN;
 
 const MODE: &str = "Your operational mode has changed from";
@@ -225,11 +226,12 @@ fn a_switch_while_a_turn_works_holds_from_the_next_one_on() {
     submit(&mut world, "second");
     let attempt = world.attempt(1);
     switch(&mut world, "plan");
-    assert!(world.session.offers(attempt, "exec"));
+    let grants = Grants::none();
+    assert!(world.session.offers(attempt, "exec", grants));
     assert_eq!(told(&world), 0);
     world.reply(1, "well", &[]);
     submit(&mut world, "third");
-    assert!(!world.session.offers(world.attempt(1), "exec"));
+    assert!(!world.session.offers(world.attempt(1), "exec", grants));
     assert_eq!(told(&world), 1);
     check(&world);
 }

@@ -28,10 +28,7 @@ pub(crate) fn play_to_the_end(world: &mut World, seed: &PlanSeed, seeds: &[u8], 
         // Somebody who never agrees to a plan gets one after the other.
         let people = [people, People::Agree][usize::from(round > 100)];
         for open in pending(&world.session) {
-            let answer = answer_to(&open, people, seeds.next().unwrap());
-            if !open.is_answered {
-                world.answer(&open.id().to_string(), answer);
-            }
+            settle(world, &open, people, seeds.next().unwrap());
         }
         world.now += 20_000;
         world.decide(Input::Tick);
@@ -40,6 +37,7 @@ pub(crate) fn play_to_the_end(world: &mut World, seed: &PlanSeed, seeds: &[u8], 
             0 => world.play(&Op::TakeOver { holder_dead: true }),
             1 => world.play(&Op::TakeOver { holder_dead: false }),
             2 => world.play(&Op::Lose { attempt: chaos }),
+            3..6 => play_pool(world, chaos),
             _ => {}
         }
         let mut work = world.outstanding();
@@ -68,6 +66,34 @@ pub(crate) fn play_to_the_end(world: &mut World, seed: &PlanSeed, seeds: &[u8], 
     panic!("the run does not end: {:#?}", world.session.active_run());
 }
 
+/// A person answers, or the pool has what an attempt lacks.
+fn settle(world: &mut World, open: &Pending, people: People, seed: u8) {
+    let is_found = people == People::Agree || seed.is_multiple_of(2);
+    if let Subject::Shortage(name) = open.id().subject
+        && is_found
+    {
+        let attempts = vec![name];
+        world.decide(Input::Found { attempts });
+        return;
+    }
+    let answer = answer_to(open, people, seed);
+    if !open.is_answered {
+        world.answer(&open.id().to_string(), answer);
+    }
+}
+
+/// An attempt gets its resources, or the pool lacks some for it.
+fn play_pool(world: &mut World, seed: u8) {
+    let attempt = seed;
+    world.play(&match seed % 16 {
+        3 => Op::Placed { attempt },
+        kind => Op::Short {
+            attempt,
+            is_none: kind == 4,
+        },
+    });
+}
+
 fn answer_to(open: &Pending, people: People, seed: u8) -> Settlement {
     let reason = "no".to_owned();
     let agrees = people == People::Agree || !seed.is_multiple_of(3);
@@ -79,7 +105,7 @@ fn answer_to(open: &Pending, people: People, seed: u8) -> Settlement {
         Subject::Approval(_) | Subject::Plan { .. } if agrees => Settlement::Approve,
         Subject::Approval(_) | Subject::Plan { .. } => Settlement::Deny { reason },
         Subject::Context(_) if agrees => Settlement::Retry,
-        Subject::Context(_) => Settlement::Fail { reason },
+        Subject::Context(_) | Subject::Shortage(_) => Settlement::Fail { reason },
         Subject::Question(_) => Settlement::Answer {
             text: "the first".to_owned(),
         },

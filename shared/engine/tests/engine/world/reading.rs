@@ -55,6 +55,9 @@ pub(crate) fn run_of(event: &Event) -> Option<u32> {
         | E::StepSkipped(event::StepSkipped { run, .. }) => Some(*run),
         E::StepStarted(event::StepStarted { attempt, .. })
         | E::AttemptContinued(event::AttemptContinued { attempt })
+        | E::AttemptPlaced(event::AttemptPlaced { attempt, .. })
+        | E::CapabilityShort(event::CapabilityShort { attempt, .. })
+        | E::CapabilityFound(event::CapabilityFound { attempt })
         | E::StepCompleted(event::StepCompleted { attempt, .. })
         | E::StepFailed(event::StepFailed { attempt, .. })
         | E::SubGoalAdded(event::SubGoalAdded { attempt, .. })
@@ -73,7 +76,7 @@ pub(crate) fn run_of(event: &Event) -> Option<u32> {
                 call.attempt.run
             }
             Subject::Budget { run } | Subject::Plan { run, .. } => run,
-            Subject::Context(attempt) => attempt.run,
+            Subject::Context(attempt) | Subject::Shortage(attempt) => attempt.run,
         }),
         E::CallIntended(event::CallIntended { call, .. })
         | E::CallHeld(event::CallHeld { call })

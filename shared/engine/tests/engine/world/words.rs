@@ -64,6 +64,9 @@ pub(crate) fn finished(call: CallRef, output: &str, reason: &str) -> CallFinishe
         duration_ms: 50,
         whole: None,
         file: None,
+        usage: None,
+        provider: String::new(),
+        model: String::new(),
     }
 }
 

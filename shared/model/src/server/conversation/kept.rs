@@ -105,6 +105,7 @@ impl Played {
             journal_permille: 0,
             compaction: Compaction::default(),
             responses: |_, _| Ok(String::new()),
+            pool: cairn_engine::pool::PoolFacts::none(),
             starts: true,
         };
         self.session.decide(input, &facts).expect("it is legal");
@@ -193,6 +194,9 @@ impl Played {
                     media: Vec::new(),
                     whole: None,
                     file: None,
+                    usage: None,
+                    provider: String::new(),
+                    model: String::new(),
                 };
                 self.report(vec![result], None, None);
             }

@@ -47,6 +47,7 @@ fn reviewer() -> AgentDefinition {
             digest: DIGEST.into(),
         }],
         instructions: "Write tests first.".into(),
+        capabilities: Vec::new(),
     }
 }
 

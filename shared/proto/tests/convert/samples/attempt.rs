@@ -1,8 +1,11 @@
 //! How an attempt starts and ends, and what it writes beside its replies and calls.
 
 use super::{ATTEMPT, Kinds, failure};
-use cairn_engine::event::{self, Effect, EventKind, NotesFrame};
+use cairn_engine::command::Settlement;
+use cairn_engine::event::{self, Effect, EventKind, NotesFrame, ShortageKind, WaitReason};
 use cairn_engine::failure::FailureKind;
+use cairn_engine::pending::{PendingId, Subject};
+use cairn_engine::pool::Missing;
 
 pub(super) fn steps() -> Kinds {
     let failure = failure(FailureKind::LimitExceeded, "max_tool_turns");
@@ -30,6 +33,41 @@ pub(super) fn steps() -> Kinds {
         }
         "step_skipped.by_person": StepSkipped {
             run: 2, step: ATTEMPT.step, reason: "not needed".into(), by_person: true
+        }
+    }
+}
+
+/// Who carries an attempt out, and what the pool lacks for one.
+pub(super) fn placing() -> Kinds {
+    let missing = Missing {
+        capability: "web_search".into(),
+        level: 5,
+        available: 0,
+        total: 1,
+        tools: vec!["web_search".into()],
+    };
+    let none = Missing {
+        capability: "gpu".into(),
+        ..Missing::default()
+    };
+    let subject = Subject::Shortage(ATTEMPT);
+    kinds! {
+        "attempt_placed": AttemptPlaced {
+            attempt: ATTEMPT, resources: vec!["executor-research".into(), "gpu-1".into()], waited_ms: 1_200
+        }
+        "capability_short": CapabilityShort {
+            attempt: ATTEMPT, missing: vec![missing.clone()], kind: ShortageKind::Busy
+        }
+        "capability_short.none": CapabilityShort {
+            attempt: ATTEMPT, missing: vec![none, missing], kind: ShortageKind::None
+        }
+        "capability_found": CapabilityFound { attempt: ATTEMPT }
+        "run_waiting.capability": RunWaiting { run: 2, reason: WaitReason::Capability }
+        "decided.shortage": Decided {
+            pending: PendingId { subject: subject, time: 2 },
+            settlement: Settlement::Fail { reason: "no GPU this week".into() },
+            settle_after: 0,
+            responses: String::new(),
         }
     }
 }

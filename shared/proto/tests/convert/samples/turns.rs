@@ -98,6 +98,7 @@ fn ops() -> Vec<Op> {
             kind: LayerKind::Prompt,
             number: 2,
             through: MemoryMark::default(),
+            names: Vec::new(),
         }),
         reminder(Reminded::Layer {
             kind: LayerKind::Environment,
@@ -113,6 +114,31 @@ fn ops() -> Vec<Op> {
         }),
         Op::Notice("<system-reminder>\nnote\n</system-reminder>".into()),
     ]
+}
+
+/// The layer of the pool: new, and as it was before.
+fn pool_layers() -> event::ContextChanged {
+    let names = || vec!["file_ops".to_owned(), "web_search".to_owned()];
+    let ops = vec![
+        Op::SetLayer(Layer {
+            names: names(),
+            allotted: vec!["executor-research".into()],
+            ..Layer::new(LayerKind::Pool, "## Current pool state\n- Total: 5")
+        }),
+        Op::UseLayer(KnownLayer {
+            kind: LayerKind::Pool,
+            number: 3,
+            through: MemoryMark::default(),
+            names: names(),
+        }),
+    ];
+    event::ContextChanged {
+        conversation: ConversationRef::Context("draft".into()),
+        ops,
+        version: 9,
+        popped: None,
+        is_steering: false,
+    }
 }
 
 /// One change of each kind that a client makes.
@@ -176,6 +202,7 @@ pub(super) fn contexts() -> Kinds {
         ("context_changed", changed.into()),
         ("context_changed.notice", noticed.into()),
         ("context_changed.steering", steered.into()),
+        ("context_changed.pool", pool_layers().into()),
         (
             "context_created",
             ContextCreated {

@@ -61,11 +61,12 @@ fn definition() -> impl Strategy<Value = AgentDefinition> {
         option::of(vec(text(), 0..3)),
         vec(text(), 0..3),
         vec(text(), 0..3),
+        vec(text(), 0..3),
     );
     let numbers = (limits(), option::of(number()), compaction());
     (texts, tools, numbers, vec(skill(), 0..3)).prop_map(|(texts, tools, numbers, skills)| {
         let (name, prompt, model, instructions) = texts;
-        let (tools, denied, asked) = tools;
+        let (tools, denied, asked, capabilities) = tools;
         let (limits, temperature_milli, compaction) = numbers;
         AgentDefinition {
             name,
@@ -79,6 +80,7 @@ fn definition() -> impl Strategy<Value = AgentDefinition> {
             compaction,
             skills,
             instructions,
+            capabilities,
         }
     })
 }

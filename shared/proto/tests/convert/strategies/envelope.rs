@@ -47,6 +47,7 @@ pub(super) fn pending() -> impl Strategy<Value = PendingId> {
         number().prop_map(|run| Subject::Budget { run }),
         (number(), number()).prop_map(|(run, proposal)| Subject::Plan { run, proposal }),
         attempt().prop_map(Subject::Context),
+        attempt().prop_map(Subject::Shortage),
     ];
     let time = prop_oneof![Just(1), 1..=u32::MAX];
     prop_oneof![

@@ -179,6 +179,7 @@ fn layer_kind() -> impl Strategy<Value = LayerKind> {
         Just(LayerKind::Context),
         Just(LayerKind::Environment),
         Just(LayerKind::Capabilities),
+        Just(LayerKind::Pool),
         Just(LayerKind::Memory),
         Just(LayerKind::Instructions),
         Just(LayerKind::Mode),
@@ -190,18 +191,26 @@ fn mark() -> impl Strategy<Value = MemoryMark> {
 }
 
 fn layer() -> impl Strategy<Value = Layer> {
-    (layer_kind(), text(), mark()).prop_map(|(kind, text, through)| Layer {
-        through,
-        ..Layer::new(kind, text)
+    let names = (vec(text(), 0..3), vec(text(), 0..3));
+    (layer_kind(), text(), mark(), names).prop_map(|(kind, text, through, (names, allotted))| {
+        Layer {
+            through,
+            names,
+            allotted,
+            ..Layer::new(kind, text)
+        }
     })
 }
 
 fn known_layer() -> impl Strategy<Value = KnownLayer> {
-    (layer_kind(), any::<u32>(), mark()).prop_map(|(kind, number, through)| KnownLayer {
-        kind,
-        number,
-        through,
-    })
+    (layer_kind(), any::<u32>(), mark(), vec(text(), 0..3)).prop_map(
+        |(kind, number, through, names)| KnownLayer {
+            kind,
+            number,
+            through,
+            names,
+        },
+    )
 }
 
 fn reminder() -> impl Strategy<Value = Reminder> {

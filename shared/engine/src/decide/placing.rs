@@ -1,0 +1,202 @@
+//! What follows when an attempt gets its resources, or the pool lacks some.
+
+use super::Decision;
+use crate::conversation::LayerKind;
+use crate::event::{
+    AttemptPlaced, AttemptRef, CapabilityFound, CapabilityShort, ContextChanged, ShortageKind,
+};
+use crate::pool::Missing;
+use crate::session::{Attempt, may_become};
+use crate::transitions::Applied;
+
+impl Decision<'_> {
+    /// Resources carry out the attempt from now on. Before its first reply, its model is told of them if it was told of
+    /// others, and of the pool as it is after a wait.
+    pub(super) fn placed(
+        &mut self,
+        attempt: AttemptRef,
+        resources: Vec<String>,
+        waited_ms: u64,
+    ) -> Applied {
+        let running = self.session.attempt(attempt);
+        // It asked for a slot before it was known that no resource has what it needs.
+        if running.is_none_or(Attempt::lacks_capability) {
+            return Ok(());
+        }
+        self.emit(AttemptPlaced {
+            attempt,
+            resources: resources.clone(),
+            waited_ms,
+        })?;
+        self.tell_placing(attempt, resources)
+    }
+
+    /// Writes the layer of the pool anew for a step that has not got a reply, unless it says the same.
+    fn tell_placing(&mut self, attempt: AttemptRef, resources: Vec<String>) -> Applied {
+        let session = &self.session;
+        let known = session.attempt(attempt).zip(session.step(attempt));
+        let Some((running, step)) = known else {
+            return Ok(());
+        };
+        let has_model = step.plan.tool.is_none() && session.turn(attempt).is_none();
+        if !has_model || running.tool_turns > 0 {
+            return Ok(());
+        }
+        let Some(written) = running.written(&running.conversation, LayerKind::Pool) else {
+            return Ok(());
+        };
+        let is_told = written.allotted == resources;
+        let has_waited = !step.placing.lacked.is_empty();
+        if is_told && !has_waited {
+            return Ok(());
+        }
+        let Some(now) = self.step_context(attempt, resources) else {
+            return Ok(());
+        };
+        if *written.text == *now.text() {
+            return Ok(());
+        }
+        let ops = vec![self.pool_layer(&now)];
+        self.emit(ContextChanged::of_attempt(attempt, ops))
+    }
+
+    /// The pool lacks what the attempt needs. It is written once for each wait, and once more if what was busy is gone.
+    pub(super) fn short(
+        &mut self,
+        attempt: AttemptRef,
+        mut missing: Vec<Missing>,
+        is_none: bool,
+    ) -> Applied {
+        let kind = match is_none {
+            true => ShortageKind::None,
+            false => ShortageKind::Busy,
+        };
+        let Some(running) = self.session.attempt(attempt) else {
+            return Ok(());
+        };
+        let known = running.short.as_ref().map(|short| short.kind);
+        if missing.is_empty() || !may_become(known, kind) {
+            return Ok(());
+        }
+        missing.sort_by(|one, other| one.capability.cmp(&other.capability));
+        self.emit(CapabilityShort {
+            attempt,
+            missing,
+            kind,
+        })?;
+        self.advance(attempt.run)
+    }
+
+    /// Resources have what these attempts lack. Those that lack nothing are passed over.
+    pub(super) fn found(&mut self, attempts: Vec<AttemptRef>) -> Applied {
+        for attempt in attempts {
+            let running = self.session.attempt(attempt);
+            if running.is_some_and(Attempt::lacks_capability) {
+                self.emit(CapabilityFound { attempt })?;
+                self.continue_attempt(attempt)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::testing::Sent;
+    use crate::decide::Input;
+    use crate::event::{EventKind, WaitReason};
+    use crate::session::RunStatus;
+
+    fn attempt(sent: &Sent) -> AttemptRef {
+        let mut running = sent.run().running_attempts();
+        let (attempt, ..) = running.next().expect("a step at work");
+        attempt
+    }
+
+    fn lacks(attempt: AttemptRef, is_none: bool) -> Input {
+        let missing = ["web_search", "gpu"].map(|name| Missing {
+            capability: name.to_owned(),
+            ..Missing::default()
+        });
+        Input::Short {
+            attempt,
+            missing: missing.into(),
+            is_none,
+        }
+    }
+
+    fn placed(attempt: AttemptRef) -> Input {
+        Input::Placed {
+            attempt,
+            resources: vec!["executor".to_owned()],
+            waited_ms: 7,
+        }
+    }
+
+    #[test]
+    fn a_busy_capability_is_reported_once_and_ends_with_a_slot() {
+        let mut sent = Sent::running(&["one"]);
+        let attempt = attempt(&sent);
+        let events = sent.decide(lacks(attempt, false));
+        let [event] = &events[..] else {
+            panic!("{events:?}");
+        };
+        let EventKind::CapabilityShort(short) = &event.kind else {
+            panic!("{event:?}");
+        };
+        let names = short.missing.iter().map(|it| it.capability.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["gpu", "web_search"]);
+        assert_eq!(sent.run().status, RunStatus::Running);
+        assert!(sent.decide(lacks(attempt, false)).is_empty());
+        assert_eq!(sent.decide(placed(attempt)).len(), 1);
+        let step = sent.session.step(attempt).expect("a step");
+        assert_eq!(step.placing.resources, ["executor"]);
+        assert_eq!((step.placing.waited_ms, step.placing.lacked.len()), (7, 2));
+        // Another wait is reported anew.
+        assert_eq!(sent.decide(lacks(attempt, false)).len(), 1);
+    }
+
+    #[test]
+    fn what_no_resource_has_holds_the_run_until_one_has() {
+        let mut sent = Sent::running(&["one"]);
+        let attempt = attempt(&sent);
+        sent.decide(lacks(attempt, false));
+        // The shortage, and that the run waits.
+        assert_eq!(sent.decide(lacks(attempt, true)).len(), 2);
+        let waiting = RunStatus::Waiting(WaitReason::Capability);
+        assert_eq!(sent.run().status, waiting);
+        assert!(sent.session.outstanding().is_empty());
+        assert!(!sent.session.needs_owner());
+        for ignored in [
+            lacks(attempt, true),
+            lacks(attempt, false),
+            placed(attempt),
+            Input::TakenOver { holder_dead: true },
+        ] {
+            assert!(sent.decide(ignored.clone()).is_empty(), "{ignored:?}");
+        }
+        let attempts = vec![attempt];
+        let found = Input::Found { attempts };
+        assert_eq!(sent.decide(found.clone()).len(), 2);
+        assert_eq!(sent.run().status, RunStatus::Running);
+        assert_eq!(sent.session.outstanding().len(), 1);
+        assert!(sent.decide(found).is_empty());
+    }
+
+    #[test]
+    fn what_is_said_of_an_attempt_that_has_ended_is_ignored() {
+        let mut sent = Sent::running(&["one"]);
+        let attempt = attempt(&sent);
+        sent.fail();
+        for ignored in [
+            lacks(attempt, true),
+            placed(attempt),
+            Input::Found {
+                attempts: vec![attempt],
+            },
+        ] {
+            assert!(sent.decide(ignored.clone()).is_empty(), "{ignored:?}");
+        }
+    }
+}

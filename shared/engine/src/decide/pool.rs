@@ -1,0 +1,147 @@
+//! What models are told of the pool: the layer of the system prompt, and reminders of other capabilities.
+
+use super::{Decision, words};
+use crate::conversation::{
+    Conversation, KnownLayer, Layer, LayerKind, MemoryMark, Op, Reminder, as_lines,
+};
+use crate::event::AttemptRef;
+use crate::pool::{AgentContext, PoolView, ResourceState, ResourceView, TaskContext};
+use crate::session::Attempt;
+use std::sync::Arc;
+
+impl Decision<'_> {
+    /// What a model is told of the pool as it is now: that of an attempt, or of a context without a turn. None if
+    /// nothing is known of any resource.
+    pub(super) fn pool_context(&self, attempt: Option<AttemptRef>) -> Option<AgentContext> {
+        let step = attempt.filter(|&attempt| self.session.turn(attempt).is_none());
+        match step {
+            Some(step) => self.step_context(step, self.allotted(step)),
+            None => self.agent_context(attempt, &[], None, None),
+        }
+    }
+
+    /// The same for a step which these resources carry out.
+    pub(super) fn step_context(
+        &self,
+        attempt: AttemptRef,
+        allotted: Vec<String>,
+    ) -> Option<AgentContext> {
+        let (run, step) = (self.session.run(attempt.run)?, self.session.step(attempt)?);
+        let plan = &step.plan;
+        let own_or = |own: &str, of_run: &str| {
+            let mut given = [own, of_run].into_iter();
+            given.find(|text| !text.is_empty()).map(str::to_owned)
+        };
+        let task = TaskContext {
+            id: format!("step-{}", attempt.step),
+            description: plan.description.clone(),
+            required_capabilities: plan.capabilities.clone(),
+            external_id: own_or(&plan.external_id, &run.external_id),
+        };
+        let note = own_or(&plan.note, &run.note);
+        self.agent_context(Some(attempt), &allotted, Some(task), note)
+    }
+
+    fn agent_context(
+        &self,
+        attempt: Option<AttemptRef>,
+        allotted: &[String],
+        task: Option<TaskContext>,
+        note: Option<String>,
+    ) -> Option<AgentContext> {
+        let pool = self.facts.pool;
+        if pool.view.resources.is_empty() {
+            return None;
+        }
+        let own = attempt.and_then(|attempt| pool.allotted.get(&attempt));
+        let view = with_own_free(&pool.view, own.map_or(&[][..], Vec::as_slice));
+        let allotted = allotted.to_vec();
+        Some(AgentContext::of(
+            &view,
+            self.facts.now,
+            task,
+            note,
+            allotted,
+        ))
+    }
+
+    /// The resources that an attempt has, or would get now.
+    fn allotted(&self, attempt: AttemptRef) -> Vec<String> {
+        let pool = self.facts.pool;
+        match pool.allotted.get(&attempt) {
+            Some(resources) => resources.clone(),
+            None => {
+                let need = self.session.need_of(attempt);
+                pool.view.candidate(&need).unwrap_or_default()
+            }
+        }
+    }
+
+    /// Writes the layer. The journal has a text once, as long as the state has it.
+    pub(super) fn pool_layer(&self, now: &AgentContext) -> Op {
+        let (kind, text, names) = (LayerKind::Pool, now.text(), now.names());
+        match self.session.number_of(kind, &text) {
+            Some(number) => Op::UseLayer(KnownLayer {
+                kind,
+                number,
+                through: MemoryMark::default(),
+                names,
+            }),
+            None => Op::SetLayer(Layer {
+                names,
+                allotted: now.allotted.clone(),
+                ..Layer::new(kind, text)
+            }),
+        }
+    }
+
+    /// Writes the layer, if it names other capabilities than there are now.
+    pub(super) fn renewed_pool_layer(
+        &self,
+        attempt: AttemptRef,
+        running: &Attempt,
+        said: &Conversation,
+    ) -> Option<Op> {
+        let now = self.pool_context(Some(attempt))?;
+        let written = running.written(said, LayerKind::Pool);
+        let is_written = written.map_or(&[][..], |layer| layer.names.as_slice()) == now.names();
+        (!is_written).then(|| self.pool_layer(&now))
+    }
+
+    /// The whole text, if the model was last told of other capabilities. A step without a reply has the layer.
+    pub(super) fn pool_reminder(
+        &self,
+        attempt: AttemptRef,
+        running: &Attempt,
+        said: &Conversation,
+    ) -> Option<Reminder> {
+        let is_turn = self.session.turn(attempt).is_some();
+        if !is_turn && running.tool_turns == 0 && running.written(said, LayerKind::Pool).is_some() {
+            return None;
+        }
+        let now = self.pool_context(Some(attempt))?;
+        let names = as_lines(&now.names());
+        let sent = running.sent(said, LayerKind::Pool);
+        let is_sent = sent.map_or(names.is_empty(), |sent| sent.is(&names));
+        (!is_sent).then(|| words::pool_is(&now.text(), &names))
+    }
+}
+
+/// The pool as an attempt finds it that has these resources: what it has itself is not taken from it.
+fn with_own_free(view: &Arc<PoolView>, own: &[String]) -> Arc<PoolView> {
+    if !view.resources.iter().any(|it| is_own_busy(it, own)) {
+        return Arc::clone(view);
+    }
+    let mut view = PoolView::clone(view);
+    for resource in &mut view.resources {
+        if is_own_busy(resource, own) {
+            resource.state = ResourceState::Available;
+            resource.free = resource.free.max(1);
+        }
+    }
+    Arc::new(view)
+}
+
+fn is_own_busy(resource: &ResourceView, own: &[String]) -> bool {
+    resource.state == ResourceState::Busy && own.iter().any(|id| **id == *resource.id)
+}

@@ -1,0 +1,131 @@
+//! Who carries out an attempt, and what the pool lacks for one.
+
+use super::{Apply, Attempt, Envelope, Run, Session};
+use crate::event::{AttemptPlaced, AttemptRef, CapabilityFound, CapabilityShort, ShortageKind};
+use crate::pool::{Missing, Need};
+use crate::transitions::{Applied, IllegalTransition};
+use serde::{Deserialize, Serialize};
+
+/// What the pool lacks for an attempt, which waits for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Short {
+    /// What it lacks, sorted by name; at least one.
+    pub missing: Vec<Missing>,
+    /// Whether there are such resources at all.
+    pub kind: ShortageKind,
+    /// Since when, in milliseconds since 1970.
+    pub since: u64,
+}
+
+/// Who carries out the last attempt at a step, and what it waited for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placing {
+    /// Ids of the resources that took it last, the executor first; empty before the first.
+    pub resources: Vec<String>,
+    /// The longest time that it waited for a slot, in milliseconds.
+    pub waited_ms: u64,
+    /// What the pool lacked when it last waited; empty if it never lacked anything.
+    pub lacked: Vec<Missing>,
+}
+
+impl Attempt {
+    /// The shortage of something that no resource has. The attempt asks for no slot until one has it.
+    pub fn shortage(&self) -> Option<&Short> {
+        let short = self.short.as_ref();
+        short.filter(|short| short.kind == ShortageKind::None)
+    }
+
+    /// No resource has what it needs.
+    pub fn lacks_capability(&self) -> bool {
+        self.shortage().is_some()
+    }
+}
+
+impl Run {
+    /// No resource has what an attempt under way needs.
+    pub(crate) fn lacks_capability(&self) -> bool {
+        let mut attempts = self.running_attempts();
+        attempts.any(|(_, _, attempt)| attempt.lacks_capability())
+    }
+}
+
+impl Session {
+    /// What an attempt needs of the resources that carry it out: what its step names, what its agent needs, and the
+    /// tool of a step of one call.
+    pub fn need_of(&self, attempt: AttemptRef) -> Need {
+        let step = self.step(attempt);
+        let agent = self.agent_of(attempt);
+        let of_step = step.into_iter().flat_map(|step| &step.plan.capabilities);
+        let of_agent = agent
+            .into_iter()
+            .flat_map(|agent| &agent.definition.capabilities);
+        let needed = of_step.chain(of_agent).map(String::as_str);
+        let tool = step.and_then(|step| step.plan.tool.as_ref());
+        Need {
+            tool: tool.map(|tool| tool.name.clone()),
+            ..Need::of(needed)
+        }
+    }
+}
+
+/// A shortage of what is busy ends with it.
+impl Apply for AttemptPlaced {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let attempt = session.attempt_mut(self.attempt)?;
+        if attempt.lacks_capability() {
+            return Err(refused(self.attempt, "lacks a capability", "placed"));
+        }
+        attempt.short = None;
+        let placing = &mut session.step_mut(self.attempt)?.placing;
+        placing.resources.clone_from(&self.resources);
+        placing.waited_ms = placing.waited_ms.max(self.waited_ms);
+        Ok(())
+    }
+}
+
+impl Apply for CapabilityShort {
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
+        if self.missing.is_empty() {
+            let what = format!("{:?} lacks nothing", self.attempt);
+            return Err(IllegalTransition::Malformed { what });
+        }
+        let attempt = session.attempt_mut(self.attempt)?;
+        let known = attempt.short.as_ref().map(|short| short.kind);
+        if !may_become(known, self.kind) {
+            return Err(refused(self.attempt, "short already", "short"));
+        }
+        attempt.short = Some(Short {
+            missing: self.missing.clone(),
+            kind: self.kind,
+            since: envelope.at,
+        });
+        attempt.times_short += u32::from(self.kind == ShortageKind::None);
+        let placing = &mut session.step_mut(self.attempt)?.placing;
+        placing.lacked.clone_from(&self.missing);
+        Ok(())
+    }
+}
+
+impl Apply for CapabilityFound {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let attempt = session.attempt_mut(self.attempt)?;
+        if !attempt.lacks_capability() {
+            return Err(refused(self.attempt, "lacks nothing", "found"));
+        }
+        attempt.short = None;
+        Ok(())
+    }
+}
+
+/// A wait is written once, and once more if the resources that were busy are gone.
+pub(crate) fn may_become(known: Option<ShortageKind>, kind: ShortageKind) -> bool {
+    match known {
+        None => true,
+        Some(ShortageKind::Busy) => kind == ShortageKind::None,
+        Some(ShortageKind::None) => false,
+    }
+}
+
+fn refused(attempt: AttemptRef, from: &str, to: &str) -> IllegalTransition {
+    IllegalTransition::not_allowed(format_args!("{attempt:?}"), from, to)
+}
