@@ -14,7 +14,7 @@ use super::time::{clock, span, utc};
 use super::tools::patterns;
 use crate::context::Context;
 use cairn_engine::text::counted;
-use cairn_proto::event::{Budget, MissingCapability, ShortageKind, WaitReason};
+use cairn_proto::event::{Budget, ShortageKind, WaitReason};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::text::{clip, escape};
 use cairn_views::figures::dollars;

@@ -434,6 +434,9 @@ pub(super) fn ended(call: CallRef, output: String, reason: &str) -> CallFinished
         media: Vec::new(),
         whole: None,
         file: None,
+        usage: None,
+        provider: String::new(),
+        model: String::new(),
     }
 }
 

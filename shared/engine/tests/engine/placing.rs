@@ -30,6 +30,7 @@ fn executor(id: &str, state: ResourceState, capabilities: &[&str]) -> ResourceVi
         free: u32::from(state == ResourceState::Available),
         capabilities: Arc::new(capabilities),
         labels: BTreeMap::new(),
+        tools: Arc::default(),
     }
 }
 
