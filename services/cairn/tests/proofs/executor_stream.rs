@@ -6,7 +6,8 @@ use cairn_proto::executor::executor_service_client::ExecutorServiceClient;
 use cairn_proto::executor::executor_service_server::{ExecutorService, ExecutorServiceServer};
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{
-    RunStepRequest, RunStepResponse, WatchStatusRequest, WatchStatusResponse,
+    NotifyShortageRequest, NotifyShortageResponse, RunStepRequest, RunStepResponse,
+    WatchStatusRequest, WatchStatusResponse,
 };
 use cairn_rpc::{
     AllowAnonymous, Exposure, Link, Listener, ServerBuilder, principal, with_principal,
@@ -159,6 +160,14 @@ impl ExecutorService for Way {
     ) -> Result<Response<Self::WatchStatusStream>, Status> {
         let mut client = ExecutorServiceClient::new(self.executor.clone());
         client.watch_status(WatchStatusRequest {}).await
+    }
+
+    async fn notify_shortage(
+        &self,
+        request: Request<NotifyShortageRequest>,
+    ) -> Result<Response<NotifyShortageResponse>, Status> {
+        let mut client = ExecutorServiceClient::new(self.executor.clone());
+        client.notify_shortage(request.into_inner()).await
     }
 
     async fn run_step(

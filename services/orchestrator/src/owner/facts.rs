@@ -4,6 +4,7 @@ use crate::deps::Deps;
 use crate::dispatch::Catalogue;
 use cairn_engine::decide::{Agents, Facts, ToolList};
 use cairn_engine::event::AttemptRef;
+use cairn_engine::pool::PoolFacts;
 use cairn_views::elicitation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,6 +37,8 @@ pub(crate) fn facts<'a>(
         result_bytes: deps.config.result_bytes,
         journal_permille: 0,
         responses: elicitation::responses,
+        // The owner puts what it knows in its place.
+        pool: PoolFacts::none(),
         starts: starts && deps.config.runs_steps(),
     }
 }

@@ -41,6 +41,7 @@ mod needs;
 mod newer;
 mod pending;
 mod planning;
+mod pool;
 mod refusals;
 mod renames;
 mod requested;

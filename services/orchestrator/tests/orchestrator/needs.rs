@@ -1,4 +1,4 @@
-//! What steps need: capabilities that there are, and tools that a planner knows.
+//! What steps need: tools that there are, and that a planner knows.
 
 use crate::support::{World, chain, goal, model_step, tool_step};
 use cairn_proto::event as wire;
@@ -7,55 +7,6 @@ use cairn_rpc::{ErrorKind, RpcError};
 use std::time::Duration;
 use tonic::Status;
 
-fn needs(capability: &str) -> wire::PlanStep {
-    wire::PlanStep {
-        capabilities: vec![capability.to_owned()],
-        ..model_step("think")
-    }
-}
-
-fn check_refused<T>(answer: Result<T, Status>) {
-    let Err(status) = answer else {
-        panic!("accepted");
-    };
-    let error = RpcError::from_status(&status);
-    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-    assert_eq!(error.reason_name(), "BAD_PLAN", "{error}");
-    let text = error.message().into_owned();
-    let expected = "plan.steps.capabilities is wrong: step 2 needs the capability 'gpu', which is not \
-                    available; available: file_ops";
-    assert!(text.contains(expected), "{text}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_step_with_a_capability_that_there_is_runs_and_any_other_is_refused() {
-    let world = World::new().await;
-    let mut client = world.client.clone();
-    let start = pb::StartRunRequest {
-        request_id: world.request_id(),
-        run: Some(chain(vec![model_step("think"), needs("gpu")])),
-        ..pb::StartRunRequest::default()
-    };
-    check_refused(client.start_run(start).await);
-    let session = world.start(chain(vec![needs("file_ops")])).await;
-    let _attempt = world.attempt().await;
-    let plan = chain(vec![model_step("think"), needs("gpu")]).plan.unwrap();
-    let propose = pb::ProposePlanRequest {
-        session: session.clone(),
-        request_id: world.request_id(),
-        change: Some(pb::propose_plan_request::Change::Plan(plan.clone())),
-        ..pb::ProposePlanRequest::default()
-    };
-    check_refused(client.propose_plan(propose).await);
-    let apply = pb::ApplyPlanRequest {
-        session,
-        request_id: world.request_id(),
-        change: Some(pb::apply_plan_request::Change::Plan(plan)),
-        ..pb::ApplyPlanRequest::default()
-    };
-    check_refused(client.apply_plan(apply).await);
-}
-
 /// The tools of the catalogue are named, but for one that rules deny. A server may bring its tools later.
 #[tokio::test(start_paused = true)]
 async fn a_given_plan_names_tools_that_there_are() {
@@ -63,7 +14,7 @@ async fn a_given_plan_names_tools_that_there_are() {
     let mut client = world.client.clone();
     let unknown = || vec![tool_step("pure"), tool_step("web_search")];
     let expected = "plan.steps.tool.name is wrong: step 2 names the tool 'web_search', which does not \
-                    exist; available: approved, denied, effectful, idempotent, pure";
+                    exist; available: approved, code_generation_tool, denied, effectful, idempotent, pure";
     let check = |answer: Result<(), Status>| {
         let error = RpcError::from_status(&answer.expect_err("refused"));
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
@@ -160,19 +111,6 @@ async fn requests_are_repeated_and_steps_stay_after_their_tool_has_gone() {
     kept.expect("its step is in the plan in force");
     let kept = world.until(client.apply_plan(apply("rest"))).await;
     kept.expect("its step is in the plan in force");
-}
-
-/// A planner returns such a plan to its model; what one lets through is no plan.
-#[tokio::test(start_paused = true)]
-async fn a_plan_of_the_planner_that_needs_what_nobody_has_fails_the_run() {
-    let world = World::new().await;
-    let session = world.start(goal("plan this")).await;
-    let asked = world.asked().await;
-    asked.plan(vec![needs("gpu")], wire::Usage::default());
-    world.ended(&session).await;
-    let failure = world.run(&session).await.failure.unwrap();
-    assert_eq!(failure.reason, "BadPlan");
-    assert!(failure.message.contains("'gpu'"), "{}", failure.message);
 }
 
 #[tokio::test(start_paused = true)]

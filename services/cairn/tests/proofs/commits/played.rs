@@ -5,8 +5,8 @@ use cairn_proto::event as wire;
 use cairn_proto::executor::executor_service_server::{ExecutorService, ExecutorServiceServer};
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{
-    AttemptStart, CallResult, ExecutorState, Reply, RunStepRequest, RunStepResponse,
-    WatchStatusRequest, WatchStatusResponse,
+    AttemptStart, CallResult, ExecutorState, NotifyShortageRequest, NotifyShortageResponse, Reply,
+    RunStepRequest, RunStepResponse, WatchStatusRequest, WatchStatusResponse,
 };
 use cairn_rpc::{Exposure, Link, ServerBuilder};
 use futures::stream::BoxStream;
@@ -118,6 +118,13 @@ impl ExecutorService for Played {
         });
         let status = tokio_stream::once(status).chain(tokio_stream::pending());
         Ok(Response::new(Box::pin(status)))
+    }
+
+    async fn notify_shortage(
+        &self,
+        _: Request<NotifyShortageRequest>,
+    ) -> Result<Response<NotifyShortageResponse>, Status> {
+        Ok(Response::new(NotifyShortageResponse {}))
     }
 
     async fn run_step(
