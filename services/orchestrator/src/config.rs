@@ -46,6 +46,13 @@ pub struct Config {
     /// Most bytes of a result that a model gets at once. The whole of a longer one is kept in blobs, which the
     /// model reads in pieces.
     pub result_bytes: usize,
+    /// An attempt waits so long for a capability that is taken before that is reported.
+    pub stop_after: Duration,
+    /// No resource has had a capability for so long before the attempt that needs it asks for no slot any more.
+    pub none_after: Duration,
+    /// The resources of an attempt have lacked a capability that it needs for so long before it ends there, and waits
+    /// for others.
+    pub lost_after: Duration,
     /// Layers of every system prompt after the executor's own: where the work happens.
     pub environment: String,
     /// The level of this process, in place of its release's. What it writes is marked with a level above
@@ -55,6 +62,17 @@ pub struct Config {
     /// Owners do not look at the end of their leases: for tests of what else holds them off.
     #[cfg(debug_assertions)]
     pub trusts_leases: bool,
+}
+
+/// When shortages of the pool are noticed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// See [`Config::stop_after`].
+    pub(crate) stop_after: Duration,
+    /// See [`Config::none_after`].
+    pub(crate) none_after: Duration,
+    /// See [`Config::lost_after`].
+    pub(crate) lost_after: Duration,
 }
 
 /// Which sessions a process takes up.
@@ -87,6 +105,9 @@ impl Default for Config {
             compaction: Compaction::default(),
             models: Arc::default(),
             result_bytes: RESULT_BYTES,
+            stop_after: Duration::from_secs(1),
+            none_after: Duration::from_secs(5),
+            lost_after: Duration::from_secs(10),
             environment: String::new(),
             #[cfg(debug_assertions)]
             level: LEVEL,
@@ -124,6 +145,15 @@ impl Config {
     /// Whether owners carry out steps, and do not only answer commands.
     pub(crate) fn runs_steps(&self) -> bool {
         self.mode != Mode::AnswerOnly
+    }
+
+    /// When shortages of the pool are noticed.
+    pub(crate) fn patience(&self) -> Patience {
+        Patience {
+            stop_after: self.stop_after,
+            none_after: self.none_after,
+            lost_after: self.lost_after,
+        }
     }
 
     pub(crate) fn lease_ms(&self) -> u32 {

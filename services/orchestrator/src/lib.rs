@@ -12,7 +12,7 @@
 //! | `owner` | the owner of one session: decide, make durable, perform |
 //! | `agents` | the agents that commands name, as they are now |
 //! | `deps` | what owners, claims and requests use alike |
-//! | `dispatch` | which executor carries out a step, and the tools on offer |
+//! | `dispatch` | which resources carry out a step, and the tools on offer |
 //! | `workspace` | the files of the workspace that define agents and skills |
 //! | `store` | the memory service in the words of the engine |
 //! | `readers` | how many bytes streams hold for clients |

@@ -6,16 +6,19 @@ mod commit;
 mod decide;
 mod executor_view;
 mod facts;
+mod grants;
 mod inbox;
 mod interrupts;
 mod long_results;
 mod lost_writes;
 mod outstanding;
+mod placing;
 mod planner;
 mod previews;
 mod report;
 mod reports;
 mod skills;
+mod start;
 mod stream;
 mod work;
 
@@ -33,6 +36,7 @@ use cairn_engine::event::{AttemptRef, CallRef, Event};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::limits::FULL_TRANSITION;
 use cairn_engine::outstanding::Work;
+use cairn_engine::pool::Missing;
 use cairn_engine::session::Session;
 use cairn_engine::transitions::IllegalTransition;
 use cairn_proto::executor::RunStepResponse;
@@ -41,6 +45,7 @@ use cairn_rpc::RpcError;
 use inbox::Inbox;
 use long_results::Wholes;
 use outstanding::Outstanding;
+use placing::{Placed, lacking};
 use reports::Failures;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -76,8 +81,19 @@ enum Message {
     Answered { call: CallRef, answer: Answer },
     /// What a call would change was found.
     Previewed { call: CallRef, outcome: Previewed },
-    /// An executor has a slot for the attempt.
+    /// There is a slot for the attempt.
     SlotFree { attempt: AttemptRef, slot: Slot },
+    /// The pool lacks what an attempt needs that waits.
+    Short {
+        attempt: AttemptRef,
+        missing: Vec<Missing>,
+        /// No resource has it.
+        is_none: bool,
+    },
+    /// The resources of an attempt have lacked for long what it needs.
+    CapabilityLost { attempt: AttemptRef, stream: u64 },
+    /// There are other resources, or they can do other things.
+    PoolChanged,
     /// Something is due.
     Tick,
 }
@@ -89,10 +105,12 @@ impl Message {
             Self::Planned { work, .. } => Some(*work),
             Self::Report { attempt, .. }
             | Self::Broken { attempt, .. }
-            | Self::SlotFree { attempt, .. } => Some(Work::RunStep(*attempt)),
+            | Self::SlotFree { attempt, .. }
+            | Self::Short { attempt, .. }
+            | Self::CapabilityLost { attempt, .. } => Some(Work::RunStep(*attempt)),
             Self::Answered { call, .. } => Some(Work::Answer(*call)),
             Self::Previewed { call, .. } => Some(Work::Preview(*call)),
-            Self::Tick => None,
+            Self::Tick | Self::PoolChanged => None,
         }
     }
 }
@@ -139,6 +157,12 @@ struct Owner {
     state_bytes: StateBytes,
     /// Slots that are free for attempts that waited.
     slots: BTreeMap<Work, Slot>,
+    /// Who carries out attempts that have begun since the last transition.
+    placed: BTreeMap<AttemptRef, Placed>,
+    /// How often the pool had changed when the state was last decided about.
+    pool_version: u64,
+    /// Changes of the pool are followed.
+    follows_pool: bool,
     /// Since when attempts wait that have not reported.
     waiting_since: BTreeMap<Work, Instant>,
     /// Failures in a row of each piece of work, for waiting longer each time.
@@ -183,8 +207,11 @@ pub(crate) async fn own(
             Ok((mut owner, first)) => {
                 let Err(end) = owner.run(first).await;
                 let acknowledged = owner.acknowledged;
-                if matches!(end, End::Parked { .. }) && owner.left_to.is_none() {
-                    owner.leave();
+                if matches!(end, End::Parked { .. }) {
+                    owner.note_parked();
+                    if owner.left_to.is_none() {
+                        owner.leave();
+                    }
                 }
                 (end, acknowledged)
             }
@@ -195,6 +222,16 @@ pub(crate) async fn own(
 }
 
 impl Owner {
+    /// The session sleeps. Whoever looks for sessions that wait for capabilities may have looked at the pool before
+    /// that, and after its last change.
+    fn note_parked(&self) {
+        let dispatch = &self.deps.dispatch;
+        let lacks_some = lacking(&self.session).next().is_some();
+        if lacks_some && dispatch.pool_version() != self.pool_version {
+            dispatch.look_again();
+        }
+    }
+
     /// Keeps the state for the next who reads the session in this process.
     fn leave(self) {
         // It makes room for what is kept.
@@ -235,6 +272,10 @@ impl Owner {
                     return Err(End::NoRoom);
                 }
                 deps.store.make_room();
+                // What it waited for may be there, and not be known here yet.
+                if lacking(&loaded.session).next().is_some() {
+                    inbox.wait_for(deps.dispatch.known()).await?;
+                }
                 (loaded, Some(Input::TakenOver { holder_dead }))
             }
         };
@@ -256,6 +297,9 @@ impl Owner {
             checkpoints: loaded.checkpoints,
             state_bytes,
             slots: BTreeMap::new(),
+            placed: BTreeMap::new(),
+            pool_version: 0,
+            follows_pool: false,
             waiting_since: BTreeMap::new(),
             failures: BTreeMap::new(),
             active_run,
@@ -313,8 +357,9 @@ impl Owner {
         let failure = Failure::new(FailureKind::LimitExceeded, limit, message);
         let deps = self.deps.clone();
         let (catalogue, offered) = (deps.dispatch.catalogue(), self.offered());
+        let pool = self.pool_facts();
         // Nothing is started any more.
-        let facts = self.facts(&deps, &catalogue, &offered, Agents::none());
+        let facts = self.facts(&deps, &catalogue, &offered, Agents::none(), &pool);
         let input = Input::LimitReached { failure };
         let events = self.session.decide(input, &facts).map_err(stalled)?;
         if events.is_empty() {
@@ -358,8 +403,8 @@ impl Owner {
             self.inbox.wait().await?;
         }
         // An attempt that waited for its slot begins with the memory of this time.
-        let begins = |attempt| !self.session.is_tool_step(attempt);
-        let asks_model = self.inbox.with_slots().any(begins);
+        let begins = |(attempt, _)| !self.session.is_tool_step(attempt);
+        let asks_model = self.inbox.slots().any(begins);
         if self.inbox.take_woken() || asks_model {
             self.read_others().await?;
         }
@@ -396,14 +441,15 @@ impl Owner {
                     inputs.push(Input::Previewed { call, outcome });
                 }
             }
-            Message::SlotFree { attempt, slot } => {
-                let work = Work::RunStep(attempt);
-                self.active.remove(&work);
-                self.slots.insert(work, slot);
-                inputs.push(Input::MemoryChanged {
-                    attempts: vec![attempt],
-                });
-            }
+            Message::SlotFree { attempt, slot } => self.slot_is_free(attempt, slot, inputs),
+            Message::Short {
+                attempt,
+                missing,
+                is_none,
+            } => inputs.push(self.is_short(attempt, missing, is_none)),
+            Message::CapabilityLost { attempt, stream } => self.capability_lost(attempt, stream),
+            // It is looked at before each decision.
+            Message::PoolChanged => {}
             Message::Broken {
                 attempt,
                 stream,

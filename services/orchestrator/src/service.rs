@@ -2,11 +2,11 @@
 
 use crate::config::Config;
 use crate::deps::Deps;
-use crate::dispatch::{Catalogue, Dispatcher, refresh};
+use crate::dispatch::{Catalogue, DispatchLinks, Dispatcher, refresh};
 use crate::grpc::Orchestrator;
 use crate::key::SessionKey;
 use crate::requests::Requests;
-use crate::sessions::{Sessions, claim, renew};
+use crate::sessions::{Sessions, claim, renew, wake};
 use crate::store::{LastAcknowledged, Store};
 use crate::workspace::WorkspaceFiles;
 use cairn_proto::DESCRIPTORS;
@@ -130,6 +130,9 @@ pub async fn build(config: Config, links: Links) -> Result<(Public, Running), Rp
     running.background.spawn(renew(sessions.clone(), stop()));
     let dispatch = sessions.deps.dispatch.clone();
     running.background.spawn(refresh(dispatch, stop()));
+    if sessions.deps.config.runs_steps() {
+        running.background.spawn(wake(sessions.clone(), stop()));
+    }
     Ok((Public::new(sessions), running))
 }
 
@@ -158,11 +161,17 @@ async fn sessions(
 ) -> Result<Arc<Sessions>, RpcError> {
     let owned = Arc::default();
     let store = Store::connect(&links.memory, &links.journals, &config, Arc::clone(&owned)).await?;
+    let ways = DispatchLinks {
+        executor: &links.executor,
+        tools: &links.tools,
+        memory: &links.journals,
+    };
+    let dispatch = Dispatcher::new(ways, catalogue, config.patience());
     let deps = Deps {
         config,
         store,
         owned,
-        dispatch: Arc::new(Dispatcher::new(&links.executor, &links.tools, catalogue)),
+        dispatch: Arc::new(dispatch),
         workspace: WorkspaceFiles::default(),
         planner: PlannerServiceClient::new(links.planner.clone()),
         last_acknowledged: LastAcknowledged::default(),

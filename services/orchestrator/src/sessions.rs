@@ -5,6 +5,7 @@ mod claim;
 mod claim_requested;
 mod give_back;
 mod renew;
+mod wake;
 
 use crate::config::Mode;
 use crate::deps::Deps;
@@ -26,6 +27,7 @@ use tracing::Instrument as _;
 pub(crate) use capacity::{Bound, Reservation};
 pub(crate) use claim::{begin_claimed, claim};
 pub(crate) use renew::renew;
+pub(crate) use wake::wake;
 
 /// Errors of owners that wait for a watcher to read them; older ones are lost.
 const STALLED_ROOM: usize = 64;

@@ -50,6 +50,8 @@ pub const SESSIONS_OWNED: &str = "cairn_sessions_owned";
 pub const STATE_BYTES: &str = "cairn_state_bytes";
 /// Attempts at steps that wait for a free slot of an executor; a gauge.
 pub const STEPS_WAITING: &str = "cairn_steps_waiting";
+/// Capabilities that attempts wait for, or lately waited for, and no resource has free; a gauge.
+pub const CAPABILITIES_SHORT: &str = "cairn_capabilities_short";
 /// Sessions that were claimed.
 pub const CLAIMS: &str = "cairn_claims_total";
 /// Leases that ended under their owner.

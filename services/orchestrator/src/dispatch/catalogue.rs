@@ -1,11 +1,14 @@
 //! The tools that may be called, as the tools service lists them.
 
+mod code_generation;
 mod first;
 mod part;
+mod pool;
 
 pub(crate) use part::{PartOf, Use};
 
 use super::Dispatcher;
+use super::pool::PoolTools;
 use cairn_engine::decide::{Away, SEARCH_TOOLS, STATE_TOOLS, ToolFacts, ToolList};
 use cairn_engine::escape::entry;
 use cairn_engine::event::Effect;
@@ -19,6 +22,7 @@ use cairn_proto::tools::{
     RuleAnswer, ToolRule, ToolSource, ToolSourceState, ToolSpec,
 };
 use cairn_rpc::{Link, RpcError};
+use code_generation::CODE_GENERATION;
 use part::Parts;
 use prost::Message as _;
 use std::sync::Arc;
@@ -53,6 +57,8 @@ pub(crate) struct Catalogue {
     pub(crate) away: Arc<[Away]>,
     /// How much the tools process can read that listed them; 0 if none did.
     pub(super) level: u32,
+    /// What it says of the pool.
+    pub(super) pool: Arc<PoolTools>,
     /// Of the list that it was read from.
     digest: String,
     /// The tools of that list, for a source that is out of reach at the next reading.
@@ -86,9 +92,10 @@ impl Catalogue {
     }
 
     /// What a list says. A server that cannot be reached keeps the tools that it had in `last`.
-    fn of(listed: ListToolsResponse, last: &Self) -> Result<Self, RpcError> {
-        let rules = compiled(listed.rules)?;
-        let all = with_known(listed.tools, &listed.sources, &last.listed);
+    fn of(mut listed: ListToolsResponse, last: &Self) -> Result<Self, RpcError> {
+        let rules = compiled(std::mem::take(&mut listed.rules))?;
+        let tools = std::mem::take(&mut listed.tools);
+        let all = with_known(tools, &listed.sources, &last.listed);
         let is_without = |source: &&ToolSource| !has_tools(&all, source);
         let without = || listed.sources.iter().filter(is_without);
         let starting = without().filter(|it| it.state() == ToolSourceState::Starting);
@@ -106,8 +113,15 @@ impl Catalogue {
             let server = server_of(tool, &listed.sources);
             (tool.name.clone(), facts(tool, is_deferred(tool), server))
         });
+        let mut facts: ToolList = facts.collect();
+        let generates_code = !rules.always_deny(CODE_GENERATION, EVERY_AGENT)
+            && !facts.contains_key(CODE_GENERATION);
+        if generates_code {
+            facts.insert(CODE_GENERATION.to_owned(), code_generation::facts());
+        }
         let mut catalogue = Self {
-            facts: Arc::new(facts.collect()),
+            pool: Arc::new(pool::pool_tools(&listed, &facts)),
+            facts: Arc::new(facts),
             away,
             level: listed.level.max(1),
             digest: listed.digest,
@@ -130,16 +144,8 @@ impl Catalogue {
             digest: tool.digest,
         });
         let mut offered: Vec<_> = offered.collect();
-        let state_tools = STATE_TOOLS.iter();
-        let state_tools = state_tools.filter(|tool| is_many || tool.name != SEARCH_TOOLS);
-        offered.extend(state_tools.map(|tool| OfferedTool {
-            name: tool.name.to_owned(),
-            description: tool.description.to_owned(),
-            parameters_json: tool.parameters.to_owned(),
-            effect: WireEffect::State.into(),
-            is_allowed: true,
-            ..OfferedTool::default()
-        }));
+        offered.extend(generates_code.then(code_generation::offered));
+        offered.extend(state_tools(is_many));
         offered.sort_by(|a, b| a.name.cmp(&b.name));
         catalogue.rules = Arc::new(rules);
         catalogue.offer(offered);
@@ -157,6 +163,20 @@ impl Catalogue {
         let tools = tools.filter(|tool| self.facts.contains_key(&tool.name));
         prompt(&tools.cloned().collect::<Vec<_>>())
     }
+}
+
+/// The session's own tools. A model finds others only where there are many.
+fn state_tools(is_many: bool) -> impl Iterator<Item = OfferedTool> {
+    let state_tools = STATE_TOOLS.iter();
+    let state_tools = state_tools.filter(move |tool| is_many || tool.name != SEARCH_TOOLS);
+    state_tools.map(|tool| OfferedTool {
+        name: tool.name.to_owned(),
+        description: tool.description.to_owned(),
+        parameters_json: tool.parameters.to_owned(),
+        effect: WireEffect::State.into(),
+        is_allowed: true,
+        ..OfferedTool::default()
+    })
 }
 
 /// The tools of a list, and those that were known of each server that this replica of tools cannot reach. It

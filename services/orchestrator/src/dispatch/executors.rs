@@ -1,25 +1,23 @@
-//! The executors behind a link, and the slots that they report.
+//! The resources that carry out attempts, and those who wait for their slots.
 
-use super::queue::{MemberId, Queue, Ticket};
-use cairn_proto::executor::executor_service_client::ExecutorServiceClient;
-use cairn_proto::executor::{
-    ExecutorState, RunStepRequest, RunStepResponse, WatchStatusRequest, WatchStatusResponse,
-};
-use cairn_proto::{SLOTS_VERSION, START_BYTES};
+mod following;
+
+use super::pool::{self, Pool, PoolSnapshot, PoolTools};
+use super::queue::{Asked, MemberId, Members, Presence, Queue, Reserved, Ticket, Trial, Wants};
+use super::shortage::{self, Shortages};
+use super::slot::Slot;
+use crate::config::Patience;
+use cairn_engine::pool::{Grants, Missing, Need, PoolView, ResourceTools};
+use cairn_proto::executor::NotifyShortageRequest;
+use cairn_proto::memory::DocumentKind;
 use cairn_rpc::metrics::{self, gauge};
-use cairn_rpc::{Link, Member, Namespace, RpcError};
-use futures::channel::mpsc::UnboundedReceiver;
-use futures::{Stream, StreamExt as _};
-use std::collections::HashMap;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, ready};
+use cairn_rpc::{Link, RpcError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
-use tonic::metadata::MetadataMap;
-use tonic::{Request, Status, Streaming};
 
 /// First and longest pause before an executor that does not report is asked again.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -27,21 +25,34 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// All executors. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct Executors(Arc<Shared>);
+pub(super) struct Executors(pub(super) Arc<Shared>);
 
-#[derive(Debug, Default)]
-struct Shared {
+#[derive(Debug)]
+pub(super) struct Shared {
     state: Mutex<State>,
+    pub(super) patience: Patience,
+    /// Counts all changes, those of slots included.
+    all: watch::Sender<u64>,
+    /// Counts the changes of what resources there are, and of what they can do.
+    changes: watch::Sender<u64>,
+    /// Counts the slots that become free.
+    freed: watch::Sender<u64>,
+    /// What resources there are is known: they have reported once, or cannot be reached.
+    is_known: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    queue: Queue<Instant>,
+pub(super) struct State {
+    pub(super) queue: Queue<Instant>,
     followed: HashMap<MemberId, Followed>,
+    /// The link has named its processes.
+    has_members: bool,
     /// Where waiting attempts expect their slots.
     waiting: HashMap<Ticket<Instant>, oneshot::Sender<Slot>>,
     /// The last value of the gauge; none before the first.
     shown: Option<usize>,
+    pool: Pool,
+    shortages: Shortages,
 }
 
 /// An executor that is followed.
@@ -55,218 +66,154 @@ struct Followed {
     _watching: AbortOnDropHandle<()>,
 }
 
-/// A slot that is reserved for one attempt. Dropping it gives it to the next.
+/// The tasks that keep the pool live, as long as this is kept.
 #[derive(Debug)]
-pub(crate) struct Slot {
-    executors: Weak<Shared>,
-    id: MemberId,
-    level: u32,
-    link: Link,
-    is_used: bool,
-}
-
-impl Slot {
-    /// The executor that it belongs to.
-    pub(crate) fn executor(&self) -> &Arc<str> {
-        &self.id
-    }
-
-    /// How much that executor can read.
-    pub(crate) fn level(&self) -> u32 {
-        self.level
-    }
-
-    /// Begins the attempt.
-    ///
-    /// # Errors
-    /// Those of the executor. One that has no free slot after all, or cannot be reached, gets no attempt
-    /// until it reports again.
-    pub(crate) async fn run_step(
-        mut self,
-        requests: Request<UnboundedReceiver<RunStepRequest>>,
-    ) -> Result<(Streaming<RunStepResponse>, Used), Status> {
-        let mut executor = ExecutorServiceClient::new(self.link.clone());
-        let (open, gate) = oneshot::channel::<()>();
-        let gate = Some(gate).filter(|_| requests.metadata().contains_key(START_BYTES));
-        let requests = requests.map(|messages| Gated { gate, messages });
-        let begun = executor.run_step(requests).await;
-        drop(open);
-        if let Some(executors) = self.executors.upgrade() {
-            let mut state = executors.lock();
-            match &begun {
-                Ok(answer) => state.begin(&self.id, version_of(answer.metadata())),
-                Err(status) => state.refuse(&self.id, &RpcError::from_status(status)),
-            }
-            self.is_used = true;
-        }
-        let used = Used {
-            executors: self.executors.clone(),
-            id: self.id.clone(),
-        };
-        Ok((begun?.into_inner(), used))
-    }
-}
-
-/// The messages of an owner. A large start waits until the executor has memory for it.
-struct Gated {
-    /// Ends when its sender is dropped.
-    gate: Option<oneshot::Receiver<()>>,
-    messages: UnboundedReceiver<RunStepRequest>,
-}
-
-impl Stream for Gated {
-    type Item = RunStepRequest;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Some(gate) = &mut self.gate {
-            let _ = ready!(Pin::new(gate).poll(context));
-            self.gate = None;
-        }
-        self.messages.poll_next_unpin(context)
-    }
-}
-
-/// A slot that an attempt has. To drop it before the stream of the attempt says that its owner lets go.
-#[derive(Debug)]
-pub(crate) struct Used {
-    executors: Weak<Shared>,
-    id: MemberId,
-}
-
-impl Used {
-    /// The executor has ended the stream: it has freed the slot, and reports that.
-    pub(crate) fn end_by_executor(mut self) {
-        self.executors = Weak::new();
-    }
-}
-
-impl Drop for Used {
-    fn drop(&mut self) {
-        if let Some(executors) = self.executors.upgrade() {
-            let mut state = executors.lock();
-            state.queue.end(&self.id);
-            executors.serve(state);
-        }
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        if let Some(executors) = self.executors.upgrade().filter(|_| !self.is_used) {
-            let mut state = executors.lock();
-            state.queue.release(&self.id);
-            executors.serve(state);
-        }
-    }
+pub(super) struct Following {
+    _tasks: Vec<AbortOnDropHandle<()>>,
 }
 
 impl Executors {
-    /// Follows the executors behind a link, whose tools have this level. The caller keeps the handle as long
+    /// Follows the executors behind a link, and the documents of the pool. The caller keeps the second part as long
     /// as it needs them.
-    pub(super) fn follow(link: &Link, tools_level: u32) -> (Self, AbortOnDropHandle<()>) {
-        let shared = Arc::new(Shared::default());
-        shared.lock().queue.set_tools_level(tools_level);
-        let following = follow(Arc::downgrade(&shared), link.members());
-        let task = AbortOnDropHandle::new(tokio::spawn(following));
-        (Self(shared), task)
+    pub(super) fn follow(link: &Link, memory: &Link, patience: Patience) -> (Self, Following) {
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            patience,
+            all: watch::Sender::new(0),
+            changes: watch::Sender::new(0),
+            freed: watch::Sender::new(0),
+            is_known: watch::Sender::new(false),
+        });
+        let weak = || Arc::downgrade(&shared);
+        let documents = [DocumentKind::Resource, DocumentKind::Grant];
+        let documents = documents.map(|kind| pool::follow(weak(), memory.clone(), kind));
+        let mut tasks = vec![tokio::spawn(following::follow(weak(), link.members()))];
+        tasks.extend(documents.map(tokio::spawn));
+        let tasks = tasks.into_iter().map(AbortOnDropHandle::new).collect();
+        (Self(shared), Following { _tasks: tasks })
     }
 
-    /// The tools that all executors use can read this much.
-    pub(super) fn set_tools_level(&self, level: u32) {
+    /// The catalogue says this of the pool, and the tools that all executors use can read this much.
+    pub(super) fn set_tools(&self, level: u32, tools: &Arc<PoolTools>) {
+        self.0.change(|state| {
+            state.queue.members.set_tools_level(level);
+            state.pool.set_tools(tools, &mut state.queue.members)
+        });
+    }
+
+    /// A slot for an attempt, unless none is free or others wait for one.
+    pub(super) fn try_slot(&self, wants: &Wants) -> Option<Slot> {
         let mut state = self.0.lock();
-        state.queue.set_tools_level(level);
-        self.0.serve(state);
-    }
-
-    /// A slot of an executor of that level, unless none is free or others wait for one.
-    pub(super) fn try_slot(&self, needs: u32) -> Option<Slot> {
-        let mut state = self.0.lock();
-        let id = state.queue.reserve(needs)?;
-        self.0.slot(&state, id)
-    }
-
-    /// Waits for such a slot. The attempt of a namespace that waits longest gets the next one, in turn over
-    /// namespaces.
-    pub(super) async fn slot(&self, namespace: Namespace, since: Instant, needs: u32) -> Slot {
-        loop {
-            let (waiting, slot) = self.wait(&namespace, since, needs);
-            self.0.serve(self.0.lock());
-            let slot = slot.await;
-            drop(waiting);
-            if let Ok(slot) = slot {
-                return slot;
+        let reserved = state.queue.reserve(wants)?;
+        let slot = self.0.slot(&state, reserved);
+        drop(state);
+        count(&self.0.all);
+        match slot {
+            Ok(slot) => Some(slot),
+            Err(reserved) => {
+                self.0.release(&reserved);
+                None
             }
         }
-    }
-
-    fn wait<'a>(
-        &'a self,
-        namespace: &'a Namespace,
-        since: Instant,
-        needs: u32,
-    ) -> (Waiting<'a>, oneshot::Receiver<Slot>) {
-        let (sender, receiver) = oneshot::channel();
-        let mut state = self.0.lock();
-        let ticket = state.queue.wait(namespace, since, needs);
-        state.waiting.insert(ticket, sender);
-        let waiting = Waiting {
-            executors: &self.0,
-            namespace,
-            ticket,
-        };
-        (waiting, receiver)
     }
 
     /// The executor has reported that it stops.
     pub(super) fn is_draining(&self, id: &str) -> bool {
-        self.0.lock().queue.is_draining(id)
+        self.0.lock().queue.members.is_draining(id)
     }
-}
 
-/// Takes an attempt out of the queue when it stops waiting.
-struct Waiting<'a> {
-    executors: &'a Shared,
-    namespace: &'a Namespace,
-    ticket: Ticket<Instant>,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        let mut state = self.executors.lock();
-        state.queue.leave(self.namespace, self.ticket);
-        state.waiting.remove(&self.ticket);
-        state.publish();
+    /// The tools that an executor may use now; none if it is not there any more.
+    pub(super) fn tools_of(&self, id: &str) -> Option<Arc<ResourceTools>> {
+        let state = self.0.lock();
+        let member = state.queue.members.get(id)?;
+        Some(member.described().tools.clone())
     }
-}
 
-/// The version of the reports that count an attempt. Without one, the next report does.
-fn version_of(metadata: &MetadataMap) -> u64 {
-    let version = metadata.get(SLOTS_VERSION);
-    let version = version.and_then(|version| version.to_str().ok()?.parse().ok());
-    version.unwrap_or(u64::MAX)
+    /// The resources as they are now, and what was granted to agents.
+    pub(super) fn view(&self) -> (Arc<PoolView>, Arc<Grants>) {
+        let mut state = self.0.lock();
+        let State { queue, pool, .. } = &mut *state;
+        (pool.view(&mut queue.members), pool.grants().clone())
+    }
+
+    /// What was granted to agents.
+    pub(super) fn grants(&self) -> Arc<Grants> {
+        self.0.lock().pool.grants().clone()
+    }
+
+    /// All that is known of the pool.
+    pub(super) fn snapshot(&self) -> PoolSnapshot {
+        let mut state = self.0.lock();
+        let State { queue, pool, .. } = &mut *state;
+        let mut waiting = BTreeMap::new();
+        for (need, count) in queue.needs() {
+            for name in need.capabilities.keys() {
+                let waits = waiting.entry(name.clone()).or_insert(0_u32);
+                *waits = waits.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
+            }
+        }
+        pool.snapshot(&mut queue.members, waiting)
+    }
+
+    /// Resources that can be reached have what is needed, free or not.
+    pub(super) fn has(&self, need: &Need) -> bool {
+        self.0.presence(need) == Presence::Reached
+    }
+
+    /// The free slots of this moment.
+    pub(super) fn trial(&self) -> Trial {
+        Trial::new(&self.0.lock().queue.members)
+    }
+
+    /// Changes with all that the pool shows.
+    pub(super) fn all_changes(&self) -> watch::Receiver<u64> {
+        self.0.all.subscribe()
+    }
+
+    /// Changes with what resources there are, and with what they can do.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes()
+    }
+
+    /// How often that has changed.
+    pub(super) fn version(&self) -> u64 {
+        *self.0.changes.borrow()
+    }
+
+    /// Has those that follow the pool look at it again.
+    pub(super) fn look_again(&self) {
+        count(&self.0.changes);
+    }
+
+    /// Changes with each slot that becomes free.
+    pub(super) fn freed(&self) -> watch::Receiver<u64> {
+        self.0.freed.subscribe()
+    }
+
+    /// Whether it is known what resources there are.
+    pub(super) fn known(&self) -> watch::Receiver<bool> {
+        self.0.is_known.subscribe()
+    }
 }
 
 impl State {
-    fn begin(&mut self, id: &str, version: u64) {
-        self.queue.begin(id, version);
-        if let Some(followed) = self.followed.get_mut(id) {
-            followed.failures = 0;
-        }
-    }
-
-    fn refuse(&mut self, id: &str, error: &RpcError) {
-        self.queue.release(id);
-        if error.reason_name() == "NO_FREE_SLOT" || Link::did_not_begin(error) {
-            self.queue.lose(id);
+    /// Returns whether the executor is lost, and was not before.
+    fn refuse(&mut self, reserved: &Reserved, error: &RpcError) -> bool {
+        self.queue.members.release(reserved);
+        let id = &reserved.member;
+        let is_lost = Link::did_not_begin(error);
+        let is_news = is_lost && self.queue.members.lose(id);
+        if is_lost || error.reason_name() == "NO_FREE_SLOT" {
+            self.queue.members.doubt(id);
             if let Some(followed) = self.followed.get(id) {
                 followed.refresh.notify_one();
             }
         }
+        is_news
     }
 
     /// An executor has to be asked anew. Returns how long to wait before that.
-    fn fail(&mut self, id: &str) -> Duration {
-        self.queue.lose(id);
+    fn pause_of(&mut self, id: &str) -> Duration {
         let failures = self.followed.get_mut(id).map_or(0, |followed| {
             followed.failures = followed.failures.saturating_add(1);
             followed.failures - 1
@@ -280,113 +227,192 @@ impl State {
             gauge!(metrics::STEPS_WAITING).set(waiting as f64);
         }
     }
+
+    fn links(&self) -> Vec<Link> {
+        self.followed.values().map(|it| it.link.clone()).collect()
+    }
+
+    /// All that there is has reported, or cannot be reached, and the documents were listed.
+    fn is_known(&self) -> bool {
+        let has_documents = self.pool.has_resources && self.pool.has_grants;
+        let members = &self.queue.members;
+        let is_followed = |id: &MemberId| members.get(id).is_some();
+        let has_all = self.has_members && self.followed.keys().all(is_followed);
+        has_documents && has_all && members.have_answered()
+    }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn slot(self: &Arc<Self>, state: &State, id: MemberId) -> Option<Slot> {
-        let link = state.followed.get(&id)?.link.clone();
-        Some(Slot {
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Changes the pool. `change` returns whether it is another one then.
+    pub(super) fn change_pool(
+        self: &Arc<Self>,
+        change: impl FnOnce(&mut Pool, &mut Members) -> bool,
+    ) {
+        self.change(|state| change(&mut state.pool, &mut state.queue.members));
+    }
+
+    /// Changes the state, and gives free slots to those who wait. `change` returns whether there are other resources
+    /// then, or they can do other things.
+    fn change(self: &Arc<Self>, change: impl FnOnce(&mut State) -> bool) {
+        let mut state = self.lock();
+        let differs = change(&mut state);
+        let is_known = state.is_known();
+        self.serve(state);
+        if differs {
+            count(&self.changes);
+        }
+        self.is_known.send_if_modified(|known| {
+            let is_news = is_known && !*known;
+            *known |= is_known;
+            is_news
+        });
+    }
+
+    /// The slot, unless its executor is not followed any more.
+    fn slot(self: &Arc<Self>, state: &State, reserved: Reserved) -> Result<Slot, Reserved> {
+        let members = &state.queue.members;
+        let followed = state.followed.get(&reserved.member);
+        let member = members.get(&reserved.member);
+        let (Some(followed), Some(member)) = (followed, member) else {
+            return Err(reserved);
+        };
+        let described = member.described();
+        let extras = reserved.extras.iter();
+        let resources = std::iter::once(&described.id).chain(extras);
+        Ok(Slot {
             executors: Arc::downgrade(self),
-            level: state.queue.level_of(&id),
-            id,
-            link,
+            level: members.level_of(&reserved.member),
+            link: followed.link.clone(),
+            resources: resources.map(|id| id.as_ref().to_owned()).collect(),
+            tools: described.tools.clone(),
+            reserved,
             is_used: false,
         })
+    }
+
+    /// Puts an attempt into the queue.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        asked: &Asked<Instant>,
+    ) -> (Ticket<Instant>, oneshot::Receiver<Slot>) {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.lock();
+        let ticket = state.queue.wait(asked);
+        state.waiting.insert(ticket, sender);
+        self.serve(state);
+        (ticket, receiver)
+    }
+
+    /// Takes an attempt out of the queue, if it is there.
+    pub(super) fn leave(&self, asked: &Asked<Instant>, ticket: Ticket<Instant>) {
+        let mut state = self.lock();
+        state.queue.leave(asked, ticket);
+        let sender = state.waiting.remove(&ticket);
+        self.settle(state);
+        drop(sender);
     }
 
     /// Gives free slots to those who wait.
     fn serve(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         let mut unclaimed = Vec::new();
-        while let Some((ticket, id)) = state.queue.serve() {
-            let slot = self.slot(&state, id);
+        while let Some((ticket, reserved)) = state.queue.serve() {
             let sender = state.waiting.remove(&ticket);
-            if let (Some(slot), Some(sender)) = (slot, sender) {
+            match (self.slot(&state, reserved), sender) {
                 // One that stopped waiting just now gives its slot back, once the lock is free.
-                unclaimed.extend(sender.send(slot).err());
+                (Ok(slot), Some(sender)) => unclaimed.extend(sender.send(slot).err()),
+                (Ok(slot), None) => unclaimed.push(slot),
+                (Err(reserved), _) => state.queue.members.release(&reserved),
             }
         }
-        state.publish();
-        drop(state);
+        self.settle(state);
         drop(unclaimed);
     }
 
-    fn report(self: &Arc<Self>, id: &str, status: &WatchStatusResponse) {
-        let is_draining = status.state() == ExecutorState::Draining;
-        let mut state = self.lock();
-        let free = status.free_slots;
-        state.queue.report(id, status.version, free, is_draining);
-        state.queue.set_level(id, status.level);
-        self.serve(state);
-    }
-}
-
-/// Watches each executor as long as it is one.
-async fn follow(executors: Weak<Shared>, members: impl Stream<Item = Vec<Member>>) {
-    let mut members = std::pin::pin!(members);
-    while let Some(members) = members.next().await {
-        let Some(shared) = executors.upgrade() else {
-            return;
-        };
-        let mut state = shared.lock();
+    /// Shows what has become of the state.
+    fn settle(&self, mut state: MutexGuard<'_, State>) {
+        state.publish();
         let State {
-            queue, followed, ..
+            queue, shortages, ..
         } = &mut *state;
-        followed.retain(|id, _| {
-            let is_member = members.iter().any(|member| *member.address == **id);
-            if !is_member {
-                queue.remove(id);
-            }
-            is_member
-        });
-        for Member { address, link } in members {
-            let id: MemberId = address.into();
-            followed.entry(id.clone()).or_insert_with(|| {
-                let refresh = Arc::new(Notify::new());
-                let watching = watch(executors.clone(), id, link.clone(), refresh.clone());
-                Followed {
-                    link,
-                    refresh,
-                    failures: 0,
-                    _watching: AbortOnDropHandle::new(tokio::spawn(watching)),
-                }
-            });
+        let notices = shortages.end_over(queue);
+        self.notify(state, &notices);
+        count(&self.all);
+    }
+
+    fn notify(&self, state: MutexGuard<'_, State>, notices: &[NotifyShortageRequest]) {
+        if !notices.is_empty() {
+            let links = state.links();
+            drop(state);
+            shortage::send(notices, links);
         }
+    }
+
+    pub(super) fn presence(&self, need: &Need) -> Presence {
+        self.lock().queue.members.presence(need)
+    }
+
+    /// An attempt lacks what it needs. Returns what that is.
+    pub(super) fn report_short(&self, need: &Need, is_none: bool) -> Vec<Missing> {
+        let mut state = self.lock();
+        let State {
+            queue,
+            pool,
+            shortages,
+            ..
+        } = &mut *state;
+        let missing = pool.view(&mut queue.members).missing(need);
+        if missing.is_empty() {
+            return missing;
+        }
+        let notices = shortages.begin(need, &missing, is_none);
+        self.notify(state, &notices);
+        missing
+    }
+
+    /// An attempt has begun in its slot.
+    pub(super) fn begin(&self, reserved: &Reserved, version: u64) {
+        let mut state = self.lock();
+        state.queue.members.begin(reserved, version);
+        if let Some(followed) = state.followed.get_mut(&reserved.member) {
+            followed.failures = 0;
+        }
+        drop(state);
+        count(&self.all);
+    }
+
+    /// An attempt was refused.
+    pub(super) fn refuse(self: &Arc<Self>, reserved: &Reserved, error: &RpcError) {
+        self.change(|state| state.refuse(reserved, error));
+    }
+
+    /// A slot was not used.
+    pub(super) fn release(self: &Arc<Self>, reserved: &Reserved) {
+        let mut state = self.lock();
+        state.queue.members.release(reserved);
+        self.serve(state);
+        count(&self.freed);
+    }
+
+    /// An attempt has ended.
+    pub(super) fn end(self: &Arc<Self>, reserved: &Reserved, is_by_executor: bool) {
+        let mut state = self.lock();
+        match is_by_executor {
+            true => state.queue.members.end_by_executor(reserved),
+            false => state.queue.members.end(reserved),
+        }
+        self.serve(state);
+        count(&self.freed);
     }
 }
 
-/// Takes in what an executor reports, and asks anew when its stream ends or is no longer right.
-async fn watch(executors: Weak<Shared>, id: MemberId, link: Link, refresh: Arc<Notify>) {
-    loop {
-        let reported = tokio::select! {
-            reported = take_reports(&executors, &id, &link) => reported,
-            () = refresh.notified() => Ok(()),
-        };
-        let Some(shared) = executors.upgrade() else {
-            return;
-        };
-        let pause = shared.lock().fail(&id);
-        drop(shared);
-        if let Err(status) = reported {
-            let error = RpcError::from_status(&status);
-            tracing::debug!(executor = &*id, %error, "executor does not report");
-        }
-        tokio::time::sleep(pause).await;
-    }
-}
-
-async fn take_reports(executors: &Weak<Shared>, id: &str, link: &Link) -> Result<(), Status> {
-    let mut executor = ExecutorServiceClient::new(link.clone());
-    let reports = executor.watch_status(WatchStatusRequest {}).await?;
-    let mut reports = reports.into_inner();
-    while let Some(status) = reports.message().await? {
-        let Some(executors) = executors.upgrade() else {
-            return Ok(());
-        };
-        executors.report(id, &status);
-    }
-    Ok(())
+fn count(changes: &watch::Sender<u64>) {
+    changes.send_modify(|count| *count += 1);
 }

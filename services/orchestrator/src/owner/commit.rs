@@ -1,6 +1,7 @@
 //! Makes what was decided durable.
 
 use super::interrupts::cancels_a_run;
+use super::placing::lacking;
 use super::work::has_open_intent;
 use super::{End, Outstanding, Owner, stalled};
 use crate::observe::Observed;
@@ -50,11 +51,13 @@ impl Owner {
     ) -> Result<Transition, End> {
         let due = outstanding.wakes_at().filter(|_| parks).unwrap_or(0);
         let is_memory = |event: &&Event| event.kind.is_memory();
+        // To find nothing of what it waits for is no failure of its owner.
+        let waits_for_pool = parks && lacking(&self.session).next().is_some();
         let mut transition = Transition {
             events: events.len(),
             memory: events.iter().filter(is_memory).cloned().collect(),
             from_reserve: !events.is_empty() && events.iter().all(|event| event.kind.ends_only()),
-            no_progress: !events.iter().any(|event| event.kind.is_progress()),
+            no_progress: !waits_for_pool && !events.iter().any(|it| it.kind.is_progress()),
             parks,
             due,
             encoded: self.deps.store.encode_all(events),

@@ -9,6 +9,7 @@ use cairn_engine::decide::{Agents, Facts, Input, ToolList, agents_needed};
 use cairn_engine::event::{AttemptRef, Event};
 use cairn_engine::limits::FULL_TRANSITION;
 use cairn_engine::outstanding::Work;
+use cairn_engine::pool::PoolFacts;
 use cairn_engine::session::Run;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,11 +19,16 @@ impl Owner {
     pub(super) async fn decide_all(&mut self, first: Option<Input>) -> Result<Vec<Event>, End> {
         let deps = self.deps.clone();
         let agents = self.agents(&deps).await?;
+        self.follow_grants();
         let (catalogue, offered) = (deps.dispatch.catalogue(), self.offered());
-        let facts = self.facts(&deps, &catalogue, &offered, &agents);
+        let pool = self.pool_facts();
+        let facts = self.facts(&deps, &catalogue, &offered, &agents, &pool);
         let mut events = Vec::new();
-        let mut inputs = Vec::from_iter(first);
+        let mut inputs: Vec<_> = first.into_iter().chain(self.found()).collect();
         loop {
+            if !inputs.is_empty() {
+                drop(inputs.splice(0..0, self.take_placed()));
+            }
             for input in inputs.drain(..) {
                 self.note_calls();
                 if !self.decide_one(input, &facts, &mut events).await? {
@@ -88,11 +94,13 @@ impl Owner {
         catalogue: &'a Catalogue,
         offered: &'a BTreeMap<AttemptRef, Arc<ToolList>>,
         agents: &'a Agents,
+        pool: &'a PoolFacts,
     ) -> Facts<'a> {
         let not_after = u64::try_from(self.inbox.not_after()).unwrap_or(0);
         let starts = !self.inbox.is_stopping();
         Facts {
             journal_permille: self.journal_permille,
+            pool,
             ..facts(deps, catalogue, offered, agents, not_after, starts)
         }
     }

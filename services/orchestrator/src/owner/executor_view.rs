@@ -15,8 +15,10 @@ use std::sync::Arc;
 /// last reply; those before have ended.
 #[derive(Debug, Default)]
 pub(super) struct ExecutorView {
-    /// The tools that its start offered.
+    /// The tools on offer: those of its start, or what an operator granted and revoked since.
     pub(super) catalogue: Arc<Catalogue>,
+    /// It was not sent the name of these tools, which replace those of its start.
+    pub(super) is_regranted: bool,
     /// The newest change of the conversation that it was sent.
     pub(super) newest_op: u64,
     /// The version of the context that its turn continues; 0 for a step.
@@ -199,6 +201,9 @@ pub(super) fn news_for_executor(
     let found = attempt.found_tools.iter().skip(view.found);
     ack.found_tools = found.cloned().collect();
     view.found = attempt.found_tools.len();
+    if std::mem::take(&mut view.is_regranted) {
+        ack.catalogue.clone_from(&view.catalogue.name);
+    }
     for (call_name, call) in attempt.last_calls(name) {
         let index = call_name.index;
         match result_of(call_name, call) {

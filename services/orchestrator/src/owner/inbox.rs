@@ -1,6 +1,7 @@
 //! The time for which a session is its owner's, and all that reaches the owner in it.
 
 use super::{End, Message};
+use crate::dispatch::Slot;
 use crate::store::{StoreClock, may_pass};
 use cairn_engine::event::AttemptRef;
 use cairn_engine::outstanding::Work;
@@ -155,11 +156,16 @@ impl Inbox {
     }
 
     /// Attempts that have got a slot which nobody has looked at.
-    pub(super) fn with_slots(&self) -> impl Iterator<Item = AttemptRef> {
+    pub(super) fn slots(&self) -> impl Iterator<Item = (AttemptRef, &Slot)> {
         self.batch.iter().filter_map(|message| match message {
-            Message::SlotFree { attempt, .. } => Some(*attempt),
+            Message::SlotFree { attempt, slot } => Some((*attempt, slot)),
             _ => None,
         })
+    }
+
+    /// Adds what the owner has done by itself.
+    pub(super) fn add(&mut self, message: Message) {
+        self.batch.push_back(message);
     }
 
     /// The oldest of them.
@@ -197,6 +203,11 @@ impl Inbox {
             }
         }
         Ok(())
+    }
+
+    /// Waits for something else than the store, and takes in what arrives meanwhile.
+    pub(super) async fn wait_for<F: Future<Output = ()>>(&mut self, other: F) -> Result<(), End> {
+        self.while_listening(pin!(other)).await
     }
 
     /// Makes a call to the store until it is answered. What may be cured by waiting is tried again

@@ -14,16 +14,27 @@ use cairn_proto::event as wire;
 use cairn_proto::planner::make_plan_request::Earlier;
 use cairn_proto::planner::{MakePlanRequest, MakePlanResponse};
 
+/// What the planner is asked beside the run itself.
+pub(super) struct Asked {
+    /// The request for another plan; none for the first plan of the run.
+    pub(super) request: Option<u64>,
+    /// The tools that steps may name.
+    pub(super) tools: Vec<String>,
+    /// The capabilities that steps may name.
+    pub(super) capabilities: Vec<String>,
+}
+
 /// The question to the planner: for the first plan, or for another one because of a request.
 pub(super) fn question(
     key: &SessionKey,
     run: &Run,
     prompt_layers: Vec<String>,
-    tools: Vec<String>,
-    request: Option<u64>,
+    asked: Asked,
 ) -> MakePlanRequest {
     let revisions = &run.revisions;
-    let request = request.and_then(|request| revisions.requests.get(&request));
+    let request = asked
+        .request
+        .and_then(|request| revisions.requests.get(&request));
     let earlier = request.map(|request| {
         let plan = run.plan.as_ref();
         // One that a person denied is what the next is made of.
@@ -43,7 +54,8 @@ pub(super) fn question(
         goal: run.goal.clone(),
         prompt_layers,
         model: run.model.clone(),
-        tools,
+        tools: asked.tools,
+        capabilities: asked.capabilities,
         earlier,
         limits_cost: run.spent.allowed[Budget::Cost].is_some(),
         ..MakePlanRequest::default()

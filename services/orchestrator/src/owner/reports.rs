@@ -156,6 +156,7 @@ impl Owner {
             tracing::debug!(session = %self.key, ?attempt, %error, "attempt waits");
             self.active.remove(&work);
             self.reported.remove(&attempt);
+            self.placed.remove(&attempt);
             // One that finds no executor waits for a slot instead.
             if is_away {
                 self.failures.entry(work).or_default().refused += 1;

@@ -14,7 +14,7 @@ use futures::channel::mpsc::UnboundedSender;
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{Stream, StreamExt as _};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc;
 use tonic::Status;
@@ -34,6 +34,26 @@ fn publish(store: &Store, key: &SessionKey) -> mpsc::Sender<TextDelta> {
     sender
 }
 
+/// The tools on offer, as the owner of an attempt and its stream share them. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Offer(Arc<Mutex<Arc<Catalogue>>>);
+
+impl Offer {
+    pub(super) fn new(catalogue: Arc<Catalogue>) -> Self {
+        Self(Arc::new(Mutex::new(catalogue)))
+    }
+
+    /// Others are on offer from now on.
+    pub(super) fn set(&self, catalogue: Arc<Catalogue>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = catalogue;
+    }
+
+    fn get(&self) -> Arc<Catalogue> {
+        let catalogue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        catalogue.clone()
+    }
+}
+
 /// The stream of an attempt, as its owner reads it. It is polled by hand, because each layer around it costs
 /// a tool step more than its messages do.
 pub(super) struct Reports {
@@ -42,7 +62,7 @@ pub(super) struct Reports {
     pub(super) used: Option<Used>,
     pub(super) answers: tonic::Streaming<RunStepResponse>,
     pub(super) to_executor: UnboundedSender<RunStepRequest>,
-    pub(super) catalogue: Arc<Catalogue>,
+    pub(super) offer: Offer,
     pub(super) store: Store,
     pub(super) key: SessionKey,
     pub(super) attempt: AttemptRef,
@@ -189,7 +209,7 @@ impl Reports {
     /// they are published beside, and reports wait for none of them.
     fn take_aside(&mut self, mut report: RunStepResponse) -> Option<RunStepResponse> {
         if report.lacks_catalogue {
-            let message = Some(ToExecutor::Catalogue(self.catalogue.offered.clone()));
+            let message = Some(ToExecutor::Catalogue(self.offer.get().offered.clone()));
             // An executor that is gone shows as a broken stream.
             let _ = self.to_executor.unbounded_send(RunStepRequest { message });
             return None;

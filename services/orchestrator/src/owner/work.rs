@@ -1,30 +1,29 @@
 //! Does what the committed state leaves outstanding, and what is done already continues.
 
-use super::executor_view::{ExecutorView, StartLimits, attempt_start, news_for_executor};
-use super::planner::question;
-use super::stream::{Reports, Storing};
+use super::executor_view::{ExecutorView, news_for_executor};
+use super::grants::Given;
+use super::planner::{Asked, question};
+use super::stream::Offer;
 use super::{Message, Outstanding, Owner};
-use crate::dispatch::{Catalogue, PartOf, Slot, Use};
+use crate::dispatch::{Catalogue, PartOf};
 use crate::observe::trace_of;
-use crate::store::{for_namespace, for_session};
+use crate::store::for_namespace;
 use cairn_engine::decide::ToolList;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::outstanding::Work;
+use cairn_engine::pool::AgentContext;
 use cairn_engine::prompt::memory::snapshot;
-use cairn_engine::session::{Attempt, CallStatus, Session};
+use cairn_engine::session::{Attempt, CallStatus, Run, Session};
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{Acknowledgement, RunStepRequest};
-use cairn_proto::{LARGE_START, START_BYTES};
 use cairn_rpc::trace::is_passed_on;
-use futures::channel::mpsc::{UnboundedSender, unbounded};
-use futures::future::{AbortHandle, FutureExt as _};
-use futures::stream::{self, StreamExt as _};
-use prost::Message as _;
+use futures::channel::mpsc::UnboundedSender;
+use futures::future::AbortHandle;
+use futures::stream;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
-use tonic::{Request, Response};
+use tonic::Response;
 
 /// Work that is being done.
 #[derive(Debug)]
@@ -41,12 +40,38 @@ pub(super) struct Executor {
     /// Its name among all executors.
     pub(super) id: Arc<str>,
     /// How much it can read.
-    level: u32,
+    pub(super) level: u32,
+    /// The resources that carry out the attempt, by their ids in the pool, the executor first.
+    pub(super) resources: Box<[String]>,
+    /// What an operator gave to it and to the agent.
+    pub(super) given: Given,
+    /// They have lacked for long what the attempt needs: it is to come to rest.
+    pub(super) is_unserved: bool,
     /// Bytes of the start that it was sent.
     pub(super) start_bytes: usize,
-    to_executor: UnboundedSender<RunStepRequest>,
+    pub(super) to_executor: UnboundedSender<RunStepRequest>,
     /// What it has been sent.
     pub(super) view: ExecutorView,
+    /// The tools on offer, for its stream.
+    pub(super) offer: Offer,
+}
+
+impl Executor {
+    /// The attempt may call other tools from now on. The executor is sent their name with what comes next.
+    pub(super) fn give(&mut self, given: Given, catalogue: Arc<Catalogue>) {
+        self.given = given;
+        if self.view.catalogue.name != catalogue.name {
+            self.offer.set(catalogue.clone());
+            self.view.is_regranted = true;
+        }
+        // Whether they are offered or not, calls of them are judged by what is known now.
+        self.view.catalogue = catalogue;
+    }
+
+    /// The session needs more than it can read, or the attempt needs what its resources lack.
+    fn is_to_rest(&self, needs: u32) -> bool {
+        self.level < needs || self.is_unserved
+    }
 }
 
 impl Active {
@@ -58,11 +83,10 @@ impl Active {
         is_old && !has_open_intent(session, Work::RunStep(name))
     }
 
-    /// The session has come to need more than its executor can read. Once its calls have ended and what they
-    /// brought is decided, another executor continues.
-    fn is_outgrown(&self, needs: u32) -> bool {
+    /// Once the calls of the attempt have ended and what they brought is decided, another executor continues.
+    fn is_to_move(&self, needs: u32) -> bool {
         let executor = self.executor.as_ref();
-        executor.is_some_and(|executor| executor.level < needs)
+        executor.is_some_and(|executor| executor.is_to_rest(needs))
     }
 }
 
@@ -104,7 +128,7 @@ impl Owner {
         };
         self.active.retain(|work, active| match work {
             Work::RunStep(name) if active.is_superseded(session, *name) => false,
-            Work::RunStep(_) if active.is_outgrown(needs) && is_idle(*work) => false,
+            Work::RunStep(_) if active.is_to_move(needs) && is_idle(*work) => false,
             // One that has just ended is told so once that is durable.
             Work::RunStep(name) => outstanding.contains(work) || reported.contains_key(name),
             _ => outstanding.contains(work),
@@ -128,6 +152,11 @@ impl Owner {
     }
 
     pub(super) fn perform(&mut self, outstanding: &Outstanding) {
+        self.perform_all(outstanding);
+        self.follow_pool();
+    }
+
+    fn perform_all(&mut self, outstanding: &Outstanding) {
         for work in outstanding.iter() {
             if self.active.contains_key(&work) || !self.may_begin(work) {
                 continue;
@@ -154,7 +183,7 @@ impl Owner {
     }
 
     /// The lowest level of a process that can read what is sent of this session.
-    fn needs(&self) -> u32 {
+    pub(super) fn needs(&self) -> u32 {
         self.session.needs.max(self.deps.config.least_needs())
     }
 
@@ -187,11 +216,19 @@ impl Owner {
             return;
         };
         let mut layers = self.prompt_layers(run);
-        let catalogue = self.deps.dispatch.catalogue();
-        let catalogue = catalogue.of_plans(PartOf::run(&self.session, run));
+        let (dispatch, namespace) = (&self.deps.dispatch, &self.key.namespace);
+        let (catalogue, grants) = (dispatch.catalogue(), dispatch.grants(namespace));
+        let catalogue = catalogue.of_plans(PartOf::run(&self.session, run).granted(&grants));
         layers.extend(Some(catalogue.prompt()).filter(|layer| !layer.is_empty()));
+        let (capabilities, pool) = self.pool_layer(state);
+        layers.extend(pool);
         let tools = catalogue.facts.keys().cloned().collect();
-        let question = question(&self.key, state, layers, tools, request);
+        let asked = Asked {
+            request,
+            tools,
+            capabilities,
+        };
+        let question = question(&self.key, state, layers, asked);
         let mut question = for_namespace(&self.key.namespace, question);
         let state = Some(state).filter(|_| is_passed_on());
         if let Some(trace) = state.and_then(|run| trace_of(&self.key, run)) {
@@ -218,118 +255,13 @@ impl Owner {
         if let Some(slot) = slot.filter(|slot| slot.level() >= needs) {
             return self.start_in(slot, work, attempt);
         }
+        let need = Arc::new(self.session.need_of(attempt));
         if pause.is_none()
-            && let Some(slot) = self.deps.dispatch.try_slot(needs)
+            && let Some(slot) = self.deps.dispatch.try_slot(&need, needs)
         {
-            return self.start_in(slot, work, attempt);
+            return self.take_slot(slot, work, attempt);
         }
-        let since = *self.waiting_since.entry(work).or_insert_with(Instant::now);
-        let namespace = self.key.namespace.clone();
-        let slot = self.deps.dispatch.slot(namespace, since, needs);
-        let wait = async move {
-            if let Some(pause) = pause {
-                tokio::time::sleep(pause).await;
-            }
-            let slot = slot.await;
-            Message::SlotFree { attempt, slot }
-        };
-        self.begin_work(work, stream::once(wait), None);
-    }
-
-    /// What an attempt may call: its agent may have fewer tools, and a turn may name its tools.
-    fn catalogue_of(&self, attempt: AttemptRef) -> Arc<Catalogue> {
-        let catalogue = self.deps.dispatch.catalogue();
-        let of = PartOf::run(&self.session, attempt.run);
-        let grants = self.pool_grants();
-        let is_offered = |tool: &str| self.session.offers(attempt, tool, &grants);
-        match self.session.turn(attempt) {
-            None => catalogue.part(of, Use::Step, is_offered),
-            Some(turn) if turn.options.tools.is_none() => catalogue.part(of, Use::Turn, is_offered),
-            Some(_) => Arc::new(catalogue.only(of, is_offered)),
-        }
-    }
-
-    /// A request about an attempt, in the trace of its run.
-    fn in_trace<T>(&self, attempt: AttemptRef, message: T) -> Request<T> {
-        let mut request = for_session(&self.key, message);
-        let run = self.session.run(attempt.run).filter(|_| is_passed_on());
-        if let Some(trace) = run.and_then(|run| trace_of(&self.key, run)) {
-            trace.set_on(&mut request);
-        }
-        request
-    }
-
-    fn start_limits(&self, attempt: AttemptRef) -> StartLimits {
-        let config = &self.deps.config;
-        StartLimits {
-            not_after: self.inbox.not_after(),
-            result_bytes: self.session.result_bytes(attempt.run, config.result_bytes),
-            compact_at_permille: self
-                .session
-                .compaction(attempt, config.compaction)
-                .at_permille,
-        }
-    }
-
-    fn start_in(&mut self, slot: Slot, work: Work, attempt: AttemptRef) {
-        let catalogue = self.catalogue_of(attempt);
-        let limits = self.start_limits(attempt);
-        let Some((start, view)) =
-            attempt_start(&self.session, &self.key, attempt, &catalogue, limits)
-        else {
-            return;
-        };
-        // A channel for a few messages: one that makes room for many at once costs a tool step more
-        // than its messages do.
-        let (to_executor, from_owner) = unbounded();
-        let start_bytes = start.encoded_len();
-        let first = RunStepRequest {
-            message: Some(ToExecutor::Start(Box::new(start))),
-        };
-        // The receiver is right here.
-        let _ = to_executor.unbounded_send(first);
-        let mut requests = self.in_trace(attempt, from_owner);
-        name_bytes(&mut requests, start_bytes);
-        let executor = Executor {
-            id: slot.executor().clone(),
-            level: slot.level(),
-            start_bytes,
-            to_executor: to_executor.clone(),
-            view,
-        };
-        let (store, key) = (self.deps.store.clone(), self.key.clone());
-        let dispatch = self.deps.dispatch.clone();
-        let stream = self.next_stream;
-        let reports = async move {
-            match slot.run_step(requests).await {
-                Ok((answers, used)) => {
-                    let reports = Reports {
-                        used: Some(used),
-                        answers,
-                        to_executor,
-                        catalogue,
-                        store,
-                        key,
-                        attempt,
-                        stream,
-                        publisher: None,
-                        dispatch,
-                        long: Storing::new(limits.result_bytes),
-                        waiting: None,
-                    };
-                    reports.left_stream()
-                }
-                Err(status) => {
-                    let broken = Message::Broken {
-                        attempt,
-                        stream,
-                        status: Some(status),
-                    };
-                    stream::once(async { broken }).right_stream()
-                }
-            }
-        };
-        self.begin_work(work, reports.flatten_stream(), Some(executor));
+        self.wait_for_slot(work, attempt, need, pause);
     }
 
     pub(super) fn begin_work(
@@ -348,6 +280,30 @@ impl Owner {
             executor,
         };
         self.active.insert(work, active);
+    }
+
+    /// The capabilities that steps of a run may name, and the layer of the planner's prompt about them and the pool.
+    /// There is no layer while no resource is known.
+    fn pool_layer(&self, run: &Run) -> (Vec<String>, Option<String>) {
+        let namespace = &self.key.namespace;
+        let view = self
+            .deps
+            .dispatch
+            .pool_facts(namespace, BTreeMap::new())
+            .view;
+        if view.resources.is_empty() {
+            return (Vec::new(), None);
+        }
+        let (now, note) = (self.deps.store.clock.now(), Some(run.note.clone()));
+        let mut layer = AgentContext::of(&view, now, None, note, Vec::new()).text();
+        let names = view.names();
+        if !names.is_empty() {
+            let all = names.join(", ");
+            layer += &format!(
+                "\n\nA step may name the capabilities that it needs in \"capabilities\", by these names: {all}."
+            );
+        }
+        (names, Some(layer))
     }
 
     /// What the planner's prompt for a run carries after the service's own.
@@ -377,7 +333,7 @@ impl Owner {
             };
             let view = &executor.view;
             let lacks_some = view.lacks_result(running) || view.lacks_permit(running);
-            if running.newest_op() > view.newest_op || lacks_some {
+            if running.newest_op() > view.newest_op || lacks_some || view.is_regranted {
                 attempts.entry(*name).or_insert(0);
             }
         }
@@ -397,8 +353,8 @@ impl Owner {
             };
             // An acknowledgement would let it ask the model again. Without one the attempt comes to
             // rest, and its stream ends when everything that it reported is durable.
-            let is_outgrown = executor.level < needs;
-            let comes_to_rest = self.inbox.is_stopping() || is_outgrown;
+            let is_to_rest = executor.is_to_rest(needs);
+            let comes_to_rest = self.inbox.is_stopping() || is_to_rest;
             if is_outstanding && comes_to_rest && !has_open_intent(&self.session, work) {
                 continue;
             }
@@ -417,7 +373,7 @@ impl Owner {
                     &mut ack,
                 );
                 // It only ends its calls, and asks no model with them.
-                if is_outgrown {
+                if is_to_rest {
                     ack.ops.clear();
                 }
             }
@@ -430,14 +386,6 @@ impl Owner {
                 self.active.remove(&work);
             }
         }
-    }
-}
-
-/// Lets the executor know what comes, before it comes.
-fn name_bytes<T>(request: &mut Request<T>, start_bytes: usize) {
-    if start_bytes >= LARGE_START {
-        let metadata = request.metadata_mut();
-        metadata.insert(START_BYTES, (start_bytes as u64).into());
     }
 }
 

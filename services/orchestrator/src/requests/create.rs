@@ -8,7 +8,7 @@ use crate::key::{SessionKey, derived_session_id, in_journal};
 use crate::owner::{Beginning, Ownership, facts};
 use crate::store::{Acknowledged, Checkpointer, Loaded, for_session, header, within};
 use cairn_engine::command::Command;
-use cairn_engine::decide::{Agents, Input};
+use cairn_engine::decide::{Agents, Facts, Input};
 use cairn_engine::event::Event;
 use cairn_engine::key::digest;
 use cairn_engine::session::Session;
@@ -151,14 +151,12 @@ fn first_events(requests: &Requests, new: NewSession) -> Result<(Session, Vec<Ev
     let not_after = now + u64::from(requests.config().lease_ms()) * 4 / 5;
     let (offered, starts) = (BTreeMap::new(), !requests.sessions.is_draining());
     let agents = new.agents;
-    let facts = facts(
-        requests.deps(),
-        &catalogue,
-        &offered,
-        &agents,
-        not_after,
-        starts,
-    );
+    let (deps, namespace) = (requests.deps(), new.principal.namespace());
+    let pool = deps.dispatch.pool_facts(namespace, BTreeMap::new());
+    let facts = Facts {
+        pool: &pool,
+        ..facts(deps, &catalogue, &offered, &agents, not_after, starts)
+    };
     let input = Input::Create {
         title: new.title,
         time_to_live_ms: new.time_to_live_ms,

@@ -111,7 +111,7 @@ async fn a_command_waits_for_one_full_transition_at_most() {
 /// As small as makes sense, to be reached soon.
 fn small() -> Limits {
     Limits {
-        journal_events: 18,
+        journal_events: 20,
         ..Limits::default()
     }
 }
@@ -137,10 +137,10 @@ async fn a_full_journal_ends_the_run() {
     let failure = failure_of(&events);
     assert_eq!(failure.kind, FailureKind::LimitExceeded);
     assert_eq!(failure.reason, "journal_events");
-    assert!(failure.message.contains("at most 18"), "{failure}");
+    assert!(failure.message.contains("at most 20"), "{failure}");
     assert_eq!(count(&events, "ReplyReceived"), 5);
     let ends = ["CallInDoubt", "StepFailed", "StepFailed", "RunFailed"];
-    assert_eq!(names(&events)[18..], ends);
+    assert_eq!(names(&events)[20..], ends);
     assert_eq!(world.status(&session).await, pb::SessionStatus::Idle);
     assert!(world.claim("o-2").await.is_empty());
 

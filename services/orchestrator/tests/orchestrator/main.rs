@@ -41,6 +41,7 @@ mod needs;
 mod newer;
 mod pending;
 mod planning;
+mod pool;
 mod pool_service;
 mod refusals;
 mod renames;

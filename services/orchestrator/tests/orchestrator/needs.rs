@@ -63,7 +63,7 @@ async fn a_given_plan_names_tools_that_there_are() {
     let mut client = world.client.clone();
     let unknown = || vec![tool_step("pure"), tool_step("web_search")];
     let expected = "plan.steps.tool.name is wrong: step 2 names the tool 'web_search', which does not \
-                    exist; available: approved, denied, effectful, idempotent, pure";
+                    exist; available: approved, code_generation_tool, denied, effectful, idempotent, pure";
     let check = |answer: Result<(), Status>| {
         let error = RpcError::from_status(&answer.expect_err("refused"));
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");

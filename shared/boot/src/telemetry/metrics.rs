@@ -1,7 +1,7 @@
 //! The table of all metrics: what each means, its labels, its buckets.
 
 use cairn_rpc::metrics::{
-    CALL_SECONDS, CALLS, CLAIMS, COMMIT_SECONDS, COMMITS, COMPACTIONS, CONNECTIONS_CLOSED,
+    CALL_SECONDS, CALLS, CAPABILITIES_SHORT, CLAIMS, COMMIT_SECONDS, COMMITS, COMPACTIONS, CONNECTIONS_CLOSED,
     COST_USD, ERRORS, LEASES_LOST, LOST_WRITES, MODEL_SECONDS, QUEUE_SESSIONS, RUNS, RUNS_ACTIVE,
     SESSIONS_ENDED, SESSIONS_OWNED, SESSIONS_QUARANTINED, STATE_BYTES, STEPS, STEPS_WAITING,
     STORE_WRITABLE, TOKENS, TOOL_TURNS, WATCHERS,
@@ -59,6 +59,10 @@ pub const METRICS: &[Metric] = &[
     gauge(
         STEPS_WAITING,
         "Steps that wait for a free slot of an executor.",
+    ),
+    gauge(
+        CAPABILITIES_SHORT,
+        "Capabilities that steps wait for and no resource of the pool has free.",
     ),
     counter(
         COMPACTIONS,

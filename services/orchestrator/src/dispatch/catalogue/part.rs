@@ -1,14 +1,16 @@
 //! The part of the catalogue that an agent is offered.
 
 use super::Catalogue;
+use super::code_generation::CODE_GENERATION;
 use cairn_engine::decide::{SEARCH_TOOLS, ToolFacts};
+use cairn_engine::pool::{Grants, ResourceTools};
 use cairn_engine::rules::{Answer, DEFAULT_AGENT, SHELL_TOOL};
 use cairn_engine::session::{Agent, Session};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Most parts of one catalogue that are kept.
-const MOST_PARTS: usize = 64;
+const MOST_PARTS: usize = 256;
 
 /// What a part is used for, without options that are those of one turn alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,10 +32,15 @@ pub(crate) struct PartOf<'a> {
     agent: Option<&'a Agent>,
     /// A person who can answer questions follows the run.
     is_followed: bool,
+    /// What the operator granted to agents.
+    grants: &'a Grants,
+    /// The tools that the executor may use; none for all.
+    tools: Option<&'a ResourceTools>,
 }
 
-/// Agent, definition, whether a person follows, and use. All attempts of the same have the same part.
-type PartKey = (String, String, bool, Use);
+/// Agent, definition, whether a person follows, use, and what the operator gave to agent and executor. All attempts
+/// of the same have the same part.
+type PartKey = (String, String, bool, Use, String);
 
 /// The parts that were made.
 #[derive(Debug, Default)]
@@ -41,13 +48,26 @@ pub(super) struct Parts(Mutex<BTreeMap<PartKey, Arc<Catalogue>>>);
 
 impl<'a> PartOf<'a> {
     /// The plain default agent.
-    pub(crate) const fn plain() -> Self {
+    pub(crate) fn plain() -> Self {
         Self {
             name: DEFAULT_AGENT,
             digest: "",
             agent: None,
             is_followed: false,
+            grants: Grants::none(),
+            tools: None,
         }
+    }
+
+    /// The same with what the operator granted to agents.
+    pub(crate) fn granted(self, grants: &'a Grants) -> Self {
+        Self { grants, ..self }
+    }
+
+    /// The same in an executor that may use these tools.
+    pub(crate) fn in_executor(self, tools: &'a ResourceTools) -> Self {
+        let tools = Some(tools);
+        Self { tools, ..self }
     }
 
     #[cfg(test)]
@@ -57,13 +77,13 @@ impl<'a> PartOf<'a> {
             name,
             digest: name,
             agent: Some(agent),
-            is_followed: false,
+            ..Self::plain()
         }
     }
 
     /// The same for a run that a person follows.
     #[cfg(test)]
-    pub(super) const fn followed(self) -> Self {
+    pub(super) fn followed(self) -> Self {
         Self {
             is_followed: true,
             ..self
@@ -84,17 +104,58 @@ impl<'a> PartOf<'a> {
                 digest: &used.digest,
                 agent: session.agent(used),
                 is_followed,
+                ..Self::plain()
             },
         }
     }
 
-    /// What the definition says of calls of a tool. One that the session has lost gives no right.
+    /// What the definition and the operator say of calls of a tool. A definition that the session has lost gives no
+    /// right.
     fn answer(self, tool: &str) -> Answer {
-        match self.agent {
-            Some(agent) => agent.rights().answer(tool),
-            None if self.digest.is_empty() => Answer::Allow,
-            None => Answer::Deny,
+        if self.grants.revokes(self.name, tool) {
+            return Answer::Deny;
         }
+        let Some(agent) = self.agent else {
+            return match self.digest {
+                "" => Answer::Allow,
+                _ => Answer::Deny,
+            };
+        };
+        let rights = agent.rights();
+        let is_granted = self.grants.grants(self.name, tool) && !rights.denies(tool);
+        match rights.answer(tool) {
+            Answer::Deny if is_granted && rights.asks(tool) => Answer::Ask,
+            Answer::Deny if is_granted => Answer::Allow,
+            answer => answer,
+        }
+    }
+
+    fn may_use(self, tool: &str) -> bool {
+        self.tools.is_none_or(|tools| tools.allows(tool))
+    }
+
+    /// Tells apart what the operator gave: nothing in most installations.
+    fn given(self) -> String {
+        let mut given = String::new();
+        if let Some(grant) = self.grants.0.get(self.name) {
+            add(&mut given, "agent has", &grant.granted);
+            add(&mut given, "agent lacks", &grant.revoked);
+        }
+        if let Some(tools) = self.tools {
+            add(&mut given, "executor may use", tools.patterns());
+            add(&mut given, "executor has", &tools.granted);
+            add(&mut given, "executor lacks", &tools.revoked);
+        }
+        given
+    }
+}
+
+fn add<'a>(given: &mut String, what: &str, names: impl IntoIterator<Item = &'a String>) {
+    for name in names {
+        given.push_str(what);
+        given.push(' ');
+        given.push_str(name);
+        given.push('\n');
     }
 }
 
@@ -111,6 +172,7 @@ impl Catalogue {
             of.digest.to_owned(),
             of.is_followed,
             used,
+            of.given(),
         );
         let parts = || self.parts.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(part) = parts().get(&key) {
@@ -130,6 +192,7 @@ impl Catalogue {
         // Rules are about tools of the catalogue. State tools are the session's own.
         let is_callable = |name: &str, facts: &ToolFacts| {
             of.answer(name) != Answer::Deny
+                && of.may_use(name)
                 && !self.rules.always_deny(name, of.name)
                 && (name != SHELL_TOOL || self.may_run_commands(of, facts))
         };
@@ -149,7 +212,9 @@ impl Catalogue {
             };
             only.facts.get(&tool.name)?;
             let mut tool = tool.clone();
-            tool.is_allowed = of.answer(&tool.name) == Answer::Allow
+            // A call that takes of the budgets is permitted one by one.
+            tool.is_allowed = tool.name != CODE_GENERATION
+                && of.answer(&tool.name) == Answer::Allow
                 && self.rules.always_allow(&tool.name, of.name, facts.default);
             Some(tool)
         });
@@ -165,6 +230,8 @@ impl Catalogue {
 
     /// The part of it that plans of an agent may name.
     pub(crate) fn of_plans(&self, of: PartOf<'_>) -> Arc<Self> {
-        self.part(of, Use::Plan, |name| self.facts.contains_key(name))
+        // The executor of a model's own attempt writes code for it. A step of one call has no model.
+        let may_name = |name: &str| name != CODE_GENERATION && self.facts.contains_key(name);
+        self.part(of, Use::Plan, may_name)
     }
 }

@@ -1,17 +1,19 @@
 use super::*;
 use cairn_engine::agent::AgentDefinition;
+use cairn_engine::pool::{Grant, Grants, ResourceTools};
 use cairn_engine::rules::SHELL_TOOL;
 use cairn_engine::session::Agent;
 use cairn_proto::event::Condition;
 use cairn_proto::tools::tools_service_server::{ToolsService, ToolsServiceServer};
 use cairn_proto::tools::{
-    AllowToolRequest, AllowToolResponse, CancelCallRequest, CancelCallResponse,
+    AllowToolRequest, AllowToolResponse, CancelCallRequest, CancelCallResponse, Capability,
     ConfirmWorkspaceFilesRequest, ConfirmWorkspaceFilesResponse, InvokeToolRequest,
     InvokeToolResponse, PreviewToolRequest, PreviewToolResponse, ReadSkillFileRequest,
     ReadSkillFileResponse, ReadWorkspaceFilesRequest, ReadWorkspaceFilesResponse,
 };
 use cairn_rpc::{Exposure, ServerBuilder};
 use futures::stream::Empty;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::time::Instant;
@@ -41,6 +43,9 @@ fn a_planner_is_reported_every_tool_with_its_arguments() {
     );
     assert_eq!(prompt(&[]), "");
 }
+
+/// Tools of a list without servers, with the one of executors.
+const OWN: usize = 3;
 
 fn listed(servers: usize, each: usize) -> ListToolsResponse {
     let spec = |source: String, name: String| ToolSpec {
@@ -204,7 +209,14 @@ fn a_part_has_what_rules_and_definition_leave_to_its_agent() {
     ];
     let catalogue = Catalogue::of(list, &Catalogue::default()).expect("rules");
     let callable: Vec<&str> = catalogue.facts.keys().map(String::as_str).collect();
-    assert_eq!(callable, ["list_files", "read_file", "s0__t1", "s0__t2"]);
+    let expected = [
+        CODE_GENERATION,
+        "list_files",
+        "read_file",
+        "s0__t1",
+        "s0__t2",
+    ];
+    assert_eq!(callable, expected);
     let definition = AgentDefinition {
         asked: vec!["list_files".to_owned()],
         ..AgentDefinition::named("reviewer")
@@ -235,6 +247,7 @@ fn a_part_has_what_rules_and_definition_leave_to_its_agent() {
         let part = catalogue.part(of, Use::Step, |_| true);
         let tools = part.offered.tools.iter();
         let tools = tools.filter(|tool| part.facts.contains_key(&tool.name));
+        let tools = tools.filter(|tool| tool.name != CODE_GENERATION);
         let found: Vec<&str> = tools.clone().map(|tool| tool.name.as_str()).collect();
         assert_eq!(found, offered, "{of:?}");
         let tools = tools.filter(|tool| tool.is_allowed);
@@ -247,6 +260,102 @@ fn a_part_has_what_rules_and_definition_leave_to_its_agent() {
         let planned: Vec<&str> = planned.facts.keys().map(String::as_str).collect();
         assert_eq!(planned, offered, "{of:?}");
     }
+}
+
+/// The names of the tools that a part offers beside state tools.
+fn offered(part: &Catalogue) -> Vec<&str> {
+    let tools = part.offered.tools.iter();
+    let tools = tools.filter(|tool| part.facts.contains_key(&tool.name));
+    tools.map(|tool| tool.name.as_str()).collect()
+}
+
+fn names(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
+}
+
+#[test]
+fn a_part_has_what_operators_grant_and_what_its_executor_may_use() {
+    let catalogue = Catalogue::of(listed(1, 2), &Catalogue::default()).expect("rules");
+    let definition = AgentDefinition {
+        tools: Some(vec!["read_file".to_owned()]),
+        denied: vec!["s0__t1".to_owned()],
+        ..AgentDefinition::named("reviewer")
+    };
+    let agent = Agent::new(Arc::new(definition), String::new());
+    let grant = Grant {
+        granted: names(&["s0__t0", "s0__t1"]),
+        revoked: names(&["read_file", "step"]),
+    };
+    let grants = Grants(BTreeMap::from([("reviewer".to_owned(), grant)]));
+    let part = |of: PartOf<'_>| catalogue.part(of, Use::Step, |_| true);
+    let reviewer = PartOf::agent(&agent);
+    assert_eq!(offered(&part(reviewer)), ["read_file"]);
+    // What a definition denies is not granted, and the part before is another one.
+    assert_eq!(offered(&part(reviewer.granted(&grants))), ["s0__t0"]);
+    let patterns = vec!["s0__*".to_owned()];
+    let tools = ResourceTools::new(patterns, names(&["list_files"]), names(&["s0__t1"]));
+    let plain = PartOf::plain().in_executor(&tools);
+    let part = part(plain);
+    assert_eq!(offered(&part), ["list_files", "s0__t0"]);
+    // No pattern is about the session's own tools.
+    assert!(part.offered.tools.iter().any(|tool| tool.name == "step"));
+}
+
+#[test]
+fn code_is_written_by_an_executor_unless_rules_deny_it() {
+    let catalogue = Catalogue::of(listed(0, 0), &Catalogue::default()).expect("rules");
+    let part = catalogue.part(PartOf::plain(), Use::Step, |_| true);
+    let mut tools = part.offered.tools.iter();
+    let tool = tools.find(|tool| tool.name == CODE_GENERATION);
+    let tool = tool.expect("it is offered");
+    assert_eq!(tool.effect(), WireEffect::Pure);
+    assert!(!tool.is_allowed, "each call takes of the budgets");
+    assert_eq!(part.facts[CODE_GENERATION].digest, tool.digest);
+    assert!(serde_json::from_str::<serde_json::Value>(&tool.parameters_json).is_ok());
+    assert!(!offered(&catalogue.of_plans(PartOf::plain())).contains(&CODE_GENERATION));
+    let mut denied = listed(0, 0);
+    denied.rules = vec![ToolRule {
+        tool: CODE_GENERATION.to_owned(),
+        answer: RuleAnswer::Deny.into(),
+        ..ToolRule::default()
+    }];
+    let denied = Catalogue::of(denied, &Catalogue::default()).expect("rules");
+    assert!(!denied.facts.contains_key(CODE_GENERATION));
+}
+
+#[test]
+fn a_capability_is_usable_if_all_its_tools_are_there() {
+    let row = |name: &str, tools: &[&str]| Capability {
+        name: name.to_owned(),
+        tools: tools.iter().map(|&tool| tool.to_owned()).collect(),
+        level: 0,
+    };
+    let mut listed = ListToolsResponse {
+        capabilities: vec![
+            row("web_search", &["web_search"]),
+            row("file_ops", &["list_files", "read_file"]),
+            row("code_generation", &[CODE_GENERATION]),
+            row("tracker", &["s0__t0", "s0__t1"]),
+            row("progress", &["step", "s0__t0"]),
+        ],
+        ..of_replica(ToolSourceState::Ready, 2)
+    };
+    listed.sources[0].digest = "0a1b".to_owned();
+    let catalogue = Catalogue::of(listed, &Catalogue::default()).expect("rules");
+    let pool = &catalogue.pool;
+    assert_eq!(pool.table.len(), 5);
+    assert!(pool.table.iter().all(|row| row.level == 1));
+    let usable: Vec<&str> = pool.usable.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!(
+        usable,
+        ["file_ops", "code_generation", "tracker", "progress"]
+    );
+    let [server] = &pool.servers[..] else {
+        panic!("{:?}", pool.servers);
+    };
+    assert!(server.is_ready && server.name == "s0");
+    let has: Vec<&str> = server.capabilities.keys().map(String::as_str).collect();
+    assert_eq!(has, ["tracker"], "the other one has a tool of the session");
 }
 
 /// The list of a replica that has the server `s0` in this state, with so many tools of it.
@@ -280,12 +389,12 @@ fn a_replica_that_cannot_reach_a_server_changes_nothing_that_models_are_offered(
     // One that is known to have no tools, or is not to be called, is not filled in.
     for (state, tools) in [(NotAllowed, 0), (Ready, 0), (Ready, 1)] {
         let other = Catalogue::of(of_replica(state, tools), &last).expect("rules");
-        assert_eq!(other.facts.len(), 2 + tools, "{state:?}");
+        assert_eq!(other.facts.len(), OWN + tools, "{state:?}");
     }
     let without = Catalogue::of(listed(0, 0), &last).expect("rules");
     assert_eq!(
         without.facts.len(),
-        2,
+        OWN,
         "the settings no longer have the server"
     );
 }

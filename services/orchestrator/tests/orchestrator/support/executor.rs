@@ -7,8 +7,9 @@ use cairn_proto::event as wire;
 use cairn_proto::executor::executor_service_server::{ExecutorService, ExecutorServiceServer};
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{
-    Acknowledgement, AttemptStart, CallResult, ExecutorState, FullRequest, Reply, ResultPart,
-    RunStepRequest, RunStepResponse, SummaryReport, WatchStatusRequest, WatchStatusResponse,
+    Acknowledgement, AttemptStart, CallResult, DeclaredCapability, ExecutorState, FullRequest,
+    NotifyShortageRequest, NotifyShortageResponse, Reply, ResultPart, RunStepRequest,
+    RunStepResponse, SummaryReport, WatchStatusRequest, WatchStatusResponse,
 };
 use cairn_rpc::{Exposure, Link, RpcError, ServerBuilder};
 use futures::FutureExt as _;
@@ -330,10 +331,18 @@ pub(crate) fn reply(tool_turn: u32, text: &str, calls: &[(&str, &str)]) -> Reply
 pub(crate) struct Slots(Arc<Mutex<Refusals>>, watch::Sender<Reported>);
 
 /// What the executor reports.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Reported {
     is_draining: bool,
     level: u32,
+    /// Grows with what changes the slots.
+    version: u64,
+    /// All slots are taken, by others than the test.
+    is_busy: bool,
+    /// Patterns of the tools that it may use.
+    tools: Vec<String>,
+    /// What it declares.
+    capabilities: Vec<String>,
 }
 
 #[derive(Debug, Default)]
@@ -341,6 +350,7 @@ struct Refusals {
     absence: Option<RpcError>,
     to_come: usize,
     reported: usize,
+    notices: Vec<NotifyShortageRequest>,
 }
 
 impl Slots {
@@ -370,6 +380,32 @@ impl Slots {
     /// The executor is one of a release of this level from now on.
     pub(crate) fn set_level(&self, level: u32) {
         self.1.send_modify(|reported| reported.level = level);
+    }
+
+    /// All slots are taken from now on, or free again.
+    pub(crate) fn be_busy(&self, is_busy: bool) {
+        self.1.send_modify(|reported| {
+            reported.is_busy = is_busy;
+            reported.version += 1_000_000;
+        });
+    }
+
+    /// Attempts may use the tools of these patterns from now on; none for all.
+    pub(crate) fn set_tools(&self, patterns: &[&str]) {
+        let tools = patterns.iter().map(|&it| it.to_owned()).collect();
+        self.1.send_modify(|reported| reported.tools = tools);
+    }
+
+    /// The executor declares these capabilities from now on.
+    pub(crate) fn declare(&self, capabilities: &[&str]) {
+        let capabilities = capabilities.iter().map(|&it| it.to_owned()).collect();
+        self.1
+            .send_modify(|reported| reported.capabilities = capabilities);
+    }
+
+    /// The notices of shortages that came.
+    pub(crate) fn notices(&self) -> Vec<NotifyShortageRequest> {
+        self.0.lock().unwrap().notices.clone()
     }
 
     /// A slot is free from now on.
@@ -416,22 +452,37 @@ impl ExecutorService for Played {
         &self,
         _: Request<WatchStatusRequest>,
     ) -> Result<Response<Self::WatchStatusStream>, Status> {
-        let status = |Reported { is_draining, level }| {
-            let (state, free_slots) = match is_draining {
-                true => (ExecutorState::Draining, 0),
-                false => (ExecutorState::Accepting, MANY),
+        let status = |reported: Reported| {
+            let (state, free_slots) = match (reported.is_draining, reported.is_busy) {
+                (true, _) => (ExecutorState::Draining, 0),
+                (false, true) => (ExecutorState::Accepting, 0),
+                (false, false) => (ExecutorState::Accepting, MANY),
             };
+            let declared = reported.capabilities.into_iter();
+            let declared = declared.map(|name| DeclaredCapability { name, level: 0 });
             Ok(WatchStatusResponse {
                 slots: MANY,
                 free_slots,
                 state: state.into(),
-                version: 0,
-                level,
+                version: reported.version,
+                level: reported.level,
+                tools: reported.tools,
+                capabilities: declared.collect(),
+                ..WatchStatusResponse::default()
             })
         };
         let states = WatchStream::new(self.slots.1.subscribe());
         let status = states.map(status).chain(tokio_stream::pending());
         Ok(Response::new(Box::pin(status)))
+    }
+
+    async fn notify_shortage(
+        &self,
+        request: Request<NotifyShortageRequest>,
+    ) -> Result<Response<NotifyShortageResponse>, Status> {
+        let mut state = self.slots.0.lock().unwrap();
+        state.notices.push(request.into_inner());
+        Ok(Response::new(NotifyShortageResponse {}))
     }
 
     async fn run_step(

@@ -7,7 +7,7 @@ use cairn_proto::tools::invoke_tool_response::Message;
 use cairn_proto::tools::preview_tool_response::Outcome;
 use cairn_proto::tools::tools_service_server::{ToolsService, ToolsServiceServer};
 use cairn_proto::tools::{
-    AllowToolRequest, AllowToolResponse, CancelCallRequest, CancelCallResponse,
+    AllowToolRequest, AllowToolResponse, CancelCallRequest, CancelCallResponse, Capability,
     ConfirmWorkspaceFilesRequest, ConfirmWorkspaceFilesResponse, InvokeToolRequest,
     InvokeToolResponse, ListToolsRequest, ListToolsResponse, Preview, PreviewToolRequest,
     PreviewToolResponse, ReadSkillFileRequest, ReadSkillFileResponse, ReadWorkspaceFilesRequest,
@@ -289,6 +289,10 @@ impl ToolsService for Listed {
             offered: 40,
             level: state.level,
             rules: state.rules.clone(),
+            capabilities: vec![
+                capability("file_ops", "pure"),
+                capability("shell_exec", "effectful"),
+            ],
             ..ListToolsResponse::default()
         }))
     }
@@ -400,6 +404,14 @@ impl ToolsService for Listed {
             size: text.len() as u64,
             content: text.clone().into(),
         }))
+    }
+}
+
+fn capability(name: &str, tool: &str) -> Capability {
+    Capability {
+        name: name.to_owned(),
+        tools: vec![tool.to_owned()],
+        level: 1,
     }
 }
 

@@ -1,0 +1,151 @@
+//! STOP: what the pool lacks for waiting attempts, as operators and executors see it. It is reported once for each
+//! need, and not for each attempt.
+
+use super::queue::{Presence, Queue};
+use cairn_engine::pool::{Missing, Need};
+use cairn_proto::event::{MissingCapability, ShortageKind};
+use cairn_proto::executor::NotifyShortageRequest;
+use cairn_proto::executor::executor_service_client::ExecutorServiceClient;
+use cairn_rpc::metrics::{self, gauge};
+use cairn_rpc::{Link, RpcError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tokio::time::Instant;
+use tonic::Request;
+
+/// Most needs whose shortages are kept. Plans can name any.
+const MOST: usize = 256;
+/// How long an executor may take to answer a notice, which nothing depends on.
+const NOTICE_TIME: Duration = Duration::from_secs(5);
+
+/// The needs that the pool is short of.
+#[derive(Debug, Default)]
+pub(super) struct Shortages {
+    short: BTreeMap<Need, Short>,
+    /// The last value of the gauge; none before the first.
+    shown: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Short {
+    missing: Vec<Missing>,
+    is_none: bool,
+}
+
+impl Shortages {
+    /// An attempt lacks this. Returns the notices for executors, if that is news.
+    pub(super) fn begin(
+        &mut self,
+        need: &Need,
+        missing: &[Missing],
+        is_none: bool,
+    ) -> Vec<NotifyShortageRequest> {
+        let is_known = |short: &Short| short.is_none == is_none;
+        if self.short.get(need).is_some_and(is_known) {
+            return Vec::new();
+        }
+        if self.short.len() < MOST || self.short.contains_key(need) {
+            let short = Short {
+                missing: missing.to_vec(),
+                is_none,
+            };
+            self.short.insert(need.clone(), short);
+        }
+        self.publish();
+        let (kind, state) = match is_none {
+            true => (ShortageKind::None, "none"),
+            false => (ShortageKind::Busy, "busy"),
+        };
+        let notice = |it: &Missing| {
+            let (capability, available, total) = (name_of(it), it.available, it.total);
+            tracing::warn!(capability, available, total, state, "capability short");
+            notice(it, kind)
+        };
+        missing.iter().map(notice).collect()
+    }
+
+    /// Takes out what is short no longer: no attempt waits for it, or, if nothing had it, something has it now.
+    /// Returns the notices for executors.
+    pub(super) fn end_over(&mut self, queue: &Queue<Instant>) -> Vec<NotifyShortageRequest> {
+        if self.short.is_empty() {
+            return Vec::new();
+        }
+        let waited_for: BTreeSet<&Need> = queue.needs().map(|(need, _)| need).collect();
+        let mut notices = Vec::new();
+        self.short.retain(|need, short| {
+            let lasts = match short.is_none {
+                true => queue.members.presence(need) != Presence::Reached,
+                false => waited_for.contains(need),
+            };
+            if !lasts {
+                for missing in &short.missing {
+                    let capability = name_of(missing);
+                    tracing::info!(capability, "capability no longer short");
+                    notices.push(notice(missing, ShortageKind::Unspecified));
+                }
+            }
+            lasts
+        });
+        self.publish();
+        notices
+    }
+
+    fn publish(&mut self) {
+        let missing = self.short.values().flat_map(|short| &short.missing);
+        let names: BTreeSet<&str> = missing.map(name_of).collect();
+        let count = names.len();
+        if self.shown.replace(count) != Some(count) {
+            gauge!(metrics::CAPABILITIES_SHORT).set(count as f64);
+        }
+    }
+}
+
+/// The capability, or the tool that no executor may use.
+fn name_of(missing: &Missing) -> &str {
+    match (missing.capability.as_str(), missing.tools.first()) {
+        ("", Some(tool)) => tool,
+        (capability, _) => capability,
+    }
+}
+
+fn notice(missing: &Missing, kind: ShortageKind) -> NotifyShortageRequest {
+    NotifyShortageRequest {
+        missing: Some(MissingCapability {
+            capability: missing.capability.clone(),
+            level: missing.level,
+            available: missing.available,
+            total: missing.total,
+            tools: missing.tools.clone(),
+        }),
+        kind: kind.into(),
+    }
+}
+
+/// Sends the notices to each of these executors, in tasks of their own.
+pub(super) fn send(notices: &[NotifyShortageRequest], executors: Vec<Link>) {
+    // Nobody is to be told while the process ends.
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+        return;
+    };
+    if notices.is_empty() {
+        return;
+    }
+    for link in executors {
+        let notices = notices.to_vec();
+        runtime.spawn(async move {
+            let mut executor = ExecutorServiceClient::new(link);
+            for notice in notices {
+                let mut request = Request::new(notice);
+                request.set_timeout(NOTICE_TIME);
+                if let Err(status) = executor.notify_shortage(request).await {
+                    let error = RpcError::from_status(&status);
+                    tracing::debug!(%error, "an executor was not notified of a shortage");
+                    return;
+                }
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

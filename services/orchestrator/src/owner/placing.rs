@@ -1,0 +1,245 @@
+//! Where attempts are carried out: what they need of the pool, the resources that they get, and what is missing.
+
+use super::{Message, Owner};
+use crate::dispatch::{Slot, Waited, Waits};
+use cairn_engine::conversation::{LayerKind, Op};
+use cairn_engine::decide::Input;
+use cairn_engine::event::AttemptRef;
+use cairn_engine::outstanding::Work;
+use cairn_engine::pool::{Missing, Need, PoolFacts};
+use cairn_engine::session::{Attempt, Session};
+use futures::stream::{self, StreamExt as _};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The resources that an attempt has got.
+#[derive(Debug)]
+pub(super) struct Placed {
+    resources: Vec<String>,
+    waited_ms: u64,
+}
+
+/// The attempts under way for which no resource has what they need.
+pub(super) fn lacking(session: &Session) -> impl Iterator<Item = AttemptRef> {
+    let attempts = session.active_run().into_iter();
+    let attempts = attempts.flat_map(|run| run.running_attempts());
+    let lacking = attempts.filter(|(_, _, attempt)| attempt.lacks_capability());
+    lacking.map(|(name, ..)| name)
+}
+
+impl Owner {
+    /// What decisions need to know of the pool.
+    pub(super) fn pool_facts(&self) -> PoolFacts {
+        let active = self.active.iter();
+        let active = active.filter_map(|(work, active)| match (work, &active.executor) {
+            (Work::RunStep(attempt), Some(executor)) => Some((*attempt, &*executor.resources)),
+            _ => None,
+        });
+        let slots = self.slots.iter();
+        let slots = slots.filter_map(|(work, slot)| match work {
+            Work::RunStep(attempt) => Some((*attempt, slot.resources())),
+            _ => None,
+        });
+        let arrived = self.inbox.slots();
+        let arrived = arrived.map(|(attempt, slot)| (attempt, slot.resources()));
+        let allotted = active.chain(slots).chain(arrived);
+        let allotted: BTreeMap<_, _> = allotted
+            .map(|(attempt, resources)| (attempt, resources.to_vec()))
+            .collect();
+        let dispatch = &self.deps.dispatch;
+        dispatch.pool_facts(&self.key.namespace, allotted)
+    }
+
+    /// Has the owner look at the state again whenever the pool changes, once there is something to look at.
+    pub(super) fn follow_pool(&mut self) {
+        let has_attempts = || {
+            let mut active = self.active.keys();
+            active.any(|work| matches!(work, Work::RunStep(_)))
+        };
+        if self.follows_pool || !(has_attempts() || lacking(&self.session).next().is_some()) {
+            return;
+        }
+        self.follows_pool = true;
+        let changes = self.deps.dispatch.resource_changes();
+        let changed = stream::unfold(changes, |mut changes| async move {
+            changes.changed().await.ok()?;
+            Some((Message::PoolChanged, changes))
+        });
+        self.inbox.listen(changed);
+    }
+
+    /// The pool has what attempts lack that no resource had. What is found now is for the next owner of a session
+    /// that is let go of.
+    pub(super) fn found(&self) -> Option<Input> {
+        if self.inbox.is_stopping() || !self.runs_steps() {
+            return None;
+        }
+        let dispatch = &self.deps.dispatch;
+        let has = |attempt: &AttemptRef| dispatch.has(&self.session.need_of(*attempt));
+        let attempts: Vec<_> = lacking(&self.session).filter(has).collect();
+        (!attempts.is_empty()).then_some(Input::Found { attempts })
+    }
+
+    /// Waits for a slot. The attempt starts from the state of the moment at which one is there.
+    pub(super) fn wait_for_slot(
+        &mut self,
+        work: Work,
+        attempt: AttemptRef,
+        need: Arc<Need>,
+        pause: Option<Duration>,
+    ) {
+        let since = *self.waiting_since.entry(work).or_insert_with(Instant::now);
+        let waits = Waits {
+            key: self.key.clone(),
+            since,
+            need,
+            level: self.needs(),
+        };
+        let waited = self.deps.dispatch.slot(waits, pause);
+        let messages = waited.map(move |waited| match waited {
+            Waited::Slot(slot) => Message::SlotFree { attempt, slot },
+            Waited::Short { missing, is_none } => Message::Short {
+                attempt,
+                missing,
+                is_none,
+            },
+        });
+        self.begin_work(work, messages, None);
+    }
+
+    /// A slot was free at once. The attempt starts in it, unless its model is to be told of these resources first.
+    pub(super) fn take_slot(&mut self, slot: Slot, work: Work, attempt: AttemptRef) {
+        if !self.is_told(attempt, slot.resources()) {
+            self.inbox.add(Message::SlotFree { attempt, slot });
+            return;
+        }
+        self.put_aside(work, attempt, &slot);
+        self.start_in(slot, work, attempt);
+    }
+
+    /// A slot has come for an attempt that waited, or whose model is to be told of it.
+    pub(super) fn slot_is_free(
+        &mut self,
+        attempt: AttemptRef,
+        slot: Slot,
+        inputs: &mut Vec<Input>,
+    ) {
+        let work = Work::RunStep(attempt);
+        self.active.remove(&work);
+        let is_tool_step = self.session.is_tool_step(attempt);
+        let running = self.session.attempt(attempt);
+        let is_short = running.is_some_and(|attempt| attempt.short.is_some());
+        self.put_aside(work, attempt, &slot);
+        self.slots.insert(work, slot);
+        // That a shortage is over is seen at once, and a model is told of its resources before it is asked.
+        if is_short || !is_tool_step {
+            inputs.extend(self.take_placed());
+        }
+        if !is_tool_step {
+            inputs.push(Input::MemoryChanged {
+                attempts: vec![attempt],
+            });
+        }
+    }
+
+    /// Keeps who carries out the attempt for the next transition: it is worth none of its own.
+    fn put_aside(&mut self, work: Work, attempt: AttemptRef, slot: &Slot) {
+        let waited = self.waiting_since.get(&work).map(Instant::elapsed);
+        let waited = waited.unwrap_or_default().as_millis();
+        let placed = Placed {
+            resources: slot.resources().to_vec(),
+            waited_ms: u64::try_from(waited).unwrap_or(u64::MAX),
+        };
+        self.placed.insert(attempt, placed);
+    }
+
+    /// What was put aside.
+    pub(super) fn take_placed(&mut self) -> impl Iterator<Item = Input> + use<> {
+        let placed = std::mem::take(&mut self.placed).into_iter();
+        placed.map(|(attempt, placed)| Input::Placed {
+            attempt,
+            resources: placed.resources,
+            waited_ms: placed.waited_ms,
+        })
+    }
+
+    /// What the model of the attempt is told of the pool stays right if these resources carry it out.
+    fn is_told(&self, attempt: AttemptRef, resources: &[String]) -> bool {
+        let session = &self.session;
+        let known = session.attempt(attempt).zip(session.step(attempt));
+        let Some((running, step)) = known else {
+            return true;
+        };
+        if running.short.is_some() {
+            return false;
+        }
+        let has_layer = !session.is_tool_step(attempt)
+            && session.turn(attempt).is_none()
+            && running.tool_turns == 0;
+        let told = told_resources(running).filter(|_| has_layer);
+        told.is_none_or(|told| told == resources && step.placing.lacked.is_empty())
+    }
+
+    /// The pool lacks what an attempt needs.
+    pub(super) fn is_short(
+        &mut self,
+        attempt: AttemptRef,
+        missing: Vec<Missing>,
+        is_none: bool,
+    ) -> Input {
+        if is_none {
+            // It asks for no slot any more, and waits anew once there is something to wait for.
+            let work = Work::RunStep(attempt);
+            self.active.remove(&work);
+            self.waiting_since.remove(&work);
+        }
+        Input::Short {
+            attempt,
+            missing,
+            is_none,
+        }
+    }
+
+    /// Brings the news that the resources of a slot have lacked for long what the attempt needs; none if it needs no
+    /// capability.
+    pub(super) fn lost_capability(
+        &self,
+        slot: &Slot,
+        attempt: AttemptRef,
+        stream: u64,
+    ) -> Option<impl Future<Output = Message> + Send + use<>> {
+        let need = self.session.need_of(attempt);
+        if need.capabilities.is_empty() {
+            return None;
+        }
+        let lost = self.deps.dispatch.lost(slot, Arc::new(need));
+        Some(async move {
+            lost.await;
+            Message::CapabilityLost { attempt, stream }
+        })
+    }
+
+    /// The resources of an attempt have lacked for long what it needs. It comes to rest as if its executor stopped,
+    /// and waits for others.
+    pub(super) fn capability_lost(&mut self, attempt: AttemptRef, stream: u64) {
+        let active = self.active.get_mut(&Work::RunStep(attempt));
+        let active = active.filter(|active| active.stream == stream);
+        if let Some(executor) = active.and_then(|active| active.executor.as_mut()) {
+            executor.is_unserved = true;
+            let need = self.session.need_of(attempt).text();
+            tracing::info!(session = %self.key, ?attempt, need, "attempt continues elsewhere: its resources lack what it needs");
+        }
+    }
+}
+
+/// The resources that the model is told of with its next request; none if it is told of no pool.
+fn told_resources(attempt: &Attempt) -> Option<&[String]> {
+    let waiting = attempt.waiting_ops.iter().rev().find_map(|op| match op {
+        Op::SetLayer(layer) if layer.kind == LayerKind::Pool => Some(layer),
+        _ => None,
+    });
+    let layer = waiting.or_else(|| attempt.conversation.layer(LayerKind::Pool))?;
+    Some(&layer.allotted)
+}
