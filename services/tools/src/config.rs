@@ -304,13 +304,16 @@ impl Config {
     /// What is wrong with the lists of names if there are no tools but the file tools and programs.
     pub fn check_names(&self) -> Vec<Fault> {
         let programs = self.commands.iter().map(|command| command.name.as_str());
-        let mut known: Vec<&str> = self.built_in().chain(programs).collect();
+        let mut known: Vec<&str> = programs.collect();
+        for name in self.built_in() {
+            known.push(name);
+        }
         known.sort_unstable();
         self.check_lists(&known)
     }
 
     /// The names of the tools that are part of Cairn.
-    fn built_in(&self) -> impl Iterator<Item = &'static str> {
+    fn built_in(&self) -> impl Iterator<Item = &'static str> + use<> {
         let search = self.web_search.as_ref().map(|_| WEB_SEARCH);
         FILE_TOOLS.into_iter().chain([SHELL_TOOL]).chain(search)
     }

@@ -239,10 +239,6 @@ fn outcome(pending: &Pending, line: &str) -> Option<Outcome> {
                 text: line.to_owned(),
             })),
         },
-        WaitReason::Capability => match word.as_str() {
-            "f" | "fail" => Some(Outcome::Fail(Fail { reason: rest })),
-            _ => None,
-        },
         WaitReason::InDoubt | WaitReason::Unspecified => match word.as_str() {
             "done" if !rest.is_empty() => Some(Outcome::Done(Done { output: rest })),
             "retry" if rest.is_empty() => Some(Outcome::Retry(Retry {})),

@@ -160,9 +160,6 @@ impl Narrator {
             | Kind::InputRequested(_)
             | Kind::QuestionAsked(_) => self.call_line(kind),
             Kind::Decided(e) => self.decided_line(e),
-            Kind::AttemptPlaced(_) | Kind::CapabilityShort(_) | Kind::CapabilityFound(_) => {
-                pool_line(kind)
-            }
             of_session => session_line(of_session),
         }
     }

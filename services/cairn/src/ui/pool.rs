@@ -89,10 +89,7 @@ mod tests {
         ];
         assert_eq!(lacks(&several), "waits for web_search>=5, gpu");
         let busy = counts(&several, ShortageKind::Busy);
-        assert_eq!(
-            busy,
-            "web_search>=5: 0/2 busy; gpu: 0/2 busy"
-        );
+        assert_eq!(busy, "web_search>=5: 0/2 busy; gpu: 0/2 busy");
         let expected = [
             "web_search>=5: 0/2; gpu: 0/2",
             "an executor with the tool web_search that declares level 5 would have it: see cairn pool",

@@ -16,7 +16,7 @@ use crate::ui::style::Style;
 use crate::ui::text::command;
 use crate::ui::time::span;
 use crate::workspace::resume_command;
-use cairn_proto::event::{Failure, FailureKind, ShortageKind, WaitReason};
+use cairn_proto::event::{Failure, FailureKind, WaitReason};
 use cairn_proto::orchestrator::{GetReportRequest, ListPendingRequest, Pending, RunStatus};
 use cairn_rpc::text::{clip, escape};
 use cairn_tools::write_output;

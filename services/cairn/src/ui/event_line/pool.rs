@@ -87,8 +87,7 @@ mod tests {
             kind: wire::ShortageKind::Busy.into(),
         };
         let stop = pool_line(&Kind::CapabilityShort(short));
-        let expected =
-            "? STOP: step 2 lacks web_search: 0/1 busy".to_owned();
+        let expected = "? STOP: step 2 lacks web_search: 0/1 busy".to_owned();
         assert_eq!(stop.to_string(), expected);
     }
 }

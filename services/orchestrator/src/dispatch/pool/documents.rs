@@ -19,7 +19,6 @@ use cairn_proto::memory::{
     Document as Stored, DocumentKind, DocumentPosition, WatchDocumentsRequest,
 };
 use cairn_rpc::{Link, Namespace, RpcError};
-use prost::Message as _;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
