@@ -15,7 +15,7 @@ impl Decision<'_> {
     pub(super) fn pool_context(&self, attempt: Option<AttemptRef>) -> Option<AgentContext> {
         let step = attempt.filter(|&attempt| self.session.turn(attempt).is_none());
         match step {
-            Some(step) => self.step_context(step, self.allotted(step)),
+            Some(step) => self.step_context(step, &self.allotted(step)),
             None => self.agent_context(attempt, &[], None, None),
         }
     }
@@ -24,7 +24,7 @@ impl Decision<'_> {
     pub(super) fn step_context(
         &self,
         attempt: AttemptRef,
-        allotted: Vec<String>,
+        allotted: &[String],
     ) -> Option<AgentContext> {
         let (run, step) = (self.session.run(attempt.run)?, self.session.step(attempt)?);
         let plan = &step.plan;
@@ -39,7 +39,7 @@ impl Decision<'_> {
             external_id: own_or(&plan.external_id, &run.external_id),
         };
         let note = own_or(&plan.note, &run.note);
-        self.agent_context(Some(attempt), &allotted, Some(task), note)
+        self.agent_context(Some(attempt), allotted, Some(task), note)
     }
 
     fn agent_context(
