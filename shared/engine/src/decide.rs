@@ -164,7 +164,7 @@ impl Decision<'_> {
                 attempt,
                 resources,
                 waited_ms,
-            } => self.placed(attempt, resources, waited_ms),
+            } => self.placed(attempt, &resources, waited_ms),
             Input::Short {
                 attempt,
                 missing,

@@ -58,7 +58,6 @@ pub(super) fn question(
         capabilities: asked.capabilities,
         earlier,
         limits_cost: run.spent.allowed[Budget::Cost].is_some(),
-        ..MakePlanRequest::default()
     }
 }
 

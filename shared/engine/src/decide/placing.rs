@@ -15,7 +15,7 @@ impl Decision<'_> {
     pub(super) fn placed(
         &mut self,
         attempt: AttemptRef,
-        resources: Vec<String>,
+        resources: &[String],
         waited_ms: u64,
     ) -> Applied {
         let running = self.session.attempt(attempt);
@@ -25,14 +25,14 @@ impl Decision<'_> {
         }
         self.emit(AttemptPlaced {
             attempt,
-            resources: resources.clone(),
+            resources: resources.to_vec(),
             waited_ms,
         })?;
         self.tell_placing(attempt, resources)
     }
 
     /// Writes the layer of the pool anew for a step that has not got a reply, unless it says the same.
-    fn tell_placing(&mut self, attempt: AttemptRef, resources: Vec<String>) -> Applied {
+    fn tell_placing(&mut self, attempt: AttemptRef, resources: &[String]) -> Applied {
         let session = &self.session;
         let known = session.attempt(attempt).zip(session.step(attempt));
         let Some((running, step)) = known else {

@@ -360,7 +360,7 @@ fn a_call_that_asks_a_model_is_charged_and_held_back_like_a_question() {
     };
     world.start_with(chain(vec![model_step("Write")]), limits);
     let generate = tool_call(CODE_GENERATION, &json!({"task": "a parser"}));
-    world.reply(1, "", &[generate.clone()]);
+    world.reply(1, "", std::slice::from_ref(&generate));
     let before = world.session.usage.tokens();
     let call = world.session.call(world.call(1, 0)).unwrap().clone();
     assert!(call.asks_model() && !world.run().holds_back(&call));

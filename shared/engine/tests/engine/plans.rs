@@ -147,14 +147,6 @@ fn every_fault_has_a_place() {
     let second = |step: StepDraft| chain(vec![model_step("a"), step]);
     let mut no_object = tool_step("t", "look");
     no_object.tool.as_mut().unwrap().arguments = "[1]".to_owned();
-    let needs_gpu = StepDraft {
-        capabilities: vec!["GPU".to_owned()],
-        ..model_step("b")
-    };
-    let with_long_note = StepDraft {
-        note: "n".repeat(4097),
-        ..model_step("b")
-    };
     for (draft, path, problem) in [
         (chain(vec![]), "steps", "a plan needs at least one step"),
         (
@@ -191,6 +183,29 @@ fn every_fault_has_a_place() {
             "the arguments of step 2 are not a JSON object: it is another kind of value",
         ),
         (
+            second(tool_step("b", "read_result")),
+            "steps.tool",
+            "step 2 names the tool 'read_result', which is for models only; a plan cannot name it",
+        ),
+    ] {
+        let located = Plan::accept(&draft).unwrap_err().located();
+        assert_eq!((&*located.path(), &*located.problem), (path, problem));
+    }
+}
+
+#[test]
+fn a_fault_of_what_a_step_says_of_itself_has_a_place() {
+    let second = |step: StepDraft| chain(vec![model_step("a"), step]);
+    let needs_gpu = StepDraft {
+        capabilities: vec!["GPU".to_owned()],
+        ..model_step("b")
+    };
+    let with_long_note = StepDraft {
+        note: "n".repeat(4097),
+        ..model_step("b")
+    };
+    for (draft, path, problem) in [
+        (
             second(needs_gpu),
             "steps.capabilities",
             "step 2 needs the capability 'GPU', which is no name of one; allowed: NAME or \
@@ -200,11 +215,6 @@ fn every_fault_has_a_place() {
             second(with_long_note),
             "steps.note",
             "the 'note' of step 2 has 4097 bytes; at most 4096 are allowed",
-        ),
-        (
-            second(tool_step("b", "read_result")),
-            "steps.tool",
-            "step 2 names the tool 'read_result', which is for models only; a plan cannot name it",
         ),
     ] {
         let located = Plan::accept(&draft).unwrap_err().located();

@@ -84,7 +84,7 @@ mod tests {
                 total: 1,
                 ..wire::MissingCapability::default()
             }],
-            kind: wire::ShortageKind::Busy.into(),
+            kind: ShortageKind::Busy.into(),
         };
         let stop = pool_line(&Kind::CapabilityShort(short));
         let expected = "? STOP: step 2 lacks web_search: 0/1 busy".to_owned();

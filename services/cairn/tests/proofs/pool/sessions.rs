@@ -49,7 +49,7 @@ impl Load {
         let mut links: Vec<Link> = Vec::new();
         for number in 0..options.sessions {
             let of_address = number / addresses.len();
-            if of_address % OF_CONNECTION == 0 {
+            if of_address.is_multiple_of(OF_CONNECTION) {
                 let address = &addresses[number % addresses.len()];
                 links.push(runtime.block_on(async { link(address) }));
             }

@@ -302,21 +302,7 @@ fn workers(method: &str, session: String) -> Vec<Vec<u8>> {
             file: "notes.md".to_owned(),
             digest: "00".to_owned(),
         }),
-        "MakePlan" => one(&planner_pb::MakePlanRequest {
-            session,
-            run: 1,
-            goal: "Look.".to_owned(),
-            prompt_layers: vec!["Be brief.".to_owned()],
-            model: String::new(),
-            tools: vec!["pure".to_owned()],
-            earlier: Some(planner_pb::make_plan_request::Earlier {
-                plan: Some(super::valid::plan()),
-                results: "1: done".to_owned(),
-                feedback: "Look twice.".to_owned(),
-            }),
-            limits_cost: false,
-            capabilities: vec!["file_ops".to_owned()],
-        }),
+        "MakePlan" => one(&make_plan(session)),
         "RunStep" => vec![attempt(session)],
         "WatchStatus" => one(&executor_pb::WatchStatusRequest {}),
         "NotifyShortage" => one(&executor_pb::NotifyShortageRequest {
@@ -330,6 +316,25 @@ fn workers(method: &str, session: String) -> Vec<Vec<u8>> {
             kind: wire::ShortageKind::Busy.into(),
         }),
         _ => Vec::new(),
+    }
+}
+
+/// A request for another plan that uses every field.
+fn make_plan(session: String) -> planner_pb::MakePlanRequest {
+    planner_pb::MakePlanRequest {
+        session,
+        run: 1,
+        goal: "Look.".to_owned(),
+        prompt_layers: vec!["Be brief.".to_owned()],
+        model: String::new(),
+        tools: vec!["pure".to_owned()],
+        earlier: Some(planner_pb::make_plan_request::Earlier {
+            plan: Some(super::valid::plan()),
+            results: "1: done".to_owned(),
+            feedback: "Look twice.".to_owned(),
+        }),
+        limits_cost: false,
+        capabilities: vec!["file_ops".to_owned()],
     }
 }
 

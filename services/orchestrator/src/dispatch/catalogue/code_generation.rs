@@ -46,7 +46,6 @@ pub(super) fn offered() -> OfferedTool {
         is_allowed: false,
         digest: own_digest(),
         is_deferred: false,
-        ..OfferedTool::default()
     }
 }
 

@@ -108,9 +108,10 @@ impl Watch {
         };
         let kind = self.kind;
         executors.change_pool(|pool, members| {
-            let taken = documents.iter().fold(false, |differs, document| {
-                pool.take_document(kind, document, members) || differs
-            });
+            let mut taken = false;
+            for document in documents {
+                taken |= pool.take_document(kind, document, members);
+            }
             let completed = listed.is_some_and(|listed| pool.complete(kind, &listed, members));
             taken || completed
         });

@@ -140,6 +140,7 @@ mod tests {
                 ("gpu".to_owned(), 5),
             ])),
             labels: BTreeMap::new(),
+            tools: Arc::default(),
         }
     }
 

@@ -64,7 +64,7 @@ pub(super) fn placing() -> Kinds {
         "capability_found": CapabilityFound { attempt: ATTEMPT }
         "run_waiting.capability": RunWaiting { run: 2, reason: WaitReason::Capability }
         "decided.shortage": Decided {
-            pending: PendingId { subject: subject, time: 2 },
+            pending: PendingId { subject, time: 2 },
             settlement: Settlement::Fail { reason: "no GPU this week".into() },
             settle_after: 0,
             responses: String::new(),

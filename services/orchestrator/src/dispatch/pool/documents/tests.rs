@@ -1,6 +1,7 @@
 use super::*;
 use cairn_engine::pool::PoolView;
 use cairn_proto::api::ResourceCapability;
+use prost::Message as _;
 
 fn stored(id: &str, version: u64, value: Vec<u8>) -> Stored {
     Stored {

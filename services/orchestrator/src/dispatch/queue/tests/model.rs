@@ -290,7 +290,7 @@ impl World {
         let capability: Vec<&str> = capability.into_iter().collect();
         let tool: Vec<&str> = tool.into_iter().collect();
         let id = EXECUTORS[executor];
-        super::describe(&mut self.queue, id, &capability, &tool);
+        describe(&mut self.queue, id, &capability, &tool);
     }
 
     /// Its attempts end with it.
