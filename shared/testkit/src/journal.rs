@@ -58,8 +58,8 @@ impl Journal {
         let mut essence: Vec<Value> = Vec::new();
         for event in &self.0 {
             let mut event = match event["kind"].as_str().expect("a kind") {
-                "attempt_continued" | "call_in_doubt" | "run_waiting" | "run_resumed"
-                | "decided" => continue,
+                "attempt_continued" | "attempt_placed" | "call_in_doubt" | "run_waiting"
+                | "run_resumed" | "decided" => continue,
                 "command_received" if event["command"]["decide"].is_object() => continue,
                 // A call that certainly was not made is intended anew.
                 "call_intended" if !intended.insert(event["call"].to_string()) => continue,
@@ -67,6 +67,7 @@ impl Journal {
                     Value::String(output) => json!({
                         "kind": "call_finished", "call": event["call"], "output": output,
                         "is_error": false, "reason": "", "media": [], "whole": null, "file": null,
+                        "usage": null, "provider": "", "model": "",
                     }),
                     _ => continue,
                 },
@@ -77,9 +78,10 @@ impl Journal {
             }
             for op in event["ops"].as_array_mut().into_iter().flatten() {
                 for change in ["set_layer", "remind"] {
-                    // It names folders, which are each run's own.
-                    if op[change]["kind"] == "environment" {
+                    // They name folders, or counts and addresses of executors, which are each run's own.
+                    if is_of_place(&op[change]) {
                         op[change]["text"] = Value::Null;
+                        op[change]["allotted"] = Value::Null;
                     }
                 }
             }
@@ -166,9 +168,18 @@ fn is_within(then: &Value, now: &Value) -> bool {
     }
 }
 
-/// The event says nothing but where the workspace of a run is that was taken up in another folder.
+/// The event says nothing but where the workspace of a run is that was taken up in another folder, or how the pool
+/// is that carries it out.
 fn is_move(event: &Value) -> bool {
     let ops = event["ops"].as_array().filter(|ops| !ops.is_empty());
-    let is_move = |op: &Value| op["remind"]["kind"] == "environment";
+    let is_move = |op: &Value| {
+        let layer = [&op["set_layer"], &op["use_layer"]];
+        is_of_place(&op["remind"]) || layer.into_iter().any(|it| it["kind"] == "pool")
+    };
     ops.is_some_and(|ops| ops.iter().all(is_move))
+}
+
+/// The layer says where a run is carried out, and not what.
+fn is_of_place(layer: &Value) -> bool {
+    layer["kind"] == "environment" || layer["kind"] == "pool"
 }

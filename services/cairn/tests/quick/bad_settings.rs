@@ -28,7 +28,8 @@ const FREE: [&str; 8] = [
     "tools.commands[0].env",
 ];
 /// Texts that may be empty: no key, no token, a file that only another provider reads, no servers.
-const MAY_BE_EMPTY: [&str; 5] = [
+const MAY_BE_EMPTY: [&str; 6] = [
+    "executor.name",
     "models.m.api_key",
     "serve.token",
     "models.m.path",

@@ -156,13 +156,16 @@ async fn remove(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_rpc::{Principal, with_principal};
+    use cairn_rpc::Principal;
 
     #[test]
     fn only_the_operator_changes_the_pool() {
         let of = |namespace: &str| {
             let namespace = namespace.parse().expect("a namespace");
-            with_principal(Request::new(()), &Principal::service("test", namespace))
+            let mut request = Request::new(());
+            let principal = Principal::service("test", namespace);
+            request.extensions_mut().insert(principal);
+            request
         };
         assert!(check_operator(&of("default")).is_ok());
         let error = check_operator(&of("other")).expect_err("refused");

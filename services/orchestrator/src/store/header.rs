@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Most needs that a header has.
 const MOST_NEEDS: usize = 8;
+/// What an attempt waits for that needs a tool alone. It names no capability.
+const ANY_CHANGE: &str = "*";
 /// Most bytes of a need in a header.
 const LONGEST_NEED: usize = 512;
 
@@ -30,8 +32,8 @@ pub(crate) fn header(session: &Session, least_needs: u32) -> Header {
     }
 }
 
-/// What the session waits for that no resource has: what each attempt needs that lacks something. An entry is empty if
-/// its attempt needs a tool alone, so that the session is woken by each change of the pool.
+/// What the session waits for that no resource has: what each attempt needs that lacks something. An attempt that needs
+/// a tool alone has an entry that names no capability, so that the session is woken by each change of the pool.
 fn waits_for(session: &Session) -> Vec<String> {
     let waiting = RunStatus::Waiting(WaitReason::Capability);
     let run = session.active_run().filter(|run| run.status == waiting);
@@ -51,7 +53,10 @@ fn fitting(mut need: String) -> String {
             .rposition(|byte| *byte == b',');
         need.truncate(end.unwrap_or(0));
     }
-    need
+    match need.is_empty() {
+        true => ANY_CHANGE.to_owned(),
+        false => need,
+    }
 }
 
 /// The name of the active context's agent; empty for the default agent.

@@ -53,8 +53,7 @@ impl Decision<'_> {
         if pool.view.resources.is_empty() {
             return None;
         }
-        let own = attempt.and_then(|attempt| pool.allotted.get(&attempt));
-        let view = with_own_free(&pool.view, own.map_or(&[][..], Vec::as_slice));
+        let view = self.free_for(attempt);
         let allotted = allotted.to_vec();
         Some(AgentContext::of(
             &view,
@@ -72,9 +71,22 @@ impl Decision<'_> {
             Some(resources) => resources.clone(),
             None => {
                 let need = self.session.need_of(attempt);
-                pool.view.candidate(&need).unwrap_or_default()
+                let view = self.free_for(Some(attempt));
+                view.candidate(&need).unwrap_or_default()
             }
         }
+    }
+
+    /// The pool as an attempt finds it: neither its own resources are taken, nor those of attempts that have just
+    /// ended.
+    fn free_for(&self, attempt: Option<AttemptRef>) -> Arc<PoolView> {
+        let pool = self.facts.pool;
+        let held = pool.allotted.iter();
+        let free = held.filter(|&(&holder, _)| {
+            Some(holder) == attempt || self.session.attempt(holder).is_none()
+        });
+        let free: Vec<&str> = free.flat_map(|(_, ids)| ids).map(String::as_str).collect();
+        with_free(&pool.view, &free)
     }
 
     /// Writes the layer. The journal has a text once, as long as the state has it.
@@ -127,21 +139,20 @@ impl Decision<'_> {
     }
 }
 
-/// The pool as an attempt finds it that has these resources: what it has itself is not taken from it.
-fn with_own_free(view: &Arc<PoolView>, own: &[String]) -> Arc<PoolView> {
-    if !view.resources.iter().any(|it| is_own_busy(it, own)) {
+/// The pool where a slot of each of these resources is not taken.
+fn with_free(view: &Arc<PoolView>, free: &[&str]) -> Arc<PoolView> {
+    let is_freed = |resource: &ResourceView| {
+        resource.state == ResourceState::Busy && free.iter().any(|id| **id == *resource.id)
+    };
+    if !view.resources.iter().any(is_freed) {
         return Arc::clone(view);
     }
     let mut view = PoolView::clone(view);
     for resource in &mut view.resources {
-        if is_own_busy(resource, own) {
+        if is_freed(resource) {
             resource.state = ResourceState::Available;
             resource.free = resource.free.max(1);
         }
     }
     Arc::new(view)
-}
-
-fn is_own_busy(resource: &ResourceView, own: &[String]) -> bool {
-    resource.state == ResourceState::Busy && own.iter().any(|id| **id == *resource.id)
 }

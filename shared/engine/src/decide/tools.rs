@@ -19,7 +19,7 @@ pub(super) use step::{Ending, STEP, ending};
 
 use super::calls::ended;
 use super::{Answer, Decision, Rejection, words};
-use crate::event::{AttemptRef, CallRef};
+use crate::event::{AttemptRef, CallFinished, CallRef};
 use crate::message::ToolCall;
 use crate::refusal::Refusal;
 use crate::result::ResultRequest;
@@ -75,6 +75,7 @@ type CallRejection = Rejection<CallRefusal>;
 /// Why a call is refused. Calls of other tools fail for reasons of the same names.
 #[derive(Debug, Clone, Copy)]
 enum CallRefusal {
+    Denied,
     InvalidArguments,
     NotFound,
     TooLarge,
@@ -85,6 +86,7 @@ impl CallRefusal {
     /// The reason in the result of the call.
     const fn name(self) -> &'static str {
         match self {
+            Self::Denied => CallFinished::DENIED,
             Self::InvalidArguments => "InvalidArguments",
             Self::NotFound => "NotFound",
             Self::TooLarge => "TooLarge",
@@ -244,11 +246,30 @@ impl Decision<'_> {
         let state = state.filter(|known| self.offers_state_tool(call, known));
         let mut known: Vec<_> = known.chain(state).collect();
         known.sort_unstable();
+        if let Some(executor) = self.executor_that_lacks(call.attempt, name) {
+            let message = words::not_in_executor(executor, name, &known);
+            return Rejection::refused(CallRefusal::Denied, message);
+        }
+        let agent = self.session.agent_name(call.attempt.run);
+        let refusal = match self.facts.pool.grants.revokes(agent, name) {
+            true => CallRefusal::Denied,
+            false => CallRefusal::NotFound,
+        };
         let message = match self.agent_that_lacks(call, name) {
             Some(agent) => words::not_for_agent(agent, name, &known),
             None => words::no_tool(name, &known),
         };
-        Rejection::refused(CallRefusal::NotFound, message)
+        Rejection::refused(refusal, message)
+    }
+
+    /// The executor of the attempt, if it may not use the tool.
+    fn executor_that_lacks(&self, attempt: AttemptRef, name: &str) -> Option<&str> {
+        let is_of_executor = self.facts.tools.contains_key(name) && self.offers(attempt, name);
+        let pool = self.facts.pool;
+        let id = pool.allotted.get(&attempt)?.first()?;
+        let mut resources = pool.view.resources.iter();
+        let executor = resources.find(|resource| *resource.id == **id)?;
+        (is_of_executor && !executor.tools.allows(name)).then_some(id)
     }
 
     /// The attempt was offered the state tool.

@@ -101,7 +101,8 @@ fn golden_files_can_be_written() {
     assert_eq!(stored[VERSION], STORED[VERSION]);
     let kinds = |journal: &Journal| -> Vec<Value> {
         let kinds = journal.0.iter().map(|event| event["kind"].clone());
-        kinds.collect()
+        // The first version had no pool.
+        kinds.filter(|kind| kind != "attempt_placed").collect()
     };
     assert_eq!(kinds(&journal), kinds(&Journal::read(EXPORTED)));
 }

@@ -58,7 +58,7 @@ pub(crate) fn pool(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
             pb::GetAgentContextRequest {
                 session,
                 run: 1,
-                step: 1,
+                step: 0,
             }
             .encode_to_vec(),
         ],

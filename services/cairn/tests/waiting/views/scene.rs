@@ -130,6 +130,7 @@ impl Scene {
         let request = pb::GetPlanRequest {
             session: self.session.clone(),
             run,
+            with_resources: true,
             ..pb::GetPlanRequest::default()
         };
         let plan = self.client.get_plan(request).await.expect("a plan");

@@ -41,16 +41,18 @@ pub(in crate::dispatch) async fn follow(executors: Weak<Shared>, memory: Link, k
         position: None,
         listed: None,
     };
-    let mut reported = String::new();
+    let (mut last, mut is_reported) = (String::new(), false);
     while let Some(error) = watch.take_changes().await {
         match error.reason_name() {
             RELIST => watch.position = None,
             _ => {
                 let text = error.to_string();
-                if reported != text {
-                    tracing::warn!(kind = kind.as_str_name(), %error, "the pool's documents are unavailable");
-                    reported = text;
+                // The first time it may be the end of this process.
+                if last == text && !is_reported {
+                    tracing::warn!(kind = kind.as_str_name(), %error, "pool documents unavailable");
                 }
+                is_reported = last == text;
+                last = text;
             }
         }
         tokio::time::sleep(PAUSE).await;

@@ -74,6 +74,14 @@ pub(in crate::decide) fn not_for_agent(agent: &str, name: &str, known: &[&str]) 
     )
 }
 
+/// The result of a call of a tool that its executor may not use.
+pub(in crate::decide) fn not_in_executor(executor: &str, name: &str, known: &[&str]) -> String {
+    format!(
+        "executor {executor}, which carries this out, may not use '{name}'; you can call: {}",
+        known.join(", ")
+    )
+}
+
 fn named(patterns: &[String]) -> String {
     let names = patterns
         .iter()
