@@ -1,0 +1,406 @@
+//! Hooks: the points at which a run asks, what each point takes, and what follows from several answers. Pure.
+//!
+//! A question is named by its [`Gate`]. A gate is open in the state from an event on, and what comes next waits. The
+//! owner asks ([`Work::AskHooks`](crate::outstanding::Work::AskHooks)) and decides
+//! [`Input::Hooked`](crate::decide::Input::Hooked). No continuation is stored: the decision looks at the state behind the
+//! gate once more.
+
+use crate::conversation::{Conversation, Op};
+use crate::event::{AttemptRef, CallRef};
+use crate::plan::PlanDraft;
+use crate::rules::NamePattern;
+use crate::transitions::Applied;
+use serde::{Deserialize, Serialize};
+
+/// Most hooks that one run asks.
+pub const MAX_HOOKS: usize = 32;
+/// Most bytes of an answer.
+pub const MAX_ANSWER: usize = 256 * 1024;
+/// Most bytes of a reason.
+pub const MAX_REASON: usize = 4096;
+/// Most ended runs whose hooks on [`Point::OnRunEnd`] are still asked. The oldest are dropped.
+pub const MAX_ENDED: usize = 16;
+
+/// What an answer may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Changes {
+    /// Nothing.
+    None,
+    /// The arguments of a call.
+    Arguments,
+    /// The output of a call.
+    Output,
+    /// The text of a reply.
+    Text,
+    /// The messages of the turn or attempt.
+    Ops,
+    /// A plan.
+    Plan,
+    /// The prompt of a summary.
+    Prompt,
+}
+
+/// Makes [`Point`] of rows `Name = number: blocks|observes, changes [+ Skip] [+ RequireApproval]`. The number is that of
+/// the contract (`cairn.event.v1.HookPoint`) and of the bit in [`Points`].
+macro_rules! points {
+    ($($(#[$doc:meta])* $point:ident = $number:literal: $block:ident, $changes:ident $(+ $extra:ident)*;)*) => {
+        /// A point of a run at which hooks are asked, in the order of a run.
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+        )]
+        pub enum Point {
+            $($(#[$doc])* $point = $number,)*
+        }
+
+        impl Point {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$point,)*];
+
+            /// Its name in settings, contracts and traces.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$point => stringify!($point),)*
+                }
+            }
+
+            /// What an answer may change.
+            pub const fn changes(self) -> Changes {
+                match self {
+                    $(Self::$point => Changes::$changes,)*
+                }
+            }
+
+            /// Whether it takes an answer of this kind. Every point takes Proceed.
+            pub const fn takes(self, kind: VerdictKind) -> bool {
+                match self {
+                    $(Self::$point => takes!(kind, $block, $changes $(, $extra)*),)*
+                }
+            }
+        }
+    };
+}
+
+/// One row of [`points!`].
+macro_rules! takes {
+    ($kind:expr, $block:ident, $changes:ident $(, $extra:ident)*) => {
+        match $kind {
+            VerdictKind::Proceed => true,
+            VerdictKind::Block => matches!(Answering::$block, Answering::blocks),
+            VerdictKind::Mutate => !matches!(Changes::$changes, Changes::None),
+            $(VerdictKind::$extra => true,)*
+            #[allow(unreachable_patterns, reason = "a point may take all kinds")]
+            _ => false,
+        }
+    };
+}
+
+/// How much an answer counts.
+#[allow(non_camel_case_types, reason = "words of the table")]
+enum Answering {
+    /// A Block counts.
+    blocks,
+    /// No answer changes anything.
+    #[allow(dead_code, reason = "a word of the table")]
+    observes,
+}
+
+points! {
+    /// A run began, and does nothing yet.
+    OnRunStart = 1: blocks, None + RequireApproval;
+    /// A run has ended, in whatever way.
+    OnRunEnd = 2: observes, None;
+    /// A plan comes into force, or is shown to a person, next.
+    OnPlanProposed = 3: blocks, Plan + RequireApproval;
+    /// A step of a plan begins next.
+    OnStepStart = 4: blocks, None + Skip + RequireApproval;
+    /// A turn of a conversation, or an attempt at a step, begins next.
+    OnTurnStart = 5: blocks, None;
+    /// A model is asked next.
+    PreRequest = 6: blocks, Ops + Skip;
+    /// A model is asked again after an error.
+    OnRetry = 7: blocks, None;
+    /// A model replied, and nothing follows from the reply yet.
+    PostRequest = 8: blocks, Text;
+    /// A tool is called next.
+    PreToolCall = 9: blocks, Arguments + Skip + RequireApproval;
+    /// A tool gave its result, and the model does not have it yet.
+    PostToolCall = 10: blocks, Output;
+    /// Older messages give way next.
+    OnCompaction = 11: blocks, Prompt + Skip;
+    /// A turn or an attempt failed, and its error is not returned yet.
+    OnError = 12: observes, None;
+    /// A turn or an attempt completed.
+    OnTurnEnd = 13: blocks, None;
+    /// A step of a plan ended, in whatever way.
+    OnPlanStepComplete = 14: blocks, None;
+}
+
+impl Point {
+    /// What counts if a hook fails that says nothing of it.
+    pub const fn blocks_on_error(self) -> bool {
+        matches!(self, Self::PreRequest | Self::PreToolCall)
+    }
+
+    /// The whole attempt waits at it.
+    pub const fn holds_attempt(self) -> bool {
+        matches!(
+            self,
+            Self::OnTurnStart
+                | Self::PreRequest
+                | Self::OnRetry
+                | Self::PostRequest
+                | Self::OnCompaction
+        )
+    }
+
+    /// A Proceed may be decided with the next report of the attempt; see `owner/hooks.rs`.
+    pub const fn may_be_late(self) -> bool {
+        matches!(self, Self::PreRequest | Self::OnRetry)
+    }
+
+    /// The answer changes nothing.
+    pub const fn observes(self) -> bool {
+        !self.takes(VerdictKind::Block)
+    }
+}
+
+/// Points as bits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Points(u16);
+
+impl Points {
+    /// With one more.
+    #[must_use]
+    pub const fn with(self, point: Point) -> Self {
+        Self(self.0 | (1 << point as u16))
+    }
+
+    /// Whether it is among them.
+    pub const fn has(self, point: Point) -> bool {
+        self.0 & (1 << point as u16) != 0
+    }
+
+    /// All in either.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl FromIterator<Point> for Points {
+    fn from_iter<T: IntoIterator<Item = Point>>(points: T) -> Self {
+        points.into_iter().fold(Self::default(), Self::with)
+    }
+}
+
+/// Names a question within a session. Fields that a point has no use for are 0; see `cairn/event/v1/event.proto`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Gate {
+    /// The point.
+    pub point: Point,
+    /// Run, step and attempt.
+    pub attempt: AttemptRef,
+    /// The tool turn, or the turn index.
+    pub turn: u32,
+    /// The call, the try, or how often it was asked.
+    pub index: u32,
+}
+
+impl Gate {
+    /// Of a point of a run.
+    pub fn of_run(point: Point, run: u32) -> Self {
+        let attempt = AttemptRef {
+            run,
+            ..AttemptRef::default()
+        };
+        Self::of_attempt(point, attempt, 0)
+    }
+
+    /// Of a point of an attempt.
+    pub fn of_attempt(point: Point, attempt: AttemptRef, turn: u32) -> Self {
+        Self {
+            point,
+            attempt,
+            turn,
+            index: 0,
+        }
+    }
+
+    /// Of the result of a call.
+    pub fn of_result(call: CallRef) -> Self {
+        Self {
+            index: call.index,
+            ..Self::of_attempt(Point::PostToolCall, call.attempt, call.tool_turn)
+        }
+    }
+
+    /// The key that goes with every repetition of the question to one hook, and with no other question.
+    pub fn key(self, namespace: &str, session: &str, hook: &str) -> String {
+        // crate::key::Fields, domain "cairn.hook", version 1: namespace, session, hook, point, run, step, attempt, turn,
+        // index.
+        crate::key::hook_key(namespace, session, hook, self)
+    }
+}
+
+/// A hook that a run asks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PinnedHook {
+    /// Its name.
+    pub name: String,
+    /// Covers all that defines it.
+    pub digest: String,
+    /// Where it is asked.
+    pub points: Points,
+    /// Patterns of the tools whose calls it is asked about; empty for all.
+    pub tools: Vec<String>,
+}
+
+impl PinnedHook {
+    /// It is asked at the point, and about calls of the tool if one is named.
+    pub fn listens(&self, point: Point, tool: Option<&str>) -> bool {
+        self.points.has(point) && tool.is_none_or(|tool| self.covers(tool))
+    }
+}
+
+impl PinnedHook {
+    fn covers(&self, tool: &str) -> bool {
+        // A pattern that is none covers every tool, because a hook only restricts.
+        let matches =
+            |pattern: &String| NamePattern::new(pattern).map_or(true, |it| it.is_match(tool));
+        self.tools.is_empty() || self.tools.iter().any(matches)
+    }
+}
+
+/// A hook that there is now, for [`Facts::hooks`](crate::decide::Facts::hooks).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PresentHook {
+    /// What a run pins of it.
+    pub pin: PinnedHook,
+    /// Patterns of the agents whose runs ask it; none for all. An agent that names it asks it, too.
+    pub agents: Option<Vec<String>>,
+}
+
+/// The hooks that there are now, in the order in which they are asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PresentHooks(pub Vec<PresentHook>);
+
+/// The kinds of answers, from the mildest to the strictest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum VerdictKind {
+    /// Continue.
+    Proceed,
+    /// Continue with a changed payload.
+    Mutate,
+    /// Continue as if it were done.
+    Skip,
+    /// Ask a person first.
+    RequireApproval,
+    /// Do not do it.
+    Block,
+}
+
+/// What a hook answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Continue.
+    Proceed,
+    /// Continue with this in place of the payload.
+    Mutate(Mutation),
+    /// Continue with this result.
+    Skip(String),
+    /// Ask a person first, who reads this.
+    RequireApproval(String),
+    /// Do not do it, because of this.
+    Block(String),
+}
+
+/// A change of a payload; see `cairn/event/v1/hook.proto`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)] // Described in the contract.
+pub enum Mutation {
+    Arguments(String),
+    Output(String),
+    Text(String),
+    Ops(Vec<Op>),
+    Plan(PlanDraft),
+    Prompt(String),
+}
+
+/// Why a hook did not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // Described in the contract.
+pub enum HookFailure {
+    Late,
+    Wrong,
+    Unreachable,
+    Missing,
+}
+
+/// What one hook answered, as the journal has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    /// Its name.
+    pub hook: String,
+    /// What counts of the answer.
+    pub verdict: VerdictKind,
+    /// Its words, or why it failed.
+    pub reason: String,
+    /// Why there is no answer; none if there is one.
+    pub failure: Option<HookFailure>,
+    /// With all retries.
+    pub duration_ms: u64,
+}
+
+/// What follows from all answers to one question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Position of the call of PreToolCall; else 0.
+    pub index: u32,
+    /// The strictest answer.
+    pub verdict: VerdictKind,
+    /// The first hook that gave it; empty for Proceed.
+    pub hook: String,
+    /// The reason of a Block or of a required approval, or the result of a Skip.
+    pub text: String,
+    /// What the hooks changed.
+    pub mutation: Option<Mutation>,
+    /// In the order of asking.
+    pub answers: Vec<Answered>,
+}
+
+impl Outcome {
+    /// Without an answer yet.
+    pub fn new(index: u32) -> Self {
+        todo!("EH fills it")
+    }
+
+    /// Takes the answer of the next hook. The strictest counts, of equals the first; changes add up, and the next hook is
+    /// asked about the payload with them (`Question::with`). Returns whether further hooks are asked: not after a Block.
+    pub fn take(
+        &mut self,
+        hook: &str,
+        verdict: Verdict,
+        failure: Option<HookFailure>,
+        duration_ms: u64,
+    ) -> bool {
+        todo!("EH fills it")
+    }
+
+    /// Continue, with nothing changed.
+    pub fn is_proceed(&self) -> bool {
+        self.verdict == VerdictKind::Proceed && self.mutation.is_none()
+    }
+}
+
+/// Why an answer is wrong at a point, in words for the operator; none if it is right. Checks the kind, the kind of the
+/// change, the sizes, that arguments are a JSON object, that a plan can be accepted, and that ops are among Append
+/// (user), Update, Insert, Remove and Notice and fit the conversation.
+pub fn fault_of(point: Point, verdict: &Verdict, next: Option<&Conversation>) -> Option<String> {
+    todo!("EH fills it")
+}
+
+/// Whether ops of a hook fit a conversation as the next request has it.
+pub(crate) fn fit(next: &Conversation, ops: &[Op]) -> Applied {
+    let mut next = next.clone();
+    ops.iter().cloned().try_for_each(|op| next.apply(op))
+}
