@@ -32,7 +32,7 @@ pub use agents::{AgentFault, Agents, ResolvedAgent, agents_needed};
 pub use calls::UNKNOWN_TOOL;
 pub use facts::{Away, CODE_GENERATION, Compaction, Facts, ToolFacts, ToolList};
 pub use fork::Fork;
-pub use input::{Answer, FullRequest, Input, Previewed, Reply, Summarised, Unfinished};
+pub use input::{Answer, FullRequest, Input, Previewed, Reply, Retry, Summarised, Unfinished};
 pub use tools::{Question, SEARCH_TOOLS, STATE_TOOLS, SkillRequest, StateTool};
 pub use words::{EXECUTION, GUIDE, SUMMARY_REQUEST};
 

@@ -1,6 +1,7 @@
 //! `outstanding(state) → effects`: what the committed state leaves to be done.
 
 use crate::event::{AttemptRef, CallRef};
+use crate::hooks::Gate;
 use crate::session::{Attempt, Call, CallStatus, Purpose, Run, RunStatus, Session, Step};
 
 /// Something to be done. The same state always asks for the same work; work under way continues.
@@ -22,6 +23,8 @@ pub enum Work {
     Answer(CallRef),
     /// Find what a call would change, as its tool says. May be repeated: only what is recorded counts.
     Preview(CallRef),
+    /// Ask hooks. May be repeated, with the same key: only what is recorded counts.
+    AskHooks(Gate),
     /// Decide again at that time: an answer takes effect then, or a budget is used up.
     Wake {
         /// Milliseconds since 1970 by the store's clock.
@@ -58,7 +61,7 @@ impl Session {
         let Some(run) = self.active_run() else {
             return work;
         };
-        if run.status == RunStatus::Planning && run.refused_budget.is_none() {
+        if run.status == RunStatus::Planning && run.ending.is_none() {
             work.push(Work::Plan {
                 run: run.number,
                 request: None,
@@ -196,7 +199,7 @@ impl Run {
     fn planner_work(&self) -> Option<Work> {
         let is_held = self.status == RunStatus::Paused
             || self.no_questions().is_some()
-            || self.refused_budget.is_some();
+            || self.ending.is_some();
         let mut requests = self.revisions.requests.keys().copied();
         let request = requests.find(|&request| request > 0 || !is_held)?;
         if self.is_planning() && self.status != RunStatus::Paused {

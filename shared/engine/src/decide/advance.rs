@@ -18,7 +18,7 @@ impl Decision<'_> {
     pub(crate) fn advance(&mut self, number: u32) -> Applied {
         self.note_time(number)?;
         let run = self.session.run(number);
-        if let Some(failure) = run.and_then(|run| run.refused_budget.clone()) {
+        if let Some(failure) = run.and_then(|run| run.ending.clone()) {
             return self.end_refused(number, failure);
         }
         while let Some(step) = self.next_step(number) {

@@ -10,6 +10,8 @@ use crate::event::{
     AttemptRef, CallRef, Effect, ReplyReceived, ScratchpadWritten, SubGoalAdded, SubGoalCompleted,
     SubGoalDropped, SubGoalFocused, ToolsFound,
 };
+use crate::failure::Failure;
+use crate::hooks::Gate;
 use crate::message::{FinishReason, Message};
 use crate::text::headline;
 use crate::transitions::{Applied, IllegalTransition};
@@ -67,6 +69,14 @@ pub struct Attempt {
     pub short: Option<Short>,
     /// How often no resource had what it needs.
     pub times_short: u32,
+    /// Hooks are asked, and it continues when they have answered.
+    pub gate: Option<Gate>,
+    /// The tool turns whose requests hooks were asked about: those before this number.
+    pub requests_passed: u32,
+    /// The value of [`Attempt::times_full`] at which hooks were last asked about a compaction.
+    pub compaction_asked: Option<u32>,
+    /// The error after which its model is asked again, while hooks are asked about that.
+    pub retry: Option<Failure>,
     /// The files that the model of a step has seen. Those of a turn are in [`Turn::files`](super::Turn::files).
     pub files: SeenFiles,
 }

@@ -37,7 +37,7 @@ impl Apply for ForkedFrom {
                 rest.unread.clear();
             }
             run.spent.exclude_absence(worked_at, envelope.at);
-            run.refused_budget = None;
+            run.ending = None;
             for step in run.plan.iter_mut().flat_map(|plan| &mut plan.steps) {
                 inherit(step, &self.session, envelope.at);
             }

@@ -78,7 +78,7 @@ impl Run {
 
     /// The budget that is used up, if something of the run needs more of it to continue.
     pub(crate) fn blocking_budget(&self) -> Option<Budget> {
-        if self.refused_budget.is_some() {
+        if self.ending.is_some() {
             return None;
         }
         let Some(budget) = self.no_questions() else {
@@ -130,6 +130,6 @@ impl Run {
         self.status == RunStatus::Paused
             || self.status.is_terminal()
             || self.no_calls().is_some()
-            || self.refused_budget.is_some()
+            || self.ending.is_some()
     }
 }

@@ -57,7 +57,7 @@ impl Apply for PlanApplied {
         run.plan = Some(PlanState::in_force(before, self)?);
         run.revisions.renew(self);
         run.first_failure = None;
-        run.refused_budget = None;
+        run.ending = None;
         run.end = End::default();
         session.spend(self.run, &self.usage)
     }

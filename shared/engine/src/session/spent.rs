@@ -255,7 +255,7 @@ impl Apply for BudgetRaised {
 impl Apply for BudgetRefused {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
         let run = session.run_mut(self.run)?;
-        run.refused_budget = Some(self.failure.clone());
+        run.ending = Some(self.failure.clone());
         run.spent.asked = None;
         Ok(())
     }
