@@ -54,6 +54,7 @@ pub use limits::SessionSettings;
 pub use links::{Addresses, LinkSettings};
 pub use model::ModelSettings;
 pub use models::ProviderSettings;
+pub(crate) use parts::hook_executor;
 pub use parts::{holds, parts, reader, unconfined};
 pub use run::{CommandLimits, RunSettings};
 pub(crate) use run::{millis, nano_usd};

@@ -1,5 +1,6 @@
 //! From settings to the parts of a node.
 
+use super::hooks::HookSettings;
 use super::Settings;
 use super::servers::OfWorkspace;
 use super::trust::trust_file;
@@ -7,6 +8,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::node::{Authenticators, Parts};
 use cairn_boot::{Environment, Trust, state_folder};
+use cairn_hooks::{Definition, SystemHooks};
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
 use cairn_tools::{Confinement, Holds, Programs, Supervisor, Unconfined, Write};
 use std::path::{Path, PathBuf};
@@ -44,6 +46,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             ..Programs::default()
         },
         more_tools: Vec::new(),
+        more_hooks: Vec::new(),
         trust: trust(context),
         models: Arc::new(settings.registry()),
         executor: cairn_executor::Config {
@@ -66,6 +69,8 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             compaction: settings.compaction.config(),
             result_bytes: settings.tools.result_bytes,
             environment: surroundings(workspace, settings.workspace.write),
+            hooks: definitions(settings),
+            hook_addresses: settings.serve.hook_addresses.clone(),
             #[cfg(debug_assertions)]
             trusts_leases: crate::fail::sabotage(&context.environment)?.leases,
             #[cfg(debug_assertions)]
@@ -74,6 +79,27 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
         },
         authenticators: Authenticators::default(),
     })
+}
+
+/// The hooks of the settings, in their order.
+fn definitions(settings: &Settings) -> Vec<Definition> {
+    let hooks = settings.hooks.iter();
+    hooks.map(HookSettings::definition).collect()
+}
+
+/// Asks hooks of the settings, for a command that asks one without a run.
+///
+/// # Errors
+/// The system does not say which program runs here.
+pub(crate) fn hook_executor(context: &Context) -> Result<SystemHooks, CliError> {
+    let environment = context.environment.iter();
+    let environment = environment.map(|(n, v)| (n.into(), v.into())).collect();
+    let workspace = context.config().workspace.path.clone();
+    Ok(SystemHooks::new(
+        workspace,
+        environment,
+        Some(supervisor()?),
+    ))
 }
 
 /// What no setting of the orchestrator changes.

@@ -17,13 +17,8 @@ const WORDS: usize = 300;
 pub fn point_name(number: i32) -> &'static str {
     let wanted = HookPoint::try_from(number).unwrap_or_default();
     let mut points = Point::ALL.iter();
-    let found = points.find(|point| point_number(**point) == wanted);
+    let found = points.find(|point| HookPoint::from(**point) == wanted);
     found.map_or("?", |point| point.name())
-}
-
-/// The point in the contract.
-pub fn point_number(point: Point) -> HookPoint {
-    HookPoint::try_from(point as i32).unwrap_or_default()
 }
 
 /// The kind of an answer, as programs read it: `proceed`, `mutate`, `skip`, `require_approval`, `block`.
@@ -157,7 +152,7 @@ mod tests {
     #[test]
     fn every_point_has_its_name_in_the_contract() {
         for point in Point::ALL {
-            let number = point_number(*point);
+            let number = HookPoint::from(*point);
             assert_ne!(number, HookPoint::Unspecified, "{point:?}");
             assert_eq!(point_name(number.into()), point.name());
             let name = number.as_str_name().replace("HOOK_POINT_", "");

@@ -6,11 +6,11 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::settings::{HookSettings, hooks};
-use crate::ui::hooks::point_number;
 use crate::ui::out;
 use crate::ui::text::command;
 use cairn_boot::{Checks, Layers, Settings};
 use cairn_hooks::OnError;
+use cairn_proto::event::HookPoint;
 use cairn_proto::api::{HookDefinition, HookOnError, HookPatterns, PutHookRequest};
 use cairn_rpc::text::escape;
 use serde::{Deserialize, Serialize};
@@ -117,7 +117,7 @@ fn definition(hook: HookSettings) -> HookDefinition {
     };
     HookDefinition {
         name: hook.name,
-        points: points.map(|point| point_number(point).into()).collect(),
+        points: points.map(|point| HookPoint::from(point).into()).collect(),
         agents: hook.agents.map(|patterns| HookPatterns { patterns }),
         tools: hook.tools,
         url: hook.url.unwrap_or_default(),
@@ -129,7 +129,6 @@ fn definition(hook: HookSettings) -> HookDefinition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_proto::event::HookPoint;
 
     fn read(text: &str) -> Result<Vec<HookSettings>, String> {
         let loaded = Layers::new().text("hooks.toml", text).load::<File>();

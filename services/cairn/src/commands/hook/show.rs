@@ -96,7 +96,7 @@ fn lines(hook: &Hook, now: i64, style: Style) -> Vec<String> {
 }
 
 /// In milliseconds.
-fn millis(time: &prost_types::Duration) -> u64 {
+pub(super) fn millis(time: &prost_types::Duration) -> u64 {
     let seconds = u64::try_from(time.seconds).unwrap_or_default();
     let nanos = u64::try_from(time.nanos).unwrap_or_default();
     seconds * 1_000 + nanos / 1_000_000
