@@ -88,7 +88,7 @@ fn scripts_that_guard_format_and_notify_work_as_hooks() {
     let blocked = "hook 'guard' blocked PreToolCall: this command is not run: it overwrites the \
                    history of others";
     assert_eq!(output(0), blocked);
-    assert_eq!(finished[0]["reason"], "HOOK_BLOCKED");
+    assert_eq!(finished[0]["reason"], "HookBlocked");
     assert_eq!(
         site.read("list.json").as_deref(),
         Some("{\n  \"b\": 1\n}\n")
