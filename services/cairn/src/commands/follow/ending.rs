@@ -277,18 +277,12 @@ fn asked(question: &Pending, progress: &Progress) -> Vec<String> {
                 why(question)
             )]
         }
-        WaitReason::Approval if !question.hook.is_empty() => vec![
-            format!("step {}: {call}", question.step),
-            required(question),
-        ],
-        WaitReason::Approval => vec![format!("step {}: {call}", question.step)],
-        WaitReason::Hook if is_changed(question) => {
-            vec![changes(&question.missing_hooks, &question.changed_hooks)]
+        WaitReason::Approval => {
+            let hook = (!question.hook.is_empty()).then(|| required(question));
+            let call = format!("step {}: {call}", question.step);
+            [call].into_iter().chain(hook).collect()
         }
-        WaitReason::Hook => vec![match question.step {
-            0 => required(question),
-            step => format!("step {step}: {}", required(question)),
-        }],
+        WaitReason::Hook => vec![of_hook(question)],
         WaitReason::Question => {
             let mut lines = vec![format!(
                 "step {}: {}",
@@ -328,6 +322,15 @@ fn asked(question: &Pending, progress: &Progress) -> Vec<String> {
             question.step,
             clip(&question.call_key, 80)
         )],
+    }
+}
+
+/// What a hook asks of a run or a step, or which hooks changed.
+fn of_hook(question: &Pending) -> String {
+    match question.step {
+        _ if is_changed(question) => changes(&question.missing_hooks, &question.changed_hooks),
+        0 => required(question),
+        step => format!("step {step}: {}", required(question)),
     }
 }
 

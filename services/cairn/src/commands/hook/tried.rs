@@ -28,12 +28,8 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// The run, step and attempt of the example.
-const AT: AttemptRef = AttemptRef {
-    run: 1,
-    step: 1,
-    attempt: 1,
-};
+/// The run of the example.
+const RUN: u32 = 1;
 
 /// The arguments of `cairn hook try`.
 #[derive(Debug, clap::Args)]
@@ -131,9 +127,7 @@ async fn find(name: &str, context: &Context) -> Result<Definition, CliError> {
     let mut client = Client::attach_with(context, Access::Make, Servers::None).await?;
     let hook = show::get(&mut client, name.to_owned()).await;
     client.finish().await;
-    Ok(stored(
-        hook.map_err(|error| not_found(context, error))?,
-    ))
+    Ok(stored(hook.map_err(|error| not_found(context, error))?))
 }
 
 /// As the services have it.
@@ -216,8 +210,8 @@ fn question(args: &Args) -> Question {
         Point::OnRunStart | Point::OnRunEnd | Point::OnPlanProposed
     );
     let gate = match of_run {
-        true => Gate::of_run(args.point, AT.run),
-        false => Gate::of_attempt(args.point, AT, 0),
+        true => Gate::of_run(args.point, RUN),
+        false => Gate::of_attempt(args.point, attempt(), 0),
     };
     let of_call = matches!(args.point, Point::PreToolCall | Point::PostToolCall);
     Question {
@@ -259,25 +253,7 @@ fn payload(args: &Args) -> Payload {
         Point::OnTurnStart => Payload::TurnStart {
             message: Some(Message::user(text)),
         },
-        Point::PreRequest => {
-            let conversation = Conversation::beginning_with([Message::user(text)]);
-            Payload::Request(Box::new(NextRequest::first(conversation)))
-        }
-        Point::OnRetry => Payload::Retry {
-            tool_turn: 0,
-            attempt: 1,
-            failure: failure(text),
-        },
-        Point::PostRequest => Payload::Reply {
-            tool_turn: 0,
-            text,
-            calls: vec![ToolCall {
-                id: "call".to_owned(),
-                name: args.tool.clone(),
-                arguments: args.arguments.clone(),
-            }],
-            usage,
-        },
+        Point::PreRequest | Point::OnRetry | Point::PostRequest => of_request(args),
         Point::PreToolCall => Payload::Call(call(args)),
         Point::PostToolCall => Payload::Result {
             call: call(args),
@@ -306,6 +282,32 @@ fn payload(args: &Args) -> Payload {
     }
 }
 
+/// A question about a request of the model.
+fn of_request(args: &Args) -> Payload {
+    let text = args.text.clone();
+    match args.point {
+        Point::OnRetry => Payload::Retry {
+            tool_turn: 0,
+            attempt: 1,
+            failure: failure(text),
+        },
+        Point::PostRequest => Payload::Reply {
+            tool_turn: 0,
+            text,
+            calls: vec![ToolCall {
+                id: "call".to_owned(),
+                name: args.tool.clone(),
+                arguments: args.arguments.clone(),
+            }],
+            usage: Usage::default(),
+        },
+        _ => {
+            let conversation = Conversation::beginning_with([Message::user(text)]);
+            Payload::Request(Box::new(NextRequest::first(conversation)))
+        }
+    }
+}
+
 fn plan(description: String) -> PlanDraft {
     let step = StepDraft {
         description,
@@ -317,6 +319,14 @@ fn plan(description: String) -> PlanDraft {
     }
 }
 
+fn attempt() -> AttemptRef {
+    AttemptRef {
+        run: RUN,
+        step: 1.into(),
+        attempt: 1,
+    }
+}
+
 fn failure(message: String) -> Failure {
     Failure::new(FailureKind::Llm, "Timeout", message)
 }
@@ -324,7 +334,7 @@ fn failure(message: String) -> Failure {
 fn call(args: &Args) -> AskedCall {
     AskedCall {
         call: CallRef {
-            attempt: AT,
+            attempt: attempt(),
             tool_turn: 0,
             index: 0,
         },
@@ -479,6 +489,9 @@ mod tests {
         let json = to_json(&args, &Ok(mutation), took);
         assert_eq!(json["mutation"]["arguments_json"], "{}");
         let json = to_json(&args, &failed, took);
-        assert_eq!((&json["answer"], &json["duration_ms"]), (&Value::Null, &json!(120)));
+        assert_eq!(
+            (&json["answer"], &json["duration_ms"]),
+            (&Value::Null, &json!(120))
+        );
     }
 }

@@ -88,7 +88,6 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
         (_, "title") => text(256),
         (_, "time_to_live_ms") => number(315_360_000_000),
         ("ListSessionsRequest" | "ListAgentsRequest", "page_size") => number(1000),
-        ("ListHooksRequest", "page_size") => number(100),
         ("ListSessionsRequest", "page_token") => FORM,
         ("ListSessionsRequest", "order" | "ascending") => ANY,
         (_, "filter") => ANY,
