@@ -5,7 +5,7 @@ use super::hosts::Host;
 use crate::support::CAIRN;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::hooks::{Gate, Point};
-use cairn_testkit::{Journal, Site};
+use cairn_testkit::{Journal, Site, eventually};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -229,4 +229,35 @@ fn gate(json: &Value) -> Gate {
 fn number(json: &Value) -> u32 {
     let number = json.as_u64().expect("a number");
     u32::try_from(number).expect("a small number")
+}
+
+/// A hook that has not answered when its run is killed is asked again, with the same key.
+#[test]
+fn a_question_without_an_answer_is_asked_again_after_a_kill() {
+    let site = Site::new(CAIRN);
+    let program =
+        r#"cat >/dev/null; echo "$CAIRN_HOOK_KEY" >>asked; until [ -e go ]; do sleep 0.05; done"#;
+    let hook = format!(
+        "\n[[hooks]]\nname = \"slow\"\npoints = [\"OnRunStart\"]\ntimeout = \"60s\"\n\
+         command = [\"sh\", \"-c\", '{program}']\n"
+    );
+    site.append("cairn.toml", &hook);
+    let plan = json!({"steps": [{"tool": "list_files", "arguments": {}}]});
+    site.write("plan.json", &plan.to_string());
+    let run = ["run", "--session", SESSION, "--plan", "plan.json"];
+    let running = site.begin(&run, &[], "run.log");
+    let asked = || site.read("asked").unwrap_or_default();
+    eventually("the hook is asked", || {
+        (asked().lines().count() == 1).then_some(())
+    });
+    // As `kill -9` does.
+    drop(running);
+    site.write("go", "");
+    site.wait_for_programs();
+    let done = site.run(&["resume", SESSION]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let asked = asked();
+    let keys: Vec<&str> = asked.lines().collect();
+    assert_eq!(keys.len(), 2, "{keys:?}");
+    assert_eq!(keys[0], keys[1]);
 }
