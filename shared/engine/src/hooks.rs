@@ -234,6 +234,15 @@ impl Gate {
         }
     }
 
+    /// The call at a position of the reply that the gate is about.
+    pub fn call_at(self, index: u32) -> CallRef {
+        CallRef {
+            attempt: self.attempt,
+            tool_turn: self.turn,
+            index,
+        }
+    }
+
     /// The key that goes with every repetition of the question to one hook, and with no other question.
     pub fn key(self, namespace: &str, session: &str, hook: &str) -> String {
         // crate::key::Fields, domain "cairn.hook", version 1: namespace, session, hook, point, run, step, attempt, turn,
@@ -389,6 +398,16 @@ impl Outcome {
     /// Continue, with nothing changed.
     pub fn is_proceed(&self) -> bool {
         self.verdict == VerdictKind::Proceed && self.mutation.is_none()
+    }
+
+    /// At [`Point::PreToolCall`]: the arguments that are sent in place of the model's. None if the model's are sent, or
+    /// the call is not made.
+    pub fn sent(&self) -> Option<&str> {
+        match (self.verdict, &self.mutation) {
+            (VerdictKind::Skip | VerdictKind::Block, _) => None,
+            (_, Some(Mutation::Arguments(arguments))) => Some(arguments),
+            _ => None,
+        }
     }
 }
 

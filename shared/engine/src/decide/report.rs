@@ -118,11 +118,11 @@ impl Decision<'_> {
         for result in results {
             let call = self.session.call(result.call);
             // An effectful call without an intent has not been sent, whatever the report says; nor has a call
-            // without its preview.
+            // that waits for hooks or for its preview.
             let is_unsent = result.reason == CallFinished::NOT_SENT;
             let may_end = |call: &Call| match call.effect {
                 Effect::State => false,
-                _ if call.needs_preview() => is_unsent,
+                _ if call.is_unready() => is_unsent,
                 Effect::Effectful => is_unsent || call.status.phase() != CallPhase::Requested,
                 Effect::Pure | Effect::Idempotent => true,
             };
@@ -137,9 +137,12 @@ impl Decision<'_> {
         };
         let mut open = running.calls.iter().zip(0..);
         let is_open = open.any(|(call, index)| match call.status.phase() {
-            CallPhase::Finished => false,
+            CallPhase::Finished => !call.is_finished(),
             CallPhase::InDoubt | CallPhase::Asking => true,
-            _ => !results.iter().any(|result| result.call.index == index),
+            // The model cannot have a result that hooks are asked about.
+            _ => !results
+                .iter()
+                .any(|result| result.call.index == index && !self.is_held_result(result)),
         });
         let is_next = reply.tool_turn == running.tool_turns;
         let has_ops = (running.ops_through..=running.newest_op()).contains(&reply.ops_through);
@@ -337,15 +340,22 @@ impl Decision<'_> {
             output,
             is_error,
             reason,
-        }) = call.map(|call| &call.status)
+        }) = call
+            .filter(|call| call.is_finished())
+            .map(|call| &call.status)
         else {
             return Ok(());
         };
         if *is_error {
-            let failure = Failure::new(FailureKind::Tool, reason.clone(), output.clone());
+            let failure = match reason.as_str() {
+                CallFinished::HOOK_BLOCKED => Failure::by_hook(output.clone()),
+                reason => Failure::new(FailureKind::Tool, reason, output.clone()),
+            };
             return self.fail_step(attempt, failure);
         }
-        let summary = match self.long_result(attempt) {
+        let name = call.and_then(|call| call.whole.as_deref());
+        let held = name.and_then(|name| self.session.handles.get(name));
+        let summary = match self.long_result(attempt).or(held) {
             Some(whole) => words::long_summary(output, whole, HEADLINE_LENGTH),
             None => headline(output, HEADLINE_LENGTH),
         };
@@ -357,7 +367,7 @@ impl Decision<'_> {
     }
 
     /// The result with which a tool step ends, if it is longer than a model gets at once. It is an event of
-    /// this transition, as the end of the step is.
+    /// this transition, as the end of the step is, unless hooks were asked about it.
     fn long_result(&self, attempt: AttemptRef) -> Option<&ResultHandle> {
         let mut events = self.events.iter().rev();
         events.find_map(|event| match &event.kind {

@@ -263,13 +263,13 @@ impl Attempt {
         !calls.any(|call| matters(call) && !call.is_finished())
     }
 
-    /// The owner has to answer calls, or to find what they would change, before anything else of it continues: an
-    /// executor would only wait.
+    /// The owner has to answer calls, to find what they would change, or to ask hooks about them or their results,
+    /// before anything else of it continues: an executor would only wait.
     pub fn waits_for_owner(&self) -> bool {
-        let of_owner = |call: &Call| call.waits_for_owner() || call.needs_preview();
-        let of_executor = |call: &Call| {
-            call.effect != Effect::State && !call.is_finished() && !call.needs_preview()
-        };
+        let is_next = |call: &Call| call.is_unready() || call.holds_result();
+        let of_owner = |call: &Call| call.waits_for_owner() || is_next(call);
+        let of_executor =
+            |call: &Call| call.effect != Effect::State && !call.is_finished() && !is_next(call);
         self.calls.iter().any(of_owner) && !self.calls.iter().any(of_executor)
     }
 
@@ -281,8 +281,8 @@ impl Attempt {
         self.calls.iter().position(is_open)
     }
 
-    /// The call whose preview the owner is to find. It waits for calls with side effects before it in the reply: they
-    /// may change the file. And while a person is asked about a write, no executor waits for such a call, so it would
+    /// The call whose preview the owner is to find, of what hooks left of it. It waits for calls with side effects
+    /// before it in the reply: they may change the file. And while a person is asked about a write, no executor waits for such a call, so it would
     /// be sent once more.
     pub(crate) fn call_to_preview(&self, attempt: AttemptRef) -> Option<CallRef> {
         let write = self.open_write()?;
@@ -291,7 +291,7 @@ impl Attempt {
             return None;
         }
         let (name, call) = self.last_calls(attempt).nth(write)?;
-        call.needs_preview().then_some(name)
+        (call.needs_preview() && !call.waits_for_hooks()).then_some(name)
     }
 
     /// The call at this position waits for a write before it in the reply.

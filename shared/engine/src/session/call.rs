@@ -8,6 +8,8 @@ use crate::event::{
     CallPreviewed, CallRef, CallRejudged, CallSettled, Decided, Effect, InputRequested,
     QuestionAsked, RequestedCall, ToolInput, ToolQuestion,
 };
+use crate::failure::Failure;
+use crate::hooks::{Gate, Mutation, Outcome, Point, VerdictKind};
 use crate::message::{Media, Message, ToolCall};
 use crate::pending::{Subject, pending};
 use crate::rules::Condition;
@@ -18,7 +20,7 @@ use std::fmt;
 /// A call with its state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Call {
-    /// The model's call.
+    /// The model's call, with the arguments that the model wrote.
     pub call: ToolCall,
     /// What it may do.
     pub effect: Effect,
@@ -51,6 +53,35 @@ pub struct Call {
     pub origin: Option<String>,
     /// The pictures and files of its result that the model gets.
     pub media: Vec<Media>,
+    /// The hooks that are asked about it.
+    pub hooks: CallHooks,
+    /// The arguments that hooks put in place of the model's; none if they left those as they are.
+    pub sent: Option<String>,
+    /// The approval that a hook requires.
+    pub demand: Option<HookDemand>,
+    /// The name of its whole result, if hooks were asked about the beginning of it and left the name there.
+    pub whole: Option<String>,
+}
+
+/// The hooks that are asked about a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CallHooks {
+    /// None are, or they have answered.
+    #[default]
+    None,
+    /// They are asked before it is made.
+    Before,
+    /// They are asked about its result, which the model does not get before they have answered.
+    After,
+}
+
+/// The approval that a hook requires of a call. Nothing else answers for the person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookDemand {
+    /// The name of the hook.
+    pub hook: String,
+    /// Its words, for the person.
+    pub reason: String,
 }
 
 /// How far a call got.
@@ -136,15 +167,35 @@ impl Call {
             renewals: 0,
             origin: None,
             media: Vec::new(),
+            hooks: match asked.hooked {
+                true => CallHooks::Before,
+                false => CallHooks::None,
+            },
+            sent: None,
+            demand: None,
+            whole: None,
         }
     }
 
-    /// Its result as the model is sent it, once it has one. A tool step has no model.
+    /// The arguments that are sent to its tool: as hooks left them. It is judged and approved with these.
+    pub fn arguments(&self) -> &str {
+        self.sent.as_deref().unwrap_or(&self.call.arguments)
+    }
+
+    /// The call as it is sent to its tool.
+    pub fn as_sent(&self) -> ToolCall {
+        ToolCall {
+            arguments: self.arguments().to_owned(),
+            ..self.call.clone()
+        }
+    }
+
+    /// Its result as the model is sent it, once it has one that hooks are not asked about. A tool step has no model.
     pub fn result(&self) -> Option<Message> {
         match &self.status {
             CallStatus::Finished {
                 output, is_error, ..
-            } => {
+            } if self.is_finished() => {
                 let result = Message::tool(&self.call.id, output, *is_error);
                 Some(result.with_media(self.media.iter().cloned()))
             }
@@ -152,9 +203,24 @@ impl Call {
         }
     }
 
-    /// It has a result.
+    /// It has a result, and no hook is asked about that any more.
     pub fn is_finished(&self) -> bool {
-        matches!(self.status, CallStatus::Finished { .. })
+        matches!(self.status, CallStatus::Finished { .. }) && self.hooks != CallHooks::After
+    }
+
+    /// It has a result, and hooks are asked about that.
+    pub fn holds_result(&self) -> bool {
+        self.hooks == CallHooks::After
+    }
+
+    /// Hooks are asked about it before anything else becomes of it.
+    pub fn waits_for_hooks(&self) -> bool {
+        self.hooks == CallHooks::Before && self.status == CallStatus::Requested
+    }
+
+    /// It waits for hooks, or for its preview. It is neither sent nor asked about before.
+    pub fn is_unready(&self) -> bool {
+        self.waits_for_hooks() || self.needs_preview()
     }
 
     /// The owner finds its result by I/O, and has not recorded one yet.
@@ -169,11 +235,64 @@ impl Call {
         self.effect == Effect::Pure
             && self.status == CallStatus::Requested
             && self.call.name == CODE_GENERATION
+            && !self.is_unready()
     }
 
-    /// What it would change has to be known before anything else becomes of it.
+    /// What it would change is not known, and it is neither sent nor asked about before.
     pub fn needs_preview(&self) -> bool {
         self.previews && self.preview.is_none() && self.status == CallStatus::Requested
+    }
+
+    /// Takes what hooks answered before it is made. What they answered about a call that has ended since changes
+    /// nothing.
+    fn take_answer(&mut self, outcome: &Outcome) -> Applied {
+        if self.hooks != CallHooks::Before {
+            return Err(self.refuse("answered by hooks"));
+        }
+        if self.status != CallStatus::Requested {
+            return Ok(());
+        }
+        self.hooks = CallHooks::None;
+        self.sent = outcome.sent().map(str::to_owned);
+        if outcome.verdict == VerdictKind::RequireApproval {
+            self.demand = Some(HookDemand {
+                hook: outcome.hook.clone(),
+                reason: outcome.text.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Takes what hooks answered about its result. Returns the name of the whole result if the text that they left
+    /// does not have it: the rest is then not for the model either.
+    fn take_answer_to_result(
+        &mut self,
+        outcome: &Outcome,
+    ) -> Result<Option<String>, IllegalTransition> {
+        if self.hooks != CallHooks::After {
+            return Err(self.refuse("answered by hooks"));
+        }
+        self.hooks = CallHooks::None;
+        let CallStatus::Finished {
+            output,
+            is_error,
+            reason,
+        } = &mut self.status
+        else {
+            return Ok(None);
+        };
+        match (outcome.verdict, &outcome.mutation) {
+            (VerdictKind::Block, _) => {
+                let blocked = Failure::blocked(Point::PostToolCall, outcome);
+                (*output, *is_error) = (blocked.message, true);
+                CallFinished::HOOK_BLOCKED.clone_into(reason);
+                self.media.clear();
+            }
+            (_, Some(Mutation::Output(changed))) => output.clone_from(changed),
+            _ => return Ok(None),
+        }
+        // Text that still names the rest offers it.
+        Ok(self.whole.take_if(|whole| !output.contains(whole.as_str())))
     }
 
     pub(super) fn enter(&mut self, to: CallStatus) -> Applied {
@@ -231,6 +350,24 @@ impl Call {
 }
 
 impl Session {
+    /// Takes what hooks answered about calls before they are made; see [`Point::PreToolCall`].
+    pub(super) fn take_answers_to_calls(&mut self, gate: Gate, outcomes: &[Outcome]) -> Applied {
+        for outcome in outcomes {
+            self.call_mut(gate.call_at(outcome.index))?
+                .take_answer(outcome)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what hooks answered about the result of a call; see [`Point::PostToolCall`].
+    pub(super) fn take_answer_to_result(&mut self, gate: Gate, outcome: &Outcome) -> Applied {
+        let call = self.call_mut(gate.call_at(gate.index))?;
+        if let Some(handle) = call.take_answer_to_result(outcome)? {
+            self.handles.forget(&handle);
+        }
+        Ok(())
+    }
+
     fn ask(&mut self, name: CallRef, ask: Ask, at: u64) -> Applied {
         let call = self.call_mut(name)?;
         // What was approved is not asked about again, unless it is another call by now.
@@ -272,8 +409,8 @@ impl Session {
 impl Apply for CallIntended {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
         let call = session.call_mut(self.call)?;
-        if call.needs_preview() {
-            return Err(call.refuse("intended without a preview"));
+        if call.is_unready() {
+            return Err(call.refuse("intended before its hooks and its preview"));
         }
         let times = match call.status {
             CallStatus::Intended { times, .. } => times + 1,
@@ -316,6 +453,10 @@ impl Apply for CallFinished {
         })?;
         let shown = self.media.iter().filter(|media| media.is_shown);
         call.media = shown.map(Media::from).collect();
+        if self.held {
+            call.hooks = CallHooks::After;
+            call.whole = self.whole.as_ref().map(|whole| whole.handle.clone());
+        }
         if let Some(whole) = &self.whole {
             session.handles.keep(whole);
         }
@@ -403,7 +544,7 @@ impl Apply for CallInDoubt {
     }
 }
 
-/// What follows from a decision about a budget, a plan or a shortage is in the events after it.
+/// What follows from a decision about a budget, a plan, a shortage or hooks is in the events after it.
 impl Apply for Decided {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
         match self.pending.subject {
@@ -411,13 +552,26 @@ impl Apply for Decided {
                 session.call_mut(call)?.decide(self)
             }
             Subject::Context(attempt) => session.decide_full(attempt, self),
-            Subject::Budget { .. } | Subject::Plan { .. } | Subject::Shortage(_) => {
-                let mut asked = pending(session).into_iter();
-                match asked.any(|asked| asked.id() == self.pending) {
-                    true => Ok(()),
-                    false => Err(IllegalTransition::missing(self.pending)),
-                }
+            Subject::Hook { run } => {
+                self.check_asked(session)?;
+                session.run_mut(run)?.hooks.asks = None;
+                Ok(())
             }
+            Subject::Budget { .. } | Subject::Plan { .. } | Subject::Shortage(_) => {
+                self.check_asked(session)
+            }
+        }
+    }
+}
+
+impl Decided {
+    /// # Errors
+    /// The question is not asked.
+    fn check_asked(&self, session: &Session) -> Applied {
+        let mut asked = pending(session).into_iter();
+        match asked.any(|asked| asked.id() == self.pending) {
+            true => Ok(()),
+            false => Err(IllegalTransition::missing(self.pending)),
         }
     }
 }

@@ -82,7 +82,7 @@ fn may_have_been_sent(call: &Call) -> bool {
         } => true,
         CallStatus::Requested if call.input.is_some() => true,
         CallStatus::Asking { .. } | CallStatus::Finished { .. } => false,
-        CallStatus::Requested if call.needs_preview() => false,
+        CallStatus::Requested if call.is_unready() => false,
         // One that was in doubt is asked for again when a person says so.
         CallStatus::Requested => match call.effect {
             Effect::Pure | Effect::Idempotent => true,
