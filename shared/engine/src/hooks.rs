@@ -5,6 +5,10 @@
 //! [`Input::Hooked`](crate::decide::Input::Hooked). No continuation is stored: the decision looks at the state behind the
 //! gate once more.
 
+mod question;
+
+pub use question::{AskedCall, EndStatus, NextRequest, Payload, Question};
+
 use crate::conversation::{Conversation, Op};
 use crate::event::{AttemptRef, CallRef};
 use crate::plan::PlanDraft;
