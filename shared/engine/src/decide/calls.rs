@@ -210,6 +210,9 @@ impl Decision<'_> {
 
     /// A copy may have been cut before they were judged, and the rules may be others since.
     pub(super) fn judge_again(&mut self, attempt: AttemptRef) -> Applied {
+        if self.is_gated(attempt) {
+            return Ok(());
+        }
         let is_new = |call: &Call| {
             call.effect != Effect::State && matches!(call.status, CallStatus::Requested)
         };
@@ -293,7 +296,8 @@ impl Decision<'_> {
     /// in the reply have ended.
     pub(crate) fn intend_requested_calls(&mut self, attempt: AttemptRef) -> Applied {
         let asks = |call: &Call| matches!(call.status, CallStatus::Asking { .. });
-        if !self.may_intend(attempt) || !self.last_calls(attempt, asks).is_empty() {
+        let may_intend = self.may_intend(attempt) && !self.is_gated(attempt);
+        if !may_intend || !self.last_calls(attempt, asks).is_empty() {
             return Ok(());
         }
         let was_left = |call: &Call| {
