@@ -297,6 +297,14 @@ pub struct PresentHook {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PresentHooks(pub Vec<PresentHook>);
 
+impl PresentHooks {
+    /// There are none.
+    pub fn none() -> &'static Self {
+        static NONE: PresentHooks = PresentHooks(Vec::new());
+        &NONE
+    }
+}
+
 /// The kinds of answers, from the mildest to the strictest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum VerdictKind {

@@ -61,6 +61,8 @@ pub struct Call {
     pub demand: Option<HookDemand>,
     /// The name of its whole result, if hooks were asked about the beginning of it and left the name there.
     pub whole: Option<String>,
+    /// How long its tool took, in milliseconds, if hooks were asked about its result; else 0.
+    pub duration_ms: u64,
 }
 
 /// The hooks that are asked about a call.
@@ -174,6 +176,7 @@ impl Call {
             sent: None,
             demand: None,
             whole: None,
+            duration_ms: 0,
         }
     }
 
@@ -456,6 +459,7 @@ impl Apply for CallFinished {
         if self.held {
             call.hooks = CallHooks::After;
             call.whole = self.whole.as_ref().map(|whole| whole.handle.clone());
+            call.duration_ms = self.duration_ms;
         }
         if let Some(whole) = &self.whole {
             session.handles.keep(whole);
