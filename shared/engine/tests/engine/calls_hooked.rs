@@ -9,13 +9,14 @@ use crate::world::{
 use cairn_engine::command::{
     CancelRun, Command, Keep, Settlement, StartRun, SubmitTurn, TurnOptions,
 };
-use cairn_engine::decide::{Fork, Input};
+use cairn_engine::decide::{Fork, Input, Unfinished};
 use cairn_engine::event::{CallFinished, Event, EventKind, WaitReason};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::hooks::{
     Gate, Mutation, Outcome, PinnedHook, Point, Points, PresentHook, PresentHooks, VerdictKind,
 };
 use cairn_engine::key::approval_digest;
+use cairn_engine::message::Message;
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::{Asked, PendingId, pending};
 use cairn_engine::rules::{Answer, Rules};
@@ -537,12 +538,12 @@ fn a_cancelled_turn_keeps_the_result_that_hooks_were_asked_about() {
         ..CancelRun::default()
     }));
     let context = world.session.context(MAIN).unwrap();
-    let behind = context.conversation.behind.iter();
-    let mut results = behind.flat_map(|entry| {
-        let results = entry.message.results().map(|result| result.text.clone());
-        results.collect::<Vec<_>>()
-    });
-    assert_eq!(results.next().as_deref(), Some("as the tool gave it"));
+    let results: Vec<&str> = context
+        .messages()
+        .flat_map(Message::results)
+        .map(|result| result.text.as_str())
+        .collect();
+    assert_eq!(results, ["as the tool gave it"]);
     assert_eq!(world.folded(), world.session);
 }
 
@@ -573,7 +574,7 @@ fn a_call_that_is_judged_anew_keeps_what_hooks_made_of_it() {
     };
     answer_calls(&mut world, vec![changed]);
     world.answer("approval-1.1.1.0.0", Settlement::Approve);
-    let again = cairn_engine::decide::Unfinished::Rejudge {
+    let again = Unfinished::Rejudge {
         call: world.call(1, 0),
         resolved: Vec::new(),
     };
