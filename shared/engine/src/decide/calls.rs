@@ -48,8 +48,8 @@ impl Decision<'_> {
     }
 
     /// What the agent, the rules and the mode say of a call that has just been requested: it is refused, waits for
-    /// hooks, for its preview or for a person, or may be sent. An approval is for one call, of its tool as it is. Before
-    /// hooks have answered, only a refusal counts, of the call as the model wrote it.
+    /// hooks, for its preview or for a person, or may be sent. An approval is for one call, of its tool as it is.
+    /// Before hooks have answered, only a refusal counts, of the call as the model wrote it.
     pub(super) fn judge(&mut self, name: CallRef) -> Applied {
         let Some(call) = self.session.call(name) else {
             return Ok(());
@@ -147,8 +147,8 @@ impl Decision<'_> {
         })
     }
 
-    /// The same, unless the call waits for a write before it in its reply. It is judged before it is intended. Hooks are
-    /// asked about all calls of a reply at once, and about none that is refused as the model wrote it.
+    /// The same, unless the call waits for a write before it in its reply. It is judged before it is intended. Hooks
+    /// are asked about all calls of a reply at once, and about none that is refused as the model wrote it.
     pub(super) fn judge_in_turn(&mut self, name: CallRef) -> Applied {
         let attempt = self.session.attempt(name.attempt);
         let is_behind = attempt.is_some_and(|attempt| attempt.is_behind_write(name.index));
