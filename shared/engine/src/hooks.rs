@@ -307,7 +307,7 @@ pub struct PresentHook {
 pub struct PresentHooks(pub Vec<PresentHook>);
 
 impl PresentHooks {
-    /// There is no hook.
+    /// There are none.
     pub fn none() -> &'static Self {
         static NONE: PresentHooks = PresentHooks(Vec::new());
         &NONE

@@ -9,7 +9,6 @@ use crate::event::{
     StepStarted, WaitReason,
 };
 use crate::failure::Failure;
-use crate::hooks::Point;
 use crate::limits::{FULL_TRANSITION, NEARLY_FULL_JOURNAL};
 use crate::session::{Attempt, Purpose, Run, RunStatus, StepNo, StepStatus, Turn};
 use crate::transitions::{Applied, IllegalTransition};
@@ -151,8 +150,9 @@ impl Decision<'_> {
             None => planned.and_then(|run| of_step(run, number)),
             Some(_) => None,
         };
-        let listens = |name: &str| self.listens_to(attempt, Point::PreToolCall, name);
-        let tool_hooked = tool.as_deref().is_some_and(listens);
+        let called = tool.as_deref().zip(tool_effect);
+        let tool_hooked =
+            called.is_some_and(|(name, effect)| self.asks_before_call(attempt, name, effect));
         self.emit(StepStarted {
             attempt,
             tool_effect,

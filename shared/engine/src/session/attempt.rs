@@ -284,8 +284,8 @@ impl Attempt {
     }
 
     /// The call whose preview the owner is to find, of what hooks left of it. It waits for calls with side effects
-    /// before it in the reply: they may change the file. And while a person is asked about a write, no executor waits for such a call, so it would
-    /// be sent once more.
+    /// before it in the reply: they may change the file. And while a person is asked about a write, no executor waits
+    /// for such a call, so it would be sent once more.
     pub(crate) fn call_to_preview(&self, attempt: AttemptRef) -> Option<CallRef> {
         let write = self.open_write()?;
         let is_open = |call: &Call| call.effect == Effect::Effectful && !call.is_finished();
