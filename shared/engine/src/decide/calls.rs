@@ -1,5 +1,7 @@
 //! Everything that permits, holds, doubts and settles a call.
 
+mod hooked;
+
 use super::{Decision, ToolFacts, Unfinished, asks_each_time, tools, words};
 use crate::command::Settlement;
 use crate::event::{
@@ -7,7 +9,6 @@ use crate::event::{
     CallRejudged, CallSettled, Effect, RequestedCall, StepSkipped,
 };
 use crate::failure::{Failure, FailureKind};
-use crate::hooks::{Gate, Outcome, Point, VerdictKind};
 use crate::key::approval_digest;
 use crate::message::ToolCall;
 use crate::rules::{AROUND_SECONDS, Answer, Called, SHELL_TOOL, Scope, command_seconds, scope};
@@ -36,9 +37,7 @@ impl Decision<'_> {
             _ => known.map_or_else(String::new, |tool| tool.digest.clone()),
         };
         let previews = effect != Effect::State && known.is_some_and(|tool| tool.previews);
-        let hooked = effect != Effect::State
-            && self.makes_calls(attempt)
-            && self.listens_to(attempt, Point::PreToolCall, &call.name);
+        let hooked = self.asks_before_call(attempt, &call.name, effect);
         RequestedCall {
             call,
             effect,
@@ -48,21 +47,9 @@ impl Decision<'_> {
         }
     }
 
-    /// The calls of a reply are made, and not returned to the caller of a turn without tool turns.
-    fn makes_calls(&self, attempt: AttemptRef) -> bool {
-        let run = self.session.run(attempt.run);
-        run.is_some_and(|run| run.turn.is_none() || run.limits.max_tool_turns > 0)
-    }
-
-    /// Hooks are asked about calls of a tool at a point.
-    pub(super) fn listens_to(&self, attempt: AttemptRef, point: Point, tool: &str) -> bool {
-        let run = self.session.run(attempt.run);
-        run.is_some_and(|run| run.hooks.listens_to(point, tool))
-    }
-
     /// What the agent, the rules and the mode say of a call that has just been requested: it is refused, waits for
-    /// hooks, for its preview or for a person, or may be sent. An approval is for one call, of its tool as it is. Before
-    /// hooks have answered, only a refusal counts, of the call as the model wrote it.
+    /// hooks, for its preview or for a person, or may be sent. An approval is for one call, of its tool as it is.
+    /// Before hooks have answered, only a refusal counts, of the call as the model wrote it.
     pub(super) fn judge(&mut self, name: CallRef) -> Applied {
         let Some(call) = self.session.call(name) else {
             return Ok(());
@@ -160,8 +147,8 @@ impl Decision<'_> {
         })
     }
 
-    /// The same, unless the call waits for a write before it in its reply. It is judged before it is intended. Hooks are
-    /// asked about all calls of a reply at once, and about none that is refused as the model wrote it.
+    /// The same, unless the call waits for a write before it in its reply. It is judged before it is intended. Hooks
+    /// are asked about all calls of a reply at once, and about none that is refused as the model wrote it.
     pub(super) fn judge_in_turn(&mut self, name: CallRef) -> Applied {
         let attempt = self.session.attempt(name.attempt);
         let is_behind = attempt.is_some_and(|attempt| attempt.is_behind_write(name.index));
@@ -172,44 +159,11 @@ impl Decision<'_> {
         }
     }
 
-    /// Hooks have answered about calls, as the state has it by now. The calls are judged with what hooks left of them.
-    pub(super) fn calls_hooked(&mut self, gate: Gate, outcomes: &[Outcome]) -> Applied {
-        for outcome in outcomes {
-            let name = gate.call_at(outcome.index);
-            // It may have ended while hooks were asked.
-            let call = self.session.call(name);
-            if call.is_none_or(|call| call.status != CallStatus::Requested) {
-                continue;
-            }
-            match outcome.verdict {
-                VerdictKind::Block => {
-                    let output = Failure::blocked(gate.point, outcome).message;
-                    self.finish_call(name, output, CallFinished::HOOK_BLOCKED)?;
-                }
-                VerdictKind::Skip => self.finish_call(name, outcome.text.clone(), "")?,
-                VerdictKind::Proceed | VerdictKind::Mutate | VerdictKind::RequireApproval => {
-                    self.judge_in_turn(name)?;
-                }
-            }
-        }
-        self.continue_after_owner(gate.attempt)
-    }
-
-    /// Hooks have answered about the result of a call, which the model gets as the state has it by now.
-    pub(super) fn result_hooked(&mut self, gate: Gate) -> Applied {
-        self.continue_after_owner(gate.attempt)
-    }
-
-    /// The owner has done something for calls of an attempt: what waited for that continues.
-    pub(super) fn continue_after_owner(&mut self, attempt: AttemptRef) -> Applied {
-        self.finish_tool_turn(attempt)?;
-        self.intend_requested_calls(attempt)?;
-        self.prepare_request(attempt)?;
-        self.advance(attempt.run)
-    }
-
     /// A copy may have been cut before they were judged, and the rules may be others since.
     pub(super) fn judge_again(&mut self, attempt: AttemptRef) -> Applied {
+        if self.is_gated(attempt) {
+            return Ok(());
+        }
         let is_new = |call: &Call| {
             call.effect != Effect::State && matches!(call.status, CallStatus::Requested)
         };
@@ -293,7 +247,8 @@ impl Decision<'_> {
     /// in the reply have ended.
     pub(crate) fn intend_requested_calls(&mut self, attempt: AttemptRef) -> Applied {
         let asks = |call: &Call| matches!(call.status, CallStatus::Asking { .. });
-        if !self.may_intend(attempt) || !self.last_calls(attempt, asks).is_empty() {
+        let may_intend = self.may_intend(attempt) && !self.is_gated(attempt);
+        if !may_intend || !self.last_calls(attempt, asks).is_empty() {
             return Ok(());
         }
         let was_left = |call: &Call| {
@@ -344,19 +299,6 @@ impl Decision<'_> {
                 self.emit(self.with_shown_media(result))
             }
         }
-    }
-
-    /// Hooks are asked about a result before its model gets it: its tool gave it, or failed.
-    pub(super) fn is_held_result(&self, result: &CallFinished) -> bool {
-        let is_unsent = matches!(
-            result.reason.as_str(),
-            CallFinished::NOT_SENT | CallFinished::DENIED
-        );
-        let call = self.session.call(result.call).filter(|_| !is_unsent);
-        call.is_some_and(|call| {
-            let tool = &call.call.name;
-            self.listens_to(result.call.attempt, Point::PostToolCall, tool)
-        })
     }
 
     /// A result that a model does not get at once has a handle, and its output becomes the text that the

@@ -11,8 +11,8 @@ use crate::event::{
     SubGoalDropped, SubGoalFocused, ToolsFound,
 };
 use crate::failure::Failure;
-use crate::hooks::Gate;
-use crate::message::{FinishReason, Message};
+use crate::hooks::{Gate, Point};
+use crate::message::{FinishReason, Message, Usage};
 use crate::text::headline;
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
@@ -77,6 +77,8 @@ pub struct Attempt {
     pub compaction_asked: Option<u32>,
     /// The error after which its model is asked again, while hooks are asked about that.
     pub retry: Option<Failure>,
+    /// What its last reply used up, while hooks are asked about that.
+    pub held_usage: Option<Usage>,
     /// The files that the model of a step has seen. Those of a turn are in [`Turn::files`](super::Turn::files).
     pub files: SeenFiles,
 }
@@ -282,8 +284,8 @@ impl Attempt {
     }
 
     /// The call whose preview the owner is to find, of what hooks left of it. It waits for calls with side effects
-    /// before it in the reply: they may change the file. And while a person is asked about a write, no executor waits for such a call, so it would
-    /// be sent once more.
+    /// before it in the reply: they may change the file. And while a person is asked about a write, no executor waits
+    /// for such a call, so it would be sent once more.
     pub(crate) fn call_to_preview(&self, attempt: AttemptRef) -> Option<CallRef> {
         let write = self.open_write()?;
         let is_open = |call: &Call| call.effect == Effect::Effectful && !call.is_finished();
@@ -366,6 +368,10 @@ impl Apply for ReplyReceived {
             FinishReason::Length => attempt.cut_replies + 1,
             _ => 0,
         };
+        attempt.compaction_asked = None;
+        let gate = Gate::of_attempt(Point::PostRequest, self.attempt, self.tool_turn);
+        attempt.gate = self.held.then_some(gate);
+        attempt.held_usage = self.held.then_some(self.usage);
         let model = session.run_mut(self.attempt.run)?.model.clone();
         let conversation = session.conversation_mut(self.attempt)?;
         for op in sent {

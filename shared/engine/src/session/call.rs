@@ -1,5 +1,9 @@
 //! A call with its state, and the events about calls.
 
+mod hooked;
+
+pub use hooked::{CallHooks, HookDemand};
+
 use super::{Apply, EffectfulCall, Envelope, Mode, Session};
 use crate::command::Settlement;
 use crate::decide::{CODE_GENERATION, is_answered_by_owner};
@@ -8,8 +12,6 @@ use crate::event::{
     CallPreviewed, CallRef, CallRejudged, CallSettled, Decided, Effect, InputRequested,
     QuestionAsked, RequestedCall, ToolInput, ToolQuestion,
 };
-use crate::failure::Failure;
-use crate::hooks::{Gate, Mutation, Outcome, Point, VerdictKind};
 use crate::message::{Media, Message, ToolCall};
 use crate::pending::{Subject, pending};
 use crate::rules::Condition;
@@ -61,27 +63,8 @@ pub struct Call {
     pub demand: Option<HookDemand>,
     /// The name of its whole result, if hooks were asked about the beginning of it and left the name there.
     pub whole: Option<String>,
-}
-
-/// The hooks that are asked about a call.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CallHooks {
-    /// None are, or they have answered.
-    #[default]
-    None,
-    /// They are asked before it is made.
-    Before,
-    /// They are asked about its result, which the model does not get before they have answered.
-    After,
-}
-
-/// The approval that a hook requires of a call. Nothing else answers for the person.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HookDemand {
-    /// The name of the hook.
-    pub hook: String,
-    /// Its words, for the person.
-    pub reason: String,
+    /// How long its tool took, in milliseconds, if hooks were asked about its result; else 0.
+    pub duration_ms: u64,
 }
 
 /// How far a call got.
@@ -174,19 +157,7 @@ impl Call {
             sent: None,
             demand: None,
             whole: None,
-        }
-    }
-
-    /// The arguments that are sent to its tool: as hooks left them. It is judged and approved with these.
-    pub fn arguments(&self) -> &str {
-        self.sent.as_deref().unwrap_or(&self.call.arguments)
-    }
-
-    /// The call as it is sent to its tool.
-    pub fn as_sent(&self) -> ToolCall {
-        ToolCall {
-            arguments: self.arguments().to_owned(),
-            ..self.call.clone()
+            duration_ms: 0,
         }
     }
 
@@ -208,21 +179,6 @@ impl Call {
         matches!(self.status, CallStatus::Finished { .. }) && self.hooks != CallHooks::After
     }
 
-    /// It has a result, and hooks are asked about that.
-    pub fn holds_result(&self) -> bool {
-        self.hooks == CallHooks::After
-    }
-
-    /// Hooks are asked about it before anything else becomes of it.
-    pub fn waits_for_hooks(&self) -> bool {
-        self.hooks == CallHooks::Before && self.status == CallStatus::Requested
-    }
-
-    /// It waits for hooks, or for its preview. It is neither sent nor asked about before.
-    pub fn is_unready(&self) -> bool {
-        self.waits_for_hooks() || self.needs_preview()
-    }
-
     /// The owner finds its result by I/O, and has not recorded one yet.
     pub fn waits_for_owner(&self) -> bool {
         self.effect == Effect::State
@@ -241,58 +197,6 @@ impl Call {
     /// What it would change is not known, and it is neither sent nor asked about before.
     pub fn needs_preview(&self) -> bool {
         self.previews && self.preview.is_none() && self.status == CallStatus::Requested
-    }
-
-    /// Takes what hooks answered before it is made. What they answered about a call that has ended since changes
-    /// nothing.
-    fn take_answer(&mut self, outcome: &Outcome) -> Applied {
-        if self.hooks != CallHooks::Before {
-            return Err(self.refuse("answered by hooks"));
-        }
-        if self.status != CallStatus::Requested {
-            return Ok(());
-        }
-        self.hooks = CallHooks::None;
-        self.sent = outcome.sent().map(str::to_owned);
-        if outcome.verdict == VerdictKind::RequireApproval {
-            self.demand = Some(HookDemand {
-                hook: outcome.hook.clone(),
-                reason: outcome.text.clone(),
-            });
-        }
-        Ok(())
-    }
-
-    /// Takes what hooks answered about its result. Returns the name of the whole result if the text that they left
-    /// does not have it: the rest is then not for the model either.
-    fn take_answer_to_result(
-        &mut self,
-        outcome: &Outcome,
-    ) -> Result<Option<String>, IllegalTransition> {
-        if self.hooks != CallHooks::After {
-            return Err(self.refuse("answered by hooks"));
-        }
-        self.hooks = CallHooks::None;
-        let CallStatus::Finished {
-            output,
-            is_error,
-            reason,
-        } = &mut self.status
-        else {
-            return Ok(None);
-        };
-        match (outcome.verdict, &outcome.mutation) {
-            (VerdictKind::Block, _) => {
-                let blocked = Failure::blocked(Point::PostToolCall, outcome);
-                (*output, *is_error) = (blocked.message, true);
-                CallFinished::HOOK_BLOCKED.clone_into(reason);
-                self.media.clear();
-            }
-            (_, Some(Mutation::Output(changed))) => output.clone_from(changed),
-            _ => return Ok(None),
-        }
-        // Text that still names the rest offers it.
-        Ok(self.whole.take_if(|whole| !output.contains(whole.as_str())))
     }
 
     pub(super) fn enter(&mut self, to: CallStatus) -> Applied {
@@ -350,24 +254,6 @@ impl Call {
 }
 
 impl Session {
-    /// Takes what hooks answered about calls before they are made; see [`Point::PreToolCall`].
-    pub(super) fn take_answers_to_calls(&mut self, gate: Gate, outcomes: &[Outcome]) -> Applied {
-        for outcome in outcomes {
-            self.call_mut(gate.call_at(outcome.index))?
-                .take_answer(outcome)?;
-        }
-        Ok(())
-    }
-
-    /// Takes what hooks answered about the result of a call; see [`Point::PostToolCall`].
-    pub(super) fn take_answer_to_result(&mut self, gate: Gate, outcome: &Outcome) -> Applied {
-        let call = self.call_mut(gate.call_at(gate.index))?;
-        if let Some(handle) = call.take_answer_to_result(outcome)? {
-            self.handles.forget(&handle);
-        }
-        Ok(())
-    }
-
     fn ask(&mut self, name: CallRef, ask: Ask, at: u64) -> Applied {
         let call = self.call_mut(name)?;
         // What was approved is not asked about again, unless it is another call by now.
@@ -456,6 +342,7 @@ impl Apply for CallFinished {
         if self.held {
             call.hooks = CallHooks::After;
             call.whole = self.whole.as_ref().map(|whole| whole.handle.clone());
+            call.duration_ms = self.duration_ms;
         }
         if let Some(whole) = &self.whole {
             session.handles.keep(whole);

@@ -257,6 +257,7 @@ impl Apply for BudgetRefused {
         let run = session.run_mut(self.run)?;
         run.ending = Some(self.failure.clone());
         run.spent.asked = None;
+        run.hooks.keep_ends();
         Ok(())
     }
 }

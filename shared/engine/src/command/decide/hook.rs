@@ -66,8 +66,8 @@ impl Deciding<'_, '_> {
                 self.accept()?.end_run(number, failure)
             }
             _ => Err(self.does_not_take(
-                "approve it to use the hooks that there are now, retry it to look for the earlier ones again, or fail it \
-                 to end the run",
+                "approve it to use the hooks that there are now, retry it to look for the earlier ones again, or \
+                 fail it to end the run",
             )),
         }
     }
