@@ -5,17 +5,27 @@
 //! [`Input::Hooked`](crate::decide::Input::Hooked). No continuation is stored: the decision looks at the state behind the
 //! gate once more.
 
+mod question;
+
+pub use question::{AskedCall, EndStatus, NextRequest, Payload, Question};
+
+use crate::agent::AgentDefinition;
 use crate::conversation::{Conversation, Op};
 use crate::event::{AttemptRef, CallRef};
-use crate::plan::PlanDraft;
-use crate::rules::NamePattern;
+use crate::limits::MAX_COMPACTION_TEXT;
+use crate::message::{Message, Role};
+use crate::plan::{Plan, PlanDraft};
+use crate::rules::{DEFAULT_AGENT, NamePattern};
 use crate::transitions::Applied;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// Most hooks that one run asks.
 pub const MAX_HOOKS: usize = 32;
 /// Most bytes of an answer.
 pub const MAX_ANSWER: usize = 256 * 1024;
+/// Most bytes that all answers to one question change, those about all calls of a reply together.
+pub(crate) const MAX_CHANGES: usize = 4 * MAX_ANSWER;
 /// Most bytes of a reason.
 pub const MAX_REASON: usize = 4096;
 /// Most ended runs whose hooks on [`Point::OnRunEnd`] are still asked. The oldest are dropped.
@@ -234,6 +244,15 @@ impl Gate {
         }
     }
 
+    /// The call at a position of the reply that the gate is about.
+    pub fn call_at(self, index: u32) -> CallRef {
+        CallRef {
+            attempt: self.attempt,
+            tool_turn: self.turn,
+            index,
+        }
+    }
+
     /// The key that goes with every repetition of the question to one hook, and with no other question.
     pub fn key(self, namespace: &str, session: &str, hook: &str) -> String {
         // crate::key::Fields, domain "cairn.hook", version 1: namespace, session, hook, point, run, step, attempt, turn,
@@ -264,11 +283,14 @@ impl PinnedHook {
 
 impl PinnedHook {
     fn covers(&self, tool: &str) -> bool {
-        // A pattern that is none covers every tool, because a hook only restricts.
-        let matches =
-            |pattern: &String| NamePattern::new(pattern).map_or(true, |it| it.is_match(tool));
-        self.tools.is_empty() || self.tools.iter().any(matches)
+        self.tools.is_empty() || is_among(tool, &self.tools)
     }
+}
+
+/// Whether a pattern covers the name. A pattern that is none covers every name, because a hook only restricts.
+fn is_among(name: &str, patterns: &[String]) -> bool {
+    let mut patterns = patterns.iter().map(|pattern| NamePattern::new(pattern));
+    patterns.any(|pattern| pattern.map_or(true, |it| it.is_match(name)))
 }
 
 /// A hook that there is now, for [`Facts::hooks`](crate::decide::Facts::hooks).
@@ -284,6 +306,27 @@ pub struct PresentHook {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PresentHooks(pub Vec<PresentHook>);
 
+impl PresentHooks {
+    /// There are none.
+    pub fn none() -> &'static Self {
+        static NONE: PresentHooks = PresentHooks(Vec::new());
+        &NONE
+    }
+
+    /// The hooks that a run of this agent asks; none is the plain default agent.
+    pub fn of_agent(&self, agent: Option<&AgentDefinition>) -> Vec<PinnedHook> {
+        let name = agent.map_or(DEFAULT_AGENT, |agent| &agent.name);
+        let named = agent.map_or(&[][..], |agent| agent.hooks.as_slice());
+        let is_asked = |hook: &&PresentHook| {
+            let patterns = hook.agents.as_deref();
+            patterns.is_none_or(|patterns| is_among(name, patterns))
+                || named.contains(&hook.pin.name)
+        };
+        let asked = self.0.iter().filter(is_asked);
+        asked.map(|hook| hook.pin.clone()).collect()
+    }
+}
+
 /// The kinds of answers, from the mildest to the strictest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum VerdictKind {
@@ -297,6 +340,28 @@ pub enum VerdictKind {
     RequireApproval,
     /// Do not do it.
     Block,
+}
+
+impl VerdictKind {
+    /// All of them, from the mildest to the strictest.
+    pub const ALL: [Self; 5] = [
+        Self::Proceed,
+        Self::Mutate,
+        Self::Skip,
+        Self::RequireApproval,
+        Self::Block,
+    ];
+
+    /// Its name in answers of programs and in traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Proceed => "proceed",
+            Self::Mutate => "mutate",
+            Self::Skip => "skip",
+            Self::RequireApproval => "require_approval",
+            Self::Block => "block",
+        }
+    }
 }
 
 /// What a hook answers.
@@ -314,6 +379,19 @@ pub enum Verdict {
     Block(String),
 }
 
+impl Verdict {
+    /// Its kind.
+    pub const fn kind(&self) -> VerdictKind {
+        match self {
+            Self::Proceed => VerdictKind::Proceed,
+            Self::Mutate(_) => VerdictKind::Mutate,
+            Self::Skip(_) => VerdictKind::Skip,
+            Self::RequireApproval(_) => VerdictKind::RequireApproval,
+            Self::Block(_) => VerdictKind::Block,
+        }
+    }
+}
+
 /// A change of a payload; see `cairn/event/v1/hook.proto`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)] // Described in the contract.
@@ -326,6 +404,51 @@ pub enum Mutation {
     Prompt(String),
 }
 
+impl Mutation {
+    /// What it changes.
+    pub const fn changes(&self) -> Changes {
+        match self {
+            Self::Arguments(_) => Changes::Arguments,
+            Self::Output(_) => Changes::Output,
+            Self::Text(_) => Changes::Text,
+            Self::Ops(_) => Changes::Ops,
+            Self::Plan(_) => Changes::Plan,
+            Self::Prompt(_) => Changes::Prompt,
+        }
+    }
+
+    /// The changes of a conversation; none if it changes something else.
+    pub fn ops(&self) -> Option<&[Op]> {
+        match self {
+            Self::Ops(ops) => Some(ops),
+            _ => None,
+        }
+    }
+
+    /// About as many bytes as it takes in the journal.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Arguments(text) | Self::Output(text) | Self::Text(text) | Self::Prompt(text) => {
+                text.len()
+            }
+            Self::Ops(ops) => ops.iter().map(bytes_of).sum(),
+            Self::Plan(plan) => serde_json::to_vec(plan).map_or(usize::MAX, |json| json.len()),
+        }
+    }
+}
+
+/// Bytes of a change of a conversation.
+fn bytes_of(op: &Op) -> usize {
+    let of = |message: &Message| usize::try_from(message.bytes()).unwrap_or(usize::MAX);
+    match op {
+        Op::Append(message) | Op::Update { message, .. } | Op::Insert { message, .. } => {
+            of(message)
+        }
+        Op::Notice(text) => text.len(),
+        _ => 0,
+    }
+}
+
 /// Why a hook did not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // Described in the contract.
@@ -334,6 +457,18 @@ pub enum HookFailure {
     Wrong,
     Unreachable,
     Missing,
+}
+
+impl HookFailure {
+    /// For people, where the hook says nothing.
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Late => "the hook did not answer in time",
+            Self::Wrong => "the answer of the hook is wrong",
+            Self::Unreachable => "the hook cannot be reached",
+            Self::Missing => "the hook is not configured any more, or differently",
+        }
+    }
 }
 
 /// What one hook answered, as the journal has it.
@@ -371,11 +506,18 @@ pub struct Outcome {
 impl Outcome {
     /// Without an answer yet.
     pub fn new(index: u32) -> Self {
-        todo!("EH fills it")
+        Self {
+            index,
+            verdict: VerdictKind::Proceed,
+            hook: String::new(),
+            text: String::new(),
+            mutation: None,
+            answers: Vec::new(),
+        }
     }
 
     /// Takes the answer of the next hook. The strictest counts, of equals the first; changes add up, and the next hook is
-    /// asked about the payload with them (`Question::with`). Returns whether further hooks are asked: not after a Block.
+    /// asked about the payload with them ([`Question::with`]). Returns whether further hooks are asked: not after a Block.
     pub fn take(
         &mut self,
         hook: &str,
@@ -383,20 +525,159 @@ impl Outcome {
         failure: Option<HookFailure>,
         duration_ms: u64,
     ) -> bool {
-        todo!("EH fills it")
+        let kind = verdict.kind();
+        let text = match verdict {
+            Verdict::Proceed => String::new(),
+            Verdict::Mutate(mutation) => {
+                self.change(mutation);
+                String::new()
+            }
+            Verdict::Skip(text) | Verdict::RequireApproval(text) | Verdict::Block(text) => text,
+        };
+        let reason = match (failure, kind) {
+            (Some(failure), _) if text.is_empty() => failure.words().to_owned(),
+            // The result stands beside it.
+            (_, VerdictKind::Skip) => String::new(),
+            _ => text.clone(),
+        };
+        self.answers.push(Answered {
+            hook: hook.to_owned(),
+            verdict: kind,
+            reason,
+            failure,
+            duration_ms,
+        });
+        if kind > self.verdict {
+            self.verdict = kind;
+            hook.clone_into(&mut self.hook);
+            self.text = text;
+        }
+        kind != VerdictKind::Block
+    }
+
+    /// Each hook changes what those before it left.
+    fn change(&mut self, mutation: Mutation) {
+        match (&mut self.mutation, mutation) {
+            (Some(Mutation::Ops(known)), Mutation::Ops(more)) => known.extend(more),
+            (known, mutation) => *known = Some(mutation),
+        }
+    }
+
+    /// It is one that the point takes.
+    pub(crate) fn fits(&self, point: Point) -> bool {
+        let changes = self.mutation.as_ref().map(Mutation::changes);
+        point.takes(self.verdict) && changes.is_none_or(|changes| changes == point.changes())
+    }
+
+    /// What was changed cannot count. It blocks for this reason, unless it did already.
+    pub(crate) fn refuse(&mut self, reason: &str) {
+        self.mutation = None;
+        if self.verdict != VerdictKind::Block {
+            self.verdict = VerdictKind::Block;
+            reason.clone_into(&mut self.text);
+        }
     }
 
     /// Continue, with nothing changed.
     pub fn is_proceed(&self) -> bool {
         self.verdict == VerdictKind::Proceed && self.mutation.is_none()
     }
+
+    /// At [`Point::PreToolCall`]: the arguments that are sent in place of the model's. None if the model's are sent, or
+    /// the call is not made.
+    pub fn sent(&self) -> Option<&str> {
+        match (self.verdict, &self.mutation) {
+            (VerdictKind::Skip | VerdictKind::Block, _) => None,
+            (_, Some(Mutation::Arguments(arguments))) => Some(arguments),
+            _ => None,
+        }
+    }
 }
 
 /// Why an answer is wrong at a point, in words for the operator; none if it is right. Checks the kind, the kind of the
 /// change, the sizes, that arguments are a JSON object, that a plan can be accepted, and that ops are among Append
-/// (user), Update, Insert, Remove and Notice and fit the conversation.
+/// (user), Update, Insert, Remove and Notice and fit the conversation. `next` is the conversation as the next request
+/// has it, with the changes of the hooks before; only ops need it.
 pub fn fault_of(point: Point, verdict: &Verdict, next: Option<&Conversation>) -> Option<String> {
-    todo!("EH fills it")
+    let (kind, name) = (verdict.kind(), point.name());
+    if !point.takes(kind) {
+        let taken = VerdictKind::ALL.into_iter().filter(|it| point.takes(*it));
+        let taken: Vec<_> = taken.map(VerdictKind::name).collect();
+        let (kind, taken) = (kind.name(), taken.join(", "));
+        return Some(format!(
+            "{name} does not take the answer {kind}; it takes: {taken}"
+        ));
+    }
+    let (what, bytes, most) = match verdict {
+        Verdict::Proceed => return None,
+        Verdict::Mutate(mutation) => return fault_of_change(point, mutation, next),
+        Verdict::Skip(result) => ("result", result.len(), MAX_ANSWER),
+        Verdict::RequireApproval(reason) | Verdict::Block(reason) => {
+            ("reason", reason.len(), MAX_REASON)
+        }
+    };
+    too_long(what, bytes, most)
+}
+
+fn fault_of_change(
+    point: Point,
+    mutation: &Mutation,
+    next: Option<&Conversation>,
+) -> Option<String> {
+    let (changes, taken) = (mutation.changes(), point.changes());
+    if changes != taken {
+        let word = |changes: Changes| format!("{changes:?}").to_lowercase();
+        let (name, changes, taken) = (point.name(), word(changes), word(taken));
+        return Some(format!(
+            "{name} does not change the {changes}; it changes the {taken}"
+        ));
+    }
+    let fault = too_long("change", mutation.bytes(), MAX_ANSWER);
+    fault.or_else(|| match mutation {
+        Mutation::Arguments(json) => {
+            let read = serde_json::from_str::<Map<String, Value>>(json);
+            let error = read.err()?;
+            Some(format!("the arguments are no JSON object: {error}"))
+        }
+        Mutation::Plan(plan) => Some(Plan::accept(plan).err()?.located().problem),
+        Mutation::Ops(ops) => fault_of_ops(ops, next),
+        Mutation::Prompt(prompt) if prompt.trim().is_empty() => {
+            Some("the prompt is empty".to_owned())
+        }
+        Mutation::Prompt(prompt) => too_long("prompt", prompt.len(), MAX_COMPACTION_TEXT),
+        Mutation::Output(_) | Mutation::Text(_) => None,
+    })
+}
+
+fn too_long(what: &str, bytes: usize, most: usize) -> Option<String> {
+    (bytes > most).then(|| format!("the {what} has {bytes} bytes; at most {most} are allowed"))
+}
+
+fn fault_of_ops(ops: &[Op], next: Option<&Conversation>) -> Option<String> {
+    if ops.is_empty() {
+        return Some("the list of changes is empty".to_owned());
+    }
+    let mut next = next.cloned().unwrap_or_default();
+    ops.iter().find_map(|op| {
+        let is_allowed = match op {
+            Op::Append(message) | Op::Insert { message, .. } => message.role == Role::User,
+            // That there is such a message is checked below.
+            Op::Update { number, message } => {
+                let mut behind = next.behind.iter();
+                let before = behind.find(|entry| entry.number == *number);
+                before.is_none_or(|entry| entry.message.role == message.role)
+            }
+            Op::Remove { .. } | Op::Notice(_) => true,
+            _ => false,
+        };
+        if !is_allowed {
+            let allowed = "a hook appends and inserts messages of the user, replaces messages by such of the same \
+                           role, removes messages and adds notices";
+            return Some(allowed.to_owned());
+        }
+        let fault = next.apply(op.clone()).err()?;
+        Some(format!("{fault}; a hook changes messages of the turn or the attempt only"))
+    })
 }
 
 /// Whether ops of a hook fit a conversation as the next request has it.

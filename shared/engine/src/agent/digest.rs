@@ -66,6 +66,7 @@ impl AgentDefinition {
         }
         agent.text("instructions", &self.instructions);
         agent.list("capabilities", &self.capabilities);
+        agent.list("hooks", &self.hooks);
         let text = to_canonical_json(&Value::Object(agent.0));
         hex(&digest(&[DOMAIN, VERSION, text.as_bytes()]))
     }

@@ -66,6 +66,7 @@ impl Sent {
             failure: Some(Failure::new(FailureKind::Other, "Test", "it fails")),
             full: None,
             summary: None,
+            retry: None,
         });
     }
 
@@ -127,6 +128,7 @@ impl Sent {
             compaction: crate::decide::Compaction::default(),
             responses: |_, _| Ok(String::new()),
             pool: crate::pool::PoolFacts::none(),
+            hooks: crate::hooks::PresentHooks::none(),
             starts: true,
         };
         let (before, again) = (self.session.clone(), input.clone());

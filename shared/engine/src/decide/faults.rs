@@ -95,6 +95,7 @@ mod tests {
             failure: None,
             full: None,
             summary: None,
+            retry: None,
         }
     }
 
@@ -313,6 +314,7 @@ mod tests {
             failure: None,
             full,
             summary: summary.map(Box::new),
+            retry: None,
         }
     }
 

@@ -159,6 +159,7 @@ impl Run {
             let what = format_args!("run {}, whose steps are open", self.number);
             return Err(IllegalTransition::not_allowed(what, before, to));
         }
+        self.hooks.end();
         self.end = End {
             at: Some(event.at),
             seq: event.seq,
@@ -221,6 +222,7 @@ impl Apply for RunStarted {
             started_at: envelope.at,
             end: End::default(),
         });
+        session.open_run();
         Ok(())
     }
 }

@@ -104,6 +104,7 @@ fn check_sleeps(session: &Session) {
         compaction: Compaction::default(),
         responses: |_, _| Ok(String::new()),
         pool: cairn_engine::pool::PoolFacts::none(),
+        hooks: cairn_engine::hooks::PresentHooks::none(),
         starts: true,
     };
     let mut taken_over = session.clone();

@@ -12,6 +12,7 @@ mod atomic;
 mod budget;
 mod budgets;
 mod budgets_time;
+mod calls_hooked;
 mod changes;
 mod checkpoints;
 mod commands;

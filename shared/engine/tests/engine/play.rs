@@ -454,13 +454,14 @@ pub(crate) fn open_calls(session: &Session, name: AttemptRef) -> Vec<CallRef> {
 }
 
 /// Calls that an executor may have sent: pure and idempotent ones at once, the others once they
-/// are intended, none that is in doubt, waits for a person, or is the owner's to answer.
+/// are intended, none that is in doubt, waits for a person, a hook or a preview, or is the owner's to answer.
 pub(crate) fn sendable_calls(session: &Session, name: AttemptRef) -> Vec<CallRef> {
     let attempt: Option<&Attempt> = session.attempt(name);
     let calls = attempt
         .into_iter()
         .flat_map(|attempt| attempt.last_calls(name));
     let sendable = calls.filter(|(_, call)| match call.status {
+        _ if call.is_unready() => false,
         CallStatus::Requested => matches!(call.effect, Effect::Pure | Effect::Idempotent),
         CallStatus::Intended { .. } => true,
         CallStatus::InDoubt { .. } | CallStatus::Asking { .. } | CallStatus::Finished { .. } => {

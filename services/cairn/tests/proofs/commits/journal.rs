@@ -116,6 +116,7 @@ impl Author {
             failure: None,
             full: None,
             summary: None,
+            retry: None,
         });
     }
 
@@ -172,6 +173,7 @@ impl Author {
             responses: |_, _| Ok(String::new()),
             pool: cairn_engine::pool::PoolFacts::none(),
             starts: true,
+            hooks: cairn_engine::hooks::PresentHooks::none(),
         };
         let events = self.session.decide(input, &facts).expect("it is legal");
         self.keep(&events);

@@ -69,6 +69,7 @@ fn facts() -> Facts<'static> {
         responses: |_, _| Ok(String::new()),
         pool: cairn_engine::pool::PoolFacts::none(),
         starts: true,
+        hooks: cairn_engine::hooks::PresentHooks::none(),
     }
 }
 
@@ -270,6 +271,7 @@ impl OwnedSession {
             failure: None,
             full: None,
             summary: None,
+            retry: None,
         });
         Acknowledgement {
             through_number: report.number,

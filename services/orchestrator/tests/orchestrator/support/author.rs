@@ -112,6 +112,7 @@ impl Author {
             journal_permille: 0,
             responses: |_, _| Ok(String::new()),
             pool: cairn_engine::pool::PoolFacts::none(),
+            hooks: &cairn_engine::hooks::PresentHooks::default(),
             starts: true,
         };
         match line {

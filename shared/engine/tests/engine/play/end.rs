@@ -6,7 +6,8 @@ use cairn_engine::command::Settlement;
 use cairn_engine::decide::{Answer, Input, Previewed};
 use cairn_engine::event::{AttemptRef, CallPreview};
 use cairn_engine::outstanding::Work;
-use cairn_engine::pending::{Pending, Subject, pending};
+use cairn_engine::pending::{Asked, Pending, Subject, pending};
+use cairn_engine::session::HookAsk;
 
 /// What people say when they are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +104,7 @@ fn answer_to(open: &Pending, people: People, seed: u8) -> Settlement {
         Subject::Call(_) => some_settlement(2 + seed % 3),
         Subject::Budget { .. } if agrees => Settlement::Retry,
         Subject::Budget { .. } => Settlement::Fail { reason },
+        Subject::Hook { .. } => of_hooks(open, agrees),
         Subject::Approval(_) | Subject::Plan { .. } if agrees => Settlement::Approve,
         Subject::Approval(_) | Subject::Plan { .. } => Settlement::Deny { reason },
         Subject::Context(_) if agrees => Settlement::Retry,
@@ -110,6 +112,18 @@ fn answer_to(open: &Pending, people: People, seed: u8) -> Settlement {
         Subject::Question(_) => Settlement::Answer {
             text: "the first".to_owned(),
         },
+    }
+}
+
+fn of_hooks(open: &Pending, agrees: bool) -> Settlement {
+    let reason = "no".to_owned();
+    match &open.asked {
+        _ if agrees => Settlement::Approve,
+        Asked::Hook {
+            ask: HookAsk::Changed { .. },
+            ..
+        } => Settlement::Fail { reason },
+        _ => Settlement::Deny { reason },
     }
 }
 

@@ -107,6 +107,7 @@ impl Played {
             responses: |_, _| Ok(String::new()),
             pool: cairn_engine::pool::PoolFacts::none(),
             starts: true,
+            hooks: cairn_engine::hooks::PresentHooks::none(),
         };
         self.session.decide(input, &facts).expect("it is legal");
     }
@@ -142,6 +143,7 @@ impl Played {
             failure,
             full: None,
             summary: None,
+            retry: None,
         });
     }
 
@@ -197,6 +199,7 @@ impl Played {
                     usage: None,
                     provider: String::new(),
                     model: String::new(),
+                    held: false,
                 };
                 self.report(vec![result], None, None);
             }
