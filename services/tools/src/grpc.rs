@@ -260,3 +260,22 @@ impl fmt::Debug for Messages {
         f.write_str("Messages")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_two_numbers_and_nothing_else() {
+        let read = |place: &str| {
+            let mut metadata = MetadataMap::new();
+            metadata.insert(CALL_PLACE, place.parse().unwrap());
+            place_of(&metadata)
+        };
+        assert_eq!(read("3.1"), Some((3, 1)));
+        for wrong in ["", "3", "3.", ".1", "3.1.2", "3.-1", "3.4294967296", "a.b"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+        assert_eq!(place_of(&MetadataMap::new()), None);
+    }
+}
