@@ -8,7 +8,8 @@ use crate::error::CliError;
 use crate::node::{Authenticators, Parts};
 use cairn_boot::{Environment, Trust, state_folder};
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
-use cairn_tools::{Confinement, Holds, Programs, Supervisor, Unconfined, Write};
+use cairn_supervise::Supervisor;
+use cairn_tools::{Confinement, Holds, Programs, Unconfined, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -38,7 +38,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const NO_BOUNDS: &str = "-";
 
 /// What a shell says of a program that it cannot start.
-pub(crate) const NOT_STARTED: u8 = 127;
+pub const NOT_STARTED: u8 = 127;
 
 /// What a shell adds to the number of the signal that ended a program.
 const SIGNALLED: i32 = 128;
@@ -74,7 +74,7 @@ impl Supervisor {
     /// A command line that ends with the program, and to which its arguments are added. The time begins
     /// now. The program is started once `input` bytes were written to standard input. Without bounds it is not
     /// confined.
-    pub(crate) fn command(
+    pub fn command(
         &self,
         time_limit: Duration,
         input: usize,
@@ -94,7 +94,7 @@ impl Supervisor {
 
     /// Whether the system can hold `what` of a confined program: `mounts` or `loopback`. Starts a process.
     #[cfg(target_os = "linux")]
-    pub(crate) fn can(&self, what: &str) -> bool {
+    pub fn can(&self, what: &str) -> bool {
         use std::os::unix::process::CommandExt as _;
         let mut command = std::process::Command::new(&self.program);
         let command = command.arg0("cairn").args(confine::attempt(what));
@@ -109,7 +109,7 @@ impl Supervisor {
 
     /// Whether the system can hold something of a confined program.
     #[cfg(not(target_os = "linux"))]
-    pub(crate) fn can(&self, _: &str) -> bool {
+    pub fn can(&self, _: &str) -> bool {
         false
     }
 }
@@ -130,7 +130,7 @@ fn bounds_of(argument: &str) -> Option<Option<Bounds>> {
 impl Supervisor {
     /// A command line that ends with the program of a server, and to which its arguments are added. The
     /// server is killed when this process ends. It must lead a process group. Without bounds it is not confined.
-    pub(crate) fn server(&self, bounds: Option<&Bounds>, program: &str) -> Command {
+    pub fn server(&self, bounds: Option<&Bounds>, program: &str) -> Command {
         let mut command = Command::new(&self.program);
         let arguments = server::arguments(bounds);
         command.arg0("cairn").args(arguments).arg(program);
@@ -140,7 +140,7 @@ impl Supervisor {
 
 /// Makes a supervising process end its program or server, and then itself. Before it has started one, it ends
 /// at once.
-pub(crate) fn end(supervising: Pid) {
+pub fn end(supervising: Pid) {
     // It may have ended.
     let _ = kill_process(supervising, Signal::USR1);
 }
@@ -396,7 +396,7 @@ pub(crate) fn print_error(text: &str) {
 
 /// The signal that ended a program, by how the process above it ended and what that said last, which is
 /// taken away.
-pub(crate) fn signal_of(code: Option<i32>, said: &mut Vec<u8>) -> Option<i32> {
+pub fn signal_of(code: Option<i32>, said: &mut Vec<u8>) -> Option<i32> {
     let signal = code?.checked_sub(SIGNALLED)?;
     let mark = format!("{MARK}{signal}");
     let rest = said.strip_suffix(mark.as_bytes())?.len();
