@@ -17,4 +17,4 @@ mod supervisor;
 
 pub use confine::{Bounds, Caps, NO_LANDLOCK, Network, landlock_version};
 pub use running::{DEFAULT_PATH, End, Head, LAST_OUTPUT, Running};
-pub use supervisor::{NOT_STARTED, Supervisor, end, signal_of, supervise};
+pub use supervisor::{NOT_STARTED, Supervisor, end, signal_of, supervise, why_not_started};

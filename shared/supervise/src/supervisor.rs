@@ -43,6 +43,9 @@ pub const NOT_STARTED: u8 = 127;
 /// What a shell adds to the number of the signal that ended a program.
 const SIGNALLED: i32 = 128;
 
+/// Begins what a supervising process prints of a program that it could not start.
+const COULD_NOT: &str = "could not be started: ";
+
 /// Why a program is not started.
 const TOO_LATE: &str = "its time is over";
 
@@ -220,9 +223,7 @@ pub fn supervise(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> 
         Ok(status) => exit_code(status),
         Err(error) => {
             let program = task.argv[0].to_string_lossy();
-            print_error(&format!(
-                "could not be started: {error}; its program is '{program}'\n"
-            ));
+            print_error(&format!("{COULD_NOT}{error}; its program is '{program}'\n"));
             ExitCode::from(NOT_STARTED)
         }
     })
@@ -404,9 +405,24 @@ pub fn signal_of(code: Option<i32>, said: &mut Vec<u8>) -> Option<i32> {
     Some(signal)
 }
 
+/// Why a program was not started, by how the process above it ended and what that said; none if it was started.
+pub fn why_not_started(code: Option<i32>, said: &[u8]) -> Option<String> {
+    let why = said.strip_prefix(COULD_NOT.as_bytes())?;
+    (code == Some(NOT_STARTED.into())).then(|| String::from_utf8_lossy(why).trim_end().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_was_not_started_is_told_from_one_that_failed() {
+        let said = b"could not be started: no such file; its program is 'x'\n";
+        let why = why_not_started(Some(127), said);
+        assert_eq!(why.unwrap(), "no such file; its program is 'x'");
+        assert_eq!(why_not_started(Some(1), said), None);
+        assert_eq!(why_not_started(Some(127), b"sh: x: not found\n"), None);
+    }
 
     #[test]
     fn a_signal_is_known_by_both_the_code_and_the_mark() {
