@@ -164,6 +164,7 @@ fn libraries_use_only_those_before_them() {
         "model",
         "rpc",
         "supervise",
+        "hooks",
         "boot",
     ];
     for (position, library) in order.iter().enumerate() {
