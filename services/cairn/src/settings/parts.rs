@@ -10,7 +10,8 @@ use crate::node::{Authenticators, Parts};
 use cairn_boot::{Environment, Trust, state_folder};
 use cairn_hooks::{Definition, SystemHooks};
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
-use cairn_tools::{Confinement, Holds, Programs, Supervisor, Unconfined, Write};
+use cairn_supervise::Supervisor;
+use cairn_tools::{Confinement, Holds, Programs, Unconfined, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
