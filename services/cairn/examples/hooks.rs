@@ -135,7 +135,8 @@ async fn main() -> Result<()> {
         hook("redactor", Point::PostToolCall, Means::Host(serve().await?)),
         hook("notes", Point::OnTurnEnd, Means::Program(program)),
     ];
-    parts.more_hooks = vec![("guard".to_owned(), Arc::new(Guard))];
+    let guard: Arc<dyn Hook> = Arc::new(Guard);
+    parts.more_hooks = vec![("guard".to_owned(), guard)];
     let node = Box::pin(Node::start(parts)).await?;
     let mut client = client(&node);
 

@@ -166,7 +166,8 @@ async fn hooked(point: Option<Point>, recording: &str, run: &wire::StartRun) -> 
             means: Means::InProcess,
             policy: Policy::default(),
         }];
-        parts.more_hooks = vec![("passing".to_owned(), hook.clone())];
+        let passing: Arc<dyn Hook> = hook.clone();
+        parts.more_hooks = vec![("passing".to_owned(), passing)];
     }
     let commits = count_commits(&mut parts);
     let node = node(parts).await;

@@ -1,7 +1,7 @@
 //! From settings to the parts of a node.
 
-use super::hooks::HookSettings;
 use super::Settings;
+use super::hooks::HookSettings;
 use super::servers::OfWorkspace;
 use super::trust::trust_file;
 use crate::context::Context;
@@ -70,8 +70,6 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             compaction: settings.compaction.config(),
             result_bytes: settings.tools.result_bytes,
             environment: surroundings(workspace, settings.workspace.write),
-            hooks: definitions(settings),
-            hook_addresses: settings.serve.hook_addresses.clone(),
             #[cfg(debug_assertions)]
             trusts_leases: crate::fail::sabotage(&context.environment)?.leases,
             #[cfg(debug_assertions)]
@@ -103,7 +101,7 @@ pub(crate) fn hook_executor(context: &Context) -> Result<SystemHooks, CliError> 
     ))
 }
 
-/// What no setting of the orchestrator changes.
+/// With the hooks of the settings, and what no setting changes.
 #[cfg_attr(
     not(debug_assertions),
     allow(
@@ -113,7 +111,12 @@ pub(crate) fn hook_executor(context: &Context) -> Result<SystemHooks, CliError> 
     )
 )]
 fn orchestrator_defaults(context: &Context) -> Result<cairn_orchestrator::Config, CliError> {
-    let config = cairn_orchestrator::Config::default();
+    let settings = context.config();
+    let config = cairn_orchestrator::Config {
+        hooks: definitions(settings),
+        hook_addresses: settings.serve.hook_addresses.clone(),
+        ..cairn_orchestrator::Config::default()
+    };
     #[cfg(debug_assertions)]
     if let Some(times) = crate::fail::pool_times(&context.environment)? {
         return Ok(cairn_orchestrator::Config {

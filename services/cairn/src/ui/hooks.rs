@@ -21,18 +21,6 @@ pub fn point_name(number: i32) -> &'static str {
     found.map_or("?", |point| point.name())
 }
 
-/// The kind of an answer, as programs read it: `proceed`, `mutate`, `skip`, `require_approval`, `block`.
-pub fn verdict_name(verdict: HookVerdict) -> &'static str {
-    match verdict {
-        HookVerdict::Unspecified => "?",
-        HookVerdict::Proceed => "proceed",
-        HookVerdict::Mutate => "mutate",
-        HookVerdict::Skip => "skip",
-        HookVerdict::RequireApproval => "require_approval",
-        HookVerdict::Block => "block",
-    }
-}
-
 fn point(gate: Option<&HookGate>) -> HookPoint {
     gate.map_or(HookPoint::Unspecified, HookGate::point)
 }

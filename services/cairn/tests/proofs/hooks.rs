@@ -123,7 +123,7 @@ fn the_table_has_every_answer_of_every_point() {
             let answers = mine
                 .clone()
                 .filter(|it| matches!(it.behaviour, Behaviour::Answers(_)));
-            let taken = cases::KINDS.iter().filter(|kind| point.takes(**kind));
+            let taken = VerdictKind::ALL.iter().filter(|kind| point.takes(**kind));
             assert_eq!(answers.count(), taken.count(), "{point:?}");
             // Late, wrong and unreachable, each with two answers in its place and without one.
             let failures = mine.filter(|it| !matches!(it.behaviour, Behaviour::Answers(_)));

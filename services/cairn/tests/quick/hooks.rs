@@ -217,13 +217,14 @@ async fn a_node_that_cannot_ask_its_hooks_does_not_start() {
     assert_eq!(failure.message, "missing hook_executor");
     assert!(!store.exists(), "a store was made in spite of it");
 
+    let silent = || -> Arc<dyn Hook> { Arc::new(Silent) };
     let mut others = parts();
-    others.more_hooks = vec![("other".to_owned(), Arc::new(Silent))];
+    others.more_hooks = vec![("other".to_owned(), silent())];
     let error = Box::pin(Node::start(others)).await.expect_err("no hook");
     assert!(error.to_string().contains("audit"), "{error}");
 
     let mut right = parts();
-    right.more_hooks = vec![("audit".to_owned(), Arc::new(Silent))];
+    right.more_hooks = vec![("audit".to_owned(), silent())];
     let node = Box::pin(Node::start(right)).await;
     node.expect("the node starts").drain().await;
 }

@@ -142,6 +142,16 @@ pub struct NextRequest {
 }
 
 impl NextRequest {
+    /// The first request of an attempt at a step, with this conversation. For examples; a session makes those of runs.
+    pub fn first(conversation: Conversation) -> Self {
+        Self {
+            tool_turn: 0,
+            conversation,
+            since: None,
+            is_turn: false,
+        }
+    }
+
     /// What the request has that the request before it did not have: the reply to that, and what follows. Of the
     /// first request all messages of the turn or the attempt.
     pub fn new_messages(&self) -> impl Iterator<Item = &Entry> {

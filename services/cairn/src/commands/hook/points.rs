@@ -50,15 +50,9 @@ fn table() -> Table {
 
 /// The kinds of answers that a point takes, as programs write them.
 fn answers(point: Point) -> Vec<&'static str> {
-    let all = [
-        (VerdictKind::Proceed, "proceed"),
-        (VerdictKind::Mutate, "mutate"),
-        (VerdictKind::Skip, "skip"),
-        (VerdictKind::RequireApproval, "require_approval"),
-        (VerdictKind::Block, "block"),
-    ];
-    let taken = all.into_iter().filter(|(kind, _)| point.takes(*kind));
-    taken.map(|(_, name)| name).collect()
+    let taken = VerdictKind::ALL.into_iter();
+    let taken = taken.filter(|kind| point.takes(*kind));
+    taken.map(VerdictKind::name).collect()
 }
 
 /// The field of an answer that has what a hook changed; none at points that take no change.

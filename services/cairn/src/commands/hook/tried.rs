@@ -367,7 +367,7 @@ fn to_text(args: &Args, answer: &Result<Verdict, String>, took: Duration) -> Str
                 verdict => words(verdict).to_owned(),
             };
             let colon = if text.is_empty() { "" } else { ": " };
-            format!("{}{colon}{} ({took})", kind(verdict), block(&text))
+            format!("{}{colon}{} ({took})", verdict.kind().name(), block(&text))
         }
     }
 }
@@ -392,7 +392,7 @@ fn to_json(args: &Args, answer: &Result<Verdict, String>, took: Duration) -> Val
     json!({
         "hook": args.name,
         "point": args.point.name(),
-        "answer": verdict.map(kind),
+        "answer": verdict.map(|verdict| verdict.kind().name()),
         "text": verdict.map(words),
         "mutation": mutation,
         "problem": answer.as_ref().err(),
@@ -403,17 +403,6 @@ fn to_json(args: &Args, answer: &Result<Verdict, String>, took: Duration) -> Val
 fn mutation_json(mutation: &Mutation) -> Value {
     let mutation = HookMutation::from(mutation.clone());
     json::value("cairn.event.v1.HookMutation", Some(&mutation))
-}
-
-/// As programs write it.
-fn kind(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Proceed => "proceed",
-        Verdict::Mutate(_) => "mutate",
-        Verdict::Skip(_) => "skip",
-        Verdict::RequireApproval(_) => "require_approval",
-        Verdict::Block(_) => "block",
-    }
 }
 
 /// The reason or the result of an answer.

@@ -7,14 +7,6 @@ use cairn_engine::plan::{PlanDraft, StepDraft};
 use cairn_hooks::OnError;
 use serde_json::{Value, json};
 
-/// All kinds of answers.
-pub(super) const KINDS: [VerdictKind; 5] = [
-    VerdictKind::Proceed,
-    VerdictKind::Mutate,
-    VerdictKind::Skip,
-    VerdictKind::RequireApproval,
-    VerdictKind::Block,
-];
 /// What a hook puts in the place of what it is asked about.
 pub(super) const CHANGED: &str = "changed by a hook";
 /// The title and the description of the only step.
@@ -44,11 +36,7 @@ pub(super) enum Behaviour {
 impl Behaviour {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Answers(VerdictKind::Proceed) => "proceed",
-            Self::Answers(VerdictKind::Mutate) => "mutate",
-            Self::Answers(VerdictKind::Skip) => "skip",
-            Self::Answers(VerdictKind::RequireApproval) => "require_approval",
-            Self::Answers(VerdictKind::Block) => "block",
+            Self::Answers(kind) => kind.name(),
             Self::Late => "late",
             Self::Wrong => "wrong",
             Self::Unreachable => "unreachable",
@@ -76,7 +64,9 @@ pub(super) fn all() -> Vec<Case> {
                 behaviour,
                 on_error,
             };
-            let taken = KINDS.into_iter().filter(|kind| point.takes(*kind));
+            let taken = VerdictKind::ALL
+                .into_iter()
+                .filter(|kind| point.takes(*kind));
             cases.extend(taken.map(|answer| case(Behaviour::Answers(answer), None)));
             for failure in [Behaviour::Late, Behaviour::Wrong, Behaviour::Unreachable] {
                 let on_errors = [None, Some(OnError::Block), Some(OnError::Proceed)];

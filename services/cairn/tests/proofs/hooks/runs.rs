@@ -5,7 +5,7 @@ use super::counted;
 use super::hosts::{Here, Host};
 use crate::support::{Client, chain, client, node, parts};
 use cairn_engine::hooks::{Point, VerdictKind};
-use cairn_hooks::{Definition, Means, Policy, ProgramConfig};
+use cairn_hooks::{Definition, Hook, Means, Policy, ProgramConfig};
 use cairn_model::{ModelRegistry, Recorded};
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind as Event;
@@ -57,7 +57,7 @@ pub(super) async fn check(number: usize, case: Case, host: &Host) -> Result<(), 
     parts.executor.retry.min_delay = Duration::from_millis(1);
     parts.executor.retry.max_delay = Duration::from_millis(2);
     parts.orchestrator.hooks = vec![definition(&hook, case, host, folder.path())];
-    let here = Arc::new(Here(Arc::clone(&host.questions)));
+    let here: Arc<dyn Hook> = Arc::new(Here(Arc::clone(&host.questions)));
     parts.more_hooks = vec![(hook.clone(), here)];
     let node = node(parts).await;
     let seen = timeout(PATIENCE, seen(&node.link(), client(&node), case)).await;
