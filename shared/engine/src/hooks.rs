@@ -563,6 +563,12 @@ impl Outcome {
         }
     }
 
+    /// A person is asked before the run or the step begins.
+    pub(crate) fn asks_about(&self, point: Point) -> bool {
+        let is_start = matches!(point, Point::OnRunStart | Point::OnStepStart);
+        is_start && self.verdict == VerdictKind::RequireApproval
+    }
+
     /// It is one that the point takes.
     pub(crate) fn fits(&self, point: Point) -> bool {
         let changes = self.mutation.as_ref().map(Mutation::changes);
