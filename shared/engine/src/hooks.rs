@@ -534,6 +534,12 @@ impl Outcome {
             }
             Verdict::Skip(text) | Verdict::RequireApproval(text) | Verdict::Block(text) => text,
         };
+        let text = match failure {
+            Some(failure) if kind == VerdictKind::Block && text.is_empty() => {
+                failure.words().to_owned()
+            }
+            _ => text,
+        };
         let reason = match (failure, kind) {
             (Some(failure), _) if text.is_empty() => failure.words().to_owned(),
             // The result stands beside it.

@@ -113,6 +113,7 @@ impl Author {
             responses: |_, _| Ok(String::new()),
             pool: cairn_engine::pool::PoolFacts::none(),
             starts: true,
+            hooks: cairn_engine::hooks::PresentHooks::none(),
         };
         match line {
             Line::Input(input) | Line::Later(input) => {
