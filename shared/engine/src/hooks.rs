@@ -534,6 +534,12 @@ impl Outcome {
             }
             Verdict::Skip(text) | Verdict::RequireApproval(text) | Verdict::Block(text) => text,
         };
+        let text = match failure {
+            Some(failure) if kind == VerdictKind::Block && text.is_empty() => {
+                failure.words().to_owned()
+            }
+            _ => text,
+        };
         let reason = match (failure, kind) {
             (Some(failure), _) if text.is_empty() => failure.words().to_owned(),
             // The result stands beside it.
@@ -561,6 +567,12 @@ impl Outcome {
             (Some(Mutation::Ops(known)), Mutation::Ops(more)) => known.extend(more),
             (known, mutation) => *known = Some(mutation),
         }
+    }
+
+    /// A person is asked before the run or the step begins.
+    pub(crate) fn asks_about(&self, point: Point) -> bool {
+        let is_start = matches!(point, Point::OnRunStart | Point::OnStepStart);
+        is_start && self.verdict == VerdictKind::RequireApproval
     }
 
     /// It is one that the point takes.
@@ -684,4 +696,166 @@ fn fault_of_ops(ops: &[Op], next: Option<&Conversation>) -> Option<String> {
 pub(crate) fn fit(next: &Conversation, ops: &[Op]) -> Applied {
     let mut next = next.clone();
     ops.iter().cloned().try_for_each(|op| next.apply(op))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::StepDraft;
+
+    fn arguments(json: &str) -> Verdict {
+        Verdict::Mutate(Mutation::Arguments(json.to_owned()))
+    }
+
+    fn ops(ops: Vec<Op>) -> Verdict {
+        Verdict::Mutate(Mutation::Ops(ops))
+    }
+
+    #[test]
+    fn the_first_of_the_strictest_answers_counts() {
+        let mut outcome = Outcome::new(2);
+        assert!(outcome.take("a", Verdict::Proceed, None, 1));
+        assert!(outcome.is_proceed());
+        assert!(outcome.take("b", arguments("{}"), None, 1));
+        assert_eq!(
+            (outcome.verdict, &*outcome.hook),
+            (VerdictKind::Mutate, "b")
+        );
+        let asks = |reason: &str| Verdict::RequireApproval(reason.to_owned());
+        assert!(outcome.take("c", asks("one"), None, 1));
+        assert!(outcome.take("d", asks("two"), None, 1));
+        assert!(outcome.take("e", Verdict::Skip("skipped".to_owned()), None, 1));
+        assert_eq!((&*outcome.hook, &*outcome.text), ("c", "one"));
+        let late = Some(HookFailure::Late);
+        assert!(!outcome.take("f", Verdict::Block(String::new()), late, 5_000));
+        assert_eq!((outcome.verdict, &*outcome.hook), (VerdictKind::Block, "f"));
+        assert_eq!(outcome.mutation, Some(Mutation::Arguments("{}".to_owned())));
+        let reasons: Vec<_> = outcome.answers.iter().map(|it| &*it.reason).collect();
+        let late = "the hook did not answer in time";
+        assert_eq!(reasons, ["", "", "one", "two", "", late]);
+    }
+
+    #[test]
+    fn changes_of_a_conversation_add_up_and_others_replace() {
+        let mut outcome = Outcome::new(0);
+        for text in ["one", "two"] {
+            outcome.take("a", ops(vec![Op::Notice(text.to_owned())]), None, 1);
+        }
+        let all = outcome.mutation.as_ref().and_then(Mutation::ops);
+        assert_eq!(all.map(<[Op]>::len), Some(2));
+        let mut outcome = Outcome::new(0);
+        for json in ["{}", r#"{"a":1}"#] {
+            outcome.take("a", arguments(json), None, 1);
+        }
+        assert_eq!(outcome.sent(), Some(r#"{"a":1}"#));
+    }
+
+    /// The table of the points, as the contract has it.
+    #[test]
+    fn each_point_takes_what_the_contract_says() {
+        use VerdictKind::{Block, Mutate, Proceed, RequireApproval, Skip};
+        for &point in Point::ALL {
+            let more: &[VerdictKind] = match point {
+                Point::OnRunStart => &[RequireApproval],
+                Point::OnStepStart => &[Skip, RequireApproval],
+                Point::OnPlanProposed => &[Mutate, RequireApproval],
+                Point::PreRequest | Point::OnCompaction => &[Mutate, Skip],
+                Point::PostRequest | Point::PostToolCall => &[Mutate],
+                Point::PreToolCall => &[Mutate, Skip, RequireApproval],
+                _ => &[],
+            };
+            let observes = matches!(point, Point::OnRunEnd | Point::OnError);
+            assert_eq!(point.observes(), observes, "{point:?}");
+            for kind in VerdictKind::ALL {
+                let expected = match kind {
+                    Proceed => true,
+                    Block => !observes,
+                    kind => more.contains(&kind),
+                };
+                assert_eq!(point.takes(kind), expected, "{point:?} {kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_answer_is_named() {
+        let step = StepDraft {
+            description: "do it".to_owned(),
+            ..StepDraft::default()
+        };
+        let plan = |steps| {
+            let plan = PlanDraft {
+                steps,
+                ..PlanDraft::default()
+            };
+            Verdict::Mutate(Mutation::Plan(plan))
+        };
+        let mut next = Conversation::default();
+        next.append(Message::user("hello"));
+        next.append(Message::assistant("hi", Vec::new()));
+        let update = |number, message| Op::Update { number, message };
+        let user = || Message::user("more");
+        let right = [
+            (Point::PreToolCall, arguments(r#"{"path":"a"}"#)),
+            (Point::OnPlanProposed, plan(vec![step])),
+            (
+                Point::PreRequest,
+                ops(vec![Op::Append(user()), update(1, user())]),
+            ),
+            (Point::PreRequest, ops(vec![Op::Remove { number: 2 }])),
+            (Point::OnRunEnd, Verdict::Proceed),
+        ];
+        for (point, verdict) in right {
+            assert_eq!(fault_of(point, &verdict, Some(&next)), None, "{verdict:?}");
+        }
+        let long = "x".repeat(MAX_REASON + 1);
+        let wrong = [
+            (Point::OnError, Verdict::Block(String::new())),
+            (Point::OnTurnEnd, Verdict::Skip(String::new())),
+            (Point::OnTurnStart, Verdict::Block(long)),
+            (Point::PreToolCall, arguments("[1]")),
+            (Point::PostToolCall, arguments("{}")),
+            (Point::OnPlanProposed, plan(Vec::new())),
+            (Point::PreRequest, ops(Vec::new())),
+            (Point::PreRequest, ops(vec![Op::Clear])),
+            (Point::PreRequest, ops(vec![Op::Remove { number: 9 }])),
+            (Point::PreRequest, ops(vec![update(2, user())])),
+            (
+                Point::PreRequest,
+                ops(vec![Op::Remove { number: 1 }, Op::Remove { number: 1 }]),
+            ),
+            (
+                Point::PreRequest,
+                ops(vec![Op::Append(Message::assistant("hi", Vec::new()))]),
+            ),
+            (
+                Point::PostToolCall,
+                Verdict::Mutate(Mutation::Output("x".repeat(MAX_ANSWER + 1))),
+            ),
+            (
+                Point::OnCompaction,
+                Verdict::Mutate(Mutation::Prompt(" ".to_owned())),
+            ),
+        ];
+        for (point, verdict) in wrong {
+            let fault = fault_of(point, &verdict, Some(&next));
+            assert!(fault.is_some(), "{point:?} takes {verdict:?}");
+        }
+    }
+
+    #[test]
+    fn a_hook_listens_to_the_tools_that_it_names() {
+        let mut hook = PinnedHook {
+            name: "guard".to_owned(),
+            digest: String::new(),
+            points: [Point::PreToolCall].into_iter().collect(),
+            tools: Vec::new(),
+        };
+        assert!(hook.listens(Point::PreToolCall, Some("shell_exec")));
+        assert!(!hook.listens(Point::PostToolCall, Some("shell_exec")));
+        hook.tools = vec!["write_*".to_owned()];
+        assert!(hook.listens(Point::PreToolCall, Some("write_file")));
+        assert!(!hook.listens(Point::PreToolCall, Some("shell_exec")));
+        assert!(hook.listens(Point::PreToolCall, None));
+    }
 }

@@ -28,7 +28,8 @@ impl Decision<'_> {
     /// asks the hooks of this place, from the next owner on.
     pub(super) fn imported(&mut self) -> Applied {
         let has_ended = !self.session.ended_hooks.is_empty();
-        if has_ended || self.session.active_run().is_some() {
+        let active = self.session.active_run();
+        if has_ended || active.is_some_and(|run| !run.hooks.is_dropped) {
             self.emit(HooksDropped {})?;
         }
         let mode = Mode::default();

@@ -177,6 +177,11 @@ impl Decision<'_> {
         }
         self.refuse_unfit(gate, &mut outcomes);
         let run = self.session.run(gate.attempt.run);
+        // A person is asked one thing of a run at a time. Hooks are asked again when that is decided.
+        let is_asked = run.is_some_and(|run| run.hooks.asks.is_some());
+        if is_asked && outcomes.iter().any(|it| it.asks_about(gate.point)) {
+            return Ok(());
+        }
         let plan = run.and_then(|run| run.hooks.plan.clone());
         let wants_compaction = self
             .session

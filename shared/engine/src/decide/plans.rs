@@ -68,7 +68,8 @@ impl Decision<'_> {
         duration_ms: u64,
         consent: Consent,
     ) -> Applied {
-        let planning = |run: &&Run| run.is_planning() && run.hooks.plan.is_none();
+        let planning =
+            |run: &&Run| run.is_planning() && run.hooks.plan.is_none() && run.ending.is_none();
         let Some(known) = self.session.run(run).filter(planning) else {
             return Ok(());
         };

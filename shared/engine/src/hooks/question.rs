@@ -387,7 +387,7 @@ impl Session {
 
     fn compaction_of(&self, name: AttemptRef) -> Option<Payload> {
         let running = self.attempt(name)?;
-        let compact = match &self.turn(name).map(|turn| &turn.purpose) {
+        let compact = match self.turn(name).map(|turn| &turn.purpose) {
             Some(Purpose::Compact(compact)) => Some(compact),
             _ => None,
         };

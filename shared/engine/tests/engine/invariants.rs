@@ -146,6 +146,7 @@ fn check_waiting(run: &Run, work: &[Work]) {
             let mut attempts = run.running_attempts();
             assert!(attempts.any(|(_, _, attempt)| attempt.full.is_some()));
         }
+        RunStatus::Waiting(WaitReason::Hook) => assert!(run.hooks.asks.is_some()),
         RunStatus::Waiting(WaitReason::Capability) => {
             let mut attempts = run.running_attempts();
             assert!(attempts.any(|(_, _, attempt)| attempt.lacks_capability()));

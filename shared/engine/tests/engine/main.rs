@@ -31,6 +31,7 @@ mod escape;
 mod failure;
 mod forks;
 mod history;
+mod hooks;
 mod illegal;
 mod invariants;
 mod judging;

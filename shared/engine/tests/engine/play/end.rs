@@ -5,6 +5,7 @@ use crate::world::{World, complete, finished, look, send};
 use cairn_engine::command::Settlement;
 use cairn_engine::decide::{Answer, Input, Previewed};
 use cairn_engine::event::{AttemptRef, CallPreview};
+use cairn_engine::hooks::Outcome;
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::{Asked, Pending, Subject, pending};
 use cairn_engine::session::HookAsk;
@@ -61,6 +62,14 @@ pub(crate) fn play_to_the_end(world: &mut World, seed: &PlanSeed, seeds: &[u8], 
             Some(&Work::Preview(call)) => {
                 let outcome = Previewed::Shown(CallPreview::default());
                 world.decide(Input::Previewed { call, outcome });
+            }
+            Some(&Work::AskHooks(gate)) => {
+                let questions = world.session.hook_questions(gate);
+                let outcomes = questions
+                    .iter()
+                    .map(|question| Outcome::new(question.index));
+                let outcomes = outcomes.collect();
+                world.decide(Input::Hooked { gate, outcomes });
             }
             Some(Work::HandleCommand | Work::Wake { .. }) | None => {}
         }
@@ -131,7 +140,11 @@ fn play_towards_the_end(world: &mut World, name: AttemptRef, seed: u8) {
     if let Some(&call) = sendable_calls(&world.session, name).first() {
         world.report(name.step, vec![finished(call, "an output", "")]);
     } else if open_calls(&world.session, name).is_empty() {
-        let turns = world.session.attempt(name).unwrap().tool_turns as usize;
+        let attempt = world.session.attempt(name).unwrap();
+        if attempt.is_gated() {
+            return;
+        }
+        let turns = attempt.tool_turns as usize;
         let calls = match (turns, seed % 4) {
             (0, 0) => vec![look(), send()],
             (0 | 1, 1) => vec![some_call(5), some_call(2)],
