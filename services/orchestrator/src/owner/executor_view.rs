@@ -218,7 +218,7 @@ pub(super) fn news_for_executor(
                 }
             }
             // Hooks are asked about its result, which comes with their answers.
-            _ if matches!(call.status, CallStatus::Finished { .. }) => {
+            _ if call.holds_result() => {
                 view.results.remove(&index);
             }
             _ if !may_be_sent(call) => {

@@ -233,7 +233,8 @@ impl Asking {
         let run = gate.attempt.run;
         let (pinned, trace) = match gate.point {
             Point::OnRunEnd => {
-                let ended = session.ended_hooks.iter().find(|ended| ended.run == run)?;
+                let mut ended = session.ended_hooks.iter();
+                let ended = ended.find(|ended| ended.gate() == gate)?;
                 let trace = trace_of_ended(key, run, &ended.trace_parent);
                 (&ended.pinned, trace)
             }
@@ -248,9 +249,6 @@ impl Asking {
             questions.any(|it| hook.listens(gate.point, it.tool.as_deref()))
         };
         let listeners = pinned.iter().filter(is_asked).cloned().collect();
-        if questions.is_empty() {
-            return None;
-        }
         Some(Self {
             deps: Arc::clone(deps),
             key: key.clone(),
@@ -286,6 +284,10 @@ impl Asking {
             .buffer_unordered(MOST_AT_A_TIME);
         let mut outcomes: Vec<_> = outcomes.collect().await;
         outcomes.sort_by_key(|outcome| outcome.index);
+        if outcomes.is_empty() && gate.point != Point::PreToolCall {
+            // What the question is about is gone, such as the failure of a step that began anew. Nothing waits longer.
+            outcomes.push(Outcome::new(0));
+        }
         HookMessage::Answered { gate, outcomes }
     }
 
@@ -307,8 +309,12 @@ impl Asking {
 
     /// Asks one hook after the other. Each is asked about what those before it left.
     async fn outcome(&self, mut question: Question, resolved: &[Resolved]) -> Outcome {
-        let mut outcome = Outcome::new(question.index);
         let point = self.gate.point;
+        let index = match point {
+            Point::PreToolCall => question.index,
+            _ => 0,
+        };
+        let mut outcome = Outcome::new(index);
         for (hook, resolved) in self.listeners.iter().zip(resolved) {
             if !hook.listens(point, question.tool.as_deref()) {
                 continue;

@@ -202,11 +202,10 @@ impl Owner {
     /// owner's answers, or for hooks, takes no slot before.
     fn may_begin(&self, work: Work) -> bool {
         if !self.runs_steps() {
-            let answers = matches!(
+            return matches!(
                 work,
                 Work::HandleCommand | Work::Plan { .. } | Work::Wake { .. }
             );
-            return answers;
         }
         if let Work::RunStep(name) = work {
             let attempt = self.session.attempt(name);

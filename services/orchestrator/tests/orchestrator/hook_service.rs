@@ -2,7 +2,6 @@
 
 use crate::support::{HOOK, World, chain, for_tenant, model_step, with_hook};
 use cairn_engine::hooks::{Payload, Point};
-use cairn_orchestrator::Config;
 use cairn_proto::api as pb;
 use cairn_proto::memory as memory_pb;
 use cairn_rpc::{ErrorKind, RpcError};
@@ -209,7 +208,7 @@ async fn the_next_run_asks_a_stored_hook() {
 #[tokio::test(start_paused = true)]
 async fn a_run_waits_for_a_stored_hook_that_cannot_be_read() {
     let (config, _questions) = with_hook(&[]);
-    let world = World::with_config(Config { ..config }).await;
+    let world = World::with_config(config).await;
     let put = memory_pb::PutDocumentRequest {
         kind: memory_pb::DocumentKind::Hook.into(),
         id: "newer".to_owned(),

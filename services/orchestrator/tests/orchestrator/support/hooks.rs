@@ -20,10 +20,6 @@ pub(crate) struct HookQuestion {
 }
 
 impl HookQuestion {
-    pub(crate) fn point(&self) -> Point {
-        self.asked.question.gate.point
-    }
-
     pub(crate) fn answer(self, answer: Verdict) {
         // The owner may have gone.
         let _ = self.answer.send(Ok(answer));
