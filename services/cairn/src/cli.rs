@@ -2,8 +2,8 @@
 
 use crate::commands::{
     agent, approve, cancel, chat, check_config, completions, config, context, decide, doctor,
-    export, feedback, fork, import, log, memory, pause, pending, plan, pool, redo, report, resume,
-    run, serve, sessions, show, skip, state, tools, tree, watch,
+    export, feedback, fork, hook, import, log, memory, pause, pending, plan, pool, redo, report,
+    resume, run, serve, sessions, show, skip, state, tools, tree, watch,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -136,6 +136,8 @@ pub enum Command {
     Tools(tools::Args),
     /// Show the resources that carry out steps, register some, and grant and revoke tools
     Pool(pool::Args),
+    /// List, store and try the hooks that runs ask before and after what they do
+    Hook(hook::Args),
     /// Show, edit and compare the plan of a run, or put a proposal into force
     Plan(plan::Args),
     /// Say what is to be different about a run, and see what that would change

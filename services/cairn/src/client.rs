@@ -11,6 +11,7 @@ use crate::error::{CliError, USAGE};
 use crate::workspace;
 use cairn_engine::rules::DEFAULT_AGENT;
 use cairn_proto::api::agent_service_client::AgentServiceClient;
+use cairn_proto::api::hook_service_client::HookServiceClient;
 use cairn_proto::api::pool_service_client::PoolServiceClient;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
 use cairn_proto::orchestrator::context_service_client::ContextServiceClient;
@@ -160,6 +161,12 @@ impl<'a> Client<'a> {
     /// Agents.
     pub fn agents(&self) -> AgentServiceClient<Link> {
         AgentServiceClient::new(self.attached.link.clone())
+            .max_decoding_message_size(MAX_ANSWER_BYTES)
+    }
+
+    /// Hooks.
+    pub fn hooks(&self) -> HookServiceClient<Link> {
+        HookServiceClient::new(self.attached.link.clone())
             .max_decoding_message_size(MAX_ANSWER_BYTES)
     }
 

@@ -17,6 +17,7 @@ pub mod feedback;
 mod follow;
 pub mod fork;
 mod hint;
+pub mod hook;
 pub mod import;
 pub mod log;
 pub mod memory;
@@ -174,6 +175,7 @@ pub fn dispatch(command: Command, context: &Context) -> Running<'_> {
         Command::Agent(args) => Box::pin(agent::run(args, context)),
         Command::Tools(args) => Box::pin(tools::run(args, context)),
         Command::Pool(args) => Box::pin(pool::run(args, context)),
+        Command::Hook(args) => Box::pin(hook::run(args, context)),
         Command::Plan(args) => Box::pin(plan::run(args, context)),
         Command::Feedback(args) => Box::pin(feedback::run(args, context)),
         Command::Redo(args) => Box::pin(redo::run(args, context)),

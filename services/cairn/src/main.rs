@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    if let Some(ended) = cairn_tools::supervisor::supervise(std::env::args_os()) {
+    if let Some(ended) = cairn_supervise::supervise(std::env::args_os()) {
         return ended;
     }
     use_small_pages();

@@ -135,11 +135,16 @@ impl Node {
     /// be begun; the log says for which.
     ///
     /// # Errors
-    /// See [`StartError`]; nothing runs then, and no store is made for tools that cannot be set up.
+    /// See [`StartError`]; nothing runs then, and no store is made for tools that cannot be set up or hooks that cannot
+    /// be asked.
     pub async fn start_some(parts: Parts, placement: &Placement) -> Result<Self, StartError> {
         if placement.has(Service::Tools) {
             // A store that is opened is made if there is none.
             cairn_tools::check(&parts.tools, &parts.more_tools)?;
+        }
+        let parts = parts.with_hook_executor();
+        if placement.has(Service::Orchestrator) {
+            parts.orchestrator.check_hooks()?;
         }
         let mut building = Building::new(parts, placement);
         for service in &placement.here {

@@ -8,6 +8,7 @@
 //! | `[tools.web_search]` | the provider that `web_search` asks |
 //! | `[capabilities]` | the tools that each capability takes |
 //! | `[mcp.servers.<name>]` | servers of the Model Context Protocol, whose tools may be called |
+//! | `[[hooks]]` | programs and services that runs ask before and after what they do |
 //! | `[agents]`, `[skills]` | the folders of the workspace that have agents and skills as files |
 //! | `[model]`, `[models.<name>]` | the default model, and limits of all; models by name |
 //! | `[run]` | limits of a run |
@@ -30,6 +31,7 @@
 mod agents;
 mod compaction;
 mod executor;
+pub(crate) mod hooks;
 mod limits;
 pub mod links;
 mod model;
@@ -47,10 +49,12 @@ pub mod trust;
 pub use agents::{AgentSettings, SkillSettings};
 pub use compaction::CompactionSettings;
 pub use executor::ExecutorSettings;
+pub use hooks::HookSettings;
 pub use limits::SessionSettings;
 pub use links::{Addresses, LinkSettings};
 pub use model::ModelSettings;
 pub use models::ProviderSettings;
+pub(crate) use parts::hook_executor;
 pub use parts::{holds, parts, reader, unconfined};
 pub use run::{CommandLimits, RunSettings};
 pub(crate) use run::{millis, nano_usd};
@@ -97,6 +101,8 @@ pub struct Settings {
     pub capabilities: Capabilities,
     /// Servers that bring tools.
     pub mcp: McpSettings,
+    /// Programs and services that runs ask before and after what they do, in this order.
+    pub hooks: Vec<HookSettings>,
     /// Agents as files of the workspace.
     pub agents: AgentSettings,
     /// Skills as folders of the workspace.
@@ -158,6 +164,9 @@ pub struct ServeSettings {
     pub token: Secret,
     /// A file with that token.
     pub token_file: Option<PathBuf>,
+    /// The addresses that clients may store as hooks, as patterns such as `https://hooks.example.org:*`; empty for
+    /// none.
+    pub hook_addresses: Vec<String>,
     /// How long running calls may take to end when it stops.
     #[serde(with = "cairn_boot::config::duration")]
     pub grace: Duration,
@@ -211,6 +220,7 @@ impl Default for ServeSettings {
             internal: None,
             token: Secret::default(),
             token_file: None,
+            hook_addresses: Vec::new(),
             grace: Duration::from_secs(10),
         }
     }
@@ -238,6 +248,8 @@ impl cairn_boot::Settings for Settings {
         self.session.check(checks);
         self.executor.check(checks);
         tools::check(self, checks);
+        hooks::check("hooks", &self.hooks, checks);
+        hooks::check_addresses(&self.serve.hook_addresses, checks);
         self.check_models(checks);
         checks.nested("log", &self.log);
         checks.nested("telemetry", &self.telemetry);

@@ -10,6 +10,7 @@ pub mod event_json;
 pub mod event_line;
 pub mod file;
 pub mod flow;
+pub mod hooks;
 pub mod live;
 pub mod modes;
 pub mod out;

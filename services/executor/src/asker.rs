@@ -1,16 +1,18 @@
 //! Questions to the model: traced, counted, and asked again where that may help.
 
-use crate::deltas::Piece;
+use crate::deltas::{Piece, Retry};
 use crate::tools::millis;
+use cairn_engine::failure::Failure;
 use cairn_engine::message::Usage;
 use cairn_model::{
     ChatReply, ChatRequest, Model, ModelError, Progress, RetryPolicy, stream_with_retry, traced,
 };
+use cairn_proto::executor::{AttemptStart, RetryReport};
 use cairn_rpc::metrics::{self, counter, histogram};
 use cairn_rpc::trace::is_content_wanted;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
@@ -18,6 +20,55 @@ use tracing::Instrument as _;
 pub(crate) struct Asker<'a> {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) retry: &'a RetryPolicy,
+}
+
+/// What is reported of a reply before it is whole.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reporting {
+    /// No text.
+    pub(crate) no_deltas: bool,
+    /// Each retry, and the model is asked again only when that is acknowledged.
+    pub(crate) reports_retries: bool,
+}
+
+impl Reporting {
+    /// As the owner asks for it.
+    pub(crate) fn of(start: &AttemptStart) -> Self {
+        Self {
+            no_deltas: start.no_deltas,
+            reports_retries: start.reports_retries,
+        }
+    }
+}
+
+/// Where a reply goes while it comes. Only the requests of an attempt have it, and hooks are asked about those alone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pieces<'a> {
+    pub(crate) to: &'a mpsc::Sender<Piece>,
+    pub(crate) reporting: Reporting,
+    /// The number of the reply in the attempt.
+    pub(crate) tool_turn: u32,
+}
+
+impl Pieces<'_> {
+    /// What is passed on of some progress, and what has to come before the model is asked again.
+    fn piece(self, progress: Progress<'_>) -> (Option<Piece>, Option<oneshot::Receiver<()>>) {
+        match progress {
+            Progress::Text(_) if self.reporting.no_deltas => (None, None),
+            Progress::Text(text) => (Some(Piece::Text(text.to_owned())), None),
+            Progress::Retry { attempt, error, .. } if self.reporting.reports_retries => {
+                let (go, may_go) = oneshot::channel();
+                let report = RetryReport {
+                    tool_turn: self.tool_turn,
+                    attempt,
+                    failure: Some(Failure::from(error.clone()).into()),
+                };
+                let piece = Piece::Anew(Some(Retry { report, go }));
+                (Some(piece), Some(may_go))
+            }
+            Progress::Retry { .. } => (Some(Piece::Anew(None)), None),
+        }
+    }
 }
 
 /// What came of a question.
@@ -39,25 +90,34 @@ impl Answered {
 
 impl Asker<'_> {
     /// Asks the model. The text of the reply goes to `pieces` while it comes; none drops it.
-    pub(crate) async fn ask(
-        &self,
-        request: &ChatRequest,
-        pieces: Option<&mpsc::Sender<Piece>>,
-    ) -> Answered {
+    pub(crate) async fn ask(&self, request: &ChatRequest, pieces: Option<Pieces<'_>>) -> Answered {
         let asked = Instant::now();
         let question = stream_with_retry(&*self.model, request, self.retry, move |progress| {
-            let piece = piece(progress);
+            note(&progress);
+            let passed_on = pieces.map(|pieces| (pieces.to, pieces.piece(progress)));
             async move {
-                if let Some(pieces) = pieces {
-                    // The receiver is there for as long as the model is asked.
-                    let _ = pieces.send(piece).await;
+                let Some((to, (piece, may_go))) = passed_on else {
+                    return;
+                };
+                // The receiver is there for as long as the model is asked.
+                if let Some(piece) = piece {
+                    let _ = to.send(piece).await;
+                }
+                if let Some(may_go) = may_go {
+                    let _ = may_go.await;
                 }
             }
         });
         let with_content = is_content_wanted();
         let span = traced::question(&*self.model, request, with_content);
+        if let Some(pieces) = pieces {
+            span.in_scope(|| traced::before_request(pieces.tool_turn));
+        }
         let outcome = question.instrument(span.clone()).await;
         traced::answered(&span, &outcome, with_content);
+        if let Some(pieces) = pieces.filter(|_| outcome.is_ok()) {
+            span.in_scope(|| traced::after_request(pieces.tool_turn));
+        }
         let took = asked.elapsed();
         let answered = Answered {
             outcome,
@@ -85,17 +145,15 @@ impl Asker<'_> {
     }
 }
 
-fn piece(progress: Progress<'_>) -> Piece {
-    match progress {
-        Progress::Text(text) => Piece::Text(text.to_owned()),
-        Progress::Retry {
-            attempt,
-            error,
-            wait,
-        } => {
-            tracing::warn!(attempt, %error, ?wait, "the model is asked again");
-            traced::retry(attempt, error);
-            Piece::Anew
-        }
+/// Logs and traces a retry.
+fn note(progress: &Progress<'_>) {
+    if let Progress::Retry {
+        attempt,
+        error,
+        wait,
+    } = progress
+    {
+        tracing::warn!(attempt, %error, ?wait, "the model is asked again");
+        traced::retry(*attempt, error);
     }
 }

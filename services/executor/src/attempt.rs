@@ -1,6 +1,6 @@
 //! One attempt at one step, from its start to its end.
 
-use crate::asker::Asker;
+use crate::asker::{Asker, Reporting};
 use crate::catalogue::{Catalogue, Catalogues};
 use crate::config::Config;
 use crate::error::{Stop, invalid};
@@ -112,6 +112,7 @@ async fn carry_out(
         Limits {
             time: shared.config.call_limit,
             result_bytes: start.result_bytes as usize,
+            leaves_results: start.leaves_results,
         },
     );
     if let Some(call) = start.tool_step.take() {
@@ -164,6 +165,7 @@ async fn model_step(
         estimator,
         catalogue,
         no_early_calls: start.no_early_calls,
+        reporting: Reporting::of(&start),
         is_turn,
         options,
         replica,

@@ -2,7 +2,9 @@
 
 use cairn_engine::event::AttemptRef;
 use cairn_proto::event::TextDelta;
+use cairn_proto::executor::RetryReport;
 use std::time::Duration;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// Text waits this long for more.
@@ -17,8 +19,17 @@ const MOST: usize = 8 * 1024;
 pub(crate) enum Piece {
     /// More text.
     Text(String),
-    /// The model is asked again: what came before is void.
-    Anew,
+    /// The model is asked again: what came before is void. With a retry, it is asked only after that has got its go.
+    Anew(Option<Retry>),
+}
+
+/// The model is to be asked again, and the owner is to know it first.
+#[derive(Debug)]
+pub(crate) struct Retry {
+    /// For the owner.
+    pub(crate) report: RetryReport,
+    /// The report is acknowledged.
+    pub(crate) go: oneshot::Sender<()>,
 }
 
 /// The text of one reply on its way to those who watch.
@@ -46,17 +57,20 @@ impl Deltas {
         }
     }
 
-    pub(crate) fn take(&mut self, piece: Piece) {
+    /// Takes what the model's stream brings. Returns a retry that is to be reported.
+    pub(crate) fn take(&mut self, piece: Piece) -> Option<Retry> {
         match piece {
             Piece::Text(text) => {
                 self.gathered.push_str(&text);
                 self.since.get_or_insert_with(Instant::now);
+                None
             }
-            Piece::Anew => {
+            Piece::Anew(retry) => {
                 *self = Self {
                     retry: self.retry + 1,
                     ..Self::new(self.attempt, self.tool_turn)
-                }
+                };
+                retry
             }
         }
     }
@@ -143,7 +157,7 @@ mod tests {
         deltas.take(text("x"));
         assert_eq!(deltas.part().offset, 10);
         deltas.take(text("lost"));
-        deltas.take(Piece::Anew);
+        assert!(deltas.take(Piece::Anew(None)).is_none());
         assert_eq!(deltas.due(), None);
         deltas.take(text("again"));
         let part = deltas.part();

@@ -1,6 +1,6 @@
 //! A step for the model: ask, report, call, wait.
 
-use crate::asker::{Answered, Asker};
+use crate::asker::{Answered, Asker, Pieces, Reporting};
 use crate::attempt::{Shared, settle};
 use crate::catalogue::{Catalogue, Offer};
 use crate::deltas::Deltas;
@@ -43,6 +43,7 @@ pub(crate) struct ModelStep<'a> {
     pub(crate) offer: Offer,
     /// Every call waits for its permit.
     pub(crate) no_early_calls: bool,
+    pub(crate) reporting: Reporting,
     /// It is a turn of a conversation, and no step of a plan.
     pub(crate) is_turn: bool,
     pub(crate) options: ChatOptions,
@@ -92,6 +93,9 @@ impl ModelStep<'_> {
             return Box::pin(self.summarise(&task)).await;
         }
         loop {
+            if start.settles_before_request {
+                self.owner.settled().await?;
+            }
             if self.replica.tool_turns() >= start.max_tool_turns {
                 let failure = turns_used_up(start.max_tool_turns);
                 return self.owner.fail(None, failure.into()).await;
@@ -231,8 +235,14 @@ impl ModelStep<'_> {
     /// Puts a question to the model, and passes its text on.
     async fn put(&mut self, request: &ChatRequest) -> Result<Answered, Stop> {
         let (pieces, come) = mpsc::channel(MOST_PIECES);
-        let deltas = Deltas::new(self.attempt, self.replica.tool_turns());
-        let question = self.asker.ask(request, Some(&pieces));
+        let tool_turn = self.replica.tool_turns();
+        let deltas = Deltas::new(self.attempt, tool_turn);
+        let pieces = Pieces {
+            to: &pieces,
+            reporting: self.reporting,
+            tool_turn,
+        };
+        let question = self.asker.ask(request, Some(pieces));
         self.owner.telling(deltas, come, question).await
     }
 

@@ -1,6 +1,6 @@
 //! The owner's end of the stream: numbered reports out, acknowledgements in.
 
-use crate::deltas::{Deltas, Piece};
+use crate::deltas::{Deltas, Piece, Retry};
 use crate::error::Stop;
 use crate::queue::{self, queue};
 use crate::spans;
@@ -8,15 +8,15 @@ use cairn_engine::limits::LARGEST_REPLY;
 use cairn_proto::event::{self as wire, Failure};
 use cairn_proto::executor::run_step_request::Message;
 use cairn_proto::executor::{
-    Acknowledgement, AttemptStart, CallResult, Catalogue, FullRequest, Reply, RunStepRequest,
-    RunStepResponse, SummaryReport,
+    Acknowledgement, AttemptStart, CallResult, Catalogue, FullRequest, Reply, RetryReport,
+    RunStepRequest, RunStepResponse, SummaryReport,
 };
 use cairn_rpc::{MAX_MESSAGE_BYTES, RpcError};
 use futures::future;
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 use tonic::Streaming;
 
@@ -143,8 +143,9 @@ impl Owner {
     }
 
     /// Has the model asked, and meanwhile hears the owner and passes on the text that comes out of
-    /// `pieces`. What is still gathered when the reply is whole is in it, and is not passed on. The
-    /// work is dropped if the attempt ends or the owner is gone.
+    /// `pieces`. What is still gathered when the reply is whole is in it, and is not passed on. A retry
+    /// that comes out of it is reported, and gets its go with the acknowledgement. The work is dropped if
+    /// the attempt ends or the owner is gone.
     pub(crate) async fn telling<T>(
         &mut self,
         mut deltas: Deltas,
@@ -152,6 +153,7 @@ impl Owner {
         work: impl Future<Output = T>,
     ) -> Result<T, Stop> {
         let mut work = pin!(work);
+        let mut retry: Option<(u64, oneshot::Sender<()>)> = None;
         loop {
             let (due, bytes) = (deltas.due(), deltas.next_bytes());
             let room = self.reports.room();
@@ -164,11 +166,22 @@ impl Owner {
             };
             tokio::select! {
                 biased;
-                acknowledgement = self.acknowledgement() => drop(acknowledgement?),
+                acknowledgement = self.acknowledgement() => {
+                    // An owner that waits long for hooks ends the stream, and starts the attempt anew.
+                    let is_withheld = retry.is_some();
+                    acknowledgement.map_err(|stop| if is_withheld { as_end(stop) } else { stop })?;
+                    if let Some((_, go)) = retry.take_if(|(number, _)| self.acknowledged >= *number) {
+                        let _ = go.send(());
+                    }
+                }
                 done = &mut work => return Ok(done),
                 // Not acknowledged, and it may get lost.
                 () = gathered_enough => self.reports.pass_on(deltas.part()),
-                Some(piece) = pieces.recv() => deltas.take(piece),
+                Some(piece) = pieces.recv() => {
+                    if let Some(Retry { report, go }) = deltas.take(piece) {
+                        retry = Some((self.report_retry(report), go));
+                    }
+                }
             }
         }
     }
@@ -252,6 +265,22 @@ impl Owner {
             full: Some(full),
             ..RunStepResponse::default()
         });
+        self.until_acknowledged().await.map_err(as_end)
+    }
+
+    /// Reports that the model is to be asked again. Returns the number of the report.
+    fn report_retry(&mut self, retry: RetryReport) -> u64 {
+        self.report(RunStepResponse {
+            retry: Some(retry),
+            ..RunStepResponse::default()
+        });
+        self.sent
+    }
+
+    /// Reports what is held, and waits until every report is durable and nothing stands against the next
+    /// request. An owner that waits long for hooks ends the stream instead.
+    pub(crate) async fn settled(&mut self) -> Result<(), Stop> {
+        self.report_held();
         self.until_acknowledged().await.map_err(as_end)
     }
 

@@ -2,6 +2,7 @@
 //! generative AI; Cairn's own are under `cairn.`.
 
 use crate::error::Stop;
+use cairn_engine::event::CallRef;
 use cairn_proto::executor::AttemptStart;
 use cairn_rpc::TraceParent;
 use cairn_rpc::trace::TARGET;
@@ -47,6 +48,18 @@ pub(crate) fn ended(span: &Span, outcome: &Result<(), Stop>) {
         Err(Stop::Gone) => failed(span, "OWNER_GONE"),
         Err(Stop::Broken(error)) => failed(span, error.reason_name()),
     }
+}
+
+/// The hook point PreToolCall of a call that this process carries out. The tools service traces all others.
+pub(crate) fn before_call(at: CallRef) {
+    let (tool_turn, index) = (at.tool_turn, at.index);
+    tracing::info!(target: TARGET, cairn.tool_turn = tool_turn, cairn.call.index = index, "PreToolCall");
+}
+
+/// The hook point PostToolCall of such a call.
+pub(crate) fn after_call(at: CallRef) {
+    let (tool_turn, index) = (at.tool_turn, at.index);
+    tracing::info!(target: TARGET, cairn.tool_turn = tool_turn, cairn.call.index = index, "PostToolCall");
 }
 
 /// The hook point OnError: the attempt cannot go on.

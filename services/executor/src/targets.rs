@@ -3,6 +3,7 @@
 use crate::asker::Asker;
 use crate::code_generation;
 use crate::queue::Sender;
+use crate::spans;
 use crate::tools::{Call, Ended, Tools};
 use cairn_engine::decide::CODE_GENERATION;
 use cairn_engine::event::CallRef;
@@ -29,10 +30,12 @@ impl Targets<'_> {
     ) -> (CallRef, Result<Ended, RpcError>) {
         match self.asker.filter(|_| call.name == CODE_GENERATION) {
             Some(asker) => {
+                spans::before_call(call.at);
                 // In a place of its own: most calls ask no model.
                 let work = Box::pin(code_generation::carry_out(asker, &call));
-                let ended = self.tools.carried_out(call.at, work.await, reports);
-                (call.at, Ok(ended.await))
+                let ended = self.tools.carried_out(call.at, work.await, reports).await;
+                spans::after_call(call.at);
+                (call.at, Ok(ended))
             }
             None => self.tools.call(call, reports).await,
         }

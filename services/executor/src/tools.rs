@@ -9,10 +9,10 @@ use cairn_engine::message::ToolCall;
 use cairn_engine::result::most_for_window;
 use cairn_proto::event::{CallProgress, Condition, ToolInput};
 use cairn_proto::executor::{CallResult, PermittedCall, ResultPart};
-use cairn_proto::no_result;
 use cairn_proto::tools::invoke_tool_response::Message;
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
 use cairn_proto::tools::{InvokeToolRequest, InvokeToolResponse, ToolResult};
+use cairn_proto::{CALL_PLACE, no_result};
 use cairn_rpc::trace::is_recording;
 use cairn_rpc::{Link, Namespace, Principal, RpcError, TraceParent, with_principal};
 use std::time::Duration;
@@ -111,6 +111,8 @@ pub(crate) struct Limits {
     pub(crate) time: Duration,
     /// Most bytes of a result that the model gets as it is; 0 for any number.
     pub(crate) result_bytes: usize,
+    /// The model gets no result as it is.
+    pub(crate) leaves_results: bool,
 }
 
 /// A result, with what was sent of it before.
@@ -218,21 +220,26 @@ impl Tools {
                 rest = more;
             }
         }
-        let most = self.limits.result_bytes;
-        let is_larger = most > 0 && result.output.len() > most;
         Ended {
             urgent: true,
-            is_left_to_owner: result.part_bytes > 0 || is_larger,
+            is_left_to_owner: result.part_bytes > 0 || self.is_changed(&result.output),
             result,
         }
     }
 
-    /// The result is too long for the model, or has media. A call that has not ended has no result.
+    /// The owner decides what the model gets of the output of a call that has ended.
+    fn is_changed(&self, output: &str) -> bool {
+        let most = self.limits.result_bytes;
+        self.limits.leaves_results || (most > 0 && output.len() > most)
+    }
+
+    /// The result is too long for the model or has media, or hooks are asked about it. A call that has not ended has
+    /// no result.
     fn is_left_to_owner(&self, received: &Received) -> bool {
-        let (result, most) = (&received.result, self.limits.result_bytes);
+        let result = &received.result;
         let is_open = result.question.is_some() || result.reason == CallFinished::NOT_SENT;
-        let is_larger = most > 0 && result.output.len() > most;
-        received.part_bytes > 0 || (!is_open && (is_larger || !result.media.is_empty()))
+        let is_changed = self.is_changed(&result.output) || !result.media.is_empty();
+        received.part_bytes > 0 || (!is_open && is_changed)
     }
 
     async fn send(&self, call: Call, reports: &Sender) -> Result<Received, RpcError> {
@@ -294,6 +301,7 @@ impl Tools {
         let own = is_recording().then(|| TraceParent::of_span(&tracing::Span::current()));
         if let Some(trace) = own.flatten().or(self.caller.trace) {
             trace.set_on(&mut request);
+            set_place(&mut request, at);
         }
         let answered = async {
             let messages = self.client.clone().invoke_tool(request).await?;
@@ -305,6 +313,13 @@ impl Tools {
                 "the tools service did not answer in time",
             )),
         }
+    }
+}
+
+/// Says where the call stands in its attempt, for the span of the call.
+fn set_place<T>(request: &mut Request<T>, at: CallRef) {
+    if let Ok(place) = format!("{}.{}", at.tool_turn, at.index).parse() {
+        request.metadata_mut().insert(CALL_PLACE, place);
     }
 }
 

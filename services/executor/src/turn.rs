@@ -69,7 +69,8 @@ enum State {
     Held,
     /// Sent; an answer will come.
     Running,
-    /// Its result is too long for the model or has media, and the owner sends what the model gets.
+    /// Its result is too long for the model or has media, or hooks are asked about it. The owner sends what the model
+    /// gets.
     Reported,
     Answered(Answer),
 }

@@ -4,6 +4,7 @@ use cairn_engine::command::RunLimits;
 use cairn_engine::decide::Compaction;
 use cairn_engine::level::LEVEL;
 use cairn_engine::limits::RESULT_BYTES;
+use cairn_hooks::{Definition, HookExecutor};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +54,13 @@ pub struct Config {
     /// The resources of an attempt have lacked a capability that it needs for so long before it ends there, and waits
     /// for others.
     pub lost_after: Duration,
+    /// The hooks of the settings, for runs of all namespaces, in the order in which they are asked.
+    pub hooks: Vec<Definition>,
+    /// Patterns of the addresses at which clients may store hooks, such as `https://*.example.org:*`. Without any,
+    /// clients may store none.
+    pub hook_addresses: Vec<String>,
+    /// Asks hooks. A process without it has neither hooks nor addresses.
+    pub hook_executor: Option<Arc<dyn HookExecutor>>,
     /// Layers of every system prompt after the executor's own: where the work happens.
     pub environment: String,
     /// The level of this process, in place of its release's. What it writes is marked with a level above
@@ -108,6 +116,9 @@ impl Default for Config {
             stop_after: Duration::from_secs(1),
             none_after: Duration::from_secs(5),
             lost_after: Duration::from_secs(10),
+            hooks: Vec::new(),
+            hook_addresses: Vec::new(),
+            hook_executor: None,
             environment: String::new(),
             #[cfg(debug_assertions)]
             level: LEVEL,

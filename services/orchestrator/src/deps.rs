@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::dispatch::Dispatcher;
+use crate::hooks::Hooks;
 use crate::state_bytes::OwnedBytes;
 use crate::store::{LastAcknowledged, Store};
 use crate::workspace::WorkspaceFiles;
@@ -20,6 +21,8 @@ pub(crate) struct Deps {
     /// The files of the workspace, as they were read last.
     pub(crate) workspace: WorkspaceFiles,
     pub(crate) planner: PlannerServiceClient<Link>,
+    /// The hooks that there are, and how they are asked.
+    pub(crate) hooks: Hooks,
     /// What the store acknowledged to owners that ended while it did not answer.
     pub(crate) last_acknowledged: LastAcknowledged,
 }

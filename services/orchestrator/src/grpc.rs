@@ -6,6 +6,7 @@ mod bounded;
 mod commands;
 mod contexts;
 mod fork;
+mod hooks;
 mod import;
 mod listing;
 mod log;

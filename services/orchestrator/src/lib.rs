@@ -11,6 +11,7 @@
 //! | `sessions` | the sessions that this process owns: claimed, renewed, given back |
 //! | `owner` | the owner of one session: decide, make durable, perform |
 //! | `agents` | the agents that commands name, as they are now |
+//! | `hooks` | the hooks of the settings and of clients, and what a recorded hook means now |
 //! | `deps` | what owners, claims and requests use alike |
 //! | `dispatch` | which resources carry out a step, and the tools on offer |
 //! | `workspace` | the files of the workspace that define agents and skills |
@@ -25,6 +26,7 @@ mod config;
 mod deps;
 mod dispatch;
 mod grpc;
+mod hooks;
 mod key;
 mod observe;
 mod owner;

@@ -4,21 +4,32 @@
 //! them: once, whatever is killed, but for what died with a process before it was exported. Executors and
 //! planners count the replies that they get and the tokens, because only they know the name of the model.
 
+mod points;
+
 use crate::key::SessionKey;
 use cairn_engine::conversation::CompactionKind;
 use cairn_engine::event::{self, Event, EventKind};
-use cairn_engine::session::{Run, RunSummary, Session, Step, StepStatus};
+use cairn_engine::session::{Run, RunSummary, Session};
 use cairn_rpc::TraceParent;
 use cairn_rpc::metrics::{self, counter, gauge};
-use cairn_rpc::trace::{PastEvent, PastSpan, SpanKind, Value, is_content_wanted, is_recording};
+use cairn_rpc::trace::{PastSpan, SpanKind, Value, is_content_wanted, is_recording};
+use points::{Moment, RunPoints};
 
 /// The span of a run, which everything that is done for it belongs under.
 ///
 /// Its id follows from the run, so that every process knows it, and whoever commits the end of the
 /// run records it, even if those before were killed.
 pub(crate) fn trace_of(key: &SessionKey, run: &Run) -> Option<TraceParent> {
-    let parent = run.trace_parent.parse().ok()?;
-    Some(span_of(key, run.number, parent))
+    trace_of_ended(key, run.number, &run.trace_parent)
+}
+
+/// The same for a run of which only the trace is known.
+pub(crate) fn trace_of_ended(
+    key: &SessionKey,
+    run: u32,
+    trace_parent: &str,
+) -> Option<TraceParent> {
+    Some(span_of(key, run, trace_parent.parse().ok()?))
 }
 
 fn span_of(key: &SessionKey, run: u32, parent: TraceParent) -> TraceParent {
@@ -35,16 +46,49 @@ fn span_of(key: &SessionKey, run: u32, parent: TraceParent) -> TraceParent {
 pub(crate) struct ActiveRun {
     /// There is one, as the gauge of active runs knows it.
     is_active: bool,
-    /// It is a turn, and spans are recorded.
-    turn: Option<TurnTrace>,
+    /// What its span has so far, if spans are recorded.
+    trace: Option<RunTrace>,
 }
 
-/// What the state no longer has of a turn that has ended.
-#[derive(Debug, Clone)]
-struct TurnTrace {
+/// What the span of a run has before the run ends.
+#[derive(Debug)]
+struct RunTrace {
     run: u32,
     parent: TraceParent,
-    points: Vec<PastEvent>,
+    points: RunPoints,
+}
+
+impl RunTrace {
+    /// Of a run that begins with this event; none if it belongs to no trace, or spans are not recorded.
+    fn begun(event: &Event) -> Option<Self> {
+        let EventKind::RunStarted(started) = &event.kind else {
+            return None;
+        };
+        let parent = recorded(&started.trace_parent)?;
+        let turn_index = started.turn.as_ref().map(|turn| turn.turn_index);
+        Some(Self {
+            run: started.run,
+            parent,
+            points: RunPoints::begun(event.at, turn_index),
+        })
+    }
+
+    /// As far as the state has it.
+    fn of_state(run: &Run) -> Option<Self> {
+        Some(Self {
+            run: run.number,
+            parent: recorded(&run.trace_parent)?,
+            points: RunPoints::of_state(run),
+        })
+    }
+}
+
+/// The trace of a run, if spans are recorded.
+fn recorded(trace_parent: &str) -> Option<TraceParent> {
+    if !is_recording() {
+        return None;
+    }
+    trace_parent.parse().ok()
 }
 
 impl ActiveRun {
@@ -55,53 +99,51 @@ impl ActiveRun {
             let change = if is_active { 1.0 } else { -1.0 };
             gauge!(metrics::RUNS_ACTIVE).increment(change);
         }
-        let turn = active.filter(|run| run.turn.is_some() && is_recording());
-        self.turn = turn.and_then(|run| {
-            Some(TurnTrace {
-                run: run.number,
-                parent: run.trace_parent.parse().ok()?,
-                points: hook_points(run),
-            })
-        });
+        let traced = self.trace.as_ref().map(|trace| trace.run);
+        if traced != active.map(|run| run.number) {
+            self.trace = active.and_then(RunTrace::of_state);
+        }
+    }
+
+    /// Its span is recorded once it has ended.
+    pub(crate) fn is_traced(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    /// Takes an event of the journal, which others have committed: from the event that began the run to the last.
+    pub(crate) fn replay(&mut self, session: &Session, event: &Event) {
+        match RunTrace::begun(event) {
+            Some(begun) => self.trace = Some(begun),
+            None => self.reach(Moment::of(session, event)),
+        }
+    }
+
+    fn reach(&mut self, moment: Option<Moment>) {
+        if let (Some(trace), Some(moment)) = (&mut self.trace, moment)
+            && trace.run == moment.run
+        {
+            trace.points.take(&moment);
+        }
     }
 
     /// As [`trace_of`], also for a turn that ends with the transition to come.
     pub(crate) fn trace_of(&self, key: &SessionKey, run: &Run) -> Option<TraceParent> {
-        let ending = self.turn.as_ref().filter(|turn| turn.run == run.number);
-        let ending = ending.map(|turn| span_of(key, turn.run, turn.parent));
+        let ending = self.trace.as_ref().filter(|trace| trace.run == run.number);
+        let ending = ending.map(|trace| span_of(key, trace.run, trace.parent));
         trace_of(key, run).or(ending)
     }
 
-    /// A turn that these events of the session have ended.
-    fn ended(&self, run: u32, events: &[Event]) -> Option<TurnTrace> {
-        let known = self.turn.as_ref().filter(|turn| turn.run == run).cloned();
-        let mut turn = known.or_else(|| begun(run, events))?;
-        for event in events {
-            let (name, attempt) = match &event.kind {
-                EventKind::StepStarted(started) => (STEP_START, started.attempt),
-                EventKind::StepCompleted(completed) => (STEP_END, completed.attempt),
-                _ => continue,
-            };
-            if attempt.run == run {
-                turn.points.push(point(name, event.at, Some(0)));
-            }
-        }
-        Some(turn)
+    /// Where the span of a run belongs that these events have ended.
+    fn parent_of(&self, run: u32, events: &[Event]) -> Option<TraceParent> {
+        let known = self.trace.as_ref().filter(|trace| trace.run == run);
+        let begun = || {
+            let mut begun = events.iter().filter_map(RunTrace::begun);
+            begun.find(|trace| trace.run == run)
+        };
+        known
+            .map(|trace| trace.parent)
+            .or_else(|| Some(begun()?.parent))
     }
-}
-
-/// A turn that began with these events.
-fn begun(run: u32, events: &[Event]) -> Option<TurnTrace> {
-    events.iter().find_map(|event| match &event.kind {
-        EventKind::RunStarted(started) if started.run == run && started.turn.is_some() => {
-            Some(TurnTrace {
-                run,
-                parent: started.trace_parent.parse().ok()?,
-                points: vec![point(RUN_START, event.at, None)],
-            })
-        }
-        _ => None,
-    })
 }
 
 impl Drop for ActiveRun {
@@ -112,13 +154,23 @@ impl Drop for ActiveRun {
     }
 }
 
+/// What the trace of a run gets of a transition.
+#[derive(Debug)]
+enum Traced {
+    Began(RunTrace),
+    Reached(Moment),
+    /// The span, without its events.
+    Ended(u32, Box<PastSpan>),
+}
+
 /// What metrics and spans get of a transition, once that is durable.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     counts: Vec<(&'static str, &'static str)>,
     /// The kind of each compaction.
     compactions: Vec<&'static str>,
-    spans: Vec<PastSpan>,
+    /// In the order of the events.
+    traced: Vec<Traced>,
 }
 
 impl Observed {
@@ -134,6 +186,7 @@ impl Observed {
             return observed;
         }
         for event in events {
+            observed.trace(session, event);
             let (what, status, ended) = match &event.kind {
                 EventKind::StepCompleted(_) => (metrics::STEPS, "completed", None),
                 EventKind::StepFailed(_) => (metrics::STEPS, "failed", None),
@@ -155,23 +208,45 @@ impl Observed {
             };
             observed.counts.push((what, status));
             let span = ended.and_then(|run| {
-                let turn = || before.ended(run, events);
-                span_of_ended(key, session, run, status, turn)
+                let parent = before.parent_of(run, events)?;
+                let summary = session.runs.summary(run).filter(|_| is_recording())?;
+                let span = run_span(key, summary, status, parent);
+                Some(Traced::Ended(run, Box::new(span)))
             });
-            observed.spans.extend(span);
+            observed.traced.extend(span);
         }
         observed
     }
 
+    fn trace(&mut self, session: &Session, event: &Event) {
+        if !is_recording() {
+            return;
+        }
+        let began = RunTrace::begun(event).map(Traced::Began);
+        let traced = began.or_else(|| Moment::of(session, event).map(Traced::Reached));
+        self.traced.extend(traced);
+    }
+
     /// The transition is durable.
-    pub(crate) fn record(self) {
+    pub(crate) fn record(self, active: &mut ActiveRun) {
         for (what, status) in self.counts {
             counter!(what, "status" => status).increment(1);
         }
         for kind in self.compactions {
             counter!(metrics::COMPACTIONS, "kind" => kind).increment(1);
         }
-        self.spans.into_iter().for_each(PastSpan::record);
+        for traced in self.traced {
+            match traced {
+                Traced::Began(trace) => active.trace = Some(trace),
+                Traced::Reached(moment) => active.reach(Some(moment)),
+                Traced::Ended(run, mut span) => {
+                    let trace = active.trace.take_if(|trace| trace.run == run);
+                    let points = trace.map(|trace| trace.points).unwrap_or_default();
+                    span.events = points.ended(span.end_ms);
+                    span.record();
+                }
+            }
+        }
     }
 }
 
@@ -182,41 +257,12 @@ fn kind_of(compaction: CompactionKind) -> &'static str {
     }
 }
 
-fn span_of_ended(
-    key: &SessionKey,
-    session: &Session,
-    number: u32,
-    status: &'static str,
-    turn: impl FnOnce() -> Option<TurnTrace>,
-) -> Option<PastSpan> {
-    let run = session.runs.summary(number).filter(|_| is_recording())?;
-    let (parent, points) = trace(session, run, turn)?;
-    Some(run_span(key, run, status, parent, points))
-}
-
-/// Where the span of a run that has ended belongs, and its hook points.
-fn trace(
-    session: &Session,
-    run: RunSummary<'_>,
-    turn: impl FnOnce() -> Option<TurnTrace>,
-) -> Option<(TraceParent, Vec<PastEvent>)> {
-    let (parent, mut points) = match run.context {
-        Some(_) => turn().map(|turn| (turn.parent, turn.points))?,
-        None => {
-            let run = session.run(run.number)?;
-            (run.trace_parent.parse().ok()?, hook_points(run))
-        }
-    };
-    points.extend(run.ended_at.map(|at| point(RUN_END, at, None)));
-    Some((parent, points))
-}
-
+/// The span of a run that has ended, without its events.
 fn run_span(
     key: &SessionKey,
     run: RunSummary<'_>,
     status: &'static str,
     parent: TraceParent,
-    events: Vec<PastEvent>,
 ) -> PastSpan {
     let text = |text: &str| Value::from(text.to_owned());
     let number = |number: u64| Value::from(i64::try_from(number).unwrap_or(i64::MAX));
@@ -254,49 +300,9 @@ fn run_span(
         start_ms: run.started_at,
         end_ms: run.ended_at.unwrap_or(run.started_at),
         attributes,
-        events,
-        links: Vec::new(),
+        events: Vec::new(),
+        // The caller's span, for those who keep only the spans of Cairn.
+        links: vec![parent],
         error: run.failure.map(|failure| failure.reason.clone()),
     }
-}
-
-/// Steps whose hook points are told: an exporter takes 128 events of a span, and the end of the run
-/// is to be among them.
-const MOST_STEPS: usize = 60;
-
-const RUN_START: &str = "OnRunStart";
-const RUN_END: &str = "OnRunEnd";
-const STEP_START: &str = "OnStepStart";
-const STEP_END: &str = "OnPlanStepComplete";
-
-/// A hook point, with the index of its step.
-fn point(name: &'static str, at_ms: u64, step: Option<usize>) -> PastEvent {
-    PastEvent {
-        name: name.into(),
-        at_ms,
-        attributes: step
-            .map(|index| ("cairn.step.index", Value::from(index as i64)))
-            .into_iter()
-            .collect(),
-    }
-}
-
-/// The hook points of a run that no span of its own tells of, but for its end, in the order of time.
-fn hook_points(run: &Run) -> Vec<PastEvent> {
-    let mut points = vec![point(RUN_START, run.started_at, None)];
-    let steps = run
-        .plan
-        .iter()
-        .flat_map(|plan| &plan.steps)
-        .take(MOST_STEPS);
-    for (index, step) in steps.enumerate() {
-        let Step { started, ended, .. } = step;
-        points.extend(started.map(|moment| point(STEP_START, moment.at, Some(index))));
-        if matches!(step.status, StepStatus::Completed { .. }) {
-            let ended = ended.map(|moment| point(STEP_END, moment.at, Some(index)));
-            points.extend(ended);
-        }
-    }
-    points.sort_by_key(|point| point.at_ms);
-    points
 }

@@ -7,6 +7,7 @@ mod decide;
 mod executor_view;
 mod facts;
 mod grants;
+mod hooks;
 mod inbox;
 mod interrupts;
 mod long_results;
@@ -20,9 +21,10 @@ mod reports;
 mod skills;
 mod start;
 mod stream;
+mod traced;
 mod work;
 
-pub(crate) use facts::facts;
+pub(crate) use facts::{facts, no_hooks};
 pub(crate) use inbox::Notice;
 
 use crate::deps::Deps;
@@ -31,7 +33,7 @@ use crate::key::SessionKey;
 use crate::observe::ActiveRun;
 use crate::state_bytes::StateBytes;
 use crate::store::{Acknowledged, Checkpointer, Loaded, Newer};
-use cairn_engine::decide::{Agents, Answer, Input, Previewed};
+use cairn_engine::decide::{Answer, Facts, Input, Previewed};
 use cairn_engine::event::{AttemptRef, CallRef, Event};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::limits::FULL_TRANSITION;
@@ -42,6 +44,7 @@ use cairn_engine::transitions::IllegalTransition;
 use cairn_proto::executor::RunStepResponse;
 use cairn_proto::planner::MakePlanResponse;
 use cairn_rpc::RpcError;
+use hooks::{HookMessage, Proceeding};
 use inbox::Inbox;
 use long_results::Wholes;
 use outstanding::Outstanding;
@@ -81,6 +84,8 @@ enum Message {
     Answered { call: CallRef, answer: Answer },
     /// What a call would change was found.
     Previewed { call: CallRef, outcome: Previewed },
+    /// What came of a question to hooks.
+    Hooks(HookMessage),
     /// There is a slot for the attempt.
     SlotFree { attempt: AttemptRef, slot: Slot },
     /// The pool lacks what an attempt needs that waits.
@@ -110,6 +115,7 @@ impl Message {
             | Self::CapabilityLost { attempt, .. } => Some(Work::RunStep(*attempt)),
             Self::Answered { call, .. } => Some(Work::Answer(*call)),
             Self::Previewed { call, .. } => Some(Work::Preview(*call)),
+            Self::Hooks(message) => Some(Work::AskHooks(message.gate())),
             Self::Tick | Self::PoolChanged => None,
         }
     }
@@ -150,6 +156,9 @@ struct Owner {
     active: BTreeMap<Work, Active>,
     /// Attempts whose executors wait for an acknowledgement, with the last number reported.
     reported: BTreeMap<AttemptRef, u64>,
+    /// Answers of hooks that change nothing. Each is decided with the next report of its attempt, whose executor
+    /// continues meanwhile.
+    proceeding: BTreeMap<AttemptRef, Proceeding>,
     /// Others may have changed session memory after the last decision and before it was durable.
     memory_changed: bool,
     next_stream: u64,
@@ -281,6 +290,10 @@ impl Owner {
         };
         let mut active_run = ActiveRun::default();
         active_run.note(&loaded.session);
+        if active_run.is_traced() {
+            let replay = traced::replay(&deps.store, &key, &loaded.session, &mut active_run);
+            inbox.wait_for(Box::pin(replay)).await?;
+        }
         let owner = Self {
             deps,
             key,
@@ -292,6 +305,7 @@ impl Owner {
             inbox,
             active: BTreeMap::new(),
             reported: BTreeMap::new(),
+            proceeding: BTreeMap::new(),
             memory_changed: false,
             next_stream: 0,
             checkpoints: loaded.checkpoints,
@@ -359,7 +373,10 @@ impl Owner {
         let (catalogue, offered) = (deps.dispatch.catalogue(), self.offered());
         let pool = self.pool_facts();
         // Nothing is started any more.
-        let facts = self.facts(&deps, &catalogue, &offered, Agents::none(), &pool);
+        let facts = Facts {
+            pool: &pool,
+            ..self.facts(&deps, &catalogue, &offered)
+        };
         let input = Input::LimitReached { failure };
         let events = self.session.decide(input, &facts).map_err(stalled)?;
         if events.is_empty() {
@@ -412,6 +429,9 @@ impl Owner {
     }
 
     fn interpret(&mut self, message: Message, inputs: &mut Vec<Input>) {
+        if let Message::Report { attempt, .. } | Message::Broken { attempt, .. } = &message {
+            inputs.extend(self.take_proceeding(*attempt));
+        }
         match message {
             Message::Tick => {
                 // The store's clock may have been set back since the timer was set: what is not due yet
@@ -441,6 +461,7 @@ impl Owner {
                     inputs.push(Input::Previewed { call, outcome });
                 }
             }
+            Message::Hooks(message) => inputs.extend(self.hooks_message(message)),
             Message::SlotFree { attempt, slot } => self.slot_is_free(attempt, slot, inputs),
             Message::Short {
                 attempt,

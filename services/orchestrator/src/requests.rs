@@ -95,6 +95,7 @@ pub(crate) async fn start_in_new_session(
     let namespace = principal.namespace();
     let is_small = encoded_command(&command).len() < LARGEST_INLINE_EVENT / 2;
     let agents = agents_of(requests, namespace, &command).await?;
+    let hooks = Box::pin(requests.deps().present_hooks(namespace)).await?;
     let admission = match unusable(&agents) {
         Some(fault) => Admission::OnlyRepeats(fault),
         None => admission,
@@ -113,6 +114,7 @@ pub(crate) async fn start_in_new_session(
         principal: principal.clone(),
         command: None,
         agents,
+        hooks,
     };
     if is_small {
         new.command = Some(command);

@@ -4,13 +4,16 @@ use crate::config::Config;
 use crate::deps::Deps;
 use crate::dispatch::{Catalogue, DispatchLinks, Dispatcher, refresh};
 use crate::grpc::Orchestrator;
+use crate::hooks::Hooks;
 use crate::key::SessionKey;
 use crate::requests::Requests;
 use crate::sessions::{Sessions, claim, renew, wake};
 use crate::store::{LastAcknowledged, Store};
 use crate::workspace::WorkspaceFiles;
+use cairn_engine::failure::Failure;
 use cairn_proto::DESCRIPTORS;
 use cairn_proto::api::agent_service_server::AgentServiceServer;
+use cairn_proto::api::hook_service_server::HookServiceServer;
 use cairn_proto::api::pool_service_server::PoolServiceServer;
 use cairn_proto::orchestrator::context_service_server::ContextServiceServer;
 use cairn_proto::orchestrator::orchestrator_service_server::OrchestratorServiceServer;
@@ -68,6 +71,7 @@ pub struct Public {
     contexts: ContextServiceServer<Orchestrator>,
     agents: AgentServiceServer<Orchestrator>,
     pool: PoolServiceServer<Orchestrator>,
+    hooks: HookServiceServer<Orchestrator>,
 }
 
 impl Public {
@@ -76,12 +80,14 @@ impl Public {
         let contexts = ContextServiceServer::new(service.clone());
         let agents = AgentServiceServer::new(service.clone());
         let pool = PoolServiceServer::new(service.clone());
+        let hooks = HookServiceServer::new(service.clone());
         Self {
             orchestrator: OrchestratorServiceServer::new(service)
                 .max_decoding_message_size(MAX_MESSAGE_BYTES),
             contexts: contexts.max_decoding_message_size(MAX_MESSAGE_BYTES),
             agents: agents.max_decoding_message_size(MAX_MESSAGE_BYTES),
             pool: pool.max_decoding_message_size(MAX_MESSAGE_BYTES),
+            hooks: hooks.max_decoding_message_size(MAX_MESSAGE_BYTES),
         }
     }
 
@@ -93,6 +99,7 @@ impl Public {
             .register(self.contexts, DESCRIPTORS)
             .register(self.agents, DESCRIPTORS)
             .register(self.pool, DESCRIPTORS)
+            .register(self.hooks, DESCRIPTORS)
     }
 }
 
@@ -109,8 +116,9 @@ pub struct Running {
 /// Builds the public services and begins to take sessions.
 ///
 /// # Errors
-/// The memory or the tools service cannot be reached.
+/// The memory or the tools service cannot be reached, or [`Config::check_hooks`] finds something.
 pub async fn build(config: Config, links: Links) -> Result<(Public, Running), RpcError> {
+    config.check_hooks().map_err(not_configured)?;
     let links = links.with_deadlines()?;
     let catalogue = match config.waits_for_tools {
         true => Catalogue::read_first(&links.tools, config.notice).await?,
@@ -168,6 +176,7 @@ async fn sessions(
     };
     let dispatch = Dispatcher::new(ways, catalogue, config.patience());
     let deps = Deps {
+        hooks: Hooks::new(&config),
         config,
         store,
         owned,
@@ -177,6 +186,12 @@ async fn sessions(
         last_acknowledged: LastAcknowledged::default(),
     };
     Ok(Arc::new(Sessions::new(Arc::new(deps))))
+}
+
+/// The start fails, and would fail again.
+fn not_configured(failure: Failure) -> RpcError {
+    let error = RpcError::precondition(&failure.message).reason("CONFIG");
+    error.caused_by(failure)
 }
 
 impl Running {

@@ -11,31 +11,19 @@
 use crate::config::CommandConfig;
 use crate::confine::{Confine, Confinement, Snapshot};
 use crate::error::ToolError;
-use crate::group;
 use crate::matchers;
 use crate::service::Programs;
-use crate::supervisor::{self, Supervisor};
 use crate::text;
 use crate::tool::{Call, Output, PROGRAM, Tool, ToolSpec};
 use async_trait::async_trait;
 use cairn_engine::rules::{Condition, Scope};
 use cairn_rpc::{BootClock, Monotonic as _};
-use rustix::process::{Pid, Signal, kill_process_group};
+use cairn_supervise::{DEFAULT_PATH, End, Running, Supervisor, signal_of};
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::Child;
-
-/// Where programs are looked for if the process itself has no `PATH`.
-pub(crate) const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-/// Bytes of standard error that an error shows, from its end.
-const ERROR_TAIL: usize = 2048;
-/// How long output may still come after the program and its group have ended: something that left
-/// the group may hold the pipe.
-pub(crate) const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
 /// A program as a tool.
 #[derive(Debug)]
@@ -127,7 +115,7 @@ impl CommandTool {
             mut stderr,
         } = end;
         let passed_on = match self.supervisor {
-            Some(_) => supervisor::signal_of(status.code(), &mut stderr),
+            Some(_) => signal_of(status.code(), &mut stderr),
             None => None,
         };
         let how = match (status.code(), status.signal().or(passed_on)) {
@@ -220,7 +208,7 @@ impl CommandTool {
         let stopped = call.stop.cancelled();
         let end = tokio::select! {
             end = running.finish(input.into_bytes(), self.spec.output_limit) => end,
-            () = stopped => return Err(running.kill(&self.spec.name).await),
+            () = stopped => return Err(stopped_call(&self.spec.name, running.kill().await)),
         };
         let end = end.map_err(|error| {
             ToolError::ExecutionFailed(format!("tool '{}' was lost: {error}", self.spec.name))
@@ -236,179 +224,12 @@ impl CommandTool {
     }
 }
 
-/// How a program ended.
-struct End {
-    status: ExitStatus,
-    stdout: Vec<u8>,
-    stderr: Vec<u8>,
-}
-
-/// A program that runs; its process group is killed at the latest when this is dropped.
-pub(crate) struct Running {
-    pub(crate) child: Child,
-    /// The program, which leads its group, or the process that supervises it.
-    id: Option<Pid>,
-    is_supervised: bool,
-    life: Option<Life>,
-}
-
-/// What has to be ended.
-enum Life {
-    /// The program and whatever it has started.
-    Group(Pid),
-    /// Who ends these.
-    Supervisor(Pid),
-}
-
-impl Running {
-    pub(crate) fn new(child: Child, is_supervised: bool) -> Self {
-        let id = child.id().and_then(|id| i32::try_from(id).ok());
-        let id = id.and_then(Pid::from_raw);
-        let life = match is_supervised {
-            true => Life::Supervisor,
-            false => Life::Group,
-        };
-        Self {
-            life: id.map(life),
-            id,
-            is_supervised,
-            child,
-        }
-    }
-
-    /// Feeds and drains the program until it ends. What it prints beyond the limits is read and
-    /// thrown away, so that it never blocks.
-    async fn finish(&mut self, input: Vec<u8>, most: usize) -> std::io::Result<End> {
-        let stdin = self.child.stdin.take();
-        let feed = async move {
-            if let Some(mut stdin) = stdin {
-                // A program need not read its arguments.
-                _ = stdin.write_all(&input).await;
-            }
-        };
-        let (mut head, mut tail) = (Head::new(most), Tail::default());
-        let stdout = drain(self.child.stdout.take(), |part| head.take(part));
-        let stderr = drain(self.child.stderr.take(), |part| tail.take(part));
-        let status = {
-            let mut streams = std::pin::pin!(async { tokio::join!(feed, stdout, stderr) });
-            let mut closed = false;
-            let status = loop {
-                tokio::select! {
-                    status = self.child.wait() => break status?,
-                    _ = &mut streams, if !closed => closed = true,
-                }
-            };
-            // The program is over, and with it whatever it left running in its group.
-            match self.life.take() {
-                Some(Life::Group(group)) => end_group(group),
-                // It has ended, and has seen to that.
-                Some(Life::Supervisor(_)) | None => {}
-            }
-            if !closed {
-                _ = tokio::time::timeout(LAST_OUTPUT, streams).await;
-            }
-            status
-        };
-        Ok(End {
-            status,
-            stdout: head.kept,
-            stderr: tail.kept,
-        })
-    }
-
-    /// The program has ended, and with it what its supervising process saw to.
-    pub(crate) fn has_ended(&mut self) {
-        self.life = None;
-    }
-
-    /// Kills the program and its children, and waits until they are gone.
-    pub(crate) async fn kill(&mut self, name: &str) -> ToolError {
-        end(&mut self.life);
-        let status = self.child.wait().await;
-        let is_over = match (self.id, status) {
-            // A supervising process ends by itself only after its program's group.
-            (Some(_), Ok(status)) if self.is_supervised => {
-                // The signal itself ends one that has not started a program yet.
-                status.code().is_some() || status.signal() == Some(Signal::USR1.as_raw())
-            }
-            (Some(group), Ok(_)) => group::has_ended(group).await,
-            _ => false,
-        };
-        match is_over {
-            true => ToolError::Stopped(String::new()),
-            false => ToolError::Unknown(format!(
-                "tool '{name}' was stopped, and a process of it may still run, so what it did is not known"
-            )),
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        end(&mut self.life);
-    }
-}
-
-/// Ends a program, once.
-fn end(life: &mut Option<Life>) {
-    match life.take() {
-        Some(Life::Group(group)) => end_group(group),
-        Some(Life::Supervisor(supervising)) => supervisor::end(supervising),
-        None => {}
-    }
-}
-
-/// Kills a process group. Right after its leader was waited for, the number could belong to others only
-/// if the system had gone through all its numbers in that moment.
-fn end_group(group: Pid) {
-    // An empty group is what is wanted.
-    _ = kill_process_group(group, Signal::KILL);
-}
-
-async fn drain(stream: Option<impl AsyncRead + Unpin>, mut take: impl FnMut(&[u8])) {
-    let Some(mut stream) = stream else {
-        return;
-    };
-    let mut buffer = vec![0; 16 * 1024];
-    while let Ok(read) = stream.read(&mut buffer).await {
-        if read == 0 {
-            return;
-        }
-        take(&buffer[..read]);
-    }
-}
-
-/// The first bytes of a stream.
-pub(crate) struct Head {
-    pub(crate) kept: Vec<u8>,
-    most: usize,
-}
-
-impl Head {
-    /// One byte more than a result may have, so that it is seen to be too long.
-    pub(crate) fn new(most: usize) -> Self {
-        Self {
-            kept: Vec::new(),
-            most: most.saturating_add(1),
-        }
-    }
-
-    pub(crate) fn take(&mut self, part: &[u8]) {
-        let room = self.most - self.kept.len();
-        self.kept.extend_from_slice(&part[..part.len().min(room)]);
-    }
-}
-
-/// The last bytes of a stream.
-#[derive(Default)]
-struct Tail {
-    kept: Vec<u8>,
-}
-
-impl Tail {
-    fn take(&mut self, part: &[u8]) {
-        self.kept.extend_from_slice(part);
-        let over = self.kept.len().saturating_sub(ERROR_TAIL);
-        self.kept.drain(..over);
+/// What a call ends with whose program was stopped. `is_over` says whether every process of it has ended.
+pub(crate) fn stopped_call(name: &str, is_over: bool) -> ToolError {
+    match is_over {
+        true => ToolError::Stopped(String::new()),
+        false => ToolError::Unknown(format!(
+            "tool '{name}' was stopped, and a process of it may still run, so what it did is not known"
+        )),
     }
 }

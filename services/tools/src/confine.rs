@@ -2,51 +2,23 @@
 //!
 //! A confined program reads system folders, toolchains and the workspace, and writes the workspace and a folder of
 //! its own for temporary files. It has no network unless the settings open one. The process that supervises it
-//! encloses it, and starts it through a second stage that takes rights away.
+//! keeps it within these bounds; see [`cairn_supervise`].
 //!
 //! | module | gives |
 //! |---|---|
-//! | `bounds` | what one program may do, as it goes to the supervising process |
 //! | `paths` | system folders, and the toolchains of the user |
 //! | `report` | what this system can hold |
-//! | `enclosure` | the part of the supervising process |
-//! | `stage` | the second stage, which becomes the program |
-//! | `landlock`, `filter`, `namespaces` | files and signals; calls of the system; mounts and network |
-//! | `watch` | what all processes of a program use up together |
 //! | `guarded` | files that Cairn or git runs or reads on its own, compared after each command |
 
-mod bounds;
-#[cfg(not(target_os = "linux"))]
-mod elsewhere;
-#[cfg(target_os = "linux")]
-mod enclosure;
-#[cfg(target_os = "linux")]
-mod filter;
 mod guarded;
-#[cfg(target_os = "linux")]
-mod landlock;
-#[cfg(target_os = "linux")]
-mod namespaces;
 mod paths;
 mod report;
-#[cfg(target_os = "linux")]
-mod stage;
-#[cfg(target_os = "linux")]
-mod watch;
 
-pub use bounds::Network;
-#[cfg(not(target_os = "linux"))]
-pub(crate) use elsewhere::{Enclosure, LOOK, become_program};
-#[cfg(target_os = "linux")]
-pub(crate) use enclosure::{Enclosure, LOOK};
+pub use cairn_supervise::Network;
 pub use report::Holds;
-#[cfg(target_os = "linux")]
-pub(crate) use stage::{attempt, become_program};
 
 use crate::config::{Config, ShellConfig};
-use crate::supervisor::Supervisor;
-pub(crate) use bounds::Bounds;
-use bounds::Caps;
+use cairn_supervise::{Bounds, Caps, NO_LANDLOCK, Supervisor, landlock_version};
 use guarded::Guarded;
 pub(crate) use guarded::Snapshot;
 use serde::{Deserialize, Serialize};
@@ -131,8 +103,8 @@ impl Confinement {
         let mut toolchains = paths::toolchains(environment);
         toolchains.retain(|path| !stores.iter().any(|store| store.starts_with(path)));
         read.extend(toolchains);
-        if !report::can_confine() {
-            return Err(Unconfined::System(report::NO_LANDLOCK.to_owned()));
+        if landlock_version() == 0 {
+            return Err(Unconfined::System(NO_LANDLOCK.to_owned()));
         }
         let more = config.agent_paths.iter().chain(&config.skill_paths);
         // The settings in use may have another name than the usual one.

@@ -9,6 +9,7 @@ use crate::progress::{Progress, Steps};
 use crate::source::AllowError;
 use crate::tool::{Digests, Input};
 use crate::workspace_files::WorkspaceFiles;
+use cairn_proto::CALL_PLACE;
 use cairn_proto::tools as proto;
 use cairn_proto::tools::invoke_tool_response::Message;
 use cairn_proto::tools::tools_service_server::ToolsService;
@@ -21,6 +22,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
 /// How long a list may be waited for.
@@ -66,9 +68,11 @@ impl ToolsService for Grpc {
         request: Request<proto::InvokeToolRequest>,
     ) -> Result<Response<Self::InvokeToolStream>, Status> {
         let trace = TraceParent::of(&request);
+        let place = place_of(request.metadata());
         let (progress, steps) = Progress::followed();
         let call = CallRequest {
             trace,
+            place,
             progress,
             ..call(request.into_inner())
         };
@@ -205,7 +209,15 @@ fn call(request: proto::InvokeToolRequest) -> CallRequest {
             after: request.after_digest,
         }),
         progress: Progress::default(),
+        place: None,
     }
+}
+
+/// The tool turn of a call and its position, as the executor names them.
+fn place_of(metadata: &MetadataMap) -> Option<(u32, u32)> {
+    let place = metadata.get(CALL_PLACE)?.to_str().ok()?;
+    let (tool_turn, index) = place.split_once('.')?;
+    Some((tool_turn.parse().ok()?, index.parse().ok()?))
 }
 
 /// Progress as it comes, then the parts of a long text, and the result last.
@@ -246,5 +258,24 @@ fn response(message: Message) -> proto::InvokeToolResponse {
 impl fmt::Debug for Messages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Messages")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_two_numbers_and_nothing_else() {
+        let read = |place: &str| {
+            let mut metadata = MetadataMap::new();
+            metadata.insert(CALL_PLACE, place.parse().unwrap());
+            place_of(&metadata)
+        };
+        assert_eq!(read("3.1"), Some((3, 1)));
+        for wrong in ["", "3", "3.", ".1", "3.1.2", "3.-1", "3.4294967296", "a.b"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+        assert_eq!(place_of(&MetadataMap::new()), None);
     }
 }

@@ -65,6 +65,8 @@ pub struct Request {
     pub digests: Option<Digests>,
     /// For the one who follows the call.
     pub progress: Progress,
+    /// The tool turn of the call and its position in it, for traces; none if the caller does not say.
+    pub place: Option<(u32, u32)>,
 }
 
 /// How a call ended.
@@ -162,6 +164,8 @@ impl Invoker {
     /// than one whose result nobody read.
     pub async fn invoke(&self, request: Request) -> Outcome {
         let span = span(&request);
+        let place = request.place;
+        span.in_scope(|| before_call(place));
         let name = if metrics::is_recorded() {
             request.name.clone()
         } else {
@@ -177,6 +181,9 @@ impl Invoker {
             && let Ok(output) = &outcome.result
         {
             span.record("gen_ai.tool.call.result", content(&output.text));
+        }
+        if has_result(&outcome) {
+            span.in_scope(|| after_call(place));
         }
         if metrics::is_recorded() {
             self.count(&name, &outcome);
@@ -338,8 +345,29 @@ impl Invoker {
     }
 }
 
-/// One call, under the attempt that asks for it. Its start and end are the hook points PreToolCall
-/// and PostToolCall.
+/// The hook point PreToolCall, in the span of the call.
+fn before_call(place: Option<(u32, u32)>) {
+    let (tool_turn, index) = place.unzip();
+    tracing::info!(target: TARGET, cairn.tool_turn = tool_turn, cairn.call.index = index, "PreToolCall");
+}
+
+/// The hook point PostToolCall.
+fn after_call(place: Option<(u32, u32)>) {
+    let (tool_turn, index) = place.unzip();
+    tracing::info!(target: TARGET, cairn.tool_turn = tool_turn, cairn.call.index = index, "PostToolCall");
+}
+
+/// Whether the call was made and has ended: hooks are asked about such a result.
+fn has_result(outcome: &Outcome) -> bool {
+    use ToolError::{Denied, InputRequired, NotSent, Rejudge, Unreachable};
+    let without = matches!(
+        &outcome.result,
+        Err(Denied(_) | InputRequired(_) | NotSent(_) | Rejudge(_) | Unreachable(_))
+    );
+    !without
+}
+
+/// One call, under the attempt that asks for it.
 fn span(request: &Request) -> Span {
     let span = tracing::info_span!(
         target: TARGET,

@@ -22,9 +22,7 @@
 //! | [`confine`] | what programs may do |
 //! | `matchers` | what rules may name of a call, by its schema, and where its paths lead |
 //! | [`mcp`] | [`mcp::McpSource`]: a server of the Model Context Protocol as a source of tools |
-//! | [`supervisor`] | [`Supervisor`]: keeps a program's time limit when the service is killed |
 //! | `workspace_files` | agents, skills and instructions of the workspace, once a person confirmed them |
-//! | `group` | whether a process group has ended |
 //! | `grpc` | `cairn.tools.v1.ToolsService` |
 
 mod allowances;
@@ -34,7 +32,6 @@ pub mod confine;
 pub mod error;
 mod files;
 pub mod gate;
-mod group;
 mod grpc;
 pub mod invoke;
 mod matchers;
@@ -47,7 +44,6 @@ mod service;
 mod shell;
 pub mod source;
 mod store_time;
-pub mod supervisor;
 mod text;
 pub mod tool;
 mod web_search;
@@ -69,7 +65,6 @@ pub use registry::{Entry, Snapshot, ToolRegistry};
 pub use service::{Deps, Programs, Tools, build, check};
 pub use source::{AllowError, FixedSource, Listed, Listing, SourceState, ToolSource};
 pub use store_time::MemoryTime;
-pub use supervisor::Supervisor;
 pub use tool::{
     Call, Digests, Effect, FileState, Input, InputRequired, Media, Output, Preview, Rejudge, Slot,
     Tool, ToolSpec,

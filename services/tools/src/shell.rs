@@ -5,14 +5,13 @@
 //! command runs, and the result at its end. The environment is a list of names, so no key of a model or a server
 //! is in it unless the operator passes it on.
 
-use crate::command::{DEFAULT_PATH, Head, LAST_OUTPUT, Running, changed, look};
+use crate::command::{changed, look, stopped_call};
 use crate::config::ShellConfig;
 use crate::confine::{Confinement, Network, Unconfined};
 use crate::error::ToolError;
 use crate::matchers;
 use crate::progress::{Progress, ProgressStep};
 use crate::service::Programs;
-use crate::supervisor::{self, Supervisor};
 use crate::text;
 use crate::tool::{Call, Effect, OUTPUT_LIMIT, Output, Tool, ToolSpec};
 use async_trait::async_trait;
@@ -21,6 +20,7 @@ use cairn_engine::rules::{
     USUAL_SECONDS, command_seconds,
 };
 use cairn_rpc::{BootClock, Monotonic as _};
+use cairn_supervise::{DEFAULT_PATH, Head, LAST_OUTPUT, Running, Supervisor, signal_of};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io;
@@ -343,7 +343,7 @@ impl Tool for ShellTool {
         let ended = tokio::select! {
             ended = follow(&mut running, output, &call.progress) => ended,
             () = stopped => {
-                let killed = running.kill(SHELL_TOOL).await;
+                let killed = stopped_call(SHELL_TOOL, running.kill().await);
                 let changed = changed(self.confinement.as_ref(), before).await;
                 return Err(match killed {
                     ToolError::Stopped(_) => ToolError::Stopped(changed),
@@ -462,7 +462,7 @@ impl Transcript {
             true => &mut self.head.kept,
             false => &mut self.end,
         };
-        supervisor::signal_of(status.code(), kept)
+        signal_of(status.code(), kept)
     }
 
     fn into_text(self) -> String {

@@ -9,10 +9,9 @@
     reason = "clippy knows tests by their attribute"
 )]
 
+use cairn_supervise::{Supervisor, supervise};
 use cairn_tools::mcp::{McpDeps, McpSource, Server, ServerConfig};
-use cairn_tools::{
-    Allowances, Config, Confine, Confinement, Programs, Supervisor, supervisor::supervise,
-};
+use cairn_tools::{Allowances, Config, Confine, Confinement, Programs};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode};

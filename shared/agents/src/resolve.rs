@@ -160,6 +160,7 @@ impl<'a> Sources<'a> {
             model: model.cloned().unwrap_or_default(),
             tools: self.tools(),
             capabilities: self.united(|agent| &agent.cairn.capabilities),
+            hooks: self.united(|agent| &agent.hooks),
             denied: self.united(|agent| &agent.denied),
             asked: self.united(|agent| &agent.ask),
             limits: self.limits(settings),

@@ -39,6 +39,8 @@ pub struct AgentDefinition {
     pub instructions: String,
     /// The capabilities that its attempts need, as plans name them; sorted.
     pub capabilities: Vec<String>,
+    /// Names of hooks that its runs ask, also if these are not for all agents; sorted.
+    pub hooks: Vec<String>,
 }
 
 /// Limits of the runs of an agent; none for those of the settings.

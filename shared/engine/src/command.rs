@@ -197,4 +197,10 @@ kinds! {
     QuestionAsked since 1: Grows
     Decided since 1: Ends
     CallSettled since 1: Ends
+    HooksAsked since 1: Grows
+    HooksAnswered since 1: Grows, or Ends if is_plain
+    HooksChanged since 1: Ends
+    HooksPinned since 1: Grows
+    HooksDropped since 1: Ends
+    RunEnding since 1: Ends
 }

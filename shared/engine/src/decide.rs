@@ -14,6 +14,7 @@ mod facts;
 #[cfg(test)]
 pub(crate) mod faults;
 mod fork;
+mod hooks;
 mod input;
 mod kept;
 mod media;
@@ -32,7 +33,7 @@ pub use agents::{AgentFault, Agents, ResolvedAgent, agents_needed};
 pub use calls::UNKNOWN_TOOL;
 pub use facts::{Away, CODE_GENERATION, Compaction, Facts, ToolFacts, ToolList};
 pub use fork::Fork;
-pub use input::{Answer, FullRequest, Input, Previewed, Reply, Summarised, Unfinished};
+pub use input::{Answer, FullRequest, Input, Previewed, Reply, Retry, Summarised, Unfinished};
 pub use tools::{Question, SEARCH_TOOLS, STATE_TOOLS, SkillRequest, StateTool};
 pub use words::{EXECUTION, GUIDE, SUMMARY_REQUEST};
 
@@ -51,6 +52,7 @@ use crate::event::{AttemptRef, CommandReceived, Event, EventKind, SessionCreated
 use crate::principal::Principal;
 use crate::session::{Attempt, Session};
 use crate::transitions::{Applied, IllegalTransition};
+use plans::Consent;
 use report::Report;
 
 impl Session {
@@ -133,8 +135,10 @@ impl Decision<'_> {
                 usage,
                 duration_ms,
             } => match request {
-                None => self.planned(run, outcome, usage, duration_ms),
-                Some(request) => self.revised(run, request, outcome, usage, duration_ms),
+                None => self.planned(run, outcome, usage, duration_ms, Consent::OfHooks),
+                Some(request) => {
+                    self.revised(run, request, outcome, usage, duration_ms, Consent::OfHooks)
+                }
             },
             Input::Report {
                 attempt,
@@ -144,6 +148,7 @@ impl Decision<'_> {
                 failure,
                 full,
                 summary,
+                retry,
             } => {
                 let report = Report {
                     results,
@@ -152,6 +157,7 @@ impl Decision<'_> {
                     failure,
                     full,
                     summary,
+                    retry,
                 };
                 self.report(attempt, report)
             }
@@ -173,6 +179,12 @@ impl Decision<'_> {
             Input::Found { attempts } => self.found(attempts),
             Input::Tick => self.settle_due(),
             Input::Previewed { call, outcome } => self.previewed(call, outcome),
+            Input::Hooked { gate, outcomes } => self.hooked(gate, outcomes),
+            Input::HooksMissing {
+                run,
+                missing,
+                changed,
+            } => self.hooks_missing(run, missing, changed),
             Input::Forked(fork) => self.fork(fork),
             Input::Imported => self.imported(),
             Input::LimitReached { failure } => self.end_at_limit(&failure),

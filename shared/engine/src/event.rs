@@ -3,6 +3,7 @@
 mod agent;
 mod call;
 mod compaction;
+mod hook;
 mod plan;
 mod pool;
 mod run;
@@ -12,6 +13,7 @@ mod step;
 pub use agent::*;
 pub use call::*;
 pub use compaction::*;
+pub use hook::*;
 pub use plan::*;
 pub use pool::*;
 pub use run::*;
@@ -88,6 +90,8 @@ pub struct RequestedCall {
     pub tool_digest: String,
     /// It is judged and sent only with a preview.
     pub previews: bool,
+    /// Hooks are asked about it, and it is neither sent nor asked about before they have answered.
+    pub hooked: bool,
 }
 
 /// Why a run cannot go on by itself.
@@ -107,6 +111,8 @@ pub enum WaitReason {
     Context,
     /// No resource of the pool has a capability that an attempt needs. No person has to answer.
     Capability,
+    /// A hook requires an approval before the run or a step begins, or a hook of the run is missing or changed.
+    Hook,
 }
 
 /// What a run may use up.

@@ -1,5 +1,6 @@
 //! Why something failed: one type over all layers, stored with the step or run that it ended.
 
+use crate::hooks::{Outcome, Point};
 use crate::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -59,6 +60,22 @@ impl Failure {
     /// A required part of the configuration is not there.
     pub fn missing(field: &str) -> Self {
         Self::new(FailureKind::Config, "missing", format!("missing {field}"))
+    }
+
+    /// Hooks blocked what comes next at a point. The message is also the output of a call that they blocked. A fold
+    /// makes that one, so that other words would change the sessions that there are.
+    pub fn blocked(point: Point, outcome: &Outcome) -> Self {
+        let Outcome { hook, text, .. } = outcome;
+        let mut message = format!("hook '{hook}' blocked {}", point.name());
+        if !text.is_empty() {
+            message = format!("{message}: {text}");
+        }
+        Self::by_hook(message)
+    }
+
+    /// A failure with the words about a hook.
+    pub(crate) fn by_hook(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::HookBlocked, "HOOK_BLOCKED", message)
     }
 
     /// The model or its provider refused to answer.

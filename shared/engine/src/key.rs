@@ -2,6 +2,7 @@
 
 use crate::dependencies::{Named, keys_of};
 use crate::event::{CallPreview, CallRef};
+use crate::hooks::Gate;
 use crate::plan::PlanStep;
 use crate::session::{Place, Session};
 use serde::{Deserialize, Serialize};
@@ -81,6 +82,28 @@ pub fn call_key(namespace: &str, session: &str, call: CallRef) -> String {
         .number(call.attempt.attempt.into())
         .number(call.tool_turn.into())
         .number(call.index.into());
+    hex(&digest.finish())
+}
+
+/// The key that goes with every repetition of a question to one hook, and with no other question of any session.
+pub fn hook_key(namespace: &str, session: &str, hook: &str, gate: Gate) -> String {
+    let Gate {
+        point,
+        attempt,
+        turn,
+        index,
+    } = gate;
+    let mut digest = Fields::new("cairn.hook", 1);
+    digest
+        .text(namespace)
+        .text(session)
+        .text(hook)
+        .text(point.name())
+        .number(attempt.run.into())
+        .number(u32::from(attempt.step).into())
+        .number(attempt.attempt.into())
+        .number(turn.into())
+        .number(index.into());
     hex(&digest.finish())
 }
 

@@ -18,6 +18,7 @@ pub mod dependencies;
 pub mod escape;
 pub mod event;
 pub mod failure;
+pub mod hooks;
 pub mod key;
 pub mod level;
 pub mod limits;

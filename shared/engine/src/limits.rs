@@ -91,8 +91,8 @@ pub const FULL_TRANSITION: usize = 512;
 /// Most events about one attempt that follow from one input, beside the answers to commands. The most have
 /// calls in doubt whose answers take effect when the attempt continues: two for each call, one for
 /// going on, one for what the model is told then, and two for its end. A compaction before its next request
-/// takes at most four more.
-pub const MAX_EVENTS_OF_ATTEMPT: usize = 2 * MAX_CALLS + 8;
+/// takes at most four more, and hooks are asked or have answered by at most two.
+pub const MAX_EVENTS_OF_ATTEMPT: usize = 2 * MAX_CALLS + 10;
 /// Most events of a command that are not about attempts. The most sets as many keys of session memory as
 /// there may be; the rest are about its context, its run, and the requests and turns that wait.
 const MAX_EVENTS_OF_COMMAND: usize = MAX_MEMORY_KEYS + 64;

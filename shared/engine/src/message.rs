@@ -206,6 +206,22 @@ impl Message {
         self
     }
 
+    /// The same reply with another text in place of its own. Its calls and what only its provider reads stay.
+    #[must_use]
+    pub(crate) fn saying(mut self, text: &str) -> Self {
+        let is_text = |part: &Part| matches!(part, Part::Text(_));
+        let is_call = |part: &Part| matches!(part, Part::Call(_));
+        let place = self.parts.iter().position(is_text);
+        let place = place.or_else(|| self.parts.iter().position(is_call));
+        let place = place.unwrap_or(self.parts.len());
+        self.parts.retain(|part| !is_text(part));
+        // A text with nothing in it is no part.
+        if !text.is_empty() {
+            self.parts.insert(place, Part::Text(text.to_owned()));
+        }
+        self
+    }
+
     fn plain(role: Role, text: String) -> Self {
         // A text with nothing in it is no part.
         let text = (!text.is_empty()).then_some(Part::Text(text));

@@ -1,6 +1,7 @@
 //! `outstanding(state) → effects`: what the committed state leaves to be done.
 
 use crate::event::{AttemptRef, CallRef};
+use crate::hooks::Gate;
 use crate::session::{Attempt, Call, CallStatus, Purpose, Run, RunStatus, Session, Step};
 
 /// Something to be done. The same state always asks for the same work; work under way continues.
@@ -22,6 +23,8 @@ pub enum Work {
     Answer(CallRef),
     /// Find what a call would change, as its tool says. May be repeated: only what is recorded counts.
     Preview(CallRef),
+    /// Ask hooks. May be repeated, with the same key: only what is recorded counts.
+    AskHooks(Gate),
     /// Decide again at that time: an answer takes effect then, or a budget is used up.
     Wake {
         /// Milliseconds since 1970 by the store's clock.
@@ -34,7 +37,7 @@ impl Session {
     pub fn needs_owner(&self) -> bool {
         let continues = |run: &Run| match run.status {
             RunStatus::Paused => false,
-            RunStatus::Waiting(_) => run.next_step().is_some(),
+            RunStatus::Waiting(_) => run.next_step().is_some() && run.hooks.asks.is_none(),
             _ => true,
         };
         let waits = self.active_run().is_none() && !self.queued_turns.is_empty();
@@ -55,10 +58,11 @@ impl Session {
             work.push(Work::HandleCommand);
         }
         work.extend(self.runs.last().and_then(Run::planner_work));
+        work.extend(self.open_gates().into_iter().map(Work::AskHooks));
         let Some(run) = self.active_run() else {
             return work;
         };
-        if run.status == RunStatus::Planning && run.refused_budget.is_none() {
+        if run.status == RunStatus::Planning && run.ending.is_none() && !run.is_gated() {
             work.push(Work::Plan {
                 run: run.number,
                 request: None,
@@ -132,8 +136,9 @@ impl Run {
     /// The attempts for whose calls the owner does something by itself.
     fn attempts_of_owner(&self) -> impl Iterator<Item = (AttemptRef, &Attempt)> {
         let attempts = self.running_attempts();
-        let attempts =
-            attempts.filter(move |(_, _, attempt)| !self.is_held() && !attempt.waits_for_person());
+        let attempts = attempts.filter(move |(_, _, attempt)| {
+            !self.is_held() && !attempt.waits_for_person() && !attempt.is_gated()
+        });
         attempts.map(|(name, _, attempt)| (name, attempt))
     }
 
@@ -157,6 +162,10 @@ impl Run {
         }
         if self.is_held() {
             return attempt.has_intended_call().then_some(Lane::HasWork);
+        }
+        // Its executor keeps what it has, and continues when hooks have answered.
+        if attempt.is_gated() {
+            return Some(Lane::HasWork);
         }
         let by_calls = attempt.questions_of_calls();
         if by_calls > 0 && !attempt.has_intended_call() {
@@ -196,10 +205,15 @@ impl Run {
     fn planner_work(&self) -> Option<Work> {
         let is_held = self.status == RunStatus::Paused
             || self.no_questions().is_some()
-            || self.refused_budget.is_some();
+            || self.ending.is_some()
+            || self.hooks.asks.is_some();
         let mut requests = self.revisions.requests.keys().copied();
         let request = requests.find(|&request| request > 0 || !is_held)?;
         if self.is_planning() && self.status != RunStatus::Paused {
+            return None;
+        }
+        // The planner has answered one, and hooks are asked about the plan.
+        if self.hooks.plan.is_some() {
             return None;
         }
         Some(Work::Plan {

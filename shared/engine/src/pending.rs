@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::message::ToolCall;
 use crate::plan::PlanDraft;
 use crate::pool::Missing;
-use crate::session::{Ask, Attempt, Call, CallStatus, FullCause, Run, RunStatus, Session};
+use crate::session::{Ask, Attempt, Call, CallStatus, FullCause, HookAsk, Run, RunStatus, Session};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -44,6 +44,11 @@ pub enum Subject {
     Context(AttemptRef),
     /// Is this attempt to wait longer for what no resource has?
     Shortage(AttemptRef),
+    /// What hooks ask about the run, or how it continues without them.
+    Hook {
+        /// Number of the run.
+        run: u32,
+    },
 }
 
 /// A question with what a person needs to answer it.
@@ -66,7 +71,7 @@ pub enum Asked {
     Doubt {
         /// Its name.
         name: CallRef,
-        /// Tool and arguments.
+        /// Tool and arguments, as they were sent.
         call: ToolCall,
         /// An answer takes effect from then on; 0 for at once.
         settle_after: u64,
@@ -75,7 +80,7 @@ pub enum Asked {
     Approval {
         /// Its name.
         name: CallRef,
-        /// Tool and arguments.
+        /// Tool and arguments, as they are sent.
         call: ToolCall,
         /// What it would change, if its tool says that.
         preview: Option<Box<CallPreview>>,
@@ -132,6 +137,14 @@ pub enum Asked {
         /// What it lacks, sorted by name.
         missing: Vec<Missing>,
     },
+    /// Whether the run or a step may begin, because a hook requires the approval; or how the run continues without
+    /// hooks that are missing or changed.
+    Hook {
+        /// Number of the run.
+        run: u32,
+        /// Which of them.
+        ask: HookAsk,
+    },
 }
 
 impl Pending {
@@ -145,6 +158,7 @@ impl Pending {
             Asked::Plan { .. } => WaitReason::PlanReview,
             Asked::Context { .. } => WaitReason::Context,
             Asked::Shortage { .. } => WaitReason::Capability,
+            Asked::Hook { .. } => WaitReason::Hook,
         }
     }
 
@@ -158,6 +172,7 @@ impl Pending {
             Asked::Plan { run, proposal, .. } => Subject::Plan { run, proposal },
             Asked::Context { name, .. } => Subject::Context(name),
             Asked::Shortage { name, .. } => Subject::Shortage(name),
+            Asked::Hook { run, .. } => Subject::Hook { run },
         };
         let time = self.time;
         PendingId { subject, time }
@@ -172,7 +187,8 @@ impl PendingId {
             Subject::Budget { .. }
             | Subject::Plan { .. }
             | Subject::Context(_)
-            | Subject::Shortage(_) => None,
+            | Subject::Shortage(_)
+            | Subject::Hook { .. } => None,
         }
     }
 
@@ -190,7 +206,7 @@ impl PendingId {
             Subject::Call(call) | Subject::Approval(call) | Subject::Question(call) => {
                 call.attempt.run
             }
-            Subject::Budget { run } | Subject::Plan { run, .. } => run,
+            Subject::Budget { run } | Subject::Plan { run, .. } | Subject::Hook { run } => run,
             Subject::Context(attempt) | Subject::Shortage(attempt) => attempt.run,
         }
     }
@@ -227,6 +243,7 @@ impl PendingId {
         let subject = match (kind, &numbers[..]) {
             ("budget", &[run]) => Subject::Budget { run },
             ("plan", &[run, proposal]) => Subject::Plan { run, proposal },
+            ("hook", &[run]) => Subject::Hook { run },
             ("context", _) => Subject::Context(attempt?),
             ("shortage", _) => Subject::Shortage(attempt?),
             ("call", _) => Subject::Call(call?),
@@ -247,6 +264,10 @@ impl fmt::Display for PendingId {
             }
             Subject::Plan { run, proposal } => {
                 write!(f, "plan-{run}.{proposal}")?;
+                return self.fmt_time(f);
+            }
+            Subject::Hook { run } => {
+                write!(f, "hook-{run}")?;
                 return self.fmt_time(f);
             }
             Subject::Context(attempt) => return self.fmt_attempt(f, "context", *attempt),
@@ -302,6 +323,7 @@ pub fn pending(session: &Session) -> Vec<Pending> {
             .review
             .and_then(|proposal| review_of(run, proposal)),
     );
+    open.extend(question_of_hooks(run));
     let is_asked = run.status == RunStatus::Waiting(WaitReason::Budget);
     let budget = run.spent.asked.filter(|_| is_asked);
     open.extend(budget.map(|budget| {
@@ -344,7 +366,9 @@ pub fn reasons(session: &Session) -> impl Iterator<Item = (WaitReason, u64)> {
         run.spent.asked?;
         Some((WaitReason::Budget, run.spent.asked_at))
     });
-    of_attempts.chain(review).chain(budget)
+    let hooks = run.and_then(|run| run.hooks.asks.as_ref());
+    let hooks = hooks.map(|ask| (WaitReason::Hook, since_of(ask)));
+    of_attempts.chain(review).chain(hooks).chain(budget)
 }
 
 fn new(asked: Asked, since: u64, time: u32) -> Pending {
@@ -391,6 +415,23 @@ fn shortage_of(name: AttemptRef, attempt: &Attempt) -> Option<Pending> {
     Some(new(asked, short.since, attempt.times_short))
 }
 
+/// What is asked of a run because of hooks.
+fn question_of_hooks(run: &Run) -> Option<Pending> {
+    let ask = run.hooks.asks.clone()?;
+    let since = since_of(&ask);
+    let asked = Asked::Hook {
+        run: run.number,
+        ask,
+    };
+    Some(new(asked, since, run.hooks.times_asked))
+}
+
+fn since_of(ask: &HookAsk) -> u64 {
+    match ask {
+        HookAsk::Changed { since, .. } | HookAsk::Approval { since, .. } => *since,
+    }
+}
+
 /// What a call asks, if it does.
 fn question_of(name: CallRef, call: &Call) -> Option<Pending> {
     match &call.status {
@@ -400,7 +441,7 @@ fn question_of(name: CallRef, call: &Call) -> Option<Pending> {
         } => {
             let asked = Asked::Doubt {
                 name,
-                call: call.call.clone(),
+                call: call.as_sent(),
                 settle_after: *settle_after,
             };
             Some(Pending {
@@ -414,7 +455,7 @@ fn question_of(name: CallRef, call: &Call) -> Option<Pending> {
         } => {
             let asked = Asked::Approval {
                 name,
-                call: call.call.clone(),
+                call: call.as_sent(),
                 preview: call.preview.clone(),
             };
             Some(new(asked, call.asked_at, call.asks))

@@ -147,6 +147,8 @@ refusals! {
     AgentNotFound since 1: "AGENT_NOT_FOUND", NotFound, false;
     /// The agent is disabled, faulty, not confirmed, for other agents alone, or cannot be read now.
     AgentNotUsable since 1: "AGENT_NOT_USABLE", FailedPrecondition, true;
+    /// An agent names a hook that is not configured.
+    HookNotFound since 1: "HOOK_NOT_FOUND", NotFound, false;
     /// A plan or a turn names a tool that its agent may not call.
     ToolNotAllowed since 1: "TOOL_NOT_ALLOWED", FailedPrecondition, false;
     /// The session, or a part of it, has reached a limit of its size.

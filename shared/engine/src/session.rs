@@ -16,6 +16,7 @@ mod fork;
 mod grant;
 mod handles;
 mod holds;
+mod hooks;
 mod memory;
 mod mode;
 mod notices;
@@ -36,7 +37,7 @@ pub use agents::{Agent, Switched, can_be_denied};
 pub(crate) use agents::{may_call, name_of};
 pub use attempt::{Attempt, Steering, SubGoal};
 pub use budgets::PerBudget;
-pub use call::{Ask, Call, CallStatus};
+pub use call::{Ask, Call, CallHooks, CallStatus, HookDemand};
 pub use compaction::{FullCause, FullContext, SummaryTask};
 pub use context::{Context, MAIN};
 pub use decisions::{DecisionKind, PastDecision};
@@ -45,6 +46,7 @@ pub use files::SeenFiles;
 pub use fork::Origin;
 pub use grant::{ApprovalGranted, Grant};
 pub use handles::Handles;
+pub use hooks::{EndedHooks, HookAsk, RunHooks};
 pub use memory::Memory;
 pub use mode::Mode;
 pub use notices::{Noted, Notice};
@@ -128,6 +130,8 @@ pub struct Session {
     pub estimates: Estimates,
     /// How calls are judged beside the rules.
     pub mode: Mode,
+    /// Runs that have ended, and whose hooks are still asked about that; the oldest first.
+    pub ended_hooks: VecDeque<EndedHooks>,
 }
 
 /// A command that waits for its answer.

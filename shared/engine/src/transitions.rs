@@ -38,17 +38,17 @@ pub fn step_may(from: StepPhase, to: StepPhase) -> bool {
 /// Runs may wait, pause and go on, and end. Only another plan opens an ended one again.
 pub fn run_may(from: RunStatus, to: RunStatus) -> bool {
     use RunStatus::{Cancelled, Completed, Failed, Paused, Planning, Running, Waiting};
-    use WaitReason::{Budget, PlanReview};
+    use WaitReason::{Budget, Hook, PlanReview};
     matches!(
         (from, to),
-        (Planning, Waiting(Budget | PlanReview) | Running)
+        (Planning, Waiting(Budget | PlanReview | Hook) | Running)
             | (Planning, Paused | Failed | Cancelled)
             | (
                 Running,
                 Waiting(_) | Paused | Completed | Failed | Cancelled
             )
             | (Waiting(_), Running | Paused | Failed | Cancelled)
-            | (Waiting(Budget | PlanReview), Planning)
+            | (Waiting(Budget | PlanReview | Hook), Planning)
             | (Paused, Planning | Running | Failed | Cancelled)
             | (Completed | Failed | Cancelled, Running)
     )

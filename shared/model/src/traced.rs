@@ -17,8 +17,7 @@ pub const TARGET: &str = "cairn::trace";
 /// and wait in memory while it is away.
 const MOST_CONTENT: usize = 16 * 1024;
 
-/// One question to a model, retries included. The hook point PreRequest is its start, PostRequest
-/// its end.
+/// One question to a model, retries included.
 pub fn question(model: &dyn Model, request: &ChatRequest, with_content: bool) -> Span {
     let info = model.describe();
     let span = tracing::info_span!(
@@ -48,7 +47,18 @@ pub fn question(model: &dyn Model, request: &ChatRequest, with_content: bool) ->
     span
 }
 
-/// The hook point OnRetry of the question that is being asked.
+/// The hook point PreRequest, in the span of the question: `tool_turn` is the number of the request in its attempt,
+/// from 0.
+pub fn before_request(tool_turn: u32) {
+    tracing::info!(target: TARGET, cairn.tool_turn = tool_turn, "PreRequest");
+}
+
+/// The hook point PostRequest: the model replied.
+pub fn after_request(tool_turn: u32) {
+    tracing::info!(target: TARGET, cairn.tool_turn = tool_turn, "PostRequest");
+}
+
+/// The hook point OnRetry of the question that is being asked. `attempt` counts from 1 how often it was asked.
 pub fn retry(attempt: u32, error: &ModelError) {
     let reason = error.reason();
     tracing::info!(target: TARGET, attempt, reason, "OnRetry");

@@ -21,6 +21,7 @@ mod conversation;
 mod error;
 mod event;
 mod executor;
+mod hook;
 mod kinds;
 mod message;
 mod mode;

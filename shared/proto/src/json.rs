@@ -15,7 +15,7 @@ use prost_reflect::{
     DescriptorPool, DynamicMessage, EnumDescriptor, FieldDescriptor, Kind, MapKey,
     MessageDescriptor, ReflectMessage as _, Value,
 };
-use prost_types::{Duration, Timestamp};
+use prost_types::{Duration, Struct, Timestamp};
 use serde_json::{Map, Value as Json};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -67,6 +67,37 @@ pub fn from_line<M: Message + Default>(name: &str, line: &str) -> Result<M, Stri
             .replace(" at line 1 column ", " at column ")
     })?;
     M::decode(&message.encode_to_vec()[..]).map_err(|error| error.to_string())
+}
+
+/// A JSON object as contracts hold it; `None` for a text that is no JSON object. A number has 53 bits there, as in
+/// JavaScript.
+pub fn to_struct(json: &str) -> Option<Struct> {
+    serde_json::from_str(json).ok().map(struct_of)
+}
+
+fn struct_of(object: Map<String, Json>) -> Struct {
+    let fields = object.into_iter().map(|(name, value)| (name, any(value)));
+    Struct {
+        fields: fields.collect(),
+    }
+}
+
+fn any(value: Json) -> prost_types::Value {
+    use prost_types::value::Kind as Of;
+    let kind = match value {
+        Json::Null => Of::NullValue(0),
+        Json::Bool(value) => Of::BoolValue(value),
+        Json::Number(number) => match number.as_f64() {
+            Some(value) => Of::NumberValue(value),
+            None => Of::StringValue(number.to_string()),
+        },
+        Json::String(text) => Of::StringValue(text),
+        Json::Array(list) => Of::ListValue(prost_types::ListValue {
+            values: list.into_iter().map(any).collect(),
+        }),
+        Json::Object(object) => Of::StructValue(struct_of(object)),
+    };
+    prost_types::Value { kind: Some(kind) }
 }
 
 /// The message as JSON; `null` if there is none.

@@ -37,6 +37,11 @@ mod generated {
             tonic::include_proto!("cairn.executor.v1");
         }
     }
+    pub mod hook {
+        pub mod v1 {
+            tonic::include_proto!("cairn.hook.v1");
+        }
+    }
     pub mod memory {
         pub mod v1 {
             tonic::include_proto!("cairn.memory.v1");
@@ -59,12 +64,14 @@ mod generated {
     }
 }
 
-/// `cairn.api.v1`: agents.
+/// `cairn.api.v1`: agents and hooks.
 pub use generated::api::v1 as api;
 /// `cairn.event.v1`: what is stored and watched.
 pub use generated::event::v1 as event;
 /// `cairn.executor.v1`: one attempt at one step.
 pub use generated::executor::v1 as executor;
+/// `cairn.hook.v1`: the questions that hooks answer as services.
+pub use generated::hook::v1 as hook;
 /// `cairn.memory.v1`: journals, ownership, session memory, documents.
 pub use generated::memory::v1 as memory;
 /// `cairn.orchestrator.v1`: the public face.
@@ -80,6 +87,10 @@ pub const SLOTS_VERSION: &str = "cairn-slots-version";
 /// Metadata of a call of RunStep: the bytes of its start, if that has [`LARGE_START`] or more. The start is
 /// sent once the call is answered.
 pub const START_BYTES: &str = "cairn-start-bytes";
+
+/// Metadata of a call of InvokeTool: the tool turn of the call and its position in it, such as `3.1`. For traces
+/// alone.
+pub const CALL_PLACE: &str = "cairn-call-place";
 
 /// An executor has room for a smaller start at any time.
 pub const LARGE_START: usize = 64 * 1024;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of tests are tests.
 
+use cairn_engine::hooks::{Point, VerdictKind};
 use cairn_engine::refusal::{Refusal, RefusalKind};
 use prost_reflect::{DescriptorPool, FileDescriptor};
 use std::collections::BTreeSet;
@@ -168,6 +169,8 @@ fn the_services_of_the_contract_are_among_the_items() {
         "cairn.event.v1.Event.session_created",
         "cairn.event.v1.Settlement.Done.output",
         "cairn.event.v1.EFFECT_PURE",
+        "cairn.api.v1.HookService",
+        "cairn.hook.v1.HookHostService.Ask",
         "cairn.memory.v1.JournalService",
         "cairn.memory.v1.JournalService.Commit",
     ] {
@@ -207,6 +210,34 @@ fn every_refusal_of_a_command_is_promised_with_its_code() {
             refusal.name().to_owned(),
         );
         assert!(promises.contains(&promise), "{promise:?} is not promised");
+    }
+}
+
+/// The comment of a point names the answers that it takes besides Proceed.
+#[test]
+fn each_point_of_hooks_is_the_one_of_its_number_and_promises_what_it_takes() {
+    let pool = pool();
+    let points = pool.get_enum_by_name("cairn.event.v1.HookPoint").unwrap();
+    let items = items(&pool);
+    assert_eq!(points.values().len(), Point::ALL.len() + 1);
+    for &point in Point::ALL {
+        let value = points.get_value(point as i32).unwrap();
+        let name = format!("HOOK_POINT_{}", screaming_snake(point.name()));
+        assert_eq!(value.name(), name);
+        let item = items.iter().find(|item| item.name == name);
+        let comment = item.unwrap().comment();
+        let words: BTreeSet<_> = comment
+            .split(|letter: char| !letter.is_alphabetic())
+            .collect();
+        for kind in [
+            VerdictKind::Mutate,
+            VerdictKind::Skip,
+            VerdictKind::RequireApproval,
+            VerdictKind::Block,
+        ] {
+            let is_promised = words.contains(&*format!("{kind:?}"));
+            assert_eq!(is_promised, point.takes(kind), "{name}: {kind:?}");
+        }
     }
 }
 

@@ -32,6 +32,7 @@ use std::task::{Context, Poll};
 use tokio_stream::wrappers::WatchStream;
 use tonic::Status;
 use tonic::body::Body;
+use tonic::transport::Endpoint;
 use tower::Service;
 
 /// A way to a service: give it, or a clone of it, to a generated client. Cheap to clone.
@@ -110,6 +111,17 @@ impl Link {
     pub fn remote_with(address: &Address, options: &RemoteOptions) -> Self {
         Self {
             transport: Transport::Remote(Remote::new(address, options)),
+            deadlines: None,
+        }
+    }
+
+    /// A link to a server of others, at an endpoint with settings of its own, such as TLS. Its calls carry no token.
+    /// Nothing is connected yet.
+    ///
+    /// Must be called inside a tokio runtime.
+    pub fn to_endpoint(endpoint: Endpoint, options: &RemoteOptions) -> Self {
+        Self {
+            transport: Transport::Remote(Remote::at(endpoint, options)),
             deadlines: None,
         }
     }

@@ -1,7 +1,8 @@
 //! Durable rounds: what a run costs in commits, with a model and tools that take no time.
 //!
 //! A plan of n tool steps takes exactly n + 1 rounds. A tool turn takes one, or two if it has an
-//! effectful call. `cargo nextest run -p cairn-testkit --test rounds` runs the test alone.
+//! effectful call. A point with a hook adds the rounds of `HOOKED`, and a run without hooks none.
+//! `cargo nextest run -p cairn-testkit --test rounds` runs the test alone.
 
 #![allow(
     clippy::expect_used,
@@ -14,13 +15,19 @@
 #[path = "../../../services/cairn/tests/support/node.rs"]
 mod support;
 
+use cairn_engine::hooks::{Point, Verdict};
+use cairn_hooks::{Asked, Definition, Hook, HookError, Means, Policy};
 use cairn_model::ModelRegistry;
 use cairn_model::recorded::Recorded;
 use cairn_proto::event as wire;
+use cairn_proto::event::event::Kind;
+use cairn_proto::orchestrator::WatchSessionRequest;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use support::{chain, check_completed, client, count_commits, model_step, node, parts, start};
+use support::{
+    Client, chain, check_completed, client, count_commits, model_step, node, parts, start,
+};
 use support::{tool_step, watch_to_end};
 
 /// A plan of two steps for a goal, two tool turns with `tool` in each step, and the end of each.
@@ -121,4 +128,145 @@ async fn independent_steps_share_commits() {
         }
     }
     panic!("no two results ever shared a commit");
+}
+
+/// Lets every question pass, and counts them.
+#[derive(Debug, Default)]
+struct Passing(AtomicUsize);
+
+#[async_trait::async_trait]
+impl Hook for Passing {
+    async fn ask(&self, _: &Asked) -> Result<Verdict, HookError> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Ok(Verdict::Proceed)
+    }
+}
+
+/// What a run costs with a hook at one point, or with none.
+struct Costs {
+    commits: u64,
+    questions: usize,
+}
+
+/// Carries out a run with a hook at a point.
+async fn hooked(point: Option<Point>, recording: &str, run: &wire::StartRun) -> Costs {
+    let stopped = stop_time();
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut models = ModelRegistry::new();
+    let recorded = Recorded::parse("recorded", recording).expect("a recording");
+    models.insert("recorded", Arc::new(recorded));
+    let mut parts = parts(folder.path(), models);
+    let hook = Arc::new(Passing::default());
+    if let Some(point) = point {
+        parts.orchestrator.hooks = vec![Definition {
+            name: "passing".to_owned(),
+            points: [point].into_iter().collect(),
+            agents: None,
+            tools: Vec::new(),
+            means: Means::InProcess,
+            policy: Policy::default(),
+        }];
+        let passing: Arc<dyn Hook> = hook.clone();
+        parts.more_hooks = vec![("passing".to_owned(), passing)];
+    }
+    let commits = count_commits(&mut parts);
+    let node = node(parts).await;
+    let mut client = client(&node);
+    let session = start(&mut client, "r-1", run.clone()).await;
+    let events = watch_to_end(&mut client, &session, 0).await;
+    if point == Some(Point::OnRunEnd) {
+        let last = events.last().map_or(0, |(seq, _)| *seq);
+        until_answered(&mut client, &session, last).await;
+    }
+    node.drain().await;
+    drop(stopped);
+    Costs {
+        commits: commits.load(Ordering::SeqCst),
+        questions: hook.0.load(Ordering::SeqCst),
+    }
+}
+
+/// Waits for what hooks answer after the end of a run.
+async fn until_answered(client: &mut Client, session: &str, after_seq: u64) {
+    let request = WatchSessionRequest {
+        session: session.to_owned(),
+        after_seq,
+        ..WatchSessionRequest::default()
+    };
+    let events = client.watch_session(request).await;
+    let mut events = events.expect("a watch").into_inner();
+    loop {
+        let message = events.message().await.expect("an event");
+        let event = message.expect("the session is there").event;
+        if matches!(
+            event.and_then(|event| event.kind),
+            Some(Kind::HooksAnswered(_))
+        ) {
+            return;
+        }
+    }
+}
+
+/// Of a step of two tool turns with a call and one without: the point, how often it is asked, and the further rounds
+/// with calls that are pure, and with effectful ones.
+const HOOKED: [(Point, usize, u64, u64); 11] = [
+    (Point::OnRunStart, 1, 1, 1),
+    (Point::OnPlanProposed, 1, 1, 1),
+    (Point::OnStepStart, 1, 1, 1),
+    (Point::OnTurnStart, 1, 1, 1),
+    // The results before a request are durable before hooks are asked about it.
+    (Point::PreRequest, 3, 2, 0),
+    (Point::PostRequest, 3, 3, 3),
+    (Point::PreToolCall, 2, 2, 2),
+    // A pure result is durable first, as an effectful one is.
+    (Point::PostToolCall, 2, 4, 2),
+    (Point::OnTurnEnd, 1, 1, 1),
+    (Point::OnPlanStepComplete, 1, 1, 1),
+    (Point::OnRunEnd, 1, 1, 1),
+];
+
+#[tokio::test(start_paused = true)]
+async fn each_point_with_a_hook_has_its_price() {
+    let run = chain(vec![model_step("first")]);
+    for (tool, is_pure) in [("pure", true), ("effectful", false)] {
+        let recording = recording(tool);
+        let without = hooked(None, &recording, &run).await.commits;
+        let expected = if is_pure { 4 } else { 6 };
+        assert_eq!(without, expected, "without hooks, with {tool}");
+        for (point, questions, pure, effectful) in HOOKED {
+            let more = if is_pure { pure } else { effectful };
+            let costs = hooked(Some(point), &recording, &run).await;
+            let found = (costs.questions, costs.commits - without);
+            assert_eq!(found, (questions, more), "{point:?} with {tool}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_calls_of_a_reply_are_asked_about_together() {
+    let call = r#"{"name": "pure", "arguments": {}}"#;
+    let end =
+        r#"{"tool_calls": [{"name": "step", "arguments": {"complete": true, "summary": "done"}}]}"#;
+    let calls = [call; 8].join(", ");
+    let recording =
+        format!(r#"{{"match": {{"step": ""}}, "replies": [{{"tool_calls": [{calls}]}}, {end}]}}"#);
+    let run = chain(vec![model_step("first")]);
+    let without = hooked(None, &recording, &run).await.commits;
+    let costs = hooked(Some(Point::PreToolCall), &recording, &run).await;
+    assert_eq!((costs.questions, costs.commits - without), (8, 1));
+}
+
+/// A step that no recorded reply fits fails, and the run with it.
+#[tokio::test(start_paused = true)]
+async fn an_error_is_asked_about_in_one_round() {
+    let recording = r#"{"match": {"contains": "nothing like it"}, "reply": {"text": "x"}}"#;
+    let run = chain(vec![model_step("first")]);
+    let without = hooked(None, recording, &run).await.commits;
+    let costs = hooked(Some(Point::OnError), recording, &run).await;
+    assert_eq!((costs.questions, costs.commits - without), (1, 1));
+    // Points that are not reached cost nothing.
+    for point in [Point::OnTurnEnd, Point::PostRequest, Point::OnCompaction] {
+        let costs = hooked(Some(point), recording, &run).await;
+        assert_eq!((costs.questions, costs.commits), (0, without), "{point:?}");
+    }
 }

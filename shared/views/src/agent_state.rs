@@ -8,7 +8,7 @@
 //!   "steps": [{"step": 1, "id": "survey", "title": "…", "description": "…", "status": "Completed",
 //!              "summary": "…", "error": null, "reason": null, "attempts": 1, "depends_on": []}],
 //!   "current_step_chat_history": [{"step": 2, "attempt": 1, "role": "assistant", "text": "…",
-//!              "tool_calls": [{"id": "…", "name": "…", "arguments": "…"}]}],
+//!              "tool_calls": [{"id": "…", "name": "…", "arguments": "…", "sent": "…"}]}],
 //!   "scratchpad": "…",
 //!   "pending": ["call-1.2.1.0.0"],
 //!   "usage": {"input_tokens": 1, "output_tokens": 2, "cost_nano_usd": 3, "model_calls": 4,
@@ -23,7 +23,7 @@
 //!
 //! `phase` is `"Idle"` (no run yet), `"Planning"`, `{"Executing": {"step", "running"}}`,
 //! `{"Waiting": {"reason", "step", "running"}}` with the reason `InDoubt`, `Budget`, `Approval`, `Question`,
-//! `PlanReview` or `Context`,
+//! `PlanReview`, `Context`, `Capability` or `Hook`,
 //! `{"Paused": {"step", "running"}}`, `"Completed"`,
 //! `{"Failed": {"kind", "reason", "message"}}` or `{"Cancelled": {"reason"}}`. Steps are those of
 //! the plan in force, in its order and by their numbers in the run, so `step` need not count up
@@ -33,15 +33,16 @@
 //!
 //! `status` of a step is `Pending`, `Running`, `Completed`, `Failed` or `Skipped`. The chat history
 //! holds the attempts under way, so it is empty between two steps. Messages that gave way in a compaction are not in
-//! it; the message in their place is. The scratchpad holds the notes of all steps of the plan in force, in the order
-//! of the journal.
+//! it; the message in their place is. `sent` is there only for a call of the last reply whose arguments hooks changed:
+//! `arguments` are those that the model wrote. The scratchpad holds the notes of all steps of the plan in force, in the
+//! order of the journal.
 
 use crate::title;
 use cairn_engine::event::Budget;
 use cairn_engine::message::Message;
 use cairn_engine::pending::pending;
 use cairn_engine::session::{
-    PlanState, Run, RunStatus, Session, Slot, Step, StepNo, StepStatus, in_journal_order,
+    Call, PlanState, Run, RunStatus, Session, Slot, Step, StepNo, StepStatus, in_journal_order,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -169,6 +170,7 @@ fn chat_history(session: &Session, run: &Run) -> Vec<Value> {
             let calls = attempt.calls.iter().map(|call| call.call.clone());
             Arc::new(Message::assistant("", calls.collect()))
         });
+        let mut last_calls = None;
         for message in asked.into_iter().chain(session.said(name)) {
             let mut value = json!({
                 "step": name.step,
@@ -179,6 +181,7 @@ fn chat_history(session: &Session, run: &Run) -> Vec<Value> {
             let calls: Vec<_> = message.calls().collect();
             if !calls.is_empty() {
                 value["tool_calls"] = json!(calls);
+                last_calls = Some(history.len());
             }
             if let Some(result) = message.results().next() {
                 value["tool_call_id"] = json!(result.call_id);
@@ -186,6 +189,18 @@ fn chat_history(session: &Session, run: &Run) -> Vec<Value> {
             }
             history.push(value);
         }
+        if let Some(message) = last_calls.and_then(|last: usize| history.get_mut(last)) {
+            note_sent(&mut message["tool_calls"], &attempt.calls);
+        }
     }
     history
+}
+
+/// Adds to the calls of the last reply the arguments that hooks put in place of the model's.
+fn note_sent(shown: &mut Value, calls: &[Call]) {
+    for (shown, call) in shown.as_array_mut().into_iter().flatten().zip(calls) {
+        if let Some(sent) = &call.sent {
+            shown["sent"] = json!(sent);
+        }
+    }
 }

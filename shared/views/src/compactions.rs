@@ -285,6 +285,7 @@ mod tests {
             step: AT.step,
             reason: String::new(),
             by_person: false,
+            hook: String::new(),
         });
         for (kinds, want) in [
             (vec![asked(100, false), summary()], 7),

@@ -104,6 +104,7 @@ pub fn run_status(status: RunStatus) -> &'static str {
         RunStatus::Waiting(WaitReason::PlanReview) => "waiting (plan review)",
         RunStatus::Waiting(WaitReason::Context) => "waiting (context)",
         RunStatus::Waiting(WaitReason::Capability) => "waiting (capability)",
+        RunStatus::Waiting(WaitReason::Hook) => "waiting (hook)",
         RunStatus::Paused => "paused",
         RunStatus::Completed => "completed",
         RunStatus::Failed => "failed",

@@ -9,6 +9,7 @@
 //! | [`title`](mod@title) | state | what people call the session |
 //! | [`decisions`] | state, events | what people decided, in words |
 //! | [`compactions`] | events | what compactions cost, and which requests do not fit |
+//! | [`hooked`] | an event | what hooks changed of a call, a reply or a result |
 //! | [`placements`] | events | which resources carried out a step, and what it waited for |
 //! | [`plan_diff`] | state | what another plan would change |
 //! | [`tree`] | events | what a run did: goals, thoughts, calls, results |
@@ -36,6 +37,7 @@ pub mod elicitation;
 pub mod figures;
 pub mod file_results;
 pub mod history;
+pub mod hooked;
 pub mod placements;
 pub mod plan_diff;
 pub mod report;

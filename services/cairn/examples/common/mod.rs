@@ -41,6 +41,7 @@ pub fn parts(folder: &Path, model: Arc<dyn Model>, tools: Vec<Arc<dyn Tool>>) ->
             ..cairn_tools::Config::default()
         },
         programs: cairn_tools::Programs::default(),
+        more_hooks: Vec::new(),
         trust: None,
         more_tools: tools,
         models: Arc::new(models),

@@ -6,6 +6,7 @@ use crate::error::{CliError, INTERRUPTED};
 use crate::ui::screen;
 use cairn_memory::error::{NEWER_VERSION, NOT_WRITTEN, OUTCOME_UNKNOWN};
 use cairn_proto::api::agent_service_client::AgentServiceClient;
+use cairn_proto::api::hook_service_client::HookServiceClient;
 use cairn_proto::api::pool_service_client::PoolServiceClient;
 use cairn_proto::orchestrator::context_service_client::ContextServiceClient;
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
@@ -66,6 +67,18 @@ impl Client<'_> {
         A: Future<Output = Result<Response<T>, Status>>,
     {
         self.persist_with(Client::agents, ask).await
+    }
+
+    /// The same for questions about hooks.
+    ///
+    /// # Errors
+    /// As [`Self::persist`].
+    pub async fn persist_hooks<T, F, A>(&mut self, ask: F) -> Result<T, CliError>
+    where
+        F: Fn(HookServiceClient<Link>) -> A,
+        A: Future<Output = Result<Response<T>, Status>>,
+    {
+        self.persist_with(Client::hooks, ask).await
     }
 
     /// The same for questions about the pool.

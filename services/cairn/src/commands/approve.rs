@@ -10,7 +10,7 @@ use crate::error::CliError;
 use crate::ui::approvals::{Wanted, covers, gist as call_gist};
 use crate::ui::live::terminal_width;
 use crate::ui::out;
-use crate::ui::questions::{Extent, asked_lines, change_lines};
+use crate::ui::questions::{Extent, asked_lines, change_lines, is_changed};
 use crate::ui::scopes::further;
 use crate::ui::style::Style;
 use crate::ui::text::{command, quoted};
@@ -25,9 +25,9 @@ use std::process::ExitCode;
 /// What can be said to `cairn approve`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Allows calls that wait for approval, and the plan if one is to be looked at: those that are named,
-or the only one that there is, after a look at it in a terminal. Without a terminal, it wants the
-questions and --yes. What is not to be done is denied with cairn decide.
+Allows calls that wait for approval, the plan if one is to be looked at, and what a hook requires an
+approval of: those that are named, or the only one that there is, after a look at it in a terminal.
+Without a terminal, it wants the questions and --yes. What is not to be done is denied with cairn decide.
 
 With --scope, further calls in this session need no approval if they are in the scope: the id of one that
 cairn pending shows, such as tool, folder:src or 'prefix:cargo test'. With --always, further calls of the
@@ -269,13 +269,22 @@ fn scope_lines(pending: &Pending) -> Vec<String> {
 
 fn is_for_approval(pending: &Pending) -> bool {
     let reason = pending.reason();
-    matches!(reason, WaitReason::Approval | WaitReason::PlanReview)
+    match reason {
+        WaitReason::Approval | WaitReason::PlanReview => true,
+        // Which hooks a run asks from now on is more than an approval of what it does.
+        WaitReason::Hook => !is_changed(pending),
+        _ => false,
+    }
 }
 
 /// What was approved, in a few words.
 fn gist(pending: &Pending) -> String {
     match &pending.plan {
         Some(plan) => format!("  the plan of {} steps", plan.steps.len()),
+        None if pending.reason() == WaitReason::Hook => match pending.step {
+            0 => format!("  run {}", pending.run),
+            step => format!("  step {step}"),
+        },
         None => format!("  {}", clip(&call_gist(pending), 200)),
     }
 }

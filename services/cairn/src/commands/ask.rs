@@ -4,7 +4,7 @@ use super::approve::approval;
 use crate::ui::approvals::{Wanted, change};
 use crate::ui::diff::FIRST;
 use crate::ui::live::wrap;
-use crate::ui::questions::{Extent, asked_lines, change_lines};
+use crate::ui::questions::{Extent, asked_lines, change_lines, is_changed};
 use crate::ui::scopes::further;
 use crate::ui::style::Style;
 use cairn_proto::event::WaitReason;
@@ -146,6 +146,10 @@ pub(super) fn prompt(pending: &Pending) -> String {
         WaitReason::Question => "your answer:",
         WaitReason::Budget => "continue with as much again? [y / n]",
         WaitReason::Capability => "it continues once a resource has it [f to fail it]",
+        WaitReason::Hook if is_changed(pending) => {
+            "continue with the present ones? [y / r to look again / f to fail the run]"
+        }
+        WaitReason::Hook => "let it begin? [y / n, or n and why]",
         WaitReason::Context => "try again? [r / f to fail the turn / the prompt of a summary]",
         WaitReason::InDoubt | WaitReason::Unspecified => {
             "how did it end? [done RESULT / retry / skip / fail]"
@@ -178,6 +182,8 @@ pub(super) fn refused(pending: &Pending) -> String {
         WaitReason::PlanReview | WaitReason::Budget => "y or n".to_owned(),
         WaitReason::Question => "with a text".to_owned(),
         WaitReason::Capability => "f".to_owned(),
+        WaitReason::Hook if is_changed(pending) => "y, r or f".to_owned(),
+        WaitReason::Hook => "y or n".to_owned(),
         WaitReason::Context => "r, f, or the prompt of a summary".to_owned(),
         WaitReason::InDoubt | WaitReason::Unspecified => {
             "done and the result, retry, skip or fail".to_owned()
@@ -213,7 +219,13 @@ fn outcome(pending: &Pending, line: &str) -> Option<Outcome> {
     let (word, rest) = (word.to_ascii_lowercase(), rest.trim().to_owned());
     match pending.reason() {
         WaitReason::Approval if rest.is_empty() && is_further(&word) => always(pending, &word),
-        WaitReason::Approval | WaitReason::PlanReview => match word.as_str() {
+        WaitReason::Hook if is_changed(pending) => match word.as_str() {
+            "y" | "yes" if rest.is_empty() => Some(Outcome::Approve(Approve {})),
+            "r" | "retry" if rest.is_empty() => Some(Outcome::Retry(Retry {})),
+            "f" | "fail" => Some(Outcome::Fail(Fail { reason: rest })),
+            _ => None,
+        },
+        WaitReason::Approval | WaitReason::PlanReview | WaitReason::Hook => match word.as_str() {
             "y" | "yes" if rest.is_empty() => Some(Outcome::Approve(Approve {})),
             "n" | "no" => Some(Outcome::Deny(Deny { reason: rest })),
             _ => None,
@@ -372,6 +384,27 @@ mod tests {
         for line in ["", "y", "retry"] {
             assert_eq!(outcome(&short, line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn a_hook_takes_an_approval_and_a_changed_one_a_choice() {
+        let approve = Some(Outcome::Approve(Approve {}));
+        let asking = asks(WaitReason::Hook);
+        assert_eq!(outcome(&asking, "y"), approve);
+        assert!(matches!(
+            outcome(&asking, "n later"),
+            Some(Outcome::Deny(_))
+        ));
+        assert_eq!(outcome(&asking, "r"), None);
+        let changed = Pending {
+            missing_hooks: vec!["guard".to_owned()],
+            ..asking
+        };
+        assert_eq!(outcome(&changed, "y"), approve);
+        assert_eq!(outcome(&changed, "r"), Some(Outcome::Retry(Retry {})));
+        assert!(matches!(outcome(&changed, "f"), Some(Outcome::Fail(_))));
+        assert_eq!(outcome(&changed, "n"), None);
+        assert!(refused(&changed).ends_with("answer y, r or f"));
     }
 
     fn tool() -> ApprovalScope {

@@ -31,6 +31,7 @@ Examples:
   cairn decide s-7f3k approval-1.2.1.0.0 deny --reason \"not on a Friday\"
   cairn decide s-7f3k question-1.1.1.2.0 answer \"the second one\"
   cairn decide s-7f3k plan-1.1 approve
+  cairn decide s-7f3k hook-1 approve
   cairn decide s-7f3k context-1.1.1 answer \"Keep the names of all files.\"")]
 pub struct Args {
     /// The session: its id or a unique beginning of it
@@ -53,8 +54,8 @@ enum Word {
         #[arg(long, value_name = "TEXT")]
         output: String,
     },
-    /// Send the call again, with the same key; go on with a fresh budget; or check a request that does
-    /// not fit again, and compact anew
+    /// Send the call again, with the same key; go on with a fresh budget; check a request that does
+    /// not fit again, and compact anew; or look for the earlier hooks of the run again
     Retry,
     /// Go on without the call
     Skip {
@@ -67,7 +68,7 @@ enum Word {
         )]
         reason: String,
     },
-    /// The step fails; for a budget, the run
+    /// The step fails; for a budget and for changed hooks, the run
     Fail {
         /// Why, for the journal
         #[arg(
@@ -78,7 +79,7 @@ enum Word {
         )]
         reason: String,
     },
-    /// Make the call, this once; carry out the plan
+    /// Make the call, this once; carry out the plan; let a run or a step begin; or use the present hooks
     Approve {
         /// Approve further calls of this scope in this session, too: its id, as cairn pending names it
         #[arg(long, value_name = "ID", conflicts_with = "always", value_parser = NonEmptyStringValueParser::new())]
@@ -90,7 +91,7 @@ enum Word {
         #[arg(long, value_name = "NAME=PATTERN", requires = "always", value_parser = condition)]
         when: Vec<Condition>,
     },
-    /// Do not make the call; make another plan
+    /// Do not make the call; make another plan; or do not let a run or a step begin
     Deny {
         /// Why, for the journal and the model; of a plan, what is to be different
         #[arg(

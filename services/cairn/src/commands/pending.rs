@@ -15,14 +15,16 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 With --json one question a line: session, id, reason (in_doubt, budget, approval, question,
-plan_review, context, capability), run, step, tool, arguments_json, call_key, settle_after (null for at once), answered,
+plan_review, context, capability, hook), run, step, tool, arguments_json, call_key, settle_after (null for at once), answered,
 since, question, choices, budget (turns, tokens, cost, time, calls), plan, proposal, always_covers
 (for an approval: the values of further calls that approve --always covers; null if no process runs
 the tools, or if a value of the call cannot be compared), scopes (of further calls: id, covers), preview
 (path, diff, added, removed, is_protected; null but for a write), command, folder, opens (null but for a
 command), cause (nothing_to_compact, does_not_shrink,
 no_summary; these four for a request that does not fit, else null), tokens, window_tokens, failure, missing
-(of a step whose capabilities no resource has: capability, level, available, total, tools).
+(of a step whose capabilities no resource has: capability, level, available, total, tools), hook, hook_reason
+(of what a hook requires an approval of; else null), asked_arguments_json (those of the model, if hooks changed
+them; else null), missing_hooks, changed_hooks.
 A session that cannot be read is a line with session, unreadable (the reason) and message.
 
 Examples:

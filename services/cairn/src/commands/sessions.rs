@@ -114,6 +114,8 @@ enum Kind {
     Context,
     /// A capability that no resource of the pool has; see cairn pool
     Capability,
+    /// A hook that requires an approval, or that is missing or changed; see cairn hook
+    Hook,
 }
 
 /// By what the list is ordered.
@@ -148,6 +150,7 @@ impl Args {
             Kind::PlanReview => Some(WaitReason::PlanReview),
             Kind::Context => Some(WaitReason::Context),
             Kind::Capability => Some(WaitReason::Capability),
+            Kind::Hook => Some(WaitReason::Hook),
         });
         let is_any = self.pending.contains(&Kind::Any);
         let pending = pending.filter(|_| !is_any);

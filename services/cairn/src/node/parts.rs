@@ -1,8 +1,11 @@
 //! What a node is made of, and why it does not start.
 
+use cairn_engine::failure::Failure;
+use cairn_hooks::{Hook, Means, SystemHooks};
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
 use cairn_model::ModelRegistry;
 use cairn_rpc::{Authenticate, BuildError, RpcError};
+use cairn_tools::Programs;
 use std::sync::Arc;
 
 /// What a node is made of, checked.
@@ -18,9 +21,11 @@ pub struct Parts {
     /// Files, limits, commands.
     pub tools: cairn_tools::Config,
     /// What configured commands are started with.
-    pub programs: cairn_tools::Programs,
+    pub programs: Programs,
     /// Tools besides the file tools and the configured commands.
     pub more_tools: Vec<Arc<dyn cairn_tools::Tool>>,
+    /// Hooks of this process by their names, for hooks of the settings that have neither a command nor a url.
+    pub more_hooks: Vec<(String, Arc<dyn Hook>)>,
     /// Where a process that is alone over a store in a file keeps allowances of servers and of changed tools, and
     /// confirmations of files; without it, they end with the process.
     pub trust: Option<cairn_boot::Trust>,
@@ -34,6 +39,30 @@ pub struct Parts {
     pub orchestrator: cairn_orchestrator::Config,
     /// Who may call the node over a socket.
     pub authenticators: Authenticators,
+}
+
+impl Parts {
+    /// Makes what asks hooks, unless it is given, or no part of this process could ask one.
+    #[must_use]
+    pub(super) fn with_hook_executor(mut self) -> Self {
+        let config = &self.orchestrator;
+        let mut hooks = config.hooks.iter();
+        let is_needed = !self.more_hooks.is_empty()
+            || !config.hook_addresses.is_empty()
+            || hooks.any(|hook| hook.means != Means::InProcess);
+        if config.hook_executor.is_none() && is_needed {
+            let Programs {
+                environment,
+                supervisor,
+                ..
+            } = self.programs.clone();
+            let asking = SystemHooks::new(self.tools.workspace.clone(), environment, supervisor);
+            let registered = self.more_hooks.iter().cloned();
+            let asking = registered.fold(asking, |all, (name, hook)| all.with(name, hook));
+            self.orchestrator.hook_executor = Some(Arc::new(asking));
+        }
+        self
+    }
 }
 
 /// Who may call a node over a socket: asked once for each call. Calls of this process are
@@ -62,6 +91,9 @@ pub enum StartError {
     /// The tools cannot be set up.
     #[error("the tools cannot be set up")]
     Tools(#[from] cairn_tools::BuildError),
+    /// Hooks are configured, and nothing can ask them.
+    #[error(transparent)]
+    Hooks(#[from] Failure),
     /// The services do not fit together.
     #[error("the services cannot be put together")]
     Build(#[from] BuildError),

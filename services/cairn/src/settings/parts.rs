@@ -1,14 +1,17 @@
 //! From settings to the parts of a node.
 
 use super::Settings;
+use super::hooks::HookSettings;
 use super::servers::OfWorkspace;
 use super::trust::trust_file;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::node::{Authenticators, Parts};
 use cairn_boot::{Environment, Trust, state_folder};
+use cairn_hooks::{Definition, SystemHooks};
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
-use cairn_tools::{Confinement, Holds, Programs, Supervisor, Unconfined, Write};
+use cairn_supervise::Supervisor;
+use cairn_tools::{Confinement, Holds, Programs, Unconfined, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -44,6 +47,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             ..Programs::default()
         },
         more_tools: Vec::new(),
+        more_hooks: Vec::new(),
         trust: trust(context),
         models: Arc::new(settings.registry()),
         executor: cairn_executor::Config {
@@ -76,7 +80,28 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
     })
 }
 
-/// What no setting of the orchestrator changes.
+/// The hooks of the settings, in their order.
+fn definitions(settings: &Settings) -> Vec<Definition> {
+    let hooks = settings.hooks.iter();
+    hooks.map(HookSettings::definition).collect()
+}
+
+/// Asks hooks of the settings, for a command that asks one without a run.
+///
+/// # Errors
+/// The system does not say which program runs here.
+pub(crate) fn hook_executor(context: &Context) -> Result<SystemHooks, CliError> {
+    let environment = context.environment.iter();
+    let environment = environment.map(|(n, v)| (n.into(), v.into())).collect();
+    let workspace = context.config().workspace.path.clone();
+    Ok(SystemHooks::new(
+        workspace,
+        environment,
+        Some(supervisor()?),
+    ))
+}
+
+/// With the hooks of the settings, and what no setting changes.
 #[cfg_attr(
     not(debug_assertions),
     allow(
@@ -86,7 +111,12 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
     )
 )]
 fn orchestrator_defaults(context: &Context) -> Result<cairn_orchestrator::Config, CliError> {
-    let config = cairn_orchestrator::Config::default();
+    let settings = context.config();
+    let config = cairn_orchestrator::Config {
+        hooks: definitions(settings),
+        hook_addresses: settings.serve.hook_addresses.clone(),
+        ..cairn_orchestrator::Config::default()
+    };
     #[cfg(debug_assertions)]
     if let Some(times) = crate::fail::pool_times(&context.environment)? {
         return Ok(cairn_orchestrator::Config {

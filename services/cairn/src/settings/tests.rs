@@ -608,3 +608,97 @@ fn faults_of_capabilities_and_searches_name_their_setting() {
         assert!(!error.contains("canary"), "{error}");
     }
 }
+
+#[test]
+fn hooks_are_read_in_their_order() {
+    let file = "\
+[[hooks]]
+name = 'guard'
+points = ['PreToolCall', 'OnRunStart']
+tools = ['shell_exec']
+command = ['python3', 'guard.py']
+env = ['HOME']
+timeout = '2s'
+on_error = 'proceed'
+[[hooks]]
+name = 'audit'
+points = ['OnRunEnd']
+agents = []
+url = 'https://hooks.example.org:8443'
+[serve]
+hook_addresses = ['https://*.example.org:*']";
+    let loaded = settings(file, &[], &[]).unwrap();
+    let [guard, audit] = loaded.config.hooks.as_slice() else {
+        panic!("{:?}", loaded.config.hooks);
+    };
+    assert_eq!(guard.name, "guard");
+    assert_eq!(guard.points.len(), 2);
+    assert_eq!(guard.timeout, Duration::from_secs(2));
+    assert_eq!(guard.on_error, Some(cairn_hooks::OnError::Proceed));
+    assert_eq!(audit.agents.as_deref(), Some(&[][..]));
+    assert_eq!(audit.timeout, Duration::from_secs(5));
+    assert_eq!(audit.on_error, None);
+    let shown = loaded.show();
+    let line = shown.lines().find(|line| line.starts_with("hooks = "));
+    // What is shown can be read again.
+    let again = settings(line.unwrap(), &[], &[]).unwrap();
+    assert_eq!(again.config.hooks, loaded.config.hooks);
+}
+
+#[test]
+fn faults_of_hooks_name_their_setting() {
+    let of = |lines: &str| {
+        let file = format!("[[hooks]]\nname = 'guard'\npoints = ['PreToolCall']\n{lines}");
+        settings(&file, &[], &[]).unwrap_err()
+    };
+    for (lines, fault) in [
+        ("pionts = []", "hooks[0].pionts is not a setting"),
+        ("tools = ['a[']", "hooks[0].tools has \"a[\""),
+        ("agents = ['']", "hooks[0].agents has \"\""),
+        ("timeout = '10ms'", "hooks[0].timeout is 10ms"),
+        ("timeout = '61s'", "hooks[0].timeout is 61s"),
+        ("on_error = 'blok'", "did you mean block?"),
+        ("command = ['']", "hooks[0].command has no program"),
+        (
+            "command = ['a']\nurl = 'http://h:1'",
+            "hooks[0].command stands beside url",
+        ),
+        ("url = 'h:1'", "hooks[0].url is no address"),
+        ("env = ['A']", "hooks[0].env belongs to a program"),
+        (
+            "command = ['a']\nenv = ['PATH']",
+            "hooks[0].env has \"PATH\"",
+        ),
+        (
+            "[[hooks]]\nname = 'guard'\npoints = ['OnRunEnd']",
+            "hooks[1].name is 'guard' twice",
+        ),
+        (
+            "[serve]\nhook_addresses = ['example.org']",
+            "serve.hook_addresses has \"example.org\"",
+        ),
+    ] {
+        let error = of(lines);
+        assert!(error.contains(fault), "{lines}: {error}");
+    }
+    for (line, fault) in [
+        (
+            "points = []",
+            "hooks[0].points is empty (allowed: OnRunStart",
+        ),
+        ("points = ['OnRunEnd', 'OnRunEnd']", "names a point twice"),
+        (
+            "points = ['PreTolCall']",
+            "is \"PreTolCall\", did you mean PreToolCall?",
+        ),
+        (
+            "points = ['OnRunEnd']\ntools = ['a']",
+            "hooks[0].tools is set, but the hook is not asked about calls",
+        ),
+    ] {
+        let error = settings(&format!("[[hooks]]\nname = 'a'\n{line}"), &[], &[]).unwrap_err();
+        assert!(error.contains(fault), "{line}: {error}");
+    }
+    let error = settings("[[hooks]]\nname = 'a b'\npoints = ['OnRunEnd']", &[], &[]);
+    assert!(error.unwrap_err().contains("hooks[0].name is \"a b\""));
+}

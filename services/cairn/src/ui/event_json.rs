@@ -98,7 +98,7 @@ pub fn budget(number: i32) -> String {
 }
 
 /// What a run waits for: `in_doubt`, `budget`, `approval`, `question`, `plan_review`, `context`,
-/// `capability`.
+/// `capability`, `hook`.
 pub fn wait_reason(number: i32) -> String {
     let reason = wire::WaitReason::try_from(number).unwrap_or_default();
     short(reason.as_str_name(), "WAIT_REASON_")

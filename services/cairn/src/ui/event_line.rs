@@ -4,6 +4,7 @@ mod agents;
 mod brief;
 mod compaction;
 mod context;
+mod hooks;
 mod pool;
 mod runs;
 mod tools;
@@ -149,6 +150,12 @@ impl Narrator {
             Kind::AttemptPlaced(_) | Kind::CapabilityShort(_) | Kind::CapabilityFound(_) => {
                 pool_line(kind)
             }
+            Kind::HooksAsked(_)
+            | Kind::HooksAnswered(_)
+            | Kind::HooksChanged(_)
+            | Kind::HooksPinned(_)
+            | Kind::HooksDropped(_)
+            | Kind::RunEnding(_) => self.hook_line(kind),
             Kind::CallIntended(_)
             | Kind::CallHeld(_)
             | Kind::CallFinished(_)
@@ -230,8 +237,12 @@ impl Narrator {
                 line(Mark::Bad, format!("step {number} failed: {why}"))
             }
             Kind::StepSkipped(e) => {
+                let by = match e.hook.as_str() {
+                    "" => String::new(),
+                    hook => format!(" by hook {}", clip(hook, PIECE)),
+                };
                 let why = after_colon(&e.reason);
-                line(Mark::Plain, format!("step {} skipped{why}", e.step))
+                line(Mark::Plain, format!("step {} skipped{by}{why}", e.step))
             }
             _ => line(Mark::Plain, ""),
         }
@@ -323,6 +334,7 @@ impl Narrator {
             (None, Some(Subject::Shortage(attempt))) => {
                 format!("step {}: what no resource has", attempt.step)
             }
+            (None, Some(Subject::Hook { run })) => format!("run {run}: what its hooks ask"),
             _ => clip(&e.pending_id, PIECE),
         };
         line(Mark::Plain, format!("{subject} answered: {decision}"))

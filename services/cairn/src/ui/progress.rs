@@ -166,6 +166,12 @@ impl Progress {
             }
             Kind::RunCancelled(e) => self.end = Some(End::Cancelled(e.reason.clone())),
             Kind::CallFinished(e) => self.spend(e.usage.as_ref()),
+            // The event that puts the plan into force has no usage then.
+            Kind::HooksAsked(e) => {
+                self.spend(e.plan.as_ref().and_then(|plan| plan.usage.as_ref()));
+            }
+            Kind::HooksAnswered(e) => self.reply.hooked(e),
+            Kind::RunEnding(e) => self.spend(e.usage.as_ref()),
             Kind::ReplyReceived(e) => {
                 self.tool_turns += 1;
                 self.reply.take(e);
@@ -240,6 +246,7 @@ impl Progress {
             }
             Kind::SummaryAsked(_) => SUMMARY.clone_into(&mut step.call),
             Kind::CapabilityShort(e) => step.call = lacks(&e.missing),
+            Kind::HooksAnswered(e) => step.hooked(e),
             Kind::AttemptPlaced(_) if step.call.starts_with(WAITS) => step.call.clear(),
             Kind::ContextCompacted(_) | Kind::ContextFull(_) => step.call.clear(),
             Kind::SubGoalAdded(_) => step.parts.1 += 1,
@@ -288,6 +295,7 @@ fn step_number(kind: &Kind) -> Option<u32> {
         Kind::SubGoalCompleted(e) => e.attempt,
         Kind::SubGoalDropped(e) => e.attempt,
         Kind::CallFinished(e) => e.call.and_then(|call| call.attempt),
+        Kind::HooksAnswered(e) => e.gate.and_then(|gate| gate.attempt),
         _ => None,
     };
     attempt.map(|attempt| attempt.step)

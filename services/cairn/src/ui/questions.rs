@@ -5,6 +5,7 @@ use super::compaction::{request_size, why_full};
 use super::diff::FIRST;
 use super::event_json::{budget, failure, full_cause, missing, plan, wait_reason};
 use super::event_line::{step_facts, step_name, used_up, waits_for};
+use super::hooks;
 use super::live::terminal_width;
 use super::pool;
 use super::scopes;
@@ -57,6 +58,11 @@ pub fn pending_json(pending: &pb::Pending) -> Value {
         "window_tokens": is_full.then_some(pending.window_tokens),
         "failure": failure(pending.failure.as_ref()),
         "missing": missing(&pending.missing),
+        "hook": given(&pending.hook),
+        "hook_reason": given(&pending.hook_reason),
+        "asked_arguments_json": given(&pending.asked_arguments_json),
+        "missing_hooks": pending.missing_hooks,
+        "changed_hooks": pending.changed_hooks,
     })
 }
 
@@ -182,6 +188,13 @@ fn about(pending: &pb::Pending, wanted: Wanted<'_>) -> Vec<(&'static str, String
     let mut facts = vec![("tool", pending.tool.clone())];
     facts.extend(approvals::call(pending));
     facts.extend([
+        ("asked for", pending.asked_arguments_json.clone()),
+        ("hook", pending.hook.clone()),
+        ("says", pending.hook_reason.clone()),
+        (
+            "hooks",
+            hooks::changes(&pending.missing_hooks, &pending.changed_hooks),
+        ),
         ("asks", pending.question.clone()),
         ("choices", pending.choices.join(" · ")),
         ("used", used(pending)),
@@ -236,6 +249,11 @@ fn used(pending: &pb::Pending) -> String {
 pub fn why(pending: &pb::Pending) -> &'static str {
     match pending.reason() {
         WaitReason::Budget => used_up(pending.budget),
+        WaitReason::Hook if is_changed(pending) => "hooks of the run are missing or changed",
+        WaitReason::Hook => match pending.step {
+            0 => "a hook requires an approval of the run",
+            _ => "a hook requires an approval of the step",
+        },
         _ => waits_for(pending.reason),
     }
 }
@@ -252,10 +270,16 @@ pub fn answers(pending: &pb::Pending) -> Vec<(String, String)> {
         WaitReason::Approval if !pending.scopes.is_empty() => {
             return approving(scopes::further(pending));
         }
+        WaitReason::Hook if !is_changed(pending) => OF_HOOK.as_slice(),
         reason => fixed_answers(reason),
     };
     let owned = |(words, meaning): &(&str, &str)| ((*words).to_owned(), (*meaning).to_owned());
     fixed.iter().map(owned).collect()
+}
+
+/// Whether hooks of the run are missing or changed. Otherwise one of them requires an approval.
+pub fn is_changed(pending: &pb::Pending) -> bool {
+    !pending.missing_hooks.is_empty() || !pending.changed_hooks.is_empty()
 }
 
 /// The answers about a call whose scopes are known.
@@ -287,6 +311,12 @@ const APPROVING: [(&str, &str); 3] = [
     ),
 ];
 
+/// The answers to a hook that requires an approval of a run or a step.
+const OF_HOOK: [(&str, &str); 2] = [
+    ("approve", "let it begin"),
+    ("deny --reason '…'", "it fails, and does not begin"),
+];
+
 fn fixed_answers(reason: WaitReason) -> &'static [(&'static str, &'static str)] {
     match reason {
         WaitReason::Budget => &[
@@ -314,6 +344,14 @@ fn fixed_answers(reason: WaitReason) -> &'static [(&'static str, &'static str)] 
             "fail",
             "the step fails; without an answer it continues once a resource has it",
         )],
+        WaitReason::Hook => &[
+            (
+                "approve",
+                "use the present ones; the run continues without those that are missing",
+            ),
+            ("retry", "look for the earlier ones again"),
+            ("fail", "the run fails"),
+        ],
         WaitReason::InDoubt | WaitReason::Unspecified => &[
             ("done --output '…'", "it was carried out, with this result"),
             ("retry", "send it again, with the same key"),
@@ -474,6 +512,68 @@ mod tests {
             format!("--- {name}\n{lines}\n{}", answers.collect::<String>())
         });
         insta::assert_snapshot!("questions", shown.collect::<String>());
+    }
+
+    fn shown(pending: &pb::Pending) -> Vec<String> {
+        asked_lines(Style::new(false), pending, Wanted::Open)
+    }
+
+    fn words(pending: &pb::Pending) -> Vec<String> {
+        let answers = answers(pending).into_iter();
+        answers.map(|(words, _)| words).collect()
+    }
+
+    #[test]
+    fn a_call_that_hooks_changed_is_shown_with_what_the_model_wrote() {
+        let pending = pb::Pending {
+            tool: "record".to_owned(),
+            arguments_json: r#"{"text":"b"}"#.to_owned(),
+            asked_arguments_json: r#"{"text":"a"}"#.to_owned(),
+            hook: "guard".to_owned(),
+            hook_reason: "look\u{1b} first".to_owned(),
+            ..asks(WaitReason::Approval)
+        };
+        let expected = [
+            "? q-1  a call needs a person's approval",
+            "  in        s, run 1, step 2",
+            "  tool      record",
+            r#"  arguments {"text":"b"}"#,
+            r#"  asked for {"text":"a"}"#,
+            "  hook      guard",
+            "  says      look\\u{1b} first",
+        ];
+        assert_eq!(shown(&pending)[..expected.len()], expected);
+        let json = pending_json(&pending);
+        assert_eq!(json["hook"], "guard");
+        assert_eq!(json["asked_arguments_json"], r#"{"text":"a"}"#);
+        let none = pending_json(&asks(WaitReason::Approval));
+        assert_eq!(none["hook"], Value::Null);
+    }
+
+    #[test]
+    fn a_hook_asks_for_an_approval_or_for_what_to_do_without_it() {
+        let step = pb::Pending {
+            hook: "release".to_owned(),
+            hook_reason: "it is Friday".to_owned(),
+            ..asks(WaitReason::Hook)
+        };
+        let title = "? q-1  a hook requires an approval of the step";
+        assert_eq!(shown(&step)[0], title);
+        assert_eq!(words(&step), ["approve", "deny --reason '…'"]);
+        let changed = pb::Pending {
+            step: 0,
+            missing_hooks: vec!["guard".to_owned()],
+            changed_hooks: vec!["format".to_owned()],
+            ..asks(WaitReason::Hook)
+        };
+        let expected = [
+            "? q-1  hooks of the run are missing or changed",
+            "  in        s, run 1",
+            "  hooks     guard is not configured any more; format is configured differently now",
+        ];
+        assert_eq!(shown(&changed), expected);
+        assert_eq!(words(&changed), ["approve", "retry", "fail"]);
+        assert_eq!(pending_json(&changed)["missing_hooks"], json!(["guard"]));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Each span is compared with the journal. A run that a kill interrupts is one trace. Contents are
 //! traced only if the settings ask for them.
 
+mod hooks;
+
 use crate::support::served::{SERVE, SESSION};
 use crate::support::{CAIRN, served, talk};
 use cairn_testkit::cluster::SERVICES;
@@ -321,12 +323,7 @@ fn a_turn_is_traced_as_a_run_is() {
             })
     });
     let roots = named(&spans, "invoke_workflow");
-    let points = [
-        "OnRunStart",
-        "OnStepStart",
-        "OnPlanStepComplete",
-        "OnRunEnd",
-    ];
+    let points = ["OnRunStart", "OnTurnStart", "OnTurnEnd", "OnRunEnd"];
     for (root, run) in roots.iter().zip(["1", "2"]) {
         has(
             root,
@@ -342,6 +339,10 @@ fn a_turn_is_traced_as_a_run_is() {
     }
     assert_eq!(roots[0].trace_id, "4bf92f3577b34da6a3ce929d0e0e4736");
     assert_eq!(roots[0].parent_span_id, "00f067aa0ba902b7");
+    let caller = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+    let caller = (caller.0.to_owned(), caller.1.to_owned());
+    assert_eq!(roots[0].links, [caller]);
+    assert!(roots[1].links.is_empty());
     assert_ne!(roots[1].trace_id, roots[0].trace_id);
     assert_eq!(roots[1].parent_span_id, "");
     let mut orphans = orphans(&spans);

@@ -19,6 +19,7 @@ pub(crate) mod documents;
 pub(crate) mod drain;
 pub(crate) mod executor_stream;
 pub(crate) mod handover;
+pub(crate) mod hooks;
 pub(crate) mod lists;
 pub(crate) mod load;
 pub(crate) mod mcp;
@@ -85,6 +86,9 @@ pub(crate) enum Proof {
     Replicas(replicas::Options),
     /// Kills tools while it hands arguments to programs. No program starts with a part of them
     Handover(handover::Options),
+    /// Tries every answer and every failure of a hook at every point: in this process, as a program and as a service.
+    /// What counts is what the table says. Kills at every commit ask no question again whose answer counted
+    Hooks(hooks::Options),
     /// Lists, filters and searches 20,000 sessions, and 200, over a file and over Redis. Lists read
     /// headers alone, and how long they take is printed
     Lists(lists::Options),
@@ -156,6 +160,7 @@ impl Proof {
             Self::Results(options) => results::prove(options),
             Self::Replicas(options) => replicas::prove(options),
             Self::Handover(options) => handover::prove(options),
+            Self::Hooks(options) => hooks::prove(options),
             Self::Lists(options) => lists::prove(options),
             Self::Mcp => mcp::prove(),
             Self::Searches(options) => searches::prove(options),

@@ -17,7 +17,7 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 113] = [
+const CASES: [Case; 117] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
     ("--in", &[("run --in nowhere x", 1, "nowhere"), ("run --in= x", 2, "--in"), ("run --in plan.json x", 1, "plan.json"),
         ("chat s --in=", 2, "--in"), ("chat s --in nowhere", 1, "nowhere"),
@@ -127,6 +127,10 @@ const CASES: [Case; 113] = [
     ("pool revoke --agent", &[("pool revoke edit_file --agent=", 2, "--agent"), ("pool revoke edit_file --agent a/b", 2, "--agent")]),
     ("pool revoke --executor", &[("pool revoke edit_file --executor=", 2, "--executor"),
         ("pool revoke edit_file --executor <long>", 2, "--executor")]),
+    ("hook try --point", &[("hook try a --point PreTool", 2, "--point"), ("hook try a --point=", 2, "--point")]),
+    ("hook try --tool", &[("hook try a --point PreToolCall --tool=", 2, "--tool"), ("hook try nobody --point PreToolCall --tool x", 1, "nobody")]),
+    ("hook try --arguments", &[("hook try a --point PreToolCall --arguments [1]", 2, "--arguments")]),
+    ("hook try --text", &[("hook try a --point OnError --text=", 2, "--text")]),
     ("tools call --save", &[("tools call list_files --save=", 2, "--save")]),
     ("decide approve --scope", &[("decide s approval-1.1.1.0.0 approve --scope=", 2, "--scope")]),
     ("decide approve --when", &[("decide s approval-1.1.1.0.0 approve --always --when path", 2, "--when")]),

@@ -9,6 +9,7 @@ mod rules;
 mod valid;
 mod valid_agents;
 mod valid_contexts;
+mod valid_hooks;
 mod valid_internal;
 mod valid_pool;
 mod verdict;
@@ -31,11 +32,12 @@ use tonic::Request;
 use verdict::wrong;
 
 /// What clients reach.
-const PUBLIC: [&str; 5] = [
+const PUBLIC: [&str; 6] = [
     "cairn.orchestrator.v1.OrchestratorService",
     "cairn.orchestrator.v1.ContextService",
     "cairn.memory.v1.SessionMemoryService",
     "cairn.api.v1.AgentService",
+    "cairn.api.v1.HookService",
     "cairn.api.v1.PoolService",
 ];
 /// More faults than these are not shown.
@@ -208,7 +210,9 @@ async fn finished_run(orchestrator: &mut support::Client, request_id: &str) -> S
 #[tokio::test(flavor = "multi_thread")]
 async fn the_public_services_answer_every_fault_clearly() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = node(parts(folder.path(), models())).await;
+    let mut parts = parts(folder.path(), models());
+    parts.orchestrator.hook_addresses = vec![valid_hooks::ADDRESSES.to_owned()];
+    let node = node(parts).await;
     let session = finished_run(&mut client(&node), "before").await;
     // Turns are runs: they have a session of their own, so that the other one's run stays the newest.
     let talk = finished_run(&mut client(&node), "talk").await;

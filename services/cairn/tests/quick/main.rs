@@ -20,6 +20,7 @@ mod bad_settings;
 mod changes;
 mod connections;
 mod grants;
+mod hooks;
 mod keyless;
 #[cfg(debug_assertions)]
 mod levels;

@@ -156,7 +156,16 @@ fn no_service_depends_on_another() {
 #[test]
 fn libraries_use_only_those_before_them() {
     let order = [
-        "engine", "agents", "views", "proto", "http", "model", "rpc", "boot",
+        "engine",
+        "agents",
+        "views",
+        "proto",
+        "http",
+        "model",
+        "rpc",
+        "supervise",
+        "hooks",
+        "boot",
     ];
     for (position, library) in order.iter().enumerate() {
         for name in dependencies(&manifest(&format!("shared/{library}"))) {

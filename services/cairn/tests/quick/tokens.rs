@@ -85,14 +85,17 @@ fn link(port: u16, token: Option<&str>) -> Link {
     Link::remote_with(&url(port).parse().expect("an address"), &options)
 }
 
-/// All methods of all contracts.
+/// The service that users serve, and Cairn calls.
+const OF_USERS: &str = "cairn.hook.v1.HookHostService";
+
+/// All methods of all contracts that Cairn serves.
 fn methods() -> Vec<MethodDescriptor> {
     let pool = DescriptorPool::decode(cairn_proto::DESCRIPTORS).expect("descriptors");
     let services: Vec<_> = pool.services().collect();
-    services
+    let served = services
         .iter()
-        .flat_map(|service| service.methods())
-        .collect()
+        .filter(|service| service.full_name() != OF_USERS);
+    served.flat_map(|service| service.methods()).collect()
 }
 
 /// The services that reflection names.

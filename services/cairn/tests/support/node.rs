@@ -64,6 +64,7 @@ pub fn parts(folder: &Path, models: ModelRegistry) -> Parts {
             ..cairn_tools::Config::default()
         },
         programs: cairn_tools::Programs::default(),
+        more_hooks: Vec::new(),
         trust: None,
         more_tools: vec![
             Nothing::named("pure", Effect::Pure),

@@ -16,6 +16,7 @@ mod conversation;
 mod deltas;
 mod estimates;
 mod held;
+mod hooks;
 mod long_results;
 mod memory;
 mod owner;

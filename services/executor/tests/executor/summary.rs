@@ -347,3 +347,22 @@ async fn a_summary_of_messages_that_are_not_there_is_refused() {
         assert_eq!(error.violations()[0].field, "start.summary.messages");
     }
 }
+
+/// Hooks are asked about requests of the attempt alone.
+#[tokio::test(start_paused = true)]
+async fn a_retry_of_a_summary_waits_for_no_owner() {
+    let mut bench = Bench::new().await;
+    let start = AttemptStart {
+        reports_retries: true,
+        ..start(talk(|_| 1), before_mark())
+    };
+    let mut owner = bench.start(start).await;
+    let cut = ModelError::Stream {
+        message: "cut".to_owned(),
+    };
+    bench.asked().await.answer(Err(cut));
+    bench.asked().await.reply("So far.", &[]);
+    let report = owner.report().await;
+    assert_eq!((report.number, report.retry.clone()), (1, None));
+    assert_eq!(summary(report).text, "So far.");
+}

@@ -2,10 +2,11 @@
 
 use crate::key::SessionKey;
 use crate::requests::Requests;
-use cairn_engine::event::{AttemptRef, EventKind, ReplyReceived};
+use cairn_engine::event::{AttemptRef, EventKind, HooksAnswered, ReplyReceived};
 use cairn_engine::message::FinishReason;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::RpcError;
+use cairn_views::hooked::{Replaced, replaced};
 
 /// Events before the end of a turn that its last reply is mostly among.
 const TAIL: u64 = 8;
@@ -44,6 +45,8 @@ struct LastReply {
     text: String,
     /// The attempt of the reply before, if that was cut.
     cut: Option<AttemptRef>,
+    /// Where the text of the last reply begins, and its attempt, while hooks are asked about it.
+    held: Option<(usize, AttemptRef)>,
     /// What came before the next reply is known.
     is_known: bool,
     /// The text is there from its beginning.
@@ -72,6 +75,7 @@ impl LastReply {
                     EventKind::ReplyReceived(reply) if reply.attempt.run == run.number => {
                         self.take(&reply);
                     }
+                    EventKind::HooksAnswered(answered) => self.replace(&answered),
                     _ => {}
                 }
             }
@@ -86,8 +90,20 @@ impl LastReply {
             self.is_whole = self.is_known;
         }
         self.is_known = true;
+        self.held = reply.held.then_some((self.text.len(), reply.attempt));
         self.text.push_str(&reply.text);
         let is_cut = reply.finish == FinishReason::Length && reply.calls.is_empty();
         self.cut = is_cut.then_some(reply.attempt);
+    }
+
+    /// Takes what hooks put in place of the last reply.
+    fn replace(&mut self, answered: &HooksAnswered) {
+        if let (Some((begin, held)), Some(Replaced::Reply { attempt, text, .. })) =
+            (self.held, replaced(answered))
+            && held == attempt
+        {
+            self.text.truncate(begin);
+            self.text.push_str(text);
+        }
     }
 }

@@ -7,9 +7,10 @@ use crate::store::unreadable;
 use cairn_engine::command::Command;
 use cairn_engine::conversation::{CompactionKind, ConversationRef};
 use cairn_engine::event::{self, CallRef, Event, EventKind};
-use cairn_engine::session::{PastDecision, Session};
+use cairn_engine::session::{Call, CallStatus, PastDecision, Session};
 use cairn_proto::orchestrator as pb;
 use cairn_views::decisions;
+use cairn_views::hooked::{Replaced, replaced};
 use tonic::{Request, Response};
 
 /// Entries of one answer, unless fewer are asked for.
@@ -89,6 +90,7 @@ fn entry_of(before: &Session, seq: u64, event: &Event) -> Option<pb::LogEntry> {
             is_error: true,
             ..of_call(before, *call)
         },
+        EventKind::HooksAnswered(answered) => of_hooks(before, answered)?,
         // Unless the call is sent again, a person's word is its result.
         EventKind::CallSettled(settled) => {
             let (output, is_error) = settled.settlement.result(&settled.output)?;
@@ -106,6 +108,31 @@ fn entry_of(before: &Session, seq: u64, event: &Event) -> Option<pb::LogEntry> {
     entry.seq = seq;
     entry.at_unix_ms = ms(event.at);
     Some(entry)
+}
+
+/// What hooks put in place of a reply or a result, which the entry before has as it came.
+fn of_hooks(before: &Session, answered: &event::HooksAnswered) -> Option<pb::LogEntry> {
+    match replaced(answered)? {
+        Replaced::Reply { attempt, text, .. } => Some(pb::LogEntry {
+            run: attempt.run,
+            step: attempt.step.into(),
+            output: text.to_owned(),
+            ..pb::LogEntry::default()
+        }),
+        Replaced::Result {
+            call,
+            output,
+            is_blocked,
+        } => {
+            let known = before.call(call).map(|call| &call.status);
+            let was_error = matches!(known, Some(CallStatus::Finished { is_error: true, .. }));
+            Some(pb::LogEntry {
+                output: output.into_owned(),
+                is_error: is_blocked || was_error,
+                ..of_call(before, call)
+            })
+        }
+    }
 }
 
 fn of_decision(event: &Event) -> Option<pb::LogEntry> {
@@ -148,7 +175,7 @@ fn said(before: &Session, event: &Event) -> Option<pb::LogEntry> {
 }
 
 fn of_call(before: &Session, name: CallRef) -> pb::LogEntry {
-    let call = before.call(name).map(|call| call.call.clone());
+    let call = before.call(name).map(Call::as_sent);
     let (tool, input) = call.map_or_else(Default::default, |call| (call.name, call.arguments));
     pb::LogEntry {
         run: name.attempt.run,

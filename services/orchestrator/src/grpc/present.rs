@@ -8,7 +8,7 @@ use cairn_engine::event::WaitReason;
 use cairn_engine::pending::{Asked, Pending, pending};
 use cairn_engine::rules::{ApprovalScope, SHELL_TOOL};
 use cairn_engine::session::{
-    PastDecision, PlanState, Run, RunStatus, RunSummary, Session, Step, StepNo, StepStatus,
+    HookAsk, PastDecision, PlanState, Run, RunStatus, RunSummary, Session, Step, StepNo, StepStatus,
 };
 use cairn_proto::event as wire;
 use cairn_proto::{memory, orchestrator as pb};
@@ -293,11 +293,11 @@ fn pending_message(key: &SessionKey, session: &Session, open: Pending) -> pb::Pe
             missing: missing.into_iter().map(Into::into).collect(),
             ..message
         },
-        of_call => pending_call_message(key, session, of_call, message),
+        other => pending_call_message(key, session, other, message),
     }
 }
 
-/// Adds what is asked about a call.
+/// Adds what is asked about a call, or because of hooks.
 fn pending_call_message(
     key: &SessionKey,
     session: &Session,
@@ -305,6 +305,7 @@ fn pending_call_message(
     mut message: pb::Pending,
 ) -> pb::Pending {
     let (name, reason, call) = match asked {
+        Asked::Hook { run, ask } => return pending_hook_message(run, ask, message),
         Asked::Doubt {
             name,
             call,
@@ -341,7 +342,44 @@ fn pending_call_message(
     if let Some(call) = call {
         (message.tool, message.arguments_json) = (call.name, call.arguments);
     }
+    if let Some(call) = session.call(name) {
+        if let Some(demand) = &call.demand {
+            message.hook.clone_from(&demand.hook);
+            message.hook_reason.clone_from(&demand.reason);
+        }
+        if reason != WaitReason::Question && call.arguments() != call.call.arguments {
+            message
+                .asked_arguments_json
+                .clone_from(&call.call.arguments);
+        }
+    }
     message
+}
+
+/// Adds what hooks ask about a run or a step, or which of them the run lacks.
+fn pending_hook_message(run: u32, ask: HookAsk, message: pb::Pending) -> pb::Pending {
+    let message = pb::Pending {
+        reason: wire::WaitReason::Hook.into(),
+        run,
+        ..message
+    };
+    match ask {
+        HookAsk::Changed {
+            missing, changed, ..
+        } => pb::Pending {
+            missing_hooks: missing,
+            changed_hooks: changed,
+            ..message
+        },
+        HookAsk::Approval {
+            gate, hook, reason, ..
+        } => pb::Pending {
+            step: gate.attempt.step.into(),
+            hook,
+            hook_reason: reason,
+            ..message
+        },
+    }
 }
 
 /// Milliseconds as the contracts have them.

@@ -4,6 +4,7 @@ use super::{Answer, MAX_TITLE, key_of, start_run};
 use crate::requests::{Admission, NewSession, Requests, create};
 use crate::store::for_session;
 use cairn_engine::decide::Agents;
+use cairn_engine::hooks::PresentHooks;
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{check_request_id, check_session_id, check_text, principal};
@@ -30,6 +31,7 @@ pub(super) async fn create_session(
         principal,
         command: None,
         agents: Agents::default(),
+        hooks: PresentHooks::default(),
     };
     let (key, _) = create(requests, new, Admission::without_reservation()).await?;
     Ok(Response::new(pb::CreateSessionResponse {

@@ -1,14 +1,16 @@
 //! A turn as its client sees it: a pure fold of the session's events and of the parts of replies.
 
 mod compactions;
+mod held;
 
 use self::compactions::Compactions;
+use self::held::{Held, Released};
 use cairn_engine::command::Settlement;
 use cairn_engine::message::Usage;
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::{
-    AttemptRef, CallFinished, CallProgress, CallSettled, Failure, FinishReason, OpenCall,
-    ReplyReceived, RunStarted, TextDelta, ToolCall, ToolResult,
+    AttemptRef, CallFinished, CallProgress, CallSettled, Failure, FinishReason, HooksAnswered,
+    OpenCall, ReplyReceived, RunStarted, TextDelta, ToolCall, ToolResult,
 };
 use cairn_proto::orchestrator as pb;
 use pb::turn_event::Event;
@@ -45,6 +47,8 @@ pub(super) struct TurnEvents {
     finish: i32,
     response: String,
     calls: Vec<ToolCall>,
+    /// What hooks are asked about: nothing of it is sent before they have answered.
+    held: Held,
 }
 
 impl TurnEvents {
@@ -209,7 +213,8 @@ impl TurnEvents {
             Kind::ReplyReceived(reply) if is_of(reply.attempt, self.run) => {
                 self.take_reply(reply, events);
             }
-            Kind::CallFinished(finished) => self.take_result(finished, events),
+            Kind::CallFinished(finished) => self.take_finished(finished, events),
+            Kind::HooksAnswered(answered) => self.take_hooks(answered, events),
             Kind::CallSettled(settled) => self.take_settled(settled, events),
             Kind::ContextCompacted(compacted) if is_of(compacted.attempt, self.run) => {
                 events.push(Event::Compacted(compactions::shown(&compacted)));
@@ -228,6 +233,7 @@ impl TurnEvents {
                 events.push(Event::Complete(self.completed(completed.journal_permille)));
             }
             Kind::RunFailed(failed) if failed.run == self.run => {
+                self.release(events);
                 self.take_open(failed.results, events);
                 events.push(Event::Error(pb::TurnError {
                     failure: failed.failure,
@@ -236,6 +242,7 @@ impl TurnEvents {
                 }));
             }
             Kind::RunCancelled(event) if event.run == self.run => {
+                self.release(events);
                 self.take_open(event.results, events);
                 let is_kept = event.kept_through > 0;
                 events.push(cancelled(event.run, &event.reason, is_kept));
@@ -263,8 +270,11 @@ impl TurnEvents {
         }));
     }
 
-    /// A reply is durable: the client is sent what it lacks of the text, and the calls.
+    /// A reply is durable: the client is sent what it lacks of the text, and the calls. One that is held waits.
     fn take_reply(&mut self, reply: ReplyReceived, events: &mut Vec<Event>) {
+        let Some(reply) = self.held.reply(reply) else {
+            return;
+        };
         let written = &self.writing.1;
         match reply.text.strip_prefix(written.as_str()) {
             // Another try may have had the same beginning; the client has it either way.
@@ -306,6 +316,33 @@ impl TurnEvents {
         self.writing = (tool_turn + 1, String::new());
         // A client may have parts of the reply after the last event that it has.
         self.is_resumed = self.client_has_last();
+    }
+
+    /// A call has ended. A result that is held waits.
+    fn take_finished(&mut self, finished: CallFinished, events: &mut Vec<Event>) {
+        if let Some(finished) = self.held.result(finished) {
+            self.take_result(finished, events);
+        }
+    }
+
+    /// Hooks have answered about the last reply, or about a result.
+    fn take_hooks(&mut self, answered: HooksAnswered, events: &mut Vec<Event>) {
+        match self.held.answered(answered) {
+            Some(Released::Reply(reply)) => self.take_reply(*reply, events),
+            Some(Released::Result(finished)) => self.take_result(*finished, events),
+            Some(Released::Usage(usage)) => {
+                let usage: Usage = usage.into();
+                self.usage.add(&usage);
+            }
+            None => {}
+        }
+    }
+
+    /// The turn ends before hooks have answered, and its context keeps the results as they came.
+    fn release(&mut self, events: &mut Vec<Event>) {
+        for finished in self.held.results() {
+            self.take_result(finished, events);
+        }
     }
 
     /// A person has said what came of a call in doubt. One that is made again has its result later.

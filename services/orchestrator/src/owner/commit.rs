@@ -26,7 +26,7 @@ impl Owner {
             let transition = self.transition(events, parks, &outstanding).await?;
             let answer = self.commit(&transition).await?;
             // A duplicate is the repeat of a try whose answer was lost, and of which nothing was recorded.
-            observed.record();
+            observed.record(&mut self.active_run);
             self.interrupt_calls(is_cancelled);
             self.active_run.note(&self.session);
             self.take_answer(answer, &transition, &outstanding).await?;

@@ -9,7 +9,6 @@ use cairn_engine::decide::{Agents, Facts, Input, ToolList, agents_needed};
 use cairn_engine::event::{AttemptRef, Event};
 use cairn_engine::limits::FULL_TRANSITION;
 use cairn_engine::outstanding::Work;
-use cairn_engine::pool::PoolFacts;
 use cairn_engine::session::Run;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,10 +18,16 @@ impl Owner {
     pub(super) async fn decide_all(&mut self, first: Option<Input>) -> Result<Vec<Event>, End> {
         let deps = self.deps.clone();
         let agents = self.agents(&deps).await?;
+        let hooks = self.hooks(&deps, first.as_ref()).await?;
         self.follow_grants();
         let (catalogue, offered) = (deps.dispatch.catalogue(), self.offered());
         let pool = self.pool_facts();
-        let facts = self.facts(&deps, &catalogue, &offered, &agents, &pool);
+        let facts = Facts {
+            agents: &agents,
+            pool: &pool,
+            hooks: &hooks,
+            ..self.facts(&deps, &catalogue, &offered)
+        };
         let mut events = Vec::new();
         let mut inputs: Vec<_> = first.into_iter().chain(self.found()).collect();
         loop {
@@ -88,20 +93,18 @@ impl Owner {
         next.map(|(name, ..)| name).collect()
     }
 
+    /// What is known beside the state, without agents, hooks and the pool.
     pub(super) fn facts<'a>(
         &self,
         deps: &'a Deps,
         catalogue: &'a Catalogue,
         offered: &'a BTreeMap<AttemptRef, Arc<ToolList>>,
-        agents: &'a Agents,
-        pool: &'a PoolFacts,
     ) -> Facts<'a> {
         let not_after = u64::try_from(self.inbox.not_after()).unwrap_or(0);
         let starts = !self.inbox.is_stopping();
         Facts {
             journal_permille: self.journal_permille,
-            pool,
-            ..facts(deps, catalogue, offered, agents, not_after, starts)
+            ..facts(deps, catalogue, offered, not_after, starts)
         }
     }
 

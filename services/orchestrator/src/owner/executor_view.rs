@@ -4,6 +4,7 @@ use crate::dispatch::Catalogue;
 use crate::key::SessionKey;
 use cairn_engine::command::WhenFull;
 use cairn_engine::event::{AttemptRef, Budget, CallPreview, CallRef, Effect};
+use cairn_engine::hooks::Point;
 use cairn_engine::message::Media;
 use cairn_engine::session::{Attempt, Call, CallStatus, Mode, Session, Turn};
 use cairn_proto::event as wire;
@@ -151,6 +152,7 @@ pub(super) fn attempt_start(
             .map(|used| used.name.clone())
             .unwrap_or_default(),
         result_bytes: u32::try_from(limits.result_bytes).unwrap_or(u32::MAX),
+        leaves_results: run.hooks.listens(Point::PostToolCall),
         ..AttemptStart::default()
     };
     if step.plan.tool.is_some() {
@@ -165,6 +167,9 @@ pub(super) fn attempt_start(
         start.results = results;
         start.catalogue.clone_from(&catalogue.name);
         start.no_early_calls = waits_for_permits(session, name);
+        start.settles_before_request = run.hooks.listens(Point::PreRequest);
+        start.reports_retries = run.hooks.listens(Point::OnRetry);
+        start.no_deltas = run.hooks.listens(Point::PostRequest);
         start.found_tools.clone_from(&attempt.found_tools);
         start.options = turn.map(|turn| turn.options.clone().into());
         let agent = session.agent_of(name);
@@ -212,6 +217,10 @@ pub(super) fn news_for_executor(
                     ack.results.push(result);
                 }
             }
+            // Hooks are asked about its result, which comes with their answers.
+            _ if call.holds_result() => {
+                view.results.remove(&index);
+            }
             _ if !may_be_sent(call) => {
                 // It may be permitted once more.
                 view.permitted.retain(|(known, _)| *known != index);
@@ -230,18 +239,24 @@ pub(super) fn news_for_executor(
     }
 }
 
-/// No call begins before the owner permits it: the turn returns its calls, the run may make only so many of them, or
-/// plan mode refuses some of pure tools, too. The results of such calls that begin before the mode is set are dropped.
+/// No call begins before the owner permits it: the turn returns its calls, the run may make only so many of them, hooks
+/// are asked about calls or replies, or plan mode refuses some of pure tools, too. The results of such calls that begin
+/// before the mode is set are dropped.
 fn waits_for_permits(session: &Session, name: AttemptRef) -> bool {
     let Some(run) = session.run(name.run) else {
         return false;
     };
     let returns_calls = run.turn.is_some() && run.limits.max_tool_turns == 0;
     let counts_calls = run.spent.allowed[Budget::Calls].is_some();
-    returns_calls || counts_calls || session.mode == Mode::Plan
+    let asks_hooks = run.hooks.listens(Point::PreToolCall) || run.hooks.listens(Point::PostRequest);
+    returns_calls || counts_calls || asks_hooks || session.mode == Mode::Plan
 }
 
+/// None also while hooks are asked about the result.
 fn result_of(name: CallRef, call: &Call) -> Option<CallResult> {
+    if !call.is_finished() {
+        return None;
+    }
     match &call.status {
         CallStatus::Finished {
             output,
@@ -268,14 +283,15 @@ fn shown(media: &Media) -> wire::CallMedia {
     }
 }
 
-/// An effectful call needs its intent; one in doubt needs a person's word; a write needs its preview.
+/// An effectful call needs its intent; one in doubt needs a person's decision; a write needs its preview; hooks that are
+/// asked about the call need to have answered.
 fn may_be_sent(call: &Call) -> bool {
     let is_sendable = matches!(
         (&call.status, call.effect),
         (CallStatus::Requested, Effect::Pure | Effect::Idempotent)
             | (CallStatus::Intended { .. }, _)
     );
-    is_sendable && !call.needs_preview()
+    is_sendable && !call.is_unready()
 }
 
 /// Grows each time that the call may be sent once more.
@@ -301,7 +317,7 @@ fn permitted(
     };
     PermittedCall {
         call: Some(name.into()),
-        tool_call: Some(call.call.clone().into()),
+        tool_call: Some(call.as_sent().into()),
         call_key: session.call_key(key.namespace.as_str(), &key.id, name),
         not_after_unix_ms: not_after,
         effect: wire::Effect::from(call.effect).into(),

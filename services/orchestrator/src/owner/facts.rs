@@ -4,22 +4,20 @@ use crate::deps::Deps;
 use crate::dispatch::Catalogue;
 use cairn_engine::decide::{Agents, Facts, ToolList};
 use cairn_engine::event::AttemptRef;
+use cairn_engine::hooks::PresentHooks;
 use cairn_engine::pool::PoolFacts;
 use cairn_views::elicitation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The facts of this moment. How full the journal is, only its owner knows.
+/// The facts of this moment, without agents, hooks and the pool. How full the journal is, only its owner knows.
 ///
-/// `offered` has the tools that the start of each running attempt offered, and `agents` has the agents that
-/// waiting commands name. After `not_after`, in
-/// milliseconds since 1970 by the store's clock, no effectful call may begin. With `starts`, steps may
-/// be started.
+/// `offered` has the tools that the start of each running attempt offered. After `not_after`, in milliseconds since
+/// 1970 by the store's clock, no effectful call may begin. With `starts`, steps may be started.
 pub(crate) fn facts<'a>(
     deps: &'a Deps,
     catalogue: &'a Catalogue,
     offered: &'a BTreeMap<AttemptRef, Arc<ToolList>>,
-    agents: &'a Agents,
     not_after: u64,
     starts: bool,
 ) -> Facts<'a> {
@@ -29,7 +27,7 @@ pub(crate) fn facts<'a>(
         tools: &catalogue.facts,
         away: &catalogue.away,
         offered,
-        agents,
+        agents: Agents::none(),
         rules: &catalogue.rules,
         environment: &deps.config.environment,
         limits: deps.config.limits,
@@ -39,6 +37,13 @@ pub(crate) fn facts<'a>(
         responses: elicitation::responses,
         // The owner puts what it knows in its place.
         pool: PoolFacts::none(),
+        hooks: no_hooks(),
         starts: starts && deps.config.runs_steps(),
     }
+}
+
+/// There is no hook, or no run begins.
+pub(crate) fn no_hooks() -> &'static PresentHooks {
+    static NONE: PresentHooks = PresentHooks(Vec::new());
+    &NONE
 }

@@ -94,6 +94,7 @@ pub(super) fn planning_ended(
         | Work::RunStep(_)
         | Work::Answer(_)
         | Work::Preview(_)
+        | Work::AskHooks(_)
         | Work::Wake { .. } => None,
     }
 }

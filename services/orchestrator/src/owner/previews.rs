@@ -64,7 +64,7 @@ impl Owner {
         let agent = run.agent.as_ref().map(|used| used.name.clone());
         Some(PreviewToolRequest {
             name: call.call.name.clone(),
-            arguments_json: call.call.arguments.clone(),
+            arguments_json: call.arguments().to_owned(),
             session: self.key.id.to_string(),
             tool_digest: call.tool_digest.clone(),
             agent: agent.unwrap_or_default(),

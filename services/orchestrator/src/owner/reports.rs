@@ -5,9 +5,10 @@ use super::long_results::Wholes;
 use super::planner::{planning_ended, read_plan};
 use super::work::has_open_intent;
 use crate::store::NEWER_VERSION;
-use cairn_engine::decide::{FullRequest, Input, Reply, Summarised};
+use cairn_engine::decide::{FullRequest, Input, Reply, Retry, Summarised};
 use cairn_engine::event::{AttemptRef, CallFinished};
 use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::hooks::Point;
 use cairn_engine::limits::{LARGEST_REPLY, MAX_CALLS};
 use cairn_engine::message::Usage;
 use cairn_engine::outstanding::Work;
@@ -114,9 +115,13 @@ impl Owner {
         }
     }
 
-    /// The executor knows the results that it reports, so it is not sent them. Of a long one, and of one with
-    /// media, it does not know what the model gets.
+    /// The executor knows the results that it reports, so it is not sent them. Of a long one, of one with media,
+    /// and of all of them if hooks are asked about results, it does not know what the model gets.
     fn note_results(&mut self, attempt: AttemptRef, report: &RunStepResponse, wholes: &Wholes) {
+        let run = self.session.run(attempt.run);
+        if run.is_some_and(|run| run.hooks.listens(Point::PostToolCall)) {
+            return;
+        }
         let active = self.active.get_mut(&Work::RunStep(attempt));
         let Some(executor) = active.and_then(|active| active.executor.as_mut()) else {
             return;
@@ -269,6 +274,7 @@ fn failed(attempt: AttemptRef, kind: FailureKind, reason: &str, message: String)
         failure: Some(Failure::new(kind, reason, message)),
         full: None,
         summary: None,
+        retry: None,
     }
 }
 
@@ -305,6 +311,7 @@ fn read_report(
         failure: failure.map(Failure::from).or(fault),
         full: report.full.map(FullRequest::try_from).transpose()?,
         summary: summary.map(within_limit).map(Box::new),
+        retry: report.retry.map(Retry::try_from).transpose()?.map(Box::new),
     })
 }
 

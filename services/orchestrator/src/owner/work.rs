@@ -138,6 +138,15 @@ impl Owner {
         let active = &self.active;
         self.reported
             .retain(|name, _| active.contains_key(&Work::RunStep(*name)));
+        self.drop_proceeding();
+        // An attempt that waits for hooks gets another slot once they have answered.
+        let slots = std::mem::take(&mut self.slots).into_iter();
+        self.slots = slots
+            .filter(|(work, _)| match work {
+                Work::RunStep(name) => !self.waits_for_hooks(*name),
+                _ => true,
+            })
+            .collect();
     }
 
     /// An owner that is stopping ends the work that the next owner can continue at once, piece by
@@ -169,6 +178,7 @@ impl Owner {
                 Work::RunStep(name) => self.start_attempt(work, name, pause),
                 Work::Answer(call) => self.find_answer(work, call),
                 Work::Preview(call) => self.find_preview(work, call),
+                Work::AskHooks(gate) => self.ask_hooks(work, gate),
                 Work::Wake { at } => {
                     let wait = at.saturating_sub(self.deps.store.clock.now());
                     let wait = Duration::from_millis(wait);
@@ -189,14 +199,17 @@ impl Owner {
 
     /// An owner that is stopping begins nothing but what it alone knows: that a call whose intent
     /// is durable has not been sent. For the next owner it would be in doubt. An attempt that waits for the
-    /// owner's answers takes no slot before.
+    /// owner's answers, or for hooks, takes no slot before.
     fn may_begin(&self, work: Work) -> bool {
         if !self.runs_steps() {
-            return !matches!(work, Work::RunStep(_) | Work::Answer(_) | Work::Preview(_));
+            return matches!(
+                work,
+                Work::HandleCommand | Work::Plan { .. } | Work::Wake { .. }
+            );
         }
         if let Work::RunStep(name) = work {
             let attempt = self.session.attempt(name);
-            if attempt.is_some_and(Attempt::waits_for_owner) {
+            if attempt.is_some_and(Attempt::waits_for_owner) || self.waits_for_hooks(name) {
                 return false;
             }
         }
@@ -320,13 +333,20 @@ impl Owner {
     }
 
     /// Attempts that have reported, by the number of their last report; and those whose conversation has
-    /// changed, or whose calls the owner has answered or permitted, without one.
-    fn attempts_with_news(&mut self) -> BTreeMap<AttemptRef, u64> {
-        let mut attempts: BTreeMap<_, _> = std::mem::take(&mut self.reported).into_iter().collect();
+    /// changed, or whose calls the owner has answered or permitted, without one. Those that wait for hooks get
+    /// nothing, and their last reports stay unacknowledged: an acknowledgement would let them continue.
+    fn attempts_with_news(&mut self, outstanding: &Outstanding) -> BTreeMap<AttemptRef, u64> {
+        let reported = std::mem::take(&mut self.reported).into_iter();
+        let (withheld, mut attempts): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            reported.partition(|(name, _)| self.is_withheld(*name, outstanding));
+        self.reported = withheld;
         for (work, active) in &self.active {
             let Work::RunStep(name) = work else {
                 continue;
             };
+            if self.is_withheld(*name, outstanding) {
+                continue;
+            }
             let running = self.session.attempt(*name);
             let (Some(running), Some(executor)) = (running, &active.executor) else {
                 continue;
@@ -344,7 +364,7 @@ impl Owner {
     /// their conversations.
     pub(super) fn acknowledge(&mut self, outstanding: &Outstanding) {
         let (not_after, needs) = (self.inbox.not_after(), self.needs());
-        for (attempt, through_number) in self.attempts_with_news() {
+        for (attempt, through_number) in self.attempts_with_news(outstanding) {
             let work = Work::RunStep(attempt);
             let is_outstanding = outstanding.contains(&work);
             let active = self.active.get_mut(&work);

@@ -10,6 +10,7 @@ use crate::store::{Acknowledged, Checkpointer, Loaded, for_session, header, with
 use cairn_engine::command::Command;
 use cairn_engine::decide::{Agents, Facts, Input};
 use cairn_engine::event::Event;
+use cairn_engine::hooks::PresentHooks;
 use cairn_engine::key::digest;
 use cairn_engine::session::Session;
 use cairn_proto::memory as pb;
@@ -36,6 +37,8 @@ pub(crate) struct NewSession {
     pub(crate) command: Option<Command>,
     /// The agents that the command names.
     pub(crate) agents: Agents,
+    /// The hooks that there are, for the run that the command starts.
+    pub(crate) hooks: PresentHooks,
 }
 
 /// Makes a session and, with a command that starts a run, owns it from the same operation on.
@@ -150,12 +153,14 @@ fn first_events(requests: &Requests, new: NewSession) -> Result<(Session, Vec<Ev
     // The lease will begin no earlier than now.
     let not_after = now + u64::from(requests.config().lease_ms()) * 4 / 5;
     let (offered, starts) = (BTreeMap::new(), !requests.sessions.is_draining());
-    let agents = new.agents;
+    let (agents, hooks) = (new.agents, new.hooks);
     let (deps, namespace) = (requests.deps(), new.principal.namespace());
     let pool = deps.dispatch.pool_facts(namespace, BTreeMap::new());
     let facts = Facts {
+        agents: &agents,
         pool: &pool,
-        ..facts(deps, &catalogue, &offered, &agents, not_after, starts)
+        hooks: &hooks,
+        ..facts(deps, &catalogue, &offered, not_after, starts)
     };
     let input = Input::Create {
         title: new.title,

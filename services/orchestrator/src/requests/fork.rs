@@ -12,7 +12,7 @@ use crate::store::Quarantine;
 use crate::store::{for_session, header};
 use bytes::Bytes;
 use cairn_engine::command::Command;
-use cairn_engine::decide::{Agents, Fork, Input};
+use cairn_engine::decide::{Fork, Input};
 use cairn_engine::key::digest;
 use cairn_engine::session::{Received, Session};
 use cairn_proto::convert::encode_own_event;
@@ -206,8 +206,7 @@ pub(crate) fn decided(
     let catalogue = requests.deps().dispatch.catalogue();
     let offered = BTreeMap::new();
     // The owner begins.
-    let agents = Agents::none();
-    let facts = facts(requests.deps(), &catalogue, &offered, agents, 0, false);
+    let facts = facts(requests.deps(), &catalogue, &offered, 0, false);
     let decided = session.decide(input, &facts);
     let decided = decided.map_err(RpcError::internal)?;
     // All of them are small.

@@ -158,6 +158,7 @@ mod tests {
                 turn_index: 0,
             }),
             agent: None,
+            hooks: Vec::new(),
         };
         let cancelled = RunCancelled {
             run,

@@ -28,6 +28,8 @@ mod drain;
 mod executors;
 mod forks;
 mod gone;
+mod hook_service;
+mod hooks;
 mod imports;
 mod interrupts;
 mod kept;

@@ -3,6 +3,7 @@
 mod author;
 mod executor;
 mod faults;
+mod hooks;
 mod journal;
 mod logged;
 mod model;
@@ -14,6 +15,7 @@ mod world;
 pub(crate) use author::{Author, Line};
 pub(crate) use executor::{Attempt, reply};
 pub(crate) use faults::{Fault, Held, Side};
+pub(crate) use hooks::{HOOK, HookQuestion, HookQuestions, definition, with_hook};
 pub(crate) use journal::{Kind, count, for_tenant, names};
 pub(crate) use logged::panic_at_error;
 pub(crate) use model::{Question, real_executor, real_executor_on, real_executor_with};

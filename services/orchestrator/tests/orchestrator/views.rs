@@ -74,6 +74,7 @@ fn result(call: CallRef, output: &str) -> CallFinished {
         usage: None,
         provider: String::new(),
         model: String::new(),
+        held: false,
     }
 }
 
@@ -113,6 +114,7 @@ fn report(
         failure: None,
         full: None,
         summary: None,
+        retry: None,
     }
 }
 
@@ -135,6 +137,7 @@ pub(crate) fn varied() -> Vec<Line> {
             failure: None,
             full: None,
             summary: None,
+            retry: None,
         }
         .into(),
         report(

@@ -1,11 +1,8 @@
 //! What this system can hold.
 
-use crate::supervisor::Supervisor;
+use cairn_supervise::{NO_LANDLOCK, Supervisor, landlock_version};
 use std::fmt;
 
-/// Why no program is confined on this system.
-pub(super) const NO_LANDLOCK: &str =
-    "this system cannot confine programs: that needs Linux 6.2 or later with Landlock";
 /// Memory of a machine that does not say how much it has.
 const UNKNOWN_MEMORY: u64 = 8 << 30;
 
@@ -23,7 +20,7 @@ pub struct Holds {
 impl Holds {
     /// Finds out, by processes that try.
     pub fn find(supervisor: &Supervisor) -> Self {
-        let landlock = landlock();
+        let landlock = landlock_version();
         let can = |what| landlock > 0 && supervisor.can(what);
         Self {
             landlock,
@@ -75,23 +72,6 @@ impl fmt::Display for Holds {
             yes(self.loopback)
         )
     }
-}
-
-/// Whether programs can be confined.
-pub(super) fn can_confine() -> bool {
-    landlock() > 0
-}
-
-#[cfg(target_os = "linux")]
-fn landlock() -> u8 {
-    use std::sync::OnceLock;
-    static FOUND: OnceLock<u8> = OnceLock::new();
-    *FOUND.get_or_init(super::landlock::version)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn landlock() -> u8 {
-    0
 }
 
 /// Most memory of a program's processes unless the settings say otherwise: three quarters of the machine's.

@@ -2,9 +2,8 @@
 //! in the log.
 
 use super::mask::REPLACEMENT;
-use crate::confine::Bounds;
-use crate::supervisor::{self, NOT_STARTED, Supervisor};
 use crate::text;
+use cairn_supervise::{Bounds, NOT_STARTED, Supervisor};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -219,7 +218,7 @@ impl Drop for Process {
         match self.group {
             // It also finds what has left the group.
             Some(leader) if self.is_supervised && self.child.id().is_some() => {
-                supervisor::end(leader);
+                cairn_supervise::end(leader);
             }
             _ => self.signal(Signal::KILL),
         }

@@ -22,7 +22,7 @@ mod work;
 #[cfg(target_os = "linux")]
 mod world;
 
-use cairn_tools::supervisor::supervise;
+use cairn_supervise::supervise;
 use std::process::ExitCode;
 
 type Test = (&'static str, fn());

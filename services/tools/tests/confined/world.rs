@@ -2,9 +2,9 @@
 //! token, a file, and a process.
 
 use async_trait::async_trait;
+use cairn_supervise::Supervisor;
 use cairn_tools::{
-    BoxError, Config, Deps, Holds, Request, ShellConfig, StoreTime, Supervisor, ToolError, Tools,
-    build,
+    BoxError, Config, Deps, Holds, Request, ShellConfig, StoreTime, ToolError, Tools, build,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -24,6 +24,8 @@ use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 const MAX_WAITING: usize = 8192;
 /// Spans of one message.
 const MAX_BATCH: usize = 512;
+/// Events of one span. The span of a run has its hook points: those of a long plan, and its end.
+const MAX_EVENTS: u32 = 4096;
 /// Spans wait no longer than this for more of them.
 const DELAY: Duration = Duration::from_secs(1);
 /// How long a connection may take, and how long a message if no variable says so.
@@ -137,6 +139,7 @@ fn provider(
     Ok(SdkTracerProvider::builder()
         .with_span_processor(Bounded::new(processor, queue))
         .with_id_generator(GivenIds::default())
+        .with_max_events_per_span(MAX_EVENTS)
         .with_sampler(Sampler::ParentBased(Box::new(Sampler::AlwaysOn)))
         .with_resource(resource(standard, services))
         .build())

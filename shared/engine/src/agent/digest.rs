@@ -66,6 +66,7 @@ impl AgentDefinition {
         }
         agent.text("instructions", &self.instructions);
         agent.list("capabilities", &self.capabilities);
+        agent.list("hooks", &self.hooks);
         let text = to_canonical_json(&Value::Object(agent.0));
         hex(&digest(&[DOMAIN, VERSION, text.as_bytes()]))
     }
@@ -109,7 +110,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Changes of which each gives another definition.
-    const CHANGES: [fn(&mut AgentDefinition); 24] = [
+    const CHANGES: [fn(&mut AgentDefinition); 25] = [
         |_| {},
         |it| it.name.push('b'),
         |it| it.prompt.push('x'),
@@ -134,6 +135,7 @@ mod tests {
         |it| it.skills.push(offer("", "", "x")),
         |it| it.instructions.push('x'),
         |it| it.capabilities.push("x".to_owned()),
+        |it| it.hooks.push("x".to_owned()),
     ];
 
     fn offer(name: &str, description: &str, digest: &str) -> SkillOffer {

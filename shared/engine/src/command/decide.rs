@@ -1,6 +1,7 @@
 //! Answers a question that a run waits for.
 
 mod always;
+mod hook;
 
 pub use always::{always_covers, approval_scopes};
 
@@ -48,6 +49,7 @@ impl Handle for Decide {
             Subject::Plan { run, proposal } => decide.plan(run, proposal),
             Subject::Context(attempt) => decide.context(attempt),
             Subject::Shortage(attempt) => decide.shortage(attempt),
+            Subject::Hook { run } => decide.hook(run),
         }
     }
 }

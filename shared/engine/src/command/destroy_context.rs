@@ -50,12 +50,13 @@ impl Handle for DestroyContext {
                 let message = format!("run {} is active; wait for its end or cancel it", active.number);
                 return Err(Rejection::refused(Refusal::RunActive, message));
             }
+            let agent = decision.agent_of_context(&context)?;
+            decision.pins(agent.as_deref())?;
             decision.set_pairs(self.conclusions)?;
             let turn = SubmitTurn {
                 context,
                 ..SubmitTurn::conclusion()
             };
-            let agent = decision.agent_of_context(&turn.context)?;
             return decision.start_turn(turn, agent, None);
         }
         decision.set_pairs(self.conclusions)?;

@@ -66,6 +66,7 @@ mod tests {
             compaction: crate::decide::Compaction::default(),
             responses: |_, _| Ok(String::new()),
             pool: crate::pool::PoolFacts::none(),
+            hooks: crate::hooks::PresentHooks::none(),
             starts: true,
         };
         let rename = RenameSession {

@@ -43,6 +43,7 @@ impl Handle for SkipStep {
             step,
             reason,
             by_person: true,
+            hook: String::new(),
         })?;
         Ok(decision.advance(run)?)
     }

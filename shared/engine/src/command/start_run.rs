@@ -5,7 +5,7 @@ use super::{Handle, LimitOverrides};
 use crate::decide::{Change, Decision, Rejection, check_given_plan};
 use crate::event::RunStarted;
 use crate::limits::{MAX_CONTEXT, MAX_EXTERNAL_ID, MAX_GOAL, MAX_PROMPT_NOTE};
-use crate::message::Message;
+use crate::message::{Message, Usage};
 use crate::plan::{Plan, PlanDraft};
 use crate::refusal::Refusal;
 use serde::{Deserialize, Serialize};
@@ -91,6 +91,7 @@ impl Handle for StartRun {
         if let Some(plan) = &self.plan {
             check_given_plan(agent.as_ref(), plan, &decision.facts.pool.grants)?;
         }
+        let hooks = decision.pins(agent.as_deref())?;
         let run = decision.session.runs.len() as u32 + 1;
         decision.drop_requests(run - 1, "another run has begun since")?;
         let of_agent = agent.as_ref().map(|agent| agent.limits).unwrap_or_default();
@@ -111,10 +112,14 @@ impl Handle for StartRun {
             trace_parent: self.trace_parent,
             turn: None,
             agent,
+            hooks,
         })?;
         let Some(plan) = self.plan else {
             return Ok(());
         };
+        if decision.hold_plan(run, &plan, None, Usage::default(), 0)? {
+            return Ok(());
+        }
         let change = Change::given(plan, 0);
         match limits.review_plan {
             true => {

@@ -147,6 +147,7 @@ impl SubmitTurn {
         let context = decision.known_context(&self.context)?;
         let bytes = context.bytes + self.message.as_ref().map_or(0, Message::bytes);
         let agent = decision.agent_of_turn(&self.context)?;
+        decision.pins(agent.as_deref())?;
         let of_agent = agent.as_ref().and_then(|agent| agent.compaction.when_full);
         let when_full = self.options.when_full.or(context.when_full).or(of_agent);
         // Else it begins with a compaction.
@@ -255,6 +256,7 @@ impl Decision<'_> {
         mut limits: RunLimits,
         queued: u64,
     ) -> Result<RunStarted, Rejection> {
+        let hooks = self.pins(agent.as_deref())?;
         let run = self.session.runs.len() as u32 + 1;
         self.drop_requests(run - 1, "another run has begun since")?;
         limits.on_failure = super::OnFailure::Stop;
@@ -268,6 +270,7 @@ impl Decision<'_> {
             limits,
             model,
             agent,
+            hooks,
             trace_parent: String::new(),
             turn: Some(StartedTurn {
                 context: self.session.context_name(context).to_owned(),

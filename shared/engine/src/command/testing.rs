@@ -4,6 +4,7 @@ use super::{Command, RunLimits, StartRun};
 use crate::decide::{Agents, Facts, Input, ToolList, faults};
 use crate::event::{CommandReceived, Event, EventKind};
 use crate::failure::{Failure, FailureKind};
+use crate::hooks::PresentHooks;
 use crate::plan::{PlanDraft, StepDraft};
 use crate::refusal::Refusal;
 use crate::session::{Run, Session};
@@ -17,6 +18,8 @@ pub(crate) struct Sent {
     pub(crate) tools: ToolList,
     /// The agents that are known; none by default.
     pub(crate) agents: Agents,
+    /// The hooks that there are; none by default.
+    pub(crate) hooks: PresentHooks,
     pub(crate) now: u64,
 }
 
@@ -27,6 +30,7 @@ impl Sent {
             session: Session::default(),
             tools: ToolList::new(),
             agents: Agents::default(),
+            hooks: PresentHooks::default(),
             now: 1,
         };
         sent.decide(Input::Create {
@@ -66,6 +70,7 @@ impl Sent {
             failure: Some(Failure::new(FailureKind::Other, "Test", "it fails")),
             full: None,
             summary: None,
+            retry: None,
         });
     }
 
@@ -127,6 +132,7 @@ impl Sent {
             compaction: crate::decide::Compaction::default(),
             responses: |_, _| Ok(String::new()),
             pool: crate::pool::PoolFacts::none(),
+            hooks: &self.hooks,
             starts: true,
         };
         let (before, again) = (self.session.clone(), input.clone());

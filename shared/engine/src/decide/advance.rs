@@ -18,12 +18,13 @@ impl Decision<'_> {
     pub(crate) fn advance(&mut self, number: u32) -> Applied {
         self.note_time(number)?;
         let run = self.session.run(number);
-        if let Some(failure) = run.and_then(|run| run.refused_budget.clone()) {
-            return self.end_refused(number, failure);
+        if let Some(failure) = run.and_then(|run| run.ending.clone()) {
+            return self.end_failing(number, failure);
         }
         while let Some(step) = self.next_step(number) {
             self.start_step(number, step)?;
         }
+        self.ask_before_requests(number)?;
         self.reconcile_status(number)?;
         let Some(run) = self.session.run(number) else {
             return Ok(());
@@ -31,7 +32,7 @@ impl Decision<'_> {
         let Some(plan) = run.plan.as_ref() else {
             return Ok(());
         };
-        if run.status != RunStatus::Running || !plan.running.is_empty() {
+        if run.status != RunStatus::Running || !plan.running.is_empty() || run.is_gated() {
             return Ok(());
         }
         if let Some(failure) = run.first_failure.clone() {
@@ -103,6 +104,7 @@ impl Decision<'_> {
             .and_then(Run::startable_step)
     }
 
+    /// Starts a step. Hooks may be asked before, or before its attempt does anything.
     fn start_step(&mut self, run: u32, number: StepNo) -> Applied {
         let mut attempt = AttemptRef {
             run,
@@ -112,6 +114,23 @@ impl Decision<'_> {
         let step = self.session.step(attempt);
         let step = step.ok_or_else(|| IllegalTransition::missing(format_args!("step {number}")))?;
         attempt.attempt = step.attempts + 1;
+        if self.ask_before_step(attempt)? {
+            return Ok(());
+        }
+        self.begin_step(attempt)?;
+        match self.is_gated(attempt) {
+            true => Ok(()),
+            false => self.begin_attempt(attempt),
+        }
+    }
+
+    /// An attempt at a step begins, and does nothing yet.
+    pub(crate) fn begin_step(&mut self, attempt: AttemptRef) -> Applied {
+        let AttemptRef {
+            run, step: number, ..
+        } = attempt;
+        let step = self.session.step(attempt);
+        let step = step.ok_or_else(|| IllegalTransition::missing(format_args!("step {number}")))?;
         let tool = step.plan.tool.as_ref().map(|tool| tool.name.clone());
         // A tool that is not in the catalogue cannot have effects: tools will say so. One that the agent does
         // not have never gets there.
@@ -131,17 +150,25 @@ impl Decision<'_> {
             None => planned.and_then(|run| of_step(run, number)),
             Some(_) => None,
         };
+        let called = tool.as_deref().zip(tool_effect);
+        let tool_hooked =
+            called.is_some_and(|(name, effect)| self.asks_before_call(attempt, name, effect));
         self.emit(StepStarted {
             attempt,
             tool_effect,
             tool_digest,
             tool_previews: known.is_some_and(|tool| tool.previews),
+            tool_hooked,
             context: context.unwrap_or_default(),
-        })?;
+        })
+    }
+
+    /// An attempt that has begun does what comes first: its model is told what it works on, or its call is judged.
+    pub(super) fn begin_attempt(&mut self, attempt: AttemptRef) -> Applied {
         if let Some(turn) = self.session.turn(attempt).cloned() {
             return self.begin_turn(attempt, &turn);
         }
-        if tool_effect.is_none() {
+        if !self.is_tool_step(attempt) {
             return self.begin_conversation(attempt);
         }
         let call = CallRef {
@@ -206,9 +233,9 @@ impl Decision<'_> {
         self.settle_due()
     }
 
-    /// A person refused the run more of a budget: nothing begins, calls with side effects that are
-    /// under way end, and the run with them.
-    fn end_refused(&mut self, number: u32, failure: Failure) -> Applied {
+    /// A person refused the run more of a budget, or a hook blocked it: nothing begins, calls with side effects that
+    /// are under way end, hooks are asked about what has ended, and the run ends.
+    fn end_failing(&mut self, number: u32, failure: Failure) -> Applied {
         let run = self.session.run(number);
         if run.is_none_or(|run| run.status == RunStatus::Paused || run.status.is_terminal()) {
             return Ok(());
@@ -220,7 +247,8 @@ impl Decision<'_> {
             }
         }
         self.reconcile_status(number)?;
-        if !self.running(number).is_empty() {
+        let is_gated = self.session.run(number).is_some_and(Run::is_gated);
+        if is_gated || !self.running(number).is_empty() {
             return Ok(());
         }
         let failed = self.run_failed(number, failure);

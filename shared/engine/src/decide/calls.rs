@@ -1,5 +1,7 @@
 //! Everything that permits, holds, doubts and settles a call.
 
+mod hooked;
+
 use super::{Decision, ToolFacts, Unfinished, asks_each_time, tools, words};
 use crate::command::Settlement;
 use crate::event::{
@@ -35,16 +37,19 @@ impl Decision<'_> {
             _ => known.map_or_else(String::new, |tool| tool.digest.clone()),
         };
         let previews = effect != Effect::State && known.is_some_and(|tool| tool.previews);
+        let hooked = self.asks_before_call(attempt, &call.name, effect);
         RequestedCall {
             call,
             effect,
             tool_digest,
             previews,
+            hooked,
         }
     }
 
     /// What the agent, the rules and the mode say of a call that has just been requested: it is refused, waits for
-    /// its preview or for a person, or may be sent. An approval is for one call, of its tool as it is.
+    /// hooks, for its preview or for a person, or may be sent. An approval is for one call, of its tool as it is.
+    /// Before hooks have answered, only a refusal counts, of the call as the model wrote it.
     pub(super) fn judge(&mut self, name: CallRef) -> Applied {
         let Some(call) = self.session.call(name) else {
             return Ok(());
@@ -85,8 +90,8 @@ impl Decision<'_> {
                 let output = words::not_in_plan_mode(tool_name);
                 self.finish_call(name, output, CallFinished::DENIED)
             }
-            // It is neither sent nor asked about before it is known what it would change.
-            _ if call.needs_preview() => Ok(()),
+            // It is neither sent nor asked about before hooks have answered and it is known what it would change.
+            _ if call.is_unready() => Ok(()),
             Answer::Allow => Ok(()),
             Answer::Ask if !asks_each_time && is_granted(call) => Ok(()),
             Answer::Ask => {
@@ -103,8 +108,8 @@ impl Decision<'_> {
         let Some(call) = self.session.call(name) else {
             return Ok(());
         };
-        let (tool, arguments) = (&call.call.name, &call.call.arguments);
         let preview = call.preview.as_deref();
+        let (tool, arguments) = (&call.call.name, call.arguments());
         let digest = approval_digest(tool, &call.tool_digest, arguments, preview);
         if call.approval.as_ref() == Some(&digest) {
             return Ok(());
@@ -142,10 +147,13 @@ impl Decision<'_> {
         })
     }
 
-    /// The same, unless the call waits for a write before it in its reply. It is judged before it is intended.
+    /// The same, unless the call waits for a write before it in its reply. It is judged before it is intended. Hooks
+    /// are asked about all calls of a reply at once, and about none that is refused as the model wrote it.
     pub(super) fn judge_in_turn(&mut self, name: CallRef) -> Applied {
         let attempt = self.session.attempt(name.attempt);
-        match attempt.is_some_and(|attempt| attempt.is_behind_write(name.index)) {
+        let is_behind = attempt.is_some_and(|attempt| attempt.is_behind_write(name.index));
+        let is_asked = self.session.call(name).is_some_and(Call::waits_for_hooks);
+        match is_behind && !is_asked {
             true => Ok(()),
             false => self.judge(name),
         }
@@ -153,6 +161,9 @@ impl Decision<'_> {
 
     /// A copy may have been cut before they were judged, and the rules may be others since.
     pub(super) fn judge_again(&mut self, attempt: AttemptRef) -> Applied {
+        if self.is_gated(attempt) {
+            return Ok(());
+        }
         let is_new = |call: &Call| {
             call.effect != Effect::State && matches!(call.status, CallStatus::Requested)
         };
@@ -213,8 +224,8 @@ impl Decision<'_> {
 
     /// The call may be sent, within these limits, once this is durable.
     fn intend(&mut self, call: CallRef) -> Applied {
-        let asked = self.session.call(call).map(|call| &call.call);
-        let name = asked.map(|asked| &asked.name);
+        let asked = self.session.call(call);
+        let name = asked.map(|asked| &asked.call.name);
         // A tool that came later is not among those that the attempt was offered.
         let now = name.and_then(|name| self.facts.tools.get(name));
         let tool = name
@@ -236,7 +247,8 @@ impl Decision<'_> {
     /// in the reply have ended.
     pub(crate) fn intend_requested_calls(&mut self, attempt: AttemptRef) -> Applied {
         let asks = |call: &Call| matches!(call.status, CallStatus::Asking { .. });
-        if !self.may_intend(attempt) || !self.last_calls(attempt, asks).is_empty() {
+        let may_intend = self.may_intend(attempt) && !self.is_gated(attempt);
+        if !may_intend || !self.last_calls(attempt, asks).is_empty() {
             return Ok(());
         }
         let was_left = |call: &Call| {
@@ -249,7 +261,7 @@ impl Decision<'_> {
         if !self.last_calls(attempt, asks).is_empty() {
             return Ok(());
         }
-        for call in self.last_calls(attempt, |call| was_left(call) && !call.needs_preview()) {
+        for call in self.last_calls(attempt, |call| was_left(call) && !call.is_unready()) {
             let running = self.session.attempt(attempt);
             if !running.is_some_and(|running| running.is_behind_write(call.index)) {
                 self.intend(call)?;
@@ -276,13 +288,14 @@ impl Decision<'_> {
                     false => self.emit(CallHeld { call: name }),
                 }
             }
-            CallStatus::Requested if may_be_sent => match may_begin && !call.needs_preview() {
+            CallStatus::Requested if may_be_sent => match may_begin && !call.is_unready() {
                 true => self.intend(name),
-                // It is sent once it has its preview, or by the next owner.
+                // It is sent once hooks have answered and it has its preview, or by the next owner.
                 false => Ok(()),
             },
             _ => {
-                let result = self.with_handle(result);
+                let held = self.is_held_result(&result);
+                let result = self.with_handle(CallFinished { held, ..result });
                 self.emit(self.with_shown_media(result))
             }
         }
@@ -396,6 +409,7 @@ impl Decision<'_> {
                 step: attempt.step,
                 reason,
                 by_person: true,
+                hook: String::new(),
             }),
             Settlement::Fail { reason } => {
                 let message = format!("a person decided that a call failed: {reason}");
@@ -437,12 +451,14 @@ pub(super) fn ended(call: CallRef, output: String, reason: &str) -> CallFinished
         usage: None,
         provider: String::new(),
         model: String::new(),
+        held: false,
     }
 }
 
-/// What a call is judged by: what its arguments say, and where the tools service found that its texts lead.
+/// What a call is judged by: what the arguments say that are sent, and where the tools service found that its texts
+/// lead.
 pub(crate) fn judged_scope(call: &Call, tool: &ToolFacts) -> Scope {
-    scope(&tool.matchers, &call.call.arguments, &call.resolved)
+    scope(&tool.matchers, call.arguments(), &call.resolved)
 }
 
 /// A call as approvals of further calls compare it. `scope` is what it is judged by.
@@ -451,15 +467,15 @@ fn called<'a>(call: &'a Call, tool: &'a ToolFacts, scope: &'a Scope) -> Called<'
         tool: &call.call.name,
         server: tool.server.as_ref(),
         scope,
-        arguments: &call.call.arguments,
+        arguments: call.arguments(),
     }
 }
 
 /// How long the call may run. A command has a time of its own, within that of its tool.
-fn time_limit_ms(call: &ToolCall, tool: &ToolFacts) -> u64 {
-    if call.name != SHELL_TOOL || tool.server.is_some() {
+fn time_limit_ms(call: &Call, tool: &ToolFacts) -> u64 {
+    if call.call.name != SHELL_TOOL || tool.server.is_some() {
         return tool.time_limit_ms;
     }
-    let seconds = command_seconds(&call.arguments) + AROUND_SECONDS;
+    let seconds = command_seconds(call.arguments()) + AROUND_SECONDS;
     (seconds * 1_000).min(tool.time_limit_ms)
 }

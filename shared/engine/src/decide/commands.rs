@@ -122,6 +122,7 @@ impl Decision<'_> {
             step: attempt.step,
             reason,
             by_person: false,
+            hook: String::new(),
         })
     }
 
@@ -235,6 +236,7 @@ mod tests {
             compaction: crate::decide::Compaction::default(),
             responses: |_, _| Ok(String::new()),
             pool: crate::pool::PoolFacts::none(),
+            hooks: crate::hooks::PresentHooks::none(),
             starts: true,
         };
         let mut decision = Decision::new(&mut session, facts);

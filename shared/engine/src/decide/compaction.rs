@@ -9,6 +9,7 @@ mod asked;
 mod bytes;
 mod candidates;
 mod cuts;
+mod hooked;
 mod notice;
 mod room;
 #[cfg(test)]
@@ -43,7 +44,7 @@ impl Decision<'_> {
         if is_open || self.is_tool_step(attempt) {
             return Ok(());
         }
-        if running.summary.is_some() || running.full.is_some() {
+        if running.summary.is_some() || running.full.is_some() || running.is_gated() {
             return Ok(());
         }
         if let Some(compact) = self.compacts(attempt).cloned() {
@@ -77,6 +78,7 @@ impl Decision<'_> {
             }
             // It was asked for since.
             Some(_) => return Ok(()),
+            None if running.is_gated() => return Ok(()),
             None => {}
         }
         if self.session.when_full(attempt) == WhenFull::Refuse {
@@ -91,6 +93,9 @@ impl Decision<'_> {
         let request = self.request_of(attempt, size);
         let choice =
             request.and_then(|it| it.choose(self.compaction_of(attempt), &prompt, own.is_some()));
+        if choice.is_some() && !self.may_compact(attempt)? {
+            return Ok(());
+        }
         match choice {
             Some(Choice::History { messages, text }) => {
                 let compacted = self.compacted(attempt, messages, CompactionKind::History, text)?;
@@ -150,11 +155,12 @@ impl Decision<'_> {
 
     /// The prompt of a summary that is asked for, with the words that its answer has room for.
     fn prompt_anew(&self, attempt: AttemptRef, size: FullRequest) -> String {
-        if let Some(compact) = self.compacts(attempt) {
-            return self.summary_prompt(compact.prompt.as_deref(), &compact.keep_in_mind, size);
-        }
         let running = self.session.attempt(attempt);
         let own = running.and_then(|it| it.summary_prompt.as_deref());
+        if let Some(compact) = self.compacts(attempt) {
+            let own = own.or(compact.prompt.as_deref());
+            return self.summary_prompt(own, &compact.keep_in_mind, size);
+        }
         let keep = running.and_then(|it| it.wants_compaction.as_deref());
         self.summary_prompt(own, keep.unwrap_or_default(), size)
     }

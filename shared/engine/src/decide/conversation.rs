@@ -5,7 +5,7 @@ use super::{Decision, Rejection, words};
 use crate::conversation::{
     Conversation, KnownLayer, Layer, LayerKind, MemoryMark, Op, Reminder, Sent, as_lines,
 };
-use crate::event::{AttemptRef, ContextChanged};
+use crate::event::{AttemptRef, ContextChanged, EventKind};
 use crate::message::{FinishReason, Message};
 use crate::prompt::memory::snapshot;
 use crate::refusal::Refusal;
@@ -82,11 +82,13 @@ impl Decision<'_> {
         if !compacts && context.is_some_and(|context| context.conversation.system.is_empty()) {
             self.write_layers(&turn.context)?;
         }
+        let before = self.events.len();
         self.compact_before_request(attempt)?;
-        let running = self.session.attempt(attempt).filter(|_| !compacts);
-        let Some(is_told) = running.map(|running| running.rewrites > 0) else {
+        if compacts || self.session.attempt(attempt).is_none() {
             return Ok(());
-        };
+        }
+        let mut newer = self.events.iter().skip(before);
+        let is_told = newer.any(|event| matches!(event.kind, EventKind::ContextCompacted(_)));
         let mut ops = match &turn.switched {
             Some(switched) => self.switch(attempt, switched)?,
             None => Vec::new(),
@@ -213,13 +215,20 @@ impl Decision<'_> {
     /// The model is asked next: it gets what of its system prompt has changed. That does not wait for calls
     /// which are still to end, because results of pure calls may come with the next reply only.
     pub(crate) fn prepare_request(&mut self, attempt: AttemptRef) -> Applied {
+        if self.is_gated(attempt) {
+            return Ok(());
+        }
         self.compact_before_request(attempt)?;
         self.say(attempt, None)
     }
 
     /// Session memory may have changed, and nothing else.
     pub(super) fn remind(&mut self, attempt: AttemptRef) -> Applied {
-        self.say(attempt, None)
+        match self.is_gated(attempt) {
+            // It is told with what follows from the answers.
+            true => Ok(()),
+            false => self.say(attempt, None),
+        }
     }
 
     /// The same after a reply. One without calls ended nothing, and one that was cut is to continue. In a

@@ -3,6 +3,7 @@
 use super::Agents;
 use crate::command::{RunLimits, Settlement};
 use crate::event::{AttemptRef, Effect};
+use crate::hooks::PresentHooks;
 use crate::pool::PoolFacts;
 use crate::rules::{Answer, Matcher, Rules, ToolServer};
 use std::collections::BTreeMap;
@@ -127,6 +128,8 @@ pub struct Facts<'a> {
     pub responses: fn(&str, &Settlement) -> Result<String, String>,
     /// The pool, and what the operator granted to agents.
     pub pool: &'a PoolFacts,
+    /// The hooks that there are, in the order in which they are asked.
+    pub hooks: &'a PresentHooks,
     /// Steps and calls with side effects may begin. An owner that is about to let go leaves them to
     /// the next.
     pub starts: bool,

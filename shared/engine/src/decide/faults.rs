@@ -47,6 +47,7 @@ mod tests {
         AttemptRef, Blob, CallPreview, CallRef, Effect, EventKind, MemorySet, ResultHandle,
     };
     use crate::failure::{Failure, FailureKind};
+    use crate::hooks::{Gate, Outcome, PinnedHook, Point, PresentHook, PresentHooks, Verdict};
     use crate::message::{FinishReason, Message, ToolCall, Usage};
     use crate::pending::pending;
     use crate::pool::Missing;
@@ -95,6 +96,7 @@ mod tests {
             failure: None,
             full: None,
             summary: None,
+            retry: None,
         }
     }
 
@@ -313,6 +315,7 @@ mod tests {
             failure: None,
             full,
             summary: summary.map(Box::new),
+            retry: None,
         }
     }
 
@@ -404,16 +407,45 @@ mod tests {
         (sent, Input::Previewed { call, outcome })
     }
 
+    /// States in which inputs about hooks bring events.
+    fn of_hooks() -> [(Sent, Input); 2] {
+        let pin = PinnedHook {
+            name: "guard".to_owned(),
+            digest: "digest".to_owned(),
+            points: [Point::OnRunStart].into_iter().collect(),
+            tools: Vec::new(),
+        };
+        let mut sent = Sent::new();
+        sent.hooks = PresentHooks(vec![PresentHook { pin, agents: None }]);
+        sent.send(StartRun {
+            plan: Some(plan(&["one"])),
+            ..StartRun::default()
+        });
+        let mut outcome = Outcome::new(0);
+        outcome.take("guard", Verdict::Block("no".to_owned()), None, 1);
+        let hooked = Input::Hooked {
+            gate: Gate::of_run(Point::OnRunStart, 1),
+            outcomes: vec![outcome],
+        };
+        let missing = Input::HooksMissing {
+            run: 1,
+            missing: vec!["guard".to_owned()],
+            changed: Vec::new(),
+        };
+        [(sent.clone(), hooked), (sent, missing)]
+    }
+
     #[test]
     fn an_input_is_decided_as_a_whole_or_not_at_all() {
-        let mut decided = [false; 16];
+        let mut decided = [false; 18];
         let inputs = of_owner().into_iter().chain(of_attempts());
-        for (mut sent, input) in inputs.chain(of_pool()) {
+        let inputs = inputs.chain(of_pool()).chain(of_hooks());
+        for (mut sent, input) in inputs {
             let at = place_of(&input);
             assert!(!sent.decide(input).is_empty(), "input {at}");
             decided[at] = true;
         }
-        assert_eq!(decided, [true; 16]);
+        assert_eq!(decided, [true; 18]);
     }
 
     /// Another kind of input needs another place.
@@ -435,6 +467,8 @@ mod tests {
             Input::Placed { .. } => 13,
             Input::Short { .. } => 14,
             Input::Found { .. } => 15,
+            Input::Hooked { .. } => 16,
+            Input::HooksMissing { .. } => 17,
         }
     }
 }

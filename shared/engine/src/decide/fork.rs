@@ -2,7 +2,7 @@
 
 use super::Decision;
 use crate::command::ModeSet;
-use crate::event::{ForkedFrom, RunPaused};
+use crate::event::{ForkedFrom, HooksDropped, RunPaused};
 use crate::principal::Principal;
 use crate::session::{Mode, RunStatus};
 use crate::transitions::Applied;
@@ -24,8 +24,14 @@ pub struct Fork {
 }
 
 impl Decision<'_> {
-    /// A session that comes from an archive begins with the mode of a new one, as a copy does.
+    /// A session that comes from an archive begins with the mode of a new one, as a copy does. Its run
+    /// asks the hooks of this place, from the next owner on.
     pub(super) fn imported(&mut self) -> Applied {
+        let has_ended = !self.session.ended_hooks.is_empty();
+        let active = self.session.active_run();
+        if has_ended || active.is_some_and(|run| !run.hooks.is_dropped) {
+            self.emit(HooksDropped {})?;
+        }
         let mode = Mode::default();
         match self.session.mode == mode {
             true => Ok(()),

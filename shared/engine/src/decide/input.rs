@@ -4,6 +4,7 @@ use super::Fork;
 use crate::command::Command;
 use crate::event::{AttemptRef, CallFinished, CallPreview, CallRef, InputRequested, ResultHandle};
 use crate::failure::Failure;
+use crate::hooks::{Gate, Outcome};
 use crate::message::{FinishReason, PlacedOpaque, ToolCall, Usage};
 use crate::plan::PlanDraft;
 use crate::pool::Missing;
@@ -61,6 +62,8 @@ pub enum Input {
         full: Option<FullRequest>,
         /// The model wrote the summary that was asked for, or did not.
         summary: Option<Box<Summarised>>,
+        /// The model is to be asked again after an error. The executor waits for the acknowledgement.
+        retry: Option<Box<Retry>>,
     },
     /// Others may have changed session memory since the last decision, and the models of these attempts may
     /// be asked next.
@@ -115,6 +118,23 @@ pub enum Input {
         /// What came of it.
         outcome: Previewed,
     },
+    /// Hooks answered; see [`Work::AskHooks`](crate::outstanding::Work::AskHooks). An answer to a question that is
+    /// not open any more changes nothing.
+    Hooked {
+        /// The question.
+        gate: Gate,
+        /// Of PreToolCall one for each call that was asked about, by position; else exactly one.
+        outcomes: Vec<Outcome>,
+    },
+    /// A hook that a run asks is not there any more, or is another one.
+    HooksMissing {
+        /// The run.
+        run: u32,
+        /// Names of the hooks that are not there.
+        missing: Vec<String>,
+        /// Names of the hooks that have another digest.
+        changed: Vec<String>,
+    },
     /// The session has been restored from an archive of all its events.
     Imported,
     /// The journal takes nothing any more but what settles and ends.
@@ -137,6 +157,17 @@ pub struct FullRequest {
     pub max_output_tokens: u32,
     /// The provider refused it for its length.
     pub is_refused: bool,
+}
+
+/// A model is to be asked again after an error that may pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    /// From 0 within the attempt.
+    pub tool_turn: u32,
+    /// How often the model was asked for this reply so far, from 1.
+    pub attempt: u32,
+    /// The error.
+    pub failure: Failure,
 }
 
 /// What became of a question for a summary.

@@ -3,10 +3,11 @@
 use super::agents::check_plan;
 use super::{Decision, Ended, Rejection};
 use crate::event::{
-    AttemptRef, PlanApplied, PlanProposed, RevisionFailed, RevisionRequested, RunFailed,
-    RunResumed, WaitReason,
+    AttemptRef, HeldPlan, HooksAsked, PlanApplied, PlanProposed, RevisionFailed, RevisionRequested,
+    RunEnding, RunFailed, RunResumed, WaitReason,
 };
 use crate::failure::{Failure, FailureKind};
+use crate::hooks::{Gate, Point};
 use crate::message::Usage;
 use crate::plan::{Plan, PlanDraft};
 use crate::refusal::Refusal;
@@ -23,6 +24,17 @@ pub(crate) struct Change {
     answers: bool,
     usage: Usage,
     duration_ms: u64,
+}
+
+/// Who has to agree to a plan of the planner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Consent {
+    /// Hooks are asked first.
+    OfHooks,
+    /// Hooks require that a person reviews it.
+    OfPerson,
+    /// Hooks let it pass.
+    Given,
 }
 
 impl Change {
@@ -54,25 +66,22 @@ impl Decision<'_> {
         outcome: Result<PlanDraft, Failure>,
         usage: Usage,
         duration_ms: u64,
+        consent: Consent,
     ) -> Applied {
-        let Some(known) = self.session.run(run).filter(|run| run.is_planning()) else {
+        let planning =
+            |run: &&Run| run.is_planning() && run.hooks.plan.is_none() && run.ending.is_none();
+        let Some(known) = self.session.run(run).filter(planning) else {
             return Ok(());
         };
-        let is_reviewed = known.limits.review_plan;
+        let is_reviewed = known.limits.review_plan || consent == Consent::OfPerson;
         let allowed = |plan| self.allowed(run, plan);
         let plan = match outcome.and_then(accepted).and_then(allowed) {
             Ok(plan) => plan,
-            Err(failure) => {
-                return self.emit(RunFailed {
-                    run,
-                    failure,
-                    usage: Some(usage),
-                    duration_ms,
-                    kept_through: 0,
-                    results: Vec::new(),
-                });
-            }
+            Err(failure) => return self.fail_planning(run, failure, usage, duration_ms),
         };
+        if consent == Consent::OfHooks && self.hold_plan(run, &plan, None, usage, duration_ms)? {
+            return Ok(());
+        }
         let change = Change {
             usage,
             duration_ms,
@@ -85,6 +94,64 @@ impl Decision<'_> {
         self.put_into_force(run, change)
     }
 
+    /// There is no plan. Hooks are asked about the error before the run ends.
+    fn fail_planning(
+        &mut self,
+        run: u32,
+        failure: Failure,
+        usage: Usage,
+        duration_ms: u64,
+    ) -> Applied {
+        let usage = Some(usage);
+        if self.listens(run, Point::OnError) {
+            self.emit(RunEnding {
+                run,
+                failure,
+                usage,
+            })?;
+            return self.advance(run);
+        }
+        self.emit(RunFailed {
+            run,
+            failure,
+            usage,
+            duration_ms,
+            kept_through: 0,
+            results: Vec::new(),
+        })
+    }
+
+    /// Hooks are asked about a plan before anything follows from it. Returns whether they are.
+    pub(crate) fn hold_plan(
+        &mut self,
+        run: u32,
+        plan: &PlanDraft,
+        request: Option<u64>,
+        usage: Usage,
+        duration_ms: u64,
+    ) -> Result<bool, IllegalTransition> {
+        let known = self.session.run(run).map(|run| &run.hooks);
+        let known = known.filter(|hooks| hooks.listens(Point::OnPlanProposed));
+        let Some(index) = known.map(|hooks| hooks.plans_asked) else {
+            return Ok(false);
+        };
+        let held = HeldPlan {
+            plan: plan.clone(),
+            request,
+            usage,
+            duration_ms,
+        };
+        self.emit(HooksAsked {
+            gate: Gate {
+                index,
+                ..Gate::of_run(Point::OnPlanProposed, run)
+            },
+            failure: None,
+            plan: Some(Box::new(held)),
+        })?;
+        Ok(true)
+    }
+
     /// The planner answered a request for another plan.
     pub(super) fn revised(
         &mut self,
@@ -93,14 +160,16 @@ impl Decision<'_> {
         outcome: Result<PlanDraft, Failure>,
         usage: Usage,
         duration_ms: u64,
+        consent: Consent,
     ) -> Applied {
-        let known = self.session.run(run);
+        let known = self.session.run(run).filter(|run| run.hooks.plan.is_none());
         let asked = known.and_then(|run| Some((run, run.revisions.requests.get(&request)?)));
         let Some((known, asked)) = asked else {
             return Ok(());
         };
         // The first plan of a run that has them reviewed is reviewed, however it came about.
-        let apply = asked.apply && !(known.limits.review_plan && known.plan.is_none());
+        let is_reviewed = known.limits.review_plan && known.plan.is_none();
+        let apply = asked.apply && !is_reviewed && consent != Consent::OfPerson;
         let answers = asked.denied == 0;
         let current = match asked.base_revision == known.revision() {
             true => Ok(()),
@@ -109,6 +178,11 @@ impl Decision<'_> {
         let plan = outcome.and_then(accepted);
         let plan = plan.and_then(|plan| self.allowed(run, plan));
         let plan = plan.and_then(|plan| current.map(|()| plan));
+        if let (Ok(plan), Consent::OfHooks) = (&plan, consent)
+            && self.hold_plan(run, plan, Some(request), usage, duration_ms)?
+        {
+            return Ok(());
+        }
         let change = |plan| Change {
             plan,
             request,
@@ -187,7 +261,7 @@ impl Decision<'_> {
         Ok(())
     }
 
-    fn fail_request(
+    pub(super) fn fail_request(
         &mut self,
         run: u32,
         request: u64,

@@ -31,10 +31,7 @@ impl Decision<'_> {
                 self.take_unfinished(Unfinished::Rejudge { call, resolved })?;
             }
         }
-        self.finish_tool_turn(name.attempt)?;
-        self.intend_requested_calls(name.attempt)?;
-        self.prepare_request(name.attempt)?;
-        self.advance(name.attempt.run)
+        self.continue_after_owner(name.attempt)
     }
 
     fn take_preview(&mut self, name: CallRef, preview: CallPreview) -> Applied {
@@ -113,11 +110,11 @@ fn is_output(path: &str) -> bool {
     path.starts_with(OUTPUT)
 }
 
-/// A person approves each such call, whatever rules, approvals and modes say: one that may write a protected file,
-/// and a command that nothing confines.
+/// A person approves each such call, whatever rules, approvals and modes say: one that a hook requires an approval of,
+/// one that may write a protected file, and a command that nothing confines.
 pub(crate) fn asks_each_time(call: &Call, tool: &ToolFacts, scope: &Scope) -> bool {
     let is_of_shell = call.call.name == SHELL_TOOL && tool.server.is_none();
-    is_of_shell && !tool.is_confined || is_protected(call, tool, scope)
+    call.demand.is_some() || is_of_shell && !tool.is_confined || is_protected(call, tool, scope)
 }
 
 /// The call may write a file that Cairn, git or an agent reads or runs on its own. A write of a server is known by its

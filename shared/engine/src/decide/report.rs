@@ -1,13 +1,14 @@
 //! What follows from the executor's reports.
 
 use super::tools::{Ending, STEP, ending};
-use super::{Decision, FullRequest, Reply, Summarised, Unfinished, words};
+use super::{Decision, FullRequest, Reply, Retry, Summarised, Unfinished, words};
 use crate::command::{Command, WhenFull, full};
 use crate::event::{
     AttemptRef, CallFinished, Effect, EventKind, ReplyReceived, ResultHandle, StepCompleted,
     StepFailed,
 };
 use crate::failure::{Failure, FailureKind};
+use crate::hooks::Point;
 use crate::message::FinishReason;
 use crate::refusal::Refusal;
 use crate::session::{Attempt, Call, CallStatus, Received};
@@ -29,6 +30,7 @@ pub(super) struct Report {
     pub(super) failure: Option<Failure>,
     pub(super) full: Option<FullRequest>,
     pub(super) summary: Option<Box<Summarised>>,
+    pub(super) retry: Option<Box<Retry>>,
 }
 
 /// What a reply leads to.
@@ -53,6 +55,7 @@ impl Decision<'_> {
             failure,
             full,
             summary,
+            retry,
         } = report;
         for result in results {
             self.take_result(result, reply.is_some())?;
@@ -77,7 +80,7 @@ impl Decision<'_> {
                         opaque: Vec::new(),
                         ..reply
                     };
-                    self.note_reply(attempt, paid)?;
+                    self.note_reply(attempt, paid, false)?;
                     self.fail_step(attempt, failure)?;
                 }
                 (None, Some(failure)) => self.fail_step(attempt, failure)?,
@@ -87,6 +90,9 @@ impl Decision<'_> {
                     }
                     if let Some(summary) = summary {
                         self.summarised(attempt, *summary)?;
+                    }
+                    if let Some(retry) = retry {
+                        self.ask_before_retry(attempt, *retry)?;
                     }
                     self.prepare_request(attempt)?;
                 }
@@ -118,11 +124,11 @@ impl Decision<'_> {
         for result in results {
             let call = self.session.call(result.call);
             // An effectful call without an intent has not been sent, whatever the report says; nor has a call
-            // without its preview.
+            // that waits for hooks or for its preview.
             let is_unsent = result.reason == CallFinished::NOT_SENT;
             let may_end = |call: &Call| match call.effect {
                 Effect::State => false,
-                _ if call.needs_preview() => is_unsent,
+                _ if call.is_unready() => is_unsent,
                 Effect::Effectful => is_unsent || call.status.phase() != CallPhase::Requested,
                 Effect::Pure | Effect::Idempotent => true,
             };
@@ -137,9 +143,12 @@ impl Decision<'_> {
         };
         let mut open = running.calls.iter().zip(0..);
         let is_open = open.any(|(call, index)| match call.status.phase() {
-            CallPhase::Finished => false,
+            CallPhase::Finished => !call.is_finished(),
             CallPhase::InDoubt | CallPhase::Asking => true,
-            _ => !results.iter().any(|result| result.call.index == index),
+            // The model cannot have a result that hooks are asked about.
+            _ => !results
+                .iter()
+                .any(|result| result.call.index == index && !self.is_held_result(result)),
         });
         let is_next = reply.tool_turn == running.tool_turns;
         let has_ops = (running.ops_through..=running.newest_op()).contains(&reply.ops_through);
@@ -157,15 +166,20 @@ impl Decision<'_> {
     /// A model answers one question, or is not asked because it does not fit. A tool step asks none, and a run
     /// that compacts asks for summaries only.
     fn check_question(&self, attempt: AttemptRef, report: &Report) -> Applied {
-        let is_of_request = report.full.is_some() || report.summary.is_some();
+        let is_of_request =
+            report.full.is_some() || report.summary.is_some() || report.retry.is_some();
         let answers = [
             report.reply.is_some(),
             report.full.is_some(),
             report.summary.is_some(),
+            report.retry.is_some(),
             is_of_request && report.failure.is_some(),
         ];
         let compacts = self.compacts(attempt).is_some();
-        let is_allowed = answers.into_iter().filter(|there| *there).count() <= 1
+        // While hooks are asked, no model is.
+        let is_gated = self.is_gated(attempt) && (is_of_request || report.reply.is_some());
+        let is_allowed = !is_gated
+            && answers.into_iter().filter(|there| *there).count() <= 1
             && !(is_of_request && self.is_tool_step(attempt))
             && !(report.reply.is_some() && compacts);
         match is_allowed {
@@ -181,7 +195,8 @@ impl Decision<'_> {
         }
     }
 
-    fn note_reply(&mut self, attempt: AttemptRef, reply: Reply) -> Applied {
+    /// With `held` hooks are asked about it, and nothing follows from it before they have answered.
+    fn note_reply(&mut self, attempt: AttemptRef, reply: Reply, held: bool) -> Applied {
         let calls = reply.calls.into_iter();
         let calls = calls.map(|call| self.requested(attempt, call)).collect();
         self.emit(ReplyReceived {
@@ -198,17 +213,56 @@ impl Decision<'_> {
             ops_through: reply.ops_through,
             estimated_tokens: reply.estimated_tokens,
             window_tokens: reply.window_tokens,
+            held,
         })
     }
 
+    /// The model replied. Hooks are asked about the reply first, unless it has no use.
     fn take_reply(&mut self, attempt: AttemptRef, reply: Reply) -> Applied {
+        let running = self.session.attempt(attempt);
+        let cut = running.map_or(0, |running| running.cut_replies);
+        let is_of_use = match reply.finish {
+            FinishReason::Refusal => false,
+            FinishReason::Length => cut < MOST_CUT_REPLIES,
+            _ => true,
+        };
+        if !is_of_use || !self.listens(attempt.run, Point::PostRequest) {
+            return self.take_unasked_reply(attempt, reply);
+        }
+        let finish = reply.finish;
+        self.note_reply(attempt, reply, true)?;
+        match self.unusable(attempt, finish) {
+            Some(failure) => self.fail_step(attempt, failure),
+            None => Ok(()),
+        }
+    }
+
+    /// The same for a reply that no hook is asked about.
+    pub(super) fn take_unasked_reply(&mut self, attempt: AttemptRef, reply: Reply) -> Applied {
+        let finish = reply.finish;
+        self.note_reply(attempt, reply, false)?;
+        match self.unusable(attempt, finish) {
+            Some(failure) => self.fail_step(attempt, failure),
+            None => self.follow_reply(attempt, finish),
+        }
+    }
+
+    /// Hooks let the last reply pass, and it says what they left of it.
+    pub(super) fn after_post_request(&mut self, attempt: AttemptRef) -> Applied {
+        let running = self.session.attempt(attempt);
+        let is_cut = running.is_some_and(|running| running.cut_replies > 0);
+        self.follow_reply(
+            attempt,
+            match is_cut {
+                true => FinishReason::Length,
+                false => FinishReason::Stop,
+            },
+        )
+    }
+
+    fn follow_reply(&mut self, attempt: AttemptRef, finish: FinishReason) -> Applied {
         let limits = self.session.run(attempt.run).map(|run| run.limits);
         let limit = limits.map_or(0, |limits| limits.failing_tool_turns());
-        let finish = reply.finish;
-        self.note_reply(attempt, reply)?;
-        if let Some(failure) = self.unusable(attempt, finish) {
-            return self.fail_step(attempt, failure);
-        }
         match self.after_reply(attempt, finish, limit) {
             AfterReply::Continue => {}
             AfterReply::EndTurn => return self.emit(StepCompleted::of_turn(attempt)),
@@ -225,7 +279,7 @@ impl Decision<'_> {
     }
 
     /// What a person has said by now counts before the reply that might end the attempt.
-    fn hear(&mut self, attempt: AttemptRef) -> Applied {
+    pub(super) fn hear(&mut self, attempt: AttemptRef) -> Applied {
         let says = |received: &Received| matches!(received.command, Command::SendMessage(_));
         self.handle_commands_while(|session| {
             let has_steering = session.commands.values().any(|it| says(it));
@@ -302,6 +356,9 @@ impl Decision<'_> {
     /// Ends a tool step with its call, and what waits for the other calls of its reply: a compaction, and the
     /// end of a step.
     pub(crate) fn finish_tool_turn(&mut self, attempt: AttemptRef) -> Applied {
+        if self.is_gated(attempt) {
+            return Ok(());
+        }
         if self.is_tool_step(attempt) {
             return self.finish_tool_step(attempt);
         }
@@ -337,15 +394,22 @@ impl Decision<'_> {
             output,
             is_error,
             reason,
-        }) = call.map(|call| &call.status)
+        }) = call
+            .filter(|call| call.is_finished())
+            .map(|call| &call.status)
         else {
             return Ok(());
         };
         if *is_error {
-            let failure = Failure::new(FailureKind::Tool, reason.clone(), output.clone());
+            let failure = match reason.as_str() {
+                CallFinished::HOOK_BLOCKED => Failure::by_hook(output.clone()),
+                reason => Failure::new(FailureKind::Tool, reason, output.clone()),
+            };
             return self.fail_step(attempt, failure);
         }
-        let summary = match self.long_result(attempt) {
+        let name = call.and_then(|call| call.whole.as_deref());
+        let held = name.and_then(|name| self.session.handles.get(name));
+        let summary = match self.long_result(attempt).or(held) {
             Some(whole) => words::long_summary(output, whole, HEADLINE_LENGTH),
             None => headline(output, HEADLINE_LENGTH),
         };
@@ -357,7 +421,7 @@ impl Decision<'_> {
     }
 
     /// The result with which a tool step ends, if it is longer than a model gets at once. It is an event of
-    /// this transition, as the end of the step is.
+    /// this transition, as the end of the step is, unless hooks were asked about it.
     fn long_result(&self, attempt: AttemptRef) -> Option<&ResultHandle> {
         let mut events = self.events.iter().rev();
         events.find_map(|event| match &event.kind {

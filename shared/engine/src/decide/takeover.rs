@@ -10,6 +10,7 @@ impl Decision<'_> {
     /// been sent: those are in doubt. Commands that people sent since count before anything else
     /// begins: a person who cancels the run of a process that has died wants no more of it.
     pub(super) fn take_over(&mut self, holder_dead: bool) -> Applied {
+        self.pin_hooks_anew()?;
         let active = self.session.active_run();
         let attempts = active.map_or_else(Vec::new, |run| self.running(run.number));
         let asked = self.asked_for_summaries(&attempts);

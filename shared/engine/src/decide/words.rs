@@ -254,7 +254,7 @@ pub(super) fn decided(settlement: &Settlement) -> String {
 /// The result of a call that had none when its turn ended.
 pub(super) fn ended(call: &Call) -> &'static str {
     match (&call.status, call.effect) {
-        _ if call.needs_preview() => NOT_MADE,
+        _ if call.is_unready() => NOT_MADE,
         // A person was asked about the call, and never allowed it.
         (CallStatus::Asking { ask, .. }, _) if !matches!(ask, Ask::Input { .. }) => NOT_MADE,
         (CallStatus::Requested, Effect::Effectful) if call.doubts == 0 && call.input.is_none() => {

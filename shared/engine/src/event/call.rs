@@ -177,6 +177,8 @@ pub struct ReplyReceived {
     pub estimated_tokens: u64,
     /// Tokens of the model's window; 0 for not known.
     pub window_tokens: u64,
+    /// Hooks are asked about it, and nothing follows from it before they have answered.
+    pub held: bool,
 }
 
 impl ReplyReceived {
@@ -212,6 +214,8 @@ pub struct CallFinished {
     pub provider: String,
     /// The model that answered such a call; empty for others.
     pub model: String,
+    /// Hooks are asked about it, and the model gets it as they leave it.
+    pub held: bool,
 }
 
 /// A file as a call read or wrote it.
@@ -252,4 +256,6 @@ impl CallFinished {
     pub const DENIED: &str = "Denied";
     /// The reason of a write of a file that its model has not read as it is.
     pub const NOT_READ: &str = "NotRead";
+    /// The reason of a call that a hook did not allow, or whose result a hook withheld.
+    pub const HOOK_BLOCKED: &str = "HookBlocked";
 }

@@ -5,6 +5,7 @@
 use super::{AgentUse, Budget, CallRef, WaitReason};
 use crate::command::RunLimits;
 use crate::failure::Failure;
+use crate::hooks::PinnedHook;
 use crate::message::Usage;
 
 /// A run began.
@@ -17,6 +18,7 @@ pub struct RunStarted {
     pub trace_parent: String,
     pub turn: Option<StartedTurn>,
     pub agent: Option<AgentUse>,
+    pub hooks: Vec<PinnedHook>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -83,6 +85,14 @@ pub struct BudgetRaised {
 pub struct BudgetRefused {
     pub run: u32,
     pub failure: Failure,
+}
+
+/// A run is to end with a failure. Nothing begins any more.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunEnding {
+    pub run: u32,
+    pub failure: Failure,
+    pub usage: Option<Usage>,
 }
 
 /// Every step ended well.

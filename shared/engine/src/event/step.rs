@@ -17,6 +17,7 @@ pub struct StepStarted {
     pub tool_effect: Option<Effect>,
     pub tool_digest: String,
     pub tool_previews: bool,
+    pub tool_hooked: bool,
     pub context: String,
 }
 
@@ -96,6 +97,7 @@ pub struct StepSkipped {
     pub step: StepNo,
     pub reason: String,
     pub by_person: bool,
+    pub hook: String,
 }
 
 /// The model split its step.

@@ -10,7 +10,9 @@ use crate::event::{
     AttemptRef, CallRef, Effect, ReplyReceived, ScratchpadWritten, SubGoalAdded, SubGoalCompleted,
     SubGoalDropped, SubGoalFocused, ToolsFound,
 };
-use crate::message::{FinishReason, Message};
+use crate::failure::Failure;
+use crate::hooks::{Gate, Point};
+use crate::message::{FinishReason, Message, Usage};
 use crate::text::headline;
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
@@ -67,6 +69,16 @@ pub struct Attempt {
     pub short: Option<Short>,
     /// How often no resource had what it needs.
     pub times_short: u32,
+    /// Hooks are asked, and it continues when they have answered.
+    pub gate: Option<Gate>,
+    /// The tool turns whose requests hooks were asked about: those before this number.
+    pub requests_passed: u32,
+    /// The value of [`Attempt::times_full`] at which hooks were last asked about a compaction.
+    pub compaction_asked: Option<u32>,
+    /// The error after which its model is asked again, while hooks are asked about that.
+    pub retry: Option<Failure>,
+    /// What its last reply used up, while hooks are asked about that.
+    pub held_usage: Option<Usage>,
     /// The files that the model of a step has seen. Those of a turn are in [`Turn::files`](super::Turn::files).
     pub files: SeenFiles,
 }
@@ -253,13 +265,13 @@ impl Attempt {
         !calls.any(|call| matters(call) && !call.is_finished())
     }
 
-    /// The owner has to answer calls, or to find what they would change, before anything else of it continues: an
-    /// executor would only wait.
+    /// The owner has to answer calls, to find what they would change, or to ask hooks about them or their results,
+    /// before anything else of it continues: an executor would only wait.
     pub fn waits_for_owner(&self) -> bool {
-        let of_owner = |call: &Call| call.waits_for_owner() || call.needs_preview();
-        let of_executor = |call: &Call| {
-            call.effect != Effect::State && !call.is_finished() && !call.needs_preview()
-        };
+        let is_next = |call: &Call| call.is_unready() || call.holds_result();
+        let of_owner = |call: &Call| call.waits_for_owner() || is_next(call);
+        let of_executor =
+            |call: &Call| call.effect != Effect::State && !call.is_finished() && !is_next(call);
         self.calls.iter().any(of_owner) && !self.calls.iter().any(of_executor)
     }
 
@@ -271,9 +283,9 @@ impl Attempt {
         self.calls.iter().position(is_open)
     }
 
-    /// The call whose preview the owner is to find. It waits for calls with side effects before it in the reply: they
-    /// may change the file. And while a person is asked about a write, no executor waits for such a call, so it would
-    /// be sent once more.
+    /// The call whose preview the owner is to find, of what hooks left of it. It waits for calls with side effects
+    /// before it in the reply: they may change the file. And while a person is asked about a write, no executor waits
+    /// for such a call, so it would be sent once more.
     pub(crate) fn call_to_preview(&self, attempt: AttemptRef) -> Option<CallRef> {
         let write = self.open_write()?;
         let is_open = |call: &Call| call.effect == Effect::Effectful && !call.is_finished();
@@ -281,7 +293,7 @@ impl Attempt {
             return None;
         }
         let (name, call) = self.last_calls(attempt).nth(write)?;
-        call.needs_preview().then_some(name)
+        (call.needs_preview() && !call.waits_for_hooks()).then_some(name)
     }
 
     /// The call at this position waits for a write before it in the reply.
@@ -356,6 +368,10 @@ impl Apply for ReplyReceived {
             FinishReason::Length => attempt.cut_replies + 1,
             _ => 0,
         };
+        attempt.compaction_asked = None;
+        let gate = Gate::of_attempt(Point::PostRequest, self.attempt, self.tool_turn);
+        attempt.gate = self.held.then_some(gate);
+        attempt.held_usage = self.held.then_some(self.usage);
         let model = session.run_mut(self.attempt.run)?.model.clone();
         let conversation = session.conversation_mut(self.attempt)?;
         for op in sent {

@@ -1,5 +1,9 @@
 //! A call with its state, and the events about calls.
 
+mod hooked;
+
+pub use hooked::{CallHooks, HookDemand};
+
 use super::{Apply, EffectfulCall, Envelope, Mode, Session};
 use crate::command::Settlement;
 use crate::decide::{CODE_GENERATION, is_answered_by_owner};
@@ -18,7 +22,7 @@ use std::fmt;
 /// A call with its state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Call {
-    /// The model's call.
+    /// The model's call, with the arguments that the model wrote.
     pub call: ToolCall,
     /// What it may do.
     pub effect: Effect,
@@ -51,6 +55,16 @@ pub struct Call {
     pub origin: Option<String>,
     /// The pictures and files of its result that the model gets.
     pub media: Vec<Media>,
+    /// The hooks that are asked about it.
+    pub hooks: CallHooks,
+    /// The arguments that hooks put in place of the model's; none if they left those as they are.
+    pub sent: Option<String>,
+    /// The approval that a hook requires.
+    pub demand: Option<HookDemand>,
+    /// The name of its whole result, if hooks were asked about the beginning of it and left the name there.
+    pub whole: Option<String>,
+    /// How long its tool took, in milliseconds, if hooks were asked about its result; else 0.
+    pub duration_ms: u64,
 }
 
 /// How far a call got.
@@ -136,15 +150,23 @@ impl Call {
             renewals: 0,
             origin: None,
             media: Vec::new(),
+            hooks: match asked.hooked {
+                true => CallHooks::Before,
+                false => CallHooks::None,
+            },
+            sent: None,
+            demand: None,
+            whole: None,
+            duration_ms: 0,
         }
     }
 
-    /// Its result as the model is sent it, once it has one. A tool step has no model.
+    /// Its result as the model is sent it, once it has one that hooks are not asked about. A tool step has no model.
     pub fn result(&self) -> Option<Message> {
         match &self.status {
             CallStatus::Finished {
                 output, is_error, ..
-            } => {
+            } if self.is_finished() => {
                 let result = Message::tool(&self.call.id, output, *is_error);
                 Some(result.with_media(self.media.iter().cloned()))
             }
@@ -152,9 +174,9 @@ impl Call {
         }
     }
 
-    /// It has a result.
+    /// It has a result, and no hook is asked about that any more.
     pub fn is_finished(&self) -> bool {
-        matches!(self.status, CallStatus::Finished { .. })
+        matches!(self.status, CallStatus::Finished { .. }) && self.hooks != CallHooks::After
     }
 
     /// The owner finds its result by I/O, and has not recorded one yet.
@@ -169,9 +191,10 @@ impl Call {
         self.effect == Effect::Pure
             && self.status == CallStatus::Requested
             && self.call.name == CODE_GENERATION
+            && !self.is_unready()
     }
 
-    /// What it would change has to be known before anything else becomes of it.
+    /// What it would change is not known, and it is neither sent nor asked about before.
     pub fn needs_preview(&self) -> bool {
         self.previews && self.preview.is_none() && self.status == CallStatus::Requested
     }
@@ -272,8 +295,8 @@ impl Session {
 impl Apply for CallIntended {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
         let call = session.call_mut(self.call)?;
-        if call.needs_preview() {
-            return Err(call.refuse("intended without a preview"));
+        if call.is_unready() {
+            return Err(call.refuse("intended before its hooks and its preview"));
         }
         let times = match call.status {
             CallStatus::Intended { times, .. } => times + 1,
@@ -316,6 +339,11 @@ impl Apply for CallFinished {
         })?;
         let shown = self.media.iter().filter(|media| media.is_shown);
         call.media = shown.map(Media::from).collect();
+        if self.held {
+            call.hooks = CallHooks::After;
+            call.whole = self.whole.as_ref().map(|whole| whole.handle.clone());
+            call.duration_ms = self.duration_ms;
+        }
         if let Some(whole) = &self.whole {
             session.handles.keep(whole);
         }
@@ -403,7 +431,7 @@ impl Apply for CallInDoubt {
     }
 }
 
-/// What follows from a decision about a budget, a plan or a shortage is in the events after it.
+/// What follows from a decision about a budget, a plan, a shortage or hooks is in the events after it.
 impl Apply for Decided {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
         match self.pending.subject {
@@ -411,13 +439,26 @@ impl Apply for Decided {
                 session.call_mut(call)?.decide(self)
             }
             Subject::Context(attempt) => session.decide_full(attempt, self),
-            Subject::Budget { .. } | Subject::Plan { .. } | Subject::Shortage(_) => {
-                let mut asked = pending(session).into_iter();
-                match asked.any(|asked| asked.id() == self.pending) {
-                    true => Ok(()),
-                    false => Err(IllegalTransition::missing(self.pending)),
-                }
+            Subject::Hook { run } => {
+                self.check_asked(session)?;
+                session.run_mut(run)?.hooks.asks = None;
+                Ok(())
             }
+            Subject::Budget { .. } | Subject::Plan { .. } | Subject::Shortage(_) => {
+                self.check_asked(session)
+            }
+        }
+    }
+}
+
+impl Decided {
+    /// # Errors
+    /// The question is not asked.
+    fn check_asked(&self, session: &Session) -> Applied {
+        let mut asked = pending(session).into_iter();
+        match asked.any(|asked| asked.id() == self.pending) {
+            true => Ok(()),
+            false => Err(IllegalTransition::missing(self.pending)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Compactions: what an attempt waits for because its conversation is long, and the events about it.
 
-use super::{Apply, Envelope, Run, Session, StepStatus};
+use super::{Apply, Envelope, Run, Session, StepStatus, Turn};
 use crate::command::Settlement;
 use crate::conversation::{CompactedMessages, CompactionKind};
 use crate::event::{
@@ -78,7 +78,7 @@ impl Session {
         attempts.try_for_each(|attempt| self.drop_summary(attempt))
     }
 
-    fn running_of(&self, run: u32) -> Vec<AttemptRef> {
+    pub(super) fn running_of(&self, run: u32) -> Vec<AttemptRef> {
         let running = self.run(run).into_iter().flat_map(Run::running_attempts);
         running.map(|(name, ..)| name).collect()
     }
@@ -163,13 +163,17 @@ impl Apply for ContextCompacted {
             session.drop_summary(self.attempt)?;
         }
         session.charge(self.attempt, &self.usage)?;
+        let is_of_run = session.turn(self.attempt).is_some_and(Turn::is_compaction);
         let running = session.attempt_mut(self.attempt)?;
         running.rewrites += 1;
         running.summary = None;
         running.wants_compaction = None;
-        running.summary_prompt = None;
         if self.tokens_before > 0 {
             running.compacted_at = Some(running.tool_turns);
+        }
+        // A run that only compacts may need another summary.
+        if !is_of_run {
+            running.summary_prompt = None;
         }
         let turn = session.turn(self.attempt);
         let context = turn.map(|turn| turn.context.clone());

@@ -2,6 +2,7 @@
 
 use super::{Apply, Ask, Call, CallStatus, Envelope, Mode, Session, Step, StepStatus};
 use crate::event::{Effect, ForkedFrom};
+use crate::failure::FailureKind;
 use crate::transitions::Applied;
 use serde::{Deserialize, Serialize};
 
@@ -15,13 +16,14 @@ pub struct Origin {
 }
 
 /// The copy inherits no command without an answer, no turn that waits, no decision about a call in doubt that has not
-/// taken effect, no approval of a call that has not begun or of further calls, no mode, and no refused budget. Calls
-/// that were sent there keep their keys. No owner worked at the copy since the cut.
+/// taken effect, no approval of a call that has not begun or of further calls, no mode, no refused budget, and no
+/// question about runs that have ended. Calls that were sent there keep their keys. No owner worked at the copy since the cut.
 impl Apply for ForkedFrom {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
         session.commands.clear();
         session.queued_turns.clear();
         session.grants.clear();
+        session.ended_hooks.clear();
         session.mode = Mode::default();
         session.handled_through = session.handled_through.max(self.at_seq);
         if !self.title.is_empty() {
@@ -37,7 +39,9 @@ impl Apply for ForkedFrom {
                 rest.unread.clear();
             }
             run.spent.exclude_absence(worked_at, envelope.at);
-            run.refused_budget = None;
+            // What a hook blocked stays blocked.
+            run.ending
+                .take_if(|failure| failure.kind != FailureKind::HookBlocked);
             for step in run.plan.iter_mut().flat_map(|plan| &mut plan.steps) {
                 inherit(step, &self.session, envelope.at);
             }
@@ -82,7 +86,7 @@ fn may_have_been_sent(call: &Call) -> bool {
         } => true,
         CallStatus::Requested if call.input.is_some() => true,
         CallStatus::Asking { .. } | CallStatus::Finished { .. } => false,
-        CallStatus::Requested if call.needs_preview() => false,
+        CallStatus::Requested if call.is_unready() => false,
         // One that was in doubt is asked for again when a person says so.
         CallStatus::Requested => match call.effect {
             Effect::Pure | Effect::Idempotent => true,

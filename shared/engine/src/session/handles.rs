@@ -42,6 +42,11 @@ impl Handles {
         format!("result-{number}-{}", hex(&digest(&digests)[..2]))
     }
 
+    /// The result of that name cannot be read any more.
+    pub(crate) fn forget(&mut self, handle: &str) {
+        self.kept.retain(|kept| kept.handle != handle);
+    }
+
     pub(crate) fn keep(&mut self, whole: &ResultHandle) {
         self.made += 1;
         self.kept.push_back(whole.clone());

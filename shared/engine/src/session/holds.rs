@@ -51,6 +51,7 @@ impl Run {
             (asked[2], WaitReason::Question),
             (self.has_full_context(), WaitReason::Context),
             (self.revisions.review.is_some(), WaitReason::PlanReview),
+            (self.hooks.asks.is_some(), WaitReason::Hook),
             (self.lacks_capability(), WaitReason::Capability),
         ];
         let reason = reasons.into_iter().find(|(holds, _)| *holds);
@@ -70,15 +71,18 @@ impl Run {
         attempts.any(|(_, _, attempt)| attempt.full.is_some())
     }
 
-    /// A person can answer something now: about calls, a plan or a request that does not fit.
+    /// A person can answer something now: about calls, a plan, hooks or a request that does not fit.
     pub fn asks_person(&self) -> bool {
         let asks = |status: &CallStatus| status.asks().is_some();
-        self.revisions.review.is_some() || self.has_full_context() || self.last_statuses().any(asks)
+        self.revisions.review.is_some()
+            || self.hooks.asks.is_some()
+            || self.has_full_context()
+            || self.last_statuses().any(asks)
     }
 
     /// The budget that is used up, if something of the run needs more of it to continue.
     pub(crate) fn blocking_budget(&self) -> Option<Budget> {
-        if self.refused_budget.is_some() {
+        if self.ending.is_some() {
             return None;
         }
         let Some(budget) = self.no_questions() else {
@@ -112,12 +116,13 @@ impl Run {
         Some(slot.number())
     }
 
-    /// The step that may start now: nothing holds the run, and it may open one more conversation. Only one
+    /// The step that may start now: nothing holds the run, no hook is asked, and it may open one more conversation. Only one
     /// run of a session is active, so its conversations are those of the session.
     pub fn startable_step(&self) -> Option<StepNo> {
         let most = self.limits.max_parallel_steps.min(MAX_CONVERSATIONS);
         let has_room = self.plan.as_ref()?.running.len() < most as usize;
-        self.next_step().filter(|_| has_room && !self.is_held())
+        let may_start = has_room && !self.is_held() && !self.is_gated();
+        self.next_step().filter(|_| may_start)
     }
 
     /// A step has failed, and nothing begins any more because of it.
@@ -130,6 +135,7 @@ impl Run {
         self.status == RunStatus::Paused
             || self.status.is_terminal()
             || self.no_calls().is_some()
-            || self.refused_budget.is_some()
+            || self.ending.is_some()
+            || self.hooks.asks.is_some()
     }
 }

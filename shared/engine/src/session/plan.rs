@@ -57,7 +57,15 @@ impl Apply for PlanApplied {
         run.plan = Some(PlanState::in_force(before, self)?);
         run.revisions.renew(self);
         run.first_failure = None;
-        run.refused_budget = None;
+        run.ending = None;
+        run.hooks.drop_plan(None);
+        if let Some(plan) = &run.plan {
+            let is_ready = |step: StepNo| {
+                let place = plan.step(step).and_then(|step| step.place);
+                place.is_some_and(|place| plan.ready.contains(&place))
+            };
+            run.hooks.keep_starts(is_ready);
+        }
         run.end = End::default();
         session.spend(self.run, &self.usage)
     }

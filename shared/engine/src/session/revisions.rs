@@ -101,12 +101,17 @@ impl Apply for PlanProposed {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
         session.spend(self.run, &self.usage)?;
         let Run {
-            limits, revisions, ..
+            limits,
+            revisions,
+            hooks,
+            ..
         } = session.run_mut(self.run)?;
         revisions.requests.remove(&self.request);
+        let by_hooks = std::mem::take(&mut hooks.reviews_plan);
+        let is_reviewed = limits.review_plan || by_hooks || revisions.review.is_some();
         // A plan that the run itself asked for: by its goal, or by what failed of it. What takes the
         // place of one under review is to be approved in its stead.
-        if limits.review_plan && (self.request == 0 || revisions.review.is_some()) {
+        if is_reviewed && (self.request == 0 || revisions.review.is_some()) {
             revisions.review = Some(self.proposal);
             revisions.review_at = envelope.at;
         }
@@ -136,6 +141,8 @@ impl Apply for RevisionFailed {
         session.spend(self.run, &self.usage)?;
         let run = session.run_mut(self.run)?;
         run.revisions.requests.remove(&self.request);
+        run.hooks.drop_plan(Some(self.request));
+        run.hooks.reviews_plan = false;
         if self.request == 0 {
             // It will not ask again until a person has changed the plan.
             run.revisions.own = run.limits.max_own_revisions;

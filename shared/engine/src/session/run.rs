@@ -1,6 +1,8 @@
 //! A run: the pursuit of one goal.
 
-use super::{Apply, Attempt, Envelope, PlanState, Purpose, Revisions, Session, Spent, Step, Turn};
+use super::{
+    Apply, Attempt, Envelope, PlanState, Purpose, Revisions, RunHooks, Session, Spent, Step, Turn,
+};
 use crate::command::RunLimits;
 use crate::event::{
     AgentUse, AttemptRef, RunCancelled, RunCompleted, RunFailed, RunPaused, RunResumed, RunStarted,
@@ -73,9 +75,11 @@ pub struct Run {
     pub revisions: Revisions,
     /// The failure of the first step of this plan that failed.
     pub first_failure: Option<Failure>,
-    /// It was to be allowed more, and a person refused: nothing begins, and once what is under way
-    /// has ended it fails with this.
-    pub refused_budget: Option<Failure>,
+    /// It is to fail with this, once what is under way has ended: a person refused to allow it more, or a hook
+    /// blocked it. Nothing begins any more.
+    pub ending: Option<Failure>,
+    /// The hooks that it asks, and what it waits for from them.
+    pub hooks: RunHooks,
     /// Counts starts and ends of steps and their notes, to order them.
     pub ticks: u64,
     /// When it began.
@@ -155,6 +159,7 @@ impl Run {
             let what = format_args!("run {}, whose steps are open", self.number);
             return Err(IllegalTransition::not_allowed(what, before, to));
         }
+        self.hooks.end();
         self.end = End {
             at: Some(event.at),
             seq: event.seq,
@@ -211,11 +216,13 @@ impl Apply for RunStarted {
             spent: Spent::new(&self.limits, envelope.at),
             revisions: Revisions::default(),
             first_failure: None,
-            refused_budget: None,
+            ending: None,
+            hooks: RunHooks::of(self.hooks.clone()),
             ticks: 0,
             started_at: envelope.at,
             end: End::default(),
         });
+        session.open_run();
         Ok(())
     }
 }

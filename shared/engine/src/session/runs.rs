@@ -1,6 +1,6 @@
 //! The runs of a session: the newest one whole, and what stays of those before it.
 
-use super::{PlanState, Purpose, Revisions, Run, RunStatus, Turn};
+use super::{PlanState, Purpose, Revisions, Run, RunHooks, RunStatus, Turn};
 use crate::event::AgentUse;
 use crate::failure::Failure;
 use crate::message::Usage;
@@ -238,6 +238,7 @@ impl PastRun {
     fn of(mut run: Box<Run>) -> Self {
         // The plan of the newest run alone can be changed.
         run.revisions = Revisions::default();
+        run.hooks = RunHooks::default();
         match EndedTurn::of(&mut run) {
             Some(turn) => Self::Turn(turn),
             None => Self::Planned(run),

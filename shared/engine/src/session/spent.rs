@@ -132,7 +132,7 @@ impl Run {
 
     /// An attempt at a step has used its tool turns, and cannot continue without another one. Other attempts
     /// continue.
-    pub(crate) fn is_at_limit(&self, step: &Step, attempt: &Attempt) -> bool {
+    pub fn is_at_limit(&self, step: &Step, attempt: &Attempt) -> bool {
         let most = self.spent.allowed[Budget::ToolTurns];
         let most = most.filter(|_| self.turn.is_none() && step.plan.tool.is_none());
         most.is_some_and(|most| u64::from(attempt.tool_turns) >= most) && attempt.needs_tool_turn()
@@ -191,7 +191,7 @@ impl Run {
     /// One more question to a model may begin beside so many that may be under way. Each of those
     /// takes a turn, and is estimated to take as many tokens and as much money as the turns of the
     /// run took so far on average; as long as nothing is known, all that there is.
-    pub(crate) fn may_ask_model(&self, under_way: u32) -> bool {
+    pub fn may_ask_model(&self, under_way: u32) -> bool {
         let turns = u64::from(self.spent.tool_turns.max(1));
         let fits = |budget: Budget| {
             let (used, most) = (self.spent.used(budget, 0), self.spent.allowed[budget]);
@@ -255,8 +255,9 @@ impl Apply for BudgetRaised {
 impl Apply for BudgetRefused {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
         let run = session.run_mut(self.run)?;
-        run.refused_budget = Some(self.failure.clone());
+        run.ending = Some(self.failure.clone());
         run.spent.asked = None;
+        run.hooks.keep_ends();
         Ok(())
     }
 }

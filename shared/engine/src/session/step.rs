@@ -194,7 +194,8 @@ impl Apply for StepStarted {
             at: envelope.at,
         };
         plan.step_mut(number)?.begin(self, moment, mode)?;
-        session.begin_turn(self.attempt, tick)
+        session.begin_turn(self.attempt, tick)?;
+        session.open_turn(self.attempt)
     }
 }
 
@@ -208,6 +209,7 @@ impl Apply for StepCompleted {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
         session.attempt_mut(self.attempt)?;
         session.drop_summary(self.attempt)?;
+        session.note_turn_end(self.attempt)?;
         let end = StepStatus::Completed {
             response: self.response.clone(),
             summary: self.summary.clone(),
@@ -221,6 +223,7 @@ impl Apply for StepFailed {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
         session.attempt_mut(self.attempt)?;
         session.drop_summary(self.attempt)?;
+        session.note_error(self.attempt)?;
         let failure = &self.failure;
         let end = StepStatus::Failed {
             failure: failure.clone(),
@@ -260,6 +263,7 @@ impl Run {
         }
         step.enter(number, end)?;
         step.ended = Some(Moment { tick, at });
+        let attempts = step.attempts;
         let is_handing_on = step.is_handing_on();
         let found = step.place.zip(number.slot());
         let (place, slot) = found.ok_or_else(|| {
@@ -272,6 +276,7 @@ impl Run {
         if is_handing_on {
             plan.rekey();
         }
+        self.note_step_end(number, attempts);
         Ok(())
     }
 }
@@ -327,6 +332,7 @@ impl Step {
             effect,
             tool_digest: event.tool_digest.clone(),
             previews: event.tool_previews,
+            hooked: event.tool_hooked,
         };
         Call::requested(asked, mode)
     }

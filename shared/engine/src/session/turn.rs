@@ -319,6 +319,7 @@ impl Session {
         kept_through: u32,
         results: &[OpenCall],
     ) -> Applied {
+        self.note_hooks_of_end(number);
         let run = self.run_mut(number)?;
         let is_completed = run.status == RunStatus::Completed;
         let Some(turn) = &mut run.turn else {

@@ -64,6 +64,7 @@ fn report(world: &World, seed: &Seed) -> Option<Input> {
         failure: seed.fails.then(failure),
         full: None,
         summary: None,
+        retry: None,
     })
 }
 

@@ -273,7 +273,7 @@ fn feedback_gives_a_run_that_was_to_end_another_plan() {
         apply: true,
         ..RevisePlan::default()
     }));
-    assert_eq!(world.run().refused_budget, None);
+    assert_eq!(world.run().ending, None);
     world.result(3, 0, "text");
     assert_eq!(world.run().status, RunStatus::Completed);
 }

@@ -313,6 +313,7 @@ fn ends(attempt: AttemptRef) -> [EventKind; 5] {
         step,
         reason: String::new(),
         by_person: true,
+        hook: String::new(),
     };
     [
         paused.into(),
@@ -588,6 +589,7 @@ fn begin_compaction(world: &mut World, command: CompactContext) -> AttemptRef {
             turn_index: 0,
         }),
         agent: None,
+        hooks: Vec::new(),
     };
     answering(world, started.into());
     let attempt = AttemptRef {
@@ -601,6 +603,7 @@ fn begin_compaction(world: &mut World, command: CompactContext) -> AttemptRef {
         tool_digest: String::new(),
         tool_previews: false,
         context: String::new(),
+        tool_hooked: false,
     };
     world.foreign(step.into());
     ask(world, before(2), false);

@@ -94,6 +94,7 @@ fn report(world: &World, full: Option<FullRequest>, summary: Option<Summarised>)
         failure: None,
         full,
         summary: summary.map(Box::new),
+        retry: None,
     }
 }
 

@@ -252,6 +252,7 @@ fn a_report_that_contradicts_the_state_is_refused() {
             failure: None,
             full: None,
             summary: None,
+            retry: None,
         };
         assert!(world.clone().try_decide(report).is_err());
     }

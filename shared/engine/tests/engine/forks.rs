@@ -370,8 +370,8 @@ fn a_run_that_was_to_end_continues_in_a_fork() {
     world.reply(1, "hm", &[]);
     let reason = "enough".to_owned();
     world.answer("budget-1", Settlement::Fail { reason });
-    assert!(world.run().refused_budget.is_some());
-    assert_eq!(world.forked(false).run().refused_budget, None);
+    assert!(world.run().ending.is_some());
+    assert_eq!(world.forked(false).run().ending, None);
 }
 
 /// A copy that was cut between the start of a step and its question.

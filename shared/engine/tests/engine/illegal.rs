@@ -62,6 +62,7 @@ fn started_with(attempt: AttemptRef, tool_effect: Option<Effect>) -> EventKind {
         context: String::new(),
         attempt,
         tool_effect,
+        tool_hooked: false,
     })
 }
 
@@ -119,6 +120,7 @@ fn events_about_the_wrong_step_or_attempt_are_refused() {
                 step: 9.into(),
                 reason: String::new(),
                 by_person: false,
+                hook: String::new(),
             }),
             "illegal event: step 9 does not exist",
         ),
@@ -269,6 +271,7 @@ fn an_effectful_call_may_be_refused_before_it_is_intended() {
         failure: None,
         full: None,
         summary: None,
+        retry: None,
     };
     assert!(world.try_decide(report).is_err());
 }
@@ -428,6 +431,7 @@ fn a_turn_keeps_messages_of_its_own() {
         step: 1.into(),
         reason: "cancelled".to_owned(),
         by_person: false,
+        hook: String::new(),
     });
     world.foreign(skipped);
     for kept_through in [earlier, 99] {

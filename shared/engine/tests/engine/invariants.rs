@@ -104,6 +104,7 @@ fn check_sleeps(session: &Session) {
         compaction: Compaction::default(),
         responses: |_, _| Ok(String::new()),
         pool: cairn_engine::pool::PoolFacts::none(),
+        hooks: cairn_engine::hooks::PresentHooks::none(),
         starts: true,
     };
     let mut taken_over = session.clone();
@@ -145,6 +146,7 @@ fn check_waiting(run: &Run, work: &[Work]) {
             let mut attempts = run.running_attempts();
             assert!(attempts.any(|(_, _, attempt)| attempt.full.is_some()));
         }
+        RunStatus::Waiting(WaitReason::Hook) => assert!(run.hooks.asks.is_some()),
         RunStatus::Waiting(WaitReason::Capability) => {
             let mut attempts = run.running_attempts();
             assert!(attempts.any(|(_, _, attempt)| attempt.lacks_capability()));

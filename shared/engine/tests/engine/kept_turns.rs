@@ -58,6 +58,7 @@ fn end(world: &World, status: RunStatus, kept_through: u32) -> [EventKind; 2] {
                 step: attempt.step,
                 reason: reason.clone(),
                 by_person: false,
+                hook: String::new(),
             }),
             EventKind::RunCancelled(RunCancelled {
                 run: attempt.run,

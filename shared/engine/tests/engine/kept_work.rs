@@ -525,6 +525,7 @@ fn an_end_names_a_result_for_each_open_call_and_for_no_other() {
         step: attempt.step,
         reason: String::new(),
         by_person: false,
+        hook: String::new(),
     }));
     let result = |call| OpenCall {
         call,

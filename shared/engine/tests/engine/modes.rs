@@ -190,7 +190,7 @@ fn a_copy_begins_with_the_mode_ask() {
     assert_eq!(child.run().status, APPROVAL);
     let mut restored = world.clone();
     let events = restored.decide(Input::Imported);
-    assert_eq!(kinds(&events), ["ModeSet"]);
+    assert_eq!(kinds(&events), ["HooksDropped", "ModeSet"]);
     assert_eq!(restored.session.mode, Mode::Ask);
     assert!(restored.decide(Input::Imported).is_empty());
 }

@@ -343,7 +343,8 @@ impl World {
     fn play_reply(&mut self, seed: u8, calls: &[u8]) -> bool {
         let is_ready = |name: &AttemptRef| {
             let is_tool_step = self.session.step(*name).unwrap().plan.tool.is_some();
-            !is_tool_step && open_calls(&self.session, *name).is_empty()
+            let is_gated = self.session.attempt(*name).unwrap().is_gated();
+            !is_tool_step && !is_gated && open_calls(&self.session, *name).is_empty()
         };
         let ready: Vec<AttemptRef> = self.attempts().into_iter().filter(is_ready).collect();
         let Some(&name) = picked(&ready, seed) else {
@@ -454,13 +455,16 @@ pub(crate) fn open_calls(session: &Session, name: AttemptRef) -> Vec<CallRef> {
 }
 
 /// Calls that an executor may have sent: pure and idempotent ones at once, the others once they
-/// are intended, none that is in doubt, waits for a person, or is the owner's to answer.
+/// are intended, none that is in doubt, waits for a person, a hook or a preview, or is the owner's to answer.
 pub(crate) fn sendable_calls(session: &Session, name: AttemptRef) -> Vec<CallRef> {
     let attempt: Option<&Attempt> = session.attempt(name);
+    // No executor does anything before hooks have answered.
+    let attempt = attempt.filter(|attempt| !attempt.is_gated());
     let calls = attempt
         .into_iter()
         .flat_map(|attempt| attempt.last_calls(name));
     let sendable = calls.filter(|(_, call)| match call.status {
+        _ if call.is_unready() => false,
         CallStatus::Requested => matches!(call.effect, Effect::Pure | Effect::Idempotent),
         CallStatus::Intended { .. } => true,
         CallStatus::InDoubt { .. } | CallStatus::Asking { .. } | CallStatus::Finished { .. } => {

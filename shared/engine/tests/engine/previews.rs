@@ -151,7 +151,7 @@ pub(crate) fn is_sendable(call: &Call) -> bool {
         (CallStatus::Requested, Effect::Pure | Effect::Idempotent)
             | (CallStatus::Intended { .. }, _)
     );
-    may_be && !call.needs_preview()
+    may_be && !call.is_unready()
 }
 
 #[test]
@@ -482,6 +482,7 @@ fn a_write_without_a_preview_has_no_result() {
         failure: None,
         full: None,
         summary: None,
+        retry: None,
     };
     assert!(world.clone().try_decide(report).is_err());
     let late = finished(world.call(1, 0), "not sent", CallFinished::NOT_SENT);

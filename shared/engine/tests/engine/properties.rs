@@ -303,5 +303,5 @@ fn a_journal_folds_to_the_same_state_twice() {
 /// Nothing may begin in it: it is paused, has no time or calls left, or is to end because a person
 /// allowed it no more.
 fn run_is_held(run: &Run) -> bool {
-    run.status == RunStatus::Paused || run.no_calls().is_some() || run.refused_budget.is_some()
+    run.status == RunStatus::Paused || run.no_calls().is_some() || run.ending.is_some()
 }

@@ -188,6 +188,7 @@ fn a_call_that_was_not_allowed_has_done_nothing() {
             failure: None,
             full: None,
             summary: None,
+            retry: None,
         });
         let step = world.session.step(world.attempt(1)).unwrap();
         assert_eq!(step.effects.len(), effects, "{reason}");

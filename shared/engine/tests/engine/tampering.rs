@@ -70,7 +70,8 @@ fn call_of(kind: &mut EventKind) -> Option<&mut CallRef> {
             Subject::Budget { .. }
             | Subject::Plan { .. }
             | Subject::Context(_)
-            | Subject::Shortage(_) => None,
+            | Subject::Shortage(_)
+            | Subject::Hook { .. } => None,
         },
         EventKind::CallIntended(event::CallIntended { call, .. })
         | EventKind::CallInDoubt(event::CallInDoubt { call, .. })

@@ -63,6 +63,7 @@ fn a_run_that_ended_continues_only_with_another_plan() {
     let approval = Waiting(WaitReason::Approval);
     let question = Waiting(WaitReason::Question);
     let context = Waiting(WaitReason::Context);
+    let hook = Waiting(WaitReason::Hook);
     let ends = [Completed, Failed, Cancelled];
     let mut allowed = vec![
         (Planning, Running),
@@ -78,18 +79,18 @@ fn a_run_that_ended_continues_only_with_another_plan() {
         (Paused, Failed),
         (Paused, Cancelled),
     ];
-    for waiting in [doubt, budget, review, approval, question, context] {
+    for waiting in [doubt, budget, review, approval, question, context, hook] {
         allowed.push((Running, waiting));
         allowed.extend([Running, Paused, Failed, Cancelled].map(|to| (waiting, to)));
     }
     // Before there is a plan, too.
-    for waiting in [budget, review] {
+    for waiting in [budget, review, hook] {
         allowed.extend([(Planning, waiting), (waiting, Planning)]);
     }
     allowed.extend(ends.map(|end| (end, Running)));
     let all = [
-        Planning, Running, doubt, budget, review, approval, question, context, Paused, Completed,
-        Failed, Cancelled,
+        Planning, Running, doubt, budget, review, approval, question, context, hook, Paused,
+        Completed, Failed, Cancelled,
     ];
     check(&all, &allowed, run_may);
     for status in all {

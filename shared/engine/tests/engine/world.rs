@@ -13,6 +13,7 @@ use cairn_engine::decide::{
 };
 use cairn_engine::event::{self, AttemptRef, CallFinished, CallRef, Effect, Event, EventKind};
 use cairn_engine::failure::Failure;
+use cairn_engine::hooks::PresentHooks;
 use cairn_engine::message::ToolCall;
 use cairn_engine::outstanding::Work;
 use cairn_engine::plan::PlanDraft;
@@ -50,6 +51,8 @@ pub(crate) struct World {
     pub(crate) limits: RunLimits,
     /// The pool; nothing is known of it by default.
     pub(crate) pool: PoolFacts,
+    /// The hooks; none by default.
+    pub(crate) hooks: PresentHooks,
     /// How full the journal is; 0 by default.
     pub(crate) journal_permille: u32,
     /// The owner is not about to let go.
@@ -91,6 +94,7 @@ impl World {
             agents: Agents::default(),
             limits: RunLimits::default(),
             pool: PoolFacts::default(),
+            hooks: PresentHooks::default(),
             journal_permille: 0,
             starts: true,
         };
@@ -144,6 +148,7 @@ impl World {
             compaction: Compaction::default(),
             responses: words::responses,
             pool: &self.pool,
+            hooks: &self.hooks,
             starts: self.starts,
         };
         let events = self.session.decide(input, &facts)?;
@@ -229,6 +234,7 @@ impl World {
             failure: None,
             full: None,
             summary: None,
+            retry: None,
         })
     }
 
@@ -242,6 +248,7 @@ impl World {
             failure: None,
             full: None,
             summary: None,
+            retry: None,
         })
     }
 
@@ -254,6 +261,7 @@ impl World {
             failure: Some(failure),
             full: None,
             summary: None,
+            retry: None,
         })
     }
 

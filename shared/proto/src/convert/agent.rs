@@ -66,6 +66,7 @@ impl From<AgentDefinition> for proto::AgentDefinition {
             skills: agent.skills.into_iter().map(Into::into).collect(),
             instructions: agent.instructions,
             capabilities: agent.capabilities,
+            hooks: agent.hooks,
         }
     }
 }
@@ -91,6 +92,7 @@ impl TryFrom<proto::AgentDefinition> for AgentDefinition {
             skills: repeated("skills", agent.skills)?,
             instructions: agent.instructions,
             capabilities: agent.capabilities,
+            hooks: agent.hooks,
         })
     }
 }

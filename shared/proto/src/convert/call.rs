@@ -202,6 +202,7 @@ impl TryFrom<wire::CallResult> for Reported {
             usage: result.usage.map(Into::into),
             provider: result.provider,
             model: result.model,
+            held: false,
         }))
     }
 }

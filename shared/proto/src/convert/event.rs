@@ -66,16 +66,16 @@ pub(super) use kinds;
 record! {
     ReplyReceived => proto::ReplyReceived {
         attempt, tool_turn, text, calls, opaque, finish, usage, provider, model, duration_ms,
-        ops_through, estimated_tokens, window_tokens
+        ops_through, estimated_tokens, window_tokens, held
     }
 }
 record! {
     CallFinished => proto::CallFinished {
-        call, output, is_error, reason, duration_ms, media, whole, file, usage, provider, model
+        call, output, is_error, reason, duration_ms, media, whole, file, usage, provider, model, held
     }
 }
 record! { OpenCall => proto::OpenCall { call, output } }
-record! { RequestedCall => proto::RequestedCall { call, effect, tool_digest, previews } }
+record! { RequestedCall => proto::RequestedCall { call, effect, tool_digest, previews, hooked } }
 record! { CallRef => proto::CallRef { attempt, tool_turn, index } }
 plain_record! { AttemptRef => proto::AttemptRef { run, step, attempt } }
 
@@ -232,6 +232,7 @@ impl From<WaitReason> for proto::WaitReason {
             WaitReason::PlanReview => Self::PlanReview,
             WaitReason::Context => Self::Context,
             WaitReason::Capability => Self::Capability,
+            WaitReason::Hook => Self::Hook,
         }
     }
 }
@@ -248,6 +249,7 @@ impl TryFrom<proto::WaitReason> for WaitReason {
             proto::WaitReason::PlanReview => Ok(Self::PlanReview),
             proto::WaitReason::Context => Ok(Self::Context),
             proto::WaitReason::Capability => Ok(Self::Capability),
+            proto::WaitReason::Hook => Ok(Self::Hook),
             proto::WaitReason::Unspecified => Err(ConvertError::missing("reason")),
         }
     }

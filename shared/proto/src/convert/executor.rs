@@ -1,9 +1,11 @@
 //! What an executor reports.
 
 use super::error::ConvertError;
-use super::wire::OnWire;
+use super::wire::{OnWire, record};
 use crate::executor as proto;
-use cairn_engine::decide::Reply;
+use cairn_engine::decide::{Reply, Retry};
+
+record! { Retry => proto::RetryReport { tool_turn, attempt, failure } }
 
 impl From<Reply> for proto::Reply {
     fn from(reply: Reply) -> Self {

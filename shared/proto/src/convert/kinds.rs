@@ -21,7 +21,7 @@ kinds! {
         memory_removed: MemoryRemoved { key, writer }
         memory_cleared: MemoryCleared {}
         forked_from: ForkedFrom { session, at_seq, request_id, title }
-        run_started: RunStarted { run, goal, limits, model, trace_parent, turn, agent }
+        run_started: RunStarted { run, goal, limits, model, trace_parent, turn, agent, hooks }
         revision_requested: RevisionRequested { run, feedback, apply, request, denied }
         plan_proposed: PlanProposed {
             run, proposal, base_revision, plan, request, usage, duration_ms
@@ -39,14 +39,16 @@ kinds! {
         }
         run_failed: RunFailed { run, failure, usage, duration_ms, kept_through, results }
         run_cancelled: RunCancelled { run, reason, kept_through, results }
-        step_started: StepStarted { attempt, tool_effect, tool_digest, tool_previews, context }
+        step_started: StepStarted {
+            attempt, tool_effect, tool_digest, tool_previews, tool_hooked, context
+        }
         attempt_continued: AttemptContinued { attempt }
         attempt_placed: AttemptPlaced { attempt, resources, waited_ms }
         capability_short: CapabilityShort { attempt, missing, kind }
         capability_found: CapabilityFound { attempt }
         step_completed: StepCompleted { attempt, response, summary }
         step_failed: StepFailed { attempt, failure }
-        step_skipped: StepSkipped { run, step, reason, by_person }
+        step_skipped: StepSkipped { run, step, reason, by_person, hook }
         call_settled: CallSettled { call, settlement, output }
         sub_goal_added: SubGoalAdded { attempt, index, text }
         sub_goal_focused: SubGoalFocused { attempt, index }
@@ -71,6 +73,12 @@ kinds! {
         context_full: ContextFull {
             attempt, cause, tokens, window, failure, usage, provider, model, duration_ms
         }
+        hooks_asked: HooksAsked { gate, failure, plan }
+        hooks_answered: HooksAnswered { gate, outcomes }
+        hooks_changed: HooksChanged { run, missing, changed }
+        hooks_pinned: HooksPinned { run, hooks }
+        hooks_dropped: HooksDropped {}
+        run_ending: RunEnding { run, failure, usage }
     }
     renamed {
         call_intended: CallIntended {

@@ -5,6 +5,7 @@ use cairn_engine::command::{LimitOverrides, SubmitTurn, TurnOptions};
 use cairn_engine::conversation::{Entry, Layer};
 use cairn_engine::event::{self, Effect, Event, EventKind, RequestedCall};
 use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::hooks::{Answered, Gate, PinnedHook};
 use cairn_engine::message::Message;
 use cairn_engine::plan::PlanDraft;
 use cairn_engine::refusal::Refusal;
@@ -19,7 +20,7 @@ const FUTURE: i32 = 4711;
 type Reading = fn(i32) -> Result<i32, ConvertError>;
 
 /// Reads a number from a message and writes it back, by enum.
-const READINGS: [(&str, Reading); 18] = [
+const READINGS: [(&str, Reading); 21] = [
     ("WhenBusy", when_busy),
     ("WhenFull", when_full),
     ("AtLimit", at_limit),
@@ -38,6 +39,9 @@ const READINGS: [(&str, Reading); 18] = [
     ("Mode", mode),
     ("CompactionKind", compaction_kind),
     ("FullCause", full_cause),
+    ("HookPoint", hook_point),
+    ("HookVerdict", hook_verdict),
+    ("HookFailure", hook_failure),
 ];
 
 fn when_busy(when_busy: i32) -> Result<i32, ConvertError> {
@@ -128,6 +132,45 @@ fn full_cause(cause: i32) -> Result<i32, ConvertError> {
     }
 }
 
+fn hook_point(point: i32) -> Result<i32, ConvertError> {
+    let gate = Gate::try_from(proto::HookGate {
+        point,
+        attempt: Some(proto::AttemptRef::default()),
+        ..Default::default()
+    })?;
+    Ok(proto::HookGate::from(gate).point)
+}
+
+/// Of a list, whose order is that of the points.
+fn pinned_point(point: i32) -> Result<i32, ConvertError> {
+    let pinned = PinnedHook::try_from(proto::PinnedHook {
+        points: vec![point],
+        ..Default::default()
+    })?;
+    Ok(proto::PinnedHook::from(pinned).points[0])
+}
+
+fn answer(answer: proto::HookAnswer) -> Result<proto::HookAnswer, ConvertError> {
+    Answered::try_from(answer).map(Into::into)
+}
+
+fn hook_verdict(verdict: i32) -> Result<i32, ConvertError> {
+    let answer = answer(proto::HookAnswer {
+        verdict,
+        ..Default::default()
+    })?;
+    Ok(answer.verdict)
+}
+
+fn hook_failure(failure: i32) -> Result<i32, ConvertError> {
+    let answer = answer(proto::HookAnswer {
+        verdict: proto::HookVerdict::Block.into(),
+        failure,
+        ..Default::default()
+    })?;
+    Ok(answer.failure)
+}
+
 /// Of a message in a conversation, which may stand as it was said.
 fn compaction(compaction: i32) -> Result<i32, ConvertError> {
     let role = proto::Role::User.into();
@@ -168,6 +211,7 @@ fn effect(effect: i32) -> Result<i32, ConvertError> {
         call,
         effect,
         previews: false,
+        hooked: false,
     })?;
     Ok(proto::RequestedCall::from(engine).effect)
 }
@@ -237,6 +281,7 @@ fn tool_effect(tool_effect: i32) -> Option<Effect> {
         attempt,
         tool_effect,
         tool_previews: false,
+        tool_hooked: false,
         context: String::new(),
     });
     match engine(kind) {
@@ -294,6 +339,7 @@ fn unspecified_values_are_read_as_the_contract_says_or_are_missing() {
     assert_eq!(at_limit(0), Ok(0));
     assert_eq!(keep(0), Ok(0));
     assert_eq!(compaction(0), Ok(0));
+    assert_eq!(hook_failure(0), Ok(0));
     assert_eq!(order(0), Ok(proto::Order::Chain.into()));
     assert_eq!(failure_kind(0), Ok(proto::FailureKind::Other.into()));
     assert_eq!(role(0), Err(ConvertError::missing("role")));
@@ -315,6 +361,9 @@ fn unspecified_values_are_read_as_the_contract_says_or_are_missing() {
         Err(ConvertError::missing("context_full.cause"))
     );
     assert_eq!(mode(0), Err(ConvertError::missing("mode_set.mode")));
+    assert_eq!(hook_point(0), Err(ConvertError::missing("point")));
+    assert_eq!(pinned_point(0), Err(ConvertError::missing("points[0]")));
+    assert_eq!(hook_verdict(0), Err(ConvertError::missing("verdict")));
     assert_eq!(
         shortage_kind(0),
         Err(ConvertError::missing("capability_short.kind"))
@@ -340,6 +389,10 @@ fn values_from_newer_versions_are_taken_for_the_worst_or_refused() {
         (full_cause, "context_full.cause"),
         (mode, "mode_set.mode"),
         (shortage_kind, "capability_short.kind"),
+        (hook_point, "point"),
+        (pinned_point, "points[0]"),
+        (hook_verdict, "verdict"),
+        (hook_failure, "failure"),
     ] {
         let error = reading(FUTURE).expect_err(field);
         assert_eq!(error.field, field);

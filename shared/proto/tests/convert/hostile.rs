@@ -114,6 +114,7 @@ fn a_fault_deep_in_a_list_is_named_by_position() {
         call: Some(proto::ToolCall::default()),
         effect: 0,
         previews: false,
+        hooked: false,
     };
     let reply = proto::ReplyReceived {
         attempt: Some(proto::AttemptRef::default()),

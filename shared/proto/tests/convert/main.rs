@@ -5,6 +5,7 @@
 mod enums;
 mod filled;
 mod golden;
+mod hooks;
 mod hostile;
 mod levels;
 mod missing;

@@ -9,7 +9,7 @@ use prost::Message as _;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Value};
 
 /// Paths of messages that may be left out, as their ends.
-const OPTIONAL: [&str; 31] = [
+const OPTIONAL: [&str; 35] = [
     "call_finished.whole",
     "call_finished.usage",
     "call_finished.file",
@@ -20,6 +20,10 @@ const OPTIONAL: [&str; 31] = [
     "revise_plan.plan",
     "].tool",
     "run_failed.usage",
+    "run_ending.usage",
+    "hooks_asked.failure",
+    "hooks_asked.plan",
+    ".mutation",
     "run_started.turn",
     "run_started.agent",
     "context_created.agent",

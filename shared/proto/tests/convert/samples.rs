@@ -13,6 +13,7 @@ mod asked;
 mod attempt;
 mod compaction;
 mod envelope;
+mod hooks;
 mod turns;
 
 use crate::strategies::thought;
@@ -77,6 +78,9 @@ pub(crate) fn samples() -> Vec<(&'static str, Event)> {
         compaction::commands(),
         agents::events(),
         agents::commands(),
+        hooks::events(),
+        hooks::answers(),
+        hooks::marks(),
     ];
     let kinds = kinds.into_iter().flatten();
     let mut samples: Vec<_> = kinds
@@ -180,6 +184,7 @@ fn runs() -> Kinds {
             trace_parent: String::new(),
             turn: None,
             agent: None,
+            hooks: Vec::new(),
         }
         "plan_applied": PlanApplied {
             run: 2,
@@ -334,6 +339,7 @@ fn plans() -> Kinds {
             trace_parent: String::new(),
             turn: None,
             agent: None,
+            hooks: Vec::new(),
         }
         "plan_applied.revision": PlanApplied {
             run: 2,
@@ -379,6 +385,7 @@ fn reply() -> ReplyReceived {
         call: tool_call(&format!("{effect:?}")),
         effect,
         previews: false,
+        hooked: false,
     };
     ReplyReceived {
         attempt: ATTEMPT,
@@ -394,6 +401,7 @@ fn reply() -> ReplyReceived {
         duration_ms: 812,
         estimated_tokens: 0,
         window_tokens: 0,
+        held: false,
     }
 }
 
@@ -415,6 +423,7 @@ fn calls() -> Kinds {
         usage: None,
         provider: String::new(),
         model: String::new(),
+        held: false,
     };
     let mut calls = kinds! {
         "call_intended": CallIntended {
@@ -476,6 +485,7 @@ fn result_with_media() -> CallFinished {
         usage: None,
         provider: String::new(),
         model: String::new(),
+        held: false,
     }
 }
 
@@ -503,6 +513,7 @@ fn long_result() -> CallFinished {
         usage: None,
         provider: String::new(),
         model: String::new(),
+        held: false,
     }
 }
 

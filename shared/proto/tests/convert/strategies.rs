@@ -7,10 +7,12 @@ mod envelope;
 
 pub(crate) use envelope::event;
 
+mod hooks;
 mod messages;
 mod turns;
 
 pub(crate) use compaction::full_request;
+pub(crate) use hooks::mutation;
 pub(crate) use messages::{conversation, message, reply, thought};
 
 use cairn_engine::command::{
@@ -114,6 +116,7 @@ fn waits_for() -> impl Strategy<Value = WaitReason> {
         Just(WaitReason::PlanReview),
         Just(WaitReason::Context),
         Just(WaitReason::Capability),
+        Just(WaitReason::Hook),
     ]
 }
 
@@ -302,9 +305,9 @@ pub(crate) fn call_finished() -> impl Strategy<Value = CallFinished> {
     let whole = option::of(calls::whole());
     let file = option::of(calls::file());
     let asked = (option::of(usage()), text(), text());
-    let rest = (whole, file, asked);
+    let rest = (whole, file, asked, any::<bool>());
     (call(), of_result, vec(calls::media(), 0..2), rest).prop_map(
-        |(call, (output, is_error, reason, duration_ms), media, (whole, file, asked))| {
+        |(call, (output, is_error, reason, duration_ms), media, (whole, file, asked, held))| {
             let (usage, provider, model) = asked;
             CallFinished {
                 call,
@@ -318,6 +321,7 @@ pub(crate) fn call_finished() -> impl Strategy<Value = CallFinished> {
                 usage,
                 provider,
                 model,
+                held,
             }
         },
     )
@@ -340,7 +344,7 @@ macro_rules! kinds {
                 ("call_finished", call_finished().prop_map(EventKind::CallFinished).boxed()),
             ];
             let more = turns::kinds().into_iter().chain(calls::kinds());
-            let more = more.chain(compaction::kinds()).chain(agents::kinds());
+            let more = more.chain(compaction::kinds()).chain(agents::kinds()).chain(hooks::kinds());
             kinds.into_iter().chain(more).collect()
         }
     };
@@ -355,7 +359,8 @@ kinds! {
     forked_from: ForkedFrom { session: text(), at_seq: seq(), request_id: text(), title: text() }
     run_started: RunStarted {
         run: number(), goal: text(), limits: limits(), model: text(), trace_parent: text(),
-        turn: option::of(turns::started()), agent: option::of(agents::used())
+        turn: option::of(turns::started()), agent: option::of(agents::used()),
+        hooks: vec(hooks::pinned(), 0..3)
     }
     revision_requested: RevisionRequested {
         run: number(), feedback: text(), apply: any::<bool>(), request: seq(), denied: number()
@@ -393,7 +398,7 @@ kinds! {
         run: number(), reason: text(), kept_through: number(), results: vec(open_call(), 0..3)
     }
     step_started: StepStarted { attempt: attempt(), tool_effect: option::of(effect()), tool_digest: text(),
-        tool_previews: any::<bool>(), context: text() }
+        tool_previews: any::<bool>(), tool_hooked: any::<bool>(), context: text() }
     attempt_continued: AttemptContinued { attempt: attempt() }
     attempt_placed: AttemptPlaced {
         attempt: attempt(), resources: vec(text(), 0..3), waited_ms: seq()
@@ -405,7 +410,7 @@ kinds! {
     step_completed: StepCompleted { attempt: attempt(), response: text(), summary: text() }
     step_failed: StepFailed { attempt: attempt(), failure: failure() }
     step_skipped: StepSkipped {
-        run: number(), step: step_no(), reason: text(), by_person: any::<bool>()
+        run: number(), step: step_no(), reason: text(), by_person: any::<bool>(), hook: text()
     }
     call_intended: CallIntended {
         call: call(), not_after: time(), time_limit_ms: seq(), in_process: any::<bool>()

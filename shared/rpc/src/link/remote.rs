@@ -124,6 +124,14 @@ impl Remote {
         }
     }
 
+    /// At an endpoint with settings of its own. Must be called inside a tokio runtime.
+    pub(super) fn at(endpoint: Endpoint, options: &RemoteOptions) -> Self {
+        Self {
+            channel: with(endpoint, options).connect_lazy(),
+            bearer: None,
+        }
+    }
+
     /// Puts the token into a call over the bare connection.
     pub(super) fn put_token(&self, headers: &mut HeaderMap) {
         if let Some(bearer) = &self.bearer {
@@ -184,11 +192,11 @@ impl Remote {
 
 fn channel(address: &Address, options: &RemoteOptions) -> Channel {
     match &address.0 {
-        Place::Http(uri) => endpoint(uri.clone(), options).connect_lazy(),
+        Place::Http(uri) => with(uri.clone().into(), options).connect_lazy(),
         Place::Unix(path) => {
             let path = path.clone();
             // Some URI is needed for the requests' authority; the connector does not look at it.
-            endpoint(Uri::from_static("http://localhost"), options).connect_with_connector_lazy(
+            with(Uri::from_static("http://localhost").into(), options).connect_with_connector_lazy(
                 service_fn(move |_: Uri| {
                     let path = path.clone();
                     async move {
@@ -201,8 +209,8 @@ fn channel(address: &Address, options: &RemoteOptions) -> Channel {
     }
 }
 
-fn endpoint(uri: Uri, options: &RemoteOptions) -> Endpoint {
-    Endpoint::from(uri)
+fn with(endpoint: Endpoint, options: &RemoteOptions) -> Endpoint {
+    endpoint
         .connect_timeout(options.connect_timeout)
         .http2_keep_alive_interval(options.ping_interval)
         .keep_alive_timeout(options.ping_timeout)

@@ -27,7 +27,7 @@ pub struct PastSpan {
     pub end_ms: u64,
     /// What is known of it.
     pub attributes: Vec<(&'static str, Value)>,
-    /// What happened meanwhile. An exporter takes 128 at most.
+    /// What happened meanwhile. An exporter takes the first of them, up to its limit for each span.
     pub events: Vec<PastEvent>,
     /// Spans that belong to what it was about; those without a span id are left out.
     pub links: Vec<TraceParent>,

@@ -2,16 +2,19 @@
 
 use super::turn::said;
 use crate::compactions::Compactions;
+use crate::hooked::{Replaced, replaced, sent};
 use cairn_engine::command::{Command, Settlement};
 use cairn_engine::conversation::CompactionKind;
 use cairn_engine::event::{
-    AttemptRef, Budget, CallRef, Event, EventKind, PlanApplied, ResultHandle, ShortageKind,
+    AttemptRef, Budget, CallFinished, CallRef, Event, EventKind, PlanApplied, ResultHandle,
+    ShortageKind,
 };
 use cairn_engine::message::Usage;
 use cairn_engine::pending::Subject;
 use cairn_engine::plan::{ToolInvocation, numbers_of};
 use cairn_engine::session::{Place, RunStatus, Slot, StepNo};
 use cairn_engine::transitions::StepPhase;
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// A run.
@@ -73,7 +76,10 @@ pub(super) struct StepFacts<'a> {
 #[derive(Debug)]
 pub(super) struct CallFacts<'a> {
     pub(super) tool: &'a str,
+    /// The arguments, as they are sent.
     pub(super) input: &'a str,
+    /// Hooks changed the arguments.
+    pub(super) is_changed: bool,
     pub(super) result: Option<ResultFacts<'a>>,
     pub(super) doubts: Vec<Doubt<'a>>,
     /// What a person said before it was made.
@@ -97,7 +103,7 @@ pub(super) enum Waits {
 /// A call's result.
 #[derive(Debug)]
 pub(super) struct ResultFacts<'a> {
-    pub(super) output: &'a str,
+    pub(super) output: Cow<'a, str>,
     pub(super) is_error: bool,
     pub(super) reason: &'a str,
     pub(super) duration_ms: Option<u64>,
@@ -162,6 +168,7 @@ pub(super) fn gather<'a>(
             .take_of_run(&event.kind)
             .or_else(|| facts.take_of_step(event))
             .or_else(|| facts.take_of_compaction(&event.kind))
+            .or_else(|| facts.take_of_hooks(&event.kind))
             .or_else(|| facts.take_of_call(event));
         if taken.is_some() {
             facts.last_at = event.at;
@@ -362,6 +369,33 @@ impl<'a> Facts<'a> {
         Some(())
     }
 
+    fn take_of_hooks(&mut self, event: &'a EventKind) -> Option<()> {
+        let EventKind::HooksAnswered(answered) = event else {
+            return None;
+        };
+        self.of_this_run(answered.gate.attempt.run)?;
+        for (name, arguments) in sent(answered) {
+            let call = self.call(name)?;
+            (call.input, call.is_changed) = (arguments, true);
+        }
+        match replaced(answered) {
+            Some(Replaced::Reply { text, .. }) if self.is_turn => self.outcome = text,
+            Some(Replaced::Result {
+                call,
+                output,
+                is_blocked,
+            }) => {
+                let result = self.call(call)?.result.as_mut()?;
+                (result.output, result.whole) = (output, None);
+                if is_blocked {
+                    (result.is_error, result.reason) = (true, CallFinished::HOOK_BLOCKED);
+                }
+            }
+            Some(Replaced::Reply { .. }) | None => {}
+        }
+        Some(())
+    }
+
     fn step(&mut self, attempt: AttemptRef) -> Option<&mut StepFacts<'a>> {
         self.step_of(attempt.run, attempt.step)
     }
@@ -395,7 +429,7 @@ impl<'a> Facts<'a> {
         use EventKind as E;
         match &event.kind {
             E::CallFinished(it) => self.call(it.call)?.end(ResultFacts {
-                output: &it.output,
+                output: Cow::Borrowed(&it.output),
                 is_error: it.is_error,
                 reason: &it.reason,
                 duration_ms: Some(it.duration_ms),
@@ -431,7 +465,7 @@ impl<'a> Facts<'a> {
                 // Unless the call is sent again, the decision of the person is its result.
                 if let Some((output, is_error)) = it.settlement.result(&it.output) {
                     call.end(ResultFacts {
-                        output,
+                        output: Cow::Borrowed(output),
                         is_error,
                         reason: if is_error { "Decided" } else { "" },
                         duration_ms: None,
@@ -494,6 +528,7 @@ impl<'a> CallFacts<'a> {
         Self {
             tool,
             input,
+            is_changed: false,
             result: None,
             doubts: Vec::new(),
             decision: None,

@@ -204,7 +204,7 @@ fn used(usage: &Usage, tool_turns: u32) -> String {
 }
 
 fn call_line(call: &CallFacts<'_>) -> String {
-    let (tool, input) = (code(call.tool), code(&cut(call.input, MOST_OF_INPUT)));
+    let (tool, input) = (code(call.tool), input(call));
     let Some(result) = &call.result else {
         let how = match (call.waits, call.doubts.last()) {
             (Some(waits @ (Waits::Approval | Waits::Question)), _) => awaited(waits),
@@ -237,12 +237,21 @@ fn call_line(call: &CallFacts<'_>) -> String {
     format!("{tool} {input} → **failed**{reason}: {output}{time}{word}")
 }
 
+/// The arguments with which a call is made.
+fn input(call: &CallFacts<'_>) -> String {
+    let input = code(&cut(call.input, MOST_OF_INPUT));
+    match call.is_changed {
+        true => format!("{input} (changed by a hook)"),
+        false => input,
+    }
+}
+
 fn brief_result(result: &ResultFacts<'_>) -> String {
     let Some(whole) = result.whole else {
-        return brief(result.output);
+        return brief(&result.output);
     };
     let first = cut(
-        first_line(result.output).unwrap_or("(empty)"),
+        first_line(&result.output).unwrap_or("(empty)"),
         MOST_OF_OUTPUT,
     );
     format!("{first} {}", rest_of_result(whole.bytes, &whole.handle))
@@ -283,7 +292,7 @@ fn doubts(facts: &Facts<'_>) -> Option<String> {
     let mut lines = Vec::new();
     for (step, number) in facts.steps.iter().zip(StepNo::all()) {
         for call in &step.calls {
-            let (tool, input) = (code(call.tool), code(&cut(call.input, MOST_OF_INPUT)));
+            let (tool, input) = (code(call.tool), input(call));
             for doubt in &call.doubts {
                 let since = clock(doubt.since);
                 let how = settled(doubt);

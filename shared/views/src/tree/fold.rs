@@ -1,6 +1,7 @@
 //! What each event adds to the tree.
 
 mod call;
+mod hook;
 mod run;
 mod step;
 
@@ -25,6 +26,8 @@ pub(super) struct Working {
     /// The tool turn that `calls` belong to.
     tool_turn: u32,
     calls: Vec<WorkingCall>,
+    /// What the last reply said.
+    thought: Option<NodeIndex>,
     /// Usage and duration of the last reply, until a node has taken them.
     unclaimed: Option<(Usage, u64)>,
 }
@@ -86,6 +89,7 @@ impl Tree {
             E::CallFinished(it) => self.finish_call(it, origin),
             E::CallInDoubt(it) => self.doubt_call(it.call),
             E::CallSettled(it) => self.settle_call(it, origin),
+            E::HooksAnswered(it) => self.take_hooks(it, origin),
             _ => {}
         }
     }

@@ -115,6 +115,10 @@ fn a_status_says_what_is_waited_for() {
         run_status(RunStatus::Waiting(WaitReason::Capability)),
         "waiting (capability)"
     );
+    assert_eq!(
+        run_status(RunStatus::Waiting(WaitReason::Hook)),
+        "waiting (hook)"
+    );
     assert_eq!(run_status(RunStatus::Cancelled), "cancelled");
 }
 

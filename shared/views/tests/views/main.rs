@@ -19,6 +19,7 @@ mod dump;
 mod figures;
 mod file_results;
 mod history;
+mod hooked;
 mod plan_diff;
 mod properties;
 mod report;

@@ -30,6 +30,7 @@ fn a_run_of_an_agent_names_it() {
         trace_parent: String::new(),
         turn: None,
         agent,
+        hooks: Vec::new(),
     };
     let reviewer = AgentUse {
         name: "reviewer".to_owned(),

@@ -7,11 +7,12 @@ use crate::error::{CliError, run_code};
 use crate::ui::approvals::gist;
 use crate::ui::compaction::{request_size, why_full};
 use crate::ui::event_line::{failure_text, step_name, waits_for};
+use crate::ui::hooks::changes;
 use crate::ui::live::{size, wrap};
 use crate::ui::out;
 use crate::ui::pool::shortage;
 use crate::ui::progress::{End, Progress};
-use crate::ui::questions::{answers, decide, why};
+use crate::ui::questions::{answers, decide, is_changed, why};
 use crate::ui::style::Style;
 use crate::ui::text::command;
 use crate::ui::time::span;
@@ -276,7 +277,12 @@ fn asked(question: &Pending, progress: &Progress) -> Vec<String> {
                 why(question)
             )]
         }
-        WaitReason::Approval => vec![format!("step {}: {call}", question.step)],
+        WaitReason::Approval => {
+            let hook = (!question.hook.is_empty()).then(|| required(question));
+            let call = format!("step {}: {call}", question.step);
+            [call].into_iter().chain(hook).collect()
+        }
+        WaitReason::Hook => vec![of_hook(question)],
         WaitReason::Question => {
             let mut lines = vec![format!(
                 "step {}: {}",
@@ -319,6 +325,23 @@ fn asked(question: &Pending, progress: &Progress) -> Vec<String> {
     }
 }
 
+/// What a hook asks of a run or a step, or which hooks changed.
+fn of_hook(question: &Pending) -> String {
+    match question.step {
+        _ if is_changed(question) => changes(&question.missing_hooks, &question.changed_hooks),
+        0 => required(question),
+        step => format!("step {step}: {}", required(question)),
+    }
+}
+
+/// Which hook requires an approval, and why.
+fn required(question: &Pending) -> String {
+    let why = clip(&question.hook_reason, 300);
+    let colon = if why.is_empty() { "" } else { ": " };
+    let hook = clip(&question.hook, 128);
+    format!("hook {hook} requires an approval{colon}{why}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -342,6 +365,25 @@ mod tests {
             "an executor with the tool web_search would have it: see cairn pool",
         ];
         assert_eq!(asked(&question, &Progress::new(1, 0)), expected);
+    }
+
+    #[test]
+    fn a_hook_is_named_with_its_reason() {
+        let question = Pending {
+            reason: WaitReason::Hook.into(),
+            hook: "guard".to_owned(),
+            hook_reason: "a\u{1b}release".to_owned(),
+            step: 2,
+            ..Pending::default()
+        };
+        let expected = ["step 2: hook guard requires an approval: a\\u{1b}release"];
+        assert_eq!(asked(&question, &Progress::new(1, 0)), expected);
+        let changed = Pending {
+            changed_hooks: vec!["guard".to_owned()],
+            ..question
+        };
+        let expected = ["guard is configured differently now"];
+        assert_eq!(asked(&changed, &Progress::new(1, 0)), expected);
     }
 
     #[test]

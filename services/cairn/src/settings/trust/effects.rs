@@ -24,7 +24,7 @@ pub(super) fn effects(withheld: &[(String, Value)], whole: &Value) -> Vec<String
             .flat_map(move |(path, value)| effect(path, value));
         lines.collect::<Vec<_>>()
     };
-    let mut lines = of(programs);
+    let mut lines = [of(programs), of(hooks)].concat();
     // The settings of a server belong together, and its name and variables may have dots.
     let servers = whole["mcp"]["servers"].as_object().into_iter().flatten();
     lines.extend(servers.flat_map(|(name, settings)| server_lines(name, settings)));
@@ -34,7 +34,7 @@ pub(super) fn effects(withheld: &[(String, Value)], whole: &Value) -> Vec<String
     lines.extend(capabilities(&whole["capabilities"]));
     lines.extend([of(rules), of(places), of(files)].concat());
     let others = withheld.iter().filter(|(path, value)| {
-        let known = [programs, shell, rules, places, files];
+        let known = [programs, hooks, shell, rules, places, files];
         !TOGETHER.iter().any(|start| path.starts_with(start))
             && known.iter().all(|effect| effect(path, value).is_empty())
     });
@@ -73,6 +73,34 @@ fn program(command: &Value) -> Vec<String> {
     let effect = command["effect"].as_str();
     lines.extend(effect.map(|effect| format!("  with {name} as {}", escape(effect))));
     lines
+}
+
+/// What is asked before and after what runs do, and so reads it and decides about it.
+fn hooks(path: &str, value: &Value) -> Vec<String> {
+    if path == "serve.hook_addresses" {
+        return vec![format!("let clients have hooks at: {}", words(value))];
+    }
+    let hooks = value.as_array().filter(|_| path == "hooks");
+    hooks.into_iter().flatten().flat_map(hook).collect()
+}
+
+fn hook(hook: &Value) -> Vec<String> {
+    let name = escape(hook["name"].as_str().unwrap_or_default());
+    let points = hook["points"].as_array().into_iter().flatten();
+    let points: Vec<_> = points.filter_map(Value::as_str).map(escape).collect();
+    let at = format!("as the hook {name} at {}", points.join(", "));
+    let variables = hook["env"].as_array().into_iter().flatten();
+    let variables = variables.filter_map(Value::as_str);
+    let variables = variables.map(|name| format!("  with your variable {}", escape(name)));
+    match (&hook["command"], hook["url"].as_str()) {
+        (_, Some(url)) => vec![format!("ask {}, {at}", address(url))],
+        (Value::Null, None) => vec![format!("ask a part of Cairn's own process, {at}")],
+        (command, None) => {
+            let program = format!("run {at}: {}", words(command));
+            let rights = "  with all your rights, not confined to the workspace".to_owned();
+            [program, rights].into_iter().chain(variables).collect()
+        }
+    }
 }
 
 fn shell(path: &str, value: &Value) -> Vec<String> {
@@ -228,6 +256,16 @@ mod tests {
                 json!([{"name": "t\u{1b}[2J", "argv": ["sh", "-c", "x y"], "env": ["HOME"],
                     "confine": "none"}]),
             ),
+            (
+                "hooks",
+                json!([
+                    {"name": "guard", "points": ["PreToolCall"], "command": ["python3", "g\u{1b}.py"],
+                        "env": ["HOME"]},
+                    {"name": "far", "points": ["PreRequest", "OnRunEnd"],
+                        "url": "https://me:canary@hooks.example:8443"},
+                ]),
+            ),
+            ("serve.hook_addresses", json!(["https://*.example.org:*"])),
             ("tools.shell.write", json!(["~/x y", "/data"])),
             ("tools.shell.network", json!([80, 443])),
             ("mcp.servers.s.command", json!("npx")),

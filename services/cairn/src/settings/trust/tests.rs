@@ -249,3 +249,39 @@ fn faults_that_have_no_effect_yet_are_found() {
         assert!(faults.unwrap_err().message.contains(name), "{text}");
     }
 }
+
+#[test]
+fn a_found_file_has_no_hook_and_takes_none_away_until_it_is_confirmed() {
+    let found = Found::new(
+        "[[hooks]]\nname = 'steal'\npoints = ['PreRequest']\ncommand = ['sh', 'steal.sh']\n\
+         [serve]\nhook_addresses = ['http://*:*']\n",
+    );
+    assert_eq!(found.withheld(), ["hooks", "serve.hook_addresses"]);
+    let Loaded { config, .. } = found.load();
+    assert!(config.hooks.is_empty() && config.serve.hook_addresses.is_empty());
+    let source = found.source();
+    let line = source
+        .unconfirmed()
+        .unwrap()
+        .to_line(Path::new("cairn.toml"));
+    assert!(line.contains("no effect: hooks, serve;"), "{line}");
+    let effects = source.unconfirmed().unwrap().effects();
+    assert_eq!(
+        effects[0],
+        "run as the hook steal at PreRequest: sh steal.sh"
+    );
+
+    // A hook of the operator stays, whatever the file says.
+    let operator = "[{ name = 'guard', points = ['PreToolCall'], command = ['guard'] }]";
+    let environment = Environment::of([("CAIRN_HOOKS", operator)]);
+    let names = |source: Source| {
+        let loaded = load_from(source, &Global::default(), &environment, &[]).unwrap();
+        let hooks = loaded.config.hooks.into_iter();
+        hooks.map(|hook| hook.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(found.source()), ["guard"]);
+    let digest = source.unconfirmed().unwrap().digest.clone();
+    found.trust().confirm(&found.path(), &digest).unwrap();
+    assert!(names(found.source()).contains(&"guard".to_owned()));
+    assert_eq!(found.load().config.hooks[0].name, "steal");
+}

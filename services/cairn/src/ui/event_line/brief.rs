@@ -2,7 +2,7 @@
 
 use super::pool::is_brief;
 use super::words::{PIECE, result};
-use super::{EventLine, Narrator, line, step_of};
+use super::{EventLine, Narrator, hooks, line, step_of};
 use cairn_engine::decide::STATE_TOOLS;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
@@ -19,7 +19,10 @@ impl Narrator {
             Kind::ReplyReceived(e) => e.calls.is_empty().then_some(line),
             Kind::CallFinished(e) => self.brief_call(e),
             Kind::AttemptPlaced(e) => is_brief(e.waited_ms).then_some(line),
-            Kind::CallIntended(_)
+            Kind::HooksAnswered(e) => hooks::is_brief(e).then_some(line),
+            Kind::HooksAsked(_)
+            | Kind::HooksPinned(_)
+            | Kind::CallIntended(_)
             | Kind::CallHeld(_)
             | Kind::CallPreviewed(_)
             | Kind::CapabilityFound(_)

@@ -77,6 +77,7 @@ pub fn waits_for(reason: i32) -> &'static str {
         wire::WaitReason::PlanReview => "a person is to look at the plan",
         wire::WaitReason::Context => "the next request of a model does not fit",
         wire::WaitReason::Capability => "no resource of the pool has what a step needs",
+        wire::WaitReason::Hook => "a hook needs a person's decision",
     }
 }
 

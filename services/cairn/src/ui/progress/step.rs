@@ -2,11 +2,14 @@
 
 use crate::ui::event_line::step_name;
 use cairn_proto::event as wire;
+use cairn_proto::event::hook_mutation::Change;
 use cairn_rpc::text::clip;
 use serde_json::Value;
 
 /// Longest piece of untrusted text that is kept, in bytes.
 const PIECE: usize = 200;
+/// The tool that writes reports.
+const WRITER: &str = "write_file";
 
 /// How far a step has got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -101,6 +104,30 @@ impl StepView {
         written.map(|(_, _, name)| name.clone())
     }
 
+    /// Takes the arguments that hooks put in the place of those of the model.
+    pub(super) fn hooked(&mut self, event: &wire::HooksAnswered) {
+        let gate = event.gate.unwrap_or_default();
+        if gate.point() != wire::HookPoint::PreToolCall {
+            return;
+        }
+        for outcome in &event.outcomes {
+            let change = outcome.mutation.as_ref();
+            let change = change.and_then(|mutation| mutation.change.as_ref());
+            let Some(Change::ArgumentsJson(arguments)) = change else {
+                continue;
+            };
+            self.reports.retain_mut(|(turn, index, name)| {
+                if (*turn, *index) != (gate.turn, outcome.index) {
+                    return true;
+                }
+                let report = report_of(WRITER, arguments);
+                let is_report = report.is_some();
+                *name = report.unwrap_or_default();
+                is_report
+            });
+        }
+    }
+
     pub(super) fn end(&mut self, state: StepState, at: i64, kept: bool, result: &str) {
         self.state = state;
         self.ended_ms = at;
@@ -115,7 +142,7 @@ fn report_of(tool: &str, arguments: &str) -> Option<String> {
     let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
     let path = arguments["path"].as_str().unwrap_or_default();
     let name = path.trim_start_matches("./").strip_prefix("cairn-out/")?;
-    let is_report = tool == "write_file" && name.starts_with("report") && name.ends_with(".md");
+    let is_report = tool == WRITER && name.starts_with("report") && name.ends_with(".md");
     (is_report && !name.contains('/')).then(|| name.to_owned())
 }
 

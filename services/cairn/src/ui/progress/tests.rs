@@ -273,3 +273,113 @@ fn the_answer_of_a_turn_is_its_last_reply() {
     }
     assert_eq!(progress.end, Some(End::Completed("One, two.".to_owned())));
 }
+
+const AT: wire::AttemptRef = wire::AttemptRef {
+    run: 1,
+    step: 1,
+    attempt: 1,
+};
+
+fn hooked(point: wire::HookPoint, change: wire::hook_mutation::Change) -> wire::Event {
+    let outcome = wire::HookOutcome {
+        verdict: wire::HookVerdict::Mutate.into(),
+        mutation: Some(wire::HookMutation {
+            change: Some(change),
+        }),
+        ..wire::HookOutcome::default()
+    };
+    event(Kind::HooksAnswered(wire::HooksAnswered {
+        gate: Some(wire::HookGate {
+            point: point.into(),
+            attempt: Some(AT),
+            ..wire::HookGate::default()
+        }),
+        outcomes: vec![outcome],
+    }))
+}
+
+#[test]
+fn the_answer_is_what_hooks_left_of_the_reply() {
+    let mut progress = Progress::new(1, 0);
+    let reply = |text: &str, finish: wire::FinishReason| {
+        event(Kind::ReplyReceived(wire::ReplyReceived {
+            attempt: Some(AT),
+            text: text.to_owned(),
+            finish: finish.into(),
+            held: true,
+            ..wire::ReplyReceived::default()
+        }))
+    };
+    let redacted = wire::hook_mutation::Change::Text("no secret".to_owned());
+    let events = [
+        event(started()),
+        reply("First, ", wire::FinishReason::Length),
+        reply("a secret", wire::FinishReason::Stop),
+        hooked(wire::HookPoint::PostRequest, redacted),
+    ];
+    for (seq, event) in (1..).zip(&events) {
+        progress.apply(seq, event);
+    }
+    assert_eq!(progress.reply.text, "First, no secret");
+}
+
+#[test]
+fn a_plan_that_hooks_are_asked_about_was_paid_for() {
+    let usage = wire::Usage {
+        input_tokens: 700,
+        model_calls: 1,
+        ..wire::Usage::default()
+    };
+    let asked = wire::HooksAsked {
+        plan: Some(wire::HeldPlan {
+            usage: Some(usage),
+            ..wire::HeldPlan::default()
+        }),
+        ..wire::HooksAsked::default()
+    };
+    let mut progress = Progress::new(1, 0);
+    let kinds = [started(), Kind::HooksAsked(asked), plan(1, &[(1, "one")])];
+    for (seq, kind) in (1..).zip(kinds) {
+        progress.apply(seq, &event(kind));
+    }
+    assert_eq!(progress.usage, usage);
+}
+
+#[test]
+fn a_report_has_the_name_that_hooks_gave_it() {
+    let mut progress = Progress::new(1, 0);
+    let call = wire::RequestedCall {
+        call: Some(wire::ToolCall {
+            name: "write_file".to_owned(),
+            arguments_json: r#"{"path":"cairn-out/report.md"}"#.to_owned(),
+            ..wire::ToolCall::default()
+        }),
+        hooked: true,
+        ..wire::RequestedCall::default()
+    };
+    let reply = wire::ReplyReceived {
+        attempt: Some(AT),
+        calls: vec![call],
+        ..wire::ReplyReceived::default()
+    };
+    let moved = r#"{"path":"cairn-out/report-2.md"}"#.to_owned();
+    let moved = wire::hook_mutation::Change::ArgumentsJson(moved);
+    let finished = wire::CallFinished {
+        call: Some(wire::CallRef {
+            attempt: Some(AT),
+            ..wire::CallRef::default()
+        }),
+        ..wire::CallFinished::default()
+    };
+    let events = [
+        event(started()),
+        event(plan(1, &[(1, "one")])),
+        event(Kind::ReplyReceived(reply)),
+        hooked(wire::HookPoint::PreToolCall, moved),
+        event(Kind::CallFinished(finished)),
+    ];
+    for (seq, event) in (1..).zip(&events) {
+        progress.apply(seq, event);
+    }
+    assert_eq!(progress.report.as_deref(), Some("report-2.md"));
+}

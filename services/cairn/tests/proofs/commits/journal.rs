@@ -5,6 +5,7 @@ use cairn_engine::command::{
 };
 use cairn_engine::decide::{Compaction, Facts, Input, Reply, ToolList};
 use cairn_engine::event::{AttemptRef, CommandReceived, Event};
+use cairn_engine::hooks::PresentHooks;
 use cairn_engine::message::{FinishReason, Message, Usage};
 use cairn_engine::rules::Rules;
 use cairn_engine::session::Session;
@@ -116,6 +117,7 @@ impl Author {
             failure: None,
             full: None,
             summary: None,
+            retry: None,
         });
     }
 
@@ -171,7 +173,9 @@ impl Author {
             journal_permille: 0,
             responses: |_, _| Ok(String::new()),
             pool: cairn_engine::pool::PoolFacts::none(),
+            hooks: &PresentHooks::default(),
             starts: true,
+            hooks: cairn_engine::hooks::PresentHooks::none(),
         };
         let events = self.session.decide(input, &facts).expect("it is legal");
         self.keep(&events);

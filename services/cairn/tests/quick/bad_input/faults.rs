@@ -277,6 +277,9 @@ fn values(field: &FieldDescriptor) -> Vec<(String, bool, Value)> {
         Kind::Uint64 => [0, 1, 1 << 32, 1 << 63, u64::MAX - 1, u64::MAX]
             .map(|n| (format!("= {n}"), false, Value::U64(n)))
             .into(),
+        Kind::Int32 => [0, -1, 1, i32::MIN, i32::MAX]
+            .map(|n| (format!("= {n}"), false, Value::I32(n)))
+            .into(),
         Kind::Int64 => [0, -1, 1, i64::MIN, i64::MAX]
             .map(|n| (format!("= {n}"), false, Value::I64(n)))
             .into(),

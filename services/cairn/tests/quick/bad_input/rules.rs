@@ -213,6 +213,20 @@ fn of_pool(field: &FieldDescriptor) -> Rule {
         ("GrantToolRequest" | "RevokeToolRequest", "agent" | "executor") => text(110),
         // A run without a step has a context, too.
         ("GetAgentContextRequest", "step") => ANY,
+        _ => of_hook(field),
+    }
+}
+
+fn of_hook(field: &FieldDescriptor) -> Rule {
+    match (field.parent_message().name(), field.name()) {
+        ("GetHookRequest" | "DeleteHookRequest", "name") => {
+            required(must_be(Text::Session, text(64)))
+        }
+        ("PutHookRequest", "hook") | ("HookDefinition", "points") => required(ANY),
+        ("HookDefinition", "name") => required(text(64)),
+        ("HookDefinition", "url") => required(FORM),
+        ("HookDefinition", "agents" | "tools" | "timeout" | "on_error") => ANY,
+        ("HookPatterns", "patterns") | ("Duration", _) => ANY,
         (message, name) => panic!("what may {message}.{name} have?"),
     }
 }

@@ -8,12 +8,13 @@ use prost_reflect::{DynamicMessage, Kind, MessageDescriptor, MethodDescriptor};
 use tonic::Code;
 
 /// What an error may say; a conflict only between services.
-const CODES: [Code; 7] = [
+const CODES: [Code; 8] = [
     Code::InvalidArgument,
     Code::NotFound,
     Code::AlreadyExists,
     Code::FailedPrecondition,
     Code::OutOfRange,
+    Code::PermissionDenied,
     Code::ResourceExhausted,
     Code::Aborted,
 ];

@@ -14,6 +14,7 @@ use cairn_engine::decide::{Compaction, Facts, Input, Reply, ToolFacts, ToolList}
 use cairn_engine::event::{
     AttemptRef, CommandReceived, ContextChanged, ContextCompacted, Effect, Event, EventKind,
 };
+use cairn_engine::hooks::PresentHooks;
 use cairn_engine::message::{Role, Usage};
 use cairn_engine::pending::{Asked, Pending, pending};
 use cairn_engine::plan::{PlanDraft, StepDraft};
@@ -53,6 +54,7 @@ static TOOLS: LazyLock<ToolList> = LazyLock::new(|| {
 
 fn facts() -> Facts<'static> {
     static OFFERED: BTreeMap<AttemptRef, Arc<ToolList>> = BTreeMap::new();
+    static HOOKS: PresentHooks = PresentHooks(Vec::new());
     Facts {
         now: NOW,
         not_after: NOW + 1_000,
@@ -68,7 +70,9 @@ fn facts() -> Facts<'static> {
         compaction: Compaction::default(),
         responses: |_, _| Ok(String::new()),
         pool: cairn_engine::pool::PoolFacts::none(),
+        hooks: &HOOKS,
         starts: true,
+        hooks: cairn_engine::hooks::PresentHooks::none(),
     }
 }
 
@@ -270,6 +274,7 @@ impl OwnedSession {
             failure: None,
             full: None,
             summary: None,
+            retry: None,
         });
         Acknowledgement {
             through_number: report.number,

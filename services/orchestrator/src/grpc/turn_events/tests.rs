@@ -3,6 +3,7 @@ use cairn_proto::event::{self as wire, AttemptRef, CallRef, RequestedCall};
 
 mod compactions;
 mod cuts;
+mod held;
 
 const RUN: u32 = 3;
 

@@ -112,7 +112,9 @@ impl Author {
             journal_permille: 0,
             responses: |_, _| Ok(String::new()),
             pool: cairn_engine::pool::PoolFacts::none(),
+            hooks: &cairn_engine::hooks::PresentHooks::default(),
             starts: true,
+            hooks: cairn_engine::hooks::PresentHooks::none(),
         };
         match line {
             Line::Input(input) | Line::Later(input) => {

@@ -10,6 +10,7 @@ use cairn_memory::port::Limits;
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps, StoreConfig};
 use cairn_orchestrator::{Config, Links, Running, build};
 use cairn_proto::api::agent_service_client::AgentServiceClient;
+use cairn_proto::api::hook_service_client::HookServiceClient;
 use cairn_proto::api::pool_service_client::PoolServiceClient;
 use cairn_proto::event as wire;
 use cairn_proto::memory as memory_pb;
@@ -37,6 +38,7 @@ pub(crate) struct World {
     pub(crate) contexts: Contexts,
     pub(crate) agents: AgentServiceClient<Link>,
     pub(crate) pool: PoolServiceClient<Link>,
+    pub(crate) hooks: HookServiceClient<Link>,
     pub(crate) running: Running,
     /// The way of the orchestrator to the store.
     pub(crate) faults: Faults,
@@ -112,7 +114,8 @@ impl World {
             client: Client::new(link.clone()),
             contexts: Contexts::new(link.clone()),
             agents: AgentServiceClient::new(link.clone()),
-            pool: PoolServiceClient::new(link),
+            pool: PoolServiceClient::new(link.clone()),
+            hooks: HookServiceClient::new(link),
             running,
             faults,
             journal: Journal(JournalServiceClient::new(memory.clone())),

@@ -64,8 +64,8 @@ fn conditions(
     let scope = judged_scope(call, tool);
     if asks_each_time(call, tool, &scope) {
         return Err(bad_settlement(
-            "the call writes a protected file, or runs a command that nothing confines; a person approves each such \
-             call, so approve it once",
+            "a hook requires the approval, or the call writes a protected file or runs a command that nothing \
+             confines; a person approves each such call, so approve it once",
         ));
     }
     let when = match when.is_empty() {
@@ -106,7 +106,7 @@ fn chosen(call: &Call, tool: &ToolFacts, named: &str) -> Result<GrantScope, Reje
 fn scopes_of(call: &Call, tool: &ToolFacts) -> Vec<ApprovalScope> {
     let scope = judged_scope(call, tool);
     let is_alone = call.tool_digest != tool.digest || asks_each_time(call, tool, &scope);
-    scopes(&call.call.name, tool, &scope, &call.call.arguments, is_alone)
+    scopes(&call.call.name, tool, &scope, call.arguments(), is_alone)
 }
 
 /// The declared arguments that rules and approvals look at.

@@ -58,7 +58,10 @@ impl Decision<'_> {
         let wanted = keep.and_then(|keep| self.wanted(attempt, keep));
         match (wanted, self.own_size(attempt)) {
             (Some((asked, prompt)), Some(size)) if self.may_begin(attempt.run) => {
-                self.ask_for_summary(attempt, asked, prompt, size)
+                match self.may_compact(attempt)? {
+                    true => self.ask_for_summary(attempt, asked, prompt, size),
+                    false => Ok(()),
+                }
             }
             _ => Ok(()),
         }
@@ -87,10 +90,15 @@ impl Decision<'_> {
             is_behind: false,
             range: 0..older,
         };
-        let (own, keep) = (compact.prompt.as_deref(), &compact.keep_in_mind);
-        let prompt = self.summary_prompt(own, keep, request.size);
+        let running = self.session.attempt(attempt);
+        let own = running.and_then(|running| running.summary_prompt.as_deref());
+        let own = own.or(compact.prompt.as_deref());
+        let prompt = self.summary_prompt(own, &compact.keep_in_mind, request.size);
         let (asked, size) = (request.summary_of(part, &prompt), request.size);
-        self.ask_for_summary(attempt, asked, prompt, size)
+        match self.may_compact(attempt)? {
+            true => self.ask_for_summary(attempt, asked, prompt, size),
+            false => Ok(()),
+        }
     }
 
     /// The answer to the question for a summary was lost with its executor or owner. It is charged as it was

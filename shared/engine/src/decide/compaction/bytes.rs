@@ -24,6 +24,9 @@ impl Decision<'_> {
         if self.session.when_full(attempt) == WhenFull::Refuse || self.excess(attempt).is_none() {
             return Ok(());
         }
+        if !self.may_compact(attempt)? {
+            return Ok(());
+        }
         let mut is_compacted = false;
         for is_behind in [false, true] {
             if self.excess(attempt).is_none() {

@@ -291,6 +291,8 @@ pub(in crate::decide) fn ending(attempt: &Attempt, name: AttemptRef) -> Ending {
     };
     for (_, other) in others {
         match &other.status {
+            // Hooks may make an error of its result.
+            CallStatus::Finished { .. } if !other.is_finished() => return Ending::None,
             CallStatus::Finished { is_error: true, .. } => {
                 let because = format!(
                     "not completed: '{}' of the same reply failed; complete when that is dealt with",

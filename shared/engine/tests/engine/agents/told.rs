@@ -194,6 +194,7 @@ fn instructions_come_again_when_a_compaction_took_them_away() {
         failure: None,
         full: None,
         summary: Some(Box::new(summary)),
+        retry: None,
     });
     submit(&mut world, "third");
     let last = lines(&world).pop().unwrap();

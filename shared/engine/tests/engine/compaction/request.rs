@@ -298,6 +298,7 @@ fn a_report_has_one_answer_of_a_model() {
         failure: Some(gone()),
         full: None,
         summary: None,
+        retry: None,
     };
     assert!(!is_refused(&world, fails.clone()));
     assert!(is_refused(&world, with_full(fails)));

@@ -5,8 +5,10 @@ use crate::world::{World, complete, finished, look, send};
 use cairn_engine::command::Settlement;
 use cairn_engine::decide::{Answer, Input, Previewed};
 use cairn_engine::event::{AttemptRef, CallPreview};
+use cairn_engine::hooks::Outcome;
 use cairn_engine::outstanding::Work;
-use cairn_engine::pending::{Pending, Subject, pending};
+use cairn_engine::pending::{Asked, Pending, Subject, pending};
+use cairn_engine::session::HookAsk;
 
 /// What people say when they are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +63,14 @@ pub(crate) fn play_to_the_end(world: &mut World, seed: &PlanSeed, seeds: &[u8], 
                 let outcome = Previewed::Shown(CallPreview::default());
                 world.decide(Input::Previewed { call, outcome });
             }
+            Some(&Work::AskHooks(gate)) => {
+                let questions = world.session.hook_questions(gate);
+                let outcomes = questions
+                    .iter()
+                    .map(|question| Outcome::new(question.index));
+                let outcomes = outcomes.collect();
+                world.decide(Input::Hooked { gate, outcomes });
+            }
             Some(Work::HandleCommand | Work::Wake { .. }) | None => {}
         }
     }
@@ -103,6 +113,7 @@ fn answer_to(open: &Pending, people: People, seed: u8) -> Settlement {
         Subject::Call(_) => some_settlement(2 + seed % 3),
         Subject::Budget { .. } if agrees => Settlement::Retry,
         Subject::Budget { .. } => Settlement::Fail { reason },
+        Subject::Hook { .. } => of_hooks(open, agrees),
         Subject::Approval(_) | Subject::Plan { .. } if agrees => Settlement::Approve,
         Subject::Approval(_) | Subject::Plan { .. } => Settlement::Deny { reason },
         Subject::Context(_) if agrees => Settlement::Retry,
@@ -113,11 +124,27 @@ fn answer_to(open: &Pending, people: People, seed: u8) -> Settlement {
     }
 }
 
+fn of_hooks(open: &Pending, agrees: bool) -> Settlement {
+    let reason = "no".to_owned();
+    match &open.asked {
+        _ if agrees => Settlement::Approve,
+        Asked::Hook {
+            ask: HookAsk::Changed { .. },
+            ..
+        } => Settlement::Fail { reason },
+        _ => Settlement::Deny { reason },
+    }
+}
+
 fn play_towards_the_end(world: &mut World, name: AttemptRef, seed: u8) {
     if let Some(&call) = sendable_calls(&world.session, name).first() {
         world.report(name.step, vec![finished(call, "an output", "")]);
     } else if open_calls(&world.session, name).is_empty() {
-        let turns = world.session.attempt(name).unwrap().tool_turns as usize;
+        let attempt = world.session.attempt(name).unwrap();
+        if attempt.is_gated() {
+            return;
+        }
+        let turns = attempt.tool_turns as usize;
         let calls = match (turns, seed % 4) {
             (0, 0) => vec![look(), send()],
             (0 | 1, 1) => vec![some_call(5), some_call(2)],

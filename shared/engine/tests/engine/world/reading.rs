@@ -75,7 +75,7 @@ pub(crate) fn run_of(event: &Event) -> Option<u32> {
             Subject::Call(call) | Subject::Approval(call) | Subject::Question(call) => {
                 call.attempt.run
             }
-            Subject::Budget { run } | Subject::Plan { run, .. } => run,
+            Subject::Budget { run } | Subject::Plan { run, .. } | Subject::Hook { run } => run,
             Subject::Context(attempt) | Subject::Shortage(attempt) => attempt.run,
         }),
         E::CallIntended(event::CallIntended { call, .. })

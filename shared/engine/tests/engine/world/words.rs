@@ -50,6 +50,7 @@ pub(crate) fn report_reply(
         failure: None,
         full: None,
         summary: None,
+        retry: None,
     }
 }
 
@@ -67,6 +68,7 @@ pub(crate) fn finished(call: CallRef, output: &str, reason: &str) -> CallFinishe
         usage: None,
         provider: String::new(),
         model: String::new(),
+        held: false,
     }
 }
 

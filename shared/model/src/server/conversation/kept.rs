@@ -6,6 +6,7 @@ use cairn_engine::command::{
 use cairn_engine::decide::{Agents, Compaction, Facts, Input, Reply, ToolFacts, ToolList};
 use cairn_engine::event::{CallFinished, CallRef, CommandReceived, Effect, Event};
 use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::hooks::PresentHooks;
 use cairn_engine::message::{FinishReason, Message, ToolCall, Usage};
 use cairn_engine::rules::{Answer, Rules};
 use cairn_engine::session::Session;
@@ -106,7 +107,9 @@ impl Played {
             compaction: Compaction::default(),
             responses: |_, _| Ok(String::new()),
             pool: cairn_engine::pool::PoolFacts::none(),
+            hooks: &PresentHooks::default(),
             starts: true,
+            hooks: cairn_engine::hooks::PresentHooks::none(),
         };
         self.session.decide(input, &facts).expect("it is legal");
     }
@@ -142,6 +145,7 @@ impl Played {
             failure,
             full: None,
             summary: None,
+            retry: None,
         });
     }
 
@@ -197,6 +201,7 @@ impl Played {
                     usage: None,
                     provider: String::new(),
                     model: String::new(),
+                    held: false,
                 };
                 self.report(vec![result], None, None);
             }

@@ -19,7 +19,7 @@ fn used() -> Option<AgentUse> {
     })
 }
 
-fn reviewer() -> AgentDefinition {
+pub(super) fn reviewer() -> AgentDefinition {
     AgentDefinition {
         name: "reviewer".into(),
         prompt: "You review.".into(),
@@ -48,6 +48,7 @@ fn reviewer() -> AgentDefinition {
         }],
         instructions: "Write tests first.".into(),
         capabilities: Vec::new(),
+        hooks: Vec::new(),
     }
 }
 
@@ -73,6 +74,7 @@ pub(super) fn events() -> Kinds {
         trace_parent: String::new(),
         turn: None,
         agent: used(),
+        hooks: Vec::new(),
     };
     let switched = |agent| AgentSwitched {
         context: "draft".into(),

@@ -256,6 +256,7 @@ pub(super) fn budgets() -> Kinds {
             trace_parent: String::new(),
             turn: None,
             agent: None,
+            hooks: Vec::new(),
         }
         "budget_exhausted.turns": BudgetExhausted { run: 2, budget: Budget::Turns }
         "budget_exhausted.tokens": BudgetExhausted { run: 2, budget: Budget::Tokens }

@@ -11,14 +11,14 @@ pub(super) fn steps() -> Kinds {
     let failure = failure(FailureKind::LimitExceeded, "max_tool_turns");
     kinds! {
         "step_started.model": StepStarted {
-            attempt: ATTEMPT, tool_effect: None, tool_digest: String::new(), tool_previews: false, context: "## Requirement\nCount the files.".into()
+            attempt: ATTEMPT, tool_effect: None, tool_digest: String::new(), tool_previews: false, tool_hooked: false, context: "## Requirement\nCount the files.".into()
         }
         "step_started.tool": StepStarted {
-            attempt: ATTEMPT, tool_effect: Some(Effect::Effectful), tool_digest: String::new(), tool_previews: false,
+            attempt: ATTEMPT, tool_effect: Some(Effect::Effectful), tool_digest: String::new(), tool_previews: false, tool_hooked: false,
             context: String::new()
         }
         "step_started.previews": StepStarted {
-            attempt: ATTEMPT, tool_effect: Some(Effect::Idempotent), tool_digest: "0a1b2c".into(), tool_previews: true,
+            attempt: ATTEMPT, tool_effect: Some(Effect::Idempotent), tool_digest: "0a1b2c".into(), tool_previews: true, tool_hooked: false,
             context: String::new()
         }
         "attempt_continued": AttemptContinued { attempt: ATTEMPT }
@@ -29,10 +29,10 @@ pub(super) fn steps() -> Kinds {
         }
         "step_failed": StepFailed { attempt: ATTEMPT, failure: failure }
         "step_skipped": StepSkipped {
-            run: 2, step: ATTEMPT.step, reason: "cancelled".into(), by_person: false
+            run: 2, step: ATTEMPT.step, reason: "cancelled".into(), by_person: false, hook: String::new()
         }
         "step_skipped.by_person": StepSkipped {
-            run: 2, step: ATTEMPT.step, reason: "not needed".into(), by_person: true
+            run: 2, step: ATTEMPT.step, reason: "not needed".into(), by_person: true, hook: String::new()
         }
     }
 }

@@ -235,6 +235,7 @@ pub(super) fn turns() -> Kinds {
             turn_index: 2,
         }),
         agent: None,
+        hooks: Vec::new(),
     };
     let dropped = |failure| QueuedTurnDropped {
         number: 40,

@@ -62,11 +62,12 @@ fn definition() -> impl Strategy<Value = AgentDefinition> {
         vec(text(), 0..3),
         vec(text(), 0..3),
         vec(text(), 0..3),
+        vec(text(), 0..3),
     );
     let numbers = (limits(), option::of(number()), compaction());
     (texts, tools, numbers, vec(skill(), 0..3)).prop_map(|(texts, tools, numbers, skills)| {
         let (name, prompt, model, instructions) = texts;
-        let (tools, denied, asked, capabilities) = tools;
+        let (tools, denied, asked, capabilities, hooks) = tools;
         let (limits, temperature_milli, compaction) = numbers;
         AgentDefinition {
             name,
@@ -81,6 +82,7 @@ fn definition() -> impl Strategy<Value = AgentDefinition> {
             skills,
             instructions,
             capabilities,
+            hooks,
         }
     })
 }

@@ -45,6 +45,7 @@ pub(super) fn pending() -> impl Strategy<Value = PendingId> {
     let again = prop_oneof![
         call().prop_map(Subject::Call),
         number().prop_map(|run| Subject::Budget { run }),
+        number().prop_map(|run| Subject::Hook { run }),
         (number(), number()).prop_map(|(run, proposal)| Subject::Plan { run, proposal }),
         attempt().prop_map(Subject::Context),
         attempt().prop_map(Subject::Shortage),

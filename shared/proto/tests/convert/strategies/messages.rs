@@ -112,14 +112,16 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
 }
 
 pub(super) fn reply_received() -> impl Strategy<Value = EventKind> {
-    let requested = (tool_call(), effect(), any::<bool>());
-    let requested = requested.prop_map(|(call, effect, previews)| RequestedCall {
+    let requested = (tool_call(), effect(), any::<bool>(), any::<bool>());
+    let requested = requested.prop_map(|(call, effect, previews, hooked)| RequestedCall {
         tool_digest: String::new(),
         call,
         effect,
         previews,
+        hooked,
     });
-    (attempt(), reply(), vec(requested, 0..3)).prop_map(|(attempt, reply, calls)| {
+    let requested = vec(requested, 0..3);
+    (attempt(), reply(), requested, any::<bool>()).prop_map(|(attempt, reply, calls, held)| {
         EventKind::ReplyReceived(ReplyReceived {
             attempt,
             tool_turn: reply.tool_turn,
@@ -134,6 +136,7 @@ pub(super) fn reply_received() -> impl Strategy<Value = EventKind> {
             ops_through: reply.ops_through,
             estimated_tokens: reply.estimated_tokens,
             window_tokens: reply.window_tokens,
+            held,
         })
     })
 }
@@ -250,7 +253,7 @@ pub(super) fn context_op() -> impl Strategy<Value = ContextOp> {
     ]
 }
 
-fn op() -> impl Strategy<Value = Op> {
+pub(super) fn op() -> impl Strategy<Value = Op> {
     let placed = || (any::<u32>(), message());
     // 0 stands for the end.
     let inserted = (option::of(1..=u32::MAX), message());

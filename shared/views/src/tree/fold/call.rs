@@ -35,10 +35,11 @@ impl Tree {
         }
         working.unclaimed = Some((reply.usage, reply.duration_ms));
         working.tool_turn = reply.tool_turn;
+        working.thought = None;
         working.calls.clear();
         let calls: Vec<ToolCall> = reply.calls.iter().map(|it| it.call.clone()).collect();
         if infer(&reply.text, &calls, false).first() == Some(&NodeKind::Thought) {
-            self.add_thought(&mut working, reply, origin);
+            self.add_thought(&mut working, &reply.text, origin);
         }
         for (call, index) in calls.into_iter().zip(0..) {
             let action = if is_step_tool(&call) {
@@ -52,16 +53,15 @@ impl Tree {
         self.working.insert(key, working);
     }
 
-    fn add_thought(&mut self, working: &mut Working, reply: &ReplyReceived, origin: Origin) {
+    pub(super) fn add_thought(&mut self, working: &mut Working, text: &str, origin: Origin) {
         let attempt = working.attempt;
         let parent = Some(working.goal_in_progress());
-        let path = path_of(attempt, reply.tool_turn, 0);
-        if let Some(thought) = self.add(attempt.run, parent, NodeKind::Thought, path, origin) {
+        let path = path_of(attempt, working.tool_turn, 0);
+        working.thought = self.add(attempt.run, parent, NodeKind::Thought, path, origin);
+        if let Some(thought) = working.thought {
             let node = &mut self.nodes[thought];
             node.status = NodeStatus::Completed;
-            node.description = describe::text(&reply.text);
-            node.data.push(("content", reply.text.clone()));
-            node.data.retain(|(_, content)| !content.is_empty());
+            node.say(text);
             if let Some((_, duration_ms)) = working.unclaimed {
                 node.duration_ms = Some(duration_ms);
             }
@@ -185,7 +185,7 @@ impl Tree {
         }
     }
 
-    fn working_call(&mut self, name: CallRef) -> Option<&mut WorkingCall> {
+    pub(super) fn working_call(&mut self, name: CallRef) -> Option<&mut WorkingCall> {
         let working = self.working_on(name.attempt)?;
         let is_current = working.tool_turn == name.tool_turn;
         let calls = is_current.then_some(&mut working.calls)?;

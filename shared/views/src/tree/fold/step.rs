@@ -20,6 +20,7 @@ impl Tree {
             is_tool_step,
             tool_turn: 0,
             calls: Vec::new(),
+            thought: None,
             unclaimed: None,
         };
         if is_tool_step {

@@ -38,10 +38,13 @@ const LOOK: Duration = Duration::from_millis(100);
 const NO_BOUNDS: &str = "-";
 
 /// What a shell says of a program that it cannot start.
-pub(crate) const NOT_STARTED: u8 = 127;
+pub const NOT_STARTED: u8 = 127;
 
 /// What a shell adds to the number of the signal that ended a program.
 const SIGNALLED: i32 = 128;
+
+/// Begins what a supervising process prints of a program that it could not start.
+const COULD_NOT: &str = "could not be started: ";
 
 /// Why a program is not started.
 const TOO_LATE: &str = "its time is over";
@@ -74,7 +77,7 @@ impl Supervisor {
     /// A command line that ends with the program, and to which its arguments are added. The time begins
     /// now. The program is started once `input` bytes were written to standard input. Without bounds it is not
     /// confined.
-    pub(crate) fn command(
+    pub fn command(
         &self,
         time_limit: Duration,
         input: usize,
@@ -94,7 +97,7 @@ impl Supervisor {
 
     /// Whether the system can hold `what` of a confined program: `mounts` or `loopback`. Starts a process.
     #[cfg(target_os = "linux")]
-    pub(crate) fn can(&self, what: &str) -> bool {
+    pub fn can(&self, what: &str) -> bool {
         use std::os::unix::process::CommandExt as _;
         let mut command = std::process::Command::new(&self.program);
         let command = command.arg0("cairn").args(confine::attempt(what));
@@ -109,7 +112,7 @@ impl Supervisor {
 
     /// Whether the system can hold something of a confined program.
     #[cfg(not(target_os = "linux"))]
-    pub(crate) fn can(&self, _: &str) -> bool {
+    pub fn can(&self, _: &str) -> bool {
         false
     }
 }
@@ -130,7 +133,7 @@ fn bounds_of(argument: &str) -> Option<Option<Bounds>> {
 impl Supervisor {
     /// A command line that ends with the program of a server, and to which its arguments are added. The
     /// server is killed when this process ends. It must lead a process group. Without bounds it is not confined.
-    pub(crate) fn server(&self, bounds: Option<&Bounds>, program: &str) -> Command {
+    pub fn server(&self, bounds: Option<&Bounds>, program: &str) -> Command {
         let mut command = Command::new(&self.program);
         let arguments = server::arguments(bounds);
         command.arg0("cairn").args(arguments).arg(program);
@@ -140,7 +143,7 @@ impl Supervisor {
 
 /// Makes a supervising process end its program or server, and then itself. Before it has started one, it ends
 /// at once.
-pub(crate) fn end(supervising: Pid) {
+pub fn end(supervising: Pid) {
     // It may have ended.
     let _ = kill_process(supervising, Signal::USR1);
 }
@@ -220,9 +223,7 @@ pub fn supervise(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> 
         Ok(status) => exit_code(status),
         Err(error) => {
             let program = task.argv[0].to_string_lossy();
-            print_error(&format!(
-                "could not be started: {error}; its program is '{program}'\n"
-            ));
+            print_error(&format!("{COULD_NOT}{error}; its program is '{program}'\n"));
             ExitCode::from(NOT_STARTED)
         }
     })
@@ -396,7 +397,7 @@ pub(crate) fn print_error(text: &str) {
 
 /// The signal that ended a program, by how the process above it ended and what that said last, which is
 /// taken away.
-pub(crate) fn signal_of(code: Option<i32>, said: &mut Vec<u8>) -> Option<i32> {
+pub fn signal_of(code: Option<i32>, said: &mut Vec<u8>) -> Option<i32> {
     let signal = code?.checked_sub(SIGNALLED)?;
     let mark = format!("{MARK}{signal}");
     let rest = said.strip_suffix(mark.as_bytes())?.len();
@@ -404,9 +405,24 @@ pub(crate) fn signal_of(code: Option<i32>, said: &mut Vec<u8>) -> Option<i32> {
     Some(signal)
 }
 
+/// Why a program was not started, by how the process above it ended and what that said; none if it was started.
+pub fn why_not_started(code: Option<i32>, said: &[u8]) -> Option<String> {
+    let why = said.strip_prefix(COULD_NOT.as_bytes())?;
+    (code == Some(NOT_STARTED.into())).then(|| String::from_utf8_lossy(why).trim_end().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_was_not_started_is_told_from_one_that_failed() {
+        let said = b"could not be started: no such file; its program is 'x'\n";
+        let why = why_not_started(Some(127), said);
+        assert_eq!(why.unwrap(), "no such file; its program is 'x'");
+        assert_eq!(why_not_started(Some(1), said), None);
+        assert_eq!(why_not_started(Some(127), b"sh: x: not found\n"), None);
+    }
 
     #[test]
     fn a_signal_is_known_by_both_the_code_and_the_mark() {

@@ -75,28 +75,30 @@ fn of_ports(ports: Vec<u16>) -> Option<Network> {
 
 /// What all processes of one program may use up together. The supervising process kills all of them beyond it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Caps {
+pub struct Caps {
     /// Processes at one time.
-    pub(crate) processes: u32,
+    pub processes: u32,
     /// Bytes written below the workspace, the other folders that it may write, and its folder for temporary files.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Bytes of memory.
-    pub(crate) memory: u64,
+    pub memory: u64,
 }
 
 /// What a confined program may do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Bounds {
+pub struct Bounds {
     /// Files and folders that it may read and execute.
-    pub(crate) read: Vec<PathBuf>,
+    pub read: Vec<PathBuf>,
     /// Files and folders that it may read, execute and change.
-    pub(crate) write: Vec<PathBuf>,
+    pub write: Vec<PathBuf>,
     /// The folder in which its own folder for temporary files is made.
-    pub(crate) temporary: PathBuf,
-    pub(crate) network: Network,
+    pub temporary: PathBuf,
+    /// What it reaches over the network.
+    pub network: Network,
     /// Everything that it may not change is mounted read-only for it.
-    pub(crate) mounts: bool,
-    pub(crate) caps: Caps,
+    pub mounts: bool,
+    /// What all its processes may use up together.
+    pub caps: Caps,
 }
 
 impl Bounds {

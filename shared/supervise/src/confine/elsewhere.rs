@@ -18,7 +18,7 @@ impl Enclosure {
     /// # Errors
     /// Always.
     pub(crate) fn begin(_: Bounds) -> io::Result<Self> {
-        Err(io::Error::other(super::report::NO_LANDLOCK))
+        Err(io::Error::other(super::NO_LANDLOCK))
     }
 
     pub(crate) fn command(&self, _: &[OsString]) -> Command {

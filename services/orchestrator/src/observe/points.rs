@@ -1,0 +1,334 @@
+//! The hook points of a run, as events of its span. They are there whether hooks are asked or not.
+
+use cairn_engine::event::{AttemptRef, Event, EventKind};
+use cairn_engine::hooks::Point;
+use cairn_engine::session::{Run, Session, Step, StepStatus};
+use cairn_rpc::trace::{PastEvent, Value};
+use std::collections::BTreeSet;
+
+/// Most hook points of a span before its end, which is to be among the events that an exporter takes. A plan of 1,000
+/// steps has four for each.
+const MOST: usize = 4000;
+
+/// The hook points of a run so far, in the order of time.
+#[derive(Debug, Default)]
+pub(super) struct RunPoints {
+    events: Vec<PastEvent>,
+    /// It is a turn of a conversation, whose step is none of a plan.
+    is_turn: bool,
+    /// Turns and attempts that completed: of the context for a turn, else of the run.
+    turns: u32,
+    /// Plans so far.
+    plans: u32,
+    /// Requests for plans of which a person was shown one.
+    reviewed: BTreeSet<u64>,
+}
+
+/// A moment of a run at which hooks may be asked.
+#[derive(Debug)]
+pub(super) struct Moment {
+    pub(super) run: u32,
+    at_ms: u64,
+    reached: Reached,
+}
+
+#[derive(Debug)]
+enum Reached {
+    /// A plan is shown to a person.
+    Reviewed { request: u64 },
+    /// A plan came into force.
+    Applied { request: u64 },
+    /// An attempt at a step began.
+    Started(Place),
+    /// An attempt completed, and its step with it.
+    Completed(Place),
+    /// A step ended otherwise, so.
+    Ended(Place, &'static str),
+    /// Older messages of an attempt gave way.
+    Compacted(Place),
+}
+
+/// A step, and an attempt at it; 0 for none.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    step: u32,
+    attempt: u32,
+}
+
+impl Place {
+    /// Of an attempt, in the plan in force. A step that is in no plan any more has its number.
+    fn of(session: &Session, name: AttemptRef) -> Self {
+        let place = session.step(name).and_then(|step| step.place);
+        let place = place.map(|place| place.index());
+        let number = || name.step.slot().map(|slot| slot.index());
+        let index = place.or_else(number).unwrap_or_default();
+        Self {
+            step: u32::try_from(index).unwrap_or(u32::MAX),
+            attempt: name.attempt,
+        }
+    }
+}
+
+impl Moment {
+    /// None for an event that is no such moment. The state has the event already.
+    pub(super) fn of(session: &Session, event: &Event) -> Option<Self> {
+        let place = |name| Place::of(session, name);
+        let (run, reached) = match &event.kind {
+            EventKind::PlanProposed(proposed) => {
+                let request = proposed.request;
+                (proposed.run, Reached::Reviewed { request })
+            }
+            EventKind::PlanApplied(applied) => {
+                let request = applied.request;
+                (applied.run, Reached::Applied { request })
+            }
+            EventKind::StepStarted(it) => (it.attempt.run, Reached::Started(place(it.attempt))),
+            EventKind::StepCompleted(it) => (it.attempt.run, Reached::Completed(place(it.attempt))),
+            EventKind::StepFailed(it) => {
+                (it.attempt.run, Reached::Ended(place(it.attempt), "failed"))
+            }
+            EventKind::StepSkipped(skipped) => {
+                let name = AttemptRef {
+                    run: skipped.run,
+                    step: skipped.step,
+                    ..AttemptRef::default()
+                };
+                (skipped.run, Reached::Ended(place(name), "skipped"))
+            }
+            EventKind::ContextCompacted(it) => {
+                (it.attempt.run, Reached::Compacted(place(it.attempt)))
+            }
+            _ => return None,
+        };
+        Some(Self {
+            run,
+            at_ms: event.at,
+            reached,
+        })
+    }
+}
+
+impl RunPoints {
+    /// Of a run that begins now. `turn_index` is that of a turn; none for a run with a plan.
+    pub(super) fn begun(at_ms: u64, turn_index: Option<u32>) -> Self {
+        let mut points = Self {
+            is_turn: turn_index.is_some(),
+            turns: turn_index.unwrap_or_default(),
+            ..Self::default()
+        };
+        points.push(Point::OnRunStart, at_ms, Vec::new());
+        points
+    }
+
+    /// As far as the state of a run tells them: it has the last times of its steps.
+    pub(super) fn of_state(run: &Run) -> Self {
+        let mut points = Self::begun(run.started_at, run.turn.as_ref().map(|_| 0));
+        points.turns = run.hooks.turns;
+        let steps = run.plan.iter().flat_map(|plan| &plan.steps);
+        for (step, index) in steps.zip(0..) {
+            let Step { started, ended, .. } = step;
+            let place = Place {
+                step: index,
+                attempt: step.attempts,
+            };
+            if let Some(moment) = started {
+                points.start(place, moment.at);
+            }
+            let status = match &step.status {
+                StepStatus::Completed { .. } => "completed",
+                StepStatus::Failed { .. } => "failed",
+                StepStatus::Skipped { .. } => "skipped",
+                StepStatus::Pending | StepStatus::Running(_) => continue,
+            };
+            if let Some(moment) = ended {
+                points.end_step(place, status, moment.at);
+            }
+        }
+        points.events.sort_by_key(|event| event.at_ms);
+        points
+    }
+
+    pub(super) fn take(&mut self, moment: &Moment) {
+        let at_ms = moment.at_ms;
+        match moment.reached {
+            Reached::Reviewed { request } => {
+                self.reviewed.insert(request);
+                self.plan(at_ms);
+            }
+            // It was there when a person was shown it.
+            Reached::Applied { request } if self.reviewed.remove(&request) => {}
+            Reached::Applied { .. } => self.plan(at_ms),
+            Reached::Started(place) => self.start(place, at_ms),
+            Reached::Completed(place) => {
+                let turn = ("cairn.turn.index", number(self.turns));
+                self.push(Point::OnTurnEnd, at_ms, self.with_step(place, vec![turn]));
+                self.turns += 1;
+                self.end_step(place, "completed", at_ms);
+            }
+            Reached::Ended(place, status) => self.end_step(place, status, at_ms),
+            Reached::Compacted(place) => {
+                self.push(
+                    Point::OnCompaction,
+                    at_ms,
+                    self.with_step(place, Vec::new()),
+                );
+            }
+        }
+    }
+
+    /// All of them, for a run that ended then.
+    pub(super) fn ended(mut self, at_ms: u64) -> Vec<PastEvent> {
+        self.events.truncate(MOST);
+        let end = event(Point::OnRunEnd, at_ms, Vec::new());
+        self.events.push(end);
+        self.events
+    }
+
+    fn plan(&mut self, at_ms: u64) {
+        let index = ("cairn.plan.index", number(self.plans));
+        self.push(Point::OnPlanProposed, at_ms, vec![index]);
+        self.plans += 1;
+    }
+
+    fn start(&mut self, place: Place, at_ms: u64) {
+        if !self.is_turn {
+            self.push(Point::OnStepStart, at_ms, self.with_step(place, Vec::new()));
+        }
+        let turn = ("cairn.turn.index", number(self.turns));
+        self.push(Point::OnTurnStart, at_ms, self.with_step(place, vec![turn]));
+    }
+
+    fn end_step(&mut self, place: Place, status: &'static str, at_ms: u64) {
+        if !self.is_turn {
+            let status = ("cairn.step.status", Value::from(status));
+            self.push(
+                Point::OnPlanStepComplete,
+                at_ms,
+                self.with_step(place, vec![status]),
+            );
+        }
+    }
+
+    /// Adds the step and the attempt. The one step of a turn has no index.
+    fn with_step(&self, place: Place, mut attributes: Attributes) -> Attributes {
+        if !self.is_turn {
+            attributes.push(("cairn.step.index", number(place.step)));
+        }
+        if place.attempt > 0 {
+            attributes.push(("cairn.attempt", number(place.attempt)));
+        }
+        attributes
+    }
+
+    fn push(&mut self, point: Point, at_ms: u64, attributes: Attributes) {
+        if self.events.len() < MOST {
+            self.events.push(event(point, at_ms, attributes));
+        }
+    }
+}
+
+type Attributes = Vec<(&'static str, Value)>;
+
+fn event(point: Point, at_ms: u64, attributes: Attributes) -> PastEvent {
+    PastEvent {
+        name: point.name().into(),
+        at_ms,
+        attributes,
+    }
+}
+
+fn number(number: u32) -> Value {
+    Value::from(i64::from(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(step: u32) -> Place {
+        Place { step, attempt: 1 }
+    }
+
+    fn taken(points: &mut RunPoints, reached: Reached) {
+        points.take(&Moment {
+            run: 1,
+            at_ms: 2,
+            reached,
+        });
+    }
+
+    fn shown(event: &PastEvent) -> String {
+        let attributes = event.attributes.iter();
+        let attributes: Vec<_> = attributes
+            .map(|(name, value)| format!("{}={value}", name.trim_start_matches("cairn.")))
+            .collect();
+        format!("{} {}", event.name, attributes.join(" "))
+    }
+
+    #[test]
+    fn a_run_has_every_point_with_its_index() {
+        let mut points = RunPoints::begun(1, None);
+        for reached in [
+            Reached::Reviewed { request: 0 },
+            Reached::Applied { request: 0 },
+            Reached::Started(place(0)),
+            Reached::Compacted(place(0)),
+            Reached::Completed(place(0)),
+            Reached::Started(place(1)),
+            Reached::Ended(place(1), "failed"),
+            Reached::Ended(
+                Place {
+                    step: 2,
+                    attempt: 0,
+                },
+                "skipped",
+            ),
+            Reached::Applied { request: 7 },
+        ] {
+            taken(&mut points, reached);
+        }
+        let shown: Vec<_> = points.ended(3).iter().map(shown).collect();
+        let expected = [
+            "OnRunStart ",
+            "OnPlanProposed plan.index=0",
+            "OnStepStart step.index=0 attempt=1",
+            "OnTurnStart turn.index=0 step.index=0 attempt=1",
+            "OnCompaction step.index=0 attempt=1",
+            "OnTurnEnd turn.index=0 step.index=0 attempt=1",
+            "OnPlanStepComplete step.status=completed step.index=0 attempt=1",
+            "OnStepStart step.index=1 attempt=1",
+            "OnTurnStart turn.index=1 step.index=1 attempt=1",
+            "OnPlanStepComplete step.status=failed step.index=1 attempt=1",
+            "OnPlanStepComplete step.status=skipped step.index=2",
+            "OnPlanProposed plan.index=1",
+            "OnRunEnd ",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_turn_has_the_index_of_its_context_and_no_step() {
+        let mut points = RunPoints::begun(1, Some(4));
+        taken(&mut points, Reached::Started(place(0)));
+        taken(&mut points, Reached::Completed(place(0)));
+        let shown: Vec<_> = points.ended(3).iter().map(shown).collect();
+        let expected = [
+            "OnRunStart ",
+            "OnTurnStart turn.index=4 attempt=1",
+            "OnTurnEnd turn.index=4 attempt=1",
+            "OnRunEnd ",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn the_end_is_among_the_points_of_a_long_run() {
+        let mut points = RunPoints::begun(1, None);
+        for step in 0..5000 {
+            taken(&mut points, Reached::Started(place(step)));
+        }
+        let points = points.ended(3);
+        assert_eq!(points.len(), MOST + 1);
+        assert_eq!(points[MOST].name, "OnRunEnd");
+    }
+}

@@ -1,0 +1,83 @@
+//! What hooks say of calls and of their results.
+
+use crate::decide::Decision;
+use crate::event::{AttemptRef, CallFinished, Effect};
+use crate::failure::Failure;
+use crate::hooks::{Gate, Outcome, Point, VerdictKind};
+use crate::session::CallStatus;
+use crate::transitions::Applied;
+
+impl Decision<'_> {
+    /// Hooks are asked about a call before it is made. Of calls that the owner answers they are not: those change
+    /// nothing but the session.
+    pub(in crate::decide) fn asks_before_call(
+        &self,
+        attempt: AttemptRef,
+        tool: &str,
+        effect: Effect,
+    ) -> bool {
+        effect != Effect::State
+            && self.makes_calls(attempt)
+            && self.listens_to(attempt, Point::PreToolCall, tool)
+    }
+
+    /// The calls of a reply are made, and not returned to the caller of a turn without tool turns.
+    fn makes_calls(&self, attempt: AttemptRef) -> bool {
+        let run = self.session.run(attempt.run);
+        run.is_some_and(|run| run.turn.is_none() || run.limits.max_tool_turns > 0)
+    }
+
+    fn listens_to(&self, attempt: AttemptRef, point: Point, tool: &str) -> bool {
+        let run = self.session.run(attempt.run);
+        run.is_some_and(|run| run.hooks.listens_to(point, tool))
+    }
+
+    /// Hooks have answered about calls, as the state has it by now. The calls are judged with what hooks left of them.
+    pub(in crate::decide) fn calls_hooked(&mut self, gate: Gate, outcomes: &[Outcome]) -> Applied {
+        for outcome in outcomes {
+            let name = gate.call_at(outcome.index);
+            // It may have ended while hooks were asked.
+            let call = self.session.call(name);
+            if call.is_none_or(|call| call.status != CallStatus::Requested) {
+                continue;
+            }
+            match outcome.verdict {
+                VerdictKind::Block => {
+                    let output = Failure::blocked(gate.point, outcome).message;
+                    self.finish_call(name, output, CallFinished::HOOK_BLOCKED)?;
+                }
+                VerdictKind::Skip => self.finish_call(name, outcome.text.clone(), "")?,
+                VerdictKind::Proceed | VerdictKind::Mutate | VerdictKind::RequireApproval => {
+                    self.judge_in_turn(name)?;
+                }
+            }
+        }
+        self.continue_after_owner(gate.attempt)
+    }
+
+    /// Hooks have answered about the result of a call, which the model gets as the state has it by now.
+    pub(in crate::decide) fn result_hooked(&mut self, gate: Gate) -> Applied {
+        self.continue_after_owner(gate.attempt)
+    }
+
+    /// The owner has done something for calls of an attempt: what waited for that continues.
+    pub(in crate::decide) fn continue_after_owner(&mut self, attempt: AttemptRef) -> Applied {
+        self.finish_tool_turn(attempt)?;
+        self.intend_requested_calls(attempt)?;
+        self.prepare_request(attempt)?;
+        self.advance(attempt.run)
+    }
+
+    /// Hooks are asked about a result before its model gets it: its tool gave it, or failed.
+    pub(in crate::decide) fn is_held_result(&self, result: &CallFinished) -> bool {
+        let is_unsent = matches!(
+            result.reason.as_str(),
+            CallFinished::NOT_SENT | CallFinished::DENIED
+        );
+        let call = self.session.call(result.call).filter(|_| !is_unsent);
+        call.is_some_and(|call| {
+            let tool = &call.call.name;
+            self.listens_to(result.call.attempt, Point::PostToolCall, tool)
+        })
+    }
+}
