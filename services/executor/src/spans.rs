@@ -53,13 +53,13 @@ pub(crate) fn ended(span: &Span, outcome: &Result<(), Stop>) {
 /// The hook point PreToolCall of a call that this process carries out. The tools service traces all others.
 pub(crate) fn before_call(at: CallRef) {
     let (tool_turn, index) = (at.tool_turn, at.index);
-    tracing::info!(target: TARGET, cairn.tool_turn = tool_turn, cairn.call.index = index, "PreToolCall");
+    tracing::info!(target: TARGET, { cairn.tool_turn = tool_turn, cairn.call.index = index }, "PreToolCall");
 }
 
 /// The hook point PostToolCall of such a call.
 pub(crate) fn after_call(at: CallRef) {
     let (tool_turn, index) = (at.tool_turn, at.index);
-    tracing::info!(target: TARGET, cairn.tool_turn = tool_turn, cairn.call.index = index, "PostToolCall");
+    tracing::info!(target: TARGET, { cairn.tool_turn = tool_turn, cairn.call.index = index }, "PostToolCall");
 }
 
 /// The hook point OnError: the attempt cannot go on.

@@ -24,7 +24,7 @@ mod stream;
 mod traced;
 mod work;
 
-pub(crate) use facts::{facts, no_hooks};
+pub(crate) use facts::facts;
 pub(crate) use inbox::Notice;
 
 use crate::deps::Deps;

@@ -348,13 +348,13 @@ impl Invoker {
 /// The hook point PreToolCall, in the span of the call.
 fn before_call(place: Option<(u32, u32)>) {
     let (tool_turn, index) = place.unzip();
-    tracing::info!(target: TARGET, cairn.tool_turn = tool_turn, cairn.call.index = index, "PreToolCall");
+    tracing::info!(target: TARGET, { cairn.tool_turn = tool_turn, cairn.call.index = index }, "PreToolCall");
 }
 
 /// The hook point PostToolCall.
 fn after_call(place: Option<(u32, u32)>) {
     let (tool_turn, index) = place.unzip();
-    tracing::info!(target: TARGET, cairn.tool_turn = tool_turn, cairn.call.index = index, "PostToolCall");
+    tracing::info!(target: TARGET, { cairn.tool_turn = tool_turn, cairn.call.index = index }, "PostToolCall");
 }
 
 /// Whether the call was made and has ended: hooks are asked about such a result.

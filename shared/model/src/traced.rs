@@ -50,12 +50,12 @@ pub fn question(model: &dyn Model, request: &ChatRequest, with_content: bool) ->
 /// The hook point PreRequest, in the span of the question: `tool_turn` is the number of the request in its attempt,
 /// from 0.
 pub fn before_request(tool_turn: u32) {
-    tracing::info!(target: TARGET, cairn.tool_turn = tool_turn, "PreRequest");
+    tracing::info!(target: TARGET, { cairn.tool_turn = tool_turn }, "PreRequest");
 }
 
 /// The hook point PostRequest: the model replied.
 pub fn after_request(tool_turn: u32) {
-    tracing::info!(target: TARGET, cairn.tool_turn = tool_turn, "PostRequest");
+    tracing::info!(target: TARGET, { cairn.tool_turn = tool_turn }, "PostRequest");
 }
 
 /// The hook point OnRetry of the question that is being asked. `attempt` counts from 1 how often it was asked.

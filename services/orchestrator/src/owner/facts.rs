@@ -43,7 +43,7 @@ pub(crate) fn facts<'a>(
 }
 
 /// There is no hook, or no run begins.
-pub(crate) fn no_hooks() -> &'static PresentHooks {
+fn no_hooks() -> &'static PresentHooks {
     static NONE: PresentHooks = PresentHooks(Vec::new());
     &NONE
 }
