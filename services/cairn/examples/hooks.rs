@@ -11,7 +11,7 @@ mod common;
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
 use cairn::node::Node;
-use cairn_engine::hooks::{Mutation, Payload, Point, Verdict};
+use cairn_engine::hooks::{Payload, Point, Verdict};
 use cairn_hooks::{Asked, Definition, Hook, HookError, Means, Policy, ProgramConfig};
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::hook_mutation::Change;

@@ -128,7 +128,7 @@ impl Node {
     /// # Errors
     /// See [`StartError`]; nothing runs then, and no store is made for tools that cannot be set up.
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
-        Self::start_some(parts, &Placement::all()).await
+        Box::pin(Self::start_some(parts, &Placement::all())).await
     }
 
     /// Starts the services that are to be here. Waits for those elsewhere without which nothing can

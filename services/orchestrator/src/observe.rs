@@ -92,6 +92,13 @@ fn recorded(trace_parent: &str) -> Option<TraceParent> {
 }
 
 impl ActiveRun {
+    /// The active run of a session that is owned from now on.
+    pub(crate) fn of(session: &Session) -> Self {
+        let mut active = Self::default();
+        active.note(session);
+        active
+    }
+
     pub(crate) fn note(&mut self, session: &Session) {
         let active = session.active_run();
         let is_active = active.is_some();

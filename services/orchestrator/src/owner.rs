@@ -263,8 +263,8 @@ impl Owner {
     ) -> Result<(Self, Option<Input>), End> {
         let (key, until) = (ownership.key, ownership.lease_until);
         let clock = deps.store.clock.clone();
-        let inbox = Inbox::new(clock, deps.config.lease, until, notices);
-        let mut inbox = inbox.trust(deps.config.trusts_leases());
+        let mut inbox =
+            Inbox::new(clock, deps.config.lease, until, notices).trust(deps.config.trusts_leases());
         let (loaded, first) = match ownership.beginning {
             Beginning::Created(loaded) => {
                 state_bytes.set(loaded.checkpoints.state_bytes());
@@ -288,8 +288,7 @@ impl Owner {
                 (loaded, Some(Input::TakenOver { holder_dead }))
             }
         };
-        let mut active_run = ActiveRun::default();
-        active_run.note(&loaded.session);
+        let mut active_run = ActiveRun::of(&loaded.session);
         if active_run.is_traced() {
             let replay = traced::replay(&deps.store, &key, &loaded.session, &mut active_run);
             inbox.wait_for(Box::pin(replay)).await?;

@@ -130,16 +130,18 @@ impl Decision<'_> {
             Input::HandleCommand => self.handle_command(),
             Input::Planned {
                 run,
-                request,
+                request: None,
                 outcome,
                 usage,
                 duration_ms,
-            } => match request {
-                None => self.planned(run, outcome, usage, duration_ms, Consent::OfHooks),
-                Some(request) => {
-                    self.revised(run, request, outcome, usage, duration_ms, Consent::OfHooks)
-                }
-            },
+            } => self.planned(run, outcome, usage, duration_ms, Consent::OfHooks),
+            Input::Planned {
+                run,
+                request: Some(request),
+                outcome,
+                usage,
+                duration_ms,
+            } => self.revised(run, request, outcome, usage, duration_ms, Consent::OfHooks),
             Input::Report {
                 attempt,
                 results,
@@ -166,6 +168,24 @@ impl Decision<'_> {
                 .try_for_each(|attempt| self.remind(attempt)),
             Input::AttemptLost { attempt } => self.attempt_lost(attempt),
             Input::Answered { call, answer } => self.answered_by_owner(call, answer),
+            Input::Tick => self.settle_due(),
+            Input::Previewed { call, outcome } => self.previewed(call, outcome),
+            Input::Forked(fork) => self.fork(fork),
+            Input::Imported => self.imported(),
+            Input::LimitReached { failure } => self.end_at_limit(&failure),
+            of_others => self.take_of_others(of_others),
+        }
+    }
+
+    /// What the pool does for attempts, and what hooks answer.
+    fn take_of_others(&mut self, input: Input) -> Applied {
+        match input {
+            Input::Hooked { gate, outcomes } => self.hooked(gate, outcomes),
+            Input::HooksMissing {
+                run,
+                missing,
+                changed,
+            } => self.hooks_missing(run, missing, changed),
             Input::Placed {
                 attempt,
                 resources,
@@ -177,17 +197,7 @@ impl Decision<'_> {
                 is_none,
             } => self.short(attempt, missing, is_none),
             Input::Found { attempts } => self.found(attempts),
-            Input::Tick => self.settle_due(),
-            Input::Previewed { call, outcome } => self.previewed(call, outcome),
-            Input::Hooked { gate, outcomes } => self.hooked(gate, outcomes),
-            Input::HooksMissing {
-                run,
-                missing,
-                changed,
-            } => self.hooks_missing(run, missing, changed),
-            Input::Forked(fork) => self.fork(fork),
-            Input::Imported => self.imported(),
-            Input::LimitReached { failure } => self.end_at_limit(&failure),
+            _ => Ok(()),
         }
     }
 

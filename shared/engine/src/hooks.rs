@@ -777,19 +777,23 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_wrong_answer_is_named() {
-        let step = StepDraft {
+    fn a_step() -> StepDraft {
+        StepDraft {
             description: "do it".to_owned(),
             ..StepDraft::default()
+        }
+    }
+
+    fn plan(steps: Vec<StepDraft>) -> Verdict {
+        let plan = PlanDraft {
+            steps,
+            ..PlanDraft::default()
         };
-        let plan = |steps| {
-            let plan = PlanDraft {
-                steps,
-                ..PlanDraft::default()
-            };
-            Verdict::Mutate(Mutation::Plan(plan))
-        };
+        Verdict::Mutate(Mutation::Plan(plan))
+    }
+
+    #[test]
+    fn a_wrong_answer_is_named() {
         let mut next = Conversation::default();
         next.append(Message::user("hello"));
         next.append(Message::assistant("hi", Vec::new()));
@@ -797,7 +801,7 @@ mod tests {
         let user = || Message::user("more");
         let right = [
             (Point::PreToolCall, arguments(r#"{"path":"a"}"#)),
-            (Point::OnPlanProposed, plan(vec![step])),
+            (Point::OnPlanProposed, plan(vec![a_step()])),
             (
                 Point::PreRequest,
                 ops(vec![Op::Append(user()), update(1, user())]),

@@ -159,7 +159,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let metrics = metrics::serve(&args, context).await?;
     let has_socket = args.holds_a_store(context);
     let admission = Admission::of(context, &listeners, args.allow_anonymous, has_socket)?;
-    let Some(mut serving) = start(&args, context, &admission).await? else {
+    let Some(mut serving) = Box::pin(start(&args, context, &admission)).await? else {
         return Ok(ExitCode::SUCCESS);
     };
     announce(&args, context, &listeners, &admission, metrics.as_ref())?;

@@ -217,7 +217,8 @@ mod tests {
 
     #[test]
     fn each_wrong_field_is_named() {
-        let changes: [(&str, fn(&mut pb::HookDefinition)); 13] = [
+        type Change = fn(&mut pb::HookDefinition);
+        let changes: [(&str, Change); 13] = [
             ("hook.name", |it| it.name.clear()),
             ("hook.name", |it| it.name = "a b".to_owned()),
             ("hook.points", |it| it.points.clear()),

@@ -117,7 +117,8 @@ impl std::error::Error for Problem {}
 
 /// `, did you mean …?`, if there is a name that may have been meant.
 fn hint(name: &str, known: &[&str]) -> String {
-    let distance = |known: &&str| strsim::damerau_levenshtein(&name.to_lowercase(), &known.to_lowercase());
+    let distance =
+        |known: &&str| strsim::damerau_levenshtein(&name.to_lowercase(), &known.to_lowercase());
     let nearest = known.iter().min_by_key(|known| distance(known));
     match nearest {
         Some(known) if distance(known) <= (known.len() / 3).max(1) => {

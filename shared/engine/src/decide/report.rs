@@ -178,13 +178,15 @@ impl Decision<'_> {
         let compacts = self.compacts(attempt).is_some();
         // While hooks are asked, no model is.
         let is_gated = self.is_gated(attempt) && (is_of_request || report.reply.is_some());
-        let is_allowed = !is_gated
-            && answers.into_iter().filter(|there| *there).count() <= 1
-            && !(is_of_request && self.is_tool_step(attempt))
-            && !(report.reply.is_some() && compacts);
-        match is_allowed {
-            true => Ok(()),
-            false => {
+        let is_wrong = [
+            is_gated,
+            answers.into_iter().filter(|there| *there).count() > 1,
+            is_of_request && self.is_tool_step(attempt),
+            report.reply.is_some() && compacts,
+        ];
+        match is_wrong.contains(&true) {
+            false => Ok(()),
+            true => {
                 let what = format_args!("a report of {attempt:?} with its answers");
                 Err(IllegalTransition::not_allowed(
                     what,

@@ -30,6 +30,7 @@ pub(in crate::commands) fn settled(
         Command::Completions(_) => (true, true),
         Command::Config(args) => (args.confirms(), true),
         Command::Agent(args) => (args.only_checks(), false),
+        Command::Hook(args) => (args.only_explains(), true),
         Command::CheckConfig(_) => (false, true),
         _ => (false, false),
     };

@@ -175,7 +175,6 @@ impl Author {
             pool: cairn_engine::pool::PoolFacts::none(),
             hooks: &PresentHooks::default(),
             starts: true,
-            hooks: cairn_engine::hooks::PresentHooks::none(),
         };
         let events = self.session.decide(input, &facts).expect("it is legal");
         self.keep(&events);

@@ -72,7 +72,6 @@ fn facts() -> Facts<'static> {
         pool: cairn_engine::pool::PoolFacts::none(),
         hooks: &HOOKS,
         starts: true,
-        hooks: cairn_engine::hooks::PresentHooks::none(),
     }
 }
 
@@ -321,6 +320,7 @@ impl OwnedSession {
             Asked::Budget { .. }
             | Asked::Plan { .. }
             | Asked::Context { .. }
+            | Asked::Hook { .. }
             | Asked::Shortage { .. } => {
                 panic!("{question:?}")
             }

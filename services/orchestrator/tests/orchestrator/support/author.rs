@@ -114,7 +114,6 @@ impl Author {
             pool: cairn_engine::pool::PoolFacts::none(),
             hooks: &cairn_engine::hooks::PresentHooks::default(),
             starts: true,
-            hooks: cairn_engine::hooks::PresentHooks::none(),
         };
         match line {
             Line::Input(input) | Line::Later(input) => {

@@ -109,7 +109,6 @@ impl Played {
             pool: cairn_engine::pool::PoolFacts::none(),
             hooks: &PresentHooks::default(),
             starts: true,
-            hooks: cairn_engine::hooks::PresentHooks::none(),
         };
         self.session.decide(input, &facts).expect("it is legal");
     }
