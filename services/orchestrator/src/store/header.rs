@@ -30,8 +30,7 @@ pub(crate) fn header(session: &Session, least_needs: u32) -> Header {
     }
 }
 
-/// What the session waits for that no resource has: what each attempt needs that lacks something. An entry is empty if
-/// its attempt needs a tool alone, so that the session is woken by each change of the pool.
+/// What the session waits for that no resource has: what each attempt needs that lacks something.
 fn waits_for(session: &Session) -> Vec<String> {
     let waiting = RunStatus::Waiting(WaitReason::Capability);
     let run = session.active_run().filter(|run| run.status == waiting);
@@ -42,10 +41,10 @@ fn waits_for(session: &Session) -> Vec<String> {
     needs.into_iter().take(MOST_NEEDS).collect()
 }
 
-/// The first capabilities of a need, as many as an entry has room for: without them the need is not met either.
+/// The first parts of a need, as many as an entry has room for: without them the need is not met either.
 fn fitting(mut need: String) -> String {
     if need.len() > LONGEST_NEED {
-        // Names of capabilities are ASCII.
+        // A byte of a comma is no part of another character.
         let end = need.as_bytes()[..=LONGEST_NEED]
             .iter()
             .rposition(|byte| *byte == b',');
