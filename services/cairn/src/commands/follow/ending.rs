@@ -338,7 +338,7 @@ mod tests {
             ..Pending::default()
         };
         let expected = [
-            "step 2: web_search: no resource has it",
+            "step 2: web_search: 0/0",
             "an executor with the tool web_search would have it: see cairn pool",
         ];
         assert_eq!(asked(&question, &Progress::new(1, 0)), expected);
