@@ -140,17 +140,12 @@ pub struct Missing {
     pub tools: Vec<String>,
 }
 
-/// For people: `web_search: 0/1 busy`, `gpu>=5: 0/0`. A tool is named by itself.
+/// As a plan names it: `web_search>=5`. A tool that no executor may use: `tool shell_exec`.
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.capability.as_str() {
-            "" => f.write_str(&self.tools.join(", "))?,
-            capability => write_needed(f, capability, self.level)?,
-        }
-        write!(f, ": {}/{}", self.available, self.total)?;
-        match self.available == 0 && self.total > 0 {
-            true => f.write_str(" busy"),
-            false => Ok(()),
+            "" => write!(f, "tool {}", self.tools.join(", ")),
+            capability => write_needed(f, capability, self.level),
         }
     }
 }
@@ -246,24 +241,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said_with_its_counts() {
-        let missing = |level, available, total| Missing {
+    fn what_is_missing_is_named_as_a_plan_names_it() {
+        let missing = |level| Missing {
             capability: "web_search".to_owned(),
             level,
-            available,
-            total,
             tools: vec!["web_search".to_owned()],
+            ..Missing::default()
         };
-        assert_eq!(missing(0, 0, 1).to_string(), "web_search: 0/1 busy");
-        assert_eq!(missing(0, 0, 0).to_string(), "web_search: 0/0");
-        assert_eq!(missing(5, 0, 2).to_string(), "web_search>=5: 0/2 busy");
-        assert_eq!(missing(5, 0, 0).to_string(), "web_search>=5: 0/0");
-        // Each is there, but no executor has all that is needed.
-        assert_eq!(missing(0, 1, 2).to_string(), "web_search: 1/2");
+        assert_eq!(missing(0).to_string(), "web_search");
+        assert_eq!(missing(5).to_string(), "web_search>=5");
         let tool = Missing {
             tools: vec!["shell_exec".to_owned()],
             ..Missing::default()
         };
-        assert_eq!(tool.to_string(), "shell_exec: 0/0");
+        assert_eq!(tool.to_string(), "tool shell_exec");
     }
 }
