@@ -5,6 +5,8 @@ use std::fmt;
 
 /// Most bytes of the name of a capability.
 pub const MAX_NAME: usize = 64;
+/// Highest level at which a resource can have a capability. The lowest one is 1.
+pub const MAX_LEVEL: u32 = 1_000_000;
 /// Stands before a tool in the text of a need. No name of a capability has it.
 const TOOL: &str = "@";
 
