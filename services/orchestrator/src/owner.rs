@@ -446,7 +446,7 @@ impl Owner {
                 attempt,
                 missing,
                 is_none,
-            } => inputs.push(self.is_short(attempt, missing, is_none)),
+            } => inputs.push(self.note_shortage(attempt, missing, is_none)),
             Message::CapabilityLost { attempt, stream } => self.capability_lost(attempt, stream),
             // It is looked at before each decision.
             Message::PoolChanged => {}

@@ -1,6 +1,7 @@
-//! Who carries out an attempt, and what the pool lacks for one.
+//! The resources that carry out an attempt, and what the pool lacks for one.
 
 use super::{Apply, Attempt, Envelope, Run, Session};
+use crate::conversation::LayerKind;
 use crate::event::{AttemptPlaced, AttemptRef, CapabilityFound, CapabilityShort, ShortageKind};
 use crate::pool::{Missing, Need};
 use crate::transitions::{Applied, IllegalTransition};
@@ -17,7 +18,7 @@ pub struct Short {
     pub since: u64,
 }
 
-/// Who carries out the last attempt at a step, and what it waited for.
+/// The resources of the last attempt at a step, and what it waited for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placing {
     /// Ids of the resources that took it last, the executor first; empty before the first.
@@ -65,6 +66,21 @@ impl Session {
             tool: tool.map(|tool| tool.name.clone()),
             ..Need::of(needed)
         }
+    }
+
+    /// The system prompt of a step without a reply has the pool, and that text names other resources than these, or
+    /// was written before a wait.
+    pub fn has_outdated_pool(&self, attempt: AttemptRef, resources: &[String]) -> bool {
+        let Some((running, step)) = self.attempt(attempt).zip(self.step(attempt)) else {
+            return false;
+        };
+        let has_model = !self.is_tool_step(attempt) && self.turn(attempt).is_none();
+        if !has_model || running.tool_turns > 0 {
+            return false;
+        }
+        let layer = running.written(&running.conversation, LayerKind::Pool);
+        let has_waited = !step.placing.lacked.is_empty();
+        layer.is_some_and(|layer| has_waited || layer.allotted != resources)
     }
 }
 
