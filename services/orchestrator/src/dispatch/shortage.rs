@@ -1,5 +1,5 @@
-//! STOP: what the pool lacks for waiting attempts, as operators and executors see it. It is reported once for each
-//! need, and not for each attempt.
+//! STOP: what the pool lacks for waiting attempts. It is logged, and sent to executors, once for each need and not for
+//! each attempt.
 
 use super::queue::{Presence, Queue};
 use cairn_engine::pool::{Missing, Need};
@@ -15,7 +15,7 @@ use tonic::Request;
 
 /// Most needs whose shortages are kept. Plans can name any.
 const MOST: usize = 256;
-/// How long an executor may take to answer a notice, which nothing depends on.
+/// How long an executor may take to answer a notice. Nothing depends on the answer.
 const NOTICE_TIME: Duration = Duration::from_secs(5);
 
 /// The needs that the pool is short of.
@@ -33,7 +33,7 @@ struct Short {
 }
 
 impl Shortages {
-    /// An attempt lacks this. Returns the notices for executors, if that is news.
+    /// An attempt lacks this. Returns the notices for executors; none if the shortage is known.
     pub(super) fn begin(
         &mut self,
         need: &Need,
@@ -123,7 +123,7 @@ fn notice(missing: &Missing, kind: ShortageKind) -> NotifyShortageRequest {
 
 /// Sends the notices to each of these executors, in tasks of their own.
 pub(super) fn send(notices: &[NotifyShortageRequest], executors: Vec<Link>) {
-    // Nobody is to be told while the process ends.
+    // Without a runtime the process is ending, and no executor needs a notice.
     let Ok(runtime) = tokio::runtime::Handle::try_current() else {
         return;
     };
