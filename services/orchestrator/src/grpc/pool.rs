@@ -102,7 +102,7 @@ fn of_pool<T>(message: T) -> Request<T> {
     for_namespace(&Namespace::default(), message)
 }
 
-/// The store takes shorter ids than clients may choose.
+/// The operation id of a request. Clients may choose longer ids than the store takes.
 fn operation_id(request_id: &str) -> String {
     hex(&digest(&[b"cairn.pool", request_id.as_bytes()]))
 }

@@ -51,7 +51,7 @@ impl Owner {
         dispatch.pool_facts(&self.key.namespace, allotted)
     }
 
-    /// Has the owner look at the state again whenever the pool changes, once there is something to look at.
+    /// Wakes the owner whenever the pool changes, from the first attempt on.
     pub(super) fn follow_pool(&mut self) {
         let has_attempts = || {
             let mut active = self.active.keys();
@@ -69,8 +69,8 @@ impl Owner {
         self.inbox.listen(changed);
     }
 
-    /// The pool has what attempts lack that no resource had. What is found now is for the next owner of a session
-    /// that is let go of.
+    /// The attempts that lack what no resource had, and the pool has now. An owner that lets go of its session leaves
+    /// them to the next one.
     pub(super) fn found(&self) -> Option<Input> {
         if self.inbox.is_stopping() || !self.runs_steps() {
             return None;
@@ -191,7 +191,7 @@ impl Owner {
         }
     }
 
-    /// Brings the news that the resources of a slot have lacked for long what the attempt needs; none if it needs no
+    /// Resolves once the resources of a slot have lacked for long what the attempt needs. None if it needs no
     /// capability.
     pub(super) fn lost_capability(
         &self,

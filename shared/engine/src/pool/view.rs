@@ -57,7 +57,7 @@ impl ResourceView {
         self.kind == EXECUTOR
     }
 
-    /// It takes attempts beside an executor, for the capabilities that it has.
+    /// It is registered, and takes attempts beside an executor for the capabilities that it has.
     fn is_by_itself(&self) -> bool {
         !matches!(self.kind.as_str(), EXECUTOR | MCP_SERVER)
     }
@@ -200,7 +200,7 @@ impl PoolView {
         given.collect()
     }
 
-    /// What is not to be had of a need, sorted by name: the capabilities that no resource has free, and the tool if
+    /// What is not available of a need, sorted by name: the capabilities that no resource has free, and the tool if
     /// no executor may use it. If each capability is free, but no executor can have all of them, it is all of them.
     /// Empty if an attempt would be carried out now.
     ///

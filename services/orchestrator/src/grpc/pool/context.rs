@@ -1,4 +1,4 @@
-//! The agent context: what a model is told of the pool and its task.
+//! The agent context: what a model reads of the pool and its task.
 
 use super::present;
 use crate::grpc::Answer;

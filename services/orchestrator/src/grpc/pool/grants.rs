@@ -1,5 +1,5 @@
-//! Grants and revocations of tools. Each is a change of the document of its agent or executor: read, changed and stored
-//! if nobody else has changed it since.
+//! Grants and revocations of tools. Each is a change of the document of its agent or executor. The document is read, and
+//! stored with the change if it still has the version that was read.
 
 use super::{check_operator, checks, errors, of_pool, operation_id};
 use crate::grpc::Answer;
@@ -22,7 +22,7 @@ const MOST_TOOLS: usize = 1_000;
 const REMEMBERED: usize = 1_000;
 /// Bytes by which a document remembers a change.
 const MARK: usize = 16;
-/// How often a change is tried that others overtake.
+/// Most tries of a change, if other changes are stored in between.
 const MOST_TRIES: u32 = 16;
 
 pub(super) async fn grant(
