@@ -26,18 +26,7 @@ impl Decision<'_> {
         allotted: &[String],
     ) -> Option<AgentContext> {
         let (run, step) = (self.session.run(attempt.run)?, self.session.step(attempt)?);
-        let plan = &step.plan;
-        let own_or = |own: &str, of_run: &str| {
-            let mut given = [own, of_run].into_iter();
-            given.find(|text| !text.is_empty()).map(str::to_owned)
-        };
-        let task = TaskContext {
-            id: format!("step-{}", attempt.step),
-            description: plan.description.clone(),
-            required_capabilities: plan.capabilities.clone(),
-            external_id: own_or(&plan.external_id, &run.external_id),
-        };
-        let note = own_or(&plan.note, &run.note);
+        let (task, note) = (step.task(attempt.step, Some(run)), step.prompt_note(Some(run)));
         self.agent_context(Some(attempt), allotted, Some(task), note)
     }
 

@@ -1,9 +1,9 @@
 //! The resources that carry out an attempt, and what the pool lacks for one.
 
-use super::{Apply, Attempt, Envelope, Run, Session};
+use super::{Apply, Attempt, Envelope, Run, Session, Step, StepNo};
 use crate::conversation::LayerKind;
 use crate::event::{AttemptPlaced, AttemptRef, CapabilityFound, CapabilityShort, ShortageKind};
-use crate::pool::{Missing, Need};
+use crate::pool::{Missing, Need, TaskContext};
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
 
@@ -50,12 +50,44 @@ impl Run {
     }
 }
 
+impl Step {
+    /// The task for the agent context. A step of one call is described by its label.
+    pub fn task(&self, number: StepNo, run: Option<&Run>) -> TaskContext {
+        let plan = &self.plan;
+        let description = match plan.description.as_str() {
+            "" => plan.label(),
+            description => description,
+        };
+        let of_run = run.map_or("", |run| run.external_id.as_str());
+        TaskContext {
+            id: format!("step-{number}"),
+            description: description.to_owned(),
+            required_capabilities: plan.capabilities.clone(),
+            external_id: given(plan.external_id.as_str()).or_else(|| given(of_run)),
+        }
+    }
+
+    /// The note for its model: its own, or that of its run.
+    pub fn prompt_note(&self, run: Option<&Run>) -> Option<String> {
+        let of_run = run.map_or("", |run| run.note.as_str());
+        given(self.plan.note.as_str()).or_else(|| given(of_run))
+    }
+}
+
+fn given(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
 impl Session {
     /// What an attempt needs of the resources that carry it out: what its step names, what its agent needs, and the
     /// tool of a step of one call.
     pub fn need_of(&self, attempt: AttemptRef) -> Need {
-        let step = self.step(attempt);
-        let agent = self.agent_of(attempt);
+        self.need_of_step(attempt.run, self.step(attempt))
+    }
+
+    /// What the next attempt at a step of a run needs. Without a step, it is what the agent of the run needs.
+    pub fn need_of_step(&self, run: u32, step: Option<&Step>) -> Need {
+        let agent = self.agent_of_run(run);
         let of_step = step.into_iter().flat_map(|step| &step.plan.capabilities);
         let of_agent = agent
             .into_iter()
