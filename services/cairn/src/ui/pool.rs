@@ -9,6 +9,8 @@ use std::iter;
 const NAME: usize = 128;
 /// What `lacks` begins with.
 pub const WAITS: &str = "waits for ";
+/// A shorter wait for resources is not shown, in milliseconds.
+pub const LONG_WAIT_MS: u64 = 1_000;
 
 /// What is missing, as a plan names it: `web_search>=5`, or `tool shell_exec`.
 fn name(missing: &MissingCapability) -> String {
