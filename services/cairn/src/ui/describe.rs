@@ -200,7 +200,8 @@ pub fn pool_line(step: &pb::PlannedStep) -> Option<String> {
     let needed = step.step.as_ref().map(|step| &*step.capabilities);
     let needed = needed.unwrap_or_default();
     let is_plain = matches!(step.resources.as_slice(), [] | [_]);
-    if needed.is_empty() && step.waited_for.is_empty() && step.waited_ms < LONG_WAIT_MS && is_plain {
+    let is_short = step.waited_for.is_empty() && step.waited_ms < LONG_WAIT_MS;
+    if needed.is_empty() && is_short && is_plain {
         return None;
     }
     let list = |names: &[String]| {
