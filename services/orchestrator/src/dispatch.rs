@@ -11,7 +11,7 @@ mod waiting;
 pub(crate) use catalogue::{
     Catalogue, EVERY_AGENT, PartOf, SEPARATOR, Use, answer, compiled, matcher, refresh,
 };
-pub(crate) use pool::{PoolSnapshot, Registered, ResourceDetails};
+pub(crate) use pool::{OF_AGENT, OF_EXECUTOR, PoolSnapshot, Registered, ResourceDetails};
 pub(crate) use queue::Trial;
 pub(crate) use slot::{Slot, Used};
 pub(crate) use waiting::Waited;
@@ -223,9 +223,14 @@ impl Dispatcher {
     }
 }
 
-/// The pool belongs to the operator, whose agents are those of the default namespace.
+/// The pool belongs to the operator, whose namespace is "default".
+pub(crate) fn is_operator(namespace: &Namespace) -> bool {
+    *namespace == Namespace::default()
+}
+
+/// Grants are for the operator's agents.
 fn of_namespace(namespace: &Namespace, grants: Arc<Grants>) -> Arc<Grants> {
-    match *namespace == Namespace::default() {
+    match is_operator(namespace) {
         true => grants,
         false => Arc::default(),
     }

@@ -7,6 +7,7 @@ mod documents;
 mod view;
 
 pub(super) use documents::follow;
+pub(crate) use documents::{OF_AGENT, OF_EXECUTOR};
 
 use super::queue::{Described, Extra, MemberId, Members};
 use cairn_engine::decide::STATE_TOOLS;

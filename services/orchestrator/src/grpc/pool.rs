@@ -9,6 +9,7 @@ mod present;
 mod watch;
 
 use super::{Answer, Orchestrator};
+use crate::dispatch::is_operator;
 use crate::requests::Requests;
 use crate::store::for_namespace;
 use cairn_engine::key::{digest, hex};
@@ -76,11 +77,6 @@ impl PoolService for Orchestrator {
     ) -> Answer<pb::GetAgentContextResponse> {
         context::get(&self.requests, request).await
     }
-}
-
-/// The pool is the operator's, whose namespace is "default".
-fn is_operator(namespace: &Namespace) -> bool {
-    *namespace == Namespace::default()
 }
 
 /// # Errors

@@ -26,7 +26,8 @@ impl Decision<'_> {
         allotted: &[String],
     ) -> Option<AgentContext> {
         let (run, step) = (self.session.run(attempt.run)?, self.session.step(attempt)?);
-        let (task, note) = (step.task(attempt.step, Some(run)), step.prompt_note(Some(run)));
+        let task = step.task(attempt.step, Some(run));
+        let note = step.prompt_note(Some(run));
         self.agent_context(Some(attempt), allotted, Some(task), note)
     }
 

@@ -27,9 +27,10 @@ use std::time::Duration;
 const RELIST: &str = "RELIST";
 /// Before documents are watched again. A change is to hold everywhere within a second.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Before the ids of documents: whose grants they are.
-const OF_AGENT: &str = "agent:";
-const OF_EXECUTOR: &str = "executor:";
+/// Stands before the name of an agent in the id of its grants.
+pub(crate) const OF_AGENT: &str = "agent:";
+/// Stands before the id of an executor in the id of its grants.
+pub(crate) const OF_EXECUTOR: &str = "executor:";
 
 /// Follows the documents of a kind, as long as the pool is in use.
 pub(in crate::dispatch) async fn follow(executors: Weak<Shared>, memory: Link, kind: DocumentKind) {

@@ -2,6 +2,7 @@
 //! stored with the change if it still has the version that was read.
 
 use super::{check_operator, checks, errors, of_pool, operation_id};
+use crate::dispatch::{OF_AGENT, OF_EXECUTOR};
 use crate::grpc::Answer;
 use crate::requests::Requests;
 use crate::store::NEWER_VERSION;
@@ -118,8 +119,8 @@ impl Subject {
     /// The id of the document.
     fn document(&self) -> String {
         match self {
-            Self::Agent(name) => format!("agent:{name}"),
-            Self::Executor(id) => format!("executor:{id}"),
+            Self::Agent(name) => format!("{OF_AGENT}{name}"),
+            Self::Executor(id) => format!("{OF_EXECUTOR}{id}"),
         }
     }
 
