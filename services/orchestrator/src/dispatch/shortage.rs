@@ -71,22 +71,29 @@ impl Shortages {
             return Vec::new();
         }
         let waited_for: BTreeSet<&Need> = queue.needs().map(|(need, _)| need).collect();
-        let mut notices = Vec::new();
+        let mut ended: Vec<Missing> = Vec::new();
         self.short.retain(|need, short| {
             let lasts = match short.is_none {
                 true => queue.members.presence(need) != Presence::Reached,
                 false => waited_for.contains(need),
             };
             if !lasts {
-                for missing in &short.missing {
-                    let capability = name_of(missing);
-                    tracing::info!(capability, "capability no longer short");
-                    notices.push(notice(missing, ShortageKind::Unspecified));
-                }
+                ended.append(&mut short.missing);
             }
             lasts
         });
         self.publish();
+        // Another need may lack the same capability still.
+        let lasting = self.short.values().flat_map(|short| &short.missing);
+        let mut known: BTreeSet<(&str, u32)> = lasting.map(named).collect();
+        let mut notices = Vec::new();
+        for missing in &ended {
+            if known.insert(named(missing)) {
+                let capability = name_of(missing);
+                tracing::info!(capability, "capability no longer short");
+                notices.push(notice(missing, ShortageKind::Unspecified));
+            }
+        }
         notices
     }
 
@@ -106,6 +113,10 @@ fn name_of(missing: &Missing) -> &str {
         ("", Some(tool)) => tool,
         (capability, _) => capability,
     }
+}
+
+fn named(missing: &Missing) -> (&str, u32) {
+    (name_of(missing), missing.level)
 }
 
 fn notice(missing: &Missing, kind: ShortageKind) -> NotifyShortageRequest {
