@@ -152,7 +152,7 @@ async fn write(asker: &Asker<'_>, task: &Task) -> CallResult {
 /// Why a reply cannot be used.
 #[derive(Debug, PartialEq, Eq)]
 enum Fault {
-    /// The model may answer better when it is told this.
+    /// The model may answer better once it reads this.
     Mendable(String),
     /// The model refused.
     Refused,

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 /// The same notice within this time is a retry, and is not logged. After that it is: the notice of the end may have
 /// been lost in between.
 const RETRY: Duration = Duration::from_secs(60);
-/// Shortages that are remembered. With one more all are forgotten, and may be logged once more.
+/// Most shortages that are remembered. One more forgets all of them, so they may be logged again.
 const MOST: usize = 1024;
 
 /// The shortages that were reported and have not ended.

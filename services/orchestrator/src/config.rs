@@ -47,12 +47,12 @@ pub struct Config {
     /// Most bytes of a result that a model gets at once. The whole of a longer one is kept in blobs, which the
     /// model reads in pieces.
     pub result_bytes: usize,
-    /// An attempt waits so long for a capability that is taken before that is reported.
+    /// How long an attempt waits for a capability that is taken before that is reported.
     pub stop_after: Duration,
-    /// No resource has had a capability for so long before the attempt that needs it asks for no slot any more.
+    /// How long no resource has a capability before the attempt that needs it leaves the queue.
     pub none_after: Duration,
-    /// The resources of an attempt have lacked a capability that it needs for so long before it ends there, and waits
-    /// for others.
+    /// How long the resources of an attempt lack a capability that it needs before it ends there, and waits for
+    /// others.
     pub lost_after: Duration,
     /// The hooks of the settings, for runs of all namespaces, in the order in which they are asked.
     pub hooks: Vec<Definition>,

@@ -11,7 +11,7 @@ mod waiting;
 pub(crate) use catalogue::{
     Catalogue, EVERY_AGENT, PartOf, SEPARATOR, Use, answer, compiled, matcher, refresh,
 };
-pub(crate) use pool::{PoolSnapshot, Registered, ResourceDetails};
+pub(crate) use pool::{OF_AGENT, OF_EXECUTOR, PoolSnapshot, Registered, ResourceDetails};
 pub(crate) use queue::Trial;
 pub(crate) use slot::{Slot, Used};
 pub(crate) use waiting::Waited;
@@ -32,7 +32,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// How long a claim waits until it is known what resources there are.
+/// How long a claim waits until the resources are known.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
 
 /// The services that carry out steps, or say which resources do.
@@ -59,8 +59,8 @@ pub(crate) struct Waits {
 /// Sends steps to executors that have a free slot and what the step needs.
 ///
 /// The dispatcher never queues a step at an executor. A step waits here until a slot is free, so to
-/// cancel it costs nothing. Waiting steps are served in turn over namespaces and their sessions, the oldest of a
-/// session first. A step that nothing can serve delays no other.
+/// cancel it costs nothing. Waiting steps are served in turn over namespaces and their sessions, the oldest
+/// of a session first. A step that nothing can serve delays no other.
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
     executors: Executors,
@@ -89,7 +89,7 @@ impl Dispatcher {
     }
 
     /// Waits for such a slot, after a pause. The stream ends with the slot, or once no resource has what the attempt
-    /// needs. Before that it may say that all that have it are taken.
+    /// needs. Before that it may report that all resources that have it are taken.
     pub(crate) fn slot(
         &self,
         waits: Waits,
@@ -107,7 +107,7 @@ impl Dispatcher {
         self.executors.wait(asked, pause)
     }
 
-    /// Returns once the resources of a slot have lacked for long what an attempt needs.
+    /// Returns once the resources of a slot have lacked what an attempt needs for `lost_after`.
     pub(crate) fn lost(
         &self,
         slot: &Slot,
@@ -160,12 +160,12 @@ impl Dispatcher {
         self.executors.changes()
     }
 
-    /// How often that has changed.
+    /// The count of these changes.
     pub(crate) fn pool_version(&self) -> u64 {
         self.executors.version()
     }
 
-    /// Has those that follow the resources look at them again.
+    /// Makes those that follow the resources look at them again.
     pub(crate) fn look_again(&self) {
         self.executors.look_again();
     }
@@ -190,7 +190,7 @@ impl Dispatcher {
         let mut known = self.executors.known();
         async move {
             let known = known.wait_for(|is_known| *is_known);
-            // Whatever is not known by then counts as not there.
+            // A resource that is not known by then counts as absent.
             let _ = tokio::time::timeout(FIRST_LOOK, known).await;
         }
     }
@@ -223,9 +223,14 @@ impl Dispatcher {
     }
 }
 
-/// The pool belongs to the operator, whose agents are those of the default namespace.
+/// The pool belongs to the operator, whose namespace is "default".
+pub(crate) fn is_operator(namespace: &Namespace) -> bool {
+    *namespace == Namespace::default()
+}
+
+/// Grants are for the operator's agents.
 fn of_namespace(namespace: &Namespace, grants: Arc<Grants>) -> Arc<Grants> {
-    match *namespace == Namespace::default() {
+    match is_operator(namespace) {
         true => grants,
         false => Arc::default(),
     }

@@ -97,7 +97,7 @@ enum Message {
     },
     /// The resources of an attempt have lacked for long what it needs.
     CapabilityLost { attempt: AttemptRef, stream: u64 },
-    /// There are other resources, or they can do other things.
+    /// There are other resources, or they have other capabilities.
     PoolChanged,
     /// Something is due.
     Tick,
@@ -166,7 +166,7 @@ struct Owner {
     state_bytes: StateBytes,
     /// Slots that are free for attempts that waited.
     slots: BTreeMap<Work, Slot>,
-    /// Who carries out attempts that have begun since the last transition.
+    /// The resources of attempts that have begun since the last transition.
     placed: BTreeMap<AttemptRef, Placed>,
     /// How often the pool had changed when the state was last decided about.
     pool_version: u64,
@@ -231,8 +231,8 @@ pub(crate) async fn own(
 }
 
 impl Owner {
-    /// The session sleeps. Whoever looks for sessions that wait for capabilities may have looked at the pool before
-    /// that, and after its last change.
+    /// The session sleeps. The last pass over waiting sessions may have come before that, and after the last change of
+    /// the pool.
     fn note_parked(&self) {
         let dispatch = &self.deps.dispatch;
         let lacks_some = lacking(&self.session).next().is_some();
@@ -466,7 +466,7 @@ impl Owner {
                 attempt,
                 missing,
                 is_none,
-            } => inputs.push(self.is_short(attempt, missing, is_none)),
+            } => inputs.push(self.note_shortage(attempt, missing, is_none)),
             Message::CapabilityLost { attempt, stream } => self.capability_lost(attempt, stream),
             // It is looked at before each decision.
             Message::PoolChanged => {}

@@ -1,5 +1,5 @@
-//! The pool: resources, what they can do, and what a step needs of them. All of it is a value of a moment; who
-//! keeps it live is the owner's affair.
+//! The pool: resources, what they can do, and what a step needs of them. All of it is a value of a moment. Callers
+//! keep it live.
 
 mod context;
 mod grants;
@@ -11,7 +11,7 @@ mod view;
 
 pub use context::{AgentContext, TaskContext};
 pub use grants::{Grant, Grants};
-pub use need::{MAX_NAME, Missing, Need, NeedError, Needed, is_capability};
+pub use need::{MAX_LEVEL, MAX_NAME, Missing, Need, NeedError, Needed, is_capability};
 pub use tools::ResourceTools;
 pub use view::{
     Capabilities, CapabilityRow, CapabilityTools, EXECUTOR, MCP_SERVER, PoolSummary, PoolView,
@@ -22,19 +22,19 @@ use crate::event::AttemptRef;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-/// What the outside knows of the pool at the time of a decision.
+/// The pool at the time of a decision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolFacts {
     /// The resources as they are now.
     pub view: Arc<PoolView>,
-    /// The resources that attempts have, by attempt: those with a slot.
+    /// The resources of the attempts that have a slot.
     pub allotted: BTreeMap<AttemptRef, Vec<String>>,
     /// What the operator granted to agents.
     pub grants: Arc<Grants>,
 }
 
 impl PoolFacts {
-    /// Nothing is known of any resource, and nothing is granted.
+    /// A pool without resources and grants.
     pub fn none() -> &'static Self {
         static NONE: LazyLock<PoolFacts> = LazyLock::new(PoolFacts::default);
         &NONE

@@ -1,7 +1,6 @@
 //! Which resources carried out the steps of a run, how long the steps waited for them, and for what.
 
 use cairn_engine::event::{AttemptRef, Event, EventKind};
-use cairn_engine::pool::{Missing, Needed};
 use cairn_engine::session::StepNo;
 use std::collections::BTreeMap;
 
@@ -57,7 +56,7 @@ impl Placements {
                 placement.resources.clone_from(&it.resources);
             }
             EventKind::CapabilityShort(it) => {
-                let what = it.missing.iter().map(name);
+                let what = it.missing.iter().map(ToString::to_string);
                 self.of_attempt(it.attempt).lack(what.collect(), event.at);
             }
             EventKind::StepCompleted(it) => self.over(it.attempt, event.at),
@@ -114,22 +113,11 @@ impl Placement {
     }
 }
 
-/// What is missing, as a plan names it.
-pub fn name(missing: &Missing) -> String {
-    if missing.capability.is_empty() {
-        return format!("tool {}", missing.tools.join(", "));
-    }
-    let needed = Needed {
-        capability: missing.capability.clone(),
-        level: missing.level,
-    };
-    needed.to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use cairn_engine::event::{AttemptPlaced, CapabilityFound, CapabilityShort, ShortageKind};
+    use cairn_engine::pool::Missing;
 
     fn attempt() -> AttemptRef {
         AttemptRef {
@@ -208,14 +196,5 @@ mod tests {
         assert_eq!(done.resources, ["general"]);
         assert_eq!(done.waited_for, ["web_search>=5"]);
         assert_eq!(done.lacks, None);
-    }
-
-    #[test]
-    fn a_tool_that_no_executor_may_use_is_named_as_a_tool() {
-        let missing = Missing {
-            tools: vec!["shell_exec".to_owned()],
-            ..Missing::default()
-        };
-        assert_eq!(name(&missing), "tool shell_exec");
     }
 }

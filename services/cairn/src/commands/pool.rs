@@ -42,7 +42,7 @@ enum Action {
     Show,
     /// Show the pool, and every change of it
     Watch,
-    /// Show what a model is told of the pool and its task
+    /// Show what a model reads of the pool and its task
     Context(context::Args),
     /// Register a resource, or replace what was registered of it
     Put(put::Args),

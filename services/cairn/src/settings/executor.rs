@@ -1,7 +1,7 @@
 //! `[executor]`: how much work an executor takes, and what it can do in the pool.
 
 use cairn_boot::Checks;
-use cairn_engine::pool::Needed;
+use cairn_engine::pool::{MAX_LEVEL, Needed};
 use cairn_engine::rules::NamePattern;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,8 +11,6 @@ const MIB: usize = 1024 * 1024;
 const MAX_NAME: usize = 64;
 /// Most capabilities, and most labels. As in PoolService.PutResource, like the next ones.
 const MOST: usize = 64;
-/// Highest level of a capability.
-const HIGHEST_LEVEL: u32 = 1_000_000;
 /// Most bytes of a label's name and of its value.
 const MAX_LABEL: usize = 64;
 const MAX_LABEL_VALUE: usize = 256;
@@ -100,7 +98,7 @@ impl ExecutorSettings {
         let mut seen = BTreeSet::new();
         for text in &self.capabilities {
             match Needed::parse(text) {
-                Ok(needed) if needed.level <= HIGHEST_LEVEL => {
+                Ok(needed) if needed.level <= MAX_LEVEL => {
                     let problem = format!("has '{}' twice", needed.capability);
                     let is_new = seen.insert(needed.capability);
                     checks.require(is_new, name, &problem, "each capability once");

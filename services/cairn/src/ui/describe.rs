@@ -3,6 +3,7 @@
 use super::event_json::{failure, plan_step, principal, short, usage, wait_reason};
 use super::event_line::{failure_text, step_name};
 use super::modes;
+use super::pool::LONG_WAIT_MS;
 use super::style::Style;
 use super::time::{clock, span, utc};
 use cairn_engine::message;
@@ -12,9 +13,6 @@ use cairn_proto::orchestrator as pb;
 use cairn_rpc::text::clip;
 use cairn_views::figures::{dollars, input_tokens, output_tokens};
 use serde_json::{Value, json};
-
-/// A wait for a free slot that is worth a word, in milliseconds.
-const WORTH_MS: u64 = 1_000;
 
 /// What a session is doing: `idle`, `running`, `waiting`, `paused`, `quarantined`.
 pub fn session_status(number: i32) -> String {
@@ -196,13 +194,14 @@ pub fn step_lines(step: &pb::PlannedStep, style: Style) -> Vec<String> {
     lines
 }
 
-/// What a step needs, which resources carry it out, how long it waited for them and for what. None if there is nothing
-/// to tell: it needs nothing, waited for nothing and ran in the only executor of a process.
+/// What a step needs, which resources carry it out, how long it waited for them and for what. None for a step that needs
+/// nothing, did not wait, and ran in one resource.
 pub fn pool_line(step: &pb::PlannedStep) -> Option<String> {
     let needed = step.step.as_ref().map(|step| &*step.capabilities);
     let needed = needed.unwrap_or_default();
     let is_plain = matches!(step.resources.as_slice(), [] | [_]);
-    if needed.is_empty() && step.waited_for.is_empty() && step.waited_ms < WORTH_MS && is_plain {
+    let is_short = step.waited_for.is_empty() && step.waited_ms < LONG_WAIT_MS;
+    if needed.is_empty() && is_short && is_plain {
         return None;
     }
     let list = |names: &[String]| {
@@ -216,7 +215,7 @@ pub fn pool_line(step: &pb::PlannedStep) -> Option<String> {
     if !step.resources.is_empty() {
         parts.push(format!("on {}", list(&step.resources)));
     }
-    if step.waited_ms >= WORTH_MS || !step.waited_for.is_empty() && step.waited_ms > 0 {
+    if step.waited_ms >= LONG_WAIT_MS || !step.waited_for.is_empty() && step.waited_ms > 0 {
         let what = match step.waited_for.is_empty() {
             true => "a free slot".to_owned(),
             false => list(&step.waited_for),

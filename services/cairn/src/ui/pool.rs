@@ -1,24 +1,26 @@
 //! What the pool lacks, in words, and what would help.
 
+use cairn_engine::pool::Missing;
 use cairn_proto::event::{MissingCapability, ShortageKind};
 use cairn_rpc::text::clip;
-use cairn_views::placements;
 use std::iter;
 
 /// Most bytes of a name.
 const NAME: usize = 128;
 /// What `lacks` begins with.
 pub const WAITS: &str = "waits for ";
+/// A shorter wait for resources is not shown, in milliseconds.
+pub const LONG_WAIT_MS: u64 = 1_000;
 
 /// What is missing, as a plan names it: `web_search>=5`, or `tool shell_exec`.
 fn name(missing: &MissingCapability) -> String {
-    let missing = cairn_engine::pool::Missing {
+    let missing = Missing {
         capability: missing.capability.clone(),
         level: missing.level,
         tools: missing.tools.clone(),
-        ..cairn_engine::pool::Missing::default()
+        ..Missing::default()
     };
-    clip(&placements::name(&missing), NAME)
+    clip(&missing.to_string(), NAME)
 }
 
 /// What a step waits for, in a few words: `waits for web_search, gpu`.

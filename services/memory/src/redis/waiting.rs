@@ -85,7 +85,7 @@ impl Inner {
                 member,
                 partition,
             }));
-            // Its set goes on behind this place.
+            // Its set continues behind this place.
             let last = places.last().filter(|_| is_full);
             if last.is_some_and(|last| end.as_ref().is_none_or(|end| last < end)) {
                 end = last.cloned();

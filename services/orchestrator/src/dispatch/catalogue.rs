@@ -9,7 +9,7 @@ pub(crate) use part::{PartOf, Use};
 
 use super::Dispatcher;
 use super::pool::PoolTools;
-use cairn_engine::decide::{Away, SEARCH_TOOLS, STATE_TOOLS, ToolFacts, ToolList};
+use cairn_engine::decide::{Away, CODE_GENERATION, SEARCH_TOOLS, STATE_TOOLS, ToolFacts, ToolList};
 use cairn_engine::escape::entry;
 use cairn_engine::event::Effect;
 use cairn_engine::key::{digest, hex};
@@ -22,7 +22,6 @@ use cairn_proto::tools::{
     RuleAnswer, ToolRule, ToolSource, ToolSourceState, ToolSpec,
 };
 use cairn_rpc::{Link, RpcError};
-use code_generation::CODE_GENERATION;
 use part::Parts;
 use prost::Message as _;
 use std::sync::Arc;

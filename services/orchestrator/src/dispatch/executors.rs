@@ -1,4 +1,4 @@
-//! The resources that carry out attempts, and those who wait for their slots.
+//! The resources that carry out attempts, and the attempts that wait for their slots.
 
 mod following;
 
@@ -93,7 +93,7 @@ impl Executors {
         (Self(shared), Following { _tasks: tasks })
     }
 
-    /// The catalogue says this of the pool, and the tools that all executors use can read this much.
+    /// Takes in what the catalogue says of the pool, and the level of release that all tools can read.
     pub(super) fn set_tools(&self, level: u32, tools: &Arc<PoolTools>) {
         self.0.change(|state| {
             state.queue.members.set_tools_level(level);
@@ -141,7 +141,7 @@ impl Executors {
         self.0.lock().pool.grants().clone()
     }
 
-    /// All that is known of the pool.
+    /// The pool at a moment.
     pub(super) fn snapshot(&self) -> PoolSnapshot {
         let mut state = self.0.lock();
         let State { queue, pool, .. } = &mut *state;
@@ -251,7 +251,7 @@ impl Shared {
         self.changes.subscribe()
     }
 
-    /// Changes the pool. `change` returns whether it is another one then.
+    /// Changes the pool. `change` returns whether the pool differs then.
     pub(super) fn change_pool(
         self: &Arc<Self>,
         change: impl FnOnce(&mut Pool, &mut Members) -> bool,
@@ -259,8 +259,8 @@ impl Shared {
         self.change(|state| change(&mut state.pool, &mut state.queue.members));
     }
 
-    /// Changes the state, and gives free slots to those who wait. `change` returns whether there are other resources
-    /// then, or they can do other things.
+    /// Changes the state, and gives free slots to waiting attempts. `change` returns whether there are other resources
+    /// then, or they have other capabilities.
     fn change(self: &Arc<Self>, change: impl FnOnce(&mut State) -> bool) {
         let mut state = self.lock();
         let differs = change(&mut state);
@@ -320,7 +320,7 @@ impl Shared {
         drop(sender);
     }
 
-    /// Gives free slots to those who wait.
+    /// Gives free slots to waiting attempts.
     fn serve(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         let mut unclaimed = Vec::new();
         while let Some((ticket, reserved)) = state.queue.serve() {
@@ -336,7 +336,7 @@ impl Shared {
         drop(unclaimed);
     }
 
-    /// Shows what has become of the state.
+    /// Publishes what follows from a change of the state: gauges, ended shortages, and the count of changes.
     fn settle(&self, mut state: MutexGuard<'_, State>) {
         state.publish();
         let State {

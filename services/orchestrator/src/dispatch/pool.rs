@@ -7,6 +7,7 @@ mod documents;
 mod view;
 
 pub(super) use documents::follow;
+pub(crate) use documents::{OF_AGENT, OF_EXECUTOR};
 
 use super::queue::{Described, Extra, MemberId, Members};
 use cairn_engine::decide::STATE_TOOLS;
@@ -114,7 +115,7 @@ pub(crate) struct PoolSnapshot {
     pub(crate) grants: Arc<Grants>,
 }
 
-/// All that is known of the resources beside their slots.
+/// What there is to know of the resources beside their slots.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     tools: Arc<PoolTools>,
@@ -131,8 +132,9 @@ pub(super) struct Pool {
     view: Arc<PoolView>,
     /// Resources whose rows in the view are out of date.
     touched: BTreeSet<Arc<str>>,
-    /// All documents of a kind were listed once.
+    /// All registrations were listed once.
     pub(super) has_resources: bool,
+    /// All grants were listed once.
     pub(super) has_grants: bool,
 }
 
@@ -142,7 +144,7 @@ impl Pool {
         &self.agents
     }
 
-    /// What the catalogue says is another thing now. Returns whether it is.
+    /// Takes in what the catalogue says. Returns whether it differs.
     pub(super) fn set_tools(&mut self, tools: &Arc<PoolTools>, members: &mut Members) -> bool {
         if self.tools == *tools {
             return false;
@@ -152,7 +154,7 @@ impl Pool {
         true
     }
 
-    /// An executor reports itself. Returns whether it is another one than before.
+    /// Takes in what an executor reports. Returns whether it differs.
     pub(super) fn report(&mut self, id: &MemberId, own: Own, members: &mut Members) -> bool {
         if self.own.get(id) == Some(&own) {
             return false;
@@ -162,7 +164,7 @@ impl Pool {
         true
     }
 
-    /// An executor cannot be reached, and perhaps never reported. Returns whether that is news.
+    /// An executor cannot be reached. Returns whether it is new to the pool.
     pub(super) fn miss(&mut self, id: &MemberId, members: &mut Members) -> bool {
         if self.own.contains_key(id) {
             return false;
@@ -180,7 +182,7 @@ impl Pool {
         self.name_all(members, |_| false);
     }
 
-    /// What is registered of a resource, or nothing any more. Returns whether that is news.
+    /// Takes in what is registered of a resource, none if it was removed. Returns whether it differs.
     fn register(
         &mut self,
         id: &Arc<str>,
@@ -203,7 +205,7 @@ impl Pool {
         true
     }
 
-    /// What is granted to an executor, or nothing any more. Returns whether that is news.
+    /// Takes in what is granted to an executor, none if it was removed. Returns whether it differs.
     fn grant_executor(&mut self, id: &str, grant: Option<Grant>, members: &mut Members) -> bool {
         if self.granted.get(id) == grant.as_ref() {
             return false;
@@ -219,7 +221,7 @@ impl Pool {
         true
     }
 
-    /// What is granted to an agent, or nothing any more. Returns whether that is news.
+    /// Takes in what is granted to an agent, none if it was removed. Returns whether it differs.
     fn grant_agent(&mut self, name: &str, grant: Option<Grant>) -> bool {
         if self.agents.0.get(name) == grant.as_ref() {
             return false;
@@ -232,8 +234,7 @@ impl Pool {
         true
     }
 
-    /// Names the executors and the servers, and finds anew what executors can do that have another id now, or are
-    /// others.
+    /// Names the executors and the servers. Describes anew the executors whose id has changed, or whose report has.
     fn name_all(&mut self, members: &mut Members, is_other: impl Fn(&MemberId) -> bool) {
         let (before, ids) = (self.executors.clone(), self.ids());
         self.name_executors();

@@ -1,5 +1,5 @@
-//! STOP: what the pool lacks for waiting attempts, as operators and executors see it. It is reported once for each
-//! need, and not for each attempt.
+//! STOP: what the pool lacks for waiting attempts. It is logged, and sent to executors, once for each need and not for
+//! each attempt.
 
 use super::queue::{Presence, Queue};
 use cairn_engine::pool::{Missing, Need};
@@ -15,7 +15,7 @@ use tonic::Request;
 
 /// Most needs whose shortages are kept. Plans can name any.
 const MOST: usize = 256;
-/// How long an executor may take to answer a notice, which nothing depends on.
+/// How long an executor may take to answer a notice. Nothing depends on the answer.
 const NOTICE_TIME: Duration = Duration::from_secs(5);
 
 /// The needs that the pool is short of.
@@ -33,7 +33,7 @@ struct Short {
 }
 
 impl Shortages {
-    /// An attempt lacks this. Returns the notices for executors, if that is news.
+    /// An attempt lacks this. Returns the notices for executors; none if the shortage is known.
     pub(super) fn begin(
         &mut self,
         need: &Need,
@@ -71,22 +71,29 @@ impl Shortages {
             return Vec::new();
         }
         let waited_for: BTreeSet<&Need> = queue.needs().map(|(need, _)| need).collect();
-        let mut notices = Vec::new();
+        let mut ended: Vec<Missing> = Vec::new();
         self.short.retain(|need, short| {
             let lasts = match short.is_none {
                 true => queue.members.presence(need) != Presence::Reached,
                 false => waited_for.contains(need),
             };
             if !lasts {
-                for missing in &short.missing {
-                    let capability = name_of(missing);
-                    tracing::info!(capability, "capability no longer short");
-                    notices.push(notice(missing, ShortageKind::Unspecified));
-                }
+                ended.append(&mut short.missing);
             }
             lasts
         });
         self.publish();
+        // Another need may lack the same capability still.
+        let lasting = self.short.values().flat_map(|short| &short.missing);
+        let mut known: BTreeSet<(&str, u32)> = lasting.map(named).collect();
+        let mut notices = Vec::new();
+        for missing in &ended {
+            if known.insert(named(missing)) {
+                let capability = name_of(missing);
+                tracing::info!(capability, "capability no longer short");
+                notices.push(notice(missing, ShortageKind::Unspecified));
+            }
+        }
         notices
     }
 
@@ -108,6 +115,10 @@ fn name_of(missing: &Missing) -> &str {
     }
 }
 
+fn named(missing: &Missing) -> (&str, u32) {
+    (name_of(missing), missing.level)
+}
+
 fn notice(missing: &Missing, kind: ShortageKind) -> NotifyShortageRequest {
     NotifyShortageRequest {
         missing: Some(MissingCapability {
@@ -123,7 +134,7 @@ fn notice(missing: &Missing, kind: ShortageKind) -> NotifyShortageRequest {
 
 /// Sends the notices to each of these executors, in tasks of their own.
 pub(super) fn send(notices: &[NotifyShortageRequest], executors: Vec<Link>) {
-    // Nobody is to be told while the process ends.
+    // Without a runtime the process is ending, and no executor needs a notice.
     let Ok(runtime) = tokio::runtime::Handle::try_current() else {
         return;
     };

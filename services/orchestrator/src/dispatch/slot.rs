@@ -50,7 +50,7 @@ impl Slot {
         &self.tools
     }
 
-    /// The resources, to be asked about later.
+    /// The resources, for `Executors::lost`.
     pub(super) fn held(&self) -> Held {
         self.reserved.held()
     }
@@ -106,7 +106,7 @@ impl Stream for Gated {
     }
 }
 
-/// A slot that an attempt has. To drop it before the stream of the attempt says that its owner lets go.
+/// A slot that an attempt has. Dropping it before the stream ends means that the owner lets go of the attempt.
 #[derive(Debug)]
 pub(crate) struct Used {
     executors: Weak<Shared>,

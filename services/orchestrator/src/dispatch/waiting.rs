@@ -1,4 +1,4 @@
-//! How an attempt waits for its slot, and what it is told meanwhile.
+//! How an attempt waits for its slot, and what is reported while it waits.
 
 use super::executors::{Executors, Shared};
 use super::queue::{Asked, Held, Presence, Ticket};
@@ -10,10 +10,10 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-/// What comes of waiting.
+/// What a waiting attempt gets.
 #[derive(Debug)]
 pub(crate) enum Waited {
-    /// The pool lacks this. If no resource has it, nothing more comes of waiting.
+    /// The pool lacks this. If no resource has it, the wait is over without a slot.
     Short {
         missing: Vec<Missing>,
         is_none: bool,
@@ -47,7 +47,7 @@ impl Executors {
         })
     }
 
-    /// Returns once the resources of an attempt have lacked a capability that it needs for long.
+    /// Returns once the resources of an attempt have lacked a capability that it needs for `lost_after`.
     pub(super) fn lost(
         &self,
         held: Held,
@@ -75,7 +75,7 @@ impl Executors {
     }
 }
 
-/// Whether nothing changes it until then.
+/// Whether it is so without a break until then.
 async fn stays_so(
     changes: &mut watch::Receiver<u64>,
     until: Instant,
@@ -129,7 +129,7 @@ impl Waiter {
                 },
             };
             self.place = None;
-            // Without a slot, the executor that it was of has left in this moment.
+            // Without a slot, its executor has just left.
             if let Ok(slot) = slot {
                 return Waited::Slot(slot);
             }
@@ -137,7 +137,7 @@ impl Waiter {
     }
 }
 
-/// A place in the queue, which is left when it is dropped.
+/// A place in the queue. Dropping it leaves the queue.
 struct Place {
     executors: Arc<Shared>,
     asked: Asked<Instant>,
@@ -163,10 +163,10 @@ impl Drop for Place {
     }
 }
 
-/// What is noticed of a need that the pool may lack.
+/// Watches whether the pool lacks a need, for one attempt.
 struct Shortage {
     changes: watch::Receiver<u64>,
-    /// Since when no resource has it that can be reached; none while one has it.
+    /// Since when no resource that can be reached has it; none while one has it.
     none_since: Option<Instant>,
     /// That all are taken was reported.
     is_reported: bool,
@@ -207,7 +207,7 @@ impl Shortage {
         };
         tokio::select! {
             biased;
-            // The process ends when there is nobody who changes it.
+            // Without a sender the process is ending.
             Ok(()) = self.changes.changed() => {}
             () = due => {}
         }

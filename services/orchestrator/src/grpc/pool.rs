@@ -9,6 +9,7 @@ mod present;
 mod watch;
 
 use super::{Answer, Orchestrator};
+use crate::dispatch::is_operator;
 use crate::requests::Requests;
 use crate::store::for_namespace;
 use cairn_engine::key::{digest, hex};
@@ -78,11 +79,6 @@ impl PoolService for Orchestrator {
     }
 }
 
-/// The pool is the operator's, whose namespace is "default".
-fn is_operator(namespace: &Namespace) -> bool {
-    *namespace == Namespace::default()
-}
-
 /// # Errors
 /// PermissionDenied unless the caller may change the pool.
 fn check_operator<T>(request: &Request<T>) -> Result<(), RpcError> {
@@ -102,7 +98,7 @@ fn of_pool<T>(message: T) -> Request<T> {
     for_namespace(&Namespace::default(), message)
 }
 
-/// The store takes shorter ids than clients may choose.
+/// The operation id of a request. Clients may choose longer ids than the store takes.
 fn operation_id(request_id: &str) -> String {
     hex(&digest(&[b"cairn.pool", request_id.as_bytes()]))
 }

@@ -47,8 +47,8 @@ impl Owner {
         }
     }
 
-    /// Replaces the tools of running attempts whose agents or executors were given others, or lost some. Calls of
-    /// the others are refused from now on, and the next request of each model has the new ones.
+    /// Replaces the tools of running attempts whose agents or executors got other tools. Calls of tools that they lost
+    /// are refused from now on, and the next request of each model has the new tools.
     pub(super) fn follow_grants(&mut self) {
         let version = self.deps.dispatch.pool_version();
         if std::mem::replace(&mut self.pool_version, version) == version {

@@ -205,7 +205,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Waits for something else than the store, and takes in what arrives meanwhile.
+    /// Waits for something other than the store, and takes in what arrives until then.
     pub(super) async fn wait_for<F: Future<Output = ()>>(&mut self, other: F) -> Result<(), End> {
         self.while_listening(pin!(other)).await
     }

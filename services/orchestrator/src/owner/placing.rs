@@ -2,12 +2,11 @@
 
 use super::{Message, Owner};
 use crate::dispatch::{Slot, Waited, Waits};
-use cairn_engine::conversation::{LayerKind, Op};
 use cairn_engine::decide::Input;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::outstanding::Work;
 use cairn_engine::pool::{Missing, Need, PoolFacts};
-use cairn_engine::session::{Attempt, Session};
+use cairn_engine::session::Session;
 use futures::stream::{self, StreamExt as _};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,7 +51,7 @@ impl Owner {
         dispatch.pool_facts(&self.key.namespace, allotted)
     }
 
-    /// Has the owner look at the state again whenever the pool changes, once there is something to look at.
+    /// Wakes the owner whenever the pool changes, from the first attempt on.
     pub(super) fn follow_pool(&mut self) {
         let has_attempts = || {
             let mut active = self.active.keys();
@@ -70,8 +69,8 @@ impl Owner {
         self.inbox.listen(changed);
     }
 
-    /// The pool has what attempts lack that no resource had. What is found now is for the next owner of a session
-    /// that is let go of.
+    /// The attempts that lack what no resource had, and the pool has now. An owner that lets go of its session leaves
+    /// them to the next one.
     pub(super) fn found(&self) -> Option<Input> {
         if self.inbox.is_stopping() || !self.runs_steps() {
             return None;
@@ -109,17 +108,19 @@ impl Owner {
         self.begin_work(work, messages, None);
     }
 
-    /// A slot was free at once. The attempt starts in it, unless its model is to be told of these resources first.
+    /// A slot was free at once. The attempt starts in it, unless a shortage ends with it, or its model has to read of
+    /// these resources first.
     pub(super) fn take_slot(&mut self, slot: Slot, work: Work, attempt: AttemptRef) {
-        if !self.is_told(attempt, slot.resources()) {
+        let is_short = self.is_short(attempt);
+        if is_short || self.session.has_outdated_pool(attempt, slot.resources()) {
             self.inbox.add(Message::SlotFree { attempt, slot });
             return;
         }
-        self.put_aside(work, attempt, &slot);
+        self.keep_placed(work, attempt, &slot);
         self.start_in(slot, work, attempt);
     }
 
-    /// A slot has come for an attempt that waited, or whose model is to be told of it.
+    /// A slot has come for an attempt that waited, or whose model has to read of it.
     pub(super) fn slot_is_free(
         &mut self,
         attempt: AttemptRef,
@@ -129,11 +130,10 @@ impl Owner {
         let work = Work::RunStep(attempt);
         self.active.remove(&work);
         let is_tool_step = self.session.is_tool_step(attempt);
-        let running = self.session.attempt(attempt);
-        let is_short = running.is_some_and(|attempt| attempt.short.is_some());
-        self.put_aside(work, attempt, &slot);
+        let is_short = self.is_short(attempt);
+        self.keep_placed(work, attempt, &slot);
         self.slots.insert(work, slot);
-        // That a shortage is over is seen at once, and a model is told of its resources before it is asked.
+        // That a shortage is over is seen at once, and a model reads of its resources before it is asked.
         if is_short || !is_tool_step {
             inputs.extend(self.take_placed());
         }
@@ -144,8 +144,14 @@ impl Owner {
         }
     }
 
-    /// Keeps who carries out the attempt for the next transition: it is worth none of its own.
-    fn put_aside(&mut self, work: Work, attempt: AttemptRef, slot: &Slot) {
+    /// The pool lacked what the attempt needs, and the attempt has got no slot since.
+    fn is_short(&self, attempt: AttemptRef) -> bool {
+        let running = self.session.attempt(attempt);
+        running.is_some_and(|running| running.short.is_some())
+    }
+
+    /// Keeps the resources of an attempt for the next transition: they are worth none of their own.
+    fn keep_placed(&mut self, work: Work, attempt: AttemptRef, slot: &Slot) {
         let waited = self.waiting_since.get(&work).map(Instant::elapsed);
         let waited = waited.unwrap_or_default().as_millis();
         let placed = Placed {
@@ -155,7 +161,7 @@ impl Owner {
         self.placed.insert(attempt, placed);
     }
 
-    /// What was put aside.
+    /// The resources that are kept, for a transition.
     pub(super) fn take_placed(&mut self) -> impl Iterator<Item = Input> + use<> {
         let placed = std::mem::take(&mut self.placed).into_iter();
         placed.map(|(attempt, placed)| Input::Placed {
@@ -165,25 +171,8 @@ impl Owner {
         })
     }
 
-    /// What the model of the attempt is told of the pool stays right if these resources carry it out.
-    fn is_told(&self, attempt: AttemptRef, resources: &[String]) -> bool {
-        let session = &self.session;
-        let known = session.attempt(attempt).zip(session.step(attempt));
-        let Some((running, step)) = known else {
-            return true;
-        };
-        if running.short.is_some() {
-            return false;
-        }
-        let has_layer = !session.is_tool_step(attempt)
-            && session.turn(attempt).is_none()
-            && running.tool_turns == 0;
-        let told = told_resources(running).filter(|_| has_layer);
-        told.is_none_or(|told| told == resources && step.placing.lacked.is_empty())
-    }
-
     /// The pool lacks what an attempt needs.
-    pub(super) fn is_short(
+    pub(super) fn note_shortage(
         &mut self,
         attempt: AttemptRef,
         missing: Vec<Missing>,
@@ -202,7 +191,7 @@ impl Owner {
         }
     }
 
-    /// Brings the news that the resources of a slot have lacked for long what the attempt needs; none if it needs no
+    /// Resolves once the resources of a slot have lacked for long what the attempt needs. None if it needs no
     /// capability.
     pub(super) fn lost_capability(
         &self,
@@ -232,14 +221,4 @@ impl Owner {
             tracing::info!(session = %self.key, ?attempt, need, "attempt continues elsewhere: its resources lack what it needs");
         }
     }
-}
-
-/// The resources that the model is told of with its next request; none if it is told of no pool.
-fn told_resources(attempt: &Attempt) -> Option<&[String]> {
-    let waiting = attempt.waiting_ops.iter().rev().find_map(|op| match op {
-        Op::SetLayer(layer) if layer.kind == LayerKind::Pool => Some(layer),
-        _ => None,
-    });
-    let layer = waiting.or_else(|| attempt.conversation.layer(LayerKind::Pool))?;
-    Some(&layer.allotted)
 }

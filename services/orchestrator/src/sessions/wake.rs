@@ -21,9 +21,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The longest time between two passes. A session that was parked while the pool changed is found by then.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// What a pass left.
-enum Left {
-    /// Nothing that the pool has now.
+/// What is outstanding after a pass.
+enum Outstanding {
+    /// No session for which there are resources.
     Nothing,
     /// Sessions for which there are resources, and no free slots.
     Waiting,
@@ -31,8 +31,8 @@ enum Left {
     Unknown,
 }
 
-/// Wakes sessions until stopped: at first, whenever the pool changes, and as slots become free for those that are
-/// left.
+/// Wakes sessions until stopped: at first, whenever the pool changes, and, while some are outstanding, as slots become
+/// free.
 pub(crate) async fn wake(sessions: Arc<Sessions>, stop: CancellationToken) {
     let work = async {
         let dispatch = &sessions.deps.dispatch;
@@ -45,16 +45,16 @@ pub(crate) async fn wake(sessions: Arc<Sessions>, stop: CancellationToken) {
             freed.mark_unchanged();
             let passed = pass(&sessions).await;
             let was_logged = std::mem::replace(&mut is_logged, passed.is_err());
-            let left = passed.unwrap_or_else(|error| {
+            let outstanding = passed.unwrap_or_else(|error| {
                 if !was_logged {
                     tracing::warn!(%error, "sessions that wait for capabilities cannot be listed");
                 }
-                Left::Unknown
+                Outstanding::Unknown
             });
-            let is_waiting = matches!(left, Left::Waiting);
-            let longest = match left {
-                Left::Unknown => PAUSE,
-                Left::Nothing | Left::Waiting => LONGEST,
+            let is_waiting = matches!(outstanding, Outstanding::Waiting);
+            let longest = match outstanding {
+                Outstanding::Unknown => PAUSE,
+                Outstanding::Nothing | Outstanding::Waiting => LONGEST,
             };
             tokio::select! {
                 _ = changes.changed() => {}
@@ -71,19 +71,19 @@ pub(crate) async fn wake(sessions: Arc<Sessions>, stop: CancellationToken) {
 }
 
 /// Wakes the sessions that wait longest, as many as there are slots for now.
-async fn pass(sessions: &Sessions) -> Result<Left, RpcError> {
+async fn pass(sessions: &Sessions) -> Result<Outstanding, RpcError> {
     let (dispatch, store) = (&sessions.deps.dispatch, &sessions.deps.store);
     let list = pb::ListWaitingRequest { max_sessions: MOST };
     let list = within(TIME, Request::new(list));
     let listed = store.ownership().list_waiting(list).await?.into_inner();
     let mut trial = dispatch.trial();
-    let mut left = Left::Nothing;
+    let mut outstanding = Outstanding::Nothing;
     for waiting in listed.sessions {
         let needs = waiting.waits_for.iter().map(|need| Need::read(need));
         let needs: Vec<Need> = needs.collect();
         if !needs.iter().any(|need| trial.take(need)) {
             if needs.iter().any(|need| dispatch.has(need)) {
-                left = Left::Waiting;
+                outstanding = Outstanding::Waiting;
             }
             continue;
         }
@@ -91,5 +91,5 @@ async fn pass(sessions: &Sessions) -> Result<Left, RpcError> {
         let request = within(TIME, Request::new(pb::WakeSessionRequest { session }));
         store.ownership().wake_session(request).await?;
     }
-    Ok(left)
+    Ok(outstanding)
 }

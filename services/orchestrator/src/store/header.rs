@@ -11,8 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Most needs that a header has.
 const MOST_NEEDS: usize = 8;
-/// What an attempt waits for that needs a tool alone. It names no capability.
-const ANY_CHANGE: &str = "*";
 /// Most bytes of a need in a header.
 const LONGEST_NEED: usize = 512;
 
@@ -32,8 +30,7 @@ pub(crate) fn header(session: &Session, least_needs: u32) -> Header {
     }
 }
 
-/// What the session waits for that no resource has: what each attempt needs that lacks something. An attempt that needs
-/// a tool alone has an entry that names no capability, so that the session is woken by each change of the pool.
+/// What the session waits for that no resource has: what each attempt needs that lacks something.
 fn waits_for(session: &Session) -> Vec<String> {
     let waiting = RunStatus::Waiting(WaitReason::Capability);
     let run = session.active_run().filter(|run| run.status == waiting);
@@ -44,19 +41,16 @@ fn waits_for(session: &Session) -> Vec<String> {
     needs.into_iter().take(MOST_NEEDS).collect()
 }
 
-/// The first capabilities of a need, as many as an entry has room for: without them the need is not met either.
+/// The first parts of a need, as many as an entry has room for: without them the need is not met either.
 fn fitting(mut need: String) -> String {
     if need.len() > LONGEST_NEED {
-        // Names of capabilities are ASCII.
+        // A byte of a comma is no part of another character.
         let end = need.as_bytes()[..=LONGEST_NEED]
             .iter()
             .rposition(|byte| *byte == b',');
         need.truncate(end.unwrap_or(0));
     }
-    match need.is_empty() {
-        true => ANY_CHANGE.to_owned(),
-        false => need,
-    }
+    need
 }
 
 /// The name of the active context's agent; empty for the default agent.

@@ -2,7 +2,8 @@
 
 use crate::error::Fault;
 use crate::registry::is_name;
-use cairn_engine::pool::Needed;
+use cairn_engine::decide::CODE_GENERATION;
+use cairn_engine::pool::{MAX_LEVEL, is_capability};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::SerializeStruct as _;
@@ -15,7 +16,7 @@ use std::ops::RangeInclusive;
 const DEFAULTS: [(&str, &[&str]); 5] = [
     ("web_search", &["web_search"]),
     ("file_ops", &["read_file", "write_file"]),
-    ("code_generation", &["code_generation_tool"]),
+    ("code_generation", &[CODE_GENERATION]),
     ("shell_exec", &["shell_exec"]),
     ("report_generation", &["report_generator"]),
 ];
@@ -24,7 +25,7 @@ const MOST: usize = 256;
 /// Most tools of one capability.
 const MOST_TOOLS: usize = 64;
 /// The levels that a capability can have.
-const LEVELS: RangeInclusive<u32> = 1..=1_000_000;
+const LEVELS: RangeInclusive<u32> = 1..=MAX_LEVEL;
 /// What a capability can be.
 const ALLOWED: &str = "a list of tools, or a table with tools and level";
 /// What its name can be.
@@ -117,11 +118,6 @@ fn at(name: &str) -> String {
         true => format!("capabilities.{name}"),
         false => format!("capabilities.{name:?}"),
     }
-}
-
-/// A need reads as a name only if it is one.
-fn is_capability(name: &str) -> bool {
-    Needed::parse(name).is_ok_and(|needed| needed.capability == name)
 }
 
 impl Default for Capabilities {

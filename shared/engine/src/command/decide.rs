@@ -14,7 +14,7 @@ use crate::event::{
 use crate::failure::{Failure, FailureKind};
 use crate::limits::MAX_COMPACTION_TEXT;
 use crate::pending::{PendingId, Subject, budget_question, pending_call, plan_question};
-use crate::pool::{Missing, Needed};
+use crate::pool::Missing;
 use crate::refusal::Refusal;
 use crate::session::{Ask, Attempt, CallStatus, FullContext, Run, RunStatus};
 use crate::text::counted;
@@ -351,24 +351,13 @@ fn does_not_fit(full: &FullContext, reason: &str) -> Failure {
 
 /// Why an attempt fails that lacks what no resource has.
 fn lacks(missing: &[Missing], reason: &str) -> Failure {
-    let names = missing.iter().map(lacked);
-    let names = names.collect::<Vec<_>>().join(", ");
+    let names: Vec<_> = missing.iter().map(Missing::to_string).collect();
+    let names = names.join(", ");
     let mut message = format!("no resource of the pool has {names}");
     if !reason.is_empty() {
         message = format!("{message}; {reason}");
     }
     Failure::new(FailureKind::Config, "capability", message)
-}
-
-/// What is missing: a capability, as a plan names it, or a tool.
-fn lacked(missing: &Missing) -> String {
-    match missing.capability.as_str() {
-        "" => format!("the tool {}", missing.tools.join(", ")),
-        capability => {
-            let (capability, level) = (capability.to_owned(), missing.level);
-            Needed { capability, level }.to_string()
-        }
-    }
 }
 
 /// Names what it was allowed, with what people allowed it since.

@@ -10,8 +10,8 @@ use crate::session::{Attempt, may_become};
 use crate::transitions::Applied;
 
 impl Decision<'_> {
-    /// Resources carry out the attempt from now on. Before its first reply, its model is told of them if it was told of
-    /// others, and of the pool as it is after a wait.
+    /// Resources carry out the attempt from now on. Before its first reply, its model gets the layer of the pool anew if
+    /// that names other resources, or was written before a wait.
     pub(super) fn placed(
         &mut self,
         attempt: AttemptRef,
@@ -28,32 +28,20 @@ impl Decision<'_> {
             resources: resources.to_vec(),
             waited_ms,
         })?;
-        self.tell_placing(attempt, resources)
+        self.renew_pool_layer(attempt, resources)
     }
 
-    /// Writes the layer of the pool anew for a step that has not got a reply, unless it says the same.
-    fn tell_placing(&mut self, attempt: AttemptRef, resources: &[String]) -> Applied {
-        let session = &self.session;
-        let known = session.attempt(attempt).zip(session.step(attempt));
-        let Some((running, step)) = known else {
-            return Ok(());
-        };
-        let has_model = step.plan.tool.is_none() && session.turn(attempt).is_none();
-        if !has_model || running.tool_turns > 0 {
-            return Ok(());
-        }
-        let Some(written) = running.written(&running.conversation, LayerKind::Pool) else {
-            return Ok(());
-        };
-        let is_told = written.allotted == resources;
-        let has_waited = !step.placing.lacked.is_empty();
-        if is_told && !has_waited {
+    /// Writes the layer of the pool anew if it is outdated and its text differs.
+    fn renew_pool_layer(&mut self, attempt: AttemptRef, resources: &[String]) -> Applied {
+        if !self.session.has_outdated_pool(attempt, resources) {
             return Ok(());
         }
         let Some(now) = self.step_context(attempt, resources) else {
             return Ok(());
         };
-        if *written.text == *now.text() {
+        let running = self.session.attempt(attempt);
+        let written = running.and_then(|it| it.written(&it.conversation, LayerKind::Pool));
+        if written.is_some_and(|layer| *layer.text == *now.text()) {
             return Ok(());
         }
         let ops = vec![self.pool_layer(&now)];

@@ -1,4 +1,4 @@
-//! What models are told of the pool: the layer of the system prompt, and reminders of other capabilities.
+//! What models read of the pool: the layer of the system prompt, and reminders of other capabilities.
 
 use super::{Decision, words};
 use crate::conversation::{
@@ -10,8 +10,7 @@ use crate::session::Attempt;
 use std::sync::Arc;
 
 impl Decision<'_> {
-    /// What a model is told of the pool as it is now: that of an attempt, or of a context without a turn. None if
-    /// nothing is known of any resource.
+    /// The agent context as it is now: of an attempt, or of a context without a turn. None if the pool has no resource.
     pub(super) fn pool_context(&self, attempt: Option<AttemptRef>) -> Option<AgentContext> {
         let step = attempt.filter(|&attempt| self.session.turn(attempt).is_none());
         match step {
@@ -27,18 +26,8 @@ impl Decision<'_> {
         allotted: &[String],
     ) -> Option<AgentContext> {
         let (run, step) = (self.session.run(attempt.run)?, self.session.step(attempt)?);
-        let plan = &step.plan;
-        let own_or = |own: &str, of_run: &str| {
-            let mut given = [own, of_run].into_iter();
-            given.find(|text| !text.is_empty()).map(str::to_owned)
-        };
-        let task = TaskContext {
-            id: format!("step-{}", attempt.step),
-            description: plan.description.clone(),
-            required_capabilities: plan.capabilities.clone(),
-            external_id: own_or(&plan.external_id, &run.external_id),
-        };
-        let note = own_or(&plan.note, &run.note);
+        let task = step.task(attempt.step, Some(run));
+        let note = step.prompt_note(Some(run));
         self.agent_context(Some(attempt), allotted, Some(task), note)
     }
 
@@ -120,7 +109,7 @@ impl Decision<'_> {
         (!is_written).then(|| self.pool_layer(&now))
     }
 
-    /// The whole text, if the model was last told of other capabilities. A step without a reply has the layer.
+    /// The whole text, if the model last read of other capabilities. A step without a reply has the layer.
     pub(super) fn pool_reminder(
         &self,
         attempt: AttemptRef,

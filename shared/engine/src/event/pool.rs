@@ -1,4 +1,4 @@
-//! Events about the pool: who carries out an attempt, and what the pool lacks for one.
+//! Events about the pool: the resources that carry out an attempt, and what the pool lacks for one.
 
 #![allow(missing_docs)] // Fields are described once, in `cairn/event/v1/event.proto`.
 
@@ -28,7 +28,7 @@ pub struct CapabilityFound {
     pub attempt: AttemptRef,
 }
 
-/// Why a capability is not to be had.
+/// Why a capability is not available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ShortageKind {
     /// Each resource that has it is taken, stops or cannot be reached.

@@ -1,9 +1,9 @@
-//! The agent context: what a model is told of the pool, its task and the note.
+//! The agent context: what a model reads of the pool, its task and the note.
 
 use super::{CapabilityRow, PoolSummary, PoolView};
 use crate::escape::{line, lines};
 
-/// What a model is told of the pool, its task and the note. Its text is the last part of the system prompt but
+/// What a model reads of the pool, its task and the note. Its text is the last part of the system prompt before
 /// session memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentContext {
@@ -70,8 +70,7 @@ impl AgentContext {
         sections.join("\n\n")
     }
 
-    /// The names of the capabilities in the text, sorted. Another set of names is what a model is told of; other
-    /// counts are not.
+    /// The names of the capabilities in the text, sorted. Another set of names makes a reminder; other counts do not.
     pub fn names(&self) -> Vec<String> {
         let names = self.capabilities.iter().map(|row| row.name.clone());
         let mut names: Vec<String> = names.collect();

@@ -2,21 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of one agent.
+/// What was granted to one agent or executor, and revoked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grant {
-    /// Tools that it has in addition to those that its definition lists.
+    /// Tools that it has in addition to those of its definition or its settings.
     pub granted: BTreeSet<String>,
     /// Tools that it does not have.
     pub revoked: BTreeSet<String>,
 }
 
-/// Of all agents, by their names.
+/// The grants of all agents, by their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grants(pub BTreeMap<String, Grant>);
 
 impl Grants {
-    /// There are none.
+    /// No grants.
     pub fn none() -> &'static Self {
         static NONE: Grants = Grants(BTreeMap::new());
         &NONE

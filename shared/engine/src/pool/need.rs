@@ -5,6 +5,10 @@ use std::fmt;
 
 /// Most bytes of the name of a capability.
 pub const MAX_NAME: usize = 64;
+/// Highest level at which a resource can have a capability. The lowest one is 1.
+pub const MAX_LEVEL: u32 = 1_000_000;
+/// Stands before a tool in the text of a need. No name of a capability has it.
+const TOOL: &str = "@";
 
 /// A capability that is needed, as a plan writes it: `web_search`, or `web_search>=5`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,21 +95,39 @@ impl Need {
 
     /// Reads what [`Need::text`] writes.
     pub fn read(text: &str) -> Self {
-        Self::of(text.split(','))
+        let mut parts = text.split(',');
+        let need = Self::of(parts.clone());
+        let tool = parts.find_map(|part| part.strip_prefix(TOOL));
+        Self {
+            tool: tool.map(str::to_owned),
+            ..need
+        }
     }
 
-    /// Its capabilities as a plan writes them, separated by commas; for `Header.waits_for`.
+    /// Its tool with an `@` before it, and its capabilities as a plan writes them, separated by commas; for
+    /// `Header.waits_for`.
     pub fn text(&self) -> String {
-        let needed = self.capabilities.iter().map(|(capability, &level)| Needed {
-            capability: capability.clone(),
-            level,
+        let tool = self.tool.iter();
+        let tool = tool.map(|tool| format!("{TOOL}{}", listable(tool)));
+        let needed = self.capabilities.iter().map(|(capability, &level)| {
+            let capability = capability.clone();
+            Needed { capability, level }.to_string()
         });
-        let needed: Vec<_> = needed.map(|it| it.to_string()).collect();
-        needed.join(",")
+        let parts: Vec<String> = tool.chain(needed).collect();
+        parts.join(",")
     }
 }
 
-/// A capability that is not to be had now.
+/// The name of a tool, if a tool can have it. A plan may name any text, and the store takes printable ASCII only.
+fn listable(tool: &str) -> &str {
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    match tool.len() <= MAX_NAME && tool.bytes().all(is_of_name) {
+        true => tool,
+        false => "",
+    }
+}
+
+/// A capability that is not available now.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Missing {
     /// Its name; empty if it is a tool that no executor may use.
@@ -120,17 +142,12 @@ pub struct Missing {
     pub tools: Vec<String>,
 }
 
-/// For people: `web_search: 0/1 busy`, `gpu>=5: 0/0`. A tool is named by itself.
+/// As a plan names it: `web_search>=5`. A tool that no executor may use: `tool shell_exec`.
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.capability.as_str() {
-            "" => f.write_str(&self.tools.join(", "))?,
-            capability => write_needed(f, capability, self.level)?,
-        }
-        write!(f, ": {}/{}", self.available, self.total)?;
-        match self.available == 0 && self.total > 0 {
-            true => f.write_str(" busy"),
-            false => Ok(()),
+            "" => write!(f, "tool {}", self.tools.join(", ")),
+            capability => write_needed(f, capability, self.level),
         }
     }
 }
@@ -206,28 +223,39 @@ mod tests {
         for texts in cases {
             let need = Need::of(texts.iter().copied());
             assert_eq!(Need::read(&need.text()), need);
+            let of_tool = Need {
+                tool: Some("shell_exec".to_owned()),
+                ..need
+            };
+            assert_eq!(Need::read(&of_tool.text()), of_tool);
         }
+        let tool = Some("shell_exec".to_owned());
+        let alone = Need {
+            tool,
+            ..Need::default()
+        };
+        assert_eq!(alone.text(), "@shell_exec");
+        let no_name = Need {
+            tool: Some("größe, or not".to_owned()),
+            ..Need::default()
+        };
+        assert_eq!(no_name.text(), "@");
     }
 
     #[test]
-    fn what_is_missing_is_said_with_its_counts() {
-        let missing = |level, available, total| Missing {
+    fn what_is_missing_is_named_as_a_plan_names_it() {
+        let missing = |level| Missing {
             capability: "web_search".to_owned(),
             level,
-            available,
-            total,
             tools: vec!["web_search".to_owned()],
+            ..Missing::default()
         };
-        assert_eq!(missing(0, 0, 1).to_string(), "web_search: 0/1 busy");
-        assert_eq!(missing(0, 0, 0).to_string(), "web_search: 0/0");
-        assert_eq!(missing(5, 0, 2).to_string(), "web_search>=5: 0/2 busy");
-        assert_eq!(missing(5, 0, 0).to_string(), "web_search>=5: 0/0");
-        // Each is there, but no executor has all that is needed.
-        assert_eq!(missing(0, 1, 2).to_string(), "web_search: 1/2");
+        assert_eq!(missing(0).to_string(), "web_search");
+        assert_eq!(missing(5).to_string(), "web_search>=5");
         let tool = Missing {
             tools: vec!["shell_exec".to_owned()],
             ..Missing::default()
         };
-        assert_eq!(tool.to_string(), "shell_exec: 0/0");
+        assert_eq!(tool.to_string(), "tool shell_exec");
     }
 }

@@ -57,7 +57,7 @@ impl ResourceView {
         self.kind == EXECUTOR
     }
 
-    /// It takes attempts beside an executor, for the capabilities that it has.
+    /// It is registered, and takes attempts beside an executor for the capabilities that it has.
     fn is_by_itself(&self) -> bool {
         !matches!(self.kind.as_str(), EXECUTOR | MCP_SERVER)
     }
@@ -172,7 +172,7 @@ impl PoolView {
     /// The executor is the one with most free slots, and so is each further resource; of several the last by id.
     /// One resource may give several capabilities.
     pub fn candidate(&self, need: &Need) -> Option<Vec<String>> {
-        let givers = self.givers(need, ResourceView::has_free_slot);
+        let givers = self.givers(need);
         let executors = self.resources.iter().filter(|it| {
             let is_free = it.has_free_slot() && it.may_execute(need);
             is_free && it.lacks(need).all(|name| givers.contains_key(name))
@@ -187,28 +187,12 @@ impl PoolView {
         Some(ids)
     }
 
-    /// Resources that can be reached have what is needed, free or not, so that an attempt is carried out sooner or
-    /// later. For a need without capabilities an executor counts that cannot be reached: its return is waited for.
-    pub fn serves(&self, need: &Need) -> bool {
-        let is_reached = |it: &ResourceView| it.state != ResourceState::Error;
-        let givers = self.givers(need, is_reached);
-        let counts = |it: &ResourceView| is_reached(it) || need.capabilities.is_empty();
-        self.resources.iter().any(|it| {
-            let may_execute = counts(it) && it.may_execute(need);
-            may_execute && it.lacks(need).all(|name| givers.contains_key(name))
-        })
-    }
-
-    /// For each needed capability, the resource by itself that gives it to an executor that lacks it.
-    fn givers<'a>(
-        &'a self,
-        need: &'a Need,
-        counts: impl Fn(&ResourceView) -> bool,
-    ) -> BTreeMap<&'a str, &'a ResourceView> {
+    /// For each needed capability, the registered resource that gives it now to an executor that lacks it.
+    fn givers<'a>(&'a self, need: &'a Need) -> BTreeMap<&'a str, &'a ResourceView> {
         let giver = |name: &str, level: u32| {
             let resources = self.resources.iter();
-            let giving =
-                resources.filter(|it| it.is_by_itself() && counts(it) && it.has(name, level));
+            let free = resources.filter(|it| it.is_by_itself() && it.has_free_slot());
+            let giving = free.filter(|it| it.has(name, level));
             giving.max_by_key(|it| it.free)
         };
         let needed = need.capabilities.iter();
@@ -216,7 +200,7 @@ impl PoolView {
         given.collect()
     }
 
-    /// What is not to be had of a need, sorted by name: the capabilities that no resource has free, and the tool if
+    /// What is not available of a need, sorted by name: the capabilities that no resource has free, and the tool if
     /// no executor may use it. If each capability is free, but no executor can have all of them, it is all of them.
     /// Empty if an attempt would be carried out now.
     ///

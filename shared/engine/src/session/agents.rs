@@ -133,8 +133,7 @@ pub fn can_be_denied(tool: &str) -> bool {
 /// The agent, or the plain default one, may call the tool, if there is one of that name.
 pub(crate) fn may_call(agent: Option<&Agent>, tool: &str, grants: &Grants) -> bool {
     let name = agent.map_or(DEFAULT_AGENT, |agent| &agent.definition.name);
-    let can_be_revoked = !is_state_tool(tool) || is_deniable(tool);
-    if can_be_revoked && grants.revokes(name, tool) {
+    if can_be_denied(tool) && grants.revokes(name, tool) {
         return false;
     }
     match agent {

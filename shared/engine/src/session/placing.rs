@@ -1,8 +1,9 @@
-//! Who carries out an attempt, and what the pool lacks for one.
+//! The resources that carry out an attempt, and what the pool lacks for one.
 
-use super::{Apply, Attempt, Envelope, Run, Session};
+use super::{Apply, Attempt, Envelope, Run, Session, Step, StepNo};
+use crate::conversation::LayerKind;
 use crate::event::{AttemptPlaced, AttemptRef, CapabilityFound, CapabilityShort, ShortageKind};
-use crate::pool::{Missing, Need};
+use crate::pool::{Missing, Need, TaskContext};
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,7 @@ pub struct Short {
     pub since: u64,
 }
 
-/// Who carries out the last attempt at a step, and what it waited for.
+/// The resources of the last attempt at a step, and what it waited for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placing {
     /// Ids of the resources that took it last, the executor first; empty before the first.
@@ -49,12 +50,44 @@ impl Run {
     }
 }
 
+impl Step {
+    /// The task for the agent context. A step of one call is described by its label.
+    pub fn task(&self, number: StepNo, run: Option<&Run>) -> TaskContext {
+        let plan = &self.plan;
+        let description = match plan.description.as_str() {
+            "" => plan.label(),
+            description => description,
+        };
+        let of_run = run.map_or("", |run| run.external_id.as_str());
+        TaskContext {
+            id: format!("step-{number}"),
+            description: description.to_owned(),
+            required_capabilities: plan.capabilities.clone(),
+            external_id: given(plan.external_id.as_str()).or_else(|| given(of_run)),
+        }
+    }
+
+    /// The note for its model: its own, or that of its run.
+    pub fn prompt_note(&self, run: Option<&Run>) -> Option<String> {
+        let of_run = run.map_or("", |run| run.note.as_str());
+        given(self.plan.note.as_str()).or_else(|| given(of_run))
+    }
+}
+
+fn given(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
 impl Session {
     /// What an attempt needs of the resources that carry it out: what its step names, what its agent needs, and the
     /// tool of a step of one call.
     pub fn need_of(&self, attempt: AttemptRef) -> Need {
-        let step = self.step(attempt);
-        let agent = self.agent_of(attempt);
+        self.need_of_step(attempt.run, self.step(attempt))
+    }
+
+    /// What the next attempt at a step of a run needs. Without a step, it is what the agent of the run needs.
+    pub fn need_of_step(&self, run: u32, step: Option<&Step>) -> Need {
+        let agent = self.agent_of_run(run);
         let of_step = step.into_iter().flat_map(|step| &step.plan.capabilities);
         let of_agent = agent
             .into_iter()
@@ -65,6 +98,21 @@ impl Session {
             tool: tool.map(|tool| tool.name.clone()),
             ..Need::of(needed)
         }
+    }
+
+    /// The system prompt of a step without a reply has the pool, and that text names other resources than these, or
+    /// was written before a wait.
+    pub fn has_outdated_pool(&self, attempt: AttemptRef, resources: &[String]) -> bool {
+        let Some((running, step)) = self.attempt(attempt).zip(self.step(attempt)) else {
+            return false;
+        };
+        let has_model = !self.is_tool_step(attempt) && self.turn(attempt).is_none();
+        if !has_model || running.tool_turns > 0 {
+            return false;
+        }
+        let layer = running.written(&running.conversation, LayerKind::Pool);
+        let has_waited = !step.placing.lacked.is_empty();
+        layer.is_some_and(|layer| has_waited || layer.allotted != resources)
     }
 }
 

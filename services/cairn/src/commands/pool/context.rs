@@ -1,4 +1,4 @@
-//! `cairn pool context`: what a model is told of the pool and its task.
+//! `cairn pool context`: what a model reads of the pool and its task.
 
 use crate::attach::{Access, Servers};
 use crate::client::Client;

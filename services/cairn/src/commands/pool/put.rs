@@ -6,14 +6,11 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
-use cairn_engine::pool::Needed;
+use cairn_engine::pool::{MAX_LEVEL, Needed};
 use cairn_proto::api::{PutResourceRequest, ResourceCapability};
 use cairn_rpc::text::escape;
 use clap::builder::NonEmptyStringValueParser;
 use serde_json::json;
-
-/// Highest level of a capability.
-const MAX_LEVEL: u32 = 1_000_000;
 
 /// The arguments of `cairn pool put`.
 #[derive(Debug, clap::Args)]

@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// # Errors
 /// No process works on the store; the services stay out of reach.
 pub(super) async fn run(context: &Context) -> Result<ExitCode, CliError> {
-    // To hold the store for so long would keep others from working on it.
+    // A watch is long, and holding the store would keep other processes from it.
     let mut client = Client::attach(context, Access::Read).await?;
     let mut shown = Shown::default();
     let watched = tokio::select! {

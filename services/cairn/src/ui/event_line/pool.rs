@@ -1,22 +1,19 @@
-//! Lines about the pool: what an attempt lacks, and who carries it out.
+//! Lines about the pool: what an attempt lacks, and the resources that carry it out.
 
 use super::words::PIECE;
 use super::{EventLine, Mark, line, step_of};
-use crate::ui::pool::{counts, helps};
+use crate::ui::pool::{LONG_WAIT_MS, counts, helps};
 use crate::ui::time::span;
 use cairn_proto::event::ShortageKind;
 use cairn_proto::event::event::Kind;
 use cairn_rpc::text::clip;
-
-/// A shorter wait is not worth a word.
-const SHORT_MS: u64 = 1_000;
 
 pub(super) fn pool_line(kind: &Kind) -> EventLine {
     match kind {
         Kind::AttemptPlaced(e) => {
             let resources: Vec<_> = e.resources.iter().map(|id| clip(id, PIECE)).collect();
             let waited = match e.waited_ms {
-                ..SHORT_MS => String::new(),
+                ..LONG_WAIT_MS => String::new(),
                 ms => format!(" after {}", span(ms)),
             };
             let (number, resources) = (step_of(e.attempt.as_ref()), resources.join(", "));
@@ -43,9 +40,9 @@ pub(super) fn pool_line(kind: &Kind) -> EventLine {
     }
 }
 
-/// Whether the line says something that is not plain from the others.
+/// Whether a placement is shown where only the main events are.
 pub(super) fn is_brief(waited_ms: u64) -> bool {
-    waited_ms >= SHORT_MS
+    waited_ms >= LONG_WAIT_MS
 }
 
 #[cfg(test)]

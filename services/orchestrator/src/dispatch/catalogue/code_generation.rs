@@ -1,14 +1,11 @@
 //! The tool that has a model write code. The executor of an attempt carries it out, so no tools service lists it.
 
-use cairn_engine::decide::ToolFacts;
+use cairn_engine::decide::{CODE_GENERATION, ToolFacts};
 use cairn_engine::event::Effect;
 use cairn_engine::key::{digest, hex};
 use cairn_engine::rules::Answer;
 use cairn_proto::event::Effect as WireEffect;
 use cairn_proto::executor::OfferedTool;
-
-/// The name of the tool.
-pub(super) const CODE_GENERATION: &str = "code_generation_tool";
 
 const DESCRIPTION: &str = "Has a model write code for a task that you describe. The result has the path and the \
 text of each file. It writes no file: read the code, and write what you keep yourself.";

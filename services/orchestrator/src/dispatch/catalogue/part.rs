@@ -1,8 +1,7 @@
 //! The part of the catalogue that an agent is offered.
 
 use super::Catalogue;
-use super::code_generation::CODE_GENERATION;
-use cairn_engine::decide::{SEARCH_TOOLS, ToolFacts};
+use cairn_engine::decide::{CODE_GENERATION, SEARCH_TOOLS, ToolFacts};
 use cairn_engine::pool::{Grants, ResourceTools};
 use cairn_engine::rules::{Answer, DEFAULT_AGENT, SHELL_TOOL};
 use cairn_engine::session::{Agent, Session};

@@ -1,4 +1,4 @@
-//! What the catalogue says of the pool: the capabilities that tools give, and the servers that have tools.
+//! The part of the catalogue for the pool: the capabilities that tools give, and the servers that have tools.
 
 use crate::dispatch::pool::{PoolTools, Server};
 use cairn_engine::decide::{STATE_TOOLS, ToolList};

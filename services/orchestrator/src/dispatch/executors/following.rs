@@ -22,7 +22,7 @@ impl Shared {
             is_draining: status.state() == ExecutorState::Draining,
         };
         self.change(|state| {
-            // The last report of one that has left in this moment.
+            // The last report of an executor that has just left.
             if !state.followed.contains_key(id) {
                 return false;
             }

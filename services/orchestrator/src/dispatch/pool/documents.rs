@@ -3,10 +3,10 @@
 //! | kind | document | value |
 //! |---|---|---|
 //! | `RESOURCE` | the id of the resource | `cairn.api.v1.Resource`: kind, capabilities, labels and slots |
-//! | `GRANT` | `agent:NAME` or `executor:ID` | `cairn.api.v1.AgentGrant` |
+//! | `GRANT` | `agent:NAME` or `executor:ID` | `cairn.memory.v1.GrantDocument`, read as `cairn.api.v1.AgentGrant` |
 //!
-//! They are the operator's, and lie in the namespace `default`. While they are listed from the beginning once more,
-//! those that were known before hold.
+//! They belong to the operator, and are in the namespace `default`. While they are listed anew from the beginning, the
+//! known ones stay in force.
 
 use super::{Document, Pool, Registered, add};
 use crate::dispatch::executors::Shared;
@@ -27,11 +27,12 @@ use std::time::Duration;
 const RELIST: &str = "RELIST";
 /// Before documents are watched again. A change is to hold everywhere within a second.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Before the ids of documents: whose grants they are.
-const OF_AGENT: &str = "agent:";
-const OF_EXECUTOR: &str = "executor:";
+/// Stands before the name of an agent in the id of its grants.
+pub(crate) const OF_AGENT: &str = "agent:";
+/// Stands before the id of an executor in the id of its grants.
+pub(crate) const OF_EXECUTOR: &str = "executor:";
 
-/// Follows the documents of a kind, as long as somebody needs the pool.
+/// Follows the documents of a kind, as long as the pool is in use.
 pub(in crate::dispatch) async fn follow(executors: Weak<Shared>, memory: Link, kind: DocumentKind) {
     memory.serves().await;
     let mut watch = Watch {
@@ -69,8 +70,8 @@ struct Watch {
 }
 
 impl Watch {
-    /// Takes changes after the position, and moves it, until that is no longer possible. Returns why; nothing if
-    /// nobody needs them any more.
+    /// Takes changes after the position, and moves it, until that is no longer possible. Returns why; nothing once
+    /// the pool is gone.
     async fn take_changes(&mut self) -> Option<RpcError> {
         let request = WatchDocumentsRequest {
             kind: self.kind.into(),
@@ -150,33 +151,33 @@ impl Pool {
         }
     }
 
-    /// All documents were listed: forgets what is not among them. Returns whether that is news.
+    /// All documents were listed: forgets what is not among them. Returns whether the pool differs.
     fn complete(
         &mut self,
         kind: DocumentKind,
         listed: &BTreeSet<String>,
         members: &mut Members,
     ) -> bool {
-        let mut is_news = false;
+        let mut differs = false;
         match kind {
             DocumentKind::Resource => {
-                is_news |= !std::mem::replace(&mut self.has_resources, true);
+                differs |= !std::mem::replace(&mut self.has_resources, true);
                 let gone = self.documents.keys().filter(|id| !listed.contains(&***id));
                 for id in gone.cloned().collect::<Vec<_>>() {
-                    is_news |= self.register(&id, None, members);
+                    differs |= self.register(&id, None, members);
                 }
             }
             _ => {
-                is_news |= !std::mem::replace(&mut self.has_grants, true);
+                differs |= !std::mem::replace(&mut self.has_grants, true);
                 let agents = self.agents.0.keys().map(|it| format!("{OF_AGENT}{it}"));
                 let executors = self.granted.keys().map(|it| format!("{OF_EXECUTOR}{it}"));
                 let gone = agents.chain(executors).filter(|id| !listed.contains(id));
                 for id in gone.collect::<Vec<_>>() {
-                    is_news |= self.grant(&id, None, members);
+                    differs |= self.grant(&id, None, members);
                 }
             }
         }
-        is_news
+        differs
     }
 }
 

@@ -1,7 +1,7 @@
 //! The rows of the pool as decisions see it.
 
-use super::{Document, Pool};
-use crate::dispatch::queue::Members;
+use super::{Document, Pool, Server};
+use crate::dispatch::queue::{MemberId, Members};
 use cairn_engine::pool::{EXECUTOR, MCP_SERVER, PoolView, ResourceState, ResourceView};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,58 +58,81 @@ impl Pool {
     fn row(&self, id: &Arc<str>, members: &Members) -> Option<ResourceView> {
         let document = self.documents.get(id);
         if let Some(address) = self.executors.get(id) {
-            let member = members.get(address)?;
-            let own = self.own.get(address);
-            let described = member.described();
-            return Some(ResourceView {
-                id: id.clone(),
-                kind: EXECUTOR.to_owned(),
-                state: member.state(),
-                slots: member.slots,
-                free: member.available(),
-                capabilities: described.capabilities.clone(),
-                labels: labels(own.map(|own| &own.labels), document),
-                tools: described.tools.clone(),
-            });
+            return self.executor_row(id, address, document, members);
         }
         if let Some(server) = self.servers.get(id) {
-            let mut capabilities = server.capabilities.clone();
-            if document.is_some() {
-                self.add_registered(id, Arc::make_mut(&mut capabilities));
-            }
-            return Some(ResourceView {
-                id: id.clone(),
-                kind: MCP_SERVER.to_owned(),
-                state: match server.is_ready {
-                    true => ResourceState::Available,
-                    false => ResourceState::Error,
-                },
-                slots: 0,
-                free: 0,
-                capabilities,
-                labels: labels(None, document),
-                tools: Arc::default(),
-            });
+            return Some(self.server_row(id, server, document));
         }
         let document = document.filter(|document| document.is_by_itself())?;
-        let free = members.free_of_extra(id);
+        Some(registered_row(id, document, members))
+    }
+
+    fn executor_row(
+        &self,
+        id: &Arc<str>,
+        address: &MemberId,
+        document: Option<&Document>,
+        members: &Members,
+    ) -> Option<ResourceView> {
+        let member = members.get(address)?;
+        let own = self.own.get(address);
+        let described = member.described();
         Some(ResourceView {
             id: id.clone(),
-            kind: document.kind.clone(),
-            state: match free {
-                0 => ResourceState::Busy,
-                _ => ResourceState::Available,
-            },
-            slots: document.slots.max(1),
-            free,
-            capabilities: document.capabilities.clone(),
-            labels: document.labels.clone(),
-            tools: Arc::default(),
+            kind: EXECUTOR.to_owned(),
+            state: member.state(),
+            slots: member.slots,
+            free: member.available(),
+            capabilities: described.capabilities.clone(),
+            labels: labels(own.map(|own| &own.labels), document),
+            tools: described.tools.clone(),
         })
+    }
+
+    fn server_row(
+        &self,
+        id: &Arc<str>,
+        server: &Server,
+        document: Option<&Document>,
+    ) -> ResourceView {
+        let mut capabilities = server.capabilities.clone();
+        if document.is_some() {
+            self.add_registered(id, Arc::make_mut(&mut capabilities));
+        }
+        ResourceView {
+            id: id.clone(),
+            kind: MCP_SERVER.to_owned(),
+            state: match server.is_ready {
+                true => ResourceState::Available,
+                false => ResourceState::Error,
+            },
+            slots: 0,
+            free: 0,
+            capabilities,
+            labels: labels(None, document),
+            tools: Arc::default(),
+        }
     }
 }
 
-/// Its own, and those that are registered, which count where both have one.
+fn registered_row(id: &Arc<str>, document: &Document, members: &Members) -> ResourceView {
+    let free = members.free_of_extra(id);
+    ResourceView {
+        id: id.clone(),
+        kind: document.kind.clone(),
+        state: match free {
+            0 => ResourceState::Busy,
+            _ => ResourceState::Available,
+        },
+        slots: document.slots.max(1),
+        free,
+        capabilities: document.capabilities.clone(),
+        labels: document.labels.clone(),
+        tools: Arc::default(),
+    }
+}
+
+/// The labels of a resource and those that are registered of it. Of two with one name, the registered one counts.
 fn labels(
     own: Option<&BTreeMap<String, String>>,
     document: Option<&Document>,

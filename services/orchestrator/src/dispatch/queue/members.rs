@@ -400,7 +400,7 @@ impl Members {
         });
     }
 
-    /// An executor cannot be reached: it has no slots until it reports again. Returns whether that is news.
+    /// An executor cannot be reached: it has no slots until it reports again. Returns whether it could be reached before.
     pub(in crate::dispatch) fn lose(&mut self, id: &str) -> bool {
         let Some(member) = self.executors.get_mut(id) else {
             return false;
@@ -506,7 +506,7 @@ impl Members {
     }
 }
 
-/// Slots that can be taken without taking them from anybody.
+/// A copy of the slots. Taking some of them takes none from an attempt.
 #[derive(Debug)]
 pub(crate) struct Trial(Members);
 

@@ -68,6 +68,22 @@ async fn a_capability_that_nothing_has_is_short_until_something_has_it() {
     assert_eq!(kinds(&notices), [ShortageKind::Unspecified]);
 }
 
+#[tokio::test]
+async fn a_capability_that_two_needs_lack_is_short_until_both_are_over() {
+    let mut queue = Queue::default();
+    let mut shortages = Shortages::default();
+    let (alone, both) = (Need::of(["gpu"]), Need::of(["gpu", "eu"]));
+    let (one, other) = (asked(&alone), asked(&both));
+    let tickets = (queue.wait(&one), queue.wait(&other));
+    shortages.begin(&alone, &missing("gpu"), false);
+    shortages.begin(&both, &missing("gpu"), false);
+    queue.leave(&one, tickets.0);
+    assert!(shortages.end_over(&queue).is_empty());
+    queue.leave(&other, tickets.1);
+    let notices = shortages.end_over(&queue);
+    assert_eq!(kinds(&notices), [ShortageKind::Unspecified]);
+}
+
 #[test]
 fn a_tool_that_no_executor_may_use_is_named_by_itself() {
     let tool = Missing {

@@ -2,7 +2,7 @@
 
 use cairn_agents::is_name;
 use cairn_agents::resolve::OF_WORKSPACE;
-use cairn_engine::pool::is_capability;
+use cairn_engine::pool::{MAX_LEVEL, is_capability};
 use cairn_proto::api as pb;
 use cairn_rpc::text::clip;
 use cairn_rpc::{RpcError, check_text};
@@ -14,7 +14,6 @@ const MAX_KIND: usize = 64;
 const KIND_RULE: &str = "1 to 64 lower-case letters, digits, '_' and '-'";
 const CAPABILITY_RULE: &str = "1 to 64 lower-case letters, digits, '_', '-', '.' and ':'";
 const MAX_CAPABILITIES: usize = 64;
-const MAX_LEVEL: u32 = 1_000_000;
 const MAX_LABELS: usize = 64;
 const MAX_LABEL_NAME: usize = 64;
 const MAX_LABEL_VALUE: usize = 256;

@@ -1,11 +1,11 @@
-//! The agent context: what a model is told of the pool and its task.
+//! The agent context: what a model reads of the pool and its task.
 
 use super::present;
 use crate::grpc::Answer;
 use crate::grpc::present::{ms, run_of};
 use crate::key::SessionKey;
 use crate::requests::Requests;
-use cairn_engine::pool::{AgentContext, Need, PoolView, TaskContext};
+use cairn_engine::pool::{AgentContext, PoolView, TaskContext};
 use cairn_engine::session::{Run, Session, Step, StepNo};
 use cairn_proto::api as pb;
 use cairn_proto::time::timestamp;
@@ -80,15 +80,15 @@ impl Work {
                 (session.run(summary.number), Some((number, found)))
             }
         };
-        let note = run.map(|run| run.note.as_str());
         Ok(match step {
+            // The context takes a blank note for none.
             None => Self {
-                note: given(note),
+                note: run.map(|run| run.note.clone()),
                 ..Self::default()
             },
             Some((number, step)) => Self {
-                note: given(Some(step.plan.note.as_str())).or_else(|| given(note)),
-                task: Some(task(run, number, step)),
+                note: step.prompt_note(run),
+                task: Some(step.task(StepNo::new(number), run)),
                 allotted: allotted(session, run, step, view),
             },
         })
@@ -100,41 +100,13 @@ fn no_such_step(run: u32, step: u32) -> RpcError {
     RpcError::new(ErrorKind::NotFound, message).reason("NO_SUCH_STEP")
 }
 
-fn given(text: Option<&str>) -> Option<String> {
-    text.filter(|text| !text.is_empty()).map(str::to_owned)
-}
-
-fn task(run: Option<&Run>, number: u32, step: &Step) -> TaskContext {
-    let plan = &step.plan;
-    let of_run = run.map(|run| run.external_id.as_str());
-    let external_id = given(Some(plan.external_id.as_str())).or_else(|| given(of_run));
-    let description = match plan.description.as_str() {
-        "" => plan.label(),
-        description => description,
-    };
-    TaskContext {
-        id: format!("step-{number}"),
-        description: description.to_owned(),
-        required_capabilities: plan.capabilities.clone(),
-        external_id,
-    }
-}
-
 /// The resources that carry out the step, or would if an attempt began now.
 fn allotted(session: &Session, run: Option<&Run>, step: &Step, view: &PoolView) -> Vec<String> {
     let placed = &step.placing.resources;
     if step.running().is_some() && !placed.is_empty() {
         return placed.clone();
     }
-    let agent = run.and_then(|run| session.agent_of_run(run.number));
-    let of_agent = agent.into_iter();
-    let of_agent = of_agent.flat_map(|agent| &agent.definition.capabilities);
-    let needed = step.plan.capabilities.iter().chain(of_agent);
-    let tool = step.plan.tool.as_ref();
-    let need = Need {
-        tool: tool.map(|tool| tool.name.clone()),
-        ..Need::of(needed.map(String::as_str))
-    };
+    let need = session.need_of_step(run.map_or(0, |run| run.number), Some(step));
     view.candidate(&need).unwrap_or_default()
 }
 

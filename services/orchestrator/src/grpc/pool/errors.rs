@@ -1,11 +1,11 @@
-//! Errors of the store's documents in the words of the pool.
+//! The errors of the pool, made of those of the store's documents.
 
 use cairn_rpc::{ErrorKind, RpcError};
 use std::time::Duration;
 use tonic::Status;
 
 const MISMATCH: &str = "VERSION_MISMATCH";
-/// When a change that others kept overtaking may be tried again.
+/// When a change may be tried again that other changes overtook.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Nothing is registered under the id.

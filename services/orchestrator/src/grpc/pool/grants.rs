@@ -1,7 +1,8 @@
-//! Grants and revocations of tools. Each is a change of the document of its agent or executor: read, changed and stored
-//! if nobody else has changed it since.
+//! Grants and revocations of tools. Each is a change of the document of its agent or executor. The document is read, and
+//! stored with the change if it still has the version that was read.
 
 use super::{check_operator, checks, errors, of_pool, operation_id};
+use crate::dispatch::{OF_AGENT, OF_EXECUTOR};
 use crate::grpc::Answer;
 use crate::requests::Requests;
 use crate::store::NEWER_VERSION;
@@ -22,7 +23,7 @@ const MOST_TOOLS: usize = 1_000;
 const REMEMBERED: usize = 1_000;
 /// Bytes by which a document remembers a change.
 const MARK: usize = 16;
-/// How often a change is tried that others overtake.
+/// Most tries of a change, if other changes are stored in between.
 const MOST_TRIES: u32 = 16;
 
 pub(super) async fn grant(
@@ -118,8 +119,8 @@ impl Subject {
     /// The id of the document.
     fn document(&self) -> String {
         match self {
-            Self::Agent(name) => format!("agent:{name}"),
-            Self::Executor(id) => format!("executor:{id}"),
+            Self::Agent(name) => format!("{OF_AGENT}{name}"),
+            Self::Executor(id) => format!("{OF_EXECUTOR}{id}"),
         }
     }
 

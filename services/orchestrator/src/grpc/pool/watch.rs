@@ -12,9 +12,9 @@ use tokio::sync::watch::Receiver;
 use tokio::time::sleep;
 use tonic::{Response, Status};
 
-/// At least so much time is between two messages: attempts begin and end all the time.
+/// The least time between two messages. Attempts begin and end all the time.
 const PAUSE: Duration = Duration::from_millis(100);
-/// When a client may watch again that was watching a server which stops.
+/// When a client may watch again after this server has stopped.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 pub(super) type Pools = BoxStream<'static, Result<pb::WatchPoolResponse, Status>>;
