@@ -190,7 +190,14 @@ impl Decision<'_> {
                 attempt,
                 resources,
                 waited_ms,
-            } => self.placed(attempt, &resources, waited_ms),
+                has_begun,
+            } => {
+                self.placed(attempt, &resources, waited_ms)?;
+                match has_begun {
+                    true => Ok(()),
+                    false => self.refuse_unusable(attempt, &resources),
+                }
+            }
             Input::Short {
                 attempt,
                 missing,

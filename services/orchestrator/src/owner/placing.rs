@@ -18,6 +18,8 @@ use tokio::time::Instant;
 pub(super) struct Placed {
     resources: Vec<String>,
     waited_ms: u64,
+    /// It may be carried out before they are in the state.
+    has_begun: bool,
 }
 
 /// The attempts under way for which no resource has what they need.
@@ -108,15 +110,18 @@ impl Owner {
         self.begin_work(work, messages, None);
     }
 
-    /// A slot was free at once. The attempt starts in it, unless a shortage ends with it, or its model has to read of
-    /// these resources first.
+    /// A slot was free at once. The attempt starts in it, unless a shortage ends with it, its model has to read of
+    /// these resources first, or its executor may not make one of its calls.
     pub(super) fn take_slot(&mut self, slot: Slot, work: Work, attempt: AttemptRef) {
-        let is_short = self.is_short(attempt);
-        if is_short || self.session.has_outdated_pool(attempt, slot.resources()) {
+        let session = &self.session;
+        let waits = self.is_short(attempt)
+            || session.has_outdated_pool(attempt, slot.resources())
+            || session.has_call_beyond(attempt, slot.tools());
+        if waits {
             self.inbox.add(Message::SlotFree { attempt, slot });
             return;
         }
-        self.keep_placed(work, attempt, &slot);
+        self.keep_placed(work, attempt, &slot, true);
         self.start_in(slot, work, attempt);
     }
 
@@ -131,7 +136,8 @@ impl Owner {
         self.active.remove(&work);
         let is_tool_step = self.session.is_tool_step(attempt);
         let is_short = self.is_short(attempt);
-        self.keep_placed(work, attempt, &slot);
+        // Of a tool step they are kept until after its start. Its executor may use the tool: the step needs that.
+        self.keep_placed(work, attempt, &slot, is_tool_step);
         self.slots.insert(work, slot);
         // That a shortage is over is seen at once, and a model reads of its resources before it is asked.
         if is_short || !is_tool_step {
@@ -151,12 +157,13 @@ impl Owner {
     }
 
     /// Keeps the resources of an attempt for the next transition: they are worth none of their own.
-    fn keep_placed(&mut self, work: Work, attempt: AttemptRef, slot: &Slot) {
+    fn keep_placed(&mut self, work: Work, attempt: AttemptRef, slot: &Slot, has_begun: bool) {
         let waited = self.waiting_since.get(&work).map(Instant::elapsed);
         let waited = waited.unwrap_or_default().as_millis();
         let placed = Placed {
             resources: slot.resources().to_vec(),
             waited_ms: u64::try_from(waited).unwrap_or(u64::MAX),
+            has_begun,
         };
         self.placed.insert(attempt, placed);
     }
@@ -168,6 +175,7 @@ impl Owner {
             attempt,
             resources: placed.resources,
             waited_ms: placed.waited_ms,
+            has_begun: placed.has_begun,
         })
     }
 

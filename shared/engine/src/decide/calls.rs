@@ -47,15 +47,17 @@ impl Decision<'_> {
         }
     }
 
-    /// What the agent, the rules and the mode say of a call that has just been requested: it is refused, waits for
-    /// hooks, for its preview or for a person, or may be sent. An approval is for one call, of its tool as it is.
-    /// Before hooks have answered, only a refusal counts, of the call as the model wrote it.
+    /// What the agent, the executor, the rules and the mode say of a call that has just been requested: it is refused,
+    /// waits for hooks, for its preview or for a person, or may be sent. An approval is for one call, of its tool as it
+    /// is. Before hooks have answered, only a refusal counts, of the call as the model wrote it.
     pub(super) fn judge(&mut self, name: CallRef) -> Applied {
         let Some(call) = self.session.call(name) else {
             return Ok(());
         };
-        if !self.offers(name.attempt, &call.call.name) {
-            let tool = call.call.name.clone();
+        let tool = &call.call.name;
+        let is_offered = self.offers(name.attempt, tool);
+        if !is_offered || self.executor_that_lacks(name.attempt, tool).is_some() {
+            let tool = tool.clone();
             return self.finish_unknown(name, &tool);
         }
         let Some(tool) = self.facts.tools.get(&call.call.name) else {

@@ -298,6 +298,7 @@ mod tests {
             attempt,
             resources: vec!["executor".to_owned()],
             waited_ms: 0,
+            has_begun: false,
         };
         vec![
             (begun.clone(), short),

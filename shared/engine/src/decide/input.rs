@@ -84,6 +84,8 @@ pub enum Input {
         resources: Vec<String>,
         /// From asking for a slot to getting one, in milliseconds.
         waited_ms: u64,
+        /// The executor may have begun, so its calls may have been sent.
+        has_begun: bool,
     },
     /// An attempt waits for what the pool lacks. Saying so again changes nothing.
     Short {

@@ -31,6 +31,30 @@ impl Decision<'_> {
         self.renew_pool_layer(attempt, resources)
     }
 
+    /// Refuses the open calls of tools that the executor may not use. None of them has been sent: an attempt gets
+    /// resources only after what was sent before has ended or is in doubt.
+    pub(super) fn refuse_unusable(&mut self, attempt: AttemptRef, resources: &[String]) -> Applied {
+        let Some(executor) = resources.first() else {
+            return Ok(());
+        };
+        let running = self.session.attempt(attempt);
+        let Some(running) = running.filter(|it| !it.is_gated() && !it.lacks_capability()) else {
+            return Ok(());
+        };
+        let open = running.unsent_calls(attempt);
+        let refused = open.filter(|(_, call)| self.may_not_use(executor, attempt, &call.call.name));
+        let refused: Vec<_> = refused
+            .map(|(name, call)| (name, call.call.name.clone()))
+            .collect();
+        if refused.is_empty() {
+            return Ok(());
+        }
+        for (call, tool) in refused {
+            self.finish_unusable(call, executor, &tool)?;
+        }
+        self.continue_after_owner(attempt)
+    }
+
     /// Writes the layer of the pool anew if it is outdated and its text differs.
     fn renew_pool_layer(&mut self, attempt: AttemptRef, resources: &[String]) -> Applied {
         if !self.session.has_outdated_pool(attempt, resources) {
@@ -119,6 +143,7 @@ mod tests {
             attempt,
             resources: vec!["executor".to_owned()],
             waited_ms: 7,
+            has_begun: false,
         }
     }
 

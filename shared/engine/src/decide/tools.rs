@@ -240,16 +240,13 @@ impl Decision<'_> {
             let message = format!("tool '{name}' cannot be called now: {why}");
             return Rejection::refused(CallRefusal::ToolsUnreachable, message);
         }
-        let known = self.facts.tools.keys().map(String::as_str);
-        let known = known.filter(|known| self.is_seen(call, known));
-        let state = STATE_TOOLS.map(|tool| tool.name).into_iter();
-        let state = state.filter(|known| self.offers_state_tool(call, known));
-        let mut known: Vec<_> = known.chain(state).collect();
-        known.sort_unstable();
+        let executor = self.executor_of(call.attempt);
         if let Some(executor) = self.executor_that_lacks(call.attempt, name) {
+            let known = self.callable(call, Some(executor));
             let message = words::not_in_executor(executor, name, &known);
             return Rejection::refused(CallRefusal::Denied, message);
         }
+        let known = self.callable(call, executor);
         let agent = self.session.agent_name(call.attempt.run);
         let refusal = match self.facts.pool.grants.revokes(agent, name) {
             true => CallRefusal::Denied,
@@ -262,14 +259,48 @@ impl Decision<'_> {
         Rejection::refused(refusal, message)
     }
 
+    /// A call of a tool that the executor may not use is answered here, and never sent.
+    pub(super) fn finish_unusable(&mut self, call: CallRef, executor: &str, name: &str) -> Applied {
+        let known = self.callable(call, Some(executor));
+        let message = words::not_in_executor(executor, name, &known);
+        self.finish_call(call, message, CallRefusal::Denied.name())
+    }
+
+    /// The tools that the model of a call can call instead, sorted: those that it was offered, and its executor may
+    /// use.
+    fn callable(&self, call: CallRef, executor: Option<&str>) -> Vec<&str> {
+        let known = self.facts.tools.keys().map(String::as_str);
+        let known = known.filter(|known| self.is_seen(call, known));
+        let is_usable =
+            |name: &&str| executor.is_none_or(|it| !self.may_not_use(it, call.attempt, name));
+        let known = known.filter(is_usable);
+        let state = STATE_TOOLS.map(|tool| tool.name).into_iter();
+        let state = state.filter(|known| self.offers_state_tool(call, known));
+        let mut known: Vec<_> = known.chain(state).collect();
+        known.sort_unstable();
+        known
+    }
+
+    /// The executor of the attempt, while it has a slot.
+    fn executor_of(&self, attempt: AttemptRef) -> Option<&str> {
+        let allotted = self.facts.pool.allotted.get(&attempt)?;
+        allotted.first().map(String::as_str)
+    }
+
     /// The executor of the attempt, if it may not use the tool.
-    fn executor_that_lacks(&self, attempt: AttemptRef, name: &str) -> Option<&str> {
-        let is_of_executor = self.facts.tools.contains_key(name) && self.offers(attempt, name);
-        let pool = self.facts.pool;
-        let id = pool.allotted.get(&attempt)?.first()?;
-        let mut resources = pool.view.resources.iter();
-        let executor = resources.find(|resource| *resource.id == **id)?;
-        (is_of_executor && !executor.tools.allows(name)).then_some(id)
+    pub(super) fn executor_that_lacks(&self, attempt: AttemptRef, name: &str) -> Option<&str> {
+        let executor = self.executor_of(attempt);
+        executor.filter(|executor| self.may_not_use(executor, attempt, name))
+    }
+
+    /// There is the tool, the attempt may call it, and the executor may not use it. Of an executor that has left the
+    /// pool nothing is known.
+    pub(super) fn may_not_use(&self, executor: &str, attempt: AttemptRef, name: &str) -> bool {
+        let mut resources = self.facts.pool.view.resources.iter();
+        let lacks = resources
+            .find(|resource| *resource.id == *executor)
+            .is_some_and(|resource| !resource.tools.allows(name));
+        lacks && self.facts.tools.contains_key(name) && self.offers(attempt, name)
     }
 
     /// The attempt was offered the state tool.

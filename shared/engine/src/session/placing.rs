@@ -1,10 +1,12 @@
 //! The resources that carry out an attempt, and what the pool lacks for one.
 
-use super::{Apply, Attempt, Envelope, Run, Session, Step, StepNo};
+use super::{Apply, Attempt, Call, Envelope, Run, Session, Step, StepNo};
 use crate::conversation::LayerKind;
-use crate::event::{AttemptPlaced, AttemptRef, CapabilityFound, CapabilityShort, ShortageKind};
-use crate::pool::{Missing, Need, TaskContext};
-use crate::transitions::{Applied, IllegalTransition};
+use crate::event::{
+    AttemptPlaced, AttemptRef, CallRef, CapabilityFound, CapabilityShort, Effect, ShortageKind,
+};
+use crate::pool::{Missing, Need, ResourceTools, TaskContext};
+use crate::transitions::{Applied, CallPhase, IllegalTransition};
 use serde::{Deserialize, Serialize};
 
 /// What the pool lacks for an attempt, which waits for it.
@@ -39,6 +41,21 @@ impl Attempt {
     /// No resource has what it needs.
     pub fn lacks_capability(&self) -> bool {
         self.shortage().is_some()
+    }
+
+    /// The calls of the last reply that an executor has to make, and that are neither asked about nor in doubt. While
+    /// the attempt has no executor, those with side effects were not sent.
+    pub(crate) fn unsent_calls(
+        &self,
+        attempt: AttemptRef,
+    ) -> impl Iterator<Item = (CallRef, &Call)> {
+        let is_unsent = |call: &Call| {
+            let phase = call.status.phase();
+            call.effect != Effect::State
+                && matches!(phase, CallPhase::Requested | CallPhase::Intended)
+        };
+        let calls = self.last_calls(attempt);
+        calls.filter(move |(_, call)| is_unsent(call))
     }
 }
 
@@ -98,6 +115,15 @@ impl Session {
             tool: tool.map(|tool| tool.name.clone()),
             ..Need::of(needed)
         }
+    }
+
+    /// An attempt without resources has a call of a tool that an executor with these tools may not use.
+    pub fn has_call_beyond(&self, attempt: AttemptRef, tools: &ResourceTools) -> bool {
+        let running = self.attempt(attempt);
+        running.is_some_and(|running| {
+            let mut calls = running.unsent_calls(attempt);
+            calls.any(|(_, call)| !tools.allows(&call.call.name))
+        })
     }
 
     /// The system prompt of a step without a reply has the pool, and that text names other resources than these, or

@@ -10,11 +10,11 @@ use cairn_engine::message::{Message, Usage};
 use cairn_engine::pending::pending;
 use cairn_engine::plan::{PlanDraft, StepDraft};
 use cairn_engine::pool::{
-    Capabilities, Grant, Grants, PoolFacts, PoolView, ResourceState, ResourceView,
+    Capabilities, Grant, Grants, PoolFacts, PoolView, ResourceState, ResourceTools, ResourceView,
 };
 use cairn_engine::session::{PerBudget, RunStatus, Session, StepStatus};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 fn executor(id: &str, state: ResourceState, capabilities: &[&str]) -> ResourceView {
@@ -98,6 +98,7 @@ fn placed(world: &mut World, resource: &str) -> Vec<Event> {
         attempt,
         resources: vec![resource.to_owned()],
         waited_ms: 0,
+        has_begun: false,
     })
 }
 
@@ -333,6 +334,102 @@ fn a_revoked_tool_is_refused_at_once_and_by_name() {
     world.pool = PoolFacts::default();
     world.reply(1, "", &[look()]);
     assert!(!world.result(1, 0, "15 files").is_empty());
+}
+
+/// A pool of one executor that may use all tools but these.
+fn lacking(tools: &[&str]) -> PoolFacts {
+    let revoked = tools.iter().map(|&name| name.to_owned()).collect();
+    let tools = ResourceTools::new(Vec::new(), BTreeSet::new(), revoked);
+    pool(vec![ResourceView {
+        tools: Arc::new(tools),
+        ..available("executor-1", &[])
+    }])
+}
+
+/// The step has its slot there.
+fn allot(world: &mut World) {
+    let attempt = world.attempt(1);
+    let resources = vec!["executor-1".to_owned()];
+    world.pool.allotted.insert(attempt, resources);
+}
+
+/// That the executor may not use the tool is the only result.
+fn assert_refused(events: &[Event], tool: &str) {
+    let results = events.iter().filter_map(|event| match &event.kind {
+        EventKind::CallFinished(result) => Some(result),
+        _ => None,
+    });
+    let results: Vec<_> = results.collect();
+    let [result] = &results[..] else {
+        panic!("{events:?}");
+    };
+    assert_eq!(result.reason, CallFinished::DENIED);
+    let said = format!(
+        "executor executor-1, which carries this out, may not use '{tool}'; you can call: "
+    );
+    let known = result
+        .output
+        .strip_prefix(&said)
+        .expect("it names the executor");
+    assert!(known.contains("put"), "{known}");
+    assert!(!known.split(", ").any(|name| name == tool), "{known}");
+}
+
+#[test]
+fn a_tool_that_was_revoked_from_its_executor_is_refused_at_once() {
+    let mut world = World::with_plan(chain(vec![model_step("Look")]));
+    world.pool = lacking(&["look"]);
+    allot(&mut world);
+    assert_refused(&world.reply(1, "", &[look()]), "look");
+    let put = tool_call("put", &json!({}));
+    assert!(World::reported(&world.reply(1, "", &[put])).is_empty());
+    assert_eq!(world.folded(), world.session);
+}
+
+#[test]
+fn an_approved_call_is_refused_if_its_executor_may_not_make_it() {
+    let mut world = World::with_plan(chain(vec![model_step("Pay")]));
+    world.reply(1, "", &[tool_call("pay", &json!({}))]);
+    world.pool = lacking(&["pay"]);
+    let question = pending(&world.session)[0].id().to_string();
+    let mut with_slot = world.clone();
+    allot(&mut with_slot);
+    assert_refused(&with_slot.answer(&question, Settlement::Approve), "pay");
+    // Without a slot nothing is known of its executor.
+    assert!(World::reported(&world.answer(&question, Settlement::Approve)).is_empty());
+    assert!(
+        world
+            .session
+            .has_call_beyond(world.attempt(1), &world.pool.view.resources[0].tools)
+    );
+    let mut begun = world.clone();
+    assert_refused(&placed(&mut world, "executor-1"), "pay");
+    let attempt = begun.attempt(1);
+    let events = begun.decide(Input::Placed {
+        attempt,
+        resources: vec!["executor-1".to_owned()],
+        waited_ms: 0,
+        has_begun: true,
+    });
+    assert_eq!(kinds(&events), ["AttemptPlaced"], "it may have been sent");
+    assert_eq!(world.folded(), world.session);
+}
+
+#[test]
+fn an_attempt_that_continues_elsewhere_makes_no_call_that_its_executor_may_not() {
+    let mut world = World::with_plan(chain(vec![model_step("Look")]));
+    world.reply(1, "", &[look()]);
+    let attempt = world.attempt(1);
+    world.decide(Input::AttemptLost { attempt });
+    world.pool = lacking(&["look"]);
+    // Of a tool whose server is away it is not known, and nothing of an executor that has left.
+    let mut away = world.clone();
+    away.tools.remove("look");
+    assert_eq!(kinds(&placed(&mut away, "executor-1")), ["AttemptPlaced"]);
+    let mut gone = world.clone();
+    assert_eq!(kinds(&placed(&mut gone, "executor-2")), ["AttemptPlaced"]);
+    assert_refused(&placed(&mut world, "executor-1"), "look");
+    assert_eq!(world.folded(), world.session);
 }
 
 /// Tokens that a call of the tool used up.

@@ -258,6 +258,7 @@ impl World {
                 attempt,
                 resources: vec!["executor".to_owned()],
                 waited_ms: 5,
+                has_begun: false,
             },
         };
         self.decide(input.clone());
