@@ -1,6 +1,5 @@
 //! What the store keeps beside a journal, for listings.
 
-use cairn_engine::event::WaitReason;
 use cairn_engine::pending::reasons;
 use cairn_engine::rules::DEFAULT_AGENT;
 use cairn_engine::session::{Run, RunStatus, Session};
@@ -11,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Most needs that a header has.
 const MOST_NEEDS: usize = 8;
+/// In place of more needs. It is read as the empty need, so any change of the pool wakes the session.
+const ANY_NEED: &str = "*";
 /// Most bytes of a need in a header.
 const LONGEST_NEED: usize = 512;
 
@@ -30,15 +31,22 @@ pub(crate) fn header(session: &Session, least_needs: u32) -> Header {
     }
 }
 
-/// What the session waits for that no resource has: what each attempt needs that lacks something.
+/// What the session waits for that no resource has: what each attempt needs that lacks something. A run that waits
+/// for something else too, such as an approval, continues with these attempts. A paused run does not.
 fn waits_for(session: &Session) -> Vec<String> {
-    let waiting = RunStatus::Waiting(WaitReason::Capability);
-    let run = session.active_run().filter(|run| run.status == waiting);
+    let run = session.active_run();
+    let run = run.filter(|run| run.status != RunStatus::Paused);
     let attempts = run.into_iter().flat_map(Run::running_attempts);
     let short = attempts.filter(|(_, _, attempt)| attempt.lacks_capability());
     let needs = short.map(|(name, ..)| fitting(session.need_of(name).text()));
-    let needs: BTreeSet<String> = needs.collect();
-    needs.into_iter().take(MOST_NEEDS).collect()
+    listed(needs.collect())
+}
+
+fn listed(needs: BTreeSet<String>) -> Vec<String> {
+    match needs.len() > MOST_NEEDS {
+        true => vec![ANY_NEED.to_owned()],
+        false => needs.into_iter().collect(),
+    }
 }
 
 /// The first parts of a need, as many as an entry has room for: without them the need is not met either.
@@ -100,6 +108,122 @@ pub(crate) fn pending_kinds(session: &Session) -> Vec<PendingKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cairn_engine::command::{Command, PauseRun, RunLimits, StartRun};
+    use cairn_engine::decide::{Agents, Compaction, Facts, Input, ToolFacts, ToolList};
+    use cairn_engine::event::{AttemptRef, CommandReceived, Event};
+    use cairn_engine::hooks::PresentHooks;
+    use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
+    use cairn_engine::pool::{Missing, Need, PoolFacts};
+    use cairn_engine::rules::Rules;
+
+    /// A tool `pay` asks a person before each call.
+    fn decide(session: &mut Session, input: Input) {
+        let pay = ("pay".to_owned(), ToolFacts::default());
+        let facts = Facts {
+            now: 1,
+            not_after: 1,
+            tools: &ToolList::from([pay]),
+            away: &[],
+            offered: &BTreeMap::new(),
+            rules: Rules::none(),
+            agents: Agents::none(),
+            environment: "",
+            limits: RunLimits::default(),
+            result_bytes: 1 << 16,
+            journal_permille: 0,
+            compaction: Compaction::default(),
+            responses: |_, _| Ok(String::new()),
+            pool: PoolFacts::none(),
+            hooks: &PresentHooks::default(),
+            starts: true,
+        };
+        session.decide(input, &facts).expect("it is legal");
+    }
+
+    /// The attempt under way that needs a capability.
+    fn needing(session: &Session) -> AttemptRef {
+        let run = session.active_run().expect("a run");
+        let mut attempts = run.running_attempts().map(|(name, ..)| name);
+        let needs = |name: &AttemptRef| !session.need_of(*name).capabilities.is_empty();
+        attempts.find(needs).expect("an attempt")
+    }
+
+    /// A run of two steps: the first asks a person, and no resource has what the second needs.
+    fn short_beside_a_question() -> Session {
+        let pays = StepDraft {
+            tool: Some(ToolInvocation {
+                name: "pay".to_owned(),
+                arguments: "{}".to_owned(),
+            }),
+            ..StepDraft::default()
+        };
+        let searches = StepDraft {
+            description: "search".to_owned(),
+            capabilities: vec!["web_search>=5".to_owned()],
+            ..StepDraft::default()
+        };
+        let plan = PlanDraft {
+            order: Order::Graph,
+            steps: vec![pays, searches],
+        };
+        let start = StartRun {
+            plan: Some(plan),
+            ..StartRun::default()
+        };
+        let mut session = Session::default();
+        let create = Input::Create {
+            title: "test".to_owned(),
+            time_to_live_ms: 0,
+            principal: None,
+            command: Some(("start".to_owned(), Command::StartRun(start))),
+        };
+        decide(&mut session, create);
+        let short = Input::Short {
+            attempt: needing(&session),
+            missing: vec![Missing {
+                capability: "web_search".to_owned(),
+                level: 5,
+                ..Missing::default()
+            }],
+            is_none: true,
+        };
+        decide(&mut session, short);
+        session
+    }
+
+    #[test]
+    fn a_shortage_is_listed_beside_a_question_and_not_while_paused() {
+        let mut session = short_beside_a_question();
+        let kinds = pending_kinds(&session).into_iter().map(|it| it.kind);
+        let approval = wire::WaitReason::Approval as u32;
+        assert!(kinds.collect::<Vec<_>>().contains(&approval));
+        assert_eq!(waits_for(&session), ["web_search>=5"]);
+        let pause = CommandReceived {
+            request_id: "pause".to_owned(),
+            command: Command::PauseRun(PauseRun::default()),
+        };
+        let pause = Event {
+            at: 1,
+            answers: 0,
+            principal: None,
+            kind: pause.into(),
+        };
+        let seq = session.seq + 1;
+        session.apply(seq, &pause).expect("it fits");
+        decide(&mut session, Input::HandleCommand);
+        let run = session.active_run().expect("a run");
+        assert_eq!(run.status, RunStatus::Paused);
+        assert!(waits_for(&session).is_empty());
+    }
+
+    #[test]
+    fn more_needs_than_are_listed_are_met_by_any_change() {
+        let needs = |count| (0..count).map(|at| format!("capability_{at}"));
+        let listed = |count| listed(needs(count).collect());
+        assert_eq!(listed(MOST_NEEDS), needs(MOST_NEEDS).collect::<Vec<_>>());
+        assert_eq!(listed(MOST_NEEDS + 1), [ANY_NEED]);
+        assert_eq!(Need::read(ANY_NEED), Need::default());
+    }
 
     #[test]
     fn a_long_need_is_cut_between_two_capabilities() {
