@@ -1,7 +1,7 @@
 //! The agent context: what a model reads of the pool, its task and the note.
 
 use super::{CapabilityRow, PoolSummary, PoolView};
-use crate::escape::{line, lines};
+use crate::escape::{breaks_line, line, lines};
 
 /// What a model reads of the pool, its task and the note. Its text is the last part of the system prompt before
 /// session memory.
@@ -118,7 +118,8 @@ impl AgentContext {
             None if allotted.is_empty() => return None,
             None => format!("Allotted resources: {allotted}"),
             Some(note) if allotted.is_empty() => note,
-            Some(note) => format!("{note}, allotted resources: {allotted}"),
+            Some(note) if continues(&note) => format!("{note}, allotted resources: {allotted}"),
+            Some(note) => format!("{note}\nAllotted resources: {allotted}"),
         };
         Some(format!("## Orchestrator's note\n{text}"))
     }
@@ -136,6 +137,11 @@ impl TaskContext {
         }
         text
     }
+}
+
+/// A sentence can continue after the note: it is one line that ends with a letter or a digit.
+fn continues(note: &str) -> bool {
+    note.ends_with(char::is_alphanumeric) && !note.contains(breaks_line)
 }
 
 /// A text in a table: a bar would begin the next cell.

@@ -41,7 +41,8 @@ const WITH_ALL: &str = "
 - Required capabilities: file_ops, gpu
 
 ## Orchestrator's note
-Use both., allotted resources: executor-general, gpu-1";
+Use both.
+Allotted resources: executor-general, gpu-1";
 
 const WITHOUT_NEEDS: &str = "
 
@@ -50,7 +51,8 @@ const WITHOUT_NEEDS: &str = "
 - Description: Do second.
 
 ## Orchestrator's note
-Of the run., allotted resources: executor-general";
+Of the run.
+Allotted resources: executor-general";
 
 const WITHOUT_NOTE: &str = "
 

@@ -156,6 +156,34 @@ fn expected_note(has_note: bool, is_allotted: bool) -> &'static str {
 }
 
 #[test]
+fn allotted_resources_follow_a_note_that_ends_without_a_mark() {
+    for (note, expected) in [
+        (
+            "使用 executor-research",
+            "使用 executor-research, allotted resources: a, b",
+        ),
+        (" Be quick\n", "Be quick, allotted resources: a, b"),
+        ("Be quick.", "Be quick.\nAllotted resources: a, b"),
+        ("Be quick!", "Be quick!\nAllotted resources: a, b"),
+        (
+            "请使用 executor-research 执行此任务。",
+            "请使用 executor-research 执行此任务。\nAllotted resources: a, b",
+        ),
+        ("Use (a)", "Use (a)\nAllotted resources: a, b"),
+        (
+            "Be quick\nand brief",
+            "Be quick\nand brief\nAllotted resources: a, b",
+        ),
+    ] {
+        let note = Some(note.to_owned());
+        let view = PoolView::default();
+        let context = AgentContext::of(&view, 0, None, note, texts(&["a", "b"]));
+        let expected = format!("{EMPTY}\n\n## Orchestrator's note\n{expected}");
+        assert_eq!(context.text(), expected);
+    }
+}
+
+#[test]
 fn a_blank_note_is_none() {
     let note = Some(" \n".to_owned());
     let context = AgentContext::of(&PoolView::default(), 0, None, note, Vec::new());
@@ -213,6 +241,7 @@ fn no_text_makes_a_section_an_entry_or_a_row() {
 ## Orchestrator's note
 Be quick
   \## Current task
-\\ end, allotted resources: a\n## E";
+\\ end
+Allotted resources: a\n## E";
     assert_eq!(context.text(), expected);
 }
