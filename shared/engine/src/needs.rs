@@ -2,21 +2,38 @@
 
 use crate::decide::STATE_TOOLS;
 use crate::plan::{PlanDraft, PlanError};
-use crate::pool::Needed;
+use crate::pool::{MAX_NEEDED, NeedError, Needed};
 use crate::text::cut;
+use std::collections::BTreeSet;
 
 /// Most characters of a text that an error quotes.
 const MAX_QUOTED: usize = 64;
 
-/// Checks that every capability in a plan can be read.
+/// Checks that every capability in a plan can be read, and that a step names few of them and each once.
 pub(crate) fn check_capabilities(plan: &PlanDraft) -> Result<(), PlanError> {
-    match capabilities(plan).find(|(_, text)| Needed::parse(text).is_err()) {
-        None => Ok(()),
-        Some((step, text)) => Err(PlanError::BadCapability {
-            step,
-            text: cut(text, MAX_QUOTED),
-        }),
+    let mut steps = plan.steps.iter().enumerate();
+    steps.try_for_each(|(at, step)| check_needed(at, &step.capabilities))
+}
+
+fn check_needed(step: usize, texts: &[String]) -> Result<(), PlanError> {
+    if texts.len() > MAX_NEEDED {
+        let count = texts.len();
+        return Err(PlanError::TooManyCapabilities { step, count });
     }
+    let mut named = BTreeSet::new();
+    for text in texts {
+        let needed = Needed::parse(text).map_err(|error| {
+            let text = cut(text, MAX_QUOTED);
+            match error {
+                NeedError::Name => PlanError::BadCapability { step, text },
+                NeedError::Level => PlanError::BadLevel { step, text },
+            }
+        })?;
+        if let Some(capability) = named.replace(needed.capability) {
+            return Err(PlanError::RepeatedCapability { step, capability });
+        }
+    }
+    Ok(())
 }
 
 /// Checks that every capability that a model's plan names is among `known`, so that the model can be asked
@@ -127,5 +144,37 @@ mod tests {
             Some("step 0 needs the capability 'file_ops', which no resource has; there are: none")
         );
         assert_eq!(fault(&plan(&[&[], &[]]), &[]), None);
+    }
+
+    #[test]
+    fn a_step_names_few_capabilities_each_once_and_at_a_level_that_there_is() {
+        let checked = |capabilities: &[&str]| {
+            let checked = check_capabilities(&plan(&[&[], capabilities]));
+            checked.err().map(|fault| fault.to_string())
+        };
+        let names: Vec<String> = (0..=MAX_NEEDED).map(|at| format!("c{at}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        assert_eq!(checked(&names[1..]), None);
+        let cases: [(&[&str], &str); 4] = [
+            (
+                &names[..],
+                "step 1 needs 17 capabilities; at most 16 are allowed",
+            ),
+            (
+                &["gpu", "tpu", "gpu>=2"],
+                "step 1 needs the capability 'gpu' twice; allowed: each capability once",
+            ),
+            (
+                &["gpu>=0"],
+                "step 1 needs the capability 'gpu>=0', whose level is out of range; allowed: 1 to 1000000",
+            ),
+            (
+                &["gpu>=1000001"],
+                "step 1 needs the capability 'gpu>=1000001', whose level is out of range; allowed: 1 to 1000000",
+            ),
+        ];
+        for (capabilities, expected) in cases {
+            assert_eq!(checked(capabilities).as_deref(), Some(expected));
+        }
     }
 }

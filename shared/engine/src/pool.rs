@@ -11,7 +11,7 @@ mod view;
 
 pub use context::{AgentContext, TaskContext};
 pub use grants::{Grant, Grants};
-pub use need::{MAX_LEVEL, MAX_NAME, Missing, Need, NeedError, Needed, is_capability};
+pub use need::{MAX_LEVEL, MAX_NAME, MAX_NEEDED, Missing, Need, NeedError, Needed, is_capability};
 pub use tools::ResourceTools;
 pub use view::{
     Capabilities, CapabilityRow, CapabilityTools, EXECUTOR, MCP_SERVER, PoolSummary, PoolView,

@@ -1,7 +1,7 @@
 //! `[executor]`: how much work an executor takes, and what it can do in the pool.
 
 use cairn_boot::Checks;
-use cairn_engine::pool::{MAX_LEVEL, Needed};
+use cairn_engine::pool::Needed;
 use cairn_engine::rules::NamePattern;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,12 +98,12 @@ impl ExecutorSettings {
         let mut seen = BTreeSet::new();
         for text in &self.capabilities {
             match Needed::parse(text) {
-                Ok(needed) if needed.level <= MAX_LEVEL => {
+                Ok(needed) => {
                     let problem = format!("has '{}' twice", needed.capability);
                     let is_new = seen.insert(needed.capability);
                     checks.require(is_new, name, &problem, "each capability once");
                 }
-                _ => checks.require(false, name, &format!("has '{text}'"), allowed),
+                Err(_) => checks.require(false, name, &format!("has '{text}'"), allowed),
             }
         }
         check_count(checks, name, self.capabilities.len());

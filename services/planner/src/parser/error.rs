@@ -123,7 +123,9 @@ impl PlanParseError {
                 "UnknownTool"
             }
             Self::Invalid(
-                PlanError::BadCapability { .. } | PlanError::UnknownCapability { .. },
+                PlanError::BadCapability { .. }
+                | PlanError::BadLevel { .. }
+                | PlanError::UnknownCapability { .. },
             ) => "UnknownCapability",
             Self::Invalid(PlanError::TooLong { .. }) => "TooLong",
             Self::Invalid(_) => "InvalidPlan",

@@ -1,7 +1,7 @@
 //! What can be wrong with a plan.
 
 use super::MAX_STEPS;
-use crate::pool::MAX_NAME;
+use crate::pool::{MAX_LEVEL, MAX_NAME, MAX_NEEDED};
 
 /// Why a draft is no plan. Steps are counted from 0, as in the text that they were read from; see
 /// [`Self::located`].
@@ -63,6 +63,32 @@ pub enum PlanError {
         step: usize,
         /// The text, cut.
         text: String,
+    },
+    /// A level that no resource can have.
+    #[error(
+        "step {step} needs the capability '{text}', whose level is out of range; allowed: 1 to {MAX_LEVEL}"
+    )]
+    BadLevel {
+        /// Position of the step.
+        step: usize,
+        /// The text, cut.
+        text: String,
+    },
+    /// A capability that a step names twice.
+    #[error("step {step} needs the capability '{capability}' twice; allowed: each capability once")]
+    RepeatedCapability {
+        /// Position of the step.
+        step: usize,
+        /// The capability.
+        capability: String,
+    },
+    /// A step with too many capabilities.
+    #[error("step {step} needs {count} capabilities; at most {MAX_NEEDED} are allowed")]
+    TooManyCapabilities {
+        /// Position of the step.
+        step: usize,
+        /// How many it names.
+        count: usize,
     },
     /// A capability that no resource has.
     #[error(
@@ -152,9 +178,11 @@ impl PlanError {
             Self::UnknownDependency { step, .. } | Self::DependsOnInChain { step } => {
                 (Some(step), "depends_on")
             }
-            Self::BadCapability { step, .. } | Self::UnknownCapability { step, .. } => {
-                (Some(step), "capabilities")
-            }
+            Self::BadCapability { step, .. }
+            | Self::BadLevel { step, .. }
+            | Self::RepeatedCapability { step, .. }
+            | Self::TooManyCapabilities { step, .. }
+            | Self::UnknownCapability { step, .. } => (Some(step), "capabilities"),
             Self::TooLong { step, field, .. } => (Some(step), *field),
             Self::UnknownTool { step, .. } | Self::ForModels { step, .. } => (Some(step), "tool"),
             Self::BadArguments { step, .. } => (Some(step), "arguments"),

@@ -7,6 +7,8 @@ use std::fmt;
 pub const MAX_NAME: usize = 64;
 /// Highest level at which a resource can have a capability. The lowest one is 1.
 pub const MAX_LEVEL: u32 = 1_000_000;
+/// Most capabilities that a step can name.
+pub const MAX_NEEDED: usize = 16;
 /// Stands before a tool in the text of a need. No name of a capability has it.
 const TOOL: &str = "@";
 
@@ -19,35 +21,44 @@ pub struct Needed {
     pub level: u32,
 }
 
-/// The text names no capability.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NeedError;
+/// Why a text is no need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NeedError {
+    /// It names no capability.
+    Name,
+    /// Its level is not from 1 to [`MAX_LEVEL`].
+    Level,
+}
 
 impl Needed {
     /// Reads a need.
     ///
     /// # Errors
-    /// The name is not 1 to 64 lower-case letters, digits, `_`, `-`, `.` and `:`, or the level is no number.
+    /// The name is not 1 to 64 lower-case letters, digits, `_`, `-`, `.` and `:`, or the level is no number from 1 to
+    /// [`MAX_LEVEL`].
     pub fn parse(text: &str) -> Result<Self, NeedError> {
         let (name, level) = match text.split_once(">=") {
-            None => (text, 0),
-            Some((name, level)) => (name.trim_end(), read_level(level.trim_start())?),
+            None => (text, None),
+            Some((name, level)) => (name.trim_end(), Some(level.trim_start())),
         };
-        match is_capability(name) {
-            true => Ok(Self {
-                capability: name.to_owned(),
-                level,
-            }),
-            false => Err(NeedError),
+        if !is_capability(name) {
+            return Err(NeedError::Name);
         }
+        Ok(Self {
+            capability: name.to_owned(),
+            level: level.map_or(Ok(0), read_level)?,
+        })
     }
 }
 
 /// A sign is no digit of a level, although Rust reads one.
 fn read_level(text: &str) -> Result<u32, NeedError> {
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-    let level = text.parse().ok().filter(|_| is_number);
-    level.ok_or(NeedError)
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(NeedError::Name);
+    }
+    let level = text.parse::<u32>().ok();
+    let level = level.filter(|level| (1..=MAX_LEVEL).contains(level));
+    level.ok_or(NeedError::Level)
 }
 
 /// The text can name a capability.
@@ -169,9 +180,9 @@ mod tests {
             ("web_search", "web_search", 0, "web_search"),
             ("web_search>=5", "web_search", 5, "web_search>=5"),
             ("web_search >= 5", "web_search", 5, "web_search>=5"),
-            ("gpu>=0", "gpu", 0, "gpu"),
             ("region:eu-1.a", "region:eu-1.a", 0, "region:eu-1.a"),
-            ("a>=4294967295", "a", u32::MAX, "a>=4294967295"),
+            ("a>=1", "a", 1, "a>=1"),
+            ("a>=1000000", "a", MAX_LEVEL, "a>=1000000"),
         ] {
             let read = Needed::parse(text).expect(text);
             assert_eq!(read, needed(capability, level), "{text}");
@@ -200,11 +211,13 @@ mod tests {
             "a>=-1",
             "a>=+1",
             "a>=1.5",
-            "a>=4294967296",
             "a>=1>=2",
             too_long.as_str(),
         ] {
-            assert_eq!(Needed::parse(text), Err(NeedError), "{text:?}");
+            assert_eq!(Needed::parse(text), Err(NeedError::Name), "{text:?}");
+        }
+        for text in ["gpu>=0", "gpu>=00", "gpu>=1000001", "gpu >= 4294967296"] {
+            assert_eq!(Needed::parse(text), Err(NeedError::Level), "{text:?}");
         }
     }
 

@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
-use cairn_engine::pool::{MAX_LEVEL, Needed};
+use cairn_engine::pool::Needed;
 use cairn_proto::api::{PutResourceRequest, ResourceCapability};
 use cairn_rpc::text::escape;
 use clap::builder::NonEmptyStringValueParser;
@@ -50,13 +50,10 @@ fn capability(text: &str) -> Result<ResourceCapability, String> {
             .to_owned()
     };
     let needed = Needed::parse(text).map_err(|_| allowed())?;
-    match needed.level {
-        0..=MAX_LEVEL => Ok(ResourceCapability {
-            name: needed.capability,
-            level: needed.level,
-        }),
-        _ => Err(allowed()),
-    }
+    Ok(ResourceCapability {
+        name: needed.capability,
+        level: needed.level,
+    })
 }
 
 fn label(text: &str) -> Result<(String, String), String> {
