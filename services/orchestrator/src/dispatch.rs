@@ -31,6 +31,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// How long a claim waits until the resources are known.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
@@ -40,8 +41,6 @@ const FIRST_LOOK: Duration = Duration::from_secs(2);
 pub(crate) struct DispatchLinks<'a> {
     pub(crate) executor: &'a Link,
     pub(crate) tools: &'a Link,
-    /// Memory, which keeps registrations and grants.
-    pub(crate) memory: &'a Link,
 }
 
 /// An attempt that asks for a slot.
@@ -70,15 +69,30 @@ pub(crate) struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Follows the executors and the pool's documents from now on.
+    /// Follows the executors from now on.
     pub(crate) fn new(links: DispatchLinks<'_>, catalogue: Catalogue, patience: Patience) -> Self {
-        let (executors, following) = Executors::follow(links.executor, links.memory, patience);
+        let (executors, following) = Executors::follow(links.executor, patience);
         executors.set_tools(catalogue.level, &catalogue.pool);
         Self {
             executors,
             tools: links.tools.clone(),
             catalogue: RwLock::new(Arc::new(catalogue)),
             _following: following,
+        }
+    }
+
+    /// Follows registrations and grants, which memory keeps, until stopped: before memory ends.
+    pub(crate) fn follow_documents(
+        &self,
+        memory: &Link,
+        stop: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let follow = self.executors.follow_documents(memory);
+        async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = follow => {}
+            }
         }
     }
 

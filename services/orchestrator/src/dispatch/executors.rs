@@ -66,16 +66,15 @@ struct Followed {
     _watching: AbortOnDropHandle<()>,
 }
 
-/// The tasks that keep the pool live, as long as this is kept.
+/// The task that keeps the executors live, as long as this is kept.
 #[derive(Debug)]
 pub(super) struct Following {
-    _tasks: Vec<AbortOnDropHandle<()>>,
+    _task: AbortOnDropHandle<()>,
 }
 
 impl Executors {
-    /// Follows the executors behind a link, and the documents of the pool. The caller keeps the second part as long
-    /// as it needs them.
-    pub(super) fn follow(link: &Link, memory: &Link, patience: Patience) -> (Self, Following) {
+    /// Follows the executors behind a link. The caller keeps the second part as long as it needs them.
+    pub(super) fn follow(link: &Link, patience: Patience) -> (Self, Following) {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             patience,
@@ -84,13 +83,21 @@ impl Executors {
             freed: watch::Sender::new(0),
             is_known: watch::Sender::new(false),
         });
-        let weak = || Arc::downgrade(&shared);
-        let documents = [DocumentKind::Resource, DocumentKind::Grant];
-        let documents = documents.map(|kind| pool::follow(weak(), memory.clone(), kind));
-        let mut tasks = vec![tokio::spawn(following::follow(weak(), link.members()))];
-        tasks.extend(documents.map(tokio::spawn));
-        let tasks = tasks.into_iter().map(AbortOnDropHandle::new).collect();
-        (Self(shared), Following { _tasks: tasks })
+        let following = following::follow(Arc::downgrade(&shared), link.members());
+        let task = AbortOnDropHandle::new(tokio::spawn(following));
+        (Self(shared), Following { _task: task })
+    }
+
+    /// Follows the documents of the pool, which memory keeps.
+    pub(super) fn follow_documents(
+        &self,
+        memory: &Link,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let follow = |kind| pool::follow(Arc::downgrade(&self.0), memory.clone(), kind);
+        let (resources, grants) = (follow(DocumentKind::Resource), follow(DocumentKind::Grant));
+        async move {
+            tokio::join!(resources, grants);
+        }
     }
 
     /// Takes in what the catalogue says of the pool, and the level of release that all tools can read.
