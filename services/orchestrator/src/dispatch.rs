@@ -1,5 +1,6 @@
 //! Where steps are carried out: the resources with free slots, and the tools that they may call.
 
+mod asleep;
 mod catalogue;
 mod executors;
 mod pool;
@@ -8,16 +9,18 @@ mod shortage;
 mod slot;
 mod waiting;
 
+pub(crate) use asleep::Lacks;
 pub(crate) use catalogue::{
     Catalogue, EVERY_AGENT, PartOf, SEPARATOR, Use, answer, compiled, matcher, refresh,
 };
 pub(crate) use pool::{OF_AGENT, OF_EXECUTOR, PoolSnapshot, Registered, ResourceDetails};
 pub(crate) use queue::Trial;
 pub(crate) use slot::{Slot, Used};
-pub(crate) use waiting::Waited;
+pub(crate) use waiting::{Lack, Waited};
 
 use crate::config::Patience;
 use crate::key::SessionKey;
+use asleep::Asleep;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::pool::{Grants, Need, PoolFacts, ResourceTools};
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
@@ -25,7 +28,7 @@ use cairn_rpc::{Link, Namespace};
 use executors::{Executors, Following};
 use futures::{Stream, StreamExt as _};
 use queue::{Asked, Wants};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -53,6 +56,8 @@ pub(crate) struct Waits {
     pub(crate) need: Arc<Need>,
     /// The level of release that its executor must have.
     pub(crate) level: u32,
+    /// That all resources are taken was reported before.
+    pub(crate) is_reported: bool,
 }
 
 /// Sends steps to executors that have a free slot and what the step needs.
@@ -65,6 +70,7 @@ pub(crate) struct Dispatcher {
     executors: Executors,
     tools: Link,
     catalogue: RwLock<Arc<Catalogue>>,
+    asleep: Asleep,
     _following: Following,
 }
 
@@ -77,6 +83,7 @@ impl Dispatcher {
             executors,
             tools: links.tools.clone(),
             catalogue: RwLock::new(Arc::new(catalogue)),
+            asleep: Asleep::default(),
             _following: following,
         }
     }
@@ -118,7 +125,47 @@ impl Dispatcher {
                 level: waits.level,
             },
         };
-        self.executors.wait(asked, pause)
+        self.executors.wait(asked, pause, waits.is_reported)
+    }
+
+    /// An attempt waits for what no resource had when another process looked.
+    pub(crate) fn lack(&self, need: &Arc<Need>) -> Lack {
+        self.executors.lack(need)
+    }
+
+    /// A session falls asleep that was owned here. Its attempts count as waiting until it is owned or listed no more.
+    pub(crate) fn park(&self, key: &SessionKey, lacks: Lacks) {
+        self.asleep.park(key, lacks);
+    }
+
+    /// A session is owned here again. Returns what it lacked when it fell asleep here.
+    pub(crate) fn take_parked(&self, key: &SessionKey) -> Lacks {
+        self.asleep.take(key)
+    }
+
+    /// The store listed these sessions as waiting after `asked`, and no others if these are all.
+    pub(crate) fn note_waiting(
+        &self,
+        waiting: &HashSet<SessionKey>,
+        asked: Instant,
+        are_all: bool,
+    ) {
+        self.asleep.note_waiting(waiting, asked, are_all);
+    }
+
+    /// A session was woken for a need.
+    pub(crate) fn note_woken(&self, key: SessionKey, need: Need) {
+        self.asleep.wake(key, need);
+    }
+
+    /// A session that was woken has a slot, or was not woken.
+    pub(crate) fn forget_woken(&self, key: &SessionKey) {
+        self.asleep.forget_woken(key);
+    }
+
+    /// What sessions need that were woken just now, and have no slot here yet.
+    pub(crate) fn woken(&self) -> Vec<Need> {
+        self.asleep.woken()
     }
 
     /// Returns once the resources of a slot have lacked what an attempt needs for `lost_after`.

@@ -151,9 +151,14 @@ impl Executors {
     /// The pool at a moment.
     pub(super) fn snapshot(&self) -> PoolSnapshot {
         let mut state = self.0.lock();
-        let State { queue, pool, .. } = &mut *state;
+        let State {
+            queue,
+            pool,
+            shortages,
+            ..
+        } = &mut *state;
         let mut waiting = BTreeMap::new();
-        for (need, count) in queue.needs() {
+        for (need, count) in queue.needs().chain(shortages.lacking()) {
             for name in need.capabilities.keys() {
                 let waits = waiting.entry(name.clone()).or_insert(0_u32);
                 *waits = waits.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
@@ -382,6 +387,19 @@ impl Shared {
         let notices = shortages.begin(need, &missing, is_none);
         self.notify(state, &notices);
         missing
+    }
+
+    /// An attempt waits for what no resource has.
+    pub(super) fn begin_lack(&self, need: &Need) {
+        self.lock().shortages.begin_lack(need);
+        count(&self.all);
+    }
+
+    /// It waits no more, or in the queue.
+    pub(super) fn end_lack(&self, need: &Need) {
+        let mut state = self.lock();
+        state.shortages.end_lack(need);
+        self.settle(state);
     }
 
     /// An attempt has begun in its slot.
