@@ -1,5 +1,6 @@
 //! Where steps are carried out: the resources with free slots, and the tools that they may call.
 
+mod asleep;
 mod catalogue;
 mod executors;
 mod pool;
@@ -8,16 +9,18 @@ mod shortage;
 mod slot;
 mod waiting;
 
+pub(crate) use asleep::Lacks;
 pub(crate) use catalogue::{
     Catalogue, EVERY_AGENT, PartOf, SEPARATOR, Use, answer, compiled, matcher, refresh,
 };
 pub(crate) use pool::{OF_AGENT, OF_EXECUTOR, PoolSnapshot, Registered, ResourceDetails};
 pub(crate) use queue::Trial;
 pub(crate) use slot::{Slot, Used};
-pub(crate) use waiting::Waited;
+pub(crate) use waiting::{Lack, Waited};
 
 use crate::config::Patience;
 use crate::key::SessionKey;
+use asleep::Asleep;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::pool::{Grants, Need, PoolFacts, ResourceTools};
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
@@ -25,12 +28,13 @@ use cairn_rpc::{Link, Namespace};
 use executors::{Executors, Following};
 use futures::{Stream, StreamExt as _};
 use queue::{Asked, Wants};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// How long a claim waits until the resources are known.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
@@ -40,8 +44,6 @@ const FIRST_LOOK: Duration = Duration::from_secs(2);
 pub(crate) struct DispatchLinks<'a> {
     pub(crate) executor: &'a Link,
     pub(crate) tools: &'a Link,
-    /// Memory, which keeps registrations and grants.
-    pub(crate) memory: &'a Link,
 }
 
 /// An attempt that asks for a slot.
@@ -54,6 +56,8 @@ pub(crate) struct Waits {
     pub(crate) need: Arc<Need>,
     /// The level of release that its executor must have.
     pub(crate) level: u32,
+    /// That all resources are taken was reported before.
+    pub(crate) is_reported: bool,
 }
 
 /// Sends steps to executors that have a free slot and what the step needs.
@@ -66,19 +70,36 @@ pub(crate) struct Dispatcher {
     executors: Executors,
     tools: Link,
     catalogue: RwLock<Arc<Catalogue>>,
+    asleep: Asleep,
     _following: Following,
 }
 
 impl Dispatcher {
-    /// Follows the executors and the pool's documents from now on.
+    /// Follows the executors from now on.
     pub(crate) fn new(links: DispatchLinks<'_>, catalogue: Catalogue, patience: Patience) -> Self {
-        let (executors, following) = Executors::follow(links.executor, links.memory, patience);
+        let (executors, following) = Executors::follow(links.executor, patience);
         executors.set_tools(catalogue.level, &catalogue.pool);
         Self {
             executors,
             tools: links.tools.clone(),
             catalogue: RwLock::new(Arc::new(catalogue)),
+            asleep: Asleep::default(),
             _following: following,
+        }
+    }
+
+    /// Follows registrations and grants, which memory keeps, until stopped: before memory ends.
+    pub(crate) fn follow_documents(
+        &self,
+        memory: &Link,
+        stop: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let follow = self.executors.follow_documents(memory);
+        async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = follow => {}
+            }
         }
     }
 
@@ -104,7 +125,47 @@ impl Dispatcher {
                 level: waits.level,
             },
         };
-        self.executors.wait(asked, pause)
+        self.executors.wait(asked, pause, waits.is_reported)
+    }
+
+    /// An attempt waits for what no resource had when another process looked.
+    pub(crate) fn lack(&self, need: &Arc<Need>) -> Lack {
+        self.executors.lack(need)
+    }
+
+    /// A session falls asleep that was owned here. Its attempts count as waiting until it is owned or listed no more.
+    pub(crate) fn park(&self, key: &SessionKey, lacks: Lacks) {
+        self.asleep.park(key, lacks);
+    }
+
+    /// A session is owned here again. Returns what it lacked when it fell asleep here.
+    pub(crate) fn take_parked(&self, key: &SessionKey) -> Lacks {
+        self.asleep.take(key)
+    }
+
+    /// The store listed these sessions as waiting after `asked`, and no others if these are all.
+    pub(crate) fn note_waiting(
+        &self,
+        waiting: &HashSet<SessionKey>,
+        asked: Instant,
+        are_all: bool,
+    ) {
+        self.asleep.note_waiting(waiting, asked, are_all);
+    }
+
+    /// A session was woken for a need.
+    pub(crate) fn note_woken(&self, key: SessionKey, need: Need) {
+        self.asleep.wake(key, need);
+    }
+
+    /// A session that was woken has a slot, or was not woken.
+    pub(crate) fn forget_woken(&self, key: &SessionKey) {
+        self.asleep.forget_woken(key);
+    }
+
+    /// What sessions need that were woken just now, and have no slot here yet.
+    pub(crate) fn woken(&self) -> Vec<Need> {
+        self.asleep.woken()
     }
 
     /// Returns once the resources of a slot have lacked what an attempt needs for `lost_after`.

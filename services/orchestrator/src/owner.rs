@@ -28,7 +28,7 @@ pub(crate) use facts::facts;
 pub(crate) use inbox::Notice;
 
 use crate::deps::Deps;
-use crate::dispatch::Slot;
+use crate::dispatch::{Lack, Lacks, Slot};
 use crate::key::SessionKey;
 use crate::observe::ActiveRun;
 use crate::state_bytes::StateBytes;
@@ -48,13 +48,12 @@ use hooks::{HookMessage, Proceeding};
 use inbox::Inbox;
 use long_results::Wholes;
 use outstanding::Outstanding;
-use placing::{Placed, lacking};
+use placing::{Placed, Waiting, lacking};
 use reports::Failures;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use tonic::Status;
 use work::Active;
 
@@ -92,8 +91,8 @@ enum Message {
     Short {
         attempt: AttemptRef,
         missing: Vec<Missing>,
-        /// No resource has it.
-        is_none: bool,
+        /// Of the attempt, if no resource has it.
+        lack: Option<Lack>,
     },
     /// The resources of an attempt have lacked for long what it needs.
     CapabilityLost { attempt: AttemptRef, stream: u64 },
@@ -172,8 +171,10 @@ struct Owner {
     pool_version: u64,
     /// Changes of the pool are followed.
     follows_pool: bool,
-    /// Since when attempts wait that have not reported.
-    waiting_since: BTreeMap<Work, Instant>,
+    /// Attempts that wait, and have not reported since.
+    waiting: BTreeMap<Work, Waiting>,
+    /// Attempts that lack what no resource has.
+    lacks: Lacks,
     /// Failures in a row of each piece of work, for waiting longer each time.
     failures: BTreeMap<Work, Failures>,
     active_run: ActiveRun,
@@ -233,8 +234,10 @@ pub(crate) async fn own(
 impl Owner {
     /// The session sleeps. The last pass over waiting sessions may have come before that, and after the last change of
     /// the pool.
-    fn note_parked(&self) {
+    fn note_parked(&mut self) {
+        self.follow_lacks();
         let dispatch = &self.deps.dispatch;
+        dispatch.park(&self.key, std::mem::take(&mut self.lacks));
         let lacks_some = lacking(&self.session).next().is_some();
         if lacks_some && dispatch.pool_version() != self.pool_version {
             dispatch.look_again();
@@ -293,6 +296,7 @@ impl Owner {
             let replay = traced::replay(&deps.store, &key, &loaded.session, &mut active_run);
             inbox.wait_for(Box::pin(replay)).await?;
         }
+        let lacks = deps.dispatch.take_parked(&key);
         let owner = Self {
             deps,
             key,
@@ -313,7 +317,8 @@ impl Owner {
             placed: BTreeMap::new(),
             pool_version: 0,
             follows_pool: false,
-            waiting_since: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            lacks,
             failures: BTreeMap::new(),
             active_run,
             calls_under_way: BTreeSet::new(),
@@ -465,8 +470,8 @@ impl Owner {
             Message::Short {
                 attempt,
                 missing,
-                is_none,
-            } => inputs.push(self.note_shortage(attempt, missing, is_none)),
+                lack,
+            } => inputs.push(self.note_shortage(attempt, missing, lack)),
             Message::CapabilityLost { attempt, stream } => self.capability_lost(attempt, stream),
             // It is looked at before each decision.
             Message::PoolChanged => {}

@@ -137,6 +137,9 @@ pub async fn build(config: Config, links: Links) -> Result<(Public, Running), Rp
     running.claiming.spawn(claim);
     running.background.spawn(renew(sessions.clone(), stop()));
     let dispatch = sessions.deps.dispatch.clone();
+    // A process that only reads does not follow them: its store refuses that.
+    let documents = dispatch.follow_documents(&links.journals, stop());
+    running.background.spawn(documents);
     running.background.spawn(refresh(dispatch, stop()));
     if sessions.deps.config.runs_steps() {
         running.background.spawn(wake(sessions.clone(), stop()));
@@ -172,7 +175,6 @@ async fn sessions(
     let ways = DispatchLinks {
         executor: &links.executor,
         tools: &links.tools,
-        memory: &links.journals,
     };
     let dispatch = Dispatcher::new(ways, catalogue, config.patience());
     let deps = Deps {

@@ -66,16 +66,15 @@ struct Followed {
     _watching: AbortOnDropHandle<()>,
 }
 
-/// The tasks that keep the pool live, as long as this is kept.
+/// The task that keeps the executors live, as long as this is kept.
 #[derive(Debug)]
 pub(super) struct Following {
-    _tasks: Vec<AbortOnDropHandle<()>>,
+    _task: AbortOnDropHandle<()>,
 }
 
 impl Executors {
-    /// Follows the executors behind a link, and the documents of the pool. The caller keeps the second part as long
-    /// as it needs them.
-    pub(super) fn follow(link: &Link, memory: &Link, patience: Patience) -> (Self, Following) {
+    /// Follows the executors behind a link. The caller keeps the second part as long as it needs them.
+    pub(super) fn follow(link: &Link, patience: Patience) -> (Self, Following) {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             patience,
@@ -84,13 +83,21 @@ impl Executors {
             freed: watch::Sender::new(0),
             is_known: watch::Sender::new(false),
         });
-        let weak = || Arc::downgrade(&shared);
-        let documents = [DocumentKind::Resource, DocumentKind::Grant];
-        let documents = documents.map(|kind| pool::follow(weak(), memory.clone(), kind));
-        let mut tasks = vec![tokio::spawn(following::follow(weak(), link.members()))];
-        tasks.extend(documents.map(tokio::spawn));
-        let tasks = tasks.into_iter().map(AbortOnDropHandle::new).collect();
-        (Self(shared), Following { _tasks: tasks })
+        let following = following::follow(Arc::downgrade(&shared), link.members());
+        let task = AbortOnDropHandle::new(tokio::spawn(following));
+        (Self(shared), Following { _task: task })
+    }
+
+    /// Follows the documents of the pool, which memory keeps.
+    pub(super) fn follow_documents(
+        &self,
+        memory: &Link,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let follow = |kind| pool::follow(Arc::downgrade(&self.0), memory.clone(), kind);
+        let (resources, grants) = (follow(DocumentKind::Resource), follow(DocumentKind::Grant));
+        async move {
+            tokio::join!(resources, grants);
+        }
     }
 
     /// Takes in what the catalogue says of the pool, and the level of release that all tools can read.
@@ -144,9 +151,14 @@ impl Executors {
     /// The pool at a moment.
     pub(super) fn snapshot(&self) -> PoolSnapshot {
         let mut state = self.0.lock();
-        let State { queue, pool, .. } = &mut *state;
+        let State {
+            queue,
+            pool,
+            shortages,
+            ..
+        } = &mut *state;
         let mut waiting = BTreeMap::new();
-        for (need, count) in queue.needs() {
+        for (need, count) in queue.needs().chain(shortages.lacking()) {
             for name in need.capabilities.keys() {
                 let waits = waiting.entry(name.clone()).or_insert(0_u32);
                 *waits = waits.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
@@ -375,6 +387,19 @@ impl Shared {
         let notices = shortages.begin(need, &missing, is_none);
         self.notify(state, &notices);
         missing
+    }
+
+    /// An attempt waits for what no resource has.
+    pub(super) fn begin_lack(&self, need: &Need) {
+        self.lock().shortages.begin_lack(need);
+        count(&self.all);
+    }
+
+    /// It waits no more, or in the queue.
+    pub(super) fn end_lack(&self, need: &Need) {
+        let mut state = self.lock();
+        state.shortages.end_lack(need);
+        self.settle(state);
     }
 
     /// An attempt has begun in its slot.

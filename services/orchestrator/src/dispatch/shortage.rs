@@ -22,6 +22,8 @@ const NOTICE_TIME: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(super) struct Shortages {
     short: BTreeMap<Need, Short>,
+    /// Attempts that wait for what no resource has, and are in no queue.
+    lacking: BTreeMap<Need, usize>,
     /// The last value of the gauge; none before the first.
     shown: Option<usize>,
 }
@@ -33,7 +35,29 @@ struct Short {
 }
 
 impl Shortages {
-    /// An attempt lacks this. Returns the notices for executors; none if the shortage is known.
+    /// An attempt waits for what no resource has.
+    pub(super) fn begin_lack(&mut self, need: &Need) {
+        *self.lacking.entry(need.clone()).or_default() += 1;
+    }
+
+    /// It waits no more, or in the queue.
+    pub(super) fn end_lack(&mut self, need: &Need) {
+        if let Some(attempts) = self.lacking.get_mut(need) {
+            *attempts -= 1;
+            if *attempts == 0 {
+                self.lacking.remove(need);
+            }
+        }
+    }
+
+    /// The needs of attempts that wait for what no resource has, each with the number of these.
+    pub(super) fn lacking(&self) -> impl Iterator<Item = (&Need, usize)> {
+        self.lacking
+            .iter()
+            .map(|(need, &attempts)| (need, attempts))
+    }
+
+    /// An attempt lacks this. Returns the notices for executors; none if the shortage is known, or too many are.
     pub(super) fn begin(
         &mut self,
         need: &Need,
@@ -44,13 +68,14 @@ impl Shortages {
         if self.short.get(need).is_some_and(is_known) {
             return Vec::new();
         }
-        if self.short.len() < MOST || self.short.contains_key(need) {
-            let short = Short {
-                missing: missing.to_vec(),
-                is_none,
-            };
-            self.short.insert(need.clone(), short);
+        if self.short.len() >= MOST && !self.short.contains_key(need) {
+            return Vec::new();
         }
+        let short = Short {
+            missing: missing.to_vec(),
+            is_none,
+        };
+        self.short.insert(need.clone(), short);
         self.publish();
         let (kind, state) = match is_none {
             true => (ShortageKind::None, "none"),
@@ -70,13 +95,12 @@ impl Shortages {
         if self.short.is_empty() {
             return Vec::new();
         }
-        let waited_for: BTreeSet<&Need> = queue.needs().map(|(need, _)| need).collect();
+        let needs = queue.needs().map(|(need, _)| need);
+        let waited_for: BTreeSet<&Need> = needs.chain(self.lacking.keys()).collect();
         let mut ended: Vec<Missing> = Vec::new();
         self.short.retain(|need, short| {
-            let lasts = match short.is_none {
-                true => queue.members.presence(need) != Presence::Reached,
-                false => waited_for.contains(need),
-            };
+            let is_found = || short.is_none && queue.members.presence(need) == Presence::Reached;
+            let lasts = waited_for.contains(need) && !is_found();
             if !lasts {
                 ended.append(&mut short.missing);
             }

@@ -5,7 +5,7 @@ use super::queue::{Asked, Held, Presence, Ticket};
 use super::slot::Slot;
 use cairn_engine::pool::{Missing, Need};
 use futures::stream::{self, Stream};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
@@ -16,22 +16,63 @@ pub(crate) enum Waited {
     /// The pool lacks this. If no resource has it, the wait is over without a slot.
     Short {
         missing: Vec<Missing>,
-        is_none: bool,
+        /// Of the attempt, if no resource has it.
+        lack: Option<Lack>,
     },
     /// A slot, and nothing after it.
     Slot(Slot),
 }
 
+/// An attempt that waits, and is in no queue, because no resource has what it needs. Dropping it ends that.
+#[derive(Debug)]
+pub(crate) struct Lack {
+    executors: Weak<Shared>,
+    need: Arc<Need>,
+}
+
+impl Lack {
+    fn begin(executors: &Arc<Shared>, need: &Arc<Need>) -> Self {
+        executors.begin_lack(need);
+        Self {
+            executors: Arc::downgrade(executors),
+            need: need.clone(),
+        }
+    }
+
+    /// Of no pool.
+    #[cfg(test)]
+    pub(super) fn of_none() -> Self {
+        Self {
+            executors: Weak::new(),
+            need: Arc::default(),
+        }
+    }
+}
+
+impl Drop for Lack {
+    fn drop(&mut self) {
+        if let Some(executors) = self.executors.upgrade() {
+            executors.end_lack(&self.need);
+        }
+    }
+}
+
 impl Executors {
-    /// Waits for a slot, after a pause.
+    /// An attempt waits for what no resource had when another process looked.
+    pub(super) fn lack(&self, need: &Arc<Need>) -> Lack {
+        Lack::begin(&self.0, need)
+    }
+
+    /// Waits for a slot, after a pause. That all resources are taken may have been reported before.
     pub(super) fn wait(
         &self,
         asked: Asked<Instant>,
         pause: Option<Duration>,
+        is_reported: bool,
     ) -> impl Stream<Item = Waited> + Send + use<> {
         let waiter = Waiter {
             place: None,
-            shortage: Shortage::new(&self.0, &asked),
+            shortage: Shortage::new(&self.0, &asked, is_reported),
             executors: self.0.clone(),
             pause,
             asked,
@@ -41,7 +82,7 @@ impl Executors {
             let waited = waiter.next().await;
             let is_over = match &waited {
                 Waited::Slot(_) => true,
-                Waited::Short { is_none, .. } => *is_none,
+                Waited::Short { lack, .. } => lack.is_some(),
             };
             Some((waited, Some(waiter).filter(|_| !is_over)))
         })
@@ -119,7 +160,7 @@ impl Waiter {
                     slot = &mut place.slot => slot,
                     () = shortage.noticed(&self.executors, &self.asked) => {
                         if let Some(short) = shortage.report(&self.executors, &self.asked) {
-                            if let Waited::Short { is_none: true, .. } = short {
+                            if let Waited::Short { lack: Some(_), .. } = short {
                                 self.place = None;
                             }
                             return short;
@@ -173,13 +214,13 @@ struct Shortage {
 }
 
 impl Shortage {
-    fn new(executors: &Shared, asked: &Asked<Instant>) -> Option<Self> {
+    fn new(executors: &Shared, asked: &Asked<Instant>, is_reported: bool) -> Option<Self> {
         let need = &asked.wants.need;
         let may_be_short = !need.capabilities.is_empty() || need.tool.is_some();
         may_be_short.then(|| Self {
             changes: executors.changes(),
             none_since: None,
-            is_reported: false,
+            is_reported,
         })
     }
 
@@ -192,7 +233,7 @@ impl Shortage {
             Presence::Lost | Presence::Absent => self.none_since.or_else(|| Some(Instant::now())),
         };
         let patience = executors.patience;
-        let is_busy = presence != Presence::Absent && !asked.wants.need.capabilities.is_empty();
+        let is_busy = presence == Presence::Reached && !asked.wants.need.capabilities.is_empty();
         let busy = (is_busy && !self.is_reported).then(|| asked.since + patience.stop_after);
         let none = self.none_since.map(|since| since + patience.none_after);
         let due = match (busy, none) {
@@ -214,21 +255,23 @@ impl Shortage {
     }
 
     /// What is to be reported now, if anything is.
-    fn report(&mut self, executors: &Shared, asked: &Asked<Instant>) -> Option<Waited> {
+    fn report(&mut self, executors: &Arc<Shared>, asked: &Asked<Instant>) -> Option<Waited> {
         let (need, now) = (&asked.wants.need, Instant::now());
         let patience = executors.patience;
         let presence = executors.presence(need);
         let is_none = presence != Presence::Reached
             && (self.none_since).is_some_and(|since| now >= since + patience.none_after);
         let is_busy = !self.is_reported
-            && presence != Presence::Absent
+            && presence == Presence::Reached
             && !need.capabilities.is_empty()
             && now >= asked.since + patience.stop_after;
         if !is_none && !is_busy {
             return None;
         }
         self.is_reported = true;
+        // Before the attempt leaves the queue: its need is waited for without a break.
+        let lack = is_none.then(|| Lack::begin(executors, need));
         let missing = executors.report_short(need, is_none);
-        Some(Waited::Short { missing, is_none })
+        Some(Waited::Short { missing, lack })
     }
 }

@@ -124,7 +124,7 @@ impl Owner {
             Ok(mut decided) => {
                 events.append(&mut decided);
                 self.failures.remove(&Work::RunStep(attempt));
-                self.waiting_since.remove(&Work::RunStep(attempt));
+                self.waiting.remove(&Work::RunStep(attempt));
                 return Ok(true);
             }
             Err(illegal) => illegal,

@@ -1,7 +1,7 @@
 //! Where attempts are carried out: what they need of the pool, the resources that they get, and what is missing.
 
 use super::{Message, Owner};
-use crate::dispatch::{Slot, Waited, Waits};
+use crate::dispatch::{Lack, Slot, Waited, Waits};
 use cairn_engine::decide::Input;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::outstanding::Work;
@@ -20,6 +20,14 @@ pub(super) struct Placed {
     waited_ms: u64,
     /// It may be carried out before they are in the state.
     has_begun: bool,
+}
+
+/// An attempt that waits for its slot, and has not reported.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Waiting {
+    since: Instant,
+    /// That all resources are taken was reported.
+    is_reported: bool,
 }
 
 /// The attempts under way for which no resource has what they need.
@@ -71,6 +79,28 @@ impl Owner {
         self.inbox.listen(changed);
     }
 
+    /// Counts the attempts that lack something as waiting, and no others.
+    pub(super) fn follow_lacks(&mut self) {
+        let before = std::mem::take(&mut self.lacks);
+        if !self.runs_steps() {
+            return;
+        }
+        let lacks = lacking(&self.session).map(|attempt| (attempt, None));
+        let mut lacks: BTreeMap<_, _> = lacks.collect();
+        for (attempt, lack) in before {
+            if let Some(kept) = lacks.get_mut(&attempt) {
+                *kept = Some(lack);
+            }
+        }
+        let begin = |attempt| {
+            let need = self.session.need_of(attempt);
+            self.deps.dispatch.lack(&Arc::new(need))
+        };
+        let lacks = lacks.into_iter();
+        let lacks = lacks.map(|(attempt, lack)| (attempt, lack.unwrap_or_else(|| begin(attempt))));
+        self.lacks = lacks.collect();
+    }
+
     /// The attempts that lack what no resource had, and the pool has now. An owner that lets go of its session leaves
     /// them to the next one.
     pub(super) fn found(&self) -> Option<Input> {
@@ -91,20 +121,25 @@ impl Owner {
         need: Arc<Need>,
         pause: Option<Duration>,
     ) {
-        let since = *self.waiting_since.entry(work).or_insert_with(Instant::now);
+        let waiting = self.waiting.entry(work).or_insert_with(|| Waiting {
+            since: Instant::now(),
+            is_reported: false,
+        });
+        let Waiting { since, is_reported } = *waiting;
         let waits = Waits {
             key: self.key.clone(),
             since,
             need,
             level: self.needs(),
+            is_reported,
         };
         let waited = self.deps.dispatch.slot(waits, pause);
         let messages = waited.map(move |waited| match waited {
             Waited::Slot(slot) => Message::SlotFree { attempt, slot },
-            Waited::Short { missing, is_none } => Message::Short {
+            Waited::Short { missing, lack } => Message::Short {
                 attempt,
                 missing,
-                is_none,
+                lack,
             },
         });
         self.begin_work(work, messages, None);
@@ -158,7 +193,8 @@ impl Owner {
 
     /// Keeps the resources of an attempt for the next transition: they are worth none of their own.
     fn keep_placed(&mut self, work: Work, attempt: AttemptRef, slot: &Slot, has_begun: bool) {
-        let waited = self.waiting_since.get(&work).map(Instant::elapsed);
+        self.deps.dispatch.forget_woken(&self.key);
+        let waited = self.waiting.get(&work).map(|it| it.since.elapsed());
         let waited = waited.unwrap_or_default().as_millis();
         let placed = Placed {
             resources: slot.resources().to_vec(),
@@ -184,13 +220,17 @@ impl Owner {
         &mut self,
         attempt: AttemptRef,
         missing: Vec<Missing>,
-        is_none: bool,
+        lack: Option<Lack>,
     ) -> Input {
-        if is_none {
+        let work = Work::RunStep(attempt);
+        let is_none = lack.is_some();
+        if let Some(lack) = lack {
             // It asks for no slot any more, and waits anew once there is something to wait for.
-            let work = Work::RunStep(attempt);
             self.active.remove(&work);
-            self.waiting_since.remove(&work);
+            self.waiting.remove(&work);
+            self.lacks.insert(attempt, lack);
+        } else if let Some(waiting) = self.waiting.get_mut(&work) {
+            waiting.is_reported = true;
         }
         Input::Short {
             attempt,

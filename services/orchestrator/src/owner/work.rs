@@ -162,6 +162,8 @@ impl Owner {
 
     pub(super) fn perform(&mut self, outstanding: &Outstanding) {
         self.perform_all(outstanding);
+        // An attempt that has found what it lacked is in the queue by now.
+        self.follow_lacks();
         self.follow_pool();
     }
 

@@ -4,7 +4,7 @@ use crate::support::{
     Kind, World, chain, count, for_tenant, goal, graph, model_step, reply, tool_step,
 };
 use cairn_engine::event::{Event, ShortageKind};
-use cairn_proto::api::{AgentGrant, Resource, ResourceCapability};
+use cairn_proto::api::{AgentGrant, GetPoolRequest, Resource, ResourceCapability};
 use cairn_proto::event as wire;
 use cairn_proto::memory as memory_pb;
 use cairn_proto::memory::DocumentKind;
@@ -73,6 +73,15 @@ fn placements(events: &[Event]) -> Vec<Vec<String>> {
         _ => None,
     });
     placed.collect()
+}
+
+/// How many attempts wait for a capability; none if clients do not see it.
+async fn waiting(world: &World, capability: &str) -> Option<u32> {
+    let pool = world.pool.clone().get_pool(GetPoolRequest {}).await;
+    let pool = pool.expect("an answer").into_inner().pool;
+    let mut rows = pool.expect("a pool").capabilities.into_iter();
+    let row = rows.find(|row| row.name == capability);
+    row.map(|row| row.waiting)
 }
 
 fn is_short(kind: &Kind) -> bool {
@@ -150,6 +159,46 @@ async fn a_capability_that_is_taken_is_reported_after_a_second_and_keeps_its_pla
         (file_ops(), 1, wire::ShortageKind::Unspecified),
     ];
     assert_eq!(notices, expected, "once for all, and once that it is over");
+}
+
+/// Others were faster, each time.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_refused_its_slot_is_not_reported_again() {
+    let world = World::new().await;
+    world.slots.be_busy(true);
+    world.settle().await;
+    let session = world.start(chain(vec![needs("file_ops")])).await;
+    world.seen(&session, is_short).await;
+    world.slots.refuse(3);
+    world.slots.be_busy(false);
+    let mut attempt = world.attempt().await;
+    assert_eq!(world.slots.refused(), 3);
+    attempt.complete(0);
+    assert!(attempt.settled().await);
+    let events = world.ended(&session).await;
+    assert_eq!(shortages(&events), [ShortageKind::Busy]);
+}
+
+/// Its session sleeps. The next one that needs the same is reported anew.
+#[tokio::test(start_paused = true)]
+async fn a_shortage_ends_with_the_last_attempt_that_lacks_something() {
+    let world = World::new().await;
+    for _ in 0..2 {
+        let session = world.start(chain(vec![needs("gpu")])).await;
+        world.seen(&session, is_short).await;
+        world.pass(Duration::from_secs(60)).await;
+        assert_eq!(waiting(&world, "gpu").await, Some(1));
+        let cancellation = world.cancellation(&session);
+        let cancelled = world.client.clone().cancel_run(cancellation).await;
+        assert!(cancelled.is_ok(), "{cancelled:?}");
+        world.ended(&session).await;
+        world.settle().await;
+        assert_eq!(waiting(&world, "gpu").await, None);
+    }
+    let notices = world.slots.notices().into_iter();
+    let kinds: Vec<_> = notices.map(|notice| notice.kind()).collect();
+    let (none, ended) = (wire::ShortageKind::None, wire::ShortageKind::Unspecified);
+    assert_eq!(kinds, [none, ended, none, ended]);
 }
 
 /// The loss of an executor is waited for in the queue.

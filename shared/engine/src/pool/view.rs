@@ -154,10 +154,19 @@ impl PoolView {
         rows.filter(|row| row.total > 0).collect()
     }
 
-    /// The names of all capabilities that a resource has, free or not, in the same order.
+    /// The names of all capabilities that a resource gives to attempts, free or not, in the same order. MCP servers
+    /// take no attempts.
     pub fn names(&self) -> Vec<String> {
         let rows = self.capabilities().into_iter();
-        rows.map(|row| row.name).collect()
+        let names = rows.map(|row| row.name);
+        let is_given = |name: &String| self.giving(name, 0).next().is_some();
+        names.filter(is_given).collect()
+    }
+
+    /// The resources that have a capability and take attempts.
+    fn giving<'a>(&'a self, name: &'a str, level: u32) -> impl Iterator<Item = &'a ResourceView> {
+        let resources = self.resources.iter();
+        resources.filter(move |it| it.kind != MCP_SERVER && it.has(name, level))
     }
 
     /// The resources that have a capability at this level or a higher one.
@@ -201,29 +210,56 @@ impl PoolView {
     }
 
     /// What is not available of a need, sorted by name: the capabilities that no resource has free, and the tool if
-    /// no executor may use it. If each capability is free, but no executor can have all of them, it is all of them.
-    /// Empty if an attempt would be carried out now.
+    /// no executor may use it. Empty if an attempt would be carried out now.
     ///
-    /// MCP servers do not count, because they take no attempts.
+    /// If there is each of them, but not for one attempt, it is all of them. Then only resources count that can serve
+    /// the whole need together, and none of these is available. MCP servers do not count, because they take no
+    /// attempts.
     pub fn missing(&self, need: &Need) -> Vec<Missing> {
-        let tool = need.tool.iter().map(|tool| self.missing_tool(tool));
-        let tool = tool.filter(|it| it.total == 0);
         let needed = need.capabilities.iter();
         let all: Vec<_> = needed
             .map(|(capability, &level)| self.missing_capability(capability, level))
             .collect();
+        let tool = need.tool.iter().map(|tool| self.missing_tool(tool));
+        let tool: Vec<_> = tool.collect();
+        let serving = self.serving(need);
+        let exists = |it: &Missing| it.total > 0;
+        if serving.is_empty() && tool.iter().chain(&all).all(exists) {
+            let together = |it| together(it, &serving);
+            return tool.into_iter().chain(all).map(together).collect();
+        }
+        let tool = tool.into_iter().filter(|it| it.total == 0);
         let taken = all.iter().filter(|it| it.available == 0).cloned();
         let missing: Vec<_> = tool.chain(taken).collect();
         match missing.is_empty() && self.candidate(need).is_none() {
-            true => all,
+            true => all.into_iter().map(|it| together(it, &serving)).collect(),
             false => missing,
         }
     }
 
+    /// The resources that can serve the whole need, free or not: executors, and the registered resources that give
+    /// them what they lack.
+    fn serving<'a>(&'a self, need: &'a Need) -> Vec<&'a ResourceView> {
+        let givers = |name: &'a str| {
+            let level = need.capabilities.get(name).copied();
+            let giving = self.giving(name, level.unwrap_or_default());
+            giving.filter(|it| it.is_by_itself())
+        };
+        let mut serving = BTreeMap::new();
+        for executor in self.resources.iter().filter(|it| it.may_execute(need)) {
+            if executor
+                .lacks(need)
+                .all(|name| givers(name).next().is_some())
+            {
+                let given = executor.lacks(need).flat_map(givers);
+                serving.extend(given.chain([executor]).map(|it| (&it.id, it)));
+            }
+        }
+        serving.into_values().collect()
+    }
+
     fn missing_capability(&self, capability: &str, level: u32) -> Missing {
-        let resources = self.resources.iter();
-        let having = resources.filter(|it| it.kind != MCP_SERVER && it.has(capability, level));
-        let row = row_of(capability, having);
+        let row = row_of(capability, self.giving(capability, level));
         Missing {
             capability: row.name,
             level,
@@ -250,6 +286,17 @@ impl PoolView {
     pub fn tools_of(&self, capability: &str) -> Vec<String> {
         let row = self.table.iter().find(|row| row.name == capability);
         row.map(|row| row.tools.clone()).unwrap_or_default()
+    }
+}
+
+/// What is missing, counted among resources that can serve the whole need. None of these is available.
+fn together(missing: Missing, serving: &[&ResourceView]) -> Missing {
+    let having = serving.iter();
+    let having = having.filter(|it| it.has(&missing.capability, missing.level));
+    Missing {
+        available: 0,
+        total: count(having.count()),
+        ..missing
     }
 }
 

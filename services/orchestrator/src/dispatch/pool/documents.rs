@@ -41,22 +41,23 @@ pub(in crate::dispatch) async fn follow(executors: Weak<Shared>, memory: Link, k
         executors,
         position: None,
         listed: None,
+        failures: 0,
     };
-    let (mut last, mut is_reported) = (String::new(), false);
     while let Some(error) = watch.take_changes().await {
         match error.reason_name() {
             RELIST => watch.position = None,
             _ => {
-                let text = error.to_string();
-                // The first time it may be the end of this process.
-                if last == text && !is_reported {
+                watch.failures = watch.failures.saturating_add(1);
+                // One failure may be a memory service that another one replaces.
+                if watch.failures == 2 {
                     tracing::warn!(kind = kind.as_str_name(), %error, "pool documents unavailable");
                 }
-                is_reported = last == text;
-                last = text;
             }
         }
         tokio::time::sleep(PAUSE).await;
+        if watch.executors.strong_count() == 0 {
+            return;
+        }
     }
 }
 
@@ -67,6 +68,8 @@ struct Watch {
     position: Option<DocumentPosition>,
     /// The documents that a listing from the beginning has brought so far; none while there is no such listing.
     listed: Option<BTreeSet<String>>,
+    /// In a row.
+    failures: u32,
 }
 
 impl Watch {
@@ -90,6 +93,7 @@ impl Watch {
                 Ok(Some(message)) => {
                     let executors = self.executors.upgrade()?;
                     self.position.clone_from(&message.position);
+                    self.failures = 0;
                     self.take(&executors, &message.documents);
                 }
                 Ok(None) => {

@@ -515,14 +515,24 @@ impl Trial {
         Self(members.clone())
     }
 
-    /// Takes the slots for an attempt. Returns whether there are any.
-    pub(crate) fn take(&mut self, need: &Need) -> bool {
+    /// There are slots for an attempt.
+    pub(crate) fn fits(&self, need: &Need) -> bool {
+        self.candidate(need).is_some()
+    }
+
+    /// Takes the slots for an attempt, if there are any.
+    pub(crate) fn take(&mut self, need: &Need) {
+        if let Some(choice) = self.candidate(need) {
+            self.0.take(choice);
+        }
+    }
+
+    fn candidate(&self, need: &Need) -> Option<Choice> {
         let wants = Wants {
             need: Arc::new(need.clone()),
             level: 0,
         };
-        let choice = self.0.candidate(&wants);
-        choice.map(|choice| self.0.take(choice)).is_some()
+        self.0.candidate(&wants)
     }
 }
 

@@ -55,6 +55,7 @@ async fn a_capability_that_nothing_has_is_short_until_something_has_it() {
     shortages.begin(&need, &missing("gpu"), false);
     let notices = shortages.begin(&need, &missing("gpu"), true);
     assert_eq!(kinds(&notices), [ShortageKind::None]);
+    shortages.begin_lack(&need);
     assert!(shortages.end_over(&queue).is_empty());
     let id = MemberId::from("a");
     queue.members.report(&id, Reported::default());
@@ -66,6 +67,42 @@ async fn a_capability_that_nothing_has_is_short_until_something_has_it() {
     queue.members.describe(&id, described);
     let notices = shortages.end_over(&queue);
     assert_eq!(kinds(&notices), [ShortageKind::Unspecified]);
+}
+
+/// The next attempt that lacks it is reported again.
+#[test]
+fn a_capability_that_nothing_has_is_short_as_long_as_attempts_wait_for_it() {
+    let queue = Queue::default();
+    let mut shortages = Shortages::default();
+    let need = Need::of(["gpu"]);
+    for _ in 0..2 {
+        shortages.begin_lack(&need);
+        shortages.begin_lack(&need);
+        let notices = shortages.begin(&need, &missing("gpu"), true);
+        assert_eq!(kinds(&notices), [ShortageKind::None]);
+        assert_eq!(shortages.lacking().collect::<Vec<_>>(), [(&need, 2)]);
+        shortages.end_lack(&need);
+        assert!(shortages.end_over(&queue).is_empty());
+        shortages.end_lack(&need);
+        let notices = shortages.end_over(&queue);
+        assert_eq!(kinds(&notices), [ShortageKind::Unspecified]);
+        assert_eq!(shortages.lacking().count(), 0);
+    }
+}
+
+#[test]
+fn a_need_that_is_short_beside_too_many_others_is_not_reported() {
+    let mut shortages = Shortages::default();
+    for number in 0..MOST {
+        let name = format!("gpu-{number}");
+        let notices = shortages.begin(&Need::of([name.as_str()]), &missing(&name), true);
+        assert_eq!(kinds(&notices), [ShortageKind::None]);
+    }
+    let beyond = Need::of(["gpu"]);
+    assert!(shortages.begin(&beyond, &missing("gpu"), true).is_empty());
+    let known = Need::of(["gpu-0"]);
+    let notices = shortages.begin(&known, &missing("gpu-0"), false);
+    assert_eq!(kinds(&notices), [ShortageKind::Busy]);
 }
 
 #[tokio::test]

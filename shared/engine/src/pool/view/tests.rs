@@ -210,8 +210,61 @@ fn capabilities_that_no_executor_has_together_are_missing_together() {
     ]);
     let needed = need(&["web_search", "file_ops"]);
     assert_eq!(candidate(&view, &needed), "-");
+    let expected = ["file_ops: 0/0", "web_search: 0/0"];
+    assert_eq!(missing(&view, &needed), expected);
+    // One that is taken does not hide that they are never together.
+    let view = pool([
+        executor("a", 0, &["file_ops"]),
+        executor("b", 1, &["web_search"]),
+    ]);
+    assert_eq!(missing(&view, &needed), expected);
+}
+
+#[test]
+fn only_resources_that_can_serve_the_whole_need_count_if_each_capability_is_free() {
+    let view = pool([
+        executor("a", 1, &["file_ops"]),
+        executor("b", 1, &["web_search"]),
+        executor("c", 0, &["file_ops", "web_search"]),
+    ]);
+    let needed = need(&["web_search", "file_ops"]);
     assert_eq!(
         missing(&view, &needed),
-        ["file_ops: 1/1", "web_search: 1/1"]
+        ["file_ops: 0/1", "web_search: 0/1"]
     );
+    // Of registered resources all count that can give what an executor lacks.
+    let view = pool([
+        with_tools("read_*", executor("a", 0, &[])),
+        with_tools("write_*", executor("b", 1, &[])),
+        other("gpu", "gpu-1", 1, &["gpu"]),
+        other("gpu", "gpu-2", 0, &["gpu"]),
+    ]);
+    let needed = of_tool("read_file", &["gpu"]);
+    assert_eq!(missing(&view, &needed), ["gpu: 0/2"]);
+}
+
+#[test]
+fn an_executor_that_may_not_use_the_tool_does_not_count_for_its_capability() {
+    let view = pool([
+        with_tools("read_*", executor("a", 1, &["gpu"])),
+        with_tools("write_*", executor("b", 1, &[])),
+    ]);
+    let needed = of_tool("write_file", &["gpu"]);
+    let expected = ["tool write_file: 0/0", "gpu: 0/0"];
+    assert_eq!(missing(&view, &needed), expected);
+}
+
+/// MCP servers take no attempts.
+#[test]
+fn what_only_a_server_has_is_shown_and_no_plan_may_name_it() {
+    let view = pool([
+        executor("a", 0, &["file_ops"]),
+        other("gpu", "g", 1, &["gpu"]),
+        other("mcp_server", "m", 1, &["file_ops", "mail"]),
+    ]);
+    assert_eq!(view.names(), ["file_ops", "gpu"]);
+    let shown = view.capabilities().into_iter();
+    let shown: Vec<_> = shown.map(|row| (row.name, row.total)).collect();
+    let row = |name: &str, total| (name.to_owned(), total);
+    assert_eq!(shown, [row("file_ops", 2), row("gpu", 1), row("mail", 1)]);
 }
