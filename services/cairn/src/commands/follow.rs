@@ -4,6 +4,7 @@ mod asking;
 mod course;
 mod display;
 mod ending;
+mod looked;
 mod trace;
 mod underway;
 
@@ -21,7 +22,7 @@ use display::Display;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use underway::Underway;
 
 /// How often a live display moves.
@@ -58,7 +59,7 @@ pub(super) async fn follow(
     let context = client.context();
     let mut display = Display::new(context, what.verbose, what.deltas);
     display.header(&header(client, what))?;
-    let mut course = Course::new(what)?;
+    let mut course = Course::new(what, Instant::now())?;
     let mut person = Person::found(context)?;
     loop {
         let stand = watch(client, what, &mut course, person.is_some(), &mut display).await;
@@ -104,6 +105,12 @@ async fn watch(
                 _ = tick.tick() => {
                     display.tick(&course.progress)?;
                     course.dump(&mut orchestrator, what).await?;
+                    if course.is_due(Instant::now())
+                        && let Some(stand) = course.stand(&mut orchestrator, what, has_person).await?
+                    {
+                        course.dump_now(&mut orchestrator, what).await?;
+                        return Ok(stand);
+                    }
                 }
             }
         };

@@ -1,5 +1,6 @@
 //! What the pool lacks, in words, and what would help.
 
+use super::text::quoted;
 use cairn_engine::pool::Missing;
 use cairn_proto::event::{MissingCapability, ShortageKind};
 use cairn_rpc::text::clip;
@@ -7,6 +8,8 @@ use std::iter;
 
 /// Most bytes of a name.
 const NAME: usize = 128;
+/// Most missing capabilities, and most lines about what helps.
+const MOST: usize = 4;
 /// What `lacks` begins with.
 pub const WAITS: &str = "waits for ";
 /// A shorter wait for resources is not shown, in milliseconds.
@@ -25,7 +28,7 @@ fn name(missing: &MissingCapability) -> String {
 
 /// What a step waits for, in a few words: `waits for web_search, gpu`.
 pub fn lacks(missing: &[MissingCapability]) -> String {
-    let names: Vec<_> = missing.iter().map(name).collect();
+    let names = first(missing.iter().map(name).collect());
     format!("{WAITS}{}", names.join(", "))
 }
 
@@ -38,19 +41,41 @@ pub fn counts(missing: &[MissingCapability], kind: ShortageKind) -> String {
             ShortageKind::None | ShortageKind::Unspecified => counts,
         }
     });
-    counted.collect::<Vec<_>>().join("; ")
+    first(counted.collect()).join("; ")
 }
 
-/// The resources that would have each missing capability, a line for each.
+/// The resources that would have the missing capabilities, a line for each help.
 pub fn helps(missing: &[MissingCapability]) -> Vec<String> {
-    missing.iter().map(help).collect()
+    let mut helps: Vec<String> = Vec::new();
+    for help in missing.iter().map(help) {
+        if !helps.contains(&help) {
+            helps.push(help);
+        }
+    }
+    first(helps)
+}
+
+/// The first of these texts, and how many more there are.
+fn first(mut texts: Vec<String>) -> Vec<String> {
+    let more = texts.len().saturating_sub(MOST);
+    if more > 0 {
+        texts.truncate(MOST);
+        texts.push(format!("and {more} more"));
+    }
+    texts
 }
 
 fn help(missing: &MissingCapability) -> String {
     let name = name(missing);
     let tools: Vec<_> = missing.tools.iter().map(|tool| clip(tool, NAME)).collect();
     let tools = match tools.as_slice() {
-        [] => return format!("a resource that declares {name} would have it: see cairn pool"),
+        [] => {
+            let put = format!(
+                "cairn pool put ID --kind KIND --capability {}",
+                quoted(&name)
+            );
+            return format!("a resource that declares {name} would have it: {put}");
+        }
         [tool] => format!("the tool {tool}"),
         several => format!("the tools {}", several.join(", ")),
     };
@@ -95,9 +120,24 @@ mod tests {
         let expected = [
             "web_search>=5: 0/2; gpu: 0/2",
             "an executor with the tool web_search that declares level 5 would have it: see cairn pool",
-            "a resource that declares gpu would have it: see cairn pool",
+            "a resource that declares gpu would have it: cairn pool put ID --kind KIND --capability gpu",
         ];
         assert_eq!(shortage(&several), expected);
+    }
+
+    #[test]
+    fn of_many_missing_capabilities_the_first_are_named_and_each_help_once() {
+        let many = ["a", "b", "c", "d", "e", "f"].map(|it| missing(it, 0, &["web_search"]));
+        assert_eq!(lacks(&many), "waits for a, b, c, d, and 2 more");
+        let expected = [
+            "a: 0/2; b: 0/2; c: 0/2; d: 0/2; and 2 more",
+            "an executor with the tool web_search would have it: see cairn pool",
+        ];
+        assert_eq!(shortage(&many), expected);
+        let declared = ["a", "b", "c", "d", "e"].map(|it| missing(it, 5, &[]));
+        let helps = helps(&declared);
+        assert!(helps[3].ends_with("--capability 'd>=5'"), "{helps:?}");
+        assert_eq!((helps.len(), &*helps[4]), (5, "and 1 more"));
     }
 
     #[test]

@@ -342,7 +342,7 @@ fn fixed_answers(reason: WaitReason) -> &'static [(&'static str, &'static str)] 
         ],
         WaitReason::Capability => &[(
             "fail",
-            "the step fails, or the turn; without an answer it continues once a resource has it",
+            "the step fails, or the turn; else it continues in cairn serve or cairn resume once a resource has it",
         )],
         WaitReason::Hook => &[
             (

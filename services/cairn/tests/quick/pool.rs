@@ -1,6 +1,8 @@
 //! `cairn pool`: the resources of one process are shown, others registered and removed, and tools granted and revoked.
 
 use crate::support::CAIRN;
+#[cfg(debug_assertions)]
+use crate::support::pool::TIMES;
 use cairn_testkit::Site;
 use serde_json::Value;
 
@@ -86,6 +88,64 @@ fn resources_are_registered_and_removed() {
 }
 
 #[test]
+fn what_would_not_count_is_refused_or_named() {
+    let site = site();
+    let put = |id: &str, kind: &str, labels: [&str; 2]| {
+        let [first, second] = labels;
+        let labels = ["--label", first, "--label", second];
+        site.run(&[&["pool", "put", id, "--kind", kind][..], &labels].concat())
+    };
+    let twice = put("gpu-1", "gpu", ["a=1", "a=2"]);
+    assert_eq!(twice.code, Some(2), "{twice:?}");
+    let given = "--label a is given twice";
+    assert!(twice.err.contains(given), "{}", twice.err);
+    let absent = put("other", "executor", ["a=1", "b=2"]);
+    assert_eq!(absent.code, Some(2), "{absent:?}");
+    let named = "no executor of the pool has the id other";
+    assert!(absent.err.contains(named), "{}", absent.err);
+    let live = put("executor", "executor", ["a=1", "b=2"]);
+    assert_eq!(live.code, Some(0), "{live:?}");
+    let ignored = "--kind and --slots do not count";
+    assert!(live.out.contains(ignored), "{live:?}");
+    let shown = site.run(&["pool"]);
+    assert!(shown.out.contains("a=1, b=2"), "{shown:?}");
+}
+
+/// The owner finds what was registered while no process worked on the session.
+#[cfg(debug_assertions)]
+#[test]
+fn sessions_that_lacked_a_capability_continue_with_what_was_registered() {
+    let site = site();
+    let plan = r#"{"steps": [{"tool": "list_files", "arguments": {}, "capabilities": ["gpu"]}]}"#;
+    site.write("plan.json", plan);
+    for session in ["first", "second"] {
+        let run = ["run", "--session", session, "--plan", "plan.json"];
+        let waits = site.run_with(&run, &[TIMES]);
+        assert_eq!(waits.code, Some(3), "{waits:?}");
+        let put = "cairn pool put ID --kind KIND --capability gpu";
+        assert!(waits.out.contains(put), "{waits:?}");
+        let resume = format!("cairn resume {session}");
+        assert!(waits.out.contains(&resume), "{waits:?}");
+        assert!(waits.out.contains("cairn serve"), "{waits:?}");
+    }
+    let put = [
+        "pool",
+        "put",
+        "gpu-1",
+        "--kind",
+        "gpu",
+        "--capability",
+        "gpu",
+    ];
+    let done = site.run(&put);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    for resume in [&["resume", "first"][..], &["resume"]] {
+        let done = site.run_with(resume, &[TIMES]);
+        assert_eq!(done.code, Some(0), "{done:?}");
+    }
+}
+
+#[test]
 fn tools_are_granted_and_revoked() {
     let site = site();
     let done = site.run(&["pool", "grant", "web_search", "--agent", "reviewer"]);
@@ -108,7 +168,9 @@ fn tools_are_granted_and_revoked() {
 
     let done = site.run(&["pool", "revoke", "step", "--agent", "reviewer"]);
     assert_eq!(done.code, Some(2), "{done:?}");
-    assert!(done.err.contains("every agent needs"), "{}", done.err);
+    let needed =
+        "tool is step, which no model can do without (allowed: a tool that can be revoked)";
+    assert!(done.err.contains(needed), "{}", done.err);
 }
 
 #[test]

@@ -233,7 +233,7 @@ impl Deciding<'_, '_> {
         };
         let Settlement::Fail { reason } = &self.settlement else {
             return Err(self.does_not_take(
-                "fail it to end the step; it continues by itself once a resource has what it needs",
+                "answer fail to end the step; it continues by itself once a resource has what it needs",
             ));
         };
         let failure = lacks(&short.missing, reason);

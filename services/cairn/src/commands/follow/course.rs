@@ -1,5 +1,6 @@
 //! How far a followed run is, and whether it stands still.
 
+use super::looked::Looked;
 use super::trace::Trace;
 use super::underway::Underway;
 use super::{Following, Orchestrator};
@@ -9,6 +10,7 @@ use cairn_proto::event::event::Kind;
 use cairn_proto::event::{Event, WaitReason};
 use cairn_proto::orchestrator::{ListPendingRequest, Pending};
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 /// Why nothing more is followed for now.
 #[derive(Debug)]
@@ -28,21 +30,23 @@ pub(super) struct Course {
     pub(super) underway: Underway,
     trace: Option<Trace>,
     asked: Asked,
+    looked: Looked,
     /// The last event that was read.
     after: u64,
 }
 
 impl Course {
-    /// At the beginning.
+    /// At the beginning, which is now.
     ///
     /// # Errors
     /// The folder of the execution tree cannot be made.
-    pub(super) fn new(what: &Following) -> Result<Self, CliError> {
+    pub(super) fn new(what: &Following, now: Instant) -> Result<Self, CliError> {
         Ok(Self {
             progress: Progress::new(what.run, what.seen_before),
             underway: Underway::default(),
             trace: what.tree_dir.clone().map(Trace::new).transpose()?,
             asked: Asked::default(),
+            looked: Looked::since(now),
             after: what.after,
         })
     }
@@ -66,9 +70,17 @@ impl Course {
         self.asked.is_history = seq < what.seen_before;
         let is_own = self.progress.apply(seq, event);
         if is_own {
+            if seq > what.seen_before {
+                self.looked.take(event);
+            }
             self.trace.iter_mut().for_each(Trace::changed);
         }
         is_own
+    }
+
+    /// Whether the run may stand still from now on although nothing has happened in it. True once.
+    pub(super) fn is_due(&mut self, now: Instant) -> bool {
+        self.looked.is_due(now)
     }
 
     /// Writes the execution tree if it has changed.
@@ -101,7 +113,7 @@ impl Course {
 
     /// Whether the run has ended, or goes on only when a person acts. A person who is here is asked each question at
     /// once; for another one, steps that can continue do so first. A capability that no resource has is nothing to ask
-    /// a person for.
+    /// a person for; its owner first finds out whether the pool has it by now.
     ///
     /// # Errors
     /// The service's.
@@ -123,6 +135,7 @@ impl Course {
             (None, None) => Ok(None),
             (None, Some(_)) => {
                 let mut open = open(orchestrator, what).await?;
+                open.retain(|question| self.looked.counts(question));
                 if has_person {
                     open.retain(|question| !question.answered);
                     let is_asked = |question: &Pending| question.reason() != WaitReason::Capability;

@@ -262,7 +262,23 @@ async fn waiting(
         }
     }
     let resume = resume_command(context, &what.session);
-    item("then  ", &resume)
+    let lacks_capability = progress.waits == Some(WaitReason::Capability.into());
+    if !lacks_capability {
+        return item("then  ", &resume);
+    }
+    let serve = command(context, "serve");
+    let then = after_shortage(client.attached().is_remote(), &resume, &serve);
+    item("then  ", &then)
+}
+
+/// What continues a run that lacks a capability. A process that only this command needed ends with it.
+fn after_shortage(is_remote: bool, resume: &str, serve: &str) -> String {
+    match is_remote {
+        true => format!("it continues by itself once a resource has it; to follow it: {resume}"),
+        false => format!(
+            "register a resource or add an executor; then go on with: {resume}, or keep {serve} running"
+        ),
+    }
 }
 
 /// What is asked, in lines that are safe to show.
@@ -365,6 +381,16 @@ mod tests {
             "an executor with the tool web_search would have it: see cairn pool",
         ];
         assert_eq!(asked(&question, &Progress::new(1, 0)), expected);
+    }
+
+    #[test]
+    fn a_run_that_lacks_a_capability_continues_where_a_process_stays() {
+        let there = after_shortage(true, "cairn resume s", "cairn serve");
+        assert!(there.starts_with("it continues by itself"), "{there}");
+        let here = after_shortage(false, "cairn resume s", "cairn serve");
+        let expected = "register a resource or add an executor; then go on with: cairn resume s, or keep \
+                        cairn serve running";
+        assert_eq!(here, expected);
     }
 
     #[test]

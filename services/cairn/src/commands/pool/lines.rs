@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 
 /// Most bytes of an id or a name in a line.
 const NAME: usize = 128;
+/// Most labels, and most revoked tools, of a line.
+const NOTES: usize = 3;
 
 /// The whole pool: the counts, the resources, the capabilities, and what was granted to agents.
 pub(super) fn of(pool: &Pool, width: Option<usize>) -> Vec<String> {
@@ -45,24 +47,50 @@ fn summary_line(summary: PoolSummary) -> String {
 }
 
 fn resources(resources: &[Resource]) -> Table {
-    let columns = [
+    let mut columns = vec![
         Column::Left("RESOURCE"),
         Column::Left("KIND"),
         Column::Left("STATE"),
         Column::Right("FREE"),
         Column::Left("CAPABILITIES"),
     ];
+    let has_notes = resources.iter().any(|it| !notes(it).is_empty());
+    if has_notes {
+        columns.push(Column::Left("NOTES"));
+    }
     let mut table = Table::new(columns);
     for resource in resources {
-        table.row([
-            &resource.id,
-            &resource.kind,
-            state(resource),
-            &slots(resource),
-            &names(&resource.capabilities),
-        ]);
+        let cells = [
+            resource.id.clone(),
+            resource.kind.clone(),
+            state(resource).to_owned(),
+            slots(resource),
+            names(&resource.capabilities),
+        ];
+        let notes = has_notes.then(|| notes(resource));
+        table.cells(cells.into_iter().chain(notes));
     }
     table
+}
+
+/// Its first labels and the first tools that were revoked: `rack=7, without edit_file`.
+fn notes(resource: &Resource) -> String {
+    let labels = resource.labels.iter();
+    let labels = labels.map(|(name, value)| format!("{name}={value}"));
+    let revoked = resource.revoked_tools.iter();
+    let revoked = revoked.map(|tool| format!("without {tool}"));
+    let parts = [short(labels.collect()), short(revoked.collect())];
+    parts.concat().join(", ")
+}
+
+/// The first of these notes, and how many more there are.
+fn short(mut notes: Vec<String>) -> Vec<String> {
+    let more = notes.len().saturating_sub(NOTES);
+    if more > 0 {
+        notes.truncate(NOTES);
+        notes.push(format!("and {more} more"));
+    }
+    notes
 }
 
 const fn state_name(state: ResourceState) -> &'static str {
@@ -180,6 +208,10 @@ fn described(resource: &Resource) -> String {
     if !resource.capabilities.is_empty() {
         parts.push(clip(&names(&resource.capabilities), 4 * NAME));
     }
+    let notes = notes(resource);
+    if !notes.is_empty() {
+        parts.push(clip(&notes, 4 * NAME));
+    }
     parts.join(", ")
 }
 
@@ -292,6 +324,21 @@ mod tests {
         let empty = of(&Pool::default(), None).join("\n");
         let full = of(&pool(), Some(70)).join("\n");
         insta::assert_snapshot!("pool", format!("--- full\n{full}\n--- empty\n{empty}\n"));
+    }
+
+    #[test]
+    fn labels_and_revoked_tools_are_notes() {
+        let mut noted = pool();
+        assert!(!of(&noted, None).join("\n").contains("NOTES"));
+        let general = &mut noted.resources[0];
+        general.labels.insert("rack".to_owned(), "7".to_owned());
+        general.revoked_tools = texts(&["a", "b", "c", "d", "e"]);
+        let lines = of(&noted, None);
+        assert!(lines[2].ends_with("  NOTES"), "{lines:#?}");
+        let expected = "  rack=7, without a, without b, without c, and 2 more";
+        assert!(lines[3].ends_with(expected), "{lines:#?}");
+        let changed = changes(&pool(), &noted);
+        assert!(changed[0].ends_with(expected.trim_start()));
     }
 
     #[test]

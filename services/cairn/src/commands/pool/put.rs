@@ -1,16 +1,19 @@
 //! `cairn pool put`: a resource is registered.
 
 use super::request_id;
+use super::show::read;
 use crate::attach::{Access, Servers};
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
-use cairn_engine::pool::Needed;
-use cairn_proto::api::{PutResourceRequest, ResourceCapability};
+use crate::ui::text::command;
+use cairn_engine::pool::{EXECUTOR, MAX_LEVEL, MCP_SERVER, Needed};
+use cairn_proto::api::{Pool, PutResourceRequest, ResourceCapability};
 use cairn_rpc::text::escape;
 use clap::builder::NonEmptyStringValueParser;
 use serde_json::json;
+use std::collections::BTreeMap;
 
 /// The arguments of `cairn pool put`.
 #[derive(Debug, clap::Args)]
@@ -63,39 +66,100 @@ fn label(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// The labels by name.
+///
+/// # Errors
+/// A name is there twice.
+fn labels(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, CliError> {
+    let mut labels = BTreeMap::new();
+    for (name, value) in given {
+        if labels.insert(name.clone(), value).is_some() {
+            let error = CliError::usage(format!("--label {name} is given twice"));
+            return Err(error.hint("allowed: each name once"));
+        }
+    }
+    Ok(labels)
+}
+
 /// Registers the resource.
 ///
 /// # Errors
-/// A field that is refused; the service's.
+/// A field that is refused; no executor of the id; the service's.
 pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
     let request = PutResourceRequest {
         request_id: request_id(),
         id: args.id,
         kind: args.kind,
         capabilities: args.capability,
-        labels: args.label.into_iter().collect(),
+        labels: labels(args.label)?,
         slots: args.slots,
         expected_version: None,
     };
     let mut client = Client::attach_with(context, Access::Make, Servers::None).await?;
+    let put = put(&mut client, &request).await;
+    client.finish().await;
+    let (version, live) = put?;
+    if context.json {
+        return out::json(&json!({"id": request.id, "version": version}));
+    }
+    let id = escape(&request.id);
+    out::line(&format!("resource {id} is registered, version {version}"))?;
+    match note(&request, live.as_deref()) {
+        Some(note) => out::line(&note),
+        None => Ok(()),
+    }
+}
+
+/// Returns the version of the registration, and the kind of the executor or the server that has the id.
+async fn put(
+    client: &mut Client<'_>,
+    request: &PutResourceRequest,
+) -> Result<(u64, Option<String>), CliError> {
+    let live = live_kind(&read(client).await?, &request.id);
+    if request.kind == EXECUTOR && live.is_none() {
+        return Err(no_executor(client.context(), &request.id));
+    }
     let put = client.persist_pool(|mut pool| {
         let request = request.clone();
         async move { pool.put_resource(request).await }
     });
     let put = put.await;
-    client.finish().await;
     let flags = [
         ("kind", "--kind"),
         ("capabilities", "--capability"),
         ("labels", "--label"),
         ("slots", "--slots"),
     ];
-    let version = put.map_err(|error| error.naming(&flags))?.version;
-    if context.json {
-        return out::json(&json!({"id": request.id, "version": version}));
+    let put = put.map_err(|error| error.naming(&flags))?;
+    Ok((put.version, live))
+}
+
+/// The kind of what joined the pool by itself with this id.
+fn live_kind(pool: &Pool, id: &str) -> Option<String> {
+    let mut live = pool.resources.iter();
+    let found = live.find(|it| it.id == id && [EXECUTOR, MCP_SERVER].contains(&&*it.kind))?;
+    Some(found.kind.clone())
+}
+
+/// Nothing would show what is registered of an executor that is not there.
+fn no_executor(context: &Context, id: &str) -> CliError {
+    let pool = command(context, "pool");
+    CliError::usage(format!("no executor of the pool has the id {id}")).hint(format!(
+        "allowed: a kind of your own, or the id of an executor; see the ids with: {pool}"
+    ))
+}
+
+/// What of the registration does not count now.
+fn note(request: &PutResourceRequest, live: Option<&str>) -> Option<String> {
+    match live {
+        Some(kind) => Some(format!(
+            "it is a resource of the kind {kind}: --kind and --slots do not count"
+        )),
+        None if request.kind == MCP_SERVER => {
+            Some("it counts once an MCP server of this id is in the pool".to_owned())
+        }
+        None => None,
     }
-    let id = escape(&request.id);
-    out::line(&format!("resource {id} is registered, version {version}"))
 }
 
 #[cfg(test)]
@@ -112,5 +176,30 @@ mod tests {
         }
         assert_eq!(label("rack=7=b"), Ok(("rack".to_owned(), "7=b".to_owned())));
         assert!(label("rack").is_err() && label("=7").is_err());
+        let twice = ["1", "2"].map(|value| ("a".to_owned(), value.to_owned()));
+        let error = labels(twice.into()).expect_err("twice");
+        assert_eq!(error.message, "--label a is given twice");
+    }
+
+    #[test]
+    fn what_does_not_count_is_named() {
+        let pool = Pool {
+            resources: vec![cairn_proto::api::Resource {
+                id: "general".to_owned(),
+                kind: EXECUTOR.to_owned(),
+                ..cairn_proto::api::Resource::default()
+            }],
+            ..Pool::default()
+        };
+        let request = |id: &str, kind: &str| PutResourceRequest {
+            id: id.to_owned(),
+            kind: kind.to_owned(),
+            ..PutResourceRequest::default()
+        };
+        let noted = |id, kind| note(&request(id, kind), live_kind(&pool, id).as_deref());
+        let ignored = "it is a resource of the kind executor: --kind and --slots do not count";
+        assert_eq!(noted("general", "gpu").as_deref(), Some(ignored));
+        assert!(noted("github", MCP_SERVER).is_some());
+        assert_eq!(noted("gpu-1", "gpu"), None);
     }
 }

@@ -25,7 +25,11 @@ pub(super) async fn run(context: &Context) -> Result<(), CliError> {
     lines.try_for_each(|line| out::line(&line))
 }
 
-async fn read(client: &mut Client<'_>) -> Result<Pool, CliError> {
+/// The pool as it is now.
+///
+/// # Errors
+/// The service's.
+pub(super) async fn read(client: &mut Client<'_>) -> Result<Pool, CliError> {
     let answer = client.persist_pool(|mut pool| async move {
         let request = GetPoolRequest {};
         pool.get_pool(request).await

@@ -82,7 +82,7 @@ pub(super) async fn grant(args: Args, context: &Context) -> Result<(), CliError>
 /// Revokes the tool.
 ///
 /// # Errors
-/// A tool that every agent needs; the service's.
+/// A tool that no model can do without; the service's.
 pub(super) async fn revoke(args: Args, context: &Context) -> Result<(), CliError> {
     let Subject { agent, executor } = &args.subject;
     let of = agent.clone().map(Of::Agent);

@@ -66,8 +66,8 @@ pub(super) async fn revoke(
     check_request_id("request_id", &request_id)?;
     checks::tool(&tool)?;
     if !can_be_denied(&tool) {
-        let error = RpcError::invalid("tool", "is a tool that every agent needs");
-        return Err(error.allowed("a tool that an agent can do without").into());
+        let error = RpcError::invalid("tool", format!("is {tool}, which no model can do without"));
+        return Err(error.allowed("a tool that can be revoked").into());
     }
     let subject = match of {
         Some(Of::Agent(agent)) => Subject::agent(agent),
