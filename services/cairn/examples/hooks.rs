@@ -44,7 +44,7 @@ impl Tool for Accounts {
     }
 }
 
-/// A hook of this process: nobody reads the account of the owner.
+/// A hook of this process: no model reads the account of the owner.
 #[derive(Debug)]
 struct Guard;
 
@@ -143,16 +143,16 @@ async fn main() -> Result<()> {
     println!("── a step whose calls hooks are asked about ──");
     let run = chain(vec![model_step("Read", "Read the accounts.")]);
     let started = start(&mut client, "", "accounts", run).await?;
-    let mut said = Vec::new();
+    let mut outcomes = Vec::new();
     watch(&mut client, &started.session, 0, |_, event| {
         if let Kind::HooksAnswered(answered) = event {
-            said.extend(answered.outcomes.clone());
+            outcomes.extend(answered.outcomes.clone());
         }
         false
     })
     .await?;
     println!("answer: {}", answer(&mut client, &started).await?);
-    for outcome in &said {
+    for outcome in &outcomes {
         let (hook, text) = (&outcome.answers[0].hook, short(&outcome.text, 40));
         println!("  {hook:<9}{} {text}", outcome.verdict().as_str_name());
     }

@@ -3,7 +3,6 @@
 //! A run records names and digests of its hooks, never a command or an address. What a name means comes from here,
 //! whenever the hook is asked. A hook of the settings goes before a stored one of its name.
 
-mod address;
 mod definition;
 
 pub(crate) use definition::{check_name, message, read};
@@ -11,14 +10,13 @@ pub(crate) use definition::{check_name, message, read};
 use crate::config::Config;
 use crate::deps::Deps;
 use crate::store::{Store, for_namespace};
-use address::AddressPattern;
 use cairn_engine::conversation::Conversation;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::hooks::{
     HookFailure, PinnedHook, Point, PresentHook, PresentHooks, Verdict, fault_of,
 };
 use cairn_engine::key::{digest, hex};
-use cairn_hooks::{Asked, Definition, Hook, HookExecutor, Means, Policy};
+use cairn_hooks::{AddressPattern, Asked, Definition, Hook, HookExecutor, Means, Policy};
 use cairn_proto::api as pb;
 use cairn_proto::memory::{Document, DocumentKind, HookDocument, ListDocumentsRequest};
 use cairn_rpc::{Namespace, RpcError};

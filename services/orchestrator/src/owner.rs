@@ -155,8 +155,8 @@ struct Owner {
     active: BTreeMap<Work, Active>,
     /// Attempts whose executors wait for an acknowledgement, with the last number reported.
     reported: BTreeMap<AttemptRef, u64>,
-    /// Answers of hooks that change nothing. Each is decided with the next report of its attempt, whose executor
-    /// continues meanwhile.
+    /// Answers of hooks that change nothing. The executor continues, and each is decided with the next report of its
+    /// attempt.
     proceeding: BTreeMap<AttemptRef, Proceeding>,
     /// Others may have changed session memory after the last decision and before it was durable.
     memory_changed: bool,

@@ -50,11 +50,11 @@ pub enum Changes {
     Prompt,
 }
 
-/// Makes [`Point`] of rows `Name = number: blocks|observes, changes [+ Skip] [+ RequireApproval]`. The number is that of
-/// the contract (`cairn.event.v1.HookPoint`) and of the bit in [`Points`].
+/// Makes [`Point`] of rows `Name = number: changes [+ further kinds of answers]`. The number is that of the contract
+/// (`cairn.event.v1.HookPoint`) and of the bit in [`Points`].
 macro_rules! points {
-    ($($(#[$doc:meta])* $point:ident = $number:literal: $block:ident, $changes:ident $(+ $extra:ident)*;)*) => {
-        /// A point of a run at which hooks are asked, in the order of a run.
+    ($($(#[$doc:meta])* $point:ident = $number:literal: $changes:ident $(+ $extra:ident)*;)*) => {
+        /// A point of a run at which hooks are asked, in the order of the contract.
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
         )]
@@ -83,7 +83,7 @@ macro_rules! points {
             /// Whether it takes an answer of this kind. Every point takes Proceed.
             pub const fn takes(self, kind: VerdictKind) -> bool {
                 match self {
-                    $(Self::$point => takes!(kind, $block, $changes $(, $extra)*),)*
+                    $(Self::$point => takes!(kind, $changes $(, $extra)*),)*
                 }
             }
         }
@@ -92,10 +92,9 @@ macro_rules! points {
 
 /// One row of [`points!`].
 macro_rules! takes {
-    ($kind:expr, $block:ident, $changes:ident $(, $extra:ident)*) => {
+    ($kind:expr, $changes:ident $(, $extra:ident)*) => {
         match $kind {
             VerdictKind::Proceed => true,
-            VerdictKind::Block => matches!(Answering::$block, Answering::blocks),
             VerdictKind::Mutate => !matches!(Changes::$changes, Changes::None),
             $(VerdictKind::$extra => true,)*
             #[allow(unreachable_patterns, reason = "a point may take all kinds")]
@@ -104,45 +103,35 @@ macro_rules! takes {
     };
 }
 
-/// How much an answer counts.
-#[allow(non_camel_case_types, reason = "words of the table")]
-enum Answering {
-    /// A Block counts.
-    blocks,
-    /// No answer changes anything.
-    #[allow(dead_code, reason = "a word of the table")]
-    observes,
-}
-
 points! {
     /// A run began, and does nothing yet.
-    OnRunStart = 1: blocks, None + RequireApproval;
+    OnRunStart = 1: None + RequireApproval + Block;
     /// A run has ended, in whatever way.
-    OnRunEnd = 2: observes, None;
+    OnRunEnd = 2: None;
     /// A plan comes into force, or is shown to a person, next.
-    OnPlanProposed = 3: blocks, Plan + RequireApproval;
+    OnPlanProposed = 3: Plan + RequireApproval + Block;
     /// A step of a plan begins next.
-    OnStepStart = 4: blocks, None + Skip + RequireApproval;
+    OnStepStart = 4: None + Skip + RequireApproval + Block;
     /// A turn of a conversation, or an attempt at a step, begins next.
-    OnTurnStart = 5: blocks, None;
+    OnTurnStart = 5: None + Block;
     /// A model is asked next.
-    PreRequest = 6: blocks, Ops + Skip;
+    PreRequest = 6: Ops + Skip + Block;
     /// A model is asked again after an error.
-    OnRetry = 7: blocks, None;
+    OnRetry = 7: None + Block;
     /// A model replied, and nothing follows from the reply yet.
-    PostRequest = 8: blocks, Text;
+    PostRequest = 8: Text + Block;
     /// A tool is called next.
-    PreToolCall = 9: blocks, Arguments + Skip + RequireApproval;
+    PreToolCall = 9: Arguments + Skip + RequireApproval + Block;
     /// A tool gave its result, and the model does not have it yet.
-    PostToolCall = 10: blocks, Output;
+    PostToolCall = 10: Output + Block;
     /// Older messages give way next.
-    OnCompaction = 11: blocks, Prompt + Skip;
+    OnCompaction = 11: Prompt + Skip + Block;
     /// A turn or an attempt failed, and its error is not returned yet.
-    OnError = 12: observes, None;
+    OnError = 12: None;
     /// A turn or an attempt completed.
-    OnTurnEnd = 13: blocks, None;
+    OnTurnEnd = 13: None + Block;
     /// A step of a plan ended, in whatever way.
-    OnPlanStepComplete = 14: blocks, None;
+    OnPlanStepComplete = 14: None + Block;
 }
 
 impl Point {
@@ -255,8 +244,6 @@ impl Gate {
 
     /// The key that goes with every repetition of the question to one hook, and with no other question.
     pub fn key(self, namespace: &str, session: &str, hook: &str) -> String {
-        // crate::key::Fields, domain "cairn.hook", version 1: namespace, session, hook, point, run, step, attempt, turn,
-        // index.
         crate::key::hook_key(namespace, session, hook, self)
     }
 }
@@ -279,9 +266,7 @@ impl PinnedHook {
     pub fn listens(&self, point: Point, tool: Option<&str>) -> bool {
         self.points.has(point) && tool.is_none_or(|tool| self.covers(tool))
     }
-}
 
-impl PinnedHook {
     fn covers(&self, tool: &str) -> bool {
         self.tools.is_empty() || is_among(tool, &self.tools)
     }

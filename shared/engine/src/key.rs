@@ -85,8 +85,8 @@ pub fn call_key(namespace: &str, session: &str, call: CallRef) -> String {
     hex(&digest.finish())
 }
 
-/// The key that goes with every repetition of a question to one hook, and with no other question of any session.
-pub fn hook_key(namespace: &str, session: &str, hook: &str, gate: Gate) -> String {
+/// See [`Gate::key`].
+pub(crate) fn hook_key(namespace: &str, session: &str, hook: &str, gate: Gate) -> String {
     let Gate {
         point,
         attempt,

@@ -17,8 +17,8 @@ use tonic::{Request, Status};
 
 /// Most bytes of a question.
 const MAX_QUESTION: usize = 4 << 20;
-/// The longest time for a connection. It is at most half of the timeout of an answer, so that a host that cannot be
-/// reached is told from one that does not answer.
+/// The longest time for a connection. It is at most half of the timeout of an answer: a host that cannot be reached
+/// fails before one that does not answer.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Most connections that are kept for later questions.
 const MOST_LINKS: usize = 256;

@@ -11,8 +11,10 @@
 //! | `system` | [`SystemHooks`]: asks all three kinds by the means of this process |
 //! | `in_process` | a hook of this process, whose panic harms nothing else |
 //! | `program` | a program: the question on standard input, the answer by output and status |
+//! | `address` | [`AddressPattern`]: the addresses at which clients may store hooks |
 //! | `host` | [`HostUrl`], a service that implements `cairn.hook.v1.HookHostService` |
 
+mod address;
 mod definition;
 mod host;
 mod in_process;
@@ -22,6 +24,7 @@ mod system;
 #[cfg(test)]
 mod testing;
 
+pub use address::AddressPattern;
 pub use definition::{Definition, Means};
 pub use host::{HostUrl, HostUrlError};
 pub use policy::{

@@ -25,8 +25,8 @@ use tokio::process::Command;
 const BLOCKS: i32 = 2;
 /// Longer than the timeout, the supervising process ends the program. It does so only if this process cannot.
 const SLACK: Duration = Duration::from_secs(2);
-/// Most characters of what a program says when it fails.
-const MOST_SAID: usize = 500;
+/// Most characters of the standard error of a program that fails.
+const MOST_SHOWN: usize = 500;
 
 /// A program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl Program {
         {
             return Err(HookError::Unreachable(why));
         }
-        let said = String::from_utf8_lossy(&stderr);
+        let error = String::from_utf8_lossy(&stderr);
         let how = match (status.code(), status.signal().or(passed_on)) {
             (_, Some(signal)) => format!("signal {signal}"),
             (Some(0), None) if stdout.len() > MAX_ANSWER => {
@@ -133,16 +133,16 @@ impl Program {
                 let verdict = answer::read(&stdout, question.gate.point, result);
                 return verdict.map_err(HookError::Wrong);
             }
-            (Some(BLOCKS), None) => return Ok(Verdict::Block(answer::reason(&said))),
+            (Some(BLOCKS), None) => return Ok(Verdict::Block(answer::reason(&error))),
             (Some(code), None) => format!("exit status {code}"),
             (None, None) => "no status".to_owned(),
         };
-        let said: String = said.trim().chars().take(MOST_SAID).collect();
-        let said = match said.is_empty() {
-            true => said,
-            false => format!(": {said}"),
+        let error: String = error.trim().chars().take(MOST_SHOWN).collect();
+        let error = match error.is_empty() {
+            true => error,
+            false => format!(": {error}"),
         };
-        Err(HookError::Wrong(format!("it ended with {how}{said}")))
+        Err(HookError::Wrong(format!("it ended with {how}{error}")))
     }
 }
 

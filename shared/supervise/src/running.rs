@@ -45,7 +45,7 @@ pub struct Running {
 enum Life {
     /// The program and whatever it has started.
     Group(Pid),
-    /// Who ends these.
+    /// The process that ends these.
     Supervisor(Pid),
 }
 
@@ -67,8 +67,8 @@ impl Running {
         }
     }
 
-    /// Feeds and drains the program until it ends. What it prints beyond the limits is read and
-    /// thrown away, so that it never blocks. `most` is the limit of standard output, in bytes.
+    /// Feeds and drains the program until it ends. Output beyond the limits is read and discarded, so
+    /// that the program never blocks. `most` is the limit of standard output, in bytes.
     ///
     /// # Errors
     /// The program cannot be waited for.
@@ -150,7 +150,7 @@ fn end(life: &mut Option<Life>) {
 /// Kills a process group. Right after its leader was waited for, the number could belong to others only
 /// if the system had gone through all its numbers in that moment.
 fn end_group(group: Pid) {
-    // An empty group is what is wanted.
+    // An empty group needs no signal.
     _ = kill_process_group(group, Signal::KILL);
 }
 

@@ -6,8 +6,8 @@ use cairn_boot::Checks;
 use cairn_engine::hooks::{MAX_HOOKS, Point};
 use cairn_engine::rules::NamePattern;
 use cairn_hooks::{
-    DEFAULT_TIMEOUT, Definition, HostUrl, LONGEST_TIMEOUT, Means, OnError, Policy, ProgramConfig,
-    SHORTEST_TIMEOUT,
+    AddressPattern, DEFAULT_TIMEOUT, Definition, HostUrl, LONGEST_TIMEOUT, Means, OnError, Policy,
+    ProgramConfig, SHORTEST_TIMEOUT,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -181,56 +181,7 @@ pub(super) fn check_addresses(patterns: &[String], checks: &mut Checks) {
         let problem = format!("has {pattern:?}");
         let allowed = "a scheme, a host and a port, in which labels of the host and the port may be *, such as \
                        \"https://*.example.org:*\"";
-        checks.require(is_pattern(pattern), name, &problem, allowed);
-    }
-}
-
-fn is_pattern(text: &str) -> bool {
-    let Some((scheme, rest)) = text.split_once("://") else {
-        return false;
-    };
-    let (host, port) = match rest.rsplit_once(':') {
-        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
-        _ => (rest, None),
-    };
-    let is_label = |label: &str| {
-        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        label == "*" || !label.is_empty() && label.chars().all(is_part)
-    };
-    let address = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
-    let is_host = match address {
-        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
-        None => host.split('.').all(is_label),
-    };
-    let is_port = port.is_none_or(|port| port == "*" || port.parse::<u16>().is_ok_and(|it| it > 0));
-    matches!(scheme, "http" | "https") && is_host && is_port
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_of_addresses_have_stars_for_whole_parts() {
-        for text in [
-            "https://hooks.example.org:*",
-            "https://*.example.org",
-            "http://127.0.0.1:9000",
-            "http://[::1]:*",
-        ] {
-            assert!(is_pattern(text), "{text}");
-        }
-        for text in [
-            "",
-            "*",
-            "https://",
-            "https://a..b",
-            "https://ho*st:1",
-            "https://h:0",
-            "https://h:1/path",
-            "tcp://h:1",
-        ] {
-            assert!(!is_pattern(text), "{text}");
-        }
+        let is_read = AddressPattern::new(pattern).is_some();
+        checks.require(is_read, name, &problem, allowed);
     }
 }

@@ -15,9 +15,9 @@ const WORDS: usize = 300;
 
 /// The name of a point, as settings have it; `?` for one that this version does not know.
 pub fn point_name(number: i32) -> &'static str {
-    let wanted = HookPoint::try_from(number).unwrap_or_default();
+    let known = HookPoint::try_from(number).unwrap_or_default();
     let mut points = Point::ALL.iter();
-    let found = points.find(|point| HookPoint::from(**point) == wanted);
+    let found = points.find(|point| HookPoint::from(**point) == known);
     found.map_or("?", |point| point.name())
 }
 
@@ -77,7 +77,7 @@ fn fault(answer: &HookAnswer) -> Option<String> {
         HookFailure::Late => "did not answer in time",
         HookFailure::Wrong => "gave a wrong answer",
         HookFailure::Unreachable => "could not be reached",
-        HookFailure::Missing => "is not configured any more",
+        HookFailure::Missing => "is not configured any more, or differently",
     };
     let instead = match answer.verdict() {
         HookVerdict::Block => "which blocks",

@@ -120,7 +120,7 @@ impl RunPoints {
         points
     }
 
-    /// As far as the state of a run tells them: it has the last times of its steps.
+    /// As far as the state of a run has them: the last times of its steps.
     pub(super) fn of_state(run: &Run) -> Self {
         let mut points = Self::begun(run.started_at, run.turn.as_ref().map(|_| 0));
         points.turns = run.hooks.turns;

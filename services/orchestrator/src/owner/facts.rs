@@ -37,13 +37,8 @@ pub(crate) fn facts<'a>(
         responses: elicitation::responses,
         // The owner puts what it knows in its place.
         pool: PoolFacts::none(),
-        hooks: no_hooks(),
+        // The owner puts those that there are in their place, if a run may begin.
+        hooks: PresentHooks::none(),
         starts: starts && deps.config.runs_steps(),
     }
-}
-
-/// There is no hook, or no run begins.
-fn no_hooks() -> &'static PresentHooks {
-    static NONE: PresentHooks = PresentHooks(Vec::new());
-    &NONE
 }

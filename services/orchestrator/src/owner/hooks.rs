@@ -15,11 +15,10 @@ use crate::key::SessionKey;
 use crate::observe::{trace_of, trace_of_ended};
 use crate::store::may_pass;
 use cairn_engine::command::Command;
-use cairn_engine::conversation::Conversation;
 use cairn_engine::decide::Input;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::hooks::{
-    Gate, HookFailure, Outcome, Payload, PinnedHook, Point, PresentHooks, Question, Verdict,
+    Gate, HookFailure, Outcome, PinnedHook, Point, PresentHooks, Question, Verdict,
 };
 use cairn_engine::outstanding::Work;
 use cairn_engine::session::{Attempt, Session};
@@ -34,7 +33,7 @@ use tokio::time::sleep;
 
 /// Calls of one reply about which hooks are asked at a time.
 const MOST_AT_A_TIME: usize = 16;
-/// After so long without an answer, the attempt gives its slot back.
+/// After this long without an answer, the attempt gives its slot back.
 const SLOW: Duration = Duration::from_secs(5);
 /// The pause before the store is asked again for hooks.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -361,7 +360,7 @@ impl Asking {
         };
         let clock = &self.deps.store.clock;
         let began = clock.now();
-        let answer = ready.ask(&asked, conversation_of(question)).await;
+        let answer = ready.ask(&asked, question.conversation()).await;
         if let (Some(run), Some(span)) = (self.trace, span) {
             let traced = Traced {
                 asked: &asked,
@@ -371,14 +370,6 @@ impl Asking {
             traced.span(run, span, began, clock.now()).record();
         }
         answer
-    }
-}
-
-/// The conversation as the next request has it, which changes have to fit.
-fn conversation_of(question: &Question) -> Option<&Conversation> {
-    match &question.payload {
-        Payload::Request(request) => Some(&request.conversation),
-        _ => None,
     }
 }
 
@@ -399,7 +390,7 @@ impl Traced<'_> {
         let mut attributes = vec![
             ("cairn.hook.name", text(&asked.hook)),
             ("cairn.hook.point", text(point.name())),
-            ("cairn.hook.answer", text(answer(self.verdict))),
+            ("cairn.hook.answer", text(self.verdict.kind().name())),
             ("cairn.hook.key", text(&asked.key)),
             ("cairn.run", number(attempt.run)),
         ];
@@ -427,17 +418,6 @@ impl Traced<'_> {
             links: Vec::new(),
             error: error.map(str::to_owned),
         }
-    }
-}
-
-/// An answer in a trace.
-fn answer(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Proceed => "proceed",
-        Verdict::Mutate(_) => "mutate",
-        Verdict::Skip(_) => "skip",
-        Verdict::RequireApproval(_) => "require_approval",
-        Verdict::Block(_) => "block",
     }
 }
 

@@ -6,7 +6,7 @@ use crate::store::Store;
 use cairn_engine::session::Session;
 use cairn_rpc::RpcError;
 
-/// Reads the events of the active run, for its span. What cannot be read is missing in the span, and nowhere else.
+/// Reads the events of the active run, for its span. An event that cannot be read is missing in the span alone.
 pub(super) async fn replay(
     store: &Store,
     key: &SessionKey,

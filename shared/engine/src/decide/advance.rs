@@ -163,7 +163,7 @@ impl Decision<'_> {
         })
     }
 
-    /// An attempt that has begun does what comes first: its model is told what it works on, or its call is judged.
+    /// An attempt that has begun does what comes first: its model gets its task, or its call is judged.
     pub(super) fn begin_attempt(&mut self, attempt: AttemptRef) -> Applied {
         if let Some(turn) = self.session.turn(attempt).cloned() {
             return self.begin_turn(attempt, &turn);

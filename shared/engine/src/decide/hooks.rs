@@ -239,13 +239,13 @@ impl Decision<'_> {
     fn run_hooked(&mut self, gate: Gate, outcome: &Outcome) -> Applied {
         let run = gate.attempt.run;
         match outcome.verdict {
-            VerdictKind::Block => self.end_blocked(run, Failure::blocked(gate.point, outcome)),
+            VerdictKind::Block => self.begin_ending(run, Failure::blocked(gate.point, outcome)),
             _ => self.advance(run),
         }
     }
 
-    /// A hook ends a run. A run that ends already ends as before.
-    fn end_blocked(&mut self, run: u32, failure: Failure) -> Applied {
+    /// Ends a run because of hooks, once nothing of it is under way. A run that ends already ends as before.
+    pub(crate) fn begin_ending(&mut self, run: u32, failure: Failure) -> Applied {
         let active = self.session.active_run().filter(|it| it.number == run);
         if active.is_some_and(|run| run.ending.is_none()) {
             let because = failure.message.clone();
@@ -270,7 +270,7 @@ impl Decision<'_> {
                     self.fail_request(run, request, failure, Usage::default(), 0)?;
                     self.advance(run)
                 }
-                _ => self.end_blocked(run, failure),
+                _ => self.begin_ending(run, failure),
             };
         }
         let plan = match &outcome.mutation {

@@ -186,6 +186,14 @@ impl NextRequest {
 }
 
 impl Question {
+    /// The conversation as the next request has it, which changes have to fit. None if the question is about no request.
+    pub fn conversation(&self) -> Option<&Conversation> {
+        match &self.payload {
+            Payload::Request(request) => Some(&request.conversation),
+            _ => None,
+        }
+    }
+
     /// The same with what a hook changed, as the next hook is asked. A change of something else than the payload is
     /// left out: [`fault_of`](super::fault_of) refuses it.
     pub fn with(&mut self, mutation: &Mutation) {

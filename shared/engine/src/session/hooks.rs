@@ -4,7 +4,6 @@ use super::{Apply, Attempt, Call, Envelope, Purpose, Run, RunStatus, Session, St
 use crate::conversation::Op;
 use crate::event::{
     AttemptRef, HeldPlan, HooksAnswered, HooksAsked, HooksChanged, HooksDropped, HooksPinned,
-    RunEnding,
 };
 use crate::failure::Failure;
 use crate::hooks::{Gate, MAX_ENDED, Mutation, Outcome, PinnedHook, Point, VerdictKind};
@@ -130,6 +129,17 @@ impl RunHooks {
         self.step_passed = None;
     }
 
+    /// The run is to fail, and hooks are asked about that.
+    pub(super) fn open_error(&mut self, run: u32) {
+        if self.listens(Point::OnError) {
+            let gate = Gate {
+                index: self.ends,
+                ..Gate::of_run(Point::OnError, run)
+            };
+            self.open.push(gate);
+        }
+    }
+
     /// The run has ended.
     pub(super) fn end(&mut self) {
         self.keep_ends();
@@ -181,6 +191,19 @@ impl Attempt {
         let waits = self.calls.iter().any(Call::waits_for_hooks);
         let tool_turn = self.tool_turns.saturating_sub(1);
         waits.then(|| Gate::of_attempt(Point::PreToolCall, name, tool_turn))
+    }
+
+    /// What hooks say of a compaction counts until the next tool turn, or until a person has decided.
+    fn take_answer_to_compaction(&mut self, verdict: VerdictKind, changes: Option<&Mutation>) {
+        if !matches!(verdict, VerdictKind::Proceed | VerdictKind::Mutate) {
+            // What the model wants needs no person.
+            self.wants_compaction = None;
+            return;
+        }
+        self.compaction_asked = Some(self.times_full);
+        if let Some(Mutation::Prompt(prompt)) = changes {
+            self.summary_prompt = Some(prompt.clone());
+        }
     }
 }
 
@@ -443,21 +466,6 @@ impl Session {
     }
 }
 
-impl Attempt {
-    /// What hooks say of a compaction counts until the next tool turn, or until a person has decided.
-    fn take_answer_to_compaction(&mut self, verdict: VerdictKind, changes: Option<&Mutation>) {
-        if !matches!(verdict, VerdictKind::Proceed | VerdictKind::Mutate) {
-            // What the model wants needs no person.
-            self.wants_compaction = None;
-            return;
-        }
-        self.compaction_asked = Some(self.times_full);
-        if let Some(Mutation::Prompt(prompt)) = changes {
-            self.summary_prompt = Some(prompt.clone());
-        }
-    }
-}
-
 impl Apply for HooksAsked {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
         let gate = self.gate;
@@ -552,28 +560,6 @@ impl Apply for HooksDropped {
             hooks.is_dropped = true;
             let is_of_place = |ask: &mut HookAsk| matches!(ask, HookAsk::Changed { .. });
             hooks.asks.take_if(is_of_place);
-        }
-        Ok(())
-    }
-}
-
-impl Apply for RunEnding {
-    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
-        session.spend(self.run, &self.usage.unwrap_or_default())?;
-        let run = session.run_mut(self.run)?;
-        if run.status.is_terminal() {
-            let what = format_args!("run {}", self.run);
-            return Err(IllegalTransition::not_allowed(what, run.status, "ending"));
-        }
-        run.ending = Some(self.failure.clone());
-        run.spent.asked = None;
-        run.hooks.keep_ends();
-        if run.hooks.listens(Point::OnError) {
-            let gate = Gate {
-                index: run.hooks.ends,
-                ..Gate::of_run(Point::OnError, self.run)
-            };
-            run.hooks.open.push(gate);
         }
         Ok(())
     }

@@ -5,8 +5,8 @@ use super::{
 };
 use crate::command::RunLimits;
 use crate::event::{
-    AgentUse, AttemptRef, RunCancelled, RunCompleted, RunFailed, RunPaused, RunResumed, RunStarted,
-    RunTakenOver, RunWaiting, WaitReason,
+    AgentUse, AttemptRef, RunCancelled, RunCompleted, RunEnding, RunFailed, RunPaused, RunResumed,
+    RunStarted, RunTakenOver, RunWaiting, WaitReason,
 };
 use crate::failure::Failure;
 use crate::transitions::{Applied, IllegalTransition, run_may};
@@ -146,6 +146,13 @@ impl Run {
         Ok(())
     }
 
+    /// It is to fail with this, and nothing of it begins any more.
+    pub(super) fn begin_ending(&mut self, failure: &Failure) {
+        self.ending = Some(failure.clone());
+        self.spent.asked = None;
+        self.hooks.keep_ends();
+    }
+
     fn end(&mut self, to: RunStatus, event: Envelope<'_>) -> Result<&mut End, IllegalTransition> {
         let before = self.status;
         self.enter(to)?;
@@ -261,6 +268,20 @@ impl Apply for RunTakenOver {
         let worked_at = session.worked_at;
         let run = session.run_mut(self.run)?;
         run.spent.exclude_absence(worked_at, envelope.at);
+        Ok(())
+    }
+}
+
+impl Apply for RunEnding {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        session.spend(self.run, &self.usage.unwrap_or_default())?;
+        let run = session.run_mut(self.run)?;
+        if run.status.is_terminal() {
+            let what = format_args!("run {}", self.run);
+            return Err(IllegalTransition::not_allowed(what, run.status, "ending"));
+        }
+        run.begin_ending(&self.failure);
+        run.hooks.open_error(self.run);
         Ok(())
     }
 }

@@ -254,10 +254,7 @@ impl Apply for BudgetRaised {
 
 impl Apply for BudgetRefused {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
-        let run = session.run_mut(self.run)?;
-        run.ending = Some(self.failure.clone());
-        run.spent.asked = None;
-        run.hooks.keep_ends();
+        session.run_mut(self.run)?.begin_ending(&self.failure);
         Ok(())
     }
 }

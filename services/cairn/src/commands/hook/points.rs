@@ -8,7 +8,7 @@ use crate::ui::table::{Column, Table};
 use cairn_engine::hooks::{Changes, Point, VerdictKind};
 use serde_json::json;
 
-/// Lists the points in the order of a run.
+/// Lists the points in the order of the contract.
 ///
 /// # Errors
 /// Standard output cannot be written.

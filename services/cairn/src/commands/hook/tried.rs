@@ -102,7 +102,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, CliEr
     let answer = match answer {
         Err(_) => Err(format!("it did not answer within {within:?}")),
         Ok(Err(HookError::Unreachable(why) | HookError::Wrong(why))) => Err(why),
-        Ok(Ok(verdict)) => match fault_of(args.point, &verdict, conversation(&asked)) {
+        Ok(Ok(verdict)) => match fault_of(args.point, &verdict, asked.question.conversation()) {
             None => Ok(verdict),
             Some(fault) => Err(fault),
         },
@@ -345,14 +345,6 @@ fn call(args: &Args) -> AskedCall {
     }
 }
 
-/// The conversation that changes of a hook have to fit.
-fn conversation(asked: &Asked) -> Option<&Conversation> {
-    match &asked.question.payload {
-        Payload::Request(request) => Some(&request.conversation),
-        _ => None,
-    }
-}
-
 /// The answer in a line, or why there is none.
 fn to_text(args: &Args, answer: &Result<Verdict, String>, took: Duration) -> String {
     let took = span(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
@@ -443,7 +435,7 @@ mod tests {
         for point in Point::ALL {
             let asked = asked(&args(*point));
             assert_eq!(asked.question.gate.point, *point);
-            let fault = fault_of(*point, &Verdict::Proceed, conversation(&asked));
+            let fault = fault_of(*point, &Verdict::Proceed, asked.question.conversation());
             assert_eq!(fault, None, "{point:?}");
         }
         assert_eq!(point("PreToolCall"), Ok(Point::PreToolCall));

@@ -45,7 +45,7 @@ impl Narrator {
 
     fn answered_line(&self, event: &wire::HooksAnswered) -> EventLine {
         let gate = event.gate.unwrap_or_default();
-        let told = event.outcomes.iter().filter_map(|given| {
+        let outcomes = event.outcomes.iter().filter_map(|given| {
             let subject = match gate.point() {
                 HookPoint::PreToolCall | HookPoint::PostToolCall => {
                     self.call(&call_of(&gate, given))
@@ -54,13 +54,13 @@ impl Narrator {
             };
             outcome(given, &subject)
         });
-        let told: Vec<_> = told.collect();
+        let outcomes: Vec<_> = outcomes.collect();
         let place = place(Some(&gate));
-        if told.is_empty() {
+        if outcomes.is_empty() {
             let point = subject(Some(&gate));
             return line(Mark::Plain, format!("{place}: hooks proceed at {point}"));
         }
-        line(mark(event), format!("{place}: {}", told.join("; ")))
+        line(mark(event), format!("{place}: {}", outcomes.join("; ")))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::{Deciding, not_pending};
 use crate::command::Settlement;
-use crate::decide::{Decision, Rejection};
-use crate::event::{HooksPinned, RunEnding};
+use crate::decide::Rejection;
+use crate::event::HooksPinned;
 use crate::failure::{Failure, FailureKind};
 use crate::hooks::{Gate, PinnedHook, Point, PresentHooks};
 use crate::session::HookAsk;
@@ -39,7 +39,7 @@ impl Deciding<'_, '_> {
                         decision.fail_step(gate.attempt, failure)?;
                         Ok(decision.advance(gate.attempt.run)?)
                     }
-                    _ => decision.end_run(gate.attempt.run, failure),
+                    _ => Ok(decision.begin_ending(gate.attempt.run, failure)?),
                 }
             }
             _ => Err(self.does_not_take("approve or deny it")),
@@ -63,28 +63,13 @@ impl Deciding<'_, '_> {
             }
             Settlement::Fail { reason } => {
                 let failure = unavailable(missing, changed, reason);
-                self.accept()?.end_run(number, failure)
+                Ok(self.accept()?.begin_ending(number, failure)?)
             }
             _ => Err(self.does_not_take(
                 "approve it to use the hooks that there are now, retry it to look for the earlier ones again, or \
                  fail it to end the run",
             )),
         }
-    }
-}
-
-impl Decision<'_> {
-    /// Ends a run with a failure, as far as nothing of it is under way.
-    fn end_run(&mut self, run: u32, failure: Failure) -> Result<(), Rejection> {
-        let because = failure.message.clone();
-        self.emit(RunEnding {
-            run,
-            failure,
-            usage: None,
-        })?;
-        // An older request would give it another plan, and let it live.
-        self.drop_requests(run, &because)?;
-        Ok(self.advance(run)?)
     }
 }
 

@@ -47,8 +47,8 @@ impl Decision<'_> {
         } else if self.compacts(attempt).is_some() {
             self.fail_step(attempt, failure)?;
         } else if wants_compaction {
-            let told = Op::Notice(words::NOT_COMPACTED.to_owned());
-            self.emit(ContextChanged::of_attempt(attempt, vec![told]))?;
+            let notice = Op::Notice(words::NOT_COMPACTED.to_owned());
+            self.emit(ContextChanged::of_attempt(attempt, vec![notice]))?;
             self.prepare_request(attempt)?;
         } else {
             self.give_up(ContextFull {

@@ -1,12 +1,12 @@
 //! The addresses at which clients may store hooks.
 
-use cairn_hooks::HostUrl;
+use crate::HostUrl;
 use std::fmt;
 
 /// A pattern of addresses of services: a scheme, a host and a port. A label of the host that is `*` stands for any one
 /// label, and a port that is `*` for any port. Without a port it is the one of the scheme.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AddressPattern(Parts);
+pub struct AddressPattern(Parts);
 
 /// The parts of an address, or of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ struct Parts {
 
 impl AddressPattern {
     /// None for a text that is no pattern.
-    pub(crate) fn new(text: &str) -> Option<Self> {
+    pub fn new(text: &str) -> Option<Self> {
         let parts = Parts::new(text)?;
         let is_label = |label: &str| {
             let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -34,7 +34,7 @@ impl AddressPattern {
     }
 
     /// It stands for this address of a service.
-    pub(crate) fn matches(&self, url: &str) -> bool {
+    pub fn matches(&self, url: &str) -> bool {
         // As the address is called, whatever its text looks like.
         let Ok(url) = url.parse::<HostUrl>() else {
             return false;
