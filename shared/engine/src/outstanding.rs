@@ -1,6 +1,6 @@
 //! `outstanding(state) → effects`: what the committed state leaves to be done.
 
-use crate::event::{AttemptRef, CallRef};
+use crate::event::{AttemptRef, CallRef, WaitReason};
 use crate::hooks::Gate;
 use crate::session::{Attempt, Call, CallStatus, Purpose, Run, RunStatus, Session, Step};
 
@@ -37,6 +37,8 @@ impl Session {
     pub fn needs_owner(&self) -> bool {
         let continues = |run: &Run| match run.status {
             RunStatus::Paused => false,
+            // It was imported, and asks the hooks of this place.
+            RunStatus::Waiting(WaitReason::Hook) => run.hooks.asks.is_none(),
             RunStatus::Waiting(_) => run.next_step().is_some() && run.hooks.asks.is_none(),
             _ => true,
         };

@@ -1,7 +1,7 @@
 //! How long a hook has for its answer, how often it is asked, and what counts if it fails.
 
 use crate::{Asked, Hook, HookError};
-use cairn_engine::hooks::{HookFailure, Point, Verdict};
+use cairn_engine::hooks::{HookFailure, MAX_REASON, Point, Verdict};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -57,7 +57,9 @@ impl Policy {
         };
         match self.on_error.unwrap_or(by_point) {
             // At a point that observes, no Block can count.
-            OnError::Block if !point.observes() => Verdict::Block(why.to_owned()),
+            OnError::Block if !point.observes() => {
+                Verdict::Block(why[..why.floor_char_boundary(MAX_REASON)].to_owned())
+            }
             OnError::Block | OnError::Proceed => Verdict::Proceed,
         }
     }

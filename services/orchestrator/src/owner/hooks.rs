@@ -204,11 +204,15 @@ impl Owner {
             Command::Decide(_) => asks,
             _ => false,
         };
+        // What reports and hooks say leads to answers up to a message for the attempt, also if the owner is stopping.
+        let mut waiting = session.commands.values();
+        let has_message = waiting.any(|it| matches!(it.command, Command::SendMessage(_)));
         let mut waiting = session.commands.values();
         let is_dropped = || run.is_some_and(|run| run.hooks.is_dropped);
         let is_taken_over = matches!(first, Some(Input::TakenOver { .. }));
         !session.queued_turns.is_empty()
-            || (self.answers_commands() && waiting.any(|received| needs(&received.command)))
+            || ((has_message || self.answers_commands())
+                && waiting.any(|received| needs(&received.command)))
             || (is_taken_over && is_dropped())
     }
 }
@@ -224,22 +228,24 @@ struct Asking {
     listeners: Vec<PinnedHook>,
     /// The span of the run.
     trace: Option<TraceParent>,
+    /// The run has ended or is to fail, so it does not wait for hooks that are missing.
+    is_ending: bool,
 }
 
 impl Asking {
     /// None if the question is not open.
     fn new(deps: &Arc<Deps>, key: &SessionKey, session: &Session, gate: Gate) -> Option<Self> {
         let run = gate.attempt.run;
-        let (pinned, trace) = match gate.point {
+        let (pinned, trace, is_ending) = match gate.point {
             Point::OnRunEnd => {
                 let mut ended = session.ended_hooks.iter();
                 let ended = ended.find(|ended| ended.gate() == gate)?;
                 let trace = trace_of_ended(key, run, &ended.trace_parent);
-                (&ended.pinned, trace)
+                (&ended.pinned, trace, true)
             }
             _ => {
                 let run = session.run(run)?;
-                (&run.hooks.pinned, trace_of(key, run))
+                (&run.hooks.pinned, trace_of(key, run), run.ending.is_some())
             }
         };
         let questions = session.hook_questions(gate);
@@ -255,6 +261,7 @@ impl Asking {
             questions,
             listeners,
             trace,
+            is_ending,
         })
     }
 
@@ -270,7 +277,7 @@ impl Asking {
         let missing = named(|resolved| matches!(resolved, Resolved::Missing));
         let changed = named(|resolved| matches!(resolved, Resolved::Changed));
         let is_whole = missing.is_empty() && changed.is_empty();
-        if !is_whole && !gate.point.observes() {
+        if !is_whole && !gate.point.observes() && !self.is_ending {
             return HookMessage::Missing {
                 gate,
                 missing,

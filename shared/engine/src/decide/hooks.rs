@@ -17,7 +17,7 @@ use crate::hooks::{
 };
 use crate::message::{FinishReason, Usage};
 use crate::refusal::Refusal;
-use crate::session::{Attempt, Call};
+use crate::session::{Attempt, Call, Run};
 use crate::transitions::{Applied, IllegalTransition};
 
 /// The provider of a reply that a hook gave in place of a model.
@@ -119,7 +119,9 @@ impl Decision<'_> {
 
     /// Hooks are asked before the models of a run are, once for each request.
     pub(super) fn ask_before_requests(&mut self, run: u32) -> Applied {
-        if !self.listens(run, Point::PreRequest) || !self.may_begin(run) {
+        // An owner that is about to let go asks, too: otherwise its executors could go on before the next owner does.
+        let is_held = self.session.run(run).is_none_or(Run::is_held);
+        if is_held || !self.listens(run, Point::PreRequest) {
             return Ok(());
         }
         for attempt in self.running(run) {
@@ -172,6 +174,9 @@ impl Decision<'_> {
 
     /// Hooks answered. What was waiting for them continues.
     pub(super) fn hooked(&mut self, gate: Gate, mut outcomes: Vec<Outcome>) -> Applied {
+        if gate.point == Point::PostRequest && self.session.is_open(gate) {
+            self.hear(gate.attempt)?;
+        }
         if !self.session.is_open(gate) {
             return Ok(());
         }
@@ -215,23 +220,26 @@ impl Decision<'_> {
         }
     }
 
-    /// Changes that do not fit what they change any more, or that are too large together, block it instead: the journal
-    /// has to hold them all.
+    /// Changes that do not fit what they change any more, or that are too large together with the results of skipped
+    /// calls, block it instead: the journal has to hold them all.
     fn refuse_unfit(&self, gate: Gate, outcomes: &mut [Outcome]) {
         let mut bytes = 0_usize;
         for outcome in outcomes {
-            let Some(mutation) = &outcome.mutation else {
-                continue;
+            let changed = outcome.mutation.as_ref().map_or(0, Mutation::bytes);
+            let given = match outcome.verdict {
+                VerdictKind::Skip => outcome.text.len(),
+                _ => 0,
             };
-            bytes = bytes.saturating_add(mutation.bytes());
+            bytes = bytes.saturating_add(changed).saturating_add(given);
             let fits = |ops: &[Op]| {
                 let next = self.session.next_conversation(gate.attempt);
                 next.is_some_and(|next| fit(&next, ops).is_ok())
             };
-            if mutation.ops().is_some_and(|ops| !fits(ops)) {
+            let ops = outcome.mutation.as_ref().and_then(Mutation::ops);
+            if ops.is_some_and(|ops| !fits(ops)) {
                 outcome.refuse("its changes do not fit the conversation any more");
-            } else if bytes > MAX_CHANGES {
-                outcome.refuse("the changes of all hooks together are too large");
+            } else if changed + given > 0 && bytes > MAX_CHANGES {
+                outcome.refuse("the changes and results of all hooks together are too large");
             }
         }
     }

@@ -13,7 +13,8 @@ use cairn_engine::decide::{Fork, Input, Unfinished};
 use cairn_engine::event::{CallFinished, Event, EventKind, WaitReason};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::hooks::{
-    Gate, Mutation, Outcome, PinnedHook, Point, Points, PresentHook, PresentHooks, VerdictKind,
+    Gate, MAX_ANSWER, Mutation, Outcome, PinnedHook, Point, Points, PresentHook, PresentHooks,
+    VerdictKind,
 };
 use cairn_engine::key::approval_digest;
 use cairn_engine::message::Message;
@@ -314,6 +315,22 @@ fn all_calls_of_a_reply_are_answered_at_once_and_others_are_not_asked_about() {
     let expected = ["HooksAnswered", "CallFinished", "CallIntended"];
     assert_eq!(kinds(&events), expected);
     assert_eq!(end(&events).1, "hook 'guard' blocked PreToolCall");
+}
+
+#[test]
+fn results_of_skipped_calls_that_are_too_large_together_block_the_rest() {
+    let mut world = world(&[Point::PreToolCall]);
+    world.reply(1, "", &[look(), look(), look(), look(), look()]);
+    let large = "x".repeat(MAX_ANSWER);
+    let answers = (0..5).map(|index| outcome(index, VerdictKind::Skip, &large));
+    let events = answer_calls(&mut world, answers.collect());
+    let sizes = events.iter().filter_map(|event| match &event.kind {
+        EventKind::CallFinished(ended) => Some((ended.output.len(), ended.is_error)),
+        _ => None,
+    });
+    let sizes: Vec<_> = sizes.collect();
+    assert_eq!(sizes[..4], [(MAX_ANSWER, false); 4]);
+    assert!(sizes[4].1 && sizes[4].0 < 200, "{sizes:?}");
 }
 
 #[test]

@@ -8,11 +8,11 @@ use crate::world::{
 use cairn_engine::agent::AgentDefinition;
 use cairn_engine::command::{
     CancelRun, ChangeContext, Command, CompactContext, ContextOp, PauseRun, ResumeRun, RevisePlan,
-    Settlement, StartRun,
+    SendMessage, Settlement, StartRun,
 };
 use cairn_engine::conversation::Op as Change;
 use cairn_engine::decide::{Agents, Fork, Input, Retry};
-use cairn_engine::event::{AttemptRef, Event, EventKind, WaitReason};
+use cairn_engine::event::{AttemptRef, CommandReceived, Event, EventKind, WaitReason};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::hooks::{
     Changes, EndStatus, Gate, Mutation, Outcome, Payload, PinnedHook, Point, Points, PresentHook,
@@ -429,6 +429,25 @@ fn a_reply_counts_as_hooks_leave_it() {
     assert_eq!(said(&world), ["user: hello", "assistant: [removed]"]);
 }
 
+/// The message came after the reply, and before the answer of the hooks was decided.
+#[test]
+fn a_turn_does_not_end_with_a_message_that_its_model_has_not_read() {
+    let mut world = idle(&[Point::PostRequest]);
+    submit(&mut world, "hello");
+    world.reply(1, "hi", &[]);
+    let message = SendMessage {
+        step: None,
+        message: Message::user("and more"),
+    };
+    world.foreign(EventKind::CommandReceived(CommandReceived {
+        request_id: "steering".to_owned(),
+        command: message.into(),
+    }));
+    let events = world.hook(Point::PostRequest, Verdict::Proceed);
+    assert_eq!(events, ["ContextChanged", "HooksAnswered"]);
+    assert_eq!(world.run().status, RunStatus::Running);
+}
+
 #[test]
 fn no_call_is_made_before_hooks_have_seen_the_reply() {
     let mut world = world(&[Point::PostRequest]);
@@ -628,6 +647,25 @@ fn an_imported_run_asks_the_hooks_of_its_new_place() {
     assert_eq!(kinds(&events)[0], "HooksPinned");
     assert_eq!(world.run().hooks.pinned[0].digest, "other");
     assert_eq!(world.gate().point, Point::PreRequest);
+    check(&world);
+}
+
+#[test]
+fn an_imported_run_whose_hooks_were_missing_gets_an_owner() {
+    let mut world = idle(&[Point::OnRunStart]);
+    world.command(with_goal("count"));
+    world.decide(Input::HooksMissing {
+        run: 1,
+        missing: vec!["guard".to_owned()],
+        changed: Vec::new(),
+    });
+    assert_eq!(world.run().status, HOOK);
+    assert!(!world.session.needs_owner());
+    world.decide(Input::Imported);
+    assert!(world.session.needs_owner());
+    world.decide(Input::TakenOver { holder_dead: true });
+    assert_eq!(world.run().status, RunStatus::Planning);
+    assert_eq!(world.gate().point, Point::OnRunStart);
     check(&world);
 }
 
