@@ -48,12 +48,12 @@ fn complaints_of_step_change_nothing() {
         |text: &str| format!("there is no open sub-goal '{text}'; read_progress lists them");
     let open = |names: &str| {
         format!(
-            "nothing of this call was done, because sub-goals are open: {names}; focus and complete, or drop, each \
-             first, and plan none in the call that completes the step"
+            "nothing of this call was done, because sub-goals are open: {names}; drop each, or focus it in \
+             one call and complete it in the next, and plan none in the call that completes the step"
         )
     };
-    let no_focus =
-        "no sub-goal is in focus, so complete would end the step: leave focus out, or focus first";
+    let no_focus = "no sub-goal is in focus, and in one call, complete comes before focus: send {\"focus\":\"A\"} \
+                    first, then complete in another call; to end the step, leave focus out";
     let cases = [
         (json!({}), none.to_owned()),
         (json!({"complete": false}), none.to_owned()),
@@ -112,7 +112,7 @@ fn a_sub_goal_that_is_completed_is_gone_and_then_the_step_needs_a_summary() {
     let again = json!({"complete": true, "focus": "A"});
     assert_eq!(complaint(&mut world, "step", &again), is_ending);
     ok(&mut world, "step", &json!({"complete": true}));
-    let expected = "complete needs a summary: later steps see only that";
+    let expected = "complete needs a summary: later steps see only that and your scratchpad notes";
     for arguments in [
         json!({"complete": true}),
         json!({"complete": true, "summary": " \n"}),

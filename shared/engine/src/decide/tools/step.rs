@@ -13,6 +13,7 @@ use crate::message::{Role, ToolCall};
 use crate::session::{Attempt, Call, CallStatus};
 use crate::transitions::Applied;
 use serde::Deserialize;
+use serde_json::json;
 use std::collections::BTreeSet;
 
 /// Its name.
@@ -20,7 +21,7 @@ pub(in crate::decide) const STEP: &str = "step";
 
 pub(super) const TOOL: StateTool = StateTool {
     name: STEP,
-    description: "Manages this step. plan adds sub-goals, drop gives up open ones, focus turns to one of them by its text, complete ends the sub-goal in focus, or, with none in focus, this step. A text of plan that is there already, open or completed, is not added again. Give a summary with complete: it is all that later steps see of this one.",
+    description: "Manages this step. plan adds sub-goals, drop gives up open ones, focus turns to one of them by its text, complete ends the sub-goal in focus, or, with none open, this step. In one call, complete comes before focus. A text of plan that is there already, open or completed, is not added again. Give a summary with complete: of this step, later ones see only the last summary and your scratchpad notes.",
     parameters: r#"{"type":"object","properties":{"plan":{"type":"array","items":{"type":"string"},"description":"Sub-goals to add, one line each."},"drop":{"type":"array","items":{"type":"string"},"description":"Texts of open sub-goals that are not needed any more."},"focus":{"type":"string","description":"Text of the sub-goal to turn to."},"complete":{"type":"boolean","description":"The sub-goal in focus, or the step, is done."},"summary":{"type":"string","description":"What was found or done; goes with complete."}},"additionalProperties":false}"#,
     answers: Answers::InTransition(manage),
 };
@@ -196,8 +197,12 @@ fn check_plan(running: &Attempt, plan: &[String]) -> Result<(), CallRejection> {
 
 /// The step itself is to end.
 fn check_end(running: &Attempt, request: &StepArguments) -> Result<(), CallRejection> {
-    if request.focus.is_some() {
-        let message = "no sub-goal is in focus, so complete would end the step: leave focus out, or focus first";
+    if let Some(focus) = &request.focus {
+        let first = json!({"focus": focus});
+        let message = format!(
+            "no sub-goal is in focus, and in one call, complete comes before focus: send {first} first, then \
+             complete in another call; to end the step, leave focus out"
+        );
         return Err(invalid(message));
     }
     let planned = request.plan().iter().map(String::as_str);
@@ -216,7 +221,7 @@ fn check_end(running: &Attempt, request: &StepArguments) -> Result<(), CallRejec
         .is_empty()
     {
         return Err(invalid(
-            "complete needs a summary: later steps see only that",
+            "complete needs a summary: later steps see only that and your scratchpad notes",
         ));
     }
     Ok(())
@@ -234,8 +239,8 @@ fn no_such_sub_goal(running: &Attempt, text: &str) -> CallRejection {
 fn still_open(open: &[&str]) -> String {
     let names = open.join(", ");
     format!(
-        "nothing of this call was done, because sub-goals are open: {names}; focus and complete, or drop, each \
-         first, and plan none in the call that completes the step"
+        "nothing of this call was done, because sub-goals are open: {names}; drop each, or focus it in one \
+         call and complete it in the next, and plan none in the call that completes the step"
     )
 }
 
