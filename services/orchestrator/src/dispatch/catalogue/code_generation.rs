@@ -7,10 +7,11 @@ use cairn_engine::rules::Answer;
 use cairn_proto::event::Effect as WireEffect;
 use cairn_proto::executor::OfferedTool;
 
-const DESCRIPTION: &str = "Has a model write code for a task that you describe. The result has the path and the \
-text of each file. It writes no file: read the code, and write what you keep yourself.";
+const DESCRIPTION: &str = "Has a model write code for a task that you describe: for a file that is long or needs \
+thought of its own. The result has the path and the text of each file. It writes no file: read the code, and write \
+what you keep yourself.";
 
-const PARAMETERS: &str = r#"{"type":"object","properties":{"task":{"type":"string","description":"What the code has to do, with all that its author has to know: the model sees nothing of this conversation."},"paths":{"type":"array","items":{"type":"string"},"description":"The paths of the files to write. Without them the model chooses."}},"required":["task"],"additionalProperties":false}"#;
+const PARAMETERS: &str = r#"{"type":"object","properties":{"task":{"type":"string","description":"What the code has to do, with all that its author has to know: the model sees nothing of this conversation."},"paths":{"type":"array","items":{"type":"string"},"description":"Paths that the generated files are to have; the tool writes none of them. Without them the model chooses."}},"required":["task"],"additionalProperties":false}"#;
 
 /// As long as a request to a model may take, with all its retries.
 const TIME_LIMIT_MS: u64 = 15 * 60 * 1000;
