@@ -44,6 +44,9 @@ use tokio_util::sync::CancellationToken;
 use view::View;
 use writing::Turns;
 
+/// What tools that go through folders say of the output folder.
+const NOT_OUTPUT: &str = "The output folder 'cairn-out' is not in '.': name it.";
+
 /// What file tools may do.
 #[derive(Debug)]
 pub(crate) struct Settings<'a> {

@@ -3,7 +3,7 @@
 use super::expression::Expression;
 use super::root::{Place, Roots};
 use super::walk::{Found, walk};
-use super::{Arguments, Folders, Stop, blocking, buffer_for};
+use super::{Arguments, Folders, NOT_OUTPUT, Stop, blocking, buffer_for};
 use crate::error::ToolError;
 use crate::text::Listing;
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
@@ -31,10 +31,12 @@ impl ListFiles {
     pub(super) fn new(folders: Arc<Folders>) -> Self {
         let spec = folders.spec(
             "list_files",
-            "Lists the files of a folder and of all folders below it, sorted by path: path, bytes, \
-             lines and kind (text, binary or unreadable), separated by tabs, and then the totals. \
-             Leaves out hidden files, symbolic links and what .gitignore names. Paths are relative to the workspace; \
-             'cairn-out' is the output folder.",
+            &format!(
+                "Lists the files of a folder and of all folders below it, sorted by path: path, bytes, lines and \
+                 kind (text, binary or unreadable), separated by tabs, and then the totals. Leaves out hidden \
+                 files, symbolic links and what .gitignore names. Paths are relative to the workspace. \
+                 {NOT_OUTPUT}"
+            ),
             json!({
                 "type": "object",
                 "properties": {

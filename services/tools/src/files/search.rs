@@ -7,7 +7,7 @@ use super::expression::{Expression, SHORT};
 use super::lines::{Line, Lines};
 use super::root::{Place, Roots};
 use super::walk::{Found, walk};
-use super::{Arguments, Folders, Stop, blocking};
+use super::{Arguments, Folders, NOT_OUTPUT, Stop, blocking};
 use crate::error::ToolError;
 use crate::text::{Listing, brief};
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
@@ -36,10 +36,12 @@ impl SearchFiles {
     pub(super) fn new(folders: Arc<Folders>) -> Self {
         let spec = folders.spec(
             "search_files",
-            "Finds the lines that hold a text (or match a regular expression) in the text files of \
-             a folder and of all folders below it. Each match is one line of the result: path, \
-             colon, line number, colon, tab, the line; then the totals. Leaves out hidden files, \
-             binary files, symbolic links and what .gitignore names.",
+            &format!(
+                "Finds the lines that hold a text (or match a regular expression) in the text files of a folder \
+                 and of all folders below it. Each match is one line of the result: path, colon, line number, \
+                 colon, tab, the line; then the totals. Leaves out hidden files, binary files, symbolic links and \
+                 what .gitignore names. {NOT_OUTPUT}"
+            ),
             json!({
                 "type": "object",
                 "properties": {
