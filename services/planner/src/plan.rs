@@ -60,6 +60,8 @@ pub(crate) async fn make_plan(
             FinishReason::Length => Err(PlanParseError::Cut),
             _ => read_plan(parser, &reply.message.text()),
         };
+        let steps = plan.iter().flat_map(|plan| &plan.steps);
+        let titles: Vec<String> = steps.map(|step| step.title.clone()).collect();
         let checked = plan.and_then(|plan| {
             check_tools(&plan, known.tools)?;
             Ok(plan)
@@ -79,7 +81,7 @@ pub(crate) async fn make_plan(
             }
         };
         tracing::warn!(%error, "plan returned to the model");
-        match prompt::plan_repair(&error.to_string()) {
+        match prompt::plan_repair(&error.for_model(&titles)) {
             Ok(text) => {
                 let repair = messages::ask_for_repair(reply.message, text);
                 request.messages.extend(repair.map(Arc::new));

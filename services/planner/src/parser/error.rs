@@ -79,23 +79,52 @@ pub enum PlanParseError {
 impl PlanParseError {
     /// The same for people, who count steps from 1, with the path of the field.
     pub fn for_people(&self) -> String {
-        let located = match self {
-            Self::Invalid(error) => error.located(),
-            Self::MissingArguments { step } => Located {
-                step: Some(*step),
-                field: "arguments",
-                problem: Self::MissingArguments { step: step + 1 }.to_string(),
-            },
-            Self::ArgumentsWithoutTool { step } => Located {
-                step: Some(*step),
-                field: "arguments",
-                problem: Self::ArgumentsWithoutTool { step: step + 1 }.to_string(),
-            },
-            other => return other.to_string(),
+        match self.located() {
+            None => self.to_string(),
+            Some(located) if located.step.is_some() => {
+                format!("{} ({})", located.problem, located.path())
+            }
+            Some(located) => located.problem,
+        }
+    }
+
+    /// The same for the model that wrote the plan. It counts steps from 1 and names them by these titles, as other
+    /// texts for models do. A step without a description keeps its position from 0.
+    pub(crate) fn for_model(&self, titles: &[String]) -> String {
+        if let Self::Invalid(PlanError::NoDescription { step }) = self {
+            return format!("{self} (counted from 0: steps[{step}])");
+        }
+        let Some(located) = self.located() else {
+            return self.to_string();
         };
-        match located.step {
-            Some(_) => format!("{} ({})", located.problem, located.path()),
-            None => located.problem,
+        let titled = located.step.and_then(|at| {
+            let title = titles.get(at).filter(|title| !title.is_empty())?;
+            let step = format!("step {}", at + 1);
+            let rest = located.problem.strip_prefix(&step)?;
+            rest.starts_with(' ')
+                .then(|| format!("{step} ('{title}'){rest}"))
+        });
+        titled.unwrap_or(located.problem)
+    }
+
+    /// Where the fault is, if a step or the plan as a whole has it.
+    fn located(&self) -> Option<Located> {
+        let of_arguments = |step: usize, counted: &Self| Located {
+            step: Some(step),
+            field: "arguments",
+            problem: counted.to_string(),
+        };
+        match self {
+            Self::Invalid(error) => Some(error.located()),
+            Self::MissingArguments { step } => {
+                let counted = Self::MissingArguments { step: step + 1 };
+                Some(of_arguments(*step, &counted))
+            }
+            Self::ArgumentsWithoutTool { step } => {
+                let counted = Self::ArgumentsWithoutTool { step: step + 1 };
+                Some(of_arguments(*step, &counted))
+            }
+            _ => None,
         }
     }
 
