@@ -135,13 +135,16 @@ mod tests {
         assert_eq!(
             fault(&draft, &["web_search", "file_ops"]).as_deref(),
             Some(
-                "step 1 needs the capability 'gpu', which no resource has; there are: web_search, \
-                 file_ops"
+                "step 1 needs the capability 'gpu', which no resource has or whose tools this run may not \
+                 use; there are: web_search, file_ops"
             )
         );
         assert_eq!(
             fault(&draft, &[]).as_deref(),
-            Some("step 0 needs the capability 'file_ops', which no resource has; there are: none")
+            Some(
+                "step 0 needs the capability 'file_ops', which no resource has or whose tools this run may not \
+                 use; there are: none"
+            )
         );
         assert_eq!(fault(&plan(&[&[], &[]]), &[]), None);
     }

@@ -338,7 +338,8 @@ fn prompt(tools: &[OfferedTool]) -> String {
         return String::new();
     }
     let mut text =
-        "# Tools\n\nThe tools that there are, each with the JSON Schema of its arguments:\n"
+        "# Tools\n\nThe tools that a step can name in `tool`, each with the JSON Schema of its arguments. A step that \
+         the model carries out has further ones, such as `read_result`.\n"
             .to_owned();
     for tool in tools.iter().filter(|tool| !tool.is_deferred) {
         let OfferedTool {

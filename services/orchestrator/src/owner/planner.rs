@@ -2,12 +2,13 @@
 
 use crate::key::SessionKey;
 use cairn_engine::context;
-use cairn_engine::decide::Input;
+use cairn_engine::decide::{CODE_GENERATION, Input, ToolList};
 use cairn_engine::event::Budget;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::Usage;
 use cairn_engine::outstanding::Work;
 use cairn_engine::plan::PlanDraft;
+use cairn_engine::pool::PoolView;
 use cairn_engine::revise::draft_of;
 use cairn_engine::session::Run;
 use cairn_proto::event as wire;
@@ -59,6 +60,39 @@ pub(super) fn question(
         earlier,
         limits_cost: run.spent.allowed[Budget::Cost].is_some(),
     }
+}
+
+/// The capabilities that steps of a run may name. One is left out if a tool of it is there, but not on offer to the
+/// run: a step of a model that needs it would not have the tool. A tool that is not there at all is no reason, as a
+/// registered resource can have the capability.
+pub(super) fn capabilities(view: &PoolView, all: &ToolList, offered: &ToolList) -> Vec<String> {
+    // It is on offer to models, and not to plans.
+    let is_withheld = |tool: &String| {
+        tool != CODE_GENERATION && all.contains_key(tool) && !offered.contains_key(tool)
+    };
+    let mut names = view.names();
+    names.retain(|name| {
+        let row = view.table.iter().find(|row| row.name == *name);
+        row.is_none_or(|row| !row.tools.iter().any(is_withheld))
+    });
+    names
+}
+
+/// What the planner's prompt says of these capabilities.
+pub(super) fn capability_words(view: &PoolView, names: &[String]) -> String {
+    let mut text = format!(
+        "A step may name the capabilities that it needs in \"capabilities\", by these names: {}. A capability says \
+         which resources can carry the step out; it gives the step no tool that this run may not use.",
+        names.join(", ")
+    );
+    let rows = view.table.iter().filter(|row| names.contains(&row.name));
+    let rows = rows.map(|row| format!("\n- {}: {}", row.name, row.tools.join(", ")));
+    let rows: Vec<String> = rows.collect();
+    if !rows.is_empty() {
+        text.push_str(" An executor has one of these if it can use all tools of it:\n");
+        text.push_str(&rows.concat());
+    }
+    text
 }
 
 /// What the answer means for the engine.

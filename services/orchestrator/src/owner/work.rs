@@ -2,7 +2,7 @@
 
 use super::executor_view::{ExecutorView, news_for_executor};
 use super::grants::Given;
-use super::planner::{Asked, question};
+use super::planner::{Asked, capabilities, capability_words, question};
 use super::stream::Offer;
 use super::{Message, Outstanding, Owner};
 use crate::dispatch::{Catalogue, PartOf};
@@ -233,11 +233,11 @@ impl Owner {
         let mut layers = self.prompt_layers(run);
         let (dispatch, namespace) = (&self.deps.dispatch, &self.key.namespace);
         let (catalogue, grants) = (dispatch.catalogue(), dispatch.grants(namespace));
-        let catalogue = catalogue.of_plans(PartOf::run(&self.session, run).granted(&grants));
-        layers.extend(Some(catalogue.prompt()).filter(|layer| !layer.is_empty()));
-        let (capabilities, pool) = self.pool_layer(state);
+        let part = catalogue.of_plans(PartOf::run(&self.session, run).granted(&grants));
+        layers.extend(Some(part.prompt()).filter(|layer| !layer.is_empty()));
+        let (capabilities, pool) = self.pool_layer(state, &catalogue.facts, &part.facts);
         layers.extend(pool);
-        let tools = catalogue.facts.keys().cloned().collect();
+        let tools = part.facts.keys().cloned().collect();
         let asked = Asked {
             request,
             tools,
@@ -298,8 +298,13 @@ impl Owner {
     }
 
     /// The capabilities that steps of a run may name, and the layer of the planner's prompt about them and the pool.
-    /// There is no layer while no resource is known.
-    fn pool_layer(&self, run: &Run) -> (Vec<String>, Option<String>) {
+    /// There is no layer while no resource is known. Of all tools, the run has those on offer.
+    fn pool_layer(
+        &self,
+        run: &Run,
+        all: &ToolList,
+        offered: &ToolList,
+    ) -> (Vec<String>, Option<String>) {
         let namespace = &self.key.namespace;
         let view = self
             .deps
@@ -311,12 +316,10 @@ impl Owner {
         }
         let (now, note) = (self.deps.store.clock.now(), Some(run.note.clone()));
         let mut layer = AgentContext::of(&view, now, None, note, Vec::new()).text();
-        let names = view.names();
+        let names = capabilities(&view, all, offered);
         if !names.is_empty() {
-            let all = names.join(", ");
-            layer += &format!(
-                "\n\nA step may name the capabilities that it needs in \"capabilities\", by these names: {all}."
-            );
+            layer.push_str("\n\n");
+            layer.push_str(&capability_words(&view, &names));
         }
         (names, Some(layer))
     }

@@ -9,6 +9,7 @@ use cairn_proto::event as wire;
 use cairn_proto::memory as memory_pb;
 use cairn_proto::memory::DocumentKind;
 use cairn_proto::orchestrator as pb;
+use cairn_proto::tools::{RuleAnswer, ToolRule};
 use prost::Message as _;
 use std::time::Duration;
 
@@ -328,7 +329,31 @@ async fn a_planner_is_given_the_capabilities_that_steps_may_name() {
         layers.contains("by these names: file_ops, shell_exec, gpu."),
         "{layers}"
     );
+    assert!(
+        layers.contains("\n- file_ops: pure\n- shell_exec: effectful"),
+        "{layers}"
+    );
     assert!(!layers.contains("code_generation_tool"), "{layers}");
+}
+
+/// A step of a model that needs it would not have the tool.
+#[tokio::test(start_paused = true)]
+async fn a_planner_is_not_given_capabilities_whose_tools_the_run_may_not_use() {
+    let world = World::new().await;
+    world.tools.set_rules(vec![ToolRule {
+        agent: "default".to_owned(),
+        tool: "effectful".to_owned(),
+        answer: RuleAnswer::Deny.into(),
+        ..ToolRule::default()
+    }]);
+    world.pass(Duration::from_secs(3)).await;
+    world.start(goal("plan this")).await;
+    let asked = world.asked().await;
+    assert_eq!(asked.request.capabilities, ["file_ops"]);
+    let layers = asked.request.prompt_layers.join("\n");
+    let words = "by these names: file_ops. A capability says which resources can";
+    assert!(layers.contains(words), "{layers}");
+    assert!(!layers.contains("effectful"), "{layers}");
 }
 
 /// Whatever was put aside is durable with what follows, and makes no transition of its own.

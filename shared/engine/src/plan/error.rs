@@ -90,16 +90,17 @@ pub enum PlanError {
         /// How many it names.
         count: usize,
     },
-    /// A capability that no resource has.
+    /// A capability that no resource has, or that steps of the run may not name.
     #[error(
-        "step {step} needs the capability '{capability}', which no resource has; there are: {available}"
+        "step {step} needs the capability '{capability}', which no resource has or whose tools this run may not \
+         use; there are: {available}"
     )]
     UnknownCapability {
         /// Position of the step.
         step: usize,
         /// The capability.
         capability: String,
-        /// Those that resources have, or "none".
+        /// Those that steps may name, or "none".
         available: String,
     },
     /// A text that is too long.
