@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
 use crate::ui::text::command;
-use cairn_engine::pool::{EXECUTOR, MAX_LEVEL, MCP_SERVER, Needed};
+use cairn_engine::pool::{EXECUTOR, MCP_SERVER, Needed};
 use cairn_proto::api::{Pool, PutResourceRequest, ResourceCapability};
 use cairn_rpc::text::escape;
 use clap::builder::NonEmptyStringValueParser;
