@@ -6,8 +6,9 @@ use crate::hooks::Hooks;
 use crate::state_bytes::OwnedBytes;
 use crate::store::{LastAcknowledged, Store};
 use crate::workspace::WorkspaceFiles;
+use cairn_engine::hooks::PresentHooks;
 use cairn_proto::planner::planner_service_client::PlannerServiceClient;
-use cairn_rpc::Link;
+use cairn_rpc::{Link, Namespace, RpcError};
 use std::sync::Arc;
 
 /// Settings, and the ways to other services.
@@ -25,4 +26,17 @@ pub(crate) struct Deps {
     pub(crate) hooks: Hooks,
     /// What the store acknowledged to owners that ended while it did not answer.
     pub(crate) last_acknowledged: LastAcknowledged,
+}
+
+impl Deps {
+    /// The hooks that runs of a namespace choose from.
+    ///
+    /// # Errors
+    /// The store cannot be reached.
+    pub(crate) async fn present_hooks(
+        &self,
+        namespace: &Namespace,
+    ) -> Result<PresentHooks, RpcError> {
+        self.hooks.present(&self.store, namespace).await
+    }
 }

@@ -8,7 +8,6 @@ mod definition;
 pub(crate) use definition::{check_name, message, read};
 
 use crate::config::Config;
-use crate::deps::Deps;
 use crate::store::{Store, for_namespace};
 use cairn_engine::conversation::Conversation;
 use cairn_engine::failure::{Failure, FailureKind};
@@ -310,19 +309,6 @@ impl Configured {
             }),
             None => Resolved::Missing,
         }
-    }
-}
-
-impl Deps {
-    /// The hooks that runs of a namespace choose from.
-    ///
-    /// # Errors
-    /// The store cannot be reached.
-    pub(crate) async fn present_hooks(
-        &self,
-        namespace: &Namespace,
-    ) -> Result<PresentHooks, RpcError> {
-        self.hooks.present(&self.store, namespace).await
     }
 }
 

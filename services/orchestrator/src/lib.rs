@@ -11,10 +11,10 @@
 //! | `sessions` | the sessions that this process owns: claimed, renewed, given back |
 //! | `owner` | the owner of one session: decide, make durable, perform |
 //! | `agents` | the agents that commands name, as they are now |
-//! | `hooks` | the hooks of the settings and of clients, and what a recorded hook means now |
 //! | `deps` | what owners, claims and requests use alike |
 //! | `dispatch` | which resources carry out a step, and the tools on offer |
 //! | `workspace` | the files of the workspace that define agents and skills |
+//! | `hooks` | the hooks of the settings and of clients, and what a recorded hook means now |
 //! | `store` | the memory service in the words of the engine |
 //! | `readers` | how many bytes streams hold for clients |
 //! | `state_bytes` | how many bytes of state the owned sessions have |

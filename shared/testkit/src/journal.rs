@@ -67,7 +67,7 @@ impl Journal {
                     Value::String(output) => json!({
                         "kind": "call_finished", "call": event["call"], "output": output,
                         "is_error": false, "reason": "", "media": [], "whole": null, "file": null,
-                        "usage": null, "provider": "", "model": "",
+                        "usage": null, "provider": "", "model": "", "held": false,
                     }),
                     _ => continue,
                 },

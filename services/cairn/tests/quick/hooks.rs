@@ -22,6 +22,9 @@ const PLAN: &str = r#"{"steps": [{"title": "Tidy", "description": "Tidy up."}]}"
 const SETTINGS: &str = r#"
 model.default = "played"
 workspace.write = "allow"
+[[tools.rules]]
+tool = "shell_exec"
+answer = "allow"
 [models.played]
 provider = "recorded"
 path = "played.jsonl"

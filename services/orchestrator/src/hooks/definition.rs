@@ -145,10 +145,15 @@ fn timeout(field: &str, asked: &pb::HookDefinition) -> Result<Duration, RpcError
     let Some(asked) = asked.timeout else {
         return Ok(DEFAULT_TIMEOUT);
     };
-    let read = Duration::try_from(asked).ok();
+    // Of the smallest number neither the conversion nor the display may be asked: both negate it.
+    let is_negative = asked.seconds < 0 || asked.nanos < 0;
+    let read = (!is_negative)
+        .then(|| Duration::try_from(asked).ok())
+        .flatten();
     let allowed = SHORTEST_TIMEOUT..=LONGEST_TIMEOUT;
     read.filter(|it| allowed.contains(it)).ok_or_else(|| {
-        let error = RpcError::invalid(field, format!("is {asked}"));
+        let problem = format!("is {} s and {} ns", asked.seconds, asked.nanos);
+        let error = RpcError::invalid(field, problem);
         error.allowed(format!("{SHORTEST_TIMEOUT:?} to {LONGEST_TIMEOUT:?}"))
     })
 }

@@ -230,7 +230,7 @@ fn the_need_of_a_step_has_its_tool_and_what_its_agent_needs() {
     let need = world.session.need_of(world.attempt(2));
     assert_eq!(
         (need.text().as_str(), need.tool.as_deref()),
-        ("", Some("look"))
+        ("@look", Some("look"))
     );
 }
 

@@ -111,11 +111,11 @@ fn models(point: Point) -> ModelRegistry {
     let step = match point {
         Point::OnRetry => failing("server"),
         Point::OnError => failing("auth"),
+        // Turns, and a summary of them.
+        Point::OnCompaction => json!({"match": {}, "replies": [{"text": "Fine."}], "repeat": true}),
         _ => json!({"match": {"step": ""}, "replies": [call, end, end, end], "repeat": true}),
     };
-    // Turns, and a summary of them.
-    let plain = json!({"match": {}, "replies": [{"text": "Fine."}], "repeat": true});
-    let recorded = Recorded::parse("recorded", &format!("{step}\n{plain}\n"));
+    let recorded = Recorded::parse("recorded", &format!("{step}\n"));
     let mut models = ModelRegistry::new();
     models.insert("recorded", Arc::new(recorded.expect("a recording")));
     models

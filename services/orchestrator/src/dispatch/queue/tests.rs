@@ -203,7 +203,7 @@ fn an_attempt_goes_to_an_executor_that_has_its_capabilities_and_may_use_its_tool
     assert_eq!(served(&mut queue), [on(4, "search"), on(5, "files")]);
     assert_eq!(queue.waiting(), 4);
     let needed: BTreeSet<String> = queue.needs().map(|(need, _)| need.text()).collect();
-    let expected = ["", "file_ops,web_search", "gpu", "web_search>=2"];
+    let expected = ["@write_file", "file_ops,web_search", "gpu", "web_search>=2"];
     assert_eq!(needed, BTreeSet::from(expected.map(str::to_owned)));
 }
 
