@@ -17,6 +17,8 @@ use tonic::{Request, Status};
 
 /// Most bytes of a question.
 const MAX_QUESTION: usize = 4 << 20;
+/// How much longer than the answer is waited for the service has.
+const GRACE: Duration = Duration::from_secs(1);
 /// The longest time for a connection. It is at most half of the timeout of an answer: a host that cannot be reached
 /// fails before one that does not answer.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -151,7 +153,8 @@ impl Hook for Host {
             session: asked.session.clone(),
             ..AskRequest::from(asked.question.clone())
         });
-        request.set_timeout(self.timeout);
+        // A little longer than it is waited for: whoever asks notices first that the answer is late.
+        request.set_timeout(self.timeout + GRACE);
         if let Some(trace) = asked.trace {
             trace.set_on(&mut request);
         }
