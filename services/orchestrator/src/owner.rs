@@ -264,10 +264,8 @@ impl Owner {
         notices: mpsc::UnboundedReceiver<Notice>,
         mut state_bytes: StateBytes,
     ) -> Result<(Self, Option<Input>), End> {
-        let (key, until) = (ownership.key, ownership.lease_until);
-        let clock = deps.store.clock.clone();
-        let mut inbox =
-            Inbox::new(clock, deps.config.lease, until, notices).trust(deps.config.trusts_leases());
+        let key = ownership.key;
+        let mut inbox = inbox_of(&deps, ownership.lease_until, notices);
         let (loaded, first) = match ownership.beginning {
             Beginning::Created(loaded) => {
                 state_bytes.set(loaded.checkpoints.state_bytes());
@@ -482,6 +480,13 @@ impl Owner {
             } => inputs.extend(self.broken(attempt, stream, status.as_ref())),
         }
     }
+}
+
+/// What an owner gets, whose lease ends then by the store's clock.
+fn inbox_of(deps: &Deps, until: i64, notices: mpsc::UnboundedReceiver<Notice>) -> Inbox {
+    let clock = deps.store.clock.clone();
+    let inbox = Inbox::new(clock, deps.config.lease, until, notices);
+    inbox.trust(deps.config.trusts_leases())
 }
 
 /// The store refuses what is decided, and will refuse it from every owner. A full disk is another
