@@ -164,9 +164,10 @@ async fn main() -> Result<()> {
     let log = client.get_execution_log(request).await?.into_inner();
     let outputs = log.entries.iter().filter(|it| it.tool == "read_account");
     let outputs: Vec<&str> = outputs.map(|entry| entry.output.as_str()).collect();
-    println!("the model read: {outputs:#?}");
+    // People see what the tool said, and then what the hook made of it. The model gets the second alone.
+    println!("the log has: {outputs:#?}");
     ensure!(outputs[0].contains("hook 'guard' blocked PreToolCall"));
-    ensure!(outputs[1] == "ada: balance 12, secret redacted");
+    ensure!(outputs.last() == Some(&"ada: balance 12, secret redacted"));
     let notes = std::fs::read_to_string(folder.path().join("files/turns.txt"));
     let notes = notes.context("the program has noted the turn")?;
     println!("the program noted: {}", notes.trim());
