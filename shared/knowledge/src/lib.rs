@@ -1,0 +1,1 @@
+//! How pages and messages are found again: terms, index, scores. No I/O.
