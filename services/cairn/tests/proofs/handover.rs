@@ -89,7 +89,10 @@ pub(crate) fn prove(options: &Options) {
         began.elapsed().as_secs_f64()
     );
     assert!(seen.cut.is_empty(), "{:?}", seen.cut);
-    assert!(seen.whole > options.calls, "no program outlived a kill");
+    assert!(
+        seen.whole > options.calls,
+        "no program was given all before a kill"
+    );
     assert!(seen.began < calls, "no kill came in time");
 }
 
@@ -144,7 +147,11 @@ impl World {
             // The first ones may have ended when the last ones begin, and are not seen.
             let children = 1 + roll("children") as usize % (options.calls * 2 / 3).max(1);
             wait_for_children(tools.id(), children);
-            std::thread::sleep(Duration::from_micros(roll("moment") % MOMENT_US));
+            // Every other kill comes when a program has read all that it was given.
+            match round % 2 {
+                0 => std::thread::sleep(Duration::from_micros(roll("moment") % MOMENT_US)),
+                _ => self.wait_for_a_whole_one(round),
+            }
             drop(tools);
             self.runtime.block_on(calls.shutdown());
         } else {
@@ -155,14 +162,27 @@ impl World {
         self.site.wait_for_programs();
     }
 
+    /// Waits until a program of this round has noted how much it was given.
+    fn wait_for_a_whole_one(&self, round: usize) {
+        let began = Instant::now();
+        let key = format!("call-{round}-");
+        while !self.lines("given").contains(&key) {
+            assert!(began.elapsed() < PATIENCE, "no program reads its arguments");
+            std::thread::yield_now();
+        }
+    }
+
+    fn lines(&self, name: &str) -> String {
+        self.site.read(name).unwrap_or_default()
+    }
+
     fn seen(&self) -> Seen {
-        let lines = |name: &str| self.site.read(name).unwrap_or_default();
         let mut seen = Seen {
-            began: lines("began").lines().count(),
+            began: self.lines("began").lines().count(),
             ..Seen::default()
         };
         let mut given = BTreeMap::new();
-        for line in lines("given").lines() {
+        for line in self.lines("given").lines() {
             let (key, bytes) = line.split_once(' ').expect("a key and a number");
             let before = given.insert(key.to_owned(), bytes.to_owned());
             assert_eq!(before, None, "{key} ran twice");
