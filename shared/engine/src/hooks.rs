@@ -30,5 +30,7 @@ pub const MAX_ANSWER: usize = 256 * 1024;
 pub(crate) const MAX_CHANGES: usize = 4 * MAX_ANSWER;
 /// Most bytes of a reason.
 pub const MAX_REASON: usize = 4096;
+/// About the most bytes that the reasons of all hooks that answer one question have in the journal.
+pub(crate) const MAX_REASONS: usize = 2 * MAX_REASON;
 /// Most ended runs whose hooks on [`Point::OnRunEnd`] are still asked. The oldest are dropped.
 pub const MAX_ENDED: usize = 16;

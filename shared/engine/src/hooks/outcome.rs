@@ -1,6 +1,6 @@
 //! What follows from the answers of several hooks to one question.
 
-use super::{Mutation, Point, Verdict, VerdictKind};
+use super::{MAX_REASONS, Mutation, Point, Verdict, VerdictKind};
 
 /// Why a hook did not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -103,7 +103,7 @@ impl Outcome {
         self.answers.push(Answered {
             hook: hook.to_owned(),
             verdict: kind,
-            reason,
+            reason: self.shortened(reason),
             failure,
             duration_ms,
         });
@@ -113,6 +113,16 @@ impl Outcome {
             self.text = text;
         }
         kind != VerdictKind::Block
+    }
+
+    /// The reason, as far as those before it leave room. The one that counts stands whole in the text.
+    fn shortened(&self, reason: String) -> String {
+        let known: usize = self.answers.iter().map(|it| it.reason.len()).sum();
+        let room = MAX_REASONS.saturating_sub(known);
+        match reason.len() <= room {
+            true => reason,
+            false => format!("{}…", &reason[..reason.floor_char_boundary(room)]),
+        }
     }
 
     /// Each hook changes what those before it left.
@@ -164,6 +174,7 @@ impl Outcome {
 mod tests {
     use super::*;
     use crate::conversation::Op;
+    use crate::hooks::{MAX_HOOKS, MAX_REASON};
 
     fn arguments(json: &str) -> Verdict {
         Verdict::Mutate(Mutation::Arguments(json.to_owned()))
@@ -195,6 +206,22 @@ mod tests {
         let reasons: Vec<_> = outcome.answers.iter().map(|it| &*it.reason).collect();
         let late = "the hook did not answer in time";
         assert_eq!(reasons, ["", "", "one", "two", "", late]);
+    }
+
+    #[test]
+    fn reasons_of_many_hooks_are_cut_and_the_one_that_counts_is_whole() {
+        let mut outcome = Outcome::new(0);
+        let long = |letter: &str| letter.repeat(MAX_REASON / letter.len());
+        for _ in 0..MAX_HOOKS {
+            outcome.take("a", Verdict::RequireApproval(long("ä")), None, 1);
+        }
+        let first = &outcome.answers[0].reason;
+        assert_eq!((first, &outcome.text), (&long("ä"), &long("ä")));
+        outcome.take("b", Verdict::Block(long("b")), None, 1);
+        assert_eq!(outcome.text, long("b"));
+        let all: usize = outcome.answers.iter().map(|it| it.reason.len()).sum();
+        assert!(all < MAX_REASONS + 4 * (MAX_HOOKS + 1), "{all} bytes");
+        assert!(outcome.answers.iter().all(|it| !it.reason.is_empty()));
     }
 
     #[test]
