@@ -147,14 +147,15 @@ impl Decision<'_> {
     /// The model of an attempt is to be asked again after an error.
     pub(super) fn ask_before_retry(&mut self, attempt: AttemptRef, retry: Retry) -> Applied {
         let running = self.session.attempt(attempt);
-        let is_of_request = running.is_some_and(|running| {
-            running.tool_turns == retry.tool_turn && running.summary.is_none()
-        });
-        if !is_of_request || !self.listens(attempt.run, Point::OnRetry) {
+        let of_request = running
+            .filter(|running| running.tool_turns == retry.tool_turn && running.summary.is_none());
+        let last = of_request.map(|running| running.last_retry);
+        let Some(last) = last.filter(|_| self.listens(attempt.run, Point::OnRetry)) else {
             return Ok(());
-        }
+        };
         let gate = Gate {
-            index: retry.attempt,
+            // Another executor may have asked the model before, and a key names one question.
+            index: retry.attempt.max(last.saturating_add(1)),
             ..Gate::of_attempt(Point::OnRetry, attempt, retry.tool_turn)
         };
         self.emit(HooksAsked {

@@ -186,6 +186,9 @@ impl Apply for HooksAsked {
             }
             running.gate = Some(gate);
             running.retry.clone_from(&self.failure);
+            if gate.point == Point::OnRetry {
+                running.last_retry = running.last_retry.max(gate.index);
+            }
             // The executor continues with what is left.
             running.rewrites += u32::from(gate.point == Point::OnCompaction);
             return Ok(());
