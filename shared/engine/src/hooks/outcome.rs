@@ -100,10 +100,11 @@ impl Outcome {
             (_, VerdictKind::Skip) => String::new(),
             _ => text.clone(),
         };
+        let reason = self.shortened(reason);
         self.answers.push(Answered {
             hook: hook.to_owned(),
             verdict: kind,
-            reason: self.shortened(reason),
+            reason,
             failure,
             duration_ms,
         });
