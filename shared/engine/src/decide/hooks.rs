@@ -8,8 +8,8 @@ use super::{Decision, Rejection, Reply, Retry};
 use crate::agent::AgentDefinition;
 use crate::conversation::Op;
 use crate::event::{
-    AttemptRef, HeldPlan, HooksAnswered, HooksAsked, HooksChanged, HooksPinned, RunEnding,
-    StepSkipped,
+    AttemptRef, HeldPlan, HooksAnswered, HooksAsked, HooksChanged, HooksPinned, ResultHandle,
+    RunEnding, StepSkipped,
 };
 use crate::failure::Failure;
 use crate::hooks::{
@@ -19,6 +19,7 @@ use crate::message::{FinishReason, Usage};
 use crate::refusal::Refusal;
 use crate::session::{Attempt, Call, Run};
 use crate::transitions::{Applied, IllegalTransition};
+use std::collections::BTreeMap;
 
 /// The provider of a reply that a hook gave in place of a model.
 const PROVIDER: &str = "hook";
@@ -174,7 +175,12 @@ impl Decision<'_> {
     }
 
     /// Hooks answered. What was waiting for them continues.
-    pub(super) fn hooked(&mut self, gate: Gate, mut outcomes: Vec<Outcome>) -> Applied {
+    pub(super) fn hooked(
+        &mut self,
+        gate: Gate,
+        mut outcomes: Vec<Outcome>,
+        wholes: BTreeMap<u32, Box<ResultHandle>>,
+    ) -> Applied {
         if gate.point == Point::PostRequest && self.session.is_open(gate) {
             self.hear(gate.attempt)?;
         }
@@ -198,7 +204,7 @@ impl Decision<'_> {
             outcomes: outcomes.clone(),
         })?;
         if gate.point == Point::PreToolCall {
-            return self.calls_hooked(gate, &outcomes);
+            return self.calls_hooked(gate, &outcomes, wholes);
         }
         let Some(outcome) = outcomes.into_iter().next() else {
             return Ok(());

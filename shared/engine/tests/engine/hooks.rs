@@ -3,7 +3,7 @@
 use crate::play::{Op, People, ops, plan_seeds, play_to_the_end};
 use crate::turns::{refusal, said, submit};
 use crate::world::{
-    World, chain, complete, graph, kinds, look, model_step, report_reply, send, with_goal,
+    World, chain, complete, graph, hooked, kinds, look, model_step, report_reply, send, with_goal,
 };
 use cairn_engine::agent::AgentDefinition;
 use cairn_engine::command::{
@@ -93,7 +93,7 @@ impl World {
         let gate = self.gate();
         assert_eq!(gate.point, point);
         let outcomes = vec![outcome(verdict)];
-        let input = Input::Hooked { gate, outcomes };
+        let input = hooked(gate, outcomes);
         let events = self.decide(input.clone());
         assert!(self.decide(input).is_empty(), "it was answered");
         check(self);
@@ -476,7 +476,7 @@ fn requests_that_wait_for_hooks_keep_to_the_budgets() {
     // An answer that is decided changes nothing of that.
     let gate = Gate::of_attempt(Point::PreRequest, world.attempt(2), 0);
     let outcomes = vec![outcome(Verdict::Proceed)];
-    world.decide(Input::Hooked { gate, outcomes });
+    world.decide(hooked(gate, outcomes));
     assert_eq!(runs(&world, 1), [1]);
     assert_eq!(runs(&world, 2), [2]);
     check(&world);
@@ -687,7 +687,7 @@ fn what_is_gone_takes_no_answer() {
     world.command(Command::CancelRun(CancelRun { run: 1, reason }));
     assert!(!world.session.is_open(gate) && world.session.open_gates().is_empty());
     let outcomes = vec![outcome(block())];
-    assert!(world.decide(Input::Hooked { gate, outcomes }).is_empty());
+    assert!(world.decide(hooked(gate, outcomes)).is_empty());
 }
 
 #[test]
@@ -837,7 +837,7 @@ fn a_limit_ends_a_run_that_waits_for_hooks() {
     let events = {
         let gate = world.gate();
         let outcomes = vec![outcome(Verdict::Proceed)];
-        world.decide(Input::Hooked { gate, outcomes })
+        world.decide(hooked(gate, outcomes))
     };
     let [Event { kind, .. }] = &events[..] else {
         panic!("{events:?}");
@@ -886,7 +886,7 @@ fn answer_one(world: &mut World, seed: u8) {
         outcome
     });
     let outcomes = outcomes.collect();
-    let events = world.decide(Input::Hooked { gate, outcomes });
+    let events = world.decide(hooked(gate, outcomes));
     assert_eq!(kinds(&events)[0], "HooksAnswered", "{gate:?}");
 }
 
