@@ -180,7 +180,11 @@ impl Decision<'_> {
     /// What the pool does for attempts, and what hooks answer.
     fn take_of_others(&mut self, input: Input) -> Applied {
         match input {
-            Input::Hooked { gate, outcomes } => self.hooked(gate, outcomes),
+            Input::Hooked {
+                gate,
+                outcomes,
+                wholes,
+            } => self.hooked(gate, outcomes, wholes),
             Input::HooksMissing {
                 run,
                 missing,

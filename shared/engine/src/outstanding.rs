@@ -165,9 +165,13 @@ impl Run {
         if self.is_held() {
             return attempt.has_intended_call().then_some(Lane::HasWork);
         }
-        // Its executor keeps what it has, and continues when hooks have answered.
-        if attempt.is_gated() {
-            return Some(Lane::HasWork);
+        if let Some(gate) = attempt.gate {
+            return match gate.point.may_be_late() {
+                // Its model is asked as soon as hooks let it, before their answer is decided.
+                true => self.lane_of_request(step, attempt, has_begun),
+                // Its executor keeps what it has, and continues when hooks have answered.
+                false => Some(Lane::HasWork),
+            };
         }
         let by_calls = attempt.questions_of_calls();
         if by_calls > 0 && !attempt.has_intended_call() {
@@ -187,7 +191,13 @@ impl Run {
         if compacts && attempt.summary.is_none() {
             return None;
         }
-        match has_begun && attempt.calls.iter().all(Call::is_finished) {
+        let may_be_asking = has_begun && attempt.calls.iter().all(Call::is_finished);
+        self.lane_of_request(step, attempt, may_be_asking)
+    }
+
+    /// The same for an attempt that does nothing else before its model is asked.
+    fn lane_of_request(&self, step: &Step, attempt: &Attempt, may_be_asking: bool) -> Option<Lane> {
+        match may_be_asking {
             true => Some(Lane::Asks(1)),
             // A person is asked first.
             false if self.is_at_limit(step, attempt) => None,

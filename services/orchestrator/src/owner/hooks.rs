@@ -7,6 +7,7 @@
 //! A Proceed that changes nothing is worth no transition of its own. The attempt begins or continues at once, and the
 //! answer is decided with its next report. After a crash in between, the hooks are asked again.
 
+use super::long_results::of_text;
 use super::work::has_open_intent;
 use super::{End, Message, Outstanding, Owner};
 use crate::deps::Deps;
@@ -16,9 +17,9 @@ use crate::observe::{trace_of, trace_of_ended};
 use crate::store::may_pass;
 use cairn_engine::command::Command;
 use cairn_engine::decide::Input;
-use cairn_engine::event::AttemptRef;
+use cairn_engine::event::{AttemptRef, ResultHandle};
 use cairn_engine::hooks::{
-    Gate, HookFailure, Outcome, PinnedHook, Point, PresentHooks, Question, Verdict,
+    Gate, HookFailure, Outcome, PinnedHook, Point, PresentHooks, Question, Verdict, VerdictKind,
 };
 use cairn_engine::outstanding::Work;
 use cairn_engine::session::{Attempt, Session};
@@ -27,6 +28,7 @@ use cairn_rpc::TraceParent;
 use cairn_rpc::trace::{PastSpan, SpanKind, Value, is_recording};
 use futures::stream::{self, StreamExt as _};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -38,11 +40,18 @@ const SLOW: Duration = Duration::from_secs(5);
 /// The pause before the store is asked again for hooks.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// The wholes of long results of skipped calls, by positions of the calls.
+type SkippedWholes = BTreeMap<u32, Box<ResultHandle>>;
+
 /// What came of a question to hooks.
 #[derive(Debug)]
 pub(super) enum HookMessage {
     /// All of them answered.
-    Answered { gate: Gate, outcomes: Vec<Outcome> },
+    Answered {
+        gate: Gate,
+        outcomes: Vec<Outcome>,
+        wholes: SkippedWholes,
+    },
     /// They take long.
     Slow(Gate),
     /// Some are not there any more, or are others.
@@ -91,7 +100,11 @@ impl Owner {
             return None;
         }
         match message {
-            HookMessage::Answered { gate, outcomes } => {
+            HookMessage::Answered {
+                gate,
+                outcomes,
+                wholes,
+            } => {
                 if self.may_be_late(gate, &outcomes) {
                     // It stays active, so that the hooks are not asked again.
                     let proceeding = Proceeding { gate, outcomes };
@@ -99,7 +112,11 @@ impl Owner {
                     return None;
                 }
                 self.active.remove(&work);
-                Some(Input::Hooked { gate, outcomes })
+                Some(Input::Hooked {
+                    gate,
+                    outcomes,
+                    wholes,
+                })
             }
             HookMessage::Slow(gate) => {
                 self.give_slot_back(gate);
@@ -140,7 +157,11 @@ impl Owner {
     pub(super) fn take_proceeding(&mut self, name: AttemptRef) -> Option<Input> {
         let Proceeding { gate, outcomes } = self.proceeding.remove(&name)?;
         self.active.remove(&Work::AskHooks(gate));
-        Some(Input::Hooked { gate, outcomes })
+        Some(Input::Hooked {
+            gate,
+            outcomes,
+            wholes: SkippedWholes::new(),
+        })
     }
 
     /// Forgets answers to questions that are not open any more.
@@ -230,6 +251,8 @@ struct Asking {
     trace: Option<TraceParent>,
     /// The run has ended or is to fail, so it does not wait for hooks that are missing.
     is_ending: bool,
+    /// Most bytes of a result that its model gets at once.
+    most: usize,
 }
 
 impl Asking {
@@ -262,6 +285,7 @@ impl Asking {
             listeners,
             trace,
             is_ending,
+            most: session.result_bytes(run, deps.config.result_bytes),
         })
     }
 
@@ -294,7 +318,29 @@ impl Asking {
             // What the question is about is gone, such as the failure of a step that began anew. Nothing waits longer.
             outcomes.push(Outcome::new(0));
         }
-        HookMessage::Answered { gate, outcomes }
+        let wholes = self.long_results(&mut outcomes).await;
+        HookMessage::Answered {
+            gate,
+            outcomes,
+            wholes,
+        }
+    }
+
+    /// Leaves the beginnings of long results of skipped calls, as of those that tools give.
+    async fn long_results(&self, outcomes: &mut [Outcome]) -> SkippedWholes {
+        let mut wholes = SkippedWholes::new();
+        if self.gate.point != Point::PreToolCall {
+            return wholes;
+        }
+        let skipped = outcomes.iter_mut();
+        for outcome in skipped.filter(|it| it.verdict == VerdictKind::Skip) {
+            let text = std::mem::take(&mut outcome.text);
+            let stored = of_text(&self.deps.store, &self.key, text, self.most);
+            let answer = Box::pin(stored).await;
+            outcome.text = answer.output;
+            wholes.extend(answer.whole.map(|whole| (outcome.index, whole)));
+        }
+        wholes
     }
 
     /// What there is of the hooks now. The store is asked again while it may answer.

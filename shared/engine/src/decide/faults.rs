@@ -52,6 +52,7 @@ mod tests {
     use crate::pending::pending;
     use crate::pool::Missing;
     use crate::session::{Mode, Session};
+    use std::collections::BTreeMap;
 
     fn running() -> Sent {
         Sent::running(&["one", "two"])
@@ -427,6 +428,7 @@ mod tests {
         let hooked = Input::Hooked {
             gate: Gate::of_run(Point::OnRunStart, 1),
             outcomes: vec![outcome],
+            wholes: BTreeMap::new(),
         };
         let missing = Input::HooksMissing {
             run: 1,

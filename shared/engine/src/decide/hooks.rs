@@ -8,8 +8,8 @@ use super::{Decision, Rejection, Reply, Retry};
 use crate::agent::AgentDefinition;
 use crate::conversation::Op;
 use crate::event::{
-    AttemptRef, HeldPlan, HooksAnswered, HooksAsked, HooksChanged, HooksPinned, RunEnding,
-    StepSkipped,
+    AttemptRef, HeldPlan, HooksAnswered, HooksAsked, HooksChanged, HooksPinned, ResultHandle,
+    RunEnding, StepSkipped,
 };
 use crate::failure::Failure;
 use crate::hooks::{
@@ -19,6 +19,7 @@ use crate::message::{FinishReason, Usage};
 use crate::refusal::Refusal;
 use crate::session::{Attempt, Call, Run};
 use crate::transitions::{Applied, IllegalTransition};
+use std::collections::BTreeMap;
 
 /// The provider of a reply that a hook gave in place of a model.
 const PROVIDER: &str = "hook";
@@ -147,14 +148,15 @@ impl Decision<'_> {
     /// The model of an attempt is to be asked again after an error.
     pub(super) fn ask_before_retry(&mut self, attempt: AttemptRef, retry: Retry) -> Applied {
         let running = self.session.attempt(attempt);
-        let is_of_request = running.is_some_and(|running| {
-            running.tool_turns == retry.tool_turn && running.summary.is_none()
-        });
-        if !is_of_request || !self.listens(attempt.run, Point::OnRetry) {
+        let of_request = running
+            .filter(|running| running.tool_turns == retry.tool_turn && running.summary.is_none());
+        let last = of_request.map(|running| running.last_retry);
+        let Some(last) = last.filter(|_| self.listens(attempt.run, Point::OnRetry)) else {
             return Ok(());
-        }
+        };
         let gate = Gate {
-            index: retry.attempt,
+            // Another executor may have asked the model before, and a key names one question.
+            index: retry.attempt.max(last.saturating_add(1)),
             ..Gate::of_attempt(Point::OnRetry, attempt, retry.tool_turn)
         };
         self.emit(HooksAsked {
@@ -173,7 +175,12 @@ impl Decision<'_> {
     }
 
     /// Hooks answered. What was waiting for them continues.
-    pub(super) fn hooked(&mut self, gate: Gate, mut outcomes: Vec<Outcome>) -> Applied {
+    pub(super) fn hooked(
+        &mut self,
+        gate: Gate,
+        mut outcomes: Vec<Outcome>,
+        wholes: BTreeMap<u32, Box<ResultHandle>>,
+    ) -> Applied {
         if gate.point == Point::PostRequest && self.session.is_open(gate) {
             self.hear(gate.attempt)?;
         }
@@ -197,7 +204,7 @@ impl Decision<'_> {
             outcomes: outcomes.clone(),
         })?;
         if gate.point == Point::PreToolCall {
-            return self.calls_hooked(gate, &outcomes);
+            return self.calls_hooked(gate, &outcomes, wholes);
         }
         let Some(outcome) = outcomes.into_iter().next() else {
             return Ok(());

@@ -10,6 +10,7 @@ use crate::plan::PlanDraft;
 use crate::pool::Missing;
 use crate::principal::Principal;
 use crate::rules::Condition;
+use std::collections::BTreeMap;
 
 /// Something that happened to a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -127,6 +128,9 @@ pub enum Input {
         gate: Gate,
         /// Of PreToolCall one for each call that was asked about, by position; else exactly one.
         outcomes: Vec<Outcome>,
+        /// The wholes of long results of skipped calls, without their names, by positions of the calls: the text of the
+        /// outcome is the beginning then.
+        wholes: BTreeMap<u32, Box<ResultHandle>>,
     },
     /// A hook that a run asks is not there any more, or is another one.
     HooksMissing {

@@ -77,6 +77,9 @@ pub struct Attempt {
     pub compaction_asked: Option<u32>,
     /// The error after which its model is asked again, while hooks are asked about that.
     pub retry: Option<Failure>,
+    /// The number of the last question to hooks about a retry of the next request; 0 without one. An executor that
+    /// begins anew counts its tries from 1 again, and this does not.
+    pub last_retry: u32,
     /// What its last reply used up, while hooks are asked about that.
     pub held_usage: Option<Usage>,
     /// The files that the model of a step has seen. Those of a turn are in [`Turn::files`](super::Turn::files).
@@ -369,6 +372,7 @@ impl Apply for ReplyReceived {
             _ => 0,
         };
         attempt.compaction_asked = None;
+        attempt.last_retry = 0;
         let gate = Gate::of_attempt(Point::PostRequest, self.attempt, self.tool_turn);
         attempt.gate = self.held.then_some(gate);
         attempt.held_usage = self.held.then_some(self.usage);

@@ -4,7 +4,8 @@ use crate::asking::{deny, open};
 use crate::previews::{end, is_sendable, new_file, rules, write, writer};
 use crate::turns::turn;
 use crate::world::{
-    World, chain, finished, kinds, long, look, model_step, report_reply, send, tool_call, tool_step,
+    World, chain, finished, hooked, kinds, long, look, model_step, report_reply, send, tool_call,
+    tool_step,
 };
 use cairn_engine::command::{
     CancelRun, Command, Keep, Settlement, StartRun, SubmitTurn, TurnOptions,
@@ -17,6 +18,7 @@ use cairn_engine::hooks::{
     VerdictKind,
 };
 use cairn_engine::key::approval_digest;
+use cairn_engine::limits::RESULT_BYTES;
 use cairn_engine::message::Message;
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::{Asked, PendingId, pending};
@@ -108,7 +110,7 @@ fn is_asked(world: &World, gate: Gate) -> bool {
 
 fn answer(world: &mut World, gate: Gate, outcomes: Vec<Outcome>) -> Vec<Event> {
     assert!(is_asked(world, gate), "{:?}", world.outstanding());
-    let events = world.decide(Input::Hooked { gate, outcomes });
+    let events = world.decide(hooked(gate, outcomes));
     assert_eq!(world.folded(), world.session);
     events
 }
@@ -134,10 +136,8 @@ fn a_call_is_made_as_hooks_leave_it() {
     assert_eq!(made.call.arguments, send().arguments);
     assert!(is_sendable(made) && !is_asked(&world, calls(&world)));
     // A repetition of the answer finds nothing to do.
-    let again = Input::Hooked {
-        gate: calls(&world),
-        outcomes: vec![outcome(0, VerdictKind::Block, "late")],
-    };
+    let late = vec![outcome(0, VerdictKind::Block, "late")];
+    let again = hooked(calls(&world), late);
     assert!(world.decide(again).is_empty());
 }
 
@@ -331,6 +331,40 @@ fn results_of_skipped_calls_that_are_too_large_together_block_the_rest() {
     let sizes: Vec<_> = sizes.collect();
     assert_eq!(sizes[..4], [(MAX_ANSWER, false); 4]);
     assert!(sizes[4].1 && sizes[4].0 < 200, "{sizes:?}");
+}
+
+#[test]
+fn a_long_result_of_a_skipped_call_has_a_handle_as_those_of_tools_have() {
+    let mut world = world(&[Point::PreToolCall]);
+    world.reply(1, "", &[look(), look()]);
+    let whole = long(world.call(1, 1), 200_000);
+    let gate = calls(&world);
+    let outcomes = vec![
+        outcome(0, VerdictKind::Skip, "short"),
+        outcome(1, VerdictKind::Skip, &whole.output),
+    ];
+    let wholes = whole.whole.map(|whole| (1, whole)).into_iter().collect();
+    let events = world.decide(Input::Hooked {
+        gate,
+        outcomes,
+        wholes,
+    });
+    let ends: Vec<_> = events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::CallFinished(ended) => Some(ended),
+            _ => None,
+        })
+        .collect();
+    let [short, cut] = ends[..] else {
+        panic!("{events:?}");
+    };
+    assert_eq!((short.output.as_str(), &short.whole), ("short", &None));
+    let name = &cut.whole.as_ref().expect("a handle").handle;
+    assert!(cut.output.len() <= RESULT_BYTES && !cut.is_error);
+    assert!(cut.output.contains(&format!("with handle '{name}'")));
+    assert!(world.session.handles.get(name).is_some());
+    assert_eq!(world.folded(), world.session);
 }
 
 #[test]

@@ -3,16 +3,16 @@
 use crate::play::{Op, People, ops, plan_seeds, play_to_the_end};
 use crate::turns::{refusal, said, submit};
 use crate::world::{
-    World, chain, complete, kinds, look, model_step, report_reply, send, with_goal,
+    World, chain, complete, graph, hooked, kinds, look, model_step, report_reply, send, with_goal,
 };
 use cairn_engine::agent::AgentDefinition;
 use cairn_engine::command::{
-    CancelRun, ChangeContext, Command, CompactContext, ContextOp, PauseRun, ResumeRun, RevisePlan,
-    SendMessage, Settlement, StartRun,
+    CancelRun, ChangeContext, Command, CompactContext, ContextOp, LimitOverrides, PauseRun,
+    ResumeRun, RevisePlan, SendMessage, Settlement, StartRun,
 };
 use cairn_engine::conversation::Op as Change;
 use cairn_engine::decide::{Agents, Fork, Input, Retry};
-use cairn_engine::event::{AttemptRef, CommandReceived, Event, EventKind, WaitReason};
+use cairn_engine::event::{AttemptRef, Budget, CommandReceived, Event, EventKind, WaitReason};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::hooks::{
     Changes, EndStatus, Gate, Mutation, Outcome, Payload, PinnedHook, Point, Points, PresentHook,
@@ -20,7 +20,7 @@ use cairn_engine::hooks::{
 };
 use cairn_engine::message::Message;
 use cairn_engine::outstanding::Work;
-use cairn_engine::session::{RunStatus, Session, StepStatus};
+use cairn_engine::session::{PerBudget, RunStatus, Session, StepStatus};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ impl World {
         let gate = self.gate();
         assert_eq!(gate.point, point);
         let outcomes = vec![outcome(verdict)];
-        let input = Input::Hooked { gate, outcomes };
+        let input = hooked(gate, outcomes);
         let events = self.decide(input.clone());
         assert!(self.decide(input).is_empty(), "it was answered");
         check(self);
@@ -409,6 +409,79 @@ fn a_retry_waits_for_hooks() {
     assert_eq!(world.run().status, RunStatus::Completed);
 }
 
+/// Each executor counts its tries from 1.
+#[test]
+fn a_retry_by_another_executor_is_another_question() {
+    let mut world = world(&[Point::OnRetry]);
+    let attempt = world.attempt(1);
+    let mut asked_with = |tool_turn, tries| {
+        world.decide(Input::Report {
+            attempt,
+            results: Vec::new(),
+            unfinished: Vec::new(),
+            reply: None,
+            failure: None,
+            full: None,
+            summary: None,
+            retry: Some(Box::new(Retry {
+                tool_turn,
+                attempt: tries,
+                failure: Failure::new(FailureKind::Llm, "Server", "it is down"),
+            })),
+        });
+        let gate = world.gate();
+        assert_eq!(gate.turn, tool_turn);
+        world.hook(Point::OnRetry, Verdict::Proceed);
+        if tries == 3 {
+            world.decide(Input::AttemptLost { attempt });
+            world.decide(Input::TakenOver { holder_dead: true });
+        }
+        if tries == 7 {
+            world.reply(1, "hm", &[]);
+        }
+        gate.index
+    };
+    let tries = [1, 3, 1, 2, 7].map(|tries| asked_with(0, tries));
+    assert_eq!(tries, [1, 3, 4, 5, 7]);
+    assert_eq!(asked_with(1, 1), 1, "another request");
+}
+
+/// Two models may not be asked where one may, also if hooks let both.
+#[test]
+fn requests_that_wait_for_hooks_keep_to_the_budgets() {
+    let plan = || graph(vec![model_step("a"), model_step("b")]);
+    let limits = |limits| {
+        let mut world = idle(&[Point::PreRequest]);
+        world.start_with(plan(), limits);
+        world
+    };
+    let runs = |world: &World, has_begun: u32| -> Vec<u32> {
+        let begun = world.attempt(has_begun);
+        let work = world.session.outstanding_beside(|name| name == begun);
+        let run = |step: &u32| work.contains(&Work::RunStep(world.attempt(*step)));
+        [1, 2].into_iter().filter(run).collect()
+    };
+    let turns = |most| {
+        limits(LimitOverrides {
+            budgets: PerBudget::from([(Budget::Turns, most)]),
+            ..LimitOverrides::default()
+        })
+    };
+    let world = turns(2);
+    assert_eq!(world.session.open_gates().len(), 2);
+    assert_eq!(runs(&world, 1), [1, 2]);
+    let mut world = turns(1);
+    assert_eq!(runs(&world, 1), [1]);
+    assert_eq!(runs(&world, 2), [2], "the other one is being asked");
+    // An answer that is decided changes nothing of that.
+    let gate = Gate::of_attempt(Point::PreRequest, world.attempt(2), 0);
+    let outcomes = vec![outcome(Verdict::Proceed)];
+    world.decide(hooked(gate, outcomes));
+    assert_eq!(runs(&world, 1), [1]);
+    assert_eq!(runs(&world, 2), [2]);
+    check(&world);
+}
+
 #[test]
 fn a_reply_counts_as_hooks_leave_it() {
     let mut world = idle(&[Point::PostRequest]);
@@ -614,7 +687,7 @@ fn what_is_gone_takes_no_answer() {
     world.command(Command::CancelRun(CancelRun { run: 1, reason }));
     assert!(!world.session.is_open(gate) && world.session.open_gates().is_empty());
     let outcomes = vec![outcome(block())];
-    assert!(world.decide(Input::Hooked { gate, outcomes }).is_empty());
+    assert!(world.decide(hooked(gate, outcomes)).is_empty());
 }
 
 #[test]
@@ -647,6 +720,39 @@ fn an_imported_run_asks_the_hooks_of_its_new_place() {
     assert_eq!(kinds(&events)[0], "HooksPinned");
     assert_eq!(world.run().hooks.pinned[0].digest, "other");
     assert_eq!(world.gate().point, Point::PreRequest);
+    check(&world);
+}
+
+/// The hooks of another place count only if those of this place are the same, or if a person says so.
+#[test]
+fn an_imported_run_that_opens_again_keeps_its_hooks_or_asks_a_person() {
+    let mut world = world(&[Point::PreRequest, Point::OnRunEnd]);
+    world.hook(Point::PreRequest, Verdict::Proceed);
+    world.complete(1, "done");
+    let pinned = world.run().hooks.pinned.clone();
+    assert_eq!(kinds(&world.decide(Input::Imported)), ["HooksDropped"]);
+    assert!(world.outstanding().is_empty() && !world.session.needs_owner());
+    world.decide(Input::TakenOver { holder_dead: true });
+    let plan = chain(vec![model_step("a"), model_step("b")]);
+    world.command(Command::RevisePlan(RevisePlan {
+        plan: Some(plan),
+        apply: true,
+        ..RevisePlan::default()
+    }));
+    assert_eq!(world.run().hooks.pinned, pinned);
+    let gate = Gate::of_attempt(Point::PreRequest, world.attempt(2), 0);
+    assert_eq!(world.gate(), gate);
+    world.decide(Input::HooksMissing {
+        run: 1,
+        missing: Vec::new(),
+        changed: vec!["guard".to_owned()],
+    });
+    assert_eq!(world.run().status, HOOK);
+    assert!(world.outstanding().is_empty());
+    world.hooks.0[0].pin.digest = "other".to_owned();
+    world.answer("hook-1", Settlement::Approve);
+    assert_eq!(world.run().hooks.pinned[0].digest, "other");
+    assert_eq!(world.gate(), gate);
     check(&world);
 }
 
@@ -731,7 +837,7 @@ fn a_limit_ends_a_run_that_waits_for_hooks() {
     let events = {
         let gate = world.gate();
         let outcomes = vec![outcome(Verdict::Proceed)];
-        world.decide(Input::Hooked { gate, outcomes })
+        world.decide(hooked(gate, outcomes))
     };
     let [Event { kind, .. }] = &events[..] else {
         panic!("{events:?}");
@@ -780,7 +886,7 @@ fn answer_one(world: &mut World, seed: u8) {
         outcome
     });
     let outcomes = outcomes.collect();
-    let events = world.decide(Input::Hooked { gate, outcomes });
+    let events = world.decide(hooked(gate, outcomes));
     assert_eq!(kinds(&events)[0], "HooksAnswered", "{gate:?}");
 }
 

@@ -26,8 +26,8 @@ use std::sync::Arc;
 
 pub(crate) use reading::{explored, fold, kinds, run_of, step_context};
 pub(crate) use words::{
-    after, chain, complete, finished, graph, long, look, model_step, report_reply, send, step_call,
-    tool_call, tool_step, with_goal,
+    after, chain, complete, finished, graph, hooked, long, look, model_step, report_reply, send,
+    step_call, tool_call, tool_step, with_goal,
 };
 
 /// How long after now a call may still be sent.

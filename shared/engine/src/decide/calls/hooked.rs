@@ -1,11 +1,13 @@
 //! What hooks say of calls and of their results.
 
+use super::ended;
 use crate::decide::Decision;
-use crate::event::{AttemptRef, CallFinished, Effect};
+use crate::event::{AttemptRef, CallFinished, Effect, ResultHandle};
 use crate::failure::Failure;
 use crate::hooks::{Gate, Outcome, Point, VerdictKind};
 use crate::session::CallStatus;
 use crate::transitions::Applied;
+use std::collections::BTreeMap;
 
 impl Decision<'_> {
     /// Hooks are asked about a call before it is made. Of calls that the owner answers they are not: those change
@@ -33,7 +35,12 @@ impl Decision<'_> {
     }
 
     /// Hooks have answered about calls, as the state has it by now. The calls are judged with what hooks left of them.
-    pub(in crate::decide) fn calls_hooked(&mut self, gate: Gate, outcomes: &[Outcome]) -> Applied {
+    pub(in crate::decide) fn calls_hooked(
+        &mut self,
+        gate: Gate,
+        outcomes: &[Outcome],
+        mut wholes: BTreeMap<u32, Box<ResultHandle>>,
+    ) -> Applied {
         for outcome in outcomes {
             let name = gate.call_at(outcome.index);
             // It may have ended while hooks were asked.
@@ -46,7 +53,12 @@ impl Decision<'_> {
                     let output = Failure::blocked(gate.point, outcome).message;
                     self.finish_call(name, output, CallFinished::HOOK_BLOCKED)?;
                 }
-                VerdictKind::Skip => self.finish_call(name, outcome.text.clone(), "")?,
+                VerdictKind::Skip => {
+                    let mut result = ended(name, outcome.text.clone(), "");
+                    result.whole = wholes.remove(&outcome.index);
+                    let result = self.with_handle(result);
+                    self.emit(result)?;
+                }
                 VerdictKind::Proceed | VerdictKind::Mutate | VerdictKind::RequireApproval => {
                     self.judge_in_turn(name)?;
                 }

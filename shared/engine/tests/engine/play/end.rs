@@ -1,7 +1,7 @@
 //! Runs that come to an end.
 
 use super::{Op, PlanSeed, open_calls, sendable_calls, some_call, some_settlement};
-use crate::world::{World, complete, finished, look, send};
+use crate::world::{World, complete, finished, hooked, look, send};
 use cairn_engine::command::Settlement;
 use cairn_engine::decide::{Answer, Input, Previewed};
 use cairn_engine::event::{AttemptRef, CallPreview};
@@ -72,7 +72,7 @@ pub(crate) fn play_to_the_end(world: &mut World, seed: &PlanSeed, seeds: &[u8], 
                     .iter()
                     .map(|question| Outcome::new(question.index));
                 let outcomes = outcomes.collect();
-                world.decide(Input::Hooked { gate, outcomes });
+                world.decide(hooked(gate, outcomes));
             }
             Some(Work::HandleCommand | Work::Wake { .. }) | None => {}
         }

@@ -3,10 +3,12 @@
 use cairn_engine::command::{Command, Settlement, StartRun};
 use cairn_engine::decide::{Input, Reply};
 use cairn_engine::event::{AttemptRef, Blob, CallFinished, CallRef, ResultHandle};
+use cairn_engine::hooks::{Gate, Outcome};
 use cairn_engine::limits::RESULT_BYTES;
 use cairn_engine::message::{FinishReason, ToolCall, Usage};
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// What a tool gets that asked: its questions take "yes" and a refusal.
 pub(crate) fn responses(requests: &str, settlement: &Settlement) -> Result<String, String> {
@@ -51,6 +53,15 @@ pub(crate) fn report_reply(
         full: None,
         summary: None,
         retry: None,
+    }
+}
+
+/// Answers of hooks, none of which is a long result.
+pub(crate) fn hooked(gate: Gate, outcomes: Vec<Outcome>) -> Input {
+    Input::Hooked {
+        gate,
+        outcomes,
+        wholes: BTreeMap::new(),
     }
 }
 
