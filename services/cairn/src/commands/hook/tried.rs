@@ -5,7 +5,7 @@ use crate::attach::{Access, Servers};
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::settings::{HookSettings, hook_executor, hooks::point_names};
+use crate::settings::{HookSettings, hook_executor};
 use crate::ui::hooks::point_name;
 use crate::ui::out;
 use crate::ui::text::block;
@@ -18,7 +18,7 @@ use cairn_engine::hooks::{
 };
 use cairn_engine::message::{Message, ToolCall, Usage};
 use cairn_engine::plan::{PlanDraft, StepDraft};
-use cairn_hooks::{Asked, Definition, HookError, Means, OnError, Policy};
+use cairn_hooks::{Asked, Definition, HookError, Means, OnError, Policy, point_names};
 use cairn_proto::api::{Hook, HookOnError};
 use cairn_proto::event::HookMutation;
 use cairn_proto::json;
