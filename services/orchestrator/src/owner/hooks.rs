@@ -62,6 +62,13 @@ impl HookMessage {
     }
 }
 
+/// The hooks that a decision knows.
+pub(super) struct Known<'d> {
+    pub(super) present: Cow<'d, PresentHooks>,
+    /// None is missing, so runs may begin.
+    pub(super) are_all: bool,
+}
+
 /// Answers that change nothing, and are not decided yet.
 #[derive(Debug)]
 pub(super) struct Proceeding {
@@ -180,15 +187,28 @@ impl Owner {
         &mut self,
         deps: &'d Deps,
         first: Option<&Input>,
-    ) -> Result<Cow<'d, PresentHooks>, End> {
+    ) -> Result<Known<'d>, End> {
         let hooks = &deps.hooks;
-        if !hooks.may_be_stored() || !self.needs_hooks(first) {
-            return Ok(Cow::Borrowed(hooks.of_settings()));
+        let may_be_stored = hooks.may_be_stored();
+        if !may_be_stored || !self.needs_hooks(first) {
+            return Ok(Known {
+                present: Cow::Borrowed(hooks.of_settings()),
+                are_all: !may_be_stored,
+            });
         }
         let namespace = self.key.namespace.clone();
         let read = |_| Box::pin(deps.present_hooks(&namespace));
         let present = self.inbox.retry_until_lease_ends(read).await?;
-        Ok(Cow::Owned(present))
+        Ok(Known {
+            present: Cow::Owned(present),
+            are_all: true,
+        })
+    }
+
+    /// No run is active, and a queued turn begins with what is decided next.
+    pub(super) fn starts_queued(&self) -> bool {
+        let is_next = self.session.active_run().is_none() && !self.session.queued_turns.is_empty();
+        is_next && self.runs_steps() && !self.inbox.is_stopping()
     }
 
     /// A run may begin with what is decided next, or get other hooks.
@@ -210,7 +230,7 @@ impl Owner {
         let mut waiting = session.commands.values();
         let is_dropped = || run.is_some_and(|run| run.hooks.is_dropped);
         let is_taken_over = matches!(first, Some(Input::TakenOver { .. }));
-        !session.queued_turns.is_empty()
+        self.starts_queued()
             || ((has_message || self.answers_commands())
                 && waiting.any(|received| needs(&received.command)))
             || (is_taken_over && is_dropped())
