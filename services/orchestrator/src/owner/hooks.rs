@@ -18,11 +18,11 @@ use cairn_engine::command::Command;
 use cairn_engine::decide::Input;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::hooks::{
-    Gate, HookFailure, Outcome, PinnedHook, Point, PresentHooks, Question, Verdict,
+    Gate, HookFailure, Outcome, PinnedHook, Point, PresentHooks, Question, Verdict, VerdictKind,
 };
 use cairn_engine::outstanding::Work;
 use cairn_engine::session::{Attempt, Session};
-use cairn_hooks::Asked;
+use cairn_hooks::{Asked, Failed};
 use cairn_rpc::TraceParent;
 use cairn_rpc::trace::{PastSpan, SpanKind, Value, is_recording};
 use futures::stream::{self, StreamExt as _};
@@ -35,6 +35,8 @@ use tokio::time::sleep;
 const MOST_AT_A_TIME: usize = 16;
 /// After this long without an answer, the attempt gives its slot back.
 const SLOW: Duration = Duration::from_secs(5);
+/// Most bytes of the words that the journal keeps about the failure of a hook.
+const MOST_OF_WHY: usize = 256;
 /// The pause before the store is asked again for hooks.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -345,18 +347,24 @@ impl Asking {
             if !hook.listens(point, question.tool.as_deref()) {
                 continue;
             }
-            let (verdict, failure, duration) = match resolved {
+            let (verdict, failed, duration) = match resolved {
                 Resolved::Ready(ready) => self.asked(ready, hook, &question).await,
                 Resolved::Missing | Resolved::Changed => {
-                    let missing = Some(HookFailure::Missing);
-                    (Verdict::Proceed, missing, Duration::ZERO)
+                    let missing = Failed {
+                        kind: HookFailure::Missing,
+                        why: String::new(),
+                    };
+                    (Verdict::Proceed, Some(missing), Duration::ZERO)
                 }
             };
             if let Verdict::Mutate(mutation) = &verdict {
                 question.with(mutation);
             }
             let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-            if !outcome.take(&hook.name, verdict, failure, ms) {
+            let (failure, why) = failed.map(|failed| (failed.kind, failed.why)).unzip();
+            let continues = outcome.take(&hook.name, verdict, failure, ms);
+            note_failure(&mut outcome, why.unwrap_or_default());
+            if !continues {
                 break;
             }
         }
@@ -369,7 +377,7 @@ impl Asking {
         ready: &Ready,
         hook: &PinnedHook,
         question: &Question,
-    ) -> (Verdict, Option<HookFailure>, Duration) {
+    ) -> (Verdict, Option<Failed>, Duration) {
         let (namespace, session) = (self.key.namespace.as_str(), &*self.key.id);
         let key = question.gate.key(namespace, session, &hook.name);
         let span = self.trace.filter(|_| is_recording());
@@ -392,11 +400,22 @@ impl Asking {
             let traced = Traced {
                 asked: &asked,
                 verdict: &answer.0,
-                failure: answer.1,
+                failure: answer.1.as_ref().map(|failed| failed.kind),
             };
             traced.span(run, span, began, clock.now()).record();
         }
         answer
+    }
+}
+
+/// Keeps why the last hook failed, also if its failure counts as Proceed.
+fn note_failure(outcome: &mut Outcome, mut why: String) {
+    why.truncate(why.floor_char_boundary(MOST_OF_WHY));
+    if let Some(answer) = outcome.answers.last_mut()
+        && answer.verdict == VerdictKind::Proceed
+        && !why.is_empty()
+    {
+        answer.reason = why;
     }
 }
 
