@@ -20,7 +20,7 @@ impl Owner {
         self.decide_arrived(first, &mut events).await?;
         // Only the end of a run lets a queued turn begin. The hooks are read then, not at each decision before.
         if self.starts_queued() {
-            self.decide_arrived(Some(Input::Tick), &mut events).await?;
+            Box::pin(self.decide_arrived(Some(Input::Tick), &mut events)).await?;
         }
         Ok(events)
     }

@@ -65,6 +65,7 @@ impl HookMessage {
 }
 
 /// The hooks that a decision knows.
+#[derive(Debug)]
 pub(super) struct Known<'d> {
     pub(super) present: Cow<'d, PresentHooks>,
     /// None is missing, so runs may begin.
