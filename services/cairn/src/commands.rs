@@ -11,6 +11,7 @@ pub mod config;
 mod confirm;
 pub mod context;
 pub mod decide;
+mod deletion;
 pub mod doctor;
 pub mod export;
 pub mod feedback;

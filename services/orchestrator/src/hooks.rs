@@ -15,7 +15,7 @@ use cairn_engine::hooks::{
     HookFailure, PinnedHook, Point, PresentHook, PresentHooks, Verdict, fault_of,
 };
 use cairn_engine::key::{digest, hex};
-use cairn_hooks::{AddressPattern, Asked, Definition, Hook, HookExecutor, Means, Policy};
+use cairn_hooks::{AddressPattern, Asked, Definition, Failed, Hook, HookExecutor, Means, Policy};
 use cairn_proto::api as pb;
 use cairn_proto::memory::{Document, DocumentKind, HookDocument, ListDocumentsRequest};
 use cairn_rpc::{Namespace, RpcError};
@@ -87,21 +87,21 @@ pub(crate) struct Ready {
 
 impl Ready {
     /// Asks it. An answer that its point does not take, or that does not fit the conversation of the next request, is a
-    /// failure of the hook. Returns what counts, why the hook failed if it did, and how long it took.
+    /// failure of the hook. Returns what counts, the failure of the hook if it failed, and how long it took.
     pub(crate) async fn ask(
         &self,
         asked: &Asked,
         next: Option<&Conversation>,
-    ) -> (Verdict, Option<HookFailure>, Duration) {
-        let (verdict, failure, took) = cairn_hooks::ask(&*self.hook, &self.policy, asked).await;
+    ) -> (Verdict, Option<Failed>, Duration) {
+        let (verdict, failed, took) = cairn_hooks::ask(&*self.hook, &self.policy, asked).await;
         let point = asked.question.gate.point;
         // What counts after a failure is not the hook's.
-        let wrong = match failure {
+        let wrong = match failed {
             None => fault_of(point, &verdict, next),
             Some(_) => None,
         };
         let Some(why) = wrong else {
-            return (verdict, failure, took);
+            return (verdict, failed, took);
         };
         tracing::warn!(
             hook = asked.hook,
@@ -110,7 +110,8 @@ impl Ready {
             "hook failed"
         );
         let verdict = self.policy.after_failure(point, &why);
-        (verdict, Some(HookFailure::Wrong), took)
+        let kind = HookFailure::Wrong;
+        (verdict, Some(Failed { kind, why }), took)
     }
 }
 

@@ -74,11 +74,11 @@ impl RunTrace {
     }
 
     /// As far as the state has it.
-    fn of_state(run: &Run) -> Option<Self> {
+    fn of_state(session: &Session, run: &Run) -> Option<Self> {
         Some(Self {
             run: run.number,
             parent: recorded(&run.trace_parent)?,
-            points: RunPoints::of_state(run),
+            points: RunPoints::of_state(session, run),
         })
     }
 }
@@ -108,7 +108,7 @@ impl ActiveRun {
         }
         let traced = self.trace.as_ref().map(|trace| trace.run);
         if traced != active.map(|run| run.number) {
-            self.trace = active.and_then(RunTrace::of_state);
+            self.trace = active.and_then(|run| RunTrace::of_state(session, run));
         }
     }
 

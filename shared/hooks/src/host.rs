@@ -6,6 +6,7 @@ use cairn_engine::hooks::{MAX_ANSWER, Verdict};
 use cairn_proto::hook::AskRequest;
 use cairn_proto::hook::hook_host_service_client::HookHostServiceClient;
 use cairn_rpc::{Address, ErrorKind, Link, RemoteOptions, RpcError};
+use prost::Message as _;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +16,7 @@ use tokio::time::Instant;
 use tonic::transport::{ClientTlsConfig, Endpoint};
 use tonic::{Request, Status};
 
-/// Most bytes of a question.
+/// Most bytes of a question: what a gRPC server takes without settings of its own.
 const MAX_QUESTION: usize = 4 << 20;
 /// How much longer than the answer is waited for the service has.
 const GRACE: Duration = Duration::from_secs(1);
@@ -143,16 +144,22 @@ pub(crate) struct Host {
 impl Hook for Host {
     async fn ask(&self, asked: &Asked) -> Result<Verdict, HookError> {
         let link = self.link.clone().map_err(HookError::Wrong)?;
-        let mut client = HookHostServiceClient::new(link)
-            .max_encoding_message_size(MAX_QUESTION)
-            .max_decoding_message_size(MAX_ANSWER);
-        let mut request = Request::new(AskRequest {
+        let mut client = HookHostServiceClient::new(link).max_decoding_message_size(MAX_ANSWER);
+        let question = AskRequest {
             key: asked.key.clone(),
             hook: asked.hook.clone(),
             namespace: asked.namespace.clone(),
             session: asked.session.clone(),
             ..AskRequest::from(asked.question.clone())
-        });
+        };
+        let bytes = question.encoded_len();
+        if bytes > MAX_QUESTION {
+            return Err(HookError::Wrong(format!(
+                "the question has {bytes} bytes, and a service gets at most {MAX_QUESTION}; a program gets \
+                 questions of any size"
+            )));
+        }
+        let mut request = Request::new(question);
         // A little longer than it is waited for: whoever asks notices first that the answer is late.
         request.set_timeout(self.timeout + GRACE);
         if let Some(trace) = asked.trace {

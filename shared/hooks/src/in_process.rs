@@ -70,8 +70,8 @@ mod tests {
     async fn a_question_ends_with_its_time() {
         let (sender, dropped) = oneshot::channel();
         let hook = InProcess(Arc::new(Hangs(Mutex::new(Some(sender)))));
-        let (_, failure, _) = ask(&hook, &Policy::default(), &asked("{}")).await;
-        assert_eq!(failure, Some(HookFailure::Late));
+        let (_, failed, _) = ask(&hook, &Policy::default(), &asked("{}")).await;
+        assert_eq!(failed.unwrap().kind, HookFailure::Late);
         dropped.await.unwrap_err();
     }
 }

@@ -6,8 +6,9 @@
 //!
 //! | module | gives |
 //! |---|---|
-//! | `policy` | [`ask`], [`Policy`], [`OnError`]: how long, how often, and what counts after a failure |
+//! | `policy` | [`ask`], [`Policy`], [`OnError`], [`Failed`]: how long, how often, and what counts after a failure |
 //! | `definition` | [`Definition`]: what makes a hook the same hook, and its digest |
+//! | `fault` | [`Fault`]: what is wrong with a definition |
 //! | `system` | [`SystemHooks`]: asks all three kinds by the means of this process |
 //! | `in_process` | a hook of this process, whose panic harms nothing else |
 //! | `program` | a program: the question on standard input, the answer by output and status |
@@ -16,6 +17,7 @@
 
 mod address;
 mod definition;
+mod fault;
 mod host;
 mod in_process;
 mod policy;
@@ -26,9 +28,11 @@ mod testing;
 
 pub use address::AddressPattern;
 pub use definition::{Definition, Means};
+pub use fault::{Fault, FaultKind, fault_of_name, point_names, timeouts};
 pub use host::{HostUrl, HostUrlError};
 pub use policy::{
-    DEFAULT_TIMEOUT, LONGEST_TIMEOUT, OnError, Policy, REACHED_WITHIN, SHORTEST_TIMEOUT, ask,
+    DEFAULT_TIMEOUT, Failed, LONGEST_TIMEOUT, OnError, Policy, REACHED_WITHIN, SHORTEST_TIMEOUT,
+    ask,
 };
 pub use program::ProgramConfig;
 pub use system::SystemHooks;
@@ -84,7 +88,7 @@ pub enum HookError {
     /// It was certainly not asked, or its answer was lost, and it may be reached later.
     #[error("it cannot be reached: {0}")]
     Unreachable(String),
-    /// What came is no answer. Another try would give the same.
+    /// What came is no answer, or the question cannot be sent. Another try would give the same.
     #[error("{0}")]
     Wrong(String),
 }

@@ -38,6 +38,15 @@ pub struct Policy {
     pub on_error: Option<OnError>,
 }
 
+/// Why no answer of a hook counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// The kind of the failure.
+    pub kind: HookFailure,
+    /// In words; may be empty.
+    pub why: String,
+}
+
 impl Default for Policy {
     fn default() -> Self {
         Self {
@@ -65,49 +74,46 @@ impl Policy {
     }
 }
 
-/// Asks a hook, for at most [`REACHED_WITHIN`] if it cannot be reached. Returns what counts, why the hook failed if it
-/// did, and the time with all repetitions.
+/// Asks a hook, for at most [`REACHED_WITHIN`] if it cannot be reached. Returns what counts, the failure of the hook if
+/// it failed, and the time with all repetitions.
 ///
 /// The answer is not checked against the point; see [`fault_of`](cairn_engine::hooks::fault_of).
 pub async fn ask(
     hook: &dyn Hook,
     policy: &Policy,
     asked: &Asked,
-) -> (Verdict, Option<HookFailure>, Duration) {
+) -> (Verdict, Option<Failed>, Duration) {
     let began = Instant::now();
     let answer = answer(hook, policy.timeout, asked).await;
     let took = began.elapsed();
     let point = asked.question.gate.point;
     match answer {
         Ok(verdict) => (verdict, None, took),
-        Err((failure, why)) => {
+        Err(failed) => {
             let (hook, at) = (asked.hook.as_str(), point.name());
-            tracing::warn!(hook, point = at, error = why.as_str(), "hook failed");
-            (policy.after_failure(point, &why), Some(failure), took)
+            tracing::warn!(hook, point = at, error = failed.why, "hook failed");
+            (policy.after_failure(point, &failed.why), Some(failed), took)
         }
     }
 }
 
-async fn answer(
-    hook: &dyn Hook,
-    within: Duration,
-    asked: &Asked,
-) -> Result<Verdict, (HookFailure, String)> {
+async fn answer(hook: &dyn Hook, within: Duration, asked: &Asked) -> Result<Verdict, Failed> {
+    let failed = |kind, why| Failed { kind, why };
     let end = Instant::now() + REACHED_WITHIN;
     let mut pause = FIRST_PAUSE;
     loop {
         let why = match timeout(within, hook.ask(asked)).await {
             Ok(Ok(verdict)) => return Ok(verdict),
-            Ok(Err(HookError::Wrong(why))) => return Err((HookFailure::Wrong, why)),
+            Ok(Err(HookError::Wrong(why))) => return Err(failed(HookFailure::Wrong, why)),
             Ok(Err(HookError::Unreachable(why))) => why,
             Err(_) => {
                 let why = format!("it did not answer within {within:?}");
-                return Err((HookFailure::Late, why));
+                return Err(failed(HookFailure::Late, why));
             }
         };
         if Instant::now() + pause >= end {
             let why = format!("it could not be reached for {REACHED_WITHIN:?}: {why}");
-            return Err((HookFailure::Unreachable, why));
+            return Err(failed(HookFailure::Unreachable, why));
         }
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
@@ -155,7 +161,8 @@ mod tests {
             began: Instant::now(),
             tries: Mutex::default(),
         };
-        let (verdict, failure, took) = ask(&script, &Policy::default(), &asked("{}")).await;
+        let (verdict, failed, took) = ask(&script, &Policy::default(), &asked("{}")).await;
+        let failure = failed.map(|failed| failed.kind);
         (verdict, failure, took, script.tries.into_inner().unwrap())
     }
 

@@ -264,8 +264,8 @@ fn late() {
             .program(&config(&["sh", "-c", script]), policy.timeout);
         let asked = asked("{}");
         let asking = ask(&*hook, &policy, &asked);
-        let (verdict, failure, _) = world.runtime.block_on(asking);
-        assert_eq!(failure, Some(HookFailure::Late));
+        let (verdict, failed, _) = world.runtime.block_on(asking);
+        assert_eq!(failed.unwrap().kind, HookFailure::Late);
         assert!(matches!(verdict, Verdict::Block(_)), "{verdict:?}");
         let ids = std::fs::read_to_string(world.at("ids")).unwrap();
         until_ended(&ids);

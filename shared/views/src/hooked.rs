@@ -4,9 +4,8 @@
 //! returns.
 
 use cairn_engine::event::{AttemptRef, CallRef, HooksAnswered};
-use cairn_engine::failure::Failure;
 use cairn_engine::hooks::{Mutation, Point, VerdictKind};
-use std::borrow::Cow;
+use cairn_engine::session::HookedResult;
 
 /// What stands in place of something that an event before it held.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,10 +23,8 @@ pub enum Replaced<'a> {
     Result {
         /// The call.
         call: CallRef,
-        /// The output that the model gets.
-        output: Cow<'a, str>,
-        /// A hook withheld the result: the output is an error that says so.
-        is_blocked: bool,
+        /// What the model gets.
+        result: HookedResult<'a>,
     },
 }
 
@@ -44,15 +41,9 @@ pub fn replaced(answered: &HooksAnswered) -> Option<Replaced<'_>> {
                 text,
             })
         }
-        (Point::PostToolCall, VerdictKind::Block, _) => Some(Replaced::Result {
+        (Point::PostToolCall, ..) => Some(Replaced::Result {
             call: gate.call_at(gate.index),
-            output: Failure::blocked(gate.point, outcome).message.into(),
-            is_blocked: true,
-        }),
-        (Point::PostToolCall, _, Some(Mutation::Output(output))) => Some(Replaced::Result {
-            call: gate.call_at(gate.index),
-            output: output.into(),
-            is_blocked: false,
+            result: HookedResult::of(outcome)?,
         }),
         _ => None,
     }

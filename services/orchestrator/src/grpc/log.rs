@@ -119,16 +119,12 @@ fn of_hooks(before: &Session, answered: &event::HooksAnswered) -> Option<pb::Log
             output: text.to_owned(),
             ..pb::LogEntry::default()
         }),
-        Replaced::Result {
-            call,
-            output,
-            is_blocked,
-        } => {
+        Replaced::Result { call, result } => {
             let known = before.call(call).map(|call| &call.status);
             let was_error = matches!(known, Some(CallStatus::Finished { is_error: true, .. }));
             Some(pb::LogEntry {
-                output: output.into_owned(),
-                is_error: is_blocked || was_error,
+                output: result.output.into_owned(),
+                is_error: result.is_blocked || was_error,
                 ..of_call(before, call)
             })
         }

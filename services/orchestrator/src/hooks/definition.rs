@@ -1,53 +1,48 @@
 //! What clients choose of a hook, on its way to them and from them.
 
-use cairn_agents::is_name;
 use cairn_engine::hooks::{Point, Points};
-use cairn_engine::rules::NamePattern;
 use cairn_hooks::{
-    DEFAULT_TIMEOUT, Definition, HostUrl, LONGEST_TIMEOUT, Means, OnError, Policy, SHORTEST_TIMEOUT,
+    DEFAULT_TIMEOUT, Definition, Fault, FaultKind, HostUrl, Means, OnError, Policy, fault_of_name,
+    point_names, timeouts,
 };
 use cairn_proto::api as pb;
 use cairn_proto::time::duration;
-use cairn_rpc::{RpcError, check_text};
+use cairn_rpc::RpcError;
 use std::time::Duration;
 
-const NAME_RULE: &str =
-    "1 to 64 letters, digits, '.', '_' and '-', of which the first is a letter or a digit";
 const URL_RULE: &str = "http://host:port or https://host:port, without user and path";
-/// Most patterns of a list.
-const MAX_PATTERNS: usize = 100;
-/// Most bytes of a pattern.
-const MAX_PATTERN: usize = 256;
-/// Most bytes of an address.
-const MAX_URL: usize = 2048;
 
 /// Reads the definition of a stored hook. `field` stands before the names of its fields in errors, such as `hook.`.
 ///
 /// # Errors
-/// InvalidArgument that names the first field that is wrong.
+/// InvalidArgument that names a field that is wrong.
 pub(crate) fn read(field: &str, asked: &pb::HookDefinition) -> Result<Definition, RpcError> {
     let at = |name: &str| format!("{field}{name}");
-    check_name(&at("name"), &asked.name)?;
-    let points = points(&at("points"), &asked.points)?;
-    let agents = asked.agents.as_ref().map(|it| it.patterns.clone());
-    check_patterns(&at("agents"), agents.as_deref().unwrap_or_default())?;
-    check_patterns(&at("tools"), &asked.tools)?;
-    let is_about_calls = points.has(Point::PreToolCall) || points.has(Point::PostToolCall);
-    if !asked.tools.is_empty() && !is_about_calls {
-        let error = RpcError::invalid(at("tools"), "is set, and the hook is not asked about calls");
-        return Err(error.allowed("PreToolCall or PostToolCall in points beside it"));
-    }
-    Ok(Definition {
+    let definition = Definition {
         name: asked.name.clone(),
-        points,
-        agents,
+        points: points(&at("points"), &asked.points)?,
+        agents: asked.agents.as_ref().map(|it| it.patterns.clone()),
         tools: asked.tools.clone(),
         means: Means::Host(url(&at("url"), &asked.url)?),
         policy: Policy {
             timeout: timeout(&at("timeout"), asked)?,
             on_error: on_error(&at("on_error"), asked.on_error)?,
         },
-    })
+    };
+    match definition.faults().first() {
+        None => Ok(definition),
+        Some(fault) => Err(error_of(&at(fault.field), fault)),
+    }
+}
+
+fn error_of(field: &str, fault: &Fault) -> RpcError {
+    let error = RpcError::invalid(field, &fault.problem).allowed(&fault.allowed);
+    match fault.kind {
+        FaultKind::Missing => error.reason("FIELD_MISSING"),
+        FaultKind::Name => error.reason("ID_INVALID"),
+        FaultKind::TooLong => error.reason("TEXT_TOO_LONG"),
+        FaultKind::Value => error,
+    }
 }
 
 /// The definition of a hook for clients.
@@ -78,51 +73,18 @@ pub(crate) fn message(definition: &Definition) -> pb::HookDefinition {
 /// # Errors
 /// InvalidArgument, unless a hook may have the name.
 pub(crate) fn check_name(field: &str, name: &str) -> Result<(), RpcError> {
-    let refuse = |problem: &str, reason| {
-        let error = RpcError::invalid(field, problem).allowed(NAME_RULE);
-        Err(error.reason(reason))
-    };
-    match name {
-        "" => refuse("is empty", "FIELD_MISSING"),
-        name if is_name(name) => Ok(()),
-        _ => refuse("is no name of a hook", "ID_INVALID"),
-    }
+    fault_of_name(name).map_or(Ok(()), |fault| Err(error_of(field, &fault)))
 }
 
 fn points(field: &str, asked: &[i32]) -> Result<Points, RpcError> {
-    let names = || {
-        let names: Vec<_> = Point::ALL.iter().map(|point| point.name()).collect();
-        names.join(", ")
-    };
-    if asked.is_empty() {
-        let error = RpcError::invalid(field, "is empty").reason("FIELD_MISSING");
-        return Err(error.allowed(names()));
-    }
-    let mut points = Points::default();
-    for number in asked {
+    let read = asked.iter().map(|number| {
         let mut known = Point::ALL.iter().copied();
-        let Some(point) = known.find(|point| *point as i32 == *number) else {
+        known.find(|point| *point as i32 == *number).ok_or_else(|| {
             let error = RpcError::invalid(field, format!("has the unknown point {number}"));
-            return Err(error.allowed(names()));
-        };
-        points = points.with(point);
-    }
-    Ok(points)
-}
-
-fn check_patterns(field: &str, patterns: &[String]) -> Result<(), RpcError> {
-    if patterns.len() > MAX_PATTERNS {
-        let error = RpcError::invalid(field, format!("has {} patterns", patterns.len()));
-        return Err(error.allowed(format!("at most {MAX_PATTERNS}")));
-    }
-    for pattern in patterns {
-        check_text(field, pattern, MAX_PATTERN)?;
-        if pattern.is_empty() || NamePattern::new(pattern).is_err() {
-            let error = RpcError::invalid(field, format!("has {pattern:?}"));
-            return Err(error.allowed("names, and patterns such as \"review*\""));
-        }
-    }
-    Ok(())
+            error.allowed(point_names())
+        })
+    });
+    read.collect()
 }
 
 /// The address as it is called: two texts of one address give one digest.
@@ -130,7 +92,6 @@ fn url(field: &str, url: &str) -> Result<String, RpcError> {
     if url.is_empty() {
         return Err(RpcError::missing(field).allowed(URL_RULE));
     }
-    check_text(field, url, MAX_URL)?;
     let is_http = url.starts_with("http://") || url.starts_with("https://");
     match url.parse::<HostUrl>() {
         Ok(url) if is_http => Ok(url.to_string()),
@@ -150,11 +111,9 @@ fn timeout(field: &str, asked: &pb::HookDefinition) -> Result<Duration, RpcError
     let read = (!is_negative)
         .then(|| Duration::try_from(asked).ok())
         .flatten();
-    let allowed = SHORTEST_TIMEOUT..=LONGEST_TIMEOUT;
-    read.filter(|it| allowed.contains(it)).ok_or_else(|| {
+    read.ok_or_else(|| {
         let problem = format!("is {} s and {} ns", asked.seconds, asked.nanos);
-        let error = RpcError::invalid(field, problem);
-        error.allowed(format!("{SHORTEST_TIMEOUT:?} to {LONGEST_TIMEOUT:?}"))
+        RpcError::invalid(field, problem).allowed(timeouts())
     })
 }
 

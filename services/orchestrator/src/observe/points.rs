@@ -2,7 +2,7 @@
 
 use cairn_engine::event::{AttemptRef, Event, EventKind};
 use cairn_engine::hooks::Point;
-use cairn_engine::session::{Run, Session, Step, StepStatus};
+use cairn_engine::session::{Moment as TimeOfStep, Run, Session, Step, StepStatus};
 use cairn_rpc::trace::{PastEvent, Value};
 use std::collections::BTreeSet;
 
@@ -108,6 +108,24 @@ impl Moment {
     }
 }
 
+/// What the state has of a step.
+fn reached(step: &Step, slot: u32) -> impl Iterator<Item = (TimeOfStep, Reached)> {
+    let index = step.place.map(|place| place.index());
+    let index = index.map(|index| u32::try_from(index).unwrap_or(u32::MAX));
+    let place = Place {
+        step: index.unwrap_or(slot),
+        attempt: step.attempts,
+    };
+    let end = match &step.status {
+        StepStatus::Completed { .. } => Some(Reached::Completed(place)),
+        StepStatus::Failed { .. } => Some(Reached::Ended(place, "failed")),
+        StepStatus::Skipped { .. } => Some(Reached::Ended(place, "skipped")),
+        StepStatus::Pending | StepStatus::Running(_) => None,
+    };
+    let started = step.started.map(|moment| (moment, Reached::Started(place)));
+    started.into_iter().chain(step.ended.zip(end))
+}
+
 impl RunPoints {
     /// Of a run that begins now. `turn_index` is that of a turn; none for a run with a plan.
     pub(super) fn begun(at_ms: u64, turn_index: Option<u32>) -> Self {
@@ -120,32 +138,29 @@ impl RunPoints {
         points
     }
 
-    /// As far as the state of a run has them: the last times of its steps.
-    pub(super) fn of_state(run: &Run) -> Self {
-        let mut points = Self::begun(run.started_at, run.turn.as_ref().map(|_| 0));
-        points.turns = run.hooks.turns;
+    /// As far as the state of a run has them: the last attempt at each step.
+    pub(super) fn of_state(session: &Session, run: &Run) -> Self {
+        let turn_index = run.turn.as_ref().map(|_| session.turn_index(run.number));
         let steps = run.plan.iter().flat_map(|plan| &plan.steps);
-        for (step, index) in steps.zip(0..) {
-            let Step { started, ended, .. } = step;
-            let place = Place {
-                step: index,
-                attempt: step.attempts,
-            };
-            if let Some(moment) = started {
-                points.start(place, moment.at);
-            }
-            let status = match &step.status {
-                StepStatus::Completed { .. } => "completed",
-                StepStatus::Failed { .. } => "failed",
-                StepStatus::Skipped { .. } => "skipped",
-                StepStatus::Pending | StepStatus::Running(_) => continue,
-            };
-            if let Some(moment) = ended {
-                points.end_step(place, status, moment.at);
-            }
-        }
-        points.events.sort_by_key(|event| event.at_ms);
+        let reached = steps.zip(0..).flat_map(|(step, slot)| reached(step, slot));
+        let mut points = Self::begun(run.started_at, turn_index);
+        points.take_all(run.number, reached.collect());
+        // There may have been other attempts.
+        points.turns = session.turn_index(run.number);
+        points.plans = run.revision();
         points
+    }
+
+    /// Takes what was reached in the order of the run's ticks.
+    fn take_all(&mut self, run: u32, mut reached: Vec<(TimeOfStep, Reached)>) {
+        reached.sort_by_key(|(moment, _)| moment.tick);
+        for (moment, reached) in reached {
+            self.take(&Moment {
+                run,
+                at_ms: moment.at,
+                reached,
+            });
+        }
     }
 
     pub(super) fn take(&mut self, moment: &Moment) {
@@ -301,6 +316,36 @@ mod tests {
             "OnPlanStepComplete step.status=failed step.index=1 attempt=1",
             "OnPlanStepComplete step.status=skipped step.index=2",
             "OnPlanProposed plan.index=1",
+            "OnRunEnd ",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    /// A state has its steps in the order of the plan, and they began and ended in another.
+    #[test]
+    fn what_a_state_has_is_put_in_order() {
+        let at = |tick| TimeOfStep { tick, at: 100 };
+        let mut points = RunPoints::begun(1, None);
+        points.take_all(
+            1,
+            vec![
+                (at(3), Reached::Started(place(0))),
+                (at(4), Reached::Completed(place(0))),
+                (at(1), Reached::Started(place(1))),
+                (at(2), Reached::Completed(place(1))),
+            ],
+        );
+        let shown: Vec<_> = points.ended(200).iter().map(shown).collect();
+        let expected = [
+            "OnRunStart ",
+            "OnStepStart step.index=1 attempt=1",
+            "OnTurnStart turn.index=0 step.index=1 attempt=1",
+            "OnTurnEnd turn.index=0 step.index=1 attempt=1",
+            "OnPlanStepComplete step.status=completed step.index=1 attempt=1",
+            "OnStepStart step.index=0 attempt=1",
+            "OnTurnStart turn.index=1 step.index=0 attempt=1",
+            "OnTurnEnd turn.index=1 step.index=0 attempt=1",
+            "OnPlanStepComplete step.status=completed step.index=0 attempt=1",
             "OnRunEnd ",
         ];
         assert_eq!(shown, expected);

@@ -16,6 +16,20 @@ use std::sync::Arc;
 impl Owner {
     /// Decides what follows from all that has arrived, as far as it fits into a transition.
     pub(super) async fn decide_all(&mut self, first: Option<Input>) -> Result<Vec<Event>, End> {
+        let mut events = Vec::new();
+        self.decide_arrived(first, &mut events).await?;
+        // Only the end of a run lets a queued turn begin. The hooks are read then, not at each decision before.
+        if self.starts_queued() {
+            Box::pin(self.decide_arrived(Some(Input::Tick), &mut events)).await?;
+        }
+        Ok(events)
+    }
+
+    async fn decide_arrived(
+        &mut self,
+        first: Option<Input>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), End> {
         let deps = self.deps.clone();
         let agents = self.agents(&deps).await?;
         let hooks = self.hooks(&deps, first.as_ref()).await?;
@@ -25,10 +39,10 @@ impl Owner {
         let facts = Facts {
             agents: &agents,
             pool: &pool,
-            hooks: &hooks,
+            hooks: &hooks.present,
+            starts_queued: hooks.are_all,
             ..self.facts(&deps, &catalogue, &offered)
         };
-        let mut events = Vec::new();
         let mut inputs: Vec<_> = first.into_iter().chain(self.found()).collect();
         loop {
             if !inputs.is_empty() {
@@ -36,18 +50,20 @@ impl Owner {
             }
             for input in inputs.drain(..) {
                 self.note_calls();
-                if !self.decide_one(input, &facts, &mut events).await? {
+                if !self.decide_one(input, &facts, events).await? {
                     break;
                 }
             }
-            if events.len() >= FULL_TRANSITION {
-                return Ok(events);
+            // A turn that waits only for the hooks to be read comes before all that is still to be decided.
+            let waits_for_hooks = !facts.starts_queued && self.starts_queued();
+            if waits_for_hooks || events.len() >= FULL_TRANSITION {
+                return Ok(());
             }
             match self.inbox.take_message() {
                 Some(message) => self.interpret(message, &mut inputs),
                 None if self.answers_commands() => inputs.push(Input::HandleCommand),
                 None if self.starts_steps() => inputs.push(Input::Tick),
-                None => return Ok(events),
+                None => return Ok(()),
             }
         }
     }

@@ -40,5 +40,7 @@ pub(crate) fn facts<'a>(
         // The owner puts those that there are in their place, if a run may begin.
         hooks: PresentHooks::none(),
         starts: starts && deps.config.runs_steps(),
+        // The owner says when it has those hooks.
+        starts_queued: false,
     }
 }

@@ -23,7 +23,7 @@ use cairn_engine::hooks::{
 };
 use cairn_engine::outstanding::Work;
 use cairn_engine::session::{Attempt, Session};
-use cairn_hooks::Asked;
+use cairn_hooks::{Asked, Failed};
 use cairn_rpc::TraceParent;
 use cairn_rpc::trace::{PastSpan, SpanKind, Value, is_recording};
 use futures::stream::{self, StreamExt as _};
@@ -37,6 +37,8 @@ use tokio::time::sleep;
 const MOST_AT_A_TIME: usize = 16;
 /// After this long without an answer, the attempt gives its slot back.
 const SLOW: Duration = Duration::from_secs(5);
+/// Most bytes of the words that the journal keeps about the failure of a hook.
+const MOST_OF_WHY: usize = 256;
 /// The pause before the store is asked again for hooks.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -69,6 +71,14 @@ impl HookMessage {
             Self::Answered { gate, .. } | Self::Slow(gate) | Self::Missing { gate, .. } => *gate,
         }
     }
+}
+
+/// The hooks that a decision knows.
+#[derive(Debug)]
+pub(super) struct Known<'d> {
+    pub(super) present: Cow<'d, PresentHooks>,
+    /// None is missing, so runs may begin.
+    pub(super) are_all: bool,
 }
 
 /// Answers that change nothing, and are not decided yet.
@@ -201,15 +211,28 @@ impl Owner {
         &mut self,
         deps: &'d Deps,
         first: Option<&Input>,
-    ) -> Result<Cow<'d, PresentHooks>, End> {
+    ) -> Result<Known<'d>, End> {
         let hooks = &deps.hooks;
-        if !hooks.may_be_stored() || !self.needs_hooks(first) {
-            return Ok(Cow::Borrowed(hooks.of_settings()));
+        let may_be_stored = hooks.may_be_stored();
+        if !may_be_stored || !self.needs_hooks(first) {
+            return Ok(Known {
+                present: Cow::Borrowed(hooks.of_settings()),
+                are_all: !may_be_stored,
+            });
         }
         let namespace = self.key.namespace.clone();
         let read = |_| Box::pin(deps.present_hooks(&namespace));
         let present = self.inbox.retry_until_lease_ends(read).await?;
-        Ok(Cow::Owned(present))
+        Ok(Known {
+            present: Cow::Owned(present),
+            are_all: true,
+        })
+    }
+
+    /// No run is active, and a queued turn begins with what is decided next.
+    pub(super) fn starts_queued(&self) -> bool {
+        let is_next = self.session.active_run().is_none() && !self.session.queued_turns.is_empty();
+        is_next && self.runs_steps() && !self.inbox.is_stopping()
     }
 
     /// A run may begin with what is decided next, or get other hooks.
@@ -231,7 +254,7 @@ impl Owner {
         let mut waiting = session.commands.values();
         let is_dropped = || run.is_some_and(|run| run.hooks.is_dropped);
         let is_taken_over = matches!(first, Some(Input::TakenOver { .. }));
-        !session.queued_turns.is_empty()
+        self.starts_queued()
             || ((has_message || self.answers_commands())
                 && waiting.any(|received| needs(&received.command)))
             || (is_taken_over && is_dropped())
@@ -371,18 +394,24 @@ impl Asking {
             if !hook.listens(point, question.tool.as_deref()) {
                 continue;
             }
-            let (verdict, failure, duration) = match resolved {
+            let (verdict, failed, duration) = match resolved {
                 Resolved::Ready(ready) => self.asked(ready, hook, &question).await,
                 Resolved::Missing | Resolved::Changed => {
-                    let missing = Some(HookFailure::Missing);
-                    (Verdict::Proceed, missing, Duration::ZERO)
+                    let missing = Failed {
+                        kind: HookFailure::Missing,
+                        why: String::new(),
+                    };
+                    (Verdict::Proceed, Some(missing), Duration::ZERO)
                 }
             };
             if let Verdict::Mutate(mutation) = &verdict {
                 question.with(mutation);
             }
             let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-            if !outcome.take(&hook.name, verdict, failure, ms) {
+            let (failure, why) = failed.map(|failed| (failed.kind, failed.why)).unzip();
+            let continues = outcome.take(&hook.name, verdict, failure, ms);
+            note_failure(&mut outcome, why.unwrap_or_default());
+            if !continues {
                 break;
             }
         }
@@ -395,7 +424,7 @@ impl Asking {
         ready: &Ready,
         hook: &PinnedHook,
         question: &Question,
-    ) -> (Verdict, Option<HookFailure>, Duration) {
+    ) -> (Verdict, Option<Failed>, Duration) {
         let (namespace, session) = (self.key.namespace.as_str(), &*self.key.id);
         let key = question.gate.key(namespace, session, &hook.name);
         let span = self.trace.filter(|_| is_recording());
@@ -418,11 +447,22 @@ impl Asking {
             let traced = Traced {
                 asked: &asked,
                 verdict: &answer.0,
-                failure: answer.1,
+                failure: answer.1.as_ref().map(|failed| failed.kind),
             };
             traced.span(run, span, began, clock.now()).record();
         }
         answer
+    }
+}
+
+/// Keeps why the last hook failed, also if its failure counts as Proceed.
+fn note_failure(outcome: &mut Outcome, mut why: String) {
+    why.truncate(why.floor_char_boundary(MOST_OF_WHY));
+    if let Some(answer) = outcome.answers.last_mut()
+        && answer.verdict == VerdictKind::Proceed
+        && !why.is_empty()
+    {
+        answer.reason = why;
     }
 }
 

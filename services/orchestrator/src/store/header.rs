@@ -136,6 +136,7 @@ mod tests {
             pool: PoolFacts::none(),
             hooks: &PresentHooks::default(),
             starts: true,
+            starts_queued: true,
         };
         session.decide(input, &facts).expect("it is legal");
     }

@@ -1,8 +1,10 @@
 //! Hooks that clients store.
 
-use crate::support::{HOOK, World, chain, for_tenant, model_step, with_hook};
+use crate::support::{HOOK, Kind, World, chain, for_tenant, model_step, reply, with_hook};
+use crate::turns::{session, submit, turn};
 use cairn_engine::hooks::{Payload, Point};
 use cairn_proto::api as pb;
+use cairn_proto::event as wire;
 use cairn_proto::memory as memory_pb;
 use cairn_rpc::{ErrorKind, RpcError};
 
@@ -204,6 +206,43 @@ async fn the_next_run_asks_a_stored_hook() {
     world.ended(&session).await;
 }
 
+/// While a turn waits for the end of a run, decisions about that run read no documents.
+#[tokio::test(start_paused = true)]
+async fn a_queued_turn_asks_the_hooks_that_there_are_when_it_begins() {
+    let (config, mut questions) = with_hook(&[]);
+    let world = World::with_config(config).await;
+    let session = session(&world).await;
+    let first = submit(&world, turn(&world, &session)).await;
+    let mut attempt = world.attempt().await;
+    let mut second = turn(&world, &session);
+    if let Some(turn) = &mut second.turn {
+        turn.when_busy = wire::WhenBusy::Queue.into();
+    }
+    let second = submit(&world, second).await;
+    let is_queued = |kind: &Kind| matches!(kind, Kind::TurnQueued(_));
+    world.seen(&session, is_queued).await;
+
+    let lists = || world.faults.calls("ListDocuments");
+    let before = lists();
+    attempt.reply(reply(0, "", &[("pure", "{}")]));
+    assert!(!world.until(attempt.settled()).await);
+    attempt.report_result(0, 0, "found");
+    assert!(!world.until(attempt.settled()).await);
+    assert_eq!(lists(), before);
+
+    put(&world, request(&world, stored("a")))
+        .await
+        .expect("stored");
+    let commits = || world.faults.calls("Commit");
+    let before = commits();
+    attempt.reply(reply(1, "good day", &[]));
+    let asked = world.until(questions.recv()).await.expect("a question");
+    assert_eq!(asked.asked.hook, "a");
+    assert_eq!(asked.asked.question.gate.attempt.run, 2);
+    assert_eq!(commits(), before + 1, "the end and the start are one write");
+    drop((first, second));
+}
+
 /// Without the hook, the run could do what the hook forbids.
 #[tokio::test(start_paused = true)]
 async fn a_run_waits_for_a_stored_hook_that_cannot_be_read() {
@@ -221,8 +260,7 @@ async fn a_run_waits_for_a_stored_hook_that_cannot_be_read() {
     let hook = get(&world, "newer").await.expect("a hook");
     assert!(hook.problem.contains("another version"), "{}", hook.problem);
     let session = world.start(chain(vec![model_step("one")])).await;
-    let is_changed =
-        |kind: &crate::support::Kind| matches!(kind, crate::support::Kind::HooksChanged(_));
+    let is_changed = |kind: &Kind| matches!(kind, Kind::HooksChanged(_));
     world.seen(&session, is_changed).await;
     assert!(world.other_attempts().await.is_empty());
 }

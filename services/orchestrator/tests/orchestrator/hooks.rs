@@ -254,6 +254,8 @@ async fn a_wrong_answer_is_a_failure_of_the_hook() {
     let outcome = &answered.outcomes[0];
     assert_eq!(outcome.verdict, VerdictKind::Proceed);
     assert_eq!(outcome.answers[0].failure, Some(HookFailure::Wrong));
+    let why = "OnTurnEnd does not take the answer skip; it takes: proceed, block";
+    assert_eq!(outcome.answers[0].reason, why);
 }
 
 /// The hook cannot be reached for 30 s. Before a request, that is a Block.

@@ -68,6 +68,7 @@ mod tests {
             pool: crate::pool::PoolFacts::none(),
             hooks: crate::hooks::PresentHooks::none(),
             starts: true,
+            starts_queued: true,
         };
         let rename = RenameSession {
             title: title.to_owned(),

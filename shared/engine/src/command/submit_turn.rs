@@ -282,7 +282,8 @@ impl Decision<'_> {
 
     /// The turn that waited longest begins once no run is active.
     pub(crate) fn start_queued(&mut self) -> Applied {
-        while self.session.active_run().is_none() && self.facts.starts {
+        let may_start = self.facts.starts && self.facts.starts_queued;
+        while self.session.active_run().is_none() && may_start {
             let Some(next) = self.session.queued_turns.first().cloned() else {
                 return Ok(());
             };

@@ -134,6 +134,7 @@ impl Sent {
             pool: crate::pool::PoolFacts::none(),
             hooks: &self.hooks,
             starts: true,
+            starts_queued: true,
         };
         let (before, again) = (self.session.clone(), input.clone());
         let decided = self.session.decide(input, &facts);

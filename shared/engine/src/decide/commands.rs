@@ -238,6 +238,7 @@ mod tests {
             pool: crate::pool::PoolFacts::none(),
             hooks: crate::hooks::PresentHooks::none(),
             starts: true,
+            starts_queued: true,
         };
         let mut decision = Decision::new(&mut session, facts);
         decision.command = Some((7, None));

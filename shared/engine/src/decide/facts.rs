@@ -133,6 +133,8 @@ pub struct Facts<'a> {
     /// Steps and calls with side effects may begin. An owner that is about to let go leaves them to
     /// the next.
     pub starts: bool,
+    /// A queued turn may begin, if steps may: [`Self::hooks`] has all hooks that it is to ask.
+    pub starts_queued: bool,
 }
 
 impl<'a> Facts<'a> {

@@ -363,6 +363,6 @@ impl Decision<'_> {
             estimated_tokens: 0,
             window_tokens: 0,
         };
-        self.take_unasked_reply(gate.attempt, reply)
+        self.take_unasked_reply(gate.attempt, reply, Some(&outcome.hook))
     }
 }

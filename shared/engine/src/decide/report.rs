@@ -229,7 +229,7 @@ impl Decision<'_> {
             _ => true,
         };
         if !is_of_use || !self.listens(attempt.run, Point::PostRequest) {
-            return self.take_unasked_reply(attempt, reply);
+            return self.take_unasked_reply(attempt, reply, None);
         }
         let finish = reply.finish;
         self.note_reply(attempt, reply, true)?;
@@ -239,13 +239,18 @@ impl Decision<'_> {
         }
     }
 
-    /// The same for a reply that no hook is asked about.
-    pub(super) fn take_unasked_reply(&mut self, attempt: AttemptRef, reply: Reply) -> Applied {
+    /// The same for a reply that no hook is asked about. `hook` is the one that gave it in place of the model.
+    pub(super) fn take_unasked_reply(
+        &mut self,
+        attempt: AttemptRef,
+        reply: Reply,
+        hook: Option<&str>,
+    ) -> Applied {
         let finish = reply.finish;
         self.note_reply(attempt, reply, false)?;
         match self.unusable(attempt, finish) {
             Some(failure) => self.fail_step(attempt, failure),
-            None => self.follow_reply(attempt, finish),
+            None => self.follow_reply(attempt, finish, hook),
         }
     }
 
@@ -253,24 +258,31 @@ impl Decision<'_> {
     pub(super) fn after_post_request(&mut self, attempt: AttemptRef) -> Applied {
         let running = self.session.attempt(attempt);
         let is_cut = running.is_some_and(|running| running.cut_replies > 0);
-        self.follow_reply(
-            attempt,
-            match is_cut {
-                true => FinishReason::Length,
-                false => FinishReason::Stop,
-            },
-        )
+        let finish = match is_cut {
+            true => FinishReason::Length,
+            false => FinishReason::Stop,
+        };
+        self.follow_reply(attempt, finish, None)
     }
 
-    fn follow_reply(&mut self, attempt: AttemptRef, finish: FinishReason) -> Applied {
+    fn follow_reply(
+        &mut self,
+        attempt: AttemptRef,
+        finish: FinishReason,
+        hook: Option<&str>,
+    ) -> Applied {
         let limits = self.session.run(attempt.run).map(|run| run.limits);
         let limit = limits.map_or(0, |limits| limits.failing_tool_turns());
         match self.after_reply(attempt, finish, limit) {
             AfterReply::Continue => {}
             AfterReply::EndTurn => return self.emit(StepCompleted::of_turn(attempt)),
             AfterReply::UsedUp(what) => {
-                let message =
+                let mut message =
                     format!("the {what} used all of its {limit} tool turns without completing");
+                if let Some(hook) = hook {
+                    // A hook that replies each time keeps the model from ending the step.
+                    message = format!("{message}; hook '{hook}' skipped the last request");
+                }
                 let failure = Failure::new(FailureKind::LimitExceeded, "max_tool_turns", message);
                 return self.fail_step(attempt, failure);
             }

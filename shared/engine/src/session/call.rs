@@ -2,7 +2,7 @@
 
 mod hooked;
 
-pub use hooked::{CallHooks, HookDemand};
+pub use hooked::{CallHooks, HookDemand, HookedResult};
 
 use super::{Apply, EffectfulCall, Envelope, Mode, Session};
 use crate::command::Settlement;

@@ -494,7 +494,17 @@ fn the_whole_of_a_result_can_be_read_only_if_hooks_leave_its_name() {
     };
     let hides: fn(&World) -> Outcome = |_| output("changed");
     let refuses: fn(&World) -> Outcome = |_| outcome(0, VerdictKind::Block, "no");
-    for (answer_of, names) in [(proceed, 1), (keeps_name, 1), (hides, 0), (refuses, 0)] {
+    let refuses_by_name: fn(&World) -> Outcome = |world| {
+        let handle = world.session.handles.names().next().unwrap();
+        outcome(0, VerdictKind::Block, &format!("'{handle}' is secret"))
+    };
+    for (answer_of, names) in [
+        (proceed, 1),
+        (keeps_name, 1),
+        (hides, 0),
+        (refuses, 0),
+        (refuses_by_name, 0),
+    ] {
         let mut world = world(&[Point::PostToolCall]);
         world.reply(1, "", &[look()]);
         let whole = long(world.call(1, 0), 5 << 20);

@@ -369,6 +369,21 @@ fn a_hook_replies_in_place_of_a_model() {
     assert_eq!(world.session.usage.model_calls, 0);
 }
 
+/// A reply without calls ends no step, so the model would have to be asked.
+#[test]
+fn a_step_whose_requests_are_all_skipped_fails_and_names_the_hook() {
+    let mut world = world(&[Point::PreRequest]);
+    for _ in 0..=world.limits.max_tool_turns {
+        world.hook(Point::PreRequest, Verdict::Skip("no need".to_owned()));
+    }
+    let words = "the step used all of its 10 tool turns without completing; \
+                 hook 'guard' skipped the last request";
+    let StepStatus::Failed { failure } = world.status(1) else {
+        panic!("{:?}", world.status(1));
+    };
+    assert_eq!(failure.message, words);
+}
+
 #[test]
 fn a_retry_waits_for_hooks() {
     let mut world = world(&[Point::OnRetry]);

@@ -106,6 +106,7 @@ fn check_sleeps(session: &Session) {
         pool: cairn_engine::pool::PoolFacts::none(),
         hooks: cairn_engine::hooks::PresentHooks::none(),
         starts: true,
+        starts_queued: true,
     };
     let mut taken_over = session.clone();
     let holder_dead = false;

@@ -90,6 +90,21 @@ fn dropped(events: &[Event]) -> &QueuedTurnDropped {
 }
 
 #[test]
+fn a_queued_turn_waits_until_the_hooks_are_known() {
+    let mut world = World::new();
+    submit(&mut world, "first");
+    world.command(queued("second"));
+    world.starts_queued = false;
+    let ended = world.reply(1, "done", &[]);
+    let expected = ["ReplyReceived", "StepCompleted", "RunCompleted"];
+    assert_eq!(kinds(&ended), expected);
+    assert!(world.session.needs_owner());
+    world.starts_queued = true;
+    let begun = world.decide(Input::Tick);
+    assert_eq!(kinds(&begun), ["RunStarted", "StepStarted"]);
+}
+
+#[test]
 fn a_queued_turn_that_cannot_begin_fails_with_the_reason() {
     let mut world = World::new();
     let context = "side".to_owned();

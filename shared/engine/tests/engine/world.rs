@@ -57,6 +57,8 @@ pub(crate) struct World {
     pub(crate) journal_permille: u32,
     /// The owner is not about to let go.
     pub(crate) starts: bool,
+    /// The hooks are known to the owner.
+    pub(crate) starts_queued: bool,
 }
 
 impl World {
@@ -97,6 +99,7 @@ impl World {
             hooks: PresentHooks::default(),
             journal_permille: 0,
             starts: true,
+            starts_queued: true,
         };
         world.decide(Input::Create {
             title: "test".to_owned(),
@@ -150,6 +153,7 @@ impl World {
             pool: &self.pool,
             hooks: &self.hooks,
             starts: self.starts,
+            starts_queued: self.starts_queued,
         };
         let events = self.session.decide(input, &facts)?;
         self.journal.extend(events.iter().cloned());

@@ -170,6 +170,21 @@ async fn what_is_no_answer_is_wrong() {
     }
 }
 
+/// Most servers take no more. What they answer would say nothing of the size, or look as if they were busy.
+#[tokio::test]
+async fn a_question_that_is_too_large_is_not_sent() {
+    let stand = Stand::new(|_| answers(Verdict::Proceed)).await;
+    let about = |bytes| asked(&format!(r#"{{"command":"{}"}}"#, "x".repeat(bytes)));
+    let error = stand.ask(&about(MAX_QUESTION)).await.unwrap_err();
+    assert!(matches!(error, HookError::Wrong(_)), "{error}");
+    let why = error.to_string();
+    let (size, limit) = ("the question has 41", "at most 4194304");
+    assert!(why.starts_with(size) && why.contains(limit), "{why}");
+    assert!(stand.service.asked.lock().unwrap().is_empty());
+    let largest = stand.ask(&about(MAX_QUESTION - 1024)).await;
+    assert_eq!(largest, Ok(Verdict::Proceed));
+}
+
 #[tokio::test]
 async fn a_server_that_is_not_there_cannot_be_reached() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -195,8 +210,8 @@ async fn a_service_that_does_not_answer_is_late() {
         ..Policy::default()
     };
     let hook = host(&stand.url, policy.timeout);
-    let (_, failure, _) = ask(&hook, &policy, &asked("{}")).await;
-    assert_eq!(failure, Some(HookFailure::Late));
+    let (_, failed, _) = ask(&hook, &policy, &asked("{}")).await;
+    assert_eq!(failed.unwrap().kind, HookFailure::Late);
     assert_eq!(stand.service.asked.lock().unwrap().len(), 1);
 }
 

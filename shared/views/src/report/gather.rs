@@ -380,14 +380,10 @@ impl<'a> Facts<'a> {
         }
         match replaced(answered) {
             Some(Replaced::Reply { text, .. }) if self.is_turn => self.outcome = text,
-            Some(Replaced::Result {
-                call,
-                output,
-                is_blocked,
-            }) => {
+            Some(Replaced::Result { call, result: left }) => {
                 let result = self.call(call)?.result.as_mut()?;
-                (result.output, result.whole) = (output, None);
-                if is_blocked {
+                (result.output, result.whole) = (left.output, None);
+                if left.is_blocked {
                     (result.is_error, result.reason) = (true, CallFinished::HOOK_BLOCKED);
                 }
             }

@@ -1,18 +1,12 @@
 //! `cairn agent delete`.
 
-use super::super::confirm::{agree, is_at_terminal};
+use super::super::deletion::{agree_to_delete, report};
 use super::{not_found, request_id};
 use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::ui::out;
 use cairn_proto::api::DeleteAgentRequest;
-use cairn_rpc::text::{clip, escape};
-use serde_json::json;
-
-/// Most bytes of a name in a question.
-const SHOWN: usize = 64;
 
 /// The arguments of `cairn agent delete`.
 #[derive(Debug, clap::Args)]
@@ -34,9 +28,8 @@ pub(super) struct Args {
 /// # Errors
 /// No such agent; the person does not agree; the service's.
 pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
-    if !args.yes && is_at_terminal(context) {
-        let name = clip(&args.name, SHOWN);
-        agree(context, &format!("Delete the agent {name}?")).await?;
+    if !args.yes {
+        agree_to_delete(context, "agent", &args.name).await?;
     }
     let mut client = Client::attach(context, Access::Change).await?;
     let request = DeleteAgentRequest {
@@ -49,11 +42,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
         async move { agents.delete_agent(request).await }
     });
     let deleted = deleted.await;
-    let deleted = deleted.map_err(|error| not_found(context, error));
     client.finish().await;
-    deleted?;
-    if context.json {
-        return out::json(&json!({"name": args.name, "deleted": true}));
-    }
-    out::line(&format!("agent {} is deleted", escape(&args.name)))
+    deleted.map_err(|error| not_found(context, error))?;
+    report(context, "agent", &args.name)
 }

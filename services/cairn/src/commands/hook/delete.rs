@@ -1,18 +1,12 @@
 //! `cairn hook delete`.
 
-use super::super::confirm::{agree, is_at_terminal};
+use super::super::deletion::{agree_to_delete, report};
 use super::{not_found, request_id};
 use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::ui::out;
 use cairn_proto::api::DeleteHookRequest;
-use cairn_rpc::text::{clip, escape};
-use serde_json::json;
-
-/// Most bytes of a name in a question.
-const SHOWN: usize = 64;
 
 /// The arguments of `cairn hook delete`.
 #[derive(Debug, clap::Args)]
@@ -35,9 +29,8 @@ pub(super) struct Args {
 /// # Errors
 /// No such hook; it is one of the settings; the person does not agree; the service's.
 pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
-    if !args.yes && is_at_terminal(context) {
-        let name = clip(&args.name, SHOWN);
-        agree(context, &format!("Delete the hook {name}?")).await?;
+    if !args.yes {
+        agree_to_delete(context, "hook", &args.name).await?;
     }
     let mut client = Client::attach(context, Access::Change).await?;
     let request = DeleteHookRequest {
@@ -52,8 +45,5 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
     let deleted = deleted.await;
     client.finish().await;
     deleted.map_err(|error| not_found(context, error))?;
-    if context.json {
-        return out::json(&json!({"name": args.name, "deleted": true}));
-    }
-    out::line(&format!("hook {} is deleted", escape(&args.name)))
+    report(context, "hook", &args.name)
 }

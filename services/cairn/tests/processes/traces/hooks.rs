@@ -9,6 +9,8 @@ use std::collections::BTreeSet;
 
 /// Steps of the long plan.
 const STEPS: usize = 200;
+/// Steps of a plan whose run has more than 1,000 events.
+const LONG: usize = 400;
 /// Turns of the long conversation.
 const TURNS: usize = 20;
 const OTLP: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
@@ -69,6 +71,35 @@ fn every_step_of_a_long_plan_is_in_the_trace_with_its_index() {
         ("OnRunStart", "OnRunEnd")
     );
     assert!(named(&spans, "hook").is_empty(), "no hook is configured");
+}
+
+/// The journal has more events than the process that continues the run reads for the trace.
+#[test]
+fn every_step_of_a_long_run_that_was_killed_is_in_its_trace() {
+    let (site, collector) = (Site::new(CAIRN), Collector::start());
+    let step = json!({"tool": "list_files", "arguments": {"path": "docs"}});
+    let plan = json!({"steps": vec![step; LONG]});
+    site.write("plan.json", &plan.to_string());
+    let endpoint = collector.endpoint();
+    let kill = format!("after:{}", LONG - 10);
+    let run = ["run", "--plan", "plan.json"];
+    let killed = site.run_with(&run, &[(OTLP, &endpoint), ("CAIRN_FAIL_COMMIT", &kill)]);
+    assert_eq!(killed.signal, Some(9), "{killed:?}");
+    let resumed = site.run_with(&["resume"], &[(OTLP, &endpoint)]);
+    assert_eq!(resumed.code, Some(0), "{resumed:?}");
+    let spans = collector.spans();
+    let roots = named(&spans, "invoke_workflow");
+    assert_eq!(roots.len(), 1, "{roots:?}");
+    let all = numbers(LONG);
+    for (point, attribute) in [
+        ("OnStepStart", "cairn.step.index"),
+        ("OnTurnEnd", "cairn.turn.index"),
+        ("OnPlanStepComplete", "cairn.step.index"),
+    ] {
+        assert_eq!(values(roots[0], point, attribute), all, "{point}");
+    }
+    let plans = values(roots[0], "OnPlanProposed", "cairn.plan.index");
+    assert!(plans.is_empty(), "no time of a plan is in the state");
 }
 
 #[test]

@@ -175,6 +175,7 @@ impl Author {
             pool: cairn_engine::pool::PoolFacts::none(),
             hooks: &PresentHooks::default(),
             starts: true,
+            starts_queued: true,
         };
         let events = self.session.decide(input, &facts).expect("it is legal");
         self.keep(&events);

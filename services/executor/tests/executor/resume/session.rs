@@ -72,6 +72,7 @@ fn facts() -> Facts<'static> {
         pool: cairn_engine::pool::PoolFacts::none(),
         hooks: &HOOKS,
         starts: true,
+        starts_queued: true,
     }
 }
 

@@ -1,12 +1,8 @@
 //! Replies and results that hooks are asked about, until they have answered.
 
-use cairn_engine::failure::Failure;
-use cairn_engine::hooks::{Outcome, Point};
-use cairn_proto::event::hook_mutation::Change;
-use cairn_proto::event::{
-    CallFinished, HookGate, HookOutcome, HookPoint, HookVerdict, HooksAnswered, ReplyReceived,
-    Usage,
-};
+use cairn_engine::hooks::{Mutation, Outcome, VerdictKind};
+use cairn_engine::session::HookedResult;
+use cairn_proto::event::{CallFinished, HookGate, HookPoint, HooksAnswered, ReplyReceived, Usage};
 
 /// What is held of a turn.
 #[derive(Debug, Default)]
@@ -49,6 +45,7 @@ impl Held {
     pub(super) fn answered(&mut self, answered: HooksAnswered) -> Option<Released> {
         let gate = answered.gate?;
         let outcome = answered.outcomes.into_iter().next()?;
+        let outcome = Outcome::try_from(outcome).ok()?;
         match gate.point() {
             HookPoint::PostRequest => {
                 let is_held = |reply: &mut Box<ReplyReceived>| {
@@ -61,7 +58,7 @@ impl Held {
                 let mut results = self.results.iter();
                 let position = results.position(|finished| is_of(&gate, finished))?;
                 let finished = self.results.remove(position);
-                let finished = released_result(finished, outcome);
+                let finished = released_result(finished, &outcome);
                 Some(Released::Result(Box::new(finished)))
             }
             _ => None,
@@ -80,43 +77,26 @@ fn is_of(gate: &HookGate, finished: &CallFinished) -> bool {
     })
 }
 
-fn released_reply(mut reply: Box<ReplyReceived>, outcome: HookOutcome) -> Option<Released> {
-    if outcome.verdict() == HookVerdict::Block {
+fn released_reply(mut reply: Box<ReplyReceived>, outcome: Outcome) -> Option<Released> {
+    if outcome.verdict == VerdictKind::Block {
         return reply.usage.take().map(Released::Usage);
     }
     reply.held = false;
-    if let Some(Change::Text(text)) = change(outcome) {
+    if let Some(Mutation::Text(text)) = outcome.mutation {
         reply.text = text;
     }
     Some(Released::Reply(reply))
 }
 
-/// As the model gets it. Of a long result, text that does not name the rest does not offer it.
-fn released_result(finished: CallFinished, outcome: HookOutcome) -> CallFinished {
-    if outcome.verdict() == HookVerdict::Block {
-        let blocked = Outcome {
-            hook: outcome.hook,
-            text: outcome.text,
-            ..Outcome::new(0)
-        };
-        return CallFinished {
-            output: Failure::blocked(Point::PostToolCall, &blocked).message,
-            is_error: true,
-            whole: None,
-            ..finished
-        };
-    }
-    let Some(Change::Output(output)) = change(outcome) else {
+/// As the model gets it.
+fn released_result(finished: CallFinished, outcome: &Outcome) -> CallFinished {
+    let Some(left) = HookedResult::of(outcome) else {
         return finished;
     };
-    let whole = finished.whole.filter(|it| output.contains(&it.handle));
     CallFinished {
-        output,
-        whole,
+        whole: finished.whole.filter(|whole| left.offers(&whole.handle)),
+        is_error: finished.is_error || left.is_blocked,
+        output: left.output.into_owned(),
         ..finished
     }
-}
-
-fn change(outcome: HookOutcome) -> Option<Change> {
-    outcome.mutation?.change
 }

@@ -114,6 +114,7 @@ impl Author {
             pool: cairn_engine::pool::PoolFacts::none(),
             hooks: &cairn_engine::hooks::PresentHooks::default(),
             starts: true,
+            starts_queued: true,
         };
         match line {
             Line::Input(input) | Line::Later(input) => {

@@ -8,6 +8,7 @@ use crate::message::ToolCall;
 use crate::session::Session;
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// The hooks that are asked about a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +29,40 @@ pub struct HookDemand {
     pub hook: String,
     /// Its words, for the person.
     pub reason: String,
+}
+
+/// A result as hooks leave it, in place of what the tool gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HookedResult<'a> {
+    /// The output that the model gets.
+    pub output: Cow<'a, str>,
+    /// A hook withheld the result: the output is an error that says so.
+    pub is_blocked: bool,
+}
+
+impl<'a> HookedResult<'a> {
+    /// After the answers at [`Point::PostToolCall`]. None if the result stays as the tool gave it.
+    pub fn of(outcome: &'a Outcome) -> Option<Self> {
+        match (outcome.verdict, &outcome.mutation) {
+            (VerdictKind::Block, _) => Some(Self {
+                output: Failure::blocked(Point::PostToolCall, outcome)
+                    .message
+                    .into(),
+                is_blocked: true,
+            }),
+            (_, Some(Mutation::Output(output))) => Some(Self {
+                output: output.into(),
+                is_blocked: false,
+            }),
+            _ => None,
+        }
+    }
+
+    /// The model can read the rest of a long result with this handle: the output still names it. What a hook withheld
+    /// is withheld as a whole, whatever its reason names.
+    pub fn offers(&self, handle: &str) -> bool {
+        !self.is_blocked && self.output.contains(handle)
+    }
 }
 
 impl Call {
@@ -97,18 +132,17 @@ impl Call {
         else {
             return Ok(None);
         };
-        match (outcome.verdict, &outcome.mutation) {
-            (VerdictKind::Block, _) => {
-                let blocked = Failure::blocked(Point::PostToolCall, outcome);
-                (*output, *is_error) = (blocked.message, true);
-                CallFinished::HOOK_BLOCKED.clone_into(reason);
-                self.media.clear();
-            }
-            (_, Some(Mutation::Output(changed))) => output.clone_from(changed),
-            _ => return Ok(None),
+        let Some(left) = HookedResult::of(outcome) else {
+            return Ok(None);
+        };
+        if left.is_blocked {
+            *is_error = true;
+            CallFinished::HOOK_BLOCKED.clone_into(reason);
+            self.media.clear();
         }
-        // Text that still names the rest offers it.
-        Ok(self.whole.take_if(|whole| !output.contains(whole.as_str())))
+        let hidden = self.whole.take_if(|whole| !left.offers(whole));
+        *output = left.output.into_owned();
+        Ok(hidden)
     }
 }
 

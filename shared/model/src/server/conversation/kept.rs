@@ -109,6 +109,7 @@ impl Played {
             pool: cairn_engine::pool::PoolFacts::none(),
             hooks: &PresentHooks::default(),
             starts: true,
+            starts_queued: true,
         };
         self.session.decide(input, &facts).expect("it is legal");
     }

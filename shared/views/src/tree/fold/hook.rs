@@ -19,11 +19,9 @@ impl Tree {
                 tool_turn,
                 text,
             }) => self.replace_reply(attempt, tool_turn, text, origin),
-            Some(Replaced::Result {
-                call,
-                output,
-                is_blocked,
-            }) => self.replace_result(call, &output, is_blocked),
+            Some(Replaced::Result { call, result }) => {
+                self.replace_result(call, &result.output, result.is_blocked);
+            }
             None => {}
         }
     }

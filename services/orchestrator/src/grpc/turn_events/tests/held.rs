@@ -147,6 +147,39 @@ fn a_held_result_is_sent_as_hooks_left_it() {
     assert_eq!(outputs(TurnEvents::new(2, 0), messages), expected);
 }
 
+/// The rest can be read only with a text that hooks let pass and that names it.
+#[test]
+fn a_held_result_keeps_its_rest_only_if_hooks_leave_its_name() {
+    let output = |text: &str| Some(Change::Output(text.to_owned()));
+    for (verdict, change, is_offered) in [
+        (HookVerdict::Proceed, None, true),
+        (HookVerdict::Mutate, output("read on: no secrets"), true),
+        (HookVerdict::Mutate, output("clean"), false),
+        (HookVerdict::Block, None, false),
+    ] {
+        let mut long = result(4, 0, true);
+        let event = long.event.as_mut().unwrap();
+        let Some(Kind::CallFinished(finished)) = &mut event.kind else {
+            panic!("{event:?}");
+        };
+        finished.whole = Some(wire::ResultHandle {
+            handle: "no secrets".to_owned(),
+            ..wire::ResultHandle::default()
+        });
+        let post = (HookPoint::PostToolCall, 0);
+        let mut events = TurnEvents::new(2, 0);
+        for message in [started(2, 0), reply(3, 0, "", 1), long] {
+            events.take(message);
+        }
+        let (response, _) = events.take(answered(5, post, verdict, change));
+        let shown = response.unwrap().events.remove(0).event;
+        let Some(Event::ToolResult(shown)) = shown else {
+            panic!("no result");
+        };
+        assert_eq!(shown.whole.is_some(), is_offered, "{verdict:?}");
+    }
+}
+
 #[test]
 fn a_cancelled_turn_keeps_the_results_that_hooks_were_asked_about() {
     let cancelled = wire::RunCancelled {
