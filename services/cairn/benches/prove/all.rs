@@ -20,7 +20,6 @@ fn sizes(proof: &str) -> &'static [&'static str] {
         "conversation" => &["--turns 600"],
         "replicas" => &["--turns 200"],
         "handover" => &["--kills 20"],
-        "hooks" => &["--at-once 64"],
         "lists" => &["--sessions 5000"],
         "checkpoints" => &["--mib 4", "--mib 4 --redis"],
         "stale" => &["--writes 500", "--without fencing", "--without duplicates"],

@@ -86,8 +86,9 @@ pub(crate) enum Proof {
     Replicas(replicas::Options),
     /// Kills tools while it hands arguments to programs. No program starts with a part of them
     Handover(handover::Options),
-    /// Tries every answer and every failure of a hook at every point: in this process, as a program and as a service.
-    /// What counts is what the table says. Kills at every commit ask no question again whose answer counted
+    /// Tries every answer and every failure of a hook at every point, with every value of `on_error`: in this process,
+    /// as a program and as a service. What follows is what a table says. After kills at every commit, in a file and
+    /// over Redis, no question is asked again whose answer was committed, and every other one is, with its key
     Hooks(hooks::Options),
     /// Lists, filters and searches 20,000 sessions, and 200, over a file and over Redis. Lists read
     /// headers alone, and how long they take is printed

@@ -1,5 +1,6 @@
 //! The cases of the table, and what a hook answers in each.
 
+use super::follows::{ROWS, row_of};
 use cairn_engine::conversation::Op;
 use cairn_engine::hooks::{Changes, Mutation, Point, Verdict, VerdictKind};
 use cairn_engine::message::Message;
@@ -20,17 +21,25 @@ pub(super) enum Kind {
     Host,
 }
 
-/// What a hook does with its first question. It lets all later ones pass.
+impl Kind {
+    pub(super) const ALL: [Self; 3] = [Self::InProcess, Self::Program, Self::Host];
+}
+
+/// What a hook does with its first question, however often that comes. It lets all later ones pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Behaviour {
-    /// It answers so.
+    /// It answers so, in time.
     Answers(VerdictKind),
     /// It does not answer within its timeout.
     Late,
     /// Its answer cannot be read.
     Wrong,
+    /// Its answer is none that the point takes.
+    NotTaken,
     /// It cannot be reached for 30 s.
     Unreachable,
+    /// It cannot be reached at first, and answers so when it can.
+    ComesBack(VerdictKind),
 }
 
 impl Behaviour {
@@ -39,8 +48,15 @@ impl Behaviour {
             Self::Answers(kind) => kind.name(),
             Self::Late => "late",
             Self::Wrong => "wrong",
+            Self::NotTaken => "not taken",
             Self::Unreachable => "unreachable",
+            Self::ComesBack(_) => "comes back",
         }
+    }
+
+    /// A run with it waits for most of its time.
+    pub(super) fn waits(self) -> bool {
+        matches!(self, Self::Late | Self::Unreachable | Self::ComesBack(_))
     }
 }
 
@@ -53,28 +69,65 @@ pub(super) struct Case {
     pub(super) on_error: Option<OnError>,
 }
 
-/// Every point, with each answer that it takes and with each failure.
+impl Case {
+    /// The hook is not there when it is asked for the first time.
+    pub(super) fn is_away(&self) -> bool {
+        matches!(
+            self.behaviour,
+            Behaviour::Unreachable | Behaviour::ComesBack(_)
+        )
+    }
+}
+
+/// Every point, with each answer that it takes and with each failure; each of these with each `on_error`.
 pub(super) fn all() -> Vec<Case> {
     let mut cases = Vec::new();
-    for point in Point::ALL.iter().copied() {
-        for kind in [Kind::InProcess, Kind::Program, Kind::Host] {
-            let case = |behaviour, on_error| Case {
-                point,
-                kind,
-                behaviour,
-                on_error,
-            };
-            let taken = VerdictKind::ALL
-                .into_iter()
-                .filter(|kind| point.takes(*kind));
-            cases.extend(taken.map(|answer| case(Behaviour::Answers(answer), None)));
-            for failure in [Behaviour::Late, Behaviour::Wrong, Behaviour::Unreachable] {
+    for row in &ROWS {
+        let strictest = row.takes.iter().max().expect("an answer");
+        let taken = row.takes.iter().map(|kind| Behaviour::Answers(*kind));
+        let failures = [
+            Behaviour::Late,
+            Behaviour::Wrong,
+            Behaviour::NotTaken,
+            Behaviour::Unreachable,
+            Behaviour::ComesBack(*strictest),
+        ];
+        for behaviour in taken.chain(failures) {
+            for kind in Kind::ALL {
                 let on_errors = [None, Some(OnError::Block), Some(OnError::Proceed)];
-                cases.extend(on_errors.map(|on_error| case(failure, on_error)));
+                cases.extend(on_errors.map(|on_error| Case {
+                    point: row.point,
+                    kind,
+                    behaviour,
+                    on_error,
+                }));
             }
         }
     }
     cases
+}
+
+/// The strictest kind of answer that a point does not take. None if it takes all kinds.
+fn kind_not_taken(point: Point) -> Option<VerdictKind> {
+    let taken = row_of(point).takes;
+    let mut kinds = VerdictKind::ALL.into_iter().rev();
+    kinds.find(|kind| !taken.contains(kind))
+}
+
+/// An answer that the point does not take: of a kind that it does not take, or with a change of something else.
+pub(super) fn verdict_not_taken(point: Point) -> Verdict {
+    match kind_not_taken(point) {
+        None | Some(VerdictKind::Mutate) => Verdict::Mutate(Mutation::Output(CHANGED.to_owned())),
+        Some(kind) => verdict(point, kind),
+    }
+}
+
+/// The same of a program.
+pub(super) fn printed_not_taken(point: Point) -> Value {
+    match kind_not_taken(point) {
+        None | Some(VerdictKind::Mutate) => json!({"answer": "mutate", "output": CHANGED}),
+        Some(kind) => plain(kind),
+    }
 }
 
 /// The answer of a hook in this process.

@@ -1,6 +1,6 @@
 //! A service that answers for hooks, and a hook of this process. Both count the questions by their keys.
 
-use super::cases::{Behaviour, verdict};
+use super::cases::{Behaviour, verdict, verdict_not_taken};
 use async_trait::async_trait;
 use cairn_engine::hooks::{Point, Verdict};
 use cairn_hooks::{Asked, Hook, HookError};
@@ -9,46 +9,81 @@ use cairn_proto::hook::hook_host_service_server::{HookHostService, HookHostServi
 use cairn_proto::hook::{AskRequest, AskResponse};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
-/// What hooks do, by their names, and how often each question was asked, by its key.
+/// How often each question was asked, by its key.
+pub(super) type Counts = BTreeMap<String, u32>;
+
+/// What a hook of this process cannot be reached by, before it comes back.
+const MISSES_HERE: u32 = 2;
+/// The same of a service that listens again.
+const MISSES_OF_HOST: u32 = 1;
+
+/// What hooks do, by their names, and how often each was asked.
 #[derive(Debug, Default)]
-pub(super) struct Questions {
-    behaviours: Mutex<BTreeMap<String, (Point, Behaviour)>>,
-    asked: Mutex<BTreeMap<String, u32>>,
+pub(super) struct Questions(Mutex<BTreeMap<String, Known>>);
+
+/// What there is to know of one hook.
+#[derive(Debug, Default)]
+struct Known {
+    expected: Option<(Point, Behaviour)>,
+    /// The key of its first question.
+    first: Option<String>,
+    asked: Counts,
+}
+
+/// What a hook does with a question.
+#[derive(Debug, Clone, Copy)]
+struct Task {
+    point: Point,
+    behaviour: Behaviour,
+    /// How often the question has come, this time included.
+    times: u32,
 }
 
 impl Questions {
-    /// From now on the hook does so with its first question.
+    /// The hook does so with its first question.
     pub(super) fn expect(&self, hook: &str, point: Point, behaviour: Behaviour) {
-        let mut behaviours = locked(&self.behaviours);
-        behaviours.insert(hook.to_owned(), (point, behaviour));
+        let known = Known {
+            expected: Some((point, behaviour)),
+            ..Known::default()
+        };
+        self.locked().insert(hook.to_owned(), known);
     }
 
-    /// How often each question was asked.
-    pub(super) fn asked(&self) -> BTreeMap<String, u32> {
-        locked(&self.asked).clone()
+    /// How often each question of a hook was asked.
+    pub(super) fn asked(&self, hook: &str) -> Counts {
+        let known = self.locked();
+        known
+            .get(hook)
+            .map(|known| known.asked.clone())
+            .unwrap_or_default()
     }
 
-    /// Counts a question, and tells what the hook does with it. None for a later one: then it passes.
-    fn take(&self, hook: &str, key: &str) -> Option<(Point, Behaviour)> {
-        *locked(&self.asked).entry(key.to_owned()).or_default() += 1;
-        let mut behaviours = locked(&self.behaviours);
-        let found = behaviours.get(hook).copied();
-        match found {
-            // It is asked again and again, with the same key.
-            Some((_, Behaviour::Unreachable)) => found,
-            _ => behaviours.remove(hook),
-        }
+    /// Counts a question, and tells what the hook does with it. None for a question that passes.
+    fn take(&self, hook: &str, key: &str) -> Option<Task> {
+        let mut known = self.locked();
+        let known = known.entry(hook.to_owned()).or_default();
+        let times = known.asked.entry(key.to_owned()).or_default();
+        *times += 1;
+        let times = *times;
+        let first = known.first.get_or_insert_with(|| key.to_owned());
+        let (point, behaviour) = known.expected.filter(|_| *first == key)?;
+        Some(Task {
+            point,
+            behaviour,
+            times,
+        })
     }
-}
 
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A hook of this process.
@@ -58,19 +93,23 @@ pub(super) struct Here(pub(super) Arc<Questions>);
 #[async_trait]
 impl Hook for Here {
     async fn ask(&self, asked: &Asked) -> Result<Verdict, HookError> {
-        match self.0.take(&asked.hook, &asked.key) {
-            None => Ok(Verdict::Proceed),
-            Some((point, Behaviour::Answers(kind))) => Ok(verdict(point, kind)),
-            Some((_, Behaviour::Late)) => std::future::pending().await,
-            Some((_, Behaviour::Wrong)) => Err(HookError::Wrong("no answer".to_owned())),
-            Some((_, Behaviour::Unreachable)) => {
-                Err(HookError::Unreachable("not there".to_owned()))
-            }
+        let Some(task) = self.0.take(&asked.hook, &asked.key) else {
+            return Ok(Verdict::Proceed);
+        };
+        let away = || HookError::Unreachable("not there".to_owned());
+        match task.behaviour {
+            Behaviour::Answers(kind) => Ok(verdict(task.point, kind)),
+            Behaviour::NotTaken => Ok(verdict_not_taken(task.point)),
+            Behaviour::Late => std::future::pending().await,
+            Behaviour::Wrong => Err(HookError::Wrong("no answer".to_owned())),
+            Behaviour::Unreachable => Err(away()),
+            Behaviour::ComesBack(_) if task.times <= MISSES_HERE => Err(away()),
+            Behaviour::ComesBack(kind) => Ok(verdict(task.point, kind)),
         }
     }
 }
 
-/// A service on a free port.
+/// A service.
 #[derive(Debug)]
 pub(super) struct Host {
     pub(super) questions: Arc<Questions>,
@@ -79,9 +118,14 @@ pub(super) struct Host {
 }
 
 impl Host {
+    /// On a free port.
     pub(super) async fn start() -> Self {
-        let questions = Arc::<Questions>::default();
-        let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        Self::at(0, Arc::default()).await
+    }
+
+    /// On this port.
+    pub(super) async fn at(port: u16, questions: Arc<Questions>) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
         let listener = listener.expect("a port");
         let address = listener.local_addr().expect("its address");
         let service = HookHostServiceServer::new(Service(Arc::clone(&questions)));
@@ -101,8 +145,13 @@ impl Host {
     }
 
     pub(super) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        url(self.address.port())
     }
+}
+
+/// The address of a service on this port.
+pub(super) fn url(port: u16) -> String {
+    format!("http://{}:{port}", Ipv4Addr::LOCALHOST)
 }
 
 struct Service(Arc<Questions>);
@@ -111,15 +160,21 @@ struct Service(Arc<Questions>);
 impl HookHostService for Service {
     async fn ask(&self, request: Request<AskRequest>) -> Result<Response<AskResponse>, Status> {
         let request = request.into_inner();
-        let answer = match self.0.take(&request.hook, &request.key) {
-            None => AskResponse::from(Verdict::Proceed),
-            Some((point, Behaviour::Answers(kind))) => {
-                assert_eq!(request.point(), HookPoint::from(point));
-                AskResponse::from(verdict(point, kind))
+        let Some(task) = self.0.take(&request.hook, &request.key) else {
+            return Ok(Response::new(Verdict::Proceed.into()));
+        };
+        assert_eq!(request.point(), HookPoint::from(task.point));
+        let answer: AskResponse = match task.behaviour {
+            Behaviour::Answers(kind) => verdict(task.point, kind).into(),
+            Behaviour::NotTaken => verdict_not_taken(task.point).into(),
+            Behaviour::Late => std::future::pending().await,
+            Behaviour::Wrong => AskResponse::default(),
+            // It listens once the question that it was away for is over.
+            Behaviour::Unreachable => Verdict::Proceed.into(),
+            Behaviour::ComesBack(_) if task.times <= MISSES_OF_HOST => {
+                return Err(Status::unavailable("not now"));
             }
-            Some((_, Behaviour::Late)) => std::future::pending().await,
-            Some((_, Behaviour::Wrong)) => AskResponse::default(),
-            Some((_, Behaviour::Unreachable)) => return Err(Status::unavailable("not now")),
+            Behaviour::ComesBack(kind) => verdict(task.point, kind).into(),
         };
         Ok(Response::new(answer))
     }

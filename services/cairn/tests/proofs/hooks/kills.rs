@@ -1,195 +1,307 @@
-//! Kills around every commit of a run whose hooks are a program and a service. Both count the questions by their keys: an
-//! answer that was committed is not asked for again, and every other question comes again with the same key.
+//! Kill -9 of `cairn serve` before and after the commits of a run whose hooks are a program and a service. Both count the
+//! questions by their keys: an answer that was committed is not asked for again, and every other question comes again
+//! with the same key. In a file and over Redis.
 
-use super::hosts::Host;
-use crate::support::CAIRN;
+use super::hosts::{Counts, Host};
+use crate::support::commits::{Sweep, kill_around_each};
+use crate::support::place::Place;
+use crate::support::{CAIRN, chain, connect};
 use cairn_engine::event::AttemptRef;
 use cairn_engine::hooks::{Gate, Point};
-use cairn_testkit::{Journal, Site, eventually};
+use cairn_proto::event as wire;
+use cairn_proto::event::event::Kind;
+use cairn_proto::event::settlement::{Outcome, Retry};
+use cairn_proto::orchestrator as pb;
+use cairn_testkit::{Site, TestStore, eventually};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
-use tokio::runtime::{Builder, Runtime};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tonic::Status;
 
-/// The suite kills at one of so many commits.
-pub(super) const SAMPLE: usize = 5;
 const SESSION: &str = "s";
 const SIGKILL: i32 = 9;
-/// Questions that may be on their way at a kill: about both calls of a reply.
-const AT_ONCE: usize = 2;
+/// Kills at the same time: calls in doubt wait until they can no longer be running.
+const AT_ONCE: usize = 4;
+/// Questions that may be on their way at a kill: of each of two hooks about both calls of a reply.
+const MOST_AGAIN: usize = 4;
+/// A run with a limit of its active time has an event where another owner continues it.
+const ACTIVE_MS: u64 = 3_600_000;
+/// The hook that is a service.
+const HOST: &str = "host";
 
 /// Two calls in one reply, and the end of the step.
 const PLAYED: &str = r#"{"match": {"step": "Look"}, "replies": [{"tool_calls": [{"name": "list_files", "arguments": {}}, {"name": "record", "arguments": {"what": "one"}}]}, {"tool_calls": [{"name": "step", "arguments": {"complete": true, "summary": "Seen."}}]}]}
 "#;
 /// The points, as the settings have them.
-const POINTS: &str = r#"["OnRunStart", "OnStepStart", "OnTurnStart", "PreRequest", "PreToolCall", "PostToolCall", "OnTurnEnd"]"#;
+const POINTS: &str = r#"["OnRunStart", "OnStepStart", "OnTurnStart", "PreRequest", "PostRequest", "PreToolCall", "PostToolCall", "OnTurnEnd", "OnPlanStepComplete"]"#;
 
-struct World {
-    runtime: Runtime,
+/// What kills came to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Kills {
+    pub(super) kills: usize,
+    /// Questions that a hook got once.
+    pub(super) once: usize,
+    /// Questions that it got again.
+    pub(super) again: usize,
 }
 
 /// A run with its hooks.
-struct Place {
-    site: Site,
+struct World {
+    place: Place,
     host: Host,
+    has_ended: bool,
 }
 
-/// How often each question was asked, by its key.
-type Counts = BTreeMap<String, u32>;
+/// What a run comes to that no kill disturbs.
+struct Reference {
+    store: Arc<TestStore>,
+    /// The keys of all questions.
+    keys: BTreeSet<String>,
+}
 
-/// Kills at one of `every` points, and panics with what is wrong.
-pub(super) fn prove(every: usize) {
-    let began = Instant::now();
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build();
-    let world = World {
-        runtime: runtime.expect("a runtime"),
+/// Kills around each commit that the sweep includes, and panics with what is wrong.
+pub(super) async fn prove(store: TestStore, sweep: Sweep) -> Kills {
+    let (reference, commits) = Reference::prepare(store).await;
+    let reference = Arc::new(reference);
+    let kill = |side: &'static str, commit: usize| {
+        let reference = Arc::clone(&reference);
+        let kill = tokio::spawn(async move { Box::pin(reference.kill_once(side, commit)).await });
+        async move { kill.await.expect("a kill") }
     };
-    let (reference, commits) = world.undisturbed();
-    let points = (1..=commits).flat_map(|commit| [("before", commit), ("after", commit)]);
-    let points: Vec<_> = points.step_by(every).collect();
-    let mut repeated = 0;
-    for (side, commit) in &points {
-        repeated += world.kill(&format!("{side}:{commit}"), &reference);
-    }
-    println!(
-        "{} kills in {:.0?}: {repeated} questions came again, with their keys",
-        points.len(),
-        began.elapsed()
+    let swept = kill_around_each(commits, AT_ONCE, sweep, kill).await;
+    swept.check_reached(4);
+    let again: usize = swept.killed.iter().sum();
+    assert!(
+        again > 0 || !swept.is_complete(),
+        "no question was on its way at a kill"
     );
+    let kills = swept.killed.len();
+    Kills {
+        kills,
+        once: kills * reference.keys.len() - again,
+        again,
+    }
+}
+
+impl Reference {
+    /// Runs without a kill, and counts the commits.
+    async fn prepare(store: TestStore) -> (Self, usize) {
+        let store = Arc::new(store);
+        let mut world = World::over(&store, "undisturbed").await;
+        let count = world.place.site.path().join("commits");
+        world.serve(&format!("count:{}", count.display()));
+        let ended = world.go_on().await;
+        ended.unwrap_or_else(|status| panic!("no kill disturbs it: {status:?}"));
+        let commits = world.place.site.read("commits");
+        let commits = commits.expect("commits are counted").lines().count();
+        let counts = world.counts();
+        assert!(counts.values().all(|times| *times == 1), "{counts:?}");
+        let keys: BTreeSet<String> = counts.into_keys().collect();
+        let answered = answered(&world.place.journal(SESSION).0);
+        assert_eq!(answered, keys, "each answer is of a question");
+        (Self { store, keys }, commits)
+    }
+
+    /// Kills once and continues. Returns how many questions came again; none if the run has no such commit.
+    async fn kill_once(&self, side: &str, commit: usize) -> Option<usize> {
+        let fail = format!("{side}:{commit}");
+        let mut world = World::over(&self.store, &format!("{side}-{commit}")).await;
+        world.serve(&fail);
+        while world.place.is_served() && !world.has_ended {
+            // The server dies during this, or has just served the run to its end.
+            let _ = world.go_on().await;
+            world.place.pause().await;
+        }
+        if world.place.is_served() {
+            return None;
+        }
+        assert_eq!(world.place.wait_for_signal(), Some(SIGKILL), "{fail}");
+        world.place.site.wait_for_programs();
+        let before = world.counts();
+        let left = world.left();
+        world.serve("");
+        while !world.has_ended {
+            let went = world.go_on().await;
+            went.unwrap_or_else(|status| panic!("{fail}: {status:?}"));
+        }
+        let found = durable(&world.place.journal(SESSION).0);
+        if let (Some(left), Some(found)) = (&left, &found) {
+            assert_eq!(left, found, "{fail}: what the file had at the kill");
+        }
+        // If no other owner continued the run, it had not begun, or all of it was durable.
+        let durable = left.or(found);
+        let durable = durable.unwrap_or_else(|| before.keys().cloned().collect());
+        Some(self.check(&before, &durable, &world.counts(), &fail))
+    }
+
+    /// Returns how many questions came again.
+    fn check(
+        &self,
+        before: &Counts,
+        durable: &BTreeSet<String>,
+        counts: &Counts,
+        fail: &str,
+    ) -> usize {
+        let keys: BTreeSet<String> = counts.keys().cloned().collect();
+        assert_eq!(keys, self.keys, "{fail}: other questions");
+        for (key, times) in counts {
+            let asked = before.get(key).copied().unwrap_or_default();
+            match durable.contains(key) {
+                true => assert_eq!(*times, 1, "{fail}: {key} was answered and came again"),
+                // A question that left just before the kill may arrive after it.
+                false => assert!(
+                    (asked + 1..=2).contains(times),
+                    "{fail}: {key} was asked {asked} times before and {times} times in all"
+                ),
+            }
+        }
+        let again = counts.values().filter(|times| **times > 1).count();
+        assert!(again <= MOST_AGAIN, "{fail}: {again} questions came again");
+        again
+    }
 }
 
 impl World {
-    fn place(&self) -> Place {
-        let host = self.runtime.block_on(Host::start());
-        let site = Site::new(CAIRN);
+    async fn over(store: &Arc<TestStore>, name: &str) -> Self {
+        let host = Host::start().await;
+        let place = Place::beside_others(store, name);
         let program = r#"cat >/dev/null; echo "$CAIRN_HOOK_KEY" >>asked"#;
         let settings = format!(
             "\n[models.played]\nprovider = \"recorded\"\npath = \"played.jsonl\"\n\
              [[hooks]]\nname = \"program\"\npoints = {POINTS}\ncommand = [\"sh\", \"-c\", '{program}']\n\
              timeout = \"30s\"\n\
-             [[hooks]]\nname = \"host\"\npoints = {POINTS}\nurl = \"{}\"\ntimeout = \"30s\"\n",
+             [[hooks]]\nname = \"{HOST}\"\npoints = {POINTS}\nurl = \"{}\"\ntimeout = \"30s\"\n",
             host.url()
         );
-        site.append("cairn.toml", &settings);
-        site.write("played.jsonl", PLAYED);
-        let plan = json!({"steps": [{"title": "Look", "description": "Look around."}]});
-        site.write("plan.json", &plan.to_string());
-        Place { site, host }
-    }
-
-    /// The keys of a run that nothing disturbs, and its commits.
-    fn undisturbed(&self) -> (BTreeSet<String>, usize) {
-        let place = self.place();
-        let count = place.site.path().join("commits");
-        let done = place.run(&format!("count:{}", count.display()));
-        assert_eq!(done, (Some(0), None));
-        let counts = place.counts();
-        let twice = counts.values().filter(|count| **count > 1).count();
-        assert_eq!(twice, 0, "{counts:?}");
-        let answered = answered(&place.site.journal(SESSION));
-        let keys: BTreeSet<String> = counts.into_keys().collect();
-        assert_eq!(answered, keys, "each answer is of a question");
-        let commits = place.site.read("commits").expect("commits are counted");
-        (keys, commits.lines().count())
-    }
-
-    /// Kills once, continues, and returns how many questions came again.
-    fn kill(&self, fail: &str, reference: &BTreeSet<String>) -> usize {
-        let place = self.place();
-        match place.run(fail) {
-            (_, Some(SIGKILL)) => {}
-            // A busy machine may make one commit of two.
-            (Some(0), None) => return 0,
-            ended => panic!("{fail}: {ended:?}"),
+        place.site.append("cairn.toml", &settings);
+        place.site.write("played.jsonl", PLAYED);
+        Self {
+            place,
+            host,
+            has_ended: false,
         }
-        place.site.wait_for_programs();
-        let is_there = !place.site.sessions().is_empty();
-        let answered = match is_there {
-            true => answered(&place.site.journal(SESSION)),
-            false => BTreeSet::new(),
+    }
+
+    /// Serves the site. `fail` says at which commit the server kills itself; it is empty for none.
+    fn serve(&mut self, fail: &str) {
+        let fails = [("CAIRN_FAIL_COMMIT", fail)];
+        let variables: &[(&str, &str)] = match fail.is_empty() {
+            true => &[],
+            false => &fails,
         };
-        place.go_on(is_there);
-        let counts = place.counts();
-        let keys: BTreeSet<&String> = counts.keys().collect();
-        assert_eq!(keys, reference.iter().collect(), "{fail}");
-        let again: BTreeSet<&String> = counts
-            .iter()
-            .filter(|(_, count)| **count > 1)
-            .map(|(key, _)| key)
-            .collect();
-        let needless: Vec<_> = again
-            .iter()
-            .filter(|key| answered.contains(**key))
-            .collect();
-        assert!(needless.is_empty(), "{fail}: asked again {needless:?}");
-        // Of each hook.
-        assert!(again.len() <= 2 * AT_ONCE, "{fail}: {again:?}");
-        again.len()
-    }
-}
-
-impl Place {
-    fn run(&self, fail: &str) -> (Option<i32>, Option<i32>) {
-        let run = [
-            "run",
-            "--session",
-            SESSION,
-            "--request-id",
-            "r",
-            "--model",
-            "played",
-            "--plan",
-            "plan.json",
-        ];
-        let done = self.site.run_with(&run, &[("CAIRN_FAIL_COMMIT", fail)]);
-        (done.code, done.signal)
+        assert!(self.place.keep_serving_with(variables), "{fail}");
     }
 
-    /// Continues to the end of the run. A call in doubt is made again.
-    fn go_on(&self, is_there: bool) {
-        if !is_there {
-            assert_eq!(self.run("count:/dev/null"), (Some(0), None));
-            return;
-        }
-        for _ in 0..5 {
-            let done = self.site.run(&["resume", SESSION]);
-            match done.code {
-                Some(0) => return,
-                Some(3) => self.settle(),
-                _ => panic!("{done:?}"),
+    /// Starts the run, or finds it started, and watches until it ends or the server is gone. A call in doubt is made
+    /// again.
+    async fn go_on(&mut self) -> Result<(), Status> {
+        let mut client = connect(self.place.address());
+        let request = pb::CreateSessionRequest {
+            session: SESSION.to_owned(),
+            request_id: "create".to_owned(),
+            ..pb::CreateSessionRequest::default()
+        };
+        client.create_session(request).await?;
+        let request = pb::StartRunRequest {
+            session: SESSION.to_owned(),
+            request_id: "run".to_owned(),
+            run: Some(run()),
+            ..pb::StartRunRequest::default()
+        };
+        client.start_run(request).await?;
+        let request = pb::WatchSessionRequest {
+            session: SESSION.to_owned(),
+            ..pb::WatchSessionRequest::default()
+        };
+        let mut events = client.watch_session(request).await?.into_inner();
+        while let Some(message) = events.message().await? {
+            match message.event.and_then(|event| event.kind) {
+                Some(Kind::RunWaiting(_)) => self.settle().await?,
+                Some(Kind::RunCompleted(_)) => {
+                    self.has_ended = true;
+                    return Ok(());
+                }
+                Some(Kind::RunFailed(failed)) => panic!("{failed:?}"),
+                _ => {}
             }
         }
-        panic!("the run does not end");
+        Ok(())
     }
 
-    fn settle(&self) {
-        let pending = self.site.run(&["pending", SESSION, "--json"]);
-        for line in pending.out.lines() {
-            let pending: Value = serde_json::from_str(line).expect("a line of JSON");
-            let id = pending["id"].as_str().expect("an id");
-            self.site.wait_for_programs();
-            let done = self.site.run(&["decide", SESSION, id, "retry"]);
-            assert_eq!(done.code, Some(0), "{done:?}");
+    async fn settle(&self) -> Result<(), Status> {
+        let mut client = connect(self.place.address());
+        let request = pb::ListPendingRequest {
+            session: SESSION.to_owned(),
+            ..pb::ListPendingRequest::default()
+        };
+        let pending = client.list_pending(request).await?.into_inner().pending;
+        for pending in pending {
+            let request = pb::DecideRequest {
+                session: SESSION.to_owned(),
+                request_id: format!("decide-{}", pending.id),
+                pending_id: pending.id,
+                settlement: Some(wire::Settlement {
+                    outcome: Some(Outcome::Retry(Retry {})),
+                }),
+            };
+            client.decide(request).await?;
         }
+        Ok(())
     }
 
+    /// How often each question was asked.
     fn counts(&self) -> Counts {
-        let mut counts = self.host.questions.asked();
-        let asked = self.site.read("asked").unwrap_or_default();
+        let mut counts = self.host.questions.asked(HOST);
+        let asked = self.place.site.read("asked").unwrap_or_default();
         for key in asked.lines() {
             *counts.entry(key.to_owned()).or_default() += 1;
         }
         counts
     }
+
+    /// The keys of all questions whose answers a killed server left in a file. None elsewhere: only another server can
+    /// read them, and that continues the run.
+    fn left(&self) -> Option<BTreeSet<String>> {
+        if !self.place.is_file() {
+            return None;
+        }
+        Some(match self.place.sessions().is_empty() {
+            true => BTreeSet::new(),
+            false => answered(&self.place.journal(SESSION).0),
+        })
+    }
 }
 
-/// The keys of all questions whose answers the journal has.
-fn answered(journal: &Journal) -> BTreeSet<String> {
+fn run() -> wire::StartRun {
+    let step = wire::PlanStep {
+        title: "Look".to_owned(),
+        description: "Look around.".to_owned(),
+        ..wire::PlanStep::default()
+    };
+    let limits = wire::LimitOverrides {
+        max_active_ms: ACTIVE_MS,
+        ..wire::LimitOverrides::default()
+    };
+    wire::StartRun {
+        model: "played".to_owned(),
+        limits: Some(limits),
+        ..chain(vec![step])
+    }
+}
+
+/// The keys of all questions whose answers the killed server made durable: those before another owner continues the run.
+/// None if no other owner did.
+fn durable(events: &[Value]) -> Option<BTreeSet<String>> {
+    let mut kinds = events.iter();
+    let taken_over = kinds.position(|event| event["kind"] == "run_taken_over")?;
+    Some(answered(&events[..taken_over]))
+}
+
+/// The keys of all questions whose answers are among the events.
+fn answered(events: &[Value]) -> BTreeSet<String> {
     let mut keys = BTreeSet::new();
-    for event in journal.of_kind("hooks_answered") {
+    let answers = events.iter().filter(|it| it["kind"] == "hooks_answered");
+    for event in answers {
         let gate = gate(&event["gate"]);
         for outcome in event["outcomes"].as_array().expect("outcomes") {
             let gate = match gate.point {

@@ -1,149 +1,261 @@
-//! A run with one hook, in a node of its own: what the journal has of the answer, and how the run ends.
+//! A run with one hook, in a node of its own.
 
-use super::cases::{Behaviour, CHANGED, Case, Kind, STEP, printed};
-use super::counted;
-use super::hosts::{Here, Host};
+use super::cases::{Behaviour, Case, Kind, STEP, printed, printed_not_taken};
+use super::follows::{End, TURNS};
+use super::hosts::{Counts, Here, Host, url};
+use super::played::{Noted, Played};
+use super::seen::Seen;
 use crate::support::{Client, chain, client, node, parts};
-use cairn_engine::hooks::{Point, VerdictKind};
+use cairn::node::Parts;
+use cairn_engine::hooks::Point;
+use cairn_engine::message::Message;
 use cairn_hooks::{Definition, Hook, Means, Policy, ProgramConfig};
-use cairn_model::{ModelRegistry, Recorded};
+use cairn_model::ModelRegistry;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind as Event;
 use cairn_proto::event::settlement::{Approve, Outcome};
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::context_service_client::ContextServiceClient;
 use cairn_rpc::Link;
-use serde_json::json;
-use std::path::Path;
+use cairn_testkit::free_port;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
+use tempfile::TempDir;
+use tokio::time::{sleep, timeout};
 use tonic::Streaming;
 
 /// Nothing takes so long, also if a hook cannot be reached for 30 s.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long a hook has. A program needs a moment to start on a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(2);
-const SESSION: &str = "s";
+/// How long a hook has that is to be late.
+pub(super) const SHORT: Duration = Duration::from_secs(2);
+/// How long every other hook has. A program needs a moment to start on a busy machine.
+pub(super) const ENOUGH: Duration = Duration::from_secs(30);
+/// After so long a hook comes back.
+const AWAY: Duration = Duration::from_secs(1);
+pub(super) const SESSION: &str = "s";
 
-/// How a run ended, as far as it was watched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    Completed,
-    Failed,
-    /// Older messages gave way.
-    Compacted,
-    /// They did not, or it was not waited for.
-    Other,
+/// What a case that holds came to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Held {
+    pub(super) end: End,
+    /// How often a person was asked.
+    pub(super) decisions: usize,
+    /// Questions that the hook got once.
+    pub(super) once: usize,
+    /// Questions that it got again, with the same key.
+    pub(super) again: usize,
 }
 
-/// What was seen of a run.
-#[derive(Debug, Default)]
-struct Seen {
-    answered: Option<wire::HooksAnswered>,
-    end: Option<End>,
-    /// The result of the only call of a tool.
-    result: Option<wire::CallFinished>,
+/// A case, and all that it needs.
+pub(super) struct Stage<'a> {
+    pub(super) case: Case,
+    pub(super) hook: String,
+    /// Of a service that is away at first; else 0.
+    port: u16,
+    folder: TempDir,
+    host: &'a Host,
+    pub(super) model: Arc<Played>,
+    pub(super) tool: Arc<Noted>,
 }
 
 /// Tries a case. The error says what is wrong.
-pub(super) async fn check(number: usize, case: Case, host: &Host) -> Result<(), String> {
-    let hook = format!("hook-{number}");
-    host.questions.expect(&hook, case.point, case.behaviour);
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let mut parts = parts(folder.path(), models(case.point));
-    // The model is asked again at once.
-    parts.executor.retry.max_retries = 1;
-    parts.executor.retry.min_delay = Duration::from_millis(1);
-    parts.executor.retry.max_delay = Duration::from_millis(2);
-    parts.orchestrator.hooks = vec![definition(&hook, case, host, folder.path())];
-    let here: Arc<dyn Hook> = Arc::new(Here(Arc::clone(&host.questions)));
-    parts.more_hooks = vec![(hook.clone(), here)];
-    let node = node(parts).await;
-    let seen = timeout(PATIENCE, seen(&node.link(), client(&node), case)).await;
+pub(super) async fn check(number: usize, case: Case, host: &Host) -> Result<Held, String> {
+    let stage = Stage::of(number, case, host)?;
+    let node = node(stage.parts()).await;
+    let link = node.link();
+    let seen = Box::pin(stage.seen(&link, client(&node)));
+    let seen = timeout(PATIENCE, seen).await;
     node.drain().await;
     let seen = seen.map_err(|_| "it does not end".to_owned())?;
-    check_answer(case, &hook, &seen)?;
-    check_end(case, &seen)
+    stage.check_answer(&seen)?;
+    let end = stage.check_end(&seen)?;
+    let (once, again) = stage.check_questions(&seen)?;
+    Ok(Held {
+        end,
+        decisions: seen.decisions,
+        once,
+        again,
+    })
 }
 
-/// The hook of a case.
-fn definition(hook: &str, case: Case, host: &Host, folder: &Path) -> Definition {
-    let means = match case.kind {
-        Kind::InProcess => Means::InProcess,
-        Kind::Host => Means::Host(host.url()),
-        Kind::Program => Means::Program(ProgramConfig {
-            argv: program(case, folder),
-            env: Vec::new(),
-        }),
-    };
-    Definition {
-        name: hook.to_owned(),
-        points: [case.point].into_iter().collect(),
-        agents: None,
-        tools: Vec::new(),
-        means,
-        policy: Policy {
-            timeout: TIMEOUT,
-            on_error: case.on_error,
-        },
+impl<'a> Stage<'a> {
+    fn of(number: usize, case: Case, host: &'a Host) -> Result<Self, String> {
+        let hook = format!("hook-{number}");
+        host.questions.expect(&hook, case.point, case.behaviour);
+        let is_away = case.kind == Kind::Host && case.is_away();
+        Ok(Self {
+            case,
+            hook,
+            port: if is_away { free_port() } else { 0 },
+            folder: tempfile::tempdir().map_err(|error| error.to_string())?,
+            host,
+            model: Arc::new(Played::reaching(case.point)),
+            tool: Arc::new(Noted::new()),
+        })
+    }
+
+    fn parts(&self) -> Parts {
+        let mut models = ModelRegistry::new();
+        models.insert("recorded", self.model.clone());
+        let mut parts = parts(self.folder.path(), models);
+        // The model is asked again at once.
+        parts.executor.retry.max_retries = 1;
+        parts.executor.retry.min_delay = Duration::from_millis(1);
+        parts.executor.retry.max_delay = Duration::from_millis(2);
+        parts.orchestrator.hooks = vec![self.definition()];
+        let here: Arc<dyn Hook> = Arc::new(Here(Arc::clone(&self.host.questions)));
+        parts.more_hooks = vec![(self.hook.clone(), here)];
+        parts.more_tools.push(self.tool.clone());
+        parts
+    }
+
+    /// The hook of the case.
+    fn definition(&self) -> Definition {
+        let means = match self.case.kind {
+            Kind::InProcess => Means::InProcess,
+            Kind::Host if self.port > 0 => Means::Host(url(self.port)),
+            Kind::Host => Means::Host(self.host.url()),
+            Kind::Program => Means::Program(ProgramConfig {
+                argv: self.argv(),
+                env: Vec::new(),
+            }),
+        };
+        Definition {
+            name: self.hook.clone(),
+            points: [self.case.point].into_iter().collect(),
+            agents: None,
+            tools: Vec::new(),
+            means,
+            policy: Policy {
+                timeout: match self.case.behaviour {
+                    Behaviour::Late => SHORT,
+                    _ => ENOUGH,
+                },
+                on_error: self.case.on_error,
+            },
+        }
+    }
+
+    fn argv(&self) -> Vec<String> {
+        match self.case.is_away() {
+            true => vec![self.program().display().to_string()],
+            false => ["sh", "-c", &self.script()].map(str::to_owned).to_vec(),
+        }
+    }
+
+    /// A program that is not there at first.
+    fn program(&self) -> PathBuf {
+        self.folder.path().join("program")
+    }
+
+    /// What a program does. It knows its first question by a folder that it makes, and notes the key of each.
+    fn script(&self) -> String {
+        let point = self.case.point;
+        let print = |answer| format!("printf '%s' '{answer}'");
+        let first = match self.case.behaviour {
+            Behaviour::Answers(kind) | Behaviour::ComesBack(kind) => print(printed(point, kind)),
+            Behaviour::NotTaken => print(printed_not_taken(point)),
+            Behaviour::Late => "exec sleep 30".to_owned(),
+            Behaviour::Wrong => "exit 3".to_owned(),
+            // It is there once the question that it was away for is over.
+            Behaviour::Unreachable => ":".to_owned(),
+        };
+        let folder = self.folder.path().display();
+        format!(
+            "cat >/dev/null; echo \"$CAIRN_HOOK_KEY\" >>'{folder}/keys'; \
+             if mkdir '{folder}/asked' 2>/dev/null; then {first}; fi"
+        )
+    }
+
+    /// The hook is there from now on, for as long as the value lives.
+    async fn arrive(&self) -> Option<Host> {
+        match self.case.kind {
+            Kind::InProcess => None,
+            Kind::Program => {
+                let text = format!("#!/bin/sh\n{}\n", self.script());
+                write_program(&self.program(), &text).expect("a program");
+                None
+            }
+            Kind::Host => {
+                let questions = Arc::clone(&self.host.questions);
+                Some(Host::at(self.port, questions).await)
+            }
+        }
+    }
+
+    async fn seen(&self, link: &Link, mut client: Client) -> Seen {
+        let request = pb::CreateSessionRequest {
+            session: SESSION.to_owned(),
+            request_id: "create".to_owned(),
+            ..pb::CreateSessionRequest::default()
+        };
+        client.create_session(request).await.expect("a session");
+        let run = match self.case.point {
+            Point::OnCompaction => compact(link, &mut client).await,
+            _ => start(&mut client).await,
+        };
+        let comes_back = async {
+            match self.case.behaviour {
+                Behaviour::ComesBack(_) => {
+                    sleep(AWAY).await;
+                    self.arrive().await
+                }
+                _ => None,
+            }
+        };
+        // The service lives until both are over.
+        let (seen, _host) = tokio::join!(self.watch(run, &mut client), comes_back);
+        seen
+    }
+
+    /// Watches a run to its end, and approves what it asks a person.
+    async fn watch(&self, run: u32, client: &mut Client) -> Seen {
+        let request = pb::WatchSessionRequest {
+            session: SESSION.to_owned(),
+            ..pb::WatchSessionRequest::default()
+        };
+        let events = client.watch_session(request).await.expect("a watch");
+        let mut events = events.into_inner();
+        let mut seen = Seen::of(run, self.case.point);
+        let mut is_away = self.case.behaviour == Behaviour::Unreachable;
+        let mut there = None;
+        while !seen.is_over() {
+            let event = next(&mut events).await;
+            seen.take(&event);
+            // Later questions find the hook.
+            if is_away && seen.answered.is_some() {
+                is_away = false;
+                there = self.arrive().await;
+            }
+            if matches!(&event, Event::RunWaiting(waiting) if waiting.run == run) {
+                approve(client).await;
+            }
+        }
+        // The service lives until the end.
+        drop(there);
+        seen
+    }
+
+    /// How often the hook got each question.
+    pub(super) fn asked(&self) -> Counts {
+        let mut asked = self.host.questions.asked(&self.hook);
+        let keys = std::fs::read_to_string(self.folder.path().join("keys"));
+        for key in keys.unwrap_or_default().lines() {
+            *asked.entry(key.to_owned()).or_default() += 1;
+        }
+        asked
     }
 }
 
-/// A program that does it with its first question, which it knows by a folder that it makes.
-fn program(case: Case, folder: &Path) -> Vec<String> {
-    let first = match case.behaviour {
-        Behaviour::Answers(kind) => format!("printf '%s' '{}'", printed(case.point, kind)),
-        Behaviour::Late => "exec sleep 30".to_owned(),
-        Behaviour::Wrong => "exit 3".to_owned(),
-        Behaviour::Unreachable => return vec![folder.join("nothing").display().to_string()],
-    };
-    let mark = folder.join("asked").display().to_string();
-    let script = format!("cat >/dev/null; if mkdir '{mark}' 2>/dev/null; then {first}; fi");
-    ["sh", "-c", &script].map(str::to_owned).to_vec()
-}
-
-/// A model that reaches the point.
-fn models(point: Point) -> ModelRegistry {
-    let call = json!({"tool_calls": [{"name": "pure", "arguments": {}}]});
-    let end = json!({"tool_calls": [{"name": "step", "arguments": {"complete": true, "summary": "done"}}]});
-    let failing = |error: &str| json!({"match": {"step": ""}, "replies": [{"error": error, "text": "no"}], "repeat": true});
-    let step = match point {
-        Point::OnRetry => failing("server"),
-        Point::OnError => failing("auth"),
-        // Turns, and a summary of them.
-        Point::OnCompaction => json!({"match": {}, "replies": [{"text": "Fine."}], "repeat": true}),
-        _ => json!({"match": {"step": ""}, "replies": [call, end, end, end], "repeat": true}),
-    };
-    let recorded = Recorded::parse("recorded", &format!("{step}\n"));
-    let mut models = ModelRegistry::new();
-    models.insert("recorded", Arc::new(recorded.expect("a recording")));
-    models
-}
-
-async fn seen(link: &Link, mut client: Client, case: Case) -> Seen {
-    let request = pb::CreateSessionRequest {
-        session: SESSION.to_owned(),
-        request_id: "create".to_owned(),
-        ..pb::CreateSessionRequest::default()
-    };
-    client.create_session(request).await.expect("a session");
-    match case.point {
-        Point::OnCompaction => compact(link, &mut client).await,
-        _ => start(&mut client).await,
-    }
-    let request = pb::WatchSessionRequest {
-        session: SESSION.to_owned(),
-        ..pb::WatchSessionRequest::default()
-    };
-    let events = client.watch_session(request).await.expect("a watch");
-    let mut events = events.into_inner();
-    let mut seen = Seen::default();
-    while !is_enough(case, &seen) {
-        let event = next(&mut events).await;
-        take(case, &mut seen, &event, &mut client).await;
-    }
-    seen
+/// The program appears whole.
+fn write_program(path: &Path, text: &str) -> std::io::Result<()> {
+    let draft = path.with_extension("draft");
+    std::fs::write(&draft, text)?;
+    std::fs::set_permissions(&draft, Permissions::from_mode(0o755))?;
+    std::fs::rename(&draft, path)
 }
 
 async fn next(events: &mut Streaming<pb::WatchSessionResponse>) -> Event {
@@ -156,7 +268,8 @@ async fn next(events: &mut Streaming<pb::WatchSessionResponse>) -> Event {
     }
 }
 
-async fn start(client: &mut Client) {
+/// Starts a run with one step for the model. Returns its number.
+async fn start(client: &mut Client) -> u32 {
     let step = wire::PlanStep {
         title: STEP.to_owned(),
         description: STEP.to_owned(),
@@ -169,13 +282,14 @@ async fn start(client: &mut Client) {
         ..pb::StartRunRequest::default()
     };
     client.start_run(request).await.expect("a run");
+    1
 }
 
-/// Has turns, and then their messages compacted.
-async fn compact(link: &Link, client: &mut Client) {
-    for number in 0..4 {
+/// Has turns, and then their messages compacted. Returns the number of the run that compacts.
+async fn compact(link: &Link, client: &mut Client) -> u32 {
+    for number in 0..TURNS {
         let text = "Tell me more about the bridge. ".repeat(40);
-        let message = cairn_engine::message::Message::user(text);
+        let message = Message::user(text);
         let request = pb::SubmitTurnRequest {
             session: SESSION.to_owned(),
             request_id: format!("turn-{number}"),
@@ -199,30 +313,7 @@ async fn compact(link: &Link, client: &mut Client) {
         .compact_context(request)
         .await
         .expect("a compaction");
-}
-
-/// Takes an event, and approves what waits.
-async fn take(case: Case, seen: &mut Seen, event: &Event, client: &mut Client) {
-    let is_compaction = case.point == Point::OnCompaction;
-    match event {
-        Event::HooksAnswered(answered) => {
-            let gate = answered.gate.unwrap_or_default();
-            if gate.point() == wire::HookPoint::from(case.point) && seen.answered.is_none() {
-                seen.answered = Some(answered.clone());
-            }
-        }
-        Event::CallFinished(finished) => {
-            let call = finished.call.unwrap_or_default();
-            if call.tool_turn == 0 {
-                seen.result.get_or_insert_with(|| finished.clone());
-            }
-        }
-        Event::RunWaiting(_) if !is_compaction => approve(client).await,
-        Event::ContextCompacted(_) => seen.end = Some(End::Compacted),
-        Event::RunCompleted(_) if !is_compaction => seen.end = Some(End::Completed),
-        Event::RunFailed(_) if !is_compaction => seen.end = Some(End::Failed),
-        _ => {}
-    }
+    u32::try_from(TURNS + 1).expect("a small number")
 }
 
 /// Approves what a hook requires an approval of.
@@ -242,81 +333,5 @@ async fn approve(client: &mut Client) {
             }),
         };
         client.decide(request).await.expect("a decision");
-    }
-}
-
-fn is_enough(case: Case, seen: &Seen) -> bool {
-    let is_answered = seen.answered.is_some();
-    match (case.point, counted(&case)) {
-        // A context that is not compacted stays as it is.
-        (Point::OnCompaction, VerdictKind::Skip | VerdictKind::Block) => is_answered,
-        _ => is_answered && seen.end.is_some(),
-    }
-}
-
-fn check_answer(case: Case, hook: &str, seen: &Seen) -> Result<(), String> {
-    use wire::HookFailure as Failure;
-    let answered = seen.answered.as_ref().ok_or("no answer")?;
-    let [outcome] = answered.outcomes.as_slice() else {
-        return Err(format!("outcomes: {answered:?}"));
-    };
-    let [answer] = outcome.answers.as_slice() else {
-        return Err(format!("answers: {answered:?}"));
-    };
-    let failure = match case.behaviour {
-        Behaviour::Answers(_) => Failure::Unspecified,
-        Behaviour::Late => Failure::Late,
-        Behaviour::Wrong => Failure::Wrong,
-        Behaviour::Unreachable => Failure::Unreachable,
-    };
-    let expected = wire::HookVerdict::from(counted(&case));
-    let found = (answer.failure(), answer.verdict(), outcome.verdict());
-    if found != (failure, expected, expected) || answer.hook != hook {
-        return Err(format!(
-            "expected {failure:?} and {expected:?}: {answered:?}"
-        ));
-    }
-    let has_words = outcome.text.contains(CHANGED);
-    let is_answer = matches!(case.behaviour, Behaviour::Answers(_));
-    let needs_words = !matches!(
-        expected,
-        wire::HookVerdict::Proceed | wire::HookVerdict::Mutate
-    );
-    match is_answer && needs_words && !has_words {
-        true => Err(format!("the words are lost: {answered:?}")),
-        false => Ok(()),
-    }
-}
-
-fn check_end(case: Case, seen: &Seen) -> Result<(), String> {
-    let kind = counted(&case);
-    let of_call = matches!(case.point, Point::PreToolCall | Point::PostToolCall);
-    let expected = match (case.point, kind) {
-        (Point::OnCompaction, VerdictKind::Skip | VerdictKind::Block) => End::Other,
-        (Point::OnCompaction, _) => End::Compacted,
-        (Point::OnRetry | Point::OnError, _) => End::Failed,
-        (Point::PreToolCall | Point::PostToolCall, _) => End::Completed,
-        (_, VerdictKind::Block) => End::Failed,
-        _ => End::Completed,
-    };
-    let end = seen.end.unwrap_or(End::Other);
-    if end != expected {
-        return Err(format!("expected {expected:?}: {seen:?}"));
-    }
-    if !of_call {
-        return Ok(());
-    }
-    let result = seen.result.as_ref().ok_or("no result")?;
-    // What is held becomes an error by the answer, which is checked above.
-    let holds = match (case.point, kind) {
-        (Point::PreToolCall, VerdictKind::Block) => {
-            result.is_error && result.reason == "HookBlocked"
-        }
-        (Point::PreToolCall, VerdictKind::Skip) => !result.is_error && result.output == CHANGED,
-        _ => !result.is_error && result.output == "nothing",
-    };
-    match holds {
-        true => Ok(()),
-        false => Err(format!("the result is {result:?}")),
     }
 }
