@@ -54,6 +54,8 @@ pub(super) enum HookMessage {
         outcomes: Vec<Outcome>,
         wholes: SkippedWholes,
     },
+    /// All of them let the attempt continue, and it does not: it is paused, or a budget is used up.
+    Settled { gate: Gate, outcomes: Vec<Outcome> },
     /// They take long.
     Slow(Gate),
     /// Some are not there any more, or are others.
@@ -68,7 +70,10 @@ impl HookMessage {
     /// The question.
     pub(super) fn gate(&self) -> Gate {
         match self {
-            Self::Answered { gate, .. } | Self::Slow(gate) | Self::Missing { gate, .. } => *gate,
+            Self::Answered { gate, .. }
+            | Self::Settled { gate, .. }
+            | Self::Slow(gate)
+            | Self::Missing { gate, .. } => *gate,
         }
     }
 }
@@ -128,6 +133,14 @@ impl Owner {
                     wholes,
                 })
             }
+            HookMessage::Settled { gate, outcomes } => {
+                self.active.remove(&work);
+                Some(Input::Hooked {
+                    gate,
+                    outcomes,
+                    wholes: SkippedWholes::new(),
+                })
+            }
             HookMessage::Slow(gate) => {
                 self.give_slot_back(gate);
                 None
@@ -174,11 +187,22 @@ impl Owner {
         })
     }
 
-    /// Forgets answers to questions that are not open any more.
-    pub(super) fn drop_proceeding(&mut self) {
+    /// Forgets answers to questions that are not open any more. Answers about an attempt that does not continue have no
+    /// report to be decided with, and are decided by themselves.
+    pub(super) fn drop_proceeding(&mut self, outstanding: &Outstanding) {
         let active = &self.active;
         self.proceeding
             .retain(|_, it| active.contains_key(&Work::AskHooks(it.gate)));
+        let held = self
+            .proceeding
+            .extract_if(.., |name, _| !outstanding.contains(&Work::RunStep(*name)));
+        let held: Vec<Proceeding> = held.map(|(_, it)| it).collect();
+        for Proceeding { gate, outcomes } in held {
+            let settled = Message::Hooks(HookMessage::Settled { gate, outcomes });
+            let work = Work::AskHooks(gate);
+            self.active.remove(&work);
+            self.begin_work(work, stream::once(async { settled }), None);
+        }
     }
 
     /// Hooks are asked about what the attempt does next, and have not let it continue.

@@ -138,7 +138,7 @@ impl Owner {
         let active = &self.active;
         self.reported
             .retain(|name, _| active.contains_key(&Work::RunStep(*name)));
-        self.drop_proceeding();
+        self.drop_proceeding(outstanding);
         // An attempt that waits for hooks gets another slot once they have answered.
         let slots = std::mem::take(&mut self.slots).into_iter();
         self.slots = slots
