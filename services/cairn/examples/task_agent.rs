@@ -21,8 +21,9 @@ use common::{Client, client, goal, node, offline, plan, short, start, watch, wri
 #[derive(Debug)]
 struct LineParser;
 
+#[async_trait::async_trait]
 impl PlanParser for LineParser {
-    fn parse(&self, text: &str) -> Result<PlanDraft, PlanParseError> {
+    async fn parse(&self, text: &str) -> Result<PlanDraft, PlanParseError> {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let step = |line: &str| match line.strip_prefix('!') {
             Some(call) => {
@@ -145,7 +146,7 @@ async fn main() -> Result<()> {
     check(&steps, completions);
 
     println!("\n── a plan from outside, one step a line ──");
-    let draft = read_plan(&LineParser, PLAN)?;
+    let draft = read_plan(&LineParser, PLAN).await?;
     let run = wire::StartRun {
         plan: Some(draft.into()),
         ..wire::StartRun::default()
@@ -159,7 +160,7 @@ async fn main() -> Result<()> {
 
     println!("\n── what is no plan is told why ──");
     for (text, reason) in [("\n \n", "NoSteps"), ("!list_files {oops", "BadArguments")] {
-        let Err(error) = read_plan(&LineParser, text) else {
+        let Err(error) = read_plan(&LineParser, text).await else {
             anyhow::bail!("{text:?} was taken for a plan");
         };
         println!("  {}: {error}", error.reason());

@@ -17,6 +17,7 @@ use crate::tokens::Tokens;
 use crate::ui::screen;
 use crate::ui::text::quoted;
 use crate::{settings, workspace};
+use cairn_engine::failure::Failure;
 use cairn_memory::sqlite::OpenError;
 use cairn_orchestrator::Mode;
 use cairn_rpc::{Address, Link, RpcError, Server};
@@ -396,6 +397,11 @@ fn open_error(error: &StartError) -> Option<&OpenError> {
     }
 }
 
+/// The address of the tools service is that of another service.
+fn is_without_tools(error: &StartError) -> bool {
+    matches!(error, StartError::Config(failure) if *failure == Failure::missing("tool_registry"))
+}
+
 fn is_held(error: &StartError) -> bool {
     matches!(open_error(error), Some(OpenError::Held { .. }))
 }
@@ -446,6 +452,10 @@ pub fn start_error(context: &Context, error: &StartError) -> CliError {
     match (open_error(error), store) {
         (Some(OpenError::Missing { .. }), Some(store)) => missing(context, store),
         (Some(error), _) => CliError::chain(error),
+        (None, _) if is_without_tools(error) => CliError::chain(error).hint(
+            "give the address of the tools service with --link tools=URL or links.tools\n\
+             start the service with: cairn serve tools",
+        ),
         (None, _) => CliError::chain(error),
     }
 }

@@ -8,6 +8,7 @@ mod store;
 pub use parts::{Authenticators, Parts, StartError};
 pub use store::{DURABILITY, STORE, read_only};
 
+use cairn_engine::failure::Failure;
 use cairn_memory::{Opened, StoreConfig};
 use cairn_orchestrator::Links;
 use cairn_proto::DESCRIPTORS;
@@ -55,6 +56,24 @@ impl Service {
             Self::Orchestrator => "orchestrator",
         }
     }
+
+    /// The services that it calls.
+    fn needs(self) -> &'static [Self] {
+        match self {
+            Self::Memory | Self::Planner => &[],
+            Self::Tools => &[Self::Memory],
+            Self::Executor => &[Self::Tools],
+            Self::Orchestrator => &[Self::Memory, Self::Tools, Self::Executor, Self::Planner],
+        }
+    }
+
+    /// There is neither this service nor an address of it.
+    fn missing(self) -> Failure {
+        Failure::missing(match self {
+            Self::Tools => "tool_registry",
+            other => other.name(),
+        })
+    }
 }
 
 /// Which services are here, and where the others are.
@@ -80,6 +99,19 @@ impl Placement {
 
     fn has(&self, service: Service) -> bool {
         self.here.contains(&service)
+    }
+
+    /// Finds what services of this process call, and what is neither here nor elsewhere.
+    fn check(&self) -> Result<(), Failure> {
+        let is_known = |service: &Service| {
+            let addresses = self.elsewhere.get(service);
+            self.has(*service) || addresses.is_some_and(|addresses| !addresses.is_empty())
+        };
+        let mut needed = self.here.iter().flat_map(|service| service.needs());
+        match needed.find(|&service| !is_known(service)) {
+            Some(missing) => Err(missing.missing()),
+            None => Ok(()),
+        }
     }
 
     /// A link to the processes of a service that is not here.
@@ -138,6 +170,7 @@ impl Node {
     /// See [`StartError`]; nothing runs then, and no store is made for tools that cannot be set up or hooks that cannot
     /// be asked.
     pub async fn start_some(parts: Parts, placement: &Placement) -> Result<Self, StartError> {
+        placement.check()?;
         if placement.has(Service::Tools) {
             // A store that is opened is made if there is none.
             cairn_tools::check(&parts.tools, &parts.more_tools)?;
@@ -324,7 +357,10 @@ impl<'a> Building<'a> {
     }
 
     fn planner(mut self) -> Self {
-        let deps = cairn_planner::Deps::new(self.parts.models.clone());
+        let deps = cairn_planner::Deps {
+            parser: Arc::clone(&self.parts.plan_parser),
+            ..cairn_planner::Deps::new(self.parts.models.clone())
+        };
         let service = cairn_planner::build(self.parts.planner.clone(), deps);
         self.internal = self.internal.register(service, DESCRIPTORS);
         self.with(Running::Planner)
@@ -346,7 +382,8 @@ impl<'a> Building<'a> {
             ..self.parts.orchestrator.clone()
         };
         let build = || cairn_orchestrator::build(config.clone(), links.clone());
-        let (services, running) = store::answering(build).await?;
+        let built = store::answering(build).await;
+        let (services, running) = built.map_err(StartError::of_orchestrator)?;
         let public = match opened(&self.running) {
             Some(opened) => opened.memory.register_public(self.public),
             // What a client does not read must not hold up commits.

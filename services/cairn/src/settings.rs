@@ -13,6 +13,7 @@
 //! | `[model]`, `[models.<name>]` | the default model, and limits of all; models by name |
 //! | `[run]` | limits of a run |
 //! | `[compaction]` | when older messages of a conversation give way |
+//! | `[planner]` | what reads the plans of models |
 //! | `[session]` | leases; how many sessions there may be at work |
 //! | `[executor]` | how much work an executor takes, and what it can do |
 //! | `[serve]`, `[links]` | the listeners of `cairn serve`; where services of other processes are |
@@ -38,6 +39,7 @@ mod model;
 pub mod models;
 mod parts;
 mod place;
+mod planner;
 pub mod run;
 mod servers;
 mod store;
@@ -56,6 +58,7 @@ pub use model::ModelSettings;
 pub use models::ProviderSettings;
 pub(crate) use parts::hook_executor;
 pub use parts::{holds, parts, reader, unconfined};
+pub use planner::{ParserSetting, PlannerSettings};
 pub use run::{CommandLimits, RunSettings};
 pub(crate) use run::{millis, nano_usd};
 pub use servers::{LeftOut, McpSettings, OfWorkspace};
@@ -115,6 +118,8 @@ pub struct Settings {
     pub run: RunSettings,
     /// When older messages of a conversation give way.
     pub compaction: CompactionSettings,
+    /// What reads the plans of models.
+    pub planner: PlannerSettings,
     /// Leases, and how many sessions there may be at work.
     pub session: SessionSettings,
     /// How much work an executor takes, and what it can do.
@@ -245,6 +250,7 @@ impl cairn_boot::Settings for Settings {
         checks.range("client.wait", self.client.wait, Duration::ZERO..=hour);
         self.run.check(checks);
         self.compaction.check(checks);
+        self.planner.check(checks);
         self.session.check(checks);
         self.executor.check(checks);
         tools::check(self, checks);

@@ -65,9 +65,9 @@ const MAX_START_BYTES: usize = 64 * 1024 * 1024;
 /// What the executor needs of others.
 #[derive(Debug, Clone)]
 pub struct Deps {
-    /// The models that steps may ask for. With none, steps for a model fail and tool steps work.
+    /// The models that steps may ask for. With none, steps for a model fail with `missing provider`, and tool steps work.
     pub models: Arc<ModelRegistry>,
-    /// An internal link to the tools service.
+    /// An internal link to the tools service. Where there is none, calls end with `missing tool_registry`.
     pub tools: Link,
 }
 

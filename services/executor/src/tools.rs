@@ -3,6 +3,7 @@
 use crate::owner::HOLD;
 use crate::queue::Sender;
 use cairn_engine::event::{CallFinished, CallRef, Effect};
+use cairn_engine::failure::Failure;
 use cairn_engine::key::call_key;
 use cairn_engine::limits::{LARGEST_UNDIVIDED_RESULT, MAX_RESULT_PART};
 use cairn_engine::message::ToolCall;
@@ -441,12 +442,26 @@ fn not_sent(status: &Status) -> ToolResult {
 /// The result of a call that the tools service will never take, or that did no harm if it did.
 fn refused(status: &Status) -> ToolResult {
     let reason = match status.code() {
+        // There is another service at the end of the link.
+        Code::Unimplemented => return missing(),
         Code::InvalidArgument => "InvalidArguments",
         Code::NotFound => "NotFound",
         Code::PermissionDenied | Code::Unauthenticated => "Denied",
         _ => "ExecutionFailed",
     };
     error_result(reason, "the tools service refused the call", status)
+}
+
+fn missing() -> ToolResult {
+    let Failure {
+        reason, message, ..
+    } = Failure::missing("tool_registry");
+    ToolResult {
+        output: message,
+        is_error: true,
+        reason,
+        ..ToolResult::default()
+    }
 }
 
 fn error_result(reason: &str, what: &str, status: &Status) -> ToolResult {

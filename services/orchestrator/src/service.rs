@@ -18,7 +18,9 @@ use cairn_proto::api::pool_service_server::PoolServiceServer;
 use cairn_proto::orchestrator::context_service_server::ContextServiceServer;
 use cairn_proto::orchestrator::orchestrator_service_server::OrchestratorServiceServer;
 use cairn_proto::planner::planner_service_client::PlannerServiceClient;
-use cairn_rpc::{Deadlines, Link, MAX_MESSAGE_BYTES, Namespace, RpcError, ServerBuilder};
+use cairn_rpc::{
+    Deadlines, ErrorKind, Link, MAX_MESSAGE_BYTES, Namespace, RpcError, ServerBuilder,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -116,14 +118,20 @@ pub struct Running {
 /// Builds the public services and begins to take sessions.
 ///
 /// # Errors
-/// The memory or the tools service cannot be reached, or [`Config::check_hooks`] finds something.
+/// The memory or the tools service cannot be reached. A [`Failure`] of the configuration is the cause of the error if
+/// the link of the tools leads to another service, or if [`Config::check_hooks`] finds something.
 pub async fn build(config: Config, links: Links) -> Result<(Public, Running), RpcError> {
     config.check_hooks().map_err(not_configured)?;
     let links = links.with_deadlines()?;
     let catalogue = match config.waits_for_tools {
-        true => Catalogue::read_first(&links.tools, config.notice).await?,
-        false => Catalogue::read(&links.tools).await?,
+        true => Catalogue::read_first(&links.tools, config.notice).await,
+        false => Catalogue::read(&links.tools).await,
     };
+    let catalogue = catalogue.map_err(|error| match error.kind() {
+        // There is another service at the end of the link.
+        ErrorKind::Unimplemented => not_configured(Failure::missing("tool_registry")),
+        _ => error,
+    })?;
     let sessions = sessions(config, &links, catalogue).await?;
     let running = Running {
         sessions: sessions.clone(),

@@ -2,7 +2,7 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`parser`] | reads plans out of texts: [`PlanParser`], and JSON as the reference |
+//! | [`parser`] | reads plans out of texts: [`PlanParser`], JSON as the reference, and programs |
 //! | `plan` | asks the model, and once more if its plan has a fault |
 //! | `messages` | what the model is told |
 //! | `grpc` | the service |
@@ -15,7 +15,7 @@ mod plan;
 
 pub use config::Config;
 pub use grpc::Planner;
-pub use parser::{JsonPlanParser, PlanParseError, PlanParser, read_plan};
+pub use parser::{JsonPlanParser, PlanParseError, PlanParser, ProgramPlanParser, read_plan};
 
 use cairn_model::ModelRegistry;
 use cairn_proto::planner::planner_service_server::PlannerServiceServer;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// What the planner needs of others.
 #[derive(Debug, Clone)]
 pub struct Deps {
-    /// The models that plans may be asked of. With none, planning fails.
+    /// The models that plans may be asked of. With none, planning fails with `missing provider`.
     pub models: Arc<ModelRegistry>,
     /// Reads the models' answers; [`JsonPlanParser::lenient`] fits the planning prompt.
     pub parser: Arc<dyn PlanParser>,

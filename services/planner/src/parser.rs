@@ -1,7 +1,8 @@
 //! From a text to a plan.
 //!
 //! A [`PlanParser`] reads a text into a draft, [`read_plan`] also checks that the draft can be
-//! carried out. [`JsonPlanParser`] is the reference:
+//! carried out. [`ProgramPlanParser`] has a program read texts of any other form. [`JsonPlanParser`] is the
+//! reference:
 //!
 //! ```json
 //! {"order": "graph", "steps": [
@@ -17,28 +18,36 @@
 mod error;
 mod find;
 mod json;
+mod program;
 
 pub use error::PlanParseError;
+pub use program::ProgramPlanParser;
 
+use async_trait::async_trait;
 use cairn_engine::plan::{Plan, PlanDraft};
 use serde_json::{Map, Value};
 use std::fmt;
 
 /// Reads plans out of texts.
+#[async_trait]
 pub trait PlanParser: Send + Sync + fmt::Debug {
     /// Reads a text into a draft whose dependencies are not yet checked.
     ///
     /// # Errors
     /// What is wrong with the text, in words that help its author to mend it.
-    fn parse(&self, text: &str) -> Result<PlanDraft, PlanParseError>;
+    async fn parse(&self, text: &str) -> Result<PlanDraft, PlanParseError>;
 }
 
 /// Reads a text into a draft that makes a [`Plan`].
 ///
 /// # Errors
 /// What is wrong with the text, or with the dependencies of the steps in it.
-pub fn read_plan(parser: &dyn PlanParser, text: &str) -> Result<PlanDraft, PlanParseError> {
-    let draft = parser.parse(text)?;
+pub async fn read_plan(parser: &dyn PlanParser, text: &str) -> Result<PlanDraft, PlanParseError> {
+    accepted(parser.parse(text).await?)
+}
+
+/// The same draft, if it makes a plan.
+fn accepted(draft: PlanDraft) -> Result<PlanDraft, PlanParseError> {
     Plan::accept(&draft)?;
     Ok(draft)
 }
@@ -61,10 +70,20 @@ impl JsonPlanParser {
     pub fn strict() -> Self {
         Self { strict: true }
     }
-}
 
-impl PlanParser for JsonPlanParser {
-    fn parse(&self, text: &str) -> Result<PlanDraft, PlanParseError> {
+    /// Reads a text into a draft that makes a [`Plan`], without waiting.
+    ///
+    /// # Errors
+    /// As [`read_plan`].
+    pub fn read(&self, text: &str) -> Result<PlanDraft, PlanParseError> {
+        accepted(self.draft(text)?)
+    }
+
+    /// Reads a text into a draft whose dependencies are not yet checked, without waiting.
+    ///
+    /// # Errors
+    /// As [`PlanParser::parse`].
+    pub fn draft(&self, text: &str) -> Result<PlanDraft, PlanParseError> {
         let object: Map<String, Value> = if self.strict {
             match serde_json::from_str(text) {
                 Ok(Value::Object(object)) => object,
@@ -81,5 +100,12 @@ impl PlanParser for JsonPlanParser {
             find::find_plan(text)?
         };
         json::to_draft(object, self.strict)
+    }
+}
+
+#[async_trait]
+impl PlanParser for JsonPlanParser {
+    async fn parse(&self, text: &str) -> Result<PlanDraft, PlanParseError> {
+        self.draft(text)
     }
 }

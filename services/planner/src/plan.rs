@@ -38,7 +38,8 @@ pub(crate) struct Known<'a> {
 
 /// Asks the model for a plan, in this conversation.
 ///
-/// A plan with a fault is returned to the model, and fails if the next one has a fault. A plan that names an unknown
+/// A plan with a fault is returned to the model, and fails if the next one has a fault. It fails at once if the parser
+/// does not work. A plan that names an unknown
 /// capability is returned once, whatever was returned before. If the model names one again, the plan stands.
 pub(crate) async fn make_plan(
     model: &dyn Model,
@@ -58,7 +59,7 @@ pub(crate) async fn make_plan(
         let plan = match reply.finish {
             FinishReason::Refusal => break Err(Failure::refused_by_model()),
             FinishReason::Length => Err(PlanParseError::Cut),
-            _ => read_plan(parser, &reply.message.text()),
+            _ => read_plan(parser, &reply.message.text()).await,
         };
         let steps = plan.iter().flat_map(|plan| &plan.steps);
         let titles: Vec<String> = steps.map(|step| step.title.clone()).collect();
@@ -74,7 +75,9 @@ pub(crate) async fn make_plan(
                 }
                 Ok(()) | Err(_) => break Ok(plan),
             },
-            Err(error) if repairs == MAX_REPAIRS => break Err(error.into()),
+            Err(error) if repairs == MAX_REPAIRS || !error.is_for_model() => {
+                break Err(error.into());
+            }
             Err(error) => {
                 repairs += 1;
                 error

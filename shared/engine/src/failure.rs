@@ -39,6 +39,9 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// Reason of [`Self::missing`]. A call has it, too, if there is nothing that could carry it out.
+    pub const MISSING: &str = "missing";
+
     /// A failure of `kind` with a stable `reason` and a `message` for people.
     pub fn new(kind: FailureKind, reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
@@ -59,7 +62,11 @@ impl Failure {
 
     /// A required part of the configuration is not there.
     pub fn missing(field: &str) -> Self {
-        Self::new(FailureKind::Config, "missing", format!("missing {field}"))
+        Self::new(
+            FailureKind::Config,
+            Self::MISSING,
+            format!("missing {field}"),
+        )
     }
 
     /// Hooks blocked what comes next at a point. The message is also the output of a call that they blocked. A fold

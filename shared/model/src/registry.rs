@@ -56,7 +56,7 @@ impl ModelRegistry {
     /// that are.
     pub fn get(&self, name: &str) -> Result<Arc<dyn Model>, Failure> {
         if self.models.is_empty() {
-            return Err(Failure::missing("model provider"));
+            return Err(Failure::missing("provider"));
         }
         let name = if name.is_empty() { &self.default } else { name };
         let model = self.models.get(name).cloned();
@@ -104,7 +104,7 @@ mod tests {
         let registry = ModelRegistry::new();
         for name in ["", "fast"] {
             let failure = registry.get(name).expect_err("nothing is registered");
-            assert_eq!(failure, Failure::missing("model provider"));
+            assert_eq!(failure, Failure::missing("provider"));
             assert_eq!(failure.kind, FailureKind::Config);
         }
         assert_eq!(registry.default_name(), None);

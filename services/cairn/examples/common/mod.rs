@@ -47,6 +47,7 @@ pub fn parts(folder: &Path, model: Arc<dyn Model>, tools: Vec<Arc<dyn Tool>>) ->
         models: Arc::new(models),
         executor: cairn_executor::Config::default(),
         planner: cairn_planner::Config::default(),
+        plan_parser: Arc::new(cairn_planner::JsonPlanParser::lenient()),
         orchestrator: cairn_orchestrator::Config::default(),
         authenticators: Authenticators::default(),
     })

@@ -3,7 +3,7 @@
 use crate::error::CliError;
 use cairn_engine::plan::PlanDraft;
 use cairn_engine::text::without_bom;
-use cairn_planner::{JsonPlanParser, read_plan};
+use cairn_planner::JsonPlanParser;
 use std::io::{Read as _, stdin};
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,7 @@ pub(super) fn parse(name: &str, text: &str) -> Result<PlanDraft, CliError> {
             "the plan {name} has more than {MOST_BYTES} bytes"
         )));
     }
-    let plan = read_plan(&JsonPlanParser::strict(), without_bom(text));
+    let plan = JsonPlanParser::strict().read(without_bom(text));
     plan.map_err(|error| {
         let problem = error.for_people();
         CliError::usage(format!("the plan {name} is wrong: {problem}")).hint(FORMAT)

@@ -4,8 +4,10 @@ use cairn_engine::failure::Failure;
 use cairn_hooks::{Hook, Means, SystemHooks};
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
 use cairn_model::ModelRegistry;
+use cairn_planner::PlanParser;
 use cairn_rpc::{Authenticate, BuildError, RpcError};
 use cairn_tools::Programs;
+use std::error::Error as _;
 use std::sync::Arc;
 
 /// What a node is made of, checked.
@@ -35,6 +37,8 @@ pub struct Parts {
     pub executor: cairn_executor::Config,
     /// Retries.
     pub planner: cairn_planner::Config,
+    /// Reads the plans of models.
+    pub plan_parser: Arc<dyn PlanParser>,
     /// Leases and limits.
     pub orchestrator: cairn_orchestrator::Config,
     /// Who may call the node over a socket.
@@ -91,13 +95,25 @@ pub enum StartError {
     /// The tools cannot be set up.
     #[error("the tools cannot be set up")]
     Tools(#[from] cairn_tools::BuildError),
-    /// Hooks are configured, and nothing can ask them.
+    /// Something is missing that the services need, such as `tool_registry`, or that asks the hooks of the settings.
     #[error(transparent)]
-    Hooks(#[from] Failure),
+    Config(#[from] Failure),
     /// The services do not fit together.
     #[error("the services cannot be put together")]
     Build(#[from] BuildError),
     /// A service does not answer another.
     #[error("a service does not answer")]
     Rpc(#[from] RpcError),
+}
+
+impl StartError {
+    /// Why an orchestrator is not built.
+    pub(super) fn of_orchestrator(error: RpcError) -> Self {
+        let cause = error.source();
+        let failure = cause.and_then(|cause| cause.downcast_ref::<Failure>());
+        match failure.cloned() {
+            Some(failure) => Self::Config(failure),
+            None => Self::Rpc(error),
+        }
+    }
 }

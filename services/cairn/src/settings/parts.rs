@@ -10,6 +10,7 @@ use crate::node::{Authenticators, Parts};
 use cairn_boot::{Environment, Trust, state_folder};
 use cairn_hooks::{Definition, SystemHooks};
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
+use cairn_planner::PlanParser;
 use cairn_supervise::Supervisor;
 use cairn_tools::{Confinement, Holds, Programs, Unconfined, Write};
 use std::path::{Path, PathBuf};
@@ -60,6 +61,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             retry: settings.model.retry(),
             ..cairn_planner::Config::default()
         },
+        plan_parser: plan_parser(context, workspace)?,
         orchestrator: cairn_orchestrator::Config {
             lease: settings.session.lease,
             max_sessions: settings.session.max_owned,
@@ -78,6 +80,16 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
         },
         authenticators: Authenticators::default(),
     })
+}
+
+/// What reads the plans of models.
+///
+/// # Errors
+/// The system does not say which program runs here.
+fn plan_parser(context: &Context, workspace: &Path) -> Result<Arc<dyn PlanParser>, CliError> {
+    let path = context.environment.get("PATH");
+    let settings = &context.config().planner;
+    Ok(settings.parser(workspace, path, supervisor()?))
 }
 
 /// The hooks of the settings, in their order.

@@ -52,7 +52,7 @@ fn step(step: &PlanStep, is_graph: bool) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cairn_planner::{JsonPlanParser, read_plan};
+    use cairn_planner::JsonPlanParser;
     use cairn_proto::event::{Order, Plan, ToolInvocation};
     use cairn_proto::orchestrator::PlannedStep;
 
@@ -96,7 +96,7 @@ mod tests {
     fn what_is_written_is_read_as_the_same_plan() {
         let read = |plan: &GetPlanResponse| {
             let text = document(plan).to_string();
-            let draft = read_plan(&JsonPlanParser::strict(), &text).unwrap();
+            let draft = JsonPlanParser::strict().read(&text).unwrap();
             (text, Plan::from(draft))
         };
         let steps = vec![model("1", &["b"]), model("b", &[]), tool("c")];

@@ -213,7 +213,7 @@ async fn a_node_that_cannot_ask_its_hooks_does_not_start() {
         parts
     };
     let error = Box::pin(Node::start(parts())).await.expect_err("no hook");
-    let StartError::Hooks(failure) = error else {
+    let StartError::Config(failure) = error else {
         panic!("{error:?}");
     };
     assert_eq!(failure.kind, FailureKind::Config);

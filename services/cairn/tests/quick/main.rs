@@ -24,8 +24,10 @@ mod hooks;
 mod keyless;
 #[cfg(debug_assertions)]
 mod levels;
+mod missing;
 mod own_session;
 mod places;
+mod plan_faults;
 mod pool;
 mod prices;
 mod proxies;

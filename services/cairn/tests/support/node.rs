@@ -74,6 +74,7 @@ pub fn parts(folder: &Path, models: ModelRegistry) -> Parts {
         models: Arc::new(models),
         executor: cairn_executor::Config::default(),
         planner: cairn_planner::Config::default(),
+        plan_parser: Arc::new(cairn_planner::JsonPlanParser::lenient()),
         orchestrator: cairn_orchestrator::Config::default(),
         authenticators: Authenticators::default(),
     }

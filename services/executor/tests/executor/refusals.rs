@@ -203,11 +203,11 @@ async fn without_a_model_the_step_fails_and_a_tool_step_works() {
     let failure = owner.report().await.failure.expect("a failure");
     assert_eq!(
         (failure.kind(), &*failure.message),
-        (FailureKind::Config, "missing model provider")
+        (FailureKind::Config, "missing provider")
     );
     owner.end(1).await;
 
-    // No tools service answers here, which for a pure call is a result like any other.
+    // There is no tools service here.
     let start = AttemptStart {
         session: "s-1".to_owned(),
         attempt: Some(attempt()),
@@ -216,7 +216,11 @@ async fn without_a_model_the_step_fails_and_a_tool_step_works() {
     };
     let mut owner = Owner::open(&client, start).await.expect("a slot");
     let report = owner.report().await;
-    assert_eq!(report.results[0].reason, "ExecutionFailed");
+    let result = &report.results[0];
+    assert_eq!(
+        (&*result.reason, &*result.output),
+        ("missing", "missing tool_registry")
+    );
     owner.end(1).await;
 }
 

@@ -71,29 +71,47 @@ pub enum PlanParseError {
         /// Position of the step.
         step: usize,
     },
+    /// A program that parses does not take the text.
+    #[error("the plan parser refused the answer: {words}")]
+    Refused {
+        /// What the program says of it.
+        words: String,
+    },
+    /// A program that parses does not work, whatever the text is.
+    #[error("the plan parser '{program}' {problem}")]
+    ParserFailed {
+        /// The program.
+        program: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The steps do not make a plan.
     #[error(transparent)]
     Invalid(#[from] PlanError),
 }
 
 impl PlanParseError {
-    /// The same for people, who count steps from 1, with the path of the field.
+    /// The same for people, who count steps from 1, with the path of the field. A step without a description keeps
+    /// its position from 0.
     pub fn for_people(&self) -> String {
+        let says_where = matches!(self, Self::Invalid(PlanError::NoDescription { .. }));
         match self.located() {
             None => self.to_string(),
-            Some(located) if located.step.is_some() => {
+            Some(located) if located.step.is_some() && !says_where => {
                 format!("{} ({})", located.problem, located.path())
             }
             Some(located) => located.problem,
         }
     }
 
+    /// The model that wrote the text can mend it.
+    pub(crate) fn is_for_model(&self) -> bool {
+        !matches!(self, Self::ParserFailed { .. })
+    }
+
     /// The same for the model that wrote the plan. It counts steps from 1 and names them by these titles, as other
     /// texts for models do. A step without a description keeps its position from 0.
     pub(crate) fn for_model(&self, titles: &[String]) -> String {
-        if let Self::Invalid(PlanError::NoDescription { step }) = self {
-            return format!("{self} (counted from 0: steps[{step}])");
-        }
         let Some(located) = self.located() else {
             return self.to_string();
         };
@@ -140,6 +158,8 @@ impl PlanParseError {
             Self::UnknownOrder { .. } => "UnknownOrder",
             Self::MissingArguments { .. } => "MissingArguments",
             Self::ArgumentsWithoutTool { .. } => "ArgumentsWithoutTool",
+            Self::Refused { .. } => "ParserRefused",
+            Self::ParserFailed { .. } => "ParserFailed",
             Self::Invalid(PlanError::NoSteps) => "NoSteps",
             Self::Invalid(PlanError::TooManySteps { .. }) => "TooManySteps",
             Self::Invalid(PlanError::NoDescription { .. }) => "MissingDescription",
@@ -164,11 +184,15 @@ impl PlanParseError {
 
 impl From<PlanParseError> for Failure {
     fn from(error: PlanParseError) -> Self {
-        if error == PlanParseError::Cut {
-            let message = "the plan was cut at the limit of its length twice; allow longer replies with \
-                           max_output_tokens, or make the goal smaller";
-            return Self::new(FailureKind::Llm, error.reason(), message);
-        }
-        Self::new(FailureKind::PlanParse, error.reason(), error.to_string())
+        let kind = match error {
+            PlanParseError::Cut => {
+                let message = "the plan was cut at the limit of its length twice; allow longer replies with \
+                               max_output_tokens, or make the goal smaller";
+                return Self::new(FailureKind::Llm, error.reason(), message);
+            }
+            PlanParseError::ParserFailed { .. } => FailureKind::Config,
+            _ => FailureKind::PlanParse,
+        };
+        Self::new(kind, error.reason(), error.to_string())
     }
 }

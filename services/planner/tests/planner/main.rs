@@ -1,4 +1,4 @@
-//! The planner: its parser alone, and the service over a local link.
+//! The planner: its parsers alone, and the service over a local link.
 
 #![allow(
     clippy::expect_used,
@@ -6,6 +6,7 @@
 )]
 
 mod parser;
+mod program;
 mod properties;
 mod repair;
 mod service;

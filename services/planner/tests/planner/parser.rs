@@ -2,10 +2,10 @@
 
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
-use cairn_planner::{JsonPlanParser, PlanParser, read_plan};
+use cairn_planner::JsonPlanParser;
 
 fn read(text: &str) -> PlanDraft {
-    read_plan(&JsonPlanParser::lenient(), text).expect("a plan")
+    JsonPlanParser::lenient().read(text).expect("a plan")
 }
 
 fn descriptions(text: &str) -> Vec<String> {
@@ -15,7 +15,7 @@ fn descriptions(text: &str) -> Vec<String> {
 
 /// Reason and message of the fault in a text.
 fn fault(parser: JsonPlanParser, text: &str) -> (String, String) {
-    let failure = Failure::from(read_plan(&parser, text).expect_err(text));
+    let failure = Failure::from(parser.read(text).expect_err(text));
     assert_eq!(failure.kind, FailureKind::PlanParse);
     assert!(!failure.is_recoverable());
     (failure.reason, failure.message)
@@ -66,7 +66,7 @@ fn numbers_of_arguments_keep_their_digits() {
     let arguments = r#"{"id":1000000000000000000001,"rate":0.10000000000000000000000000000001}"#;
     let text = format!(r#"{{"steps":[{{"tool":"pay","arguments":{arguments}}}]}}"#);
     for parser in [JsonPlanParser::lenient(), JsonPlanParser::strict()] {
-        let plan = read_plan(&parser, &text).expect("a plan");
+        let plan = parser.read(&text).expect("a plan");
         let tool = plan.steps[0].tool.as_ref().expect("a tool");
         assert_eq!(tool.arguments, arguments);
     }
@@ -77,7 +77,7 @@ fn null_counts_as_absent() {
     let text = r#"{"order":null,"steps":[{"id":null,"title":null,"description":"a","tool":null,
         "arguments":null,"depends_on":null,"capabilities":null}]}"#;
     for parser in [JsonPlanParser::lenient(), JsonPlanParser::strict()] {
-        let plan = read_plan(&parser, text).expect("a plan");
+        let plan = parser.read(text).expect("a plan");
         assert_eq!(plan.steps[0].description, "a");
         assert_eq!(plan.steps[0].tool, None);
     }
@@ -191,7 +191,7 @@ fn a_circle_is_named_step_by_step() {
 fn a_file_is_read_strictly() {
     let strict = JsonPlanParser::strict();
     let plan = r#"{"steps":[{"description":"a"}]}"#;
-    assert!(strict.parse(&format!("\n{plan}\n")).is_ok());
+    assert!(strict.draft(&format!("\n{plan}\n")).is_ok());
     let cases = [
         (
             format!("{plan}\n{plan}"),
@@ -228,7 +228,7 @@ fn a_file_is_read_strictly() {
     }
     assert!(
         JsonPlanParser::lenient()
-            .parse(r#"{"steps":[],"goal":"g"}"#)
+            .draft(r#"{"steps":[],"goal":"g"}"#)
             .is_ok()
     );
 }
@@ -239,7 +239,7 @@ fn external_ids_and_notes_are_read_from_files_alone() {
     let step = r#""description":"a","external_id":"T-17","note":"quietly\nplease""#;
     let text = format!(r#"{{"steps":[{{{step}}},{{"description":"b","note":null}}]}}"#);
     let beside = |parser: JsonPlanParser| {
-        let plan = read_plan(&parser, &text).expect("a plan");
+        let plan = parser.read(&text).expect("a plan");
         let steps = plan.steps.into_iter();
         steps
             .map(|it| (it.external_id, it.note))
@@ -289,7 +289,7 @@ fn a_hostile_text_takes_time_in_proportion_to_its_length() {
         "[{\"steps\":",
     ] {
         let text = unit.repeat(1_000_000 / unit.len());
-        assert!(JsonPlanParser::lenient().parse(&text).is_err(), "{unit}");
+        assert!(JsonPlanParser::lenient().draft(&text).is_err(), "{unit}");
     }
     assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
 }

@@ -1,7 +1,7 @@
 //! What holds for every text and every plan.
 
 use cairn_engine::plan::{Order, Plan, PlanDraft, StepDraft, ToolInvocation};
-use cairn_planner::{JsonPlanParser, PlanParser, read_plan};
+use cairn_planner::JsonPlanParser;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -151,7 +151,7 @@ proptest! {
     fn no_json_makes_the_parser_panic(value in any_json()) {
         for text in [value.to_string(), json!({"steps": [value]}).to_string()] {
             for parser in [JsonPlanParser::lenient(), JsonPlanParser::strict()] {
-                if let Ok(draft) = read_plan(&parser, &text) {
+                if let Ok(draft) = parser.read(&text) {
                     prop_assert!(Plan::new(&draft).is_ok());
                 }
             }
@@ -167,8 +167,8 @@ proptest! {
         let text = before + &value.to_string();
         let cut = text.floor_char_boundary(cut.index(text.len() + 1));
         for text in [&text[..cut], &text[cut..]] {
-            let _ = JsonPlanParser::lenient().parse(text);
-            let _ = JsonPlanParser::strict().parse(text);
+            let _ = JsonPlanParser::lenient().draft(text);
+            let _ = JsonPlanParser::strict().draft(text);
         }
     }
 
@@ -180,13 +180,13 @@ proptest! {
         } else {
             value.to_string()
         };
-        prop_assert_eq!(&read_plan(&JsonPlanParser::strict(), &text).expect("a plan"), &plan);
+        prop_assert_eq!(&JsonPlanParser::strict().read(&text).expect("a plan"), &plan);
         let wrapped = format!("Here {{it}} is:\n```json\n{text}\n```\nDone.");
         let mut of_model = plan;
         for step in &mut of_model.steps {
             (step.external_id, step.note) = (String::new(), String::new());
         }
-        let read = read_plan(&JsonPlanParser::lenient(), &wrapped).expect("a plan");
+        let read = JsonPlanParser::lenient().read(&wrapped).expect("a plan");
         prop_assert_eq!(read, of_model);
     }
 }

@@ -247,8 +247,9 @@ async fn a_refusal_ends_planning_at_once() {
 #[derive(Debug)]
 struct Lines;
 
+#[tonic::async_trait]
 impl PlanParser for Lines {
-    fn parse(&self, text: &str) -> Result<PlanDraft, PlanParseError> {
+    async fn parse(&self, text: &str) -> Result<PlanDraft, PlanParseError> {
         let is_step = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
         let steps = text.lines().filter(is_step);
         Ok(PlanDraft {
@@ -279,4 +280,32 @@ async fn another_parser_takes_the_place_of_the_reference() {
     // What the parser lets through is still checked, and told back in the same way.
     let reported = requests[1].messages[3].text();
     assert!(reported.contains("at least one step"), "{reported}");
+}
+
+/// Does not work, whatever the text is.
+#[derive(Debug)]
+struct Broken;
+
+#[tonic::async_trait]
+impl PlanParser for Broken {
+    async fn parse(&self, _: &str) -> Result<PlanDraft, PlanParseError> {
+        Err(PlanParseError::ParserFailed {
+            program: "parse.py".to_owned(),
+            problem: "was ended by signal 9".to_owned(),
+        })
+    }
+}
+
+/// The model cannot mend it.
+#[tokio::test(start_paused = true)]
+async fn a_parser_that_does_not_work_ends_planning_at_once() {
+    let (response, requests) = plan_as(&[reply(GOOD)], |deps, _| {
+        deps.parser = Arc::new(Broken);
+    })
+    .await;
+    assert_eq!((response.plan, requests.len()), (None, 1));
+    let failure = response.failure.expect("a failure");
+    assert_eq!(failure.kind(), FailureKind::Config);
+    let message = "the plan parser 'parse.py' was ended by signal 9";
+    assert_eq!(failure.message, message);
 }

@@ -4,7 +4,7 @@ use cairn_engine::message::{Message, Usage};
 use cairn_model::{
     ChatReply, ChatRequest, FinishReason, Model, ModelError, ModelInfo, ModelRegistry, StreamEvent,
 };
-use cairn_planner::{Config, Deps, JsonPlanParser, PlanParser as _};
+use cairn_planner::{Config, Deps, JsonPlanParser};
 use cairn_proto::event::{FailureKind, Order, Plan, PlanStep};
 use cairn_proto::planner::make_plan_request::Earlier;
 use cairn_proto::planner::planner_service_client::PlannerServiceClient;
@@ -201,7 +201,7 @@ async fn another_plan_is_made_from_the_earlier_one_its_results_and_feedback() {
     let results = "Tools: none\n\n## What came of the plan so far\n\n- 1: done: 3";
     assert!(messages[0].text().ends_with(results), "{messages:?}");
     let plan = JsonPlanParser::strict()
-        .parse(&messages[2].text())
+        .draft(&messages[2].text())
         .expect("a plan");
     assert_eq!(plan.steps[0].description, "count");
     let want = [
@@ -304,7 +304,7 @@ async fn without_a_model_planning_fails() {
         .failure
         .expect("a failure");
     assert_eq!(failure.kind(), FailureKind::Config);
-    assert_eq!(failure.message, "missing model provider");
+    assert_eq!(failure.message, "missing provider");
 }
 
 /// The model is not asked: what it would cost is not known.

@@ -417,6 +417,9 @@ impl Decision<'_> {
         if *is_error {
             let failure = match reason.as_str() {
                 CallFinished::HOOK_BLOCKED => Failure::by_hook(output.clone()),
+                Failure::MISSING => {
+                    Failure::new(FailureKind::Config, Failure::MISSING, output.clone())
+                }
                 reason => Failure::new(FailureKind::Tool, reason, output.clone()),
             };
             return self.fail_step(attempt, failure);

@@ -143,7 +143,7 @@ pub enum PlanError {
     },
 }
 
-/// Where a plan has a fault, for people, who count steps from 1.
+/// Where a plan has a fault, for people, who count steps from 1 unless the problem says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located {
     /// Position of the step, from 0; none for the plan as a whole.
@@ -166,7 +166,8 @@ impl Located {
 }
 
 impl PlanError {
-    /// The same for people.
+    /// The same for people. A step without a description keeps its position from 0, because the words of this fault
+    /// are the same everywhere.
     pub fn located(&self) -> Located {
         let mut counted = self.clone();
         let (step, field) = match &mut counted {
@@ -193,10 +194,14 @@ impl PlanError {
             *step += 1;
             position
         });
+        let problem = match self {
+            Self::NoDescription { step } => format!("{self} (counted from 0: steps[{step}])"),
+            _ => counted.to_string(),
+        };
         Located {
             step,
             field,
-            problem: counted.to_string(),
+            problem,
         }
     }
 }

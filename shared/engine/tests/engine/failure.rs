@@ -116,7 +116,7 @@ fn the_table_of_recoverable_failures_holds_for_every_kind_with_every_reason() {
 
 #[test]
 fn what_is_missing_is_named_and_trying_again_does_not_bring_it() {
-    for field in ["model provider", "tool registry", "hook executor"] {
+    for field in ["provider", "tool_registry", "hook_executor"] {
         let failure = Failure::missing(field);
         assert_eq!((failure.kind, failure.reason.as_str()), (Config, "missing"));
         assert_eq!(failure.message, format!("missing {field}"));

@@ -152,7 +152,7 @@ fn every_fault_has_a_place() {
         (
             second(StepDraft::default()),
             "steps.description",
-            "step 2 lacks 'description'",
+            "step 1 lacks 'description' (counted from 0: steps[1])",
         ),
         (
             chain(vec![

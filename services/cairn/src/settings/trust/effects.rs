@@ -24,7 +24,7 @@ pub(super) fn effects(withheld: &[(String, Value)], whole: &Value) -> Vec<String
             .flat_map(move |(path, value)| effect(path, value));
         lines.collect::<Vec<_>>()
     };
-    let mut lines = [of(programs), of(hooks)].concat();
+    let mut lines = [of(programs), of(hooks), of(plan_parser)].concat();
     // The settings of a server belong together, and its name and variables may have dots.
     let servers = whole["mcp"]["servers"].as_object().into_iter().flatten();
     lines.extend(servers.flat_map(|(name, settings)| server_lines(name, settings)));
@@ -34,7 +34,7 @@ pub(super) fn effects(withheld: &[(String, Value)], whole: &Value) -> Vec<String
     lines.extend(capabilities(&whole["capabilities"]));
     lines.extend([of(rules), of(places), of(files)].concat());
     let others = withheld.iter().filter(|(path, value)| {
-        let known = [programs, hooks, shell, rules, places, files];
+        let known = [programs, hooks, plan_parser, shell, rules, places, files];
         !TOGETHER.iter().any(|start| path.starts_with(start))
             && known.iter().all(|effect| effect(path, value).is_empty())
     });
@@ -101,6 +101,17 @@ fn hook(hook: &Value) -> Vec<String> {
             [program, rights].into_iter().chain(variables).collect()
         }
     }
+}
+
+/// A program that reads what models answer.
+fn plan_parser(path: &str, value: &Value) -> Vec<String> {
+    if path != "planner.parser" || !value.is_array() {
+        return Vec::new();
+    }
+    vec![
+        format!("run for each plan of a model: {}", words(value)),
+        "  with all your rights, not confined to the workspace".to_owned(),
+    ]
 }
 
 fn shell(path: &str, value: &Value) -> Vec<String> {
@@ -265,6 +276,7 @@ mod tests {
                         "url": "https://me:canary@hooks.example:8443"},
                 ]),
             ),
+            ("planner.parser", json!(["python3", "p\u{1b}.py"])),
             ("serve.hook_addresses", json!(["https://*.example.org:*"])),
             ("tools.shell.write", json!(["~/x y", "/data"])),
             ("tools.shell.network", json!([80, 443])),

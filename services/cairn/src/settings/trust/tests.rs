@@ -161,6 +161,20 @@ fn folders_of_agents_and_skills_need_a_confirmation() {
 }
 
 #[test]
+fn a_program_that_reads_plans_needs_a_confirmation() {
+    use crate::settings::ParserSetting;
+    let found = Found::new("[planner]\nparser = ['sh', 'parse.sh']\n");
+    assert_eq!(found.withheld(), ["planner.parser"]);
+    assert_eq!(found.load().config.planner.parser, ParserSetting::Json);
+
+    let digest = found.source().unconfirmed().unwrap().digest.clone();
+    found.trust().confirm(&found.path(), &digest).unwrap();
+    let words = ["sh", "parse.sh"].map(str::to_owned);
+    let program = ParserSetting::Program(words.into());
+    assert_eq!(found.load().config.planner.parser, program);
+}
+
+#[test]
 fn capabilities_and_a_search_provider_need_a_confirmation() {
     let found = Found::new(
         "[tools]\ndeny = ['web_search', 'write_file']\n[tools.web_search]\n\
