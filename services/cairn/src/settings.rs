@@ -13,6 +13,7 @@
 //! | `[model]`, `[models.<name>]` | the default model, and limits of all; models by name |
 //! | `[run]` | limits of a run |
 //! | `[compaction]` | when older messages of a conversation give way |
+//! | `[knowledge]` | how pages of knowledge are found |
 //! | `[session]` | leases; how many sessions there may be at work |
 //! | `[executor]` | how much work an executor takes, and what it can do |
 //! | `[serve]`, `[links]` | the listeners of `cairn serve`; where services of other processes are |
@@ -32,6 +33,7 @@ mod agents;
 mod compaction;
 mod executor;
 pub(crate) mod hooks;
+mod knowledge;
 mod limits;
 pub mod links;
 mod model;
@@ -50,6 +52,7 @@ pub use agents::{AgentSettings, SkillSettings};
 pub use compaction::CompactionSettings;
 pub use executor::ExecutorSettings;
 pub use hooks::HookSettings;
+pub use knowledge::{KnowledgeSettings, ScorerSetting};
 pub use limits::SessionSettings;
 pub use links::{Addresses, LinkSettings};
 pub use model::ModelSettings;
@@ -115,6 +118,8 @@ pub struct Settings {
     pub run: RunSettings,
     /// When older messages of a conversation give way.
     pub compaction: CompactionSettings,
+    /// How pages of knowledge are found.
+    pub knowledge: KnowledgeSettings,
     /// Leases, and how many sessions there may be at work.
     pub session: SessionSettings,
     /// How much work an executor takes, and what it can do.
@@ -245,6 +250,7 @@ impl cairn_boot::Settings for Settings {
         checks.range("client.wait", self.client.wait, Duration::ZERO..=hour);
         self.run.check(checks);
         self.compaction.check(checks);
+        self.knowledge.check(checks);
         self.session.check(checks);
         self.executor.check(checks);
         tools::check(self, checks);

@@ -80,9 +80,9 @@ pub struct Config {
 pub struct KnowledgeConfig {
     /// How hits are scored.
     pub scorer: Scorer,
-    /// The least score of a hit, from 0 to 1, where a search names none. The scores of good hits depend on the number of
-    /// pages and on the length of the query, so no value fits a namespace of three pages and one of a thousand. By
-    /// default, every page that shares a word with the query can be a hit, and only the number of hits is bounded.
+    /// The least score of a hit, from 0 to 1, where a search names none. The scores of good hits depend on the number
+    /// of pages and on the length of the query, so no value fits both three pages and a thousand. By default, every
+    /// page that shares a word with the query can be a hit, and only the number of hits is bounded.
     pub min_score: f64,
     /// Most bytes of memory that the indexes of all namespaces take. Those that were used longest ago make room.
     pub index_bytes: usize,

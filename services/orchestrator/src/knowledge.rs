@@ -1,8 +1,8 @@
 //! The pages of knowledge of each namespace, and how they are found.
 //!
-//! Pages are documents of memory. The index of a namespace is built at its first use, and takes in what has changed before
-//! each search, so a page that another server stored is found at once. An index keeps no texts: those of the hits are read
-//! from the store.
+//! Pages are documents of memory. The index of a namespace is built at its first use. It takes in what has changed
+//! before each search, so a page that another server stored is found at once. An index keeps no texts: those of the
+//! hits are read from the store.
 
 mod checks;
 pub(crate) mod errors;
@@ -87,8 +87,8 @@ impl Knowledge {
         }
     }
 
-    /// Finds pages by words, the best first, among those that were stored when the call began. A page that changed since
-    /// is shown as it is now.
+    /// Finds pages by words, the best first, among those that were stored when the call began. A page that changed
+    /// since is shown as it is now.
     ///
     /// # Errors
     /// The store cannot be reached, or the index does not fit into the memory for indexes (`LIMIT`).

@@ -24,8 +24,8 @@ pub(crate) fn unreadable(id: &str) -> RpcError {
 /// The index of a namespace needs more memory than all indexes have.
 pub(super) fn does_not_fit(most: usize) -> RpcError {
     let message = format!(
-        "the index of the pages does not fit into the {most} bytes that this server has for indexes; delete pages, or have \
-         the operator raise knowledge.index_bytes"
+        "the index of the pages does not fit into the {most} bytes that this server has for indexes; delete pages, or \
+         have the operator raise knowledge.index_bytes"
     );
     limit("index_bytes", &most.to_string(), message)
 }

@@ -11,7 +11,8 @@ use tokio::time::Instant;
 
 /// What an index counts besides its own bytes, so that those of namespaces without pages do not collect without end.
 const ENTRY_BYTES: usize = 1024;
-/// How long an index that did not fit is not built again: the attempt costs as much as any, and takes the room of others.
+/// How long an index that did not fit is not built again: the attempt costs as much as any, and takes the room of
+/// others.
 const REFUSED: Duration = Duration::from_secs(10);
 
 /// All indexes of this process.

@@ -84,3 +84,24 @@ async fn has_one(store: &Store, namespace: &Namespace) -> Result<bool, RpcError>
         page_size = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_that_was_stored_meanwhile_counts() {
+        let presence = Presence::default();
+        let [one, other] = ["one", "other"].map(|name| name.parse::<Namespace>().unwrap());
+        let at = Instant::now();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        presence.found_one(&one);
+        // It was read before.
+        let has_pages = false;
+        presence.keep(&one, Seen { at, has_pages });
+        assert!(presence.lock()[&one].has_pages);
+        tokio::time::advance(FRESH).await;
+        presence.found_one(&other);
+        assert!(!presence.lock().contains_key(&one));
+    }
+}
