@@ -14,6 +14,7 @@
 //! | `[run]` | limits of a run |
 //! | `[compaction]` | when older messages of a conversation give way |
 //! | `[planner]` | what reads the plans of models |
+//! | `[knowledge]` | how pages of knowledge are found |
 //! | `[session]` | leases; how many sessions there may be at work |
 //! | `[executor]` | how much work an executor takes, and what it can do |
 //! | `[serve]`, `[links]` | the listeners of `cairn serve`; where services of other processes are |
@@ -33,6 +34,7 @@ mod agents;
 mod compaction;
 mod executor;
 pub(crate) mod hooks;
+mod knowledge;
 mod limits;
 pub mod links;
 mod model;
@@ -52,6 +54,7 @@ pub use agents::{AgentSettings, SkillSettings};
 pub use compaction::CompactionSettings;
 pub use executor::ExecutorSettings;
 pub use hooks::HookSettings;
+pub use knowledge::{KnowledgeSettings, ScorerSetting};
 pub use limits::SessionSettings;
 pub use links::{Addresses, LinkSettings};
 pub use model::ModelSettings;
@@ -120,6 +123,8 @@ pub struct Settings {
     pub compaction: CompactionSettings,
     /// What reads the plans of models.
     pub planner: PlannerSettings,
+    /// How pages of knowledge are found.
+    pub knowledge: KnowledgeSettings,
     /// Leases, and how many sessions there may be at work.
     pub session: SessionSettings,
     /// How much work an executor takes, and what it can do.
@@ -251,6 +256,7 @@ impl cairn_boot::Settings for Settings {
         self.run.check(checks);
         self.compaction.check(checks);
         self.planner.check(checks);
+        self.knowledge.check(checks);
         self.session.check(checks);
         self.executor.check(checks);
         tools::check(self, checks);

@@ -5,6 +5,7 @@ use cairn_engine::decide::Compaction;
 use cairn_engine::level::LEVEL;
 use cairn_engine::limits::RESULT_BYTES;
 use cairn_hooks::{Definition, HookExecutor};
+use cairn_knowledge::Scorer;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,6 +62,8 @@ pub struct Config {
     pub hook_addresses: Vec<String>,
     /// Asks hooks. A process without it has neither hooks nor addresses.
     pub hook_executor: Option<Arc<dyn HookExecutor>>,
+    /// How pages of knowledge are found.
+    pub knowledge: KnowledgeConfig,
     /// Layers of every system prompt after the executor's own: where the work happens.
     pub environment: String,
     /// The level of this process, in place of its release's. What it writes is marked with a level above
@@ -70,6 +73,19 @@ pub struct Config {
     /// Owners do not look at the end of their leases: for tests of what else holds them off.
     #[cfg(debug_assertions)]
     pub trusts_leases: bool,
+}
+
+/// How pages of knowledge are found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnowledgeConfig {
+    /// How hits are scored.
+    pub scorer: Scorer,
+    /// The least score of a hit, from 0 to 1, where a search names none. The scores of good hits depend on the number
+    /// of pages and on the length of the query, so no value fits both three pages and a thousand. By default, every
+    /// page that shares a word with the query can be a hit, and only the number of hits is bounded.
+    pub min_score: f64,
+    /// Most bytes of memory that the indexes of all namespaces take. Those that were used longest ago make room.
+    pub index_bytes: usize,
 }
 
 /// When shortages of the pool are noticed.
@@ -119,11 +135,22 @@ impl Default for Config {
             hooks: Vec::new(),
             hook_addresses: Vec::new(),
             hook_executor: None,
+            knowledge: KnowledgeConfig::default(),
             environment: String::new(),
             #[cfg(debug_assertions)]
             level: LEVEL,
             #[cfg(debug_assertions)]
             trusts_leases: false,
+        }
+    }
+}
+
+impl Default for KnowledgeConfig {
+    fn default() -> Self {
+        Self {
+            scorer: Scorer::default(),
+            min_score: 0.0,
+            index_bytes: 256 * 1024 * 1024,
         }
     }
 }

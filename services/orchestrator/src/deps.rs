@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::dispatch::Dispatcher;
 use crate::hooks::Hooks;
+use crate::knowledge::Knowledge;
 use crate::state_bytes::OwnedBytes;
 use crate::store::{LastAcknowledged, Store};
 use crate::workspace::WorkspaceFiles;
@@ -24,6 +25,8 @@ pub(crate) struct Deps {
     pub(crate) planner: PlannerServiceClient<Link>,
     /// The hooks that there are, and how they are asked.
     pub(crate) hooks: Hooks,
+    /// Pages of knowledge, and how they are found.
+    pub(crate) knowledge: Knowledge,
     /// What the store acknowledged to owners that ended while it did not answer.
     pub(crate) last_acknowledged: LastAcknowledged,
 }

@@ -15,6 +15,7 @@
 //! | `dispatch` | which resources carry out a step, and the tools on offer |
 //! | `workspace` | the files of the workspace that define agents and skills |
 //! | `hooks` | the hooks of the settings and of clients, and what a recorded hook means now |
+//! | `knowledge` | the pages of each namespace, and how they are found |
 //! | `store` | the memory service in the words of the engine |
 //! | `readers` | how many bytes streams hold for clients |
 //! | `state_bytes` | how many bytes of state the owned sessions have |
@@ -28,6 +29,7 @@ mod dispatch;
 mod grpc;
 mod hooks;
 mod key;
+mod knowledge;
 mod observe;
 mod owner;
 mod readers;
@@ -38,6 +40,7 @@ mod state_bytes;
 mod store;
 mod workspace;
 
-pub use config::{Config, Mode};
+pub use cairn_knowledge::Scorer;
+pub use config::{Config, KnowledgeConfig, Mode};
 pub use grpc::Orchestrator;
 pub use service::{Links, Public, Running, build, build_reader};

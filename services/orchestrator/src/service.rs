@@ -6,6 +6,7 @@ use crate::dispatch::{Catalogue, DispatchLinks, Dispatcher, refresh};
 use crate::grpc::Orchestrator;
 use crate::hooks::Hooks;
 use crate::key::SessionKey;
+use crate::knowledge::Knowledge;
 use crate::requests::Requests;
 use crate::sessions::{Sessions, claim, renew, wake};
 use crate::store::{LastAcknowledged, Store};
@@ -14,6 +15,7 @@ use cairn_engine::failure::Failure;
 use cairn_proto::DESCRIPTORS;
 use cairn_proto::api::agent_service_server::AgentServiceServer;
 use cairn_proto::api::hook_service_server::HookServiceServer;
+use cairn_proto::api::knowledge_service_server::KnowledgeServiceServer;
 use cairn_proto::api::pool_service_server::PoolServiceServer;
 use cairn_proto::orchestrator::context_service_server::ContextServiceServer;
 use cairn_proto::orchestrator::orchestrator_service_server::OrchestratorServiceServer;
@@ -74,6 +76,7 @@ pub struct Public {
     agents: AgentServiceServer<Orchestrator>,
     pool: PoolServiceServer<Orchestrator>,
     hooks: HookServiceServer<Orchestrator>,
+    knowledge: KnowledgeServiceServer<Orchestrator>,
 }
 
 impl Public {
@@ -83,6 +86,7 @@ impl Public {
         let agents = AgentServiceServer::new(service.clone());
         let pool = PoolServiceServer::new(service.clone());
         let hooks = HookServiceServer::new(service.clone());
+        let knowledge = KnowledgeServiceServer::new(service.clone());
         Self {
             orchestrator: OrchestratorServiceServer::new(service)
                 .max_decoding_message_size(MAX_MESSAGE_BYTES),
@@ -90,6 +94,7 @@ impl Public {
             agents: agents.max_decoding_message_size(MAX_MESSAGE_BYTES),
             pool: pool.max_decoding_message_size(MAX_MESSAGE_BYTES),
             hooks: hooks.max_decoding_message_size(MAX_MESSAGE_BYTES),
+            knowledge: knowledge.max_decoding_message_size(MAX_MESSAGE_BYTES),
         }
     }
 
@@ -102,6 +107,7 @@ impl Public {
             .register(self.agents, DESCRIPTORS)
             .register(self.pool, DESCRIPTORS)
             .register(self.hooks, DESCRIPTORS)
+            .register(self.knowledge, DESCRIPTORS)
     }
 }
 
@@ -187,6 +193,7 @@ async fn sessions(
     let dispatch = Dispatcher::new(ways, catalogue, config.patience());
     let deps = Deps {
         hooks: Hooks::new(&config),
+        knowledge: Knowledge::new(&config.knowledge),
         config,
         store,
         owned,

@@ -64,7 +64,7 @@ mod generated {
     }
 }
 
-/// `cairn.api.v1`: agents and hooks.
+/// `cairn.api.v1`: agents, hooks, knowledge and the pool.
 pub use generated::api::v1 as api;
 /// `cairn.event.v1`: what is stored and watched.
 pub use generated::event::v1 as event;

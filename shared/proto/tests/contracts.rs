@@ -170,6 +170,7 @@ fn the_services_of_the_contract_are_among_the_items() {
         "cairn.event.v1.Settlement.Done.output",
         "cairn.event.v1.EFFECT_PURE",
         "cairn.api.v1.HookService",
+        "cairn.api.v1.KnowledgeService.SearchPages",
         "cairn.hook.v1.HookHostService.Ask",
         "cairn.memory.v1.JournalService",
         "cairn.memory.v1.JournalService.Commit",

@@ -70,6 +70,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             max_queued: settings.session.max_queued,
             limits: settings.run.limits(),
             compaction: settings.compaction.config(),
+            knowledge: settings.knowledge.config(),
             result_bytes: settings.tools.result_bytes,
             environment: surroundings(workspace, settings.workspace.write),
             #[cfg(debug_assertions)]
@@ -152,6 +153,7 @@ pub fn reader(context: &Context) -> Result<cairn_orchestrator::Config, CliError>
         models: models.names().map(str::to_owned).collect(),
         state_bytes: session.state_bytes,
         cache_bytes: session.cache_bytes,
+        knowledge: context.config().knowledge.config(),
         #[cfg(debug_assertions)]
         level: crate::fail::level(&context.environment)?,
         ..cairn_orchestrator::Config::default()

@@ -203,6 +203,43 @@ fn compaction_is_set_as_a_share_of_the_window() {
 }
 
 #[test]
+fn knowledge_is_found_as_the_settings_say() {
+    let loaded = settings("", &[], &[]).unwrap();
+    let default = loaded.config.knowledge.config();
+    assert_eq!(default, cairn_orchestrator::KnowledgeConfig::default());
+    let shown = loaded.show();
+    for line in [
+        "scorer = \"bm25\"",
+        "min_score = 0.0",
+        "index_bytes = 268435456",
+    ] {
+        assert!(shown.contains(&format!("knowledge.{line} ")), "{shown}");
+    }
+    let file = "[knowledge]\nscorer = 'dice'\nmin_score = 0.25\nindex_bytes = 1048576";
+    let loaded = settings(file, &[("CAIRN_KNOWLEDGE__MIN_SCORE", "0.5")], &[]).unwrap();
+    let set = loaded.config.knowledge.config();
+    assert_eq!(set.scorer, cairn_orchestrator::Scorer::Dice);
+    assert_eq!((set.min_score, set.index_bytes), (0.5, 1024 * 1024));
+    for (line, fault) in [
+        (
+            "scorer = 'bm52'",
+            "knowledge.scorer is \"bm52\", did you mean bm25? (allowed: bm25, dice)",
+        ),
+        (
+            "min_score = 1.5",
+            "knowledge.min_score is 1.5 (allowed: 0.0 to 1.0)",
+        ),
+        (
+            "index_bytes = 1000",
+            "knowledge.index_bytes is 1000 (allowed: 1048576 to 1099511627776)",
+        ),
+    ] {
+        let error = settings(&format!("[knowledge]\n{line}"), &[], &[]).unwrap_err();
+        assert!(error.contains(fault), "{error}");
+    }
+}
+
+#[test]
 fn an_executor_says_what_it_can_do() {
     let executor = |toml: &str, variables: &[(&str, &str)]| {
         let file = format!("[executor]\n{toml}");

@@ -11,6 +11,7 @@ mod valid_agents;
 mod valid_contexts;
 mod valid_hooks;
 mod valid_internal;
+mod valid_knowledge;
 mod valid_pool;
 mod verdict;
 
@@ -32,12 +33,13 @@ use tonic::Request;
 use verdict::wrong;
 
 /// What clients reach.
-const PUBLIC: [&str; 6] = [
+const PUBLIC: [&str; 7] = [
     "cairn.orchestrator.v1.OrchestratorService",
     "cairn.orchestrator.v1.ContextService",
     "cairn.memory.v1.SessionMemoryService",
     "cairn.api.v1.AgentService",
     "cairn.api.v1.HookService",
+    "cairn.api.v1.KnowledgeService",
     "cairn.api.v1.PoolService",
 ];
 /// More faults than these are not shown.

@@ -11,9 +11,10 @@ use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 
 /// What clients call.
-const PUBLIC: [&str; 6] = [
+const PUBLIC: [&str; 7] = [
     "cairn.api.v1.AgentService",
     "cairn.api.v1.HookService",
+    "cairn.api.v1.KnowledgeService",
     "cairn.api.v1.PoolService",
     "cairn.memory.v1.SessionMemoryService",
     "cairn.orchestrator.v1.ContextService",

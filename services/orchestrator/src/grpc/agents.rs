@@ -3,11 +3,10 @@
 
 mod definition;
 mod errors;
-mod pages;
 mod source;
 mod workspace;
 
-use super::{Answer, Orchestrator};
+use super::{Answer, Orchestrator, pages};
 use crate::agents::{has_changed, of_document};
 use crate::key::SessionKey;
 use crate::requests::Requests;

@@ -21,4 +21,4 @@ pub(crate) use logged::panic_at_error;
 pub(crate) use model::{Question, real_executor, real_executor_on, real_executor_with};
 pub(crate) use tools::Tools;
 pub(crate) use unreadable::{put_damaged, put_newer};
-pub(crate) use world::{Client, World, chain, goal, graph, model_step, tool_step};
+pub(crate) use world::{Client, Pages, World, chain, goal, graph, model_step, tool_step};

@@ -160,6 +160,21 @@ fn folders_of_agents_and_skills_need_a_confirmation() {
     assert_eq!(found.withheld(), withheld);
 }
 
+/// A file that raises the score of a hit would hide pages from models.
+#[test]
+fn no_setting_of_knowledge_counts_unconfirmed() {
+    let found =
+        Found::new("[knowledge]\nscorer = 'dice'\nmin_score = 0.9\nindex_bytes = 1048576\n");
+    let withheld = [
+        "knowledge.index_bytes",
+        "knowledge.min_score",
+        "knowledge.scorer",
+    ];
+    assert_eq!(found.withheld(), withheld);
+    let default = cairn_orchestrator::KnowledgeConfig::default();
+    assert_eq!(found.load().config.knowledge.config(), default);
+}
+
 #[test]
 fn a_program_that_reads_plans_needs_a_confirmation() {
     use crate::settings::ParserSetting;

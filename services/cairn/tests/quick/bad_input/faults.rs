@@ -286,6 +286,10 @@ fn values(field: &FieldDescriptor) -> Vec<(String, bool, Value)> {
         Kind::Float => [0.0, -1.0, 2.5, f32::MAX, f32::INFINITY, f32::NAN]
             .map(|n| (format!("= {n}"), n != 0.0, Value::F32(n)))
             .into(),
+        // Each is a share.
+        Kind::Double => [0.0, -1.0, 2.5, f64::MAX, f64::INFINITY, f64::NAN]
+            .map(|n| (format!("= {n}"), n != 0.0, Value::F64(n)))
+            .into(),
         Kind::Bool => [true, false]
             .map(|is| (format!("= {is}"), false, Value::Bool(is)))
             .into(),

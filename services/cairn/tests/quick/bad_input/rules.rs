@@ -85,9 +85,12 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
         (_, "session") => required(SESSION),
         (_, "request_id") => required(ID),
         (_, "title") if message.name() == "PlanStep" => text(1024),
+        ("PutPageRequest", "title") => required(text(256)),
         (_, "title") => text(256),
         (_, "time_to_live_ms") => number(315_360_000_000),
-        ("ListSessionsRequest" | "ListAgentsRequest", "page_size") => number(1000),
+        ("ListSessionsRequest" | "ListAgentsRequest" | "ListPagesRequest", "page_size") => {
+            number(1000)
+        }
         ("ListSessionsRequest", "page_token") => FORM,
         ("ListSessionsRequest", "order" | "ascending") => ANY,
         (_, "filter") => ANY,
@@ -227,6 +230,21 @@ fn of_hook(field: &FieldDescriptor) -> Rule {
         ("HookDefinition", "url") => required(FORM),
         ("HookDefinition", "agents" | "tools" | "timeout" | "on_error") => ANY,
         ("HookPatterns", "patterns") | ("Duration", _) => ANY,
+        _ => of_knowledge(field),
+    }
+}
+
+fn of_knowledge(field: &FieldDescriptor) -> Rule {
+    match (field.parent_message().name(), field.name()) {
+        // Without one it is made from the request_id.
+        ("PutPageRequest", "id") => ID,
+        // Pages of many ids are made here, so that a wrong one may be there.
+        ("GetPageRequest" | "DeletePageRequest", "id") => required(ID),
+        ("PutPageRequest", "text") => required(text(200 * 1024)),
+        ("PutPageRequest" | "SearchPagesRequest", "tags") => text(64),
+        ("SearchPagesRequest", "query") => required(text(4 * 1024)),
+        ("SearchPagesRequest", "max") => number(100),
+        ("SearchPagesRequest", "min_score") => ANY,
         (message, name) => panic!("what may {message}.{name} have?"),
     }
 }

@@ -55,17 +55,22 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
         }),
         "ListPending" => pending_lists(session),
         "Decide" => decisions(n, &session),
-        "PutAgent"
-        | "GetAgent"
-        | "ListAgents"
-        | "DeleteAgent"
-        | "ListWorkspaceFiles"
-        | "ConfirmWorkspaceFiles" => super::valid_agents::agents(method, n),
-        "PutHook" | "GetHook" | "ListHooks" | "DeleteHook" => super::valid_hooks::hooks(method, n),
-        "PutResource" | "RemoveResource" | "GrantTool" | "RevokeTool" | "GetPool" | "WatchPool"
-        | "GetAgentContext" => super::valid_pool::pool(method, n, session),
-        _ => tools(method, n, session),
+        _ => match of_api(method, n, &session) {
+            found if found.is_empty() => tools(method, n, session),
+            found => found,
+        },
     }
+}
+
+/// Of the services in `cairn.api.v1`, each of which knows its own methods.
+fn of_api(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
+    [
+        super::valid_agents::agents(method, n),
+        super::valid_hooks::hooks(method, n),
+        super::valid_knowledge::knowledge(method, n),
+        super::valid_pool::pool(method, n, session.to_owned()),
+    ]
+    .concat()
 }
 
 fn tools(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {

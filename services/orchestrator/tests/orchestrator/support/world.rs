@@ -11,6 +11,7 @@ use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps, StoreConfig};
 use cairn_orchestrator::{Config, Links, Running, build};
 use cairn_proto::api::agent_service_client::AgentServiceClient;
 use cairn_proto::api::hook_service_client::HookServiceClient;
+use cairn_proto::api::knowledge_service_client::KnowledgeServiceClient;
 use cairn_proto::api::pool_service_client::PoolServiceClient;
 use cairn_proto::event as wire;
 use cairn_proto::memory as memory_pb;
@@ -29,6 +30,7 @@ use tokio::sync::{Mutex, mpsc};
 
 pub(crate) type Client = OrchestratorServiceClient<Link>;
 pub(crate) type Contexts = ContextServiceClient<Link>;
+pub(crate) type Pages = KnowledgeServiceClient<Link>;
 
 /// How far time continues at once.
 const STEP: Duration = Duration::from_millis(250);
@@ -39,6 +41,7 @@ pub(crate) struct World {
     pub(crate) agents: AgentServiceClient<Link>,
     pub(crate) pool: PoolServiceClient<Link>,
     pub(crate) hooks: HookServiceClient<Link>,
+    pub(crate) knowledge: Pages,
     pub(crate) running: Running,
     /// The way of the orchestrator to the store.
     pub(crate) faults: Faults,
@@ -115,7 +118,8 @@ impl World {
             contexts: Contexts::new(link.clone()),
             agents: AgentServiceClient::new(link.clone()),
             pool: PoolServiceClient::new(link.clone()),
-            hooks: HookServiceClient::new(link),
+            hooks: HookServiceClient::new(link.clone()),
+            knowledge: Pages::new(link),
             running,
             faults,
             journal: Journal(JournalServiceClient::new(memory.clone())),
@@ -138,6 +142,16 @@ impl World {
     pub(crate) async fn another(&self, config: Config) -> (Client, Running) {
         let (link, running) = orchestrator(config, self.links.clone()).await;
         (Client::new(link), running)
+    }
+
+    /// The pages of another orchestrator beside the first, which takes callers as the exposure says.
+    pub(crate) async fn another_knowledge(
+        &self,
+        config: Config,
+        exposure: Exposure,
+    ) -> (Pages, Running) {
+        let (link, running) = exposed(config, self.links.clone(), exposure).await;
+        (Pages::new(link), running)
     }
 
     /// An orchestrator that follows one which died: no fault is on its way to the store.
@@ -368,8 +382,12 @@ impl World {
 }
 
 async fn orchestrator(config: Config, links: Links) -> (Link, Running) {
+    exposed(config, links, Exposure::Public(None)).await
+}
+
+async fn exposed(config: Config, links: Links, exposure: Exposure) -> (Link, Running) {
     let (services, running) = build(config, links).await.expect("an orchestrator");
-    let server = services.register(ServerBuilder::new(Exposure::Public(None)));
+    let server = services.register(ServerBuilder::new(exposure));
     let server = server.build().await.expect("a server");
     (server.link(), running)
 }

@@ -1,0 +1,62 @@
+//! `[knowledge]`: how pages of knowledge are found.
+
+use cairn_boot::Checks;
+use cairn_orchestrator::{KnowledgeConfig, Scorer};
+use serde::{Deserialize, Serialize};
+
+const MIB: usize = 1024 * 1024;
+
+/// How pages of knowledge are found.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KnowledgeSettings {
+    /// How hits are scored.
+    pub scorer: ScorerSetting,
+    /// The least score of a hit, where a search names none.
+    pub min_score: f64,
+    /// Most bytes of memory that the indexes of an orchestrator take.
+    pub index_bytes: usize,
+}
+
+/// A scorer by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScorerSetting {
+    /// Rare words count more, and a word in a short page counts more than in a long one.
+    Bm25,
+    /// Each word counts the same: twice the words that query and page share, by the words of both.
+    Dice,
+}
+
+impl Default for KnowledgeSettings {
+    fn default() -> Self {
+        let config = KnowledgeConfig::default();
+        Self {
+            scorer: match config.scorer {
+                Scorer::Bm25 => ScorerSetting::Bm25,
+                Scorer::Dice => ScorerSetting::Dice,
+            },
+            min_score: config.min_score,
+            index_bytes: config.index_bytes,
+        }
+    }
+}
+
+impl KnowledgeSettings {
+    pub(super) fn check(&self, checks: &mut Checks) {
+        checks.range("knowledge.min_score", self.min_score, 0.0..=1.0);
+        checks.range("knowledge.index_bytes", self.index_bytes, MIB..=MIB * MIB);
+    }
+
+    /// As an orchestrator takes them.
+    pub(super) fn config(&self) -> KnowledgeConfig {
+        KnowledgeConfig {
+            scorer: match self.scorer {
+                ScorerSetting::Bm25 => Scorer::Bm25,
+                ScorerSetting::Dice => Scorer::Dice,
+            },
+            min_score: self.min_score,
+            index_bytes: self.index_bytes,
+        }
+    }
+}
