@@ -12,12 +12,16 @@ mod inbox;
 mod interrupts;
 mod long_results;
 mod lost_writes;
+mod offers;
 mod outstanding;
 mod placing;
 mod planner;
 mod previews;
+mod recall;
 mod report;
 mod reports;
+mod retrieve;
+mod save_page;
 mod skills;
 mod start;
 mod stream;
@@ -49,6 +53,7 @@ use inbox::Inbox;
 use long_results::Wholes;
 use outstanding::Outstanding;
 use placing::{Placed, Waiting, lacking};
+use recall::Recall;
 use reports::Failures;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -180,6 +185,10 @@ struct Owner {
     active_run: ActiveRun,
     /// Keys of calls that may be under way, while a command may cancel their run.
     calls_under_way: BTreeSet<String>,
+    /// Whether there was something to retrieve when an attempt began.
+    has_knowledge: BTreeMap<AttemptRef, bool>,
+    /// Messages that requests do not have any more, once a model has asked for some.
+    recall: Arc<Recall>,
     /// An event of others that a newer process is to read. It is left out of the state, with all after it.
     left_to: Option<Newer>,
 }
@@ -320,6 +329,8 @@ impl Owner {
             failures: BTreeMap::new(),
             active_run,
             calls_under_way: BTreeSet::new(),
+            has_knowledge: BTreeMap::new(),
+            recall: Arc::default(),
             left_to: None,
         };
         Ok((owner, first))
@@ -351,6 +362,7 @@ impl Owner {
                 }
             }
             reminded.clear();
+            self.note_offers(&outstanding).await?;
             self.perform(&outstanding);
             self.acknowledge(&outstanding);
             self.end_idle_if_stopping();

@@ -33,6 +33,7 @@ mod hooks;
 mod imports;
 mod interrupts;
 mod kept;
+mod knowledge_tools;
 mod leases;
 #[cfg(debug_assertions)]
 mod levels;
