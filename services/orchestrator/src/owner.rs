@@ -51,9 +51,9 @@ use cairn_rpc::RpcError;
 use hooks::{HookMessage, Proceeding};
 use inbox::Inbox;
 use long_results::Wholes;
+use offers::OfKnowledge;
 use outstanding::Outstanding;
 use placing::{Placed, Waiting, lacking};
-use recall::Recall;
 use reports::Failures;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -185,10 +185,8 @@ struct Owner {
     active_run: ActiveRun,
     /// Keys of calls that may be under way, while a command may cancel their run.
     calls_under_way: BTreeSet<String>,
-    /// Whether there was something to retrieve when an attempt began.
-    has_knowledge: BTreeMap<AttemptRef, bool>,
-    /// Messages that requests do not have any more, once a model has asked for some.
-    recall: Arc<Recall>,
+    /// What it keeps for the tools for knowledge.
+    knowledge: OfKnowledge,
     /// An event of others that a newer process is to read. It is left out of the state, with all after it.
     left_to: Option<Newer>,
 }
@@ -329,8 +327,7 @@ impl Owner {
             failures: BTreeMap::new(),
             active_run,
             calls_under_way: BTreeSet::new(),
-            has_knowledge: BTreeMap::new(),
-            recall: Arc::default(),
+            knowledge: OfKnowledge::default(),
             left_to: None,
         };
         Ok((owner, first))

@@ -85,7 +85,7 @@ impl Owner {
             key: key.clone(),
             most: session.result_bytes(call.attempt.run, most),
             call_key: session.call_key(key.namespace.as_str(), &key.id, call),
-            recall: self.recall.clone(),
+            recall: self.knowledge.recall.clone(),
             unsent,
             through: session.seq,
         }

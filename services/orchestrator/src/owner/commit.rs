@@ -146,7 +146,7 @@ impl Owner {
 
     /// Counts the bytes of the state, and of what is kept beside it.
     fn count_bytes(&mut self) {
-        let bytes = self.checkpoints.state_bytes() + self.recall.bytes();
+        let bytes = self.checkpoints.state_bytes() + self.knowledge.recall.bytes();
         self.state_bytes.set(bytes);
     }
 

@@ -152,20 +152,19 @@ async fn a_message_before_the_window_is_found_and_one_in_it_is_not() {
     }
 }
 
+/// A turn with an earlier message and two pages.
+async fn with_pages(world: &World) -> Attempt {
+    let tags = ["harbour", "town"];
+    put_page(world, "hours", "Hours", "The harbour opens at six.", &tags).await;
+    put_page(world, "food", "Bakeries", "Bread from five on.", &["town"]).await;
+    let session = with_window(world).await;
+    begin(world, &session, "side", None).await
+}
+
 #[tokio::test(start_paused = true)]
 async fn pages_and_messages_are_found_in_one_order() {
     let world = World::new().await;
-    put_page(
-        &world,
-        "hours",
-        "Hours",
-        "The harbour opens at six.",
-        &["harbour", "town"],
-    )
-    .await;
-    put_page(&world, "food", "Bakeries", "Bread from five on.", &["town"]).await;
-    let session = with_window(&world).await;
-    let mut attempt = begin(&world, &session, "side", None).await;
+    let mut attempt = with_pages(&world).await;
     let found = retrieve(&world, &mut attempt, 0, r#"{"query": "the harbour"}"#).await;
     let all = heads(&found);
     let mut names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
@@ -173,30 +172,25 @@ async fn pages_and_messages_are_found_in_one_order() {
     assert_eq!(names, ["[message 1, user", "[page hours"], "{found}");
     assert!(all.is_sorted_by(|a, b| a.1 >= b.1), "{found}");
     assert!(all.iter().all(|(_, score)| (0.0..=1.0).contains(score)));
-    assert!(
-        found.contains("; tags harbour, town; changed 2023-11-14)"),
-        "{found}"
-    );
+    let tags = "; tags harbour, town; changed 2023-11-14)";
+    assert!(found.contains(tags), "{found}");
+}
 
+#[tokio::test(start_paused = true)]
+async fn a_search_is_narrowed_by_scope_tags_number_and_score() {
+    let world = World::new().await;
+    let mut attempt = with_pages(&world).await;
     let narrow = [
-        (
-            r#"{"query": "harbour", "scope": "knowledge"}"#,
-            "[page hours",
-        ),
-        (
-            r#"{"query": "harbour", "scope": "conversation"}"#,
-            "[message 1, user",
-        ),
-        (r#"{"query": "bread", "tags": ["Town"]}"#, "[page food"),
-        (
-            r#"{"query": "harbour bread", "max": 1, "tags": ["harbour"]}"#,
-            "[page hours",
-        ),
+        (r#""scope": "knowledge""#, "[page hours"),
+        (r#""scope": "conversation""#, "[message 1, user"),
+        (r#""tags": ["Town"]"#, "[page hours"),
+        (r#""tags": ["harbour"], "max": 1"#, "[page hours"),
     ];
-    for ((arguments, expected), turn) in narrow.into_iter().zip(1..) {
-        let found = retrieve(&world, &mut attempt, turn, arguments).await;
+    for ((narrow, expected), turn) in narrow.into_iter().zip(0..) {
+        let arguments = format!(r#"{{"query": "harbour", {narrow}}}"#);
+        let found = retrieve(&world, &mut attempt, turn, &arguments).await;
         let names: Vec<&str> = heads(&found).iter().map(|(name, _)| *name).collect();
-        assert_eq!(names, [expected], "{arguments}: {found}");
+        assert_eq!(names, [expected], "{narrow}: {found}");
     }
     let none = [
         (
@@ -209,12 +203,9 @@ async fn pages_and_messages_are_found_in_one_order() {
         ),
         (r#"{"query": "of the"}"#, "only common words"),
     ];
-    for ((arguments, expected), turn) in none.into_iter().zip(5..) {
+    for ((arguments, expected), turn) in none.into_iter().zip(4..) {
         let found = retrieve(&world, &mut attempt, turn, arguments).await;
-        assert!(
-            found.starts_with("nothing was found"),
-            "{arguments}: {found}"
-        );
+        assert!(found.starts_with("nothing was found"), "{found}");
         assert!(found.contains(expected), "{arguments}: {found}");
     }
 }

@@ -86,114 +86,63 @@ fn a_page_is_saved_as_the_model_wrote_it() {
     assert_eq!(page, expected);
 }
 
-#[test]
-fn faulty_arguments_are_refused_with_what_is_allowed() {
+/// The complaints about these calls, each of which says what is allowed.
+fn refused(tool: &str, cases: Vec<(Value, &str)>) {
     let mut world = world();
     world.session.runs.last_mut().unwrap().limits.max_tool_turns = 100;
-    let tags = vec!["t"; 17];
-    let cases = [
-        ("retrieve", json!({}), "missing field `query`"),
-        ("retrieve", json!({"query": " "}), "query has 1 bytes"),
+    for (arguments, expected) in cases {
+        let reported = complaint(&mut world, tool, &arguments);
+        assert!(reported.contains(expected), "{arguments}: {reported}");
+    }
+}
+
+#[test]
+fn a_faulty_search_is_refused() {
+    let (long, tags) = ("x".repeat(4_097), vec!["t"; 17]);
+    let query = |name: &str, value: Value| json!({"query": "x", name: value});
+    let cases = vec![
+        (json!({}), "missing field `query`"),
+        (json!({"query": " "}), "query has 1 bytes"),
+        (json!({ "query": long }), "at most 4096 bytes"),
+        (query("words", json!(1)), "unknown field `words`"),
+        (query("max", json!(0)), "max is 0; allowed are 1 to 20"),
+        (query("max", json!(21)), "max is 21; allowed are 1 to 20"),
+        (query("max", json!(-1)), "wrong arguments for 'retrieve'"),
+        (query("min_score", json!(1.01)), "a number from 0 to 1"),
+        (query("min_score", json!("high")), "invalid type: string"),
+        (query("scope", json!("web")), "scope 'web' is unknown"),
+        (query("tags", json!([""])), "each of 1 to 64 bytes"),
+        (query("tags", json!(tags)), "tags are at most 16"),
         (
-            "retrieve",
-            json!({"query": "x".repeat(4097)}),
-            "at most 4096 bytes",
-        ),
-        (
-            "retrieve",
-            json!({"query": "x", "words": 1}),
-            "unknown field `words`",
-        ),
-        (
-            "retrieve",
-            json!({"query": "x", "max": 0}),
-            "max is 0; allowed are 1 to 20",
-        ),
-        (
-            "retrieve",
-            json!({"query": "x", "max": 21}),
-            "max is 21; allowed are 1 to 20",
-        ),
-        (
-            "retrieve",
-            json!({"query": "x", "max": -1}),
-            "wrong arguments for 'retrieve'",
-        ),
-        (
-            "retrieve",
-            json!({"query": "x", "min_score": 1.01}),
-            "a number from 0 to 1",
-        ),
-        (
-            "retrieve",
-            json!({"query": "x", "min_score": "high"}),
-            "invalid type: string",
-        ),
-        (
-            "retrieve",
-            json!({"query": "x", "scope": "web"}),
-            "scope 'web' is unknown",
-        ),
-        (
-            "retrieve",
-            json!({"query": "x", "tags": [""]}),
-            "each of 1 to 64 bytes",
-        ),
-        (
-            "retrieve",
-            json!({"query": "x", "tags": tags}),
-            "tags are at most 16",
-        ),
-        (
-            "retrieve",
             json!({"query": "x", "scope": "conversation", "tags": ["ops"]}),
             "messages have no tags",
         ),
+    ];
+    refused("retrieve", cases);
+}
+
+#[test]
+fn a_faulty_page_is_refused() {
+    let tags = vec!["t"; 17];
+    let long = "x".repeat(200 * 1024 + 1);
+    let titled = |title: &str| json!({"title": title, "text": "x"});
+    let cases = vec![
+        (json!({"title": "T"}), "missing field `text`"),
+        (titled(""), "title is one line"),
+        (titled("a\nb"), "title is one line"),
+        (titled(&"t".repeat(257)), "1 to 256 bytes"),
+        (json!({"title": "T", "text": "\n"}), "text has 1 bytes"),
+        (json!({"title": "T", "text": long}), "at most 204800 bytes"),
         (
-            "save_knowledge",
-            json!({"title": "T"}),
-            "missing field `text`",
-        ),
-        (
-            "save_knowledge",
-            json!({"title": "", "text": "x"}),
-            "title is one line",
-        ),
-        (
-            "save_knowledge",
-            json!({"title": "a\nb", "text": "x"}),
-            "title is one line",
-        ),
-        (
-            "save_knowledge",
-            json!({"title": "t".repeat(257), "text": "x"}),
-            "1 to 256 bytes",
-        ),
-        (
-            "save_knowledge",
-            json!({"title": "T", "text": "\n"}),
-            "text has 1 bytes",
-        ),
-        (
-            "save_knowledge",
-            json!({"title": "T", "text": "x".repeat(200 * 1024 + 1)}),
-            "at most 204800 bytes",
-        ),
-        (
-            "save_knowledge",
             json!({"title": "T", "text": "x", "tags": ["a\tb"]}),
             "one line",
         ),
         (
-            "save_knowledge",
             json!({"title": "T", "text": "x", "tags": tags}),
             "at most 16",
         ),
     ];
-    for (tool, arguments, expected) in cases {
-        let reported = complaint(&mut world, tool, &arguments);
-        assert!(reported.contains(expected), "{arguments}: {reported}");
-    }
+    refused("save_knowledge", cases);
 }
 
 #[test]
