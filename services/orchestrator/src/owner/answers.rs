@@ -63,7 +63,7 @@ impl Owner {
         let asker = self.asker(call, question.as_ref().ok());
         let found = async move {
             let answer = match question {
-                Ok(question) => within_limit(find(&asker, question)).await,
+                Ok(question) => within_limit(&asker, question).await,
                 Err(refused) => refused,
             };
             Message::Answered { call, answer }
@@ -92,10 +92,18 @@ impl Owner {
     }
 }
 
-async fn within_limit(found: impl Future<Output = Answer>) -> Answer {
-    timeout(LONGEST, found).await.unwrap_or_else(|_| {
+async fn within_limit(asker: &Asker, question: Question) -> Answer {
+    // The store may have taken the page.
+    let then = match question {
+        Question::SaveKnowledge(_) => {
+            "look with retrieve whether the page is saved before you save it again"
+        }
+        _ => "try again, or ask for less",
+    };
+    let found = timeout(LONGEST, find(asker, question)).await;
+    found.unwrap_or_else(|_| {
         let limit = LONGEST.as_secs();
-        let message = format!("nothing was found within {limit} s; try again, or ask for less");
+        let message = format!("no answer was found within {limit} s; {then}");
         Answer::failed(Answer::TIMEOUT, message)
     })
 }
