@@ -12,12 +12,16 @@ mod inbox;
 mod interrupts;
 mod long_results;
 mod lost_writes;
+mod offers;
 mod outstanding;
 mod placing;
 mod planner;
 mod previews;
+mod recall;
 mod report;
 mod reports;
+mod retrieve;
+mod save_page;
 mod skills;
 mod start;
 mod stream;
@@ -47,6 +51,7 @@ use cairn_rpc::RpcError;
 use hooks::{HookMessage, Proceeding};
 use inbox::Inbox;
 use long_results::Wholes;
+use offers::OfKnowledge;
 use outstanding::Outstanding;
 use placing::{Placed, Waiting, lacking};
 use reports::Failures;
@@ -180,6 +185,8 @@ struct Owner {
     active_run: ActiveRun,
     /// Keys of calls that may be under way, while a command may cancel their run.
     calls_under_way: BTreeSet<String>,
+    /// What it keeps for the tools for knowledge.
+    knowledge: OfKnowledge,
     /// An event of others that a newer process is to read. It is left out of the state, with all after it.
     left_to: Option<Newer>,
 }
@@ -320,6 +327,7 @@ impl Owner {
             failures: BTreeMap::new(),
             active_run,
             calls_under_way: BTreeSet::new(),
+            knowledge: OfKnowledge::default(),
             left_to: None,
         };
         Ok((owner, first))
@@ -351,6 +359,7 @@ impl Owner {
                 }
             }
             reminded.clear();
+            self.note_offers(&outstanding).await?;
             self.perform(&outstanding);
             self.acknowledge(&outstanding);
             self.end_idle_if_stopping();

@@ -34,7 +34,9 @@ pub use calls::UNKNOWN_TOOL;
 pub use facts::{Away, CODE_GENERATION, Compaction, Facts, ToolFacts, ToolList};
 pub use fork::Fork;
 pub use input::{Answer, FullRequest, Input, Previewed, Reply, Retry, Summarised, Unfinished};
-pub use tools::{Question, SEARCH_TOOLS, STATE_TOOLS, SkillRequest, StateTool};
+pub use tools::{
+    Question, Retrieve, SEARCH_TOOLS, STATE_TOOLS, SaveKnowledge, Scope, SkillRequest, StateTool,
+};
 pub use words::{EXECUTION, GUIDE, SUMMARY_REQUEST};
 
 pub(crate) use agents::{check_given_plan, check_tools_of_turn};

@@ -26,8 +26,9 @@ pub fn rfc3339(at_ms: u64) -> String {
     format!("{date}T{clock}.{:03}Z", at_ms % 1000)
 }
 
-/// Days to year, month and day in the Gregorian calendar, by eras of 400 years that begin in March.
-fn date(at_ms: u64) -> String {
+/// `2024-01-15`, of milliseconds since 1970.
+pub fn date(at_ms: u64) -> String {
+    // Days to year, month and day in the Gregorian calendar, by eras of 400 years that begin in March.
     let days = at_ms / DAY_MS + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

@@ -4,6 +4,9 @@
 //! done again. An answer ends with its call: [`Owner::drop_done`] drops what the state no longer asks for.
 
 use super::long_results::of_text;
+use super::recall::Recall;
+use super::retrieve::{Earlier, passages};
+use super::save_page::save;
 use super::{Message, Owner, report, skills};
 use crate::deps::Deps;
 use crate::key::SessionKey;
@@ -12,8 +15,10 @@ use cairn_engine::decide::{Answer, Question};
 use cairn_engine::event::CallRef;
 use cairn_engine::outstanding::Work;
 use cairn_engine::result::{Excerpt, ResultRequest};
+use cairn_engine::session::Unsent;
 use cairn_rpc::RpcError;
 use futures::stream;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
@@ -27,7 +32,22 @@ const LONGEST: Duration = Duration::from_secs(30);
 const TRY: Duration = Duration::from_secs(5);
 
 /// The pause before the store is asked again.
-const PAUSE: Duration = Duration::from_millis(100);
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
+
+/// What answers are found with, beside the store.
+struct Asker {
+    deps: Arc<Deps>,
+    key: SessionKey,
+    /// Most bytes that the model gets at once.
+    most: usize,
+    /// The key of the call.
+    call_key: String,
+    recall: Arc<Recall>,
+    /// What the requests of the attempt do not have; none for a question that is not about it.
+    unsent: Option<Unsent>,
+    /// The last event of the state that the question is of.
+    through: u64,
+}
 
 impl Owner {
     /// Begins to find the answer of a call, unless too many are being found.
@@ -40,30 +60,59 @@ impl Owner {
         let Some(question) = self.session.question(call) else {
             return;
         };
-        let (deps, key) = (self.deps.clone(), self.key.clone());
-        let most = self.deps.config.result_bytes;
-        let most = self.session.result_bytes(call.attempt.run, most);
+        let asker = self.asker(call, question.as_ref().ok());
         let found = async move {
             let answer = match question {
-                Ok(question) => within_limit(find(&deps, &key, question, most)).await,
+                Ok(question) => within_limit(&asker, question).await,
                 Err(refused) => refused,
             };
             Message::Answered { call, answer }
         };
         self.begin_work(work, stream::once(found), None);
     }
+
+    fn asker(&self, call: CallRef, question: Option<&Question>) -> Asker {
+        let (session, key) = (&self.session, &self.key);
+        let most = self.deps.config.result_bytes;
+        let unsent = match question {
+            Some(Question::Retrieve(asked)) if asked.scope.has_messages() => {
+                session.unsent(call.attempt)
+            }
+            _ => None,
+        };
+        Asker {
+            deps: self.deps.clone(),
+            key: key.clone(),
+            most: session.result_bytes(call.attempt.run, most),
+            call_key: session.call_key(key.namespace.as_str(), &key.id, call),
+            recall: self.knowledge.recall.clone(),
+            unsent,
+            through: session.seq,
+        }
+    }
 }
 
-async fn within_limit(found: impl Future<Output = Answer>) -> Answer {
-    timeout(LONGEST, found).await.unwrap_or_else(|_| {
+async fn within_limit(asker: &Asker, question: Question) -> Answer {
+    // The store may have taken the page.
+    let then = match question {
+        Question::SaveKnowledge(_) => {
+            "look with retrieve whether the page is saved before you save it again"
+        }
+        _ => "try again, or ask for less",
+    };
+    let found = timeout(LONGEST, find(asker, question)).await;
+    found.unwrap_or_else(|_| {
         let limit = LONGEST.as_secs();
-        let message = format!("nothing was found within {limit} s; try again, or ask for less");
+        let message = format!("no answer was found within {limit} s; {then}");
         Answer::failed(Answer::TIMEOUT, message)
     })
 }
 
-async fn find(deps: &Deps, key: &SessionKey, question: Question, most: usize) -> Answer {
-    let store = &deps.store;
+async fn find(asker: &Asker, question: Question) -> Answer {
+    let Asker {
+        deps, key, most, ..
+    } = asker;
+    let (store, most) = (&deps.store, *most);
     let found = match question {
         Question::ReadResult(asked) => excerpt(store, key, asked, most).await.map(Answer::found),
         Question::ReadSkill(asked) => skills::read(deps.dispatch.tools(), key, &asked, most)
@@ -73,6 +122,20 @@ async fn find(deps: &Deps, key: &SessionKey, question: Question, most: usize) ->
             Ok(text) => Ok(of_text(store, key, text, most).await),
             Err(message) => Err(message),
         },
+        Question::Retrieve(asked) => {
+            let earlier = asker.unsent.as_ref().map(|unsent| Earlier {
+                recall: &asker.recall,
+                unsent,
+                through: asker.through,
+            });
+            match passages(deps, key, &asked, earlier.as_ref()).await {
+                Ok(text) => Ok(of_text(store, key, text, most).await),
+                Err(message) => Err(message),
+            }
+        }
+        Question::SaveKnowledge(page) => save(deps, key, &page, &asker.call_key)
+            .await
+            .map(Answer::found),
     };
     found.unwrap_or_else(|message| Answer::failed(Answer::FAILED, message))
 }

@@ -140,8 +140,14 @@ impl Owner {
             return Err(End::Parked { is_over });
         }
         self.checkpoints.written(bytes, &self.session);
-        self.state_bytes.set(self.checkpoints.state_bytes());
+        self.count_bytes();
         Ok(())
+    }
+
+    /// Counts the bytes of the state, and of what is kept beside it.
+    fn count_bytes(&mut self) {
+        let bytes = self.checkpoints.state_bytes() + self.knowledge.recall.bytes();
+        self.state_bytes.set(bytes);
     }
 
     /// Reads what others have appended, up to the first event that is left to a newer process.
@@ -156,7 +162,7 @@ impl Owner {
                 let folded = self.session.apply(seq, &event);
                 folded.map_err(|error| End::Stalled(unreadable(&self.key, seq, error)))?;
             }
-            self.state_bytes.set(self.checkpoints.state_bytes());
+            self.count_bytes();
             self.journal_permille = page.journal_permille;
             if self.session.seq >= page.last_seq {
                 break;

@@ -29,7 +29,9 @@ impl Owner {
         let (catalogue, grants) = (dispatch.catalogue(), dispatch.grants(&self.key.namespace));
         let of = PartOf::run(&self.session, attempt.run);
         let of = of.granted(&grants).in_executor(tools);
-        let is_offered = |tool: &str| self.session.offers(attempt, tool, &grants);
+        let of = of.with_knowledge(self.has_knowledge(attempt));
+        let offers = |tool: &str| self.session.offers(attempt, tool, &grants);
+        let is_offered = |tool: &str| offers(tool) && !self.hides(attempt, tool);
         match self.session.turn(attempt) {
             None => catalogue.part(of, Use::Step, is_offered),
             Some(turn) if turn.options.tools.is_none() => catalogue.part(of, Use::Turn, is_offered),

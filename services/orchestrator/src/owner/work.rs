@@ -202,7 +202,7 @@ impl Owner {
     /// An owner that is stopping begins nothing but what it alone knows: that a call whose intent
     /// is durable has not been sent. For the next owner it would be in doubt. An attempt that waits for the
     /// owner's answers, or for hooks, takes no slot before.
-    fn may_begin(&self, work: Work) -> bool {
+    pub(super) fn may_begin(&self, work: Work) -> bool {
         if !self.runs_steps() {
             return matches!(
                 work,

@@ -308,6 +308,11 @@ async fn runs_without_hooks_ask_nothing_and_read_no_documents() {
         ..config
     };
     let world = World::with_config(without).await;
+    // Whether the namespace has pages is known from the run before.
+    let session = world.start(one_step()).await;
+    let mut attempt = world.attempt().await;
+    attempt.complete(0);
+    world.ended(&session).await;
     let before = world.faults.calls("ListDocuments");
     let session = world.start(one_step()).await;
     let mut attempt = world.attempt().await;

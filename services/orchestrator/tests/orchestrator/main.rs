@@ -34,6 +34,7 @@ mod imports;
 mod interrupts;
 mod kept;
 mod knowledge;
+mod knowledge_tools;
 mod leases;
 #[cfg(debug_assertions)]
 mod levels;

@@ -106,8 +106,6 @@ const OWN: [&str; 14] = [
     "web_search",
     "write_file",
 ];
-/// Further tools of Cairn that the owner of a session answers.
-const ANSWERED: [&str; 3] = ["compact", "retrieve", "save_knowledge"];
 
 /// What a name means.
 #[derive(Debug, PartialEq, Eq)]
@@ -167,5 +165,5 @@ fn foreign(name: &str) -> Option<&'static [&'static str]> {
 
 fn is_own(name: &str) -> bool {
     let is_state_tool = || STATE_TOOLS.iter().any(|tool| tool.name == name);
-    OWN.contains(&name) || ANSWERED.contains(&name) || is_state_tool()
+    OWN.contains(&name) || is_state_tool()
 }

@@ -9,11 +9,15 @@ mod progress;
 mod read_result;
 mod read_skill;
 mod report;
+mod retrieve;
+mod save_knowledge;
 mod search;
 mod step;
 
 pub(super) use compact::compactions;
 pub use read_skill::SkillRequest;
+pub use retrieve::{Retrieve, Scope};
+pub use save_knowledge::SaveKnowledge;
 pub use search::SEARCH_TOOLS;
 pub(super) use step::{Ending, STEP, ending};
 
@@ -48,7 +52,7 @@ enum Answers {
     ByOwner(Reader),
 }
 
-/// What the owner is to find for a call.
+/// What the owner is to find or to do for a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Question {
     /// A piece of a long result.
@@ -60,6 +64,10 @@ pub enum Question {
         /// Number of the run.
         run: u32,
     },
+    /// Pages, and messages that requests do not have any more.
+    Retrieve(Retrieve),
+    /// A page that is to be saved.
+    SaveKnowledge(SaveKnowledge),
 }
 
 /// A refusal is the error that the model gets. Nothing is read for such a call.
@@ -97,13 +105,15 @@ impl CallRefusal {
 }
 
 /// All state tools, sorted by name.
-pub const STATE_TOOLS: [StateTool; 13] = [
+pub const STATE_TOOLS: [StateTool; 15] = [
     ask_person::TOOL,
     compact::TOOL,
     progress::TOOL,
     read_result::TOOL,
     read_skill::TOOL,
     report::TOOL,
+    retrieve::TOOL,
+    save_knowledge::TOOL,
     notes::TOOL,
     search::TOOL,
     memory::GET,

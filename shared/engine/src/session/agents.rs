@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 const READ_SKILL: &str = "read_skill";
 
 /// State tools that a definition may deny. The others belong to every conversation.
-const DENIABLE: [&str; 3] = ["delegate", "report_generator", "save_knowledge"];
+const DENIABLE: [&str; 4] = ["delegate", "report_generator", "retrieve", "save_knowledge"];
 /// How the names of state tools begin that a definition may deny, too.
 const OF_MEMORY: &str = "session_memory_";
 

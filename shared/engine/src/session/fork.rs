@@ -91,7 +91,8 @@ fn may_have_been_sent(call: &Call) -> bool {
         CallStatus::Requested => match call.effect {
             Effect::Pure | Effect::Idempotent => true,
             Effect::Effectful => call.doubts > 0,
-            Effect::State => false,
+            // The owner there may have saved its page, which this call saves too.
+            Effect::State => call.waits_for_owner(),
         },
         CallStatus::Intended { .. } | CallStatus::InDoubt { .. } => true,
     }

@@ -134,7 +134,7 @@ fn check_calls(parent: &Session, child: &Session) {
             }
             // The same call, wherever it is sent from.
             CallStatus::Requested | CallStatus::Intended { .. }
-                if may_be_made_again(&was) || was.doubts > 0 =>
+                if may_be_made_again(&was) || was.doubts > 0 || was.waits_for_owner() =>
             {
                 assert_eq!(call.origin.as_deref(), Some("parent"));
                 assert_eq!(call.status, was.status);

@@ -4,7 +4,8 @@ use cairn_engine::event::WaitReason;
 use cairn_engine::message::Usage;
 use cairn_engine::session::RunStatus;
 use cairn_views::figures::{
-    clock, cost, date_time, dollars, duration, grouped, rest_of_result, rfc3339, run_status, size,
+    clock, cost, date, date_time, dollars, duration, grouped, rest_of_result, rfc3339, run_status,
+    size,
 };
 
 #[test]
@@ -24,6 +25,7 @@ fn dates_are_those_of_the_gregorian_calendar() {
     ];
     for (at, expected) in cases {
         assert_eq!(date_time(at), expected);
+        assert!(expected.starts_with(&format!("{} ", date(at))));
     }
     assert_eq!(clock(1_705_329_025_999), "14:30:25");
     assert_eq!(rfc3339(1_705_329_025_007), "2024-01-15T14:30:25.007Z");

@@ -35,11 +35,13 @@ pub(crate) struct PartOf<'a> {
     grants: &'a Grants,
     /// The tools that the executor may use; none for all.
     tools: Option<&'a ResourceTools>,
+    /// There is something to retrieve.
+    has_knowledge: bool,
 }
 
-/// Agent, definition, whether a person follows, use, and what the operator gave to agent and executor. All attempts
-/// of the same have the same part.
-type PartKey = (String, String, bool, Use, String);
+/// Agent, definition, whether a person follows, whether there is something to retrieve, use, and what the operator gave
+/// to agent and executor. All attempts of the same have the same part.
+type PartKey = (String, String, bool, bool, Use, String);
 
 /// The parts that were made.
 #[derive(Debug, Default)]
@@ -55,6 +57,7 @@ impl<'a> PartOf<'a> {
             is_followed: false,
             grants: Grants::none(),
             tools: None,
+            has_knowledge: false,
         }
     }
 
@@ -67,6 +70,14 @@ impl<'a> PartOf<'a> {
     pub(crate) fn in_executor(self, tools: &'a ResourceTools) -> Self {
         let tools = Some(tools);
         Self { tools, ..self }
+    }
+
+    /// The same with something to retrieve, or with nothing.
+    pub(crate) fn with_knowledge(self, has_knowledge: bool) -> Self {
+        Self {
+            has_knowledge,
+            ..self
+        }
     }
 
     #[cfg(test)]
@@ -170,6 +181,7 @@ impl Catalogue {
             of.name.to_owned(),
             of.digest.to_owned(),
             of.is_followed,
+            of.has_knowledge,
             used,
             of.given(),
         );

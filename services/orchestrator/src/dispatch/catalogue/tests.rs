@@ -295,6 +295,22 @@ fn a_part_has_what_operators_grant_and_what_its_executor_may_use() {
     assert!(part.offered.tools.iter().any(|tool| tool.name == "step"));
 }
 
+/// Each is made once, and one with other tools has another name.
+#[test]
+fn a_part_with_something_to_retrieve_is_another_one() {
+    let catalogue = Catalogue::of(listed(1, 1), &Catalogue::default()).expect("rules");
+    let of = PartOf::plain();
+    let without = || catalogue.part(of, Use::Turn, |tool| tool != "retrieve");
+    let with = || catalogue.part(of.with_knowledge(true), Use::Turn, |_| true);
+    let has = |part: &Catalogue| {
+        let mut tools = part.offered.tools.iter();
+        tools.any(|tool| tool.name == "retrieve")
+    };
+    assert_eq!((has(&without()), has(&with())), (false, true));
+    assert_ne!(without().name, with().name);
+    assert!(Arc::ptr_eq(&with(), &with()));
+}
+
 #[test]
 fn code_is_written_by_an_executor_unless_rules_deny_it() {
     let catalogue = Catalogue::of(listed(0, 0), &Catalogue::default()).expect("rules");

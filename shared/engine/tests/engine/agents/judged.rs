@@ -24,7 +24,7 @@ const PATTERNS: [&str; 9] = [
     "session_memory_*",
     "scratchpad",
 ];
-const TOOLS: [&str; 13] = [
+const TOOLS: [&str; 15] = [
     "look",
     "put",
     "send",
@@ -34,6 +34,8 @@ const TOOLS: [&str; 13] = [
     "step",
     "scratchpad",
     "report_generator",
+    "retrieve",
+    "save_knowledge",
     "session_memory_set",
     "session_memory_list",
     "read_skill",
@@ -73,7 +75,7 @@ fn has(agent: &AgentDefinition, tool: &str) -> bool {
     match tool {
         "read_skill" => false,
         tool if ALWAYS.contains(&tool) => true,
-        "report_generator" => !is_denied,
+        "report_generator" | "retrieve" | "save_knowledge" => !is_denied,
         tool if tool.starts_with("session_memory_") => !is_denied,
         tool => {
             let only = agent.tools.as_deref();
