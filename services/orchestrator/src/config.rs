@@ -5,6 +5,7 @@ use cairn_engine::decide::Compaction;
 use cairn_engine::level::LEVEL;
 use cairn_engine::limits::RESULT_BYTES;
 use cairn_hooks::{Definition, HookExecutor};
+use cairn_model::prompt::Prompts;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,6 +62,8 @@ pub struct Config {
     pub hook_addresses: Vec<String>,
     /// Asks hooks. A process without it has neither hooks nor addresses.
     pub hook_executor: Option<Arc<dyn HookExecutor>>,
+    /// What models are told of their work, and how summaries are asked for. Clients list and render them.
+    pub prompts: Arc<Prompts>,
     /// Layers of every system prompt after the executor's own: where the work happens.
     pub environment: String,
     /// The level of this process, in place of its release's. What it writes is marked with a level above
@@ -119,6 +122,7 @@ impl Default for Config {
             hooks: Vec::new(),
             hook_addresses: Vec::new(),
             hook_executor: None,
+            prompts: Arc::default(),
             environment: String::new(),
             #[cfg(debug_assertions)]
             level: LEVEL,

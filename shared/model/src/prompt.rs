@@ -26,7 +26,7 @@ mod template;
 pub use cairn_engine::decide::{CONVERSATION, EXECUTION, GUIDE, SUMMARY};
 pub use composer::PromptComposer;
 pub use registry::{Prompt, PromptSource, Prompts, is_built_in};
-pub use template::{PromptTemplate, PromptTemplateRegistry, TemplateContext};
+pub use template::{PromptTemplate, PromptTemplateRegistry, TemplateContext, is_variable};
 
 use cairn_engine::failure::{Failure, FailureKind};
 
@@ -118,6 +118,14 @@ impl PromptError {
             | Self::Syntax { line, .. }
             | Self::Render { line, .. } => Some(*line),
             Self::Unknown { .. } => None,
+        }
+    }
+
+    /// The variable that is not set, if that is the fault.
+    pub fn variable(&self) -> Option<&str> {
+        match self {
+            Self::MissingVariable { variable, .. } => Some(variable),
+            Self::Syntax { .. } | Self::Render { .. } | Self::Unknown { .. } => None,
         }
     }
 

@@ -181,13 +181,16 @@ fn tag_length(text: &str) -> Option<usize> {
 /// points between them.
 fn name_within<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
     let (name, _) = text.strip_prefix(open)?.split_once(close)?;
-    let part = |part: &str| {
-        let mut characters = part.chars();
-        let first = characters.next();
-        first.is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
-            && characters.all(|other| other.is_ascii_alphanumeric() || other == '_')
-    };
-    name.split('.').all(part).then_some(name)
+    name.split('.').all(is_variable).then_some(name)
+}
+
+/// Whether a variable, or a field of one, can have the name: letters of ASCII, digits and underscores, of which the
+/// first is no digit.
+pub fn is_variable(name: &str) -> bool {
+    let mut characters = name.chars();
+    let first = characters.next();
+    first.is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+        && characters.all(|other| other.is_ascii_alphanumeric() || other == '_')
 }
 
 fn environment() -> Environment<'static> {

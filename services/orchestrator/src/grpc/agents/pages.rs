@@ -21,11 +21,13 @@ pub(super) fn position(token: &str) -> Result<Option<DocumentPosition>, RpcError
     if token.is_empty() {
         return Ok(None);
     }
-    let position = parse(token).ok_or_else(|| {
-        let error = RpcError::invalid("page_token", "is no token of a page");
-        error.allowed("next_page_token of the page before")
-    });
-    position.map(Some)
+    parse(token).ok_or_else(no_token).map(Some)
+}
+
+/// The error for a text that is no token.
+pub(super) fn no_token() -> RpcError {
+    let error = RpcError::invalid("page_token", "is no token of a page");
+    error.allowed("next_page_token of the page before")
 }
 
 fn parse(token: &str) -> Option<DocumentPosition> {
