@@ -25,7 +25,7 @@ mod template;
 
 pub use cairn_engine::decide::{CONVERSATION, EXECUTION, GUIDE, SUMMARY};
 pub use composer::PromptComposer;
-pub use registry::{Prompt, PromptSource, Prompts, is_built_in};
+pub use registry::{Prompt, PromptSource, Prompts, is_built_in, variable_of};
 pub use template::{PromptTemplate, PromptTemplateRegistry, TemplateContext, is_variable};
 
 use cairn_engine::failure::{Failure, FailureKind};

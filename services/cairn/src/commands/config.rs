@@ -88,7 +88,8 @@ fn check(context: &Context) -> Result<ExitCode, CliError> {
         check_config::check(&whole.config)?;
     }
     let servers = OfWorkspace::read(&context.config().workspace.path, &context.environment);
-    let left_out: Vec<String> = servers.problems().collect();
+    let of_prompts = context.config().prompts.problems.iter().cloned();
+    let left_out: Vec<String> = servers.problems().chain(of_prompts).collect();
     if context.json {
         out::json(&json!({
             "file": file,

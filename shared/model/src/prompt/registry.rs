@@ -51,6 +51,12 @@ pub fn is_built_in(name: &str) -> bool {
     PLACES.iter().any(|place| place.name == name)
 }
 
+/// The variable that a prompt of this name has beside those of the settings, where Cairn itself uses it.
+pub fn variable_of(name: &str) -> Option<&'static str> {
+    let place = PLACES.iter().find(|place| place.name == name)?;
+    place.variable.map(|(variable, _)| variable)
+}
+
 /// Where the text of a prompt comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PromptSource {
