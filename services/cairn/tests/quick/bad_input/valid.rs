@@ -60,7 +60,9 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
         | "ListAgents"
         | "DeleteAgent"
         | "ListWorkspaceFiles"
-        | "ConfirmWorkspaceFiles" => super::valid_agents::agents(method, n),
+        | "ConfirmWorkspaceFiles"
+        | "ListPrompts"
+        | "RenderPrompt" => super::valid_agents::agents(method, n),
         "PutHook" | "GetHook" | "ListHooks" | "DeleteHook" => super::valid_hooks::hooks(method, n),
         "PutResource" | "RemoveResource" | "GrantTool" | "RevokeTool" | "GetPool" | "WatchPool"
         | "GetAgentContext" => super::valid_pool::pool(method, n, session),
