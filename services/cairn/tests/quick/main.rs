@@ -28,6 +28,7 @@ mod own_session;
 mod places;
 mod pool;
 mod prices;
+mod prompts;
 mod proxies;
 mod recount;
 mod reflection;
