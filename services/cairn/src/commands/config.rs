@@ -21,8 +21,9 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A cairn.toml that is found in the current folder may have come with it, such as with a repository.
-Until you confirm it, only settings count that make Cairn do less or ask more. A change of the file
-needs another confirmation. A file that you name with --config or CAIRN_CONFIG needs none.
+Until you confirm it, only settings count that make Cairn do less or ask more, and no prompt beside
+it. A change of the file or of a prompt needs another confirmation. A file that you name with
+--config or CAIRN_CONFIG needs none.
 
 Examples:
   cairn config show
