@@ -1,7 +1,8 @@
 //! Prompts: the built-in ones, templates, and putting messages together.
 //!
 //! The built-in prompts are Markdown files in `prompts/`, compiled in. Those without variables are
-//! used as they are, so that they stay byte for byte the same and providers' caches hit.
+//! used as they are, so that they stay byte for byte the same and providers' caches hit. [`Prompts`] has
+//! all prompts of a process: these, and those of an operator's files in their places.
 //!
 //! # Templates
 //!
@@ -71,7 +72,9 @@ pub(crate) fn read_code_request(request: &str) -> (&str, Vec<&str>) {
 #[non_exhaustive]
 pub enum PromptError {
     /// A variable is used and not set.
-    #[error("the prompt {template:?} needs the variable {variable:?} at line {line}, which is not set")]
+    #[error(
+        "the prompt {template:?} needs the variable {variable:?} at line {line}, which is not set"
+    )]
     MissingVariable {
         /// The template.
         template: String,

@@ -12,7 +12,7 @@ use std::fmt;
 const SAMPLE: &str = "something is wrong";
 
 /// Where Cairn itself uses a prompt.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Place {
     name: &'static str,
     built_in: &'static str,
