@@ -55,18 +55,13 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
         }),
         "ListPending" => pending_lists(session),
         "Decide" => decisions(n, &session),
-        "PutAgent"
-        | "GetAgent"
-        | "ListAgents"
-        | "DeleteAgent"
-        | "ListWorkspaceFiles"
-        | "ConfirmWorkspaceFiles"
-        | "ListPrompts"
-        | "RenderPrompt" => super::valid_agents::agents(method, n),
         "PutHook" | "GetHook" | "ListHooks" | "DeleteHook" => super::valid_hooks::hooks(method, n),
         "PutResource" | "RemoveResource" | "GrantTool" | "RevokeTool" | "GetPool" | "WatchPool"
         | "GetAgentContext" => super::valid_pool::pool(method, n, session),
-        _ => tools(method, n, session),
+        _ => match super::valid_agents::agents(method, n) {
+            found if found.is_empty() => tools(method, n, session),
+            found => found,
+        },
     }
 }
 
