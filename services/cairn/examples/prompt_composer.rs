@@ -55,7 +55,8 @@ fn main() -> Result<()> {
         missing,
         PromptError::MissingVariable {
             template: "waiter".into(),
-            variable: "language".into()
+            variable: "language".into(),
+            line: 1
         }
     );
     let Err(unknown) = registry.get("cook") else {

@@ -2,8 +2,8 @@
 
 use crate::commands::{
     agent, approve, cancel, chat, check_config, completions, config, context, decide, doctor,
-    export, feedback, fork, hook, import, log, memory, pause, pending, plan, pool, redo, report,
-    resume, run, serve, sessions, show, skip, state, tools, tree, watch,
+    export, feedback, fork, hook, import, log, memory, pause, pending, plan, pool, prompt, redo,
+    report, resume, run, serve, sessions, show, skip, state, tools, tree, watch,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -138,6 +138,8 @@ pub enum Command {
     Pool(pool::Args),
     /// List, store and try the hooks that runs ask before and after what they do
     Hook(hook::Args),
+    /// List and show the texts that models are given, and render one with values of its variables
+    Prompt(prompt::Args),
     /// Show, edit and compare the plan of a run, or put a proposal into force
     Plan(plan::Args),
     /// Say what is to be different about a run, and see what that would change

@@ -28,6 +28,7 @@ pub mod pending;
 pub mod plan;
 mod plan_file;
 pub mod pool;
+pub mod prompt;
 pub mod redo;
 pub mod report;
 pub mod resume;
@@ -177,6 +178,7 @@ pub fn dispatch(command: Command, context: &Context) -> Running<'_> {
         Command::Tools(args) => Box::pin(tools::run(args, context)),
         Command::Pool(args) => Box::pin(pool::run(args, context)),
         Command::Hook(args) => Box::pin(hook::run(args, context)),
+        Command::Prompt(args) => Box::pin(prompt::run(args, context)),
         Command::Plan(args) => Box::pin(plan::run(args, context)),
         Command::Feedback(args) => Box::pin(feedback::run(args, context)),
         Command::Redo(args) => Box::pin(redo::run(args, context)),

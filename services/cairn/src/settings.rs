@@ -10,6 +10,7 @@
 //! | `[mcp.servers.<name>]` | servers of the Model Context Protocol, whose tools may be called |
 //! | `[[hooks]]` | programs and services that runs ask before and after what they do |
 //! | `[agents]`, `[skills]` | the folders of the workspace that have agents and skills as files |
+//! | `[prompts]` | prompts as files beside the settings file, and their variables |
 //! | `[model]`, `[models.<name>]` | the default model, and limits of all; models by name |
 //! | `[run]` | limits of a run |
 //! | `[compaction]` | when older messages of a conversation give way |
@@ -42,6 +43,7 @@ pub mod models;
 mod parts;
 mod place;
 mod planner;
+mod prompts;
 pub mod run;
 mod servers;
 mod store;
@@ -62,6 +64,7 @@ pub use models::ProviderSettings;
 pub(crate) use parts::hook_executor;
 pub use parts::{holds, parts, reader, unconfined};
 pub use planner::{ParserSetting, PlannerSettings};
+pub use prompts::PromptSettings;
 pub use run::{CommandLimits, RunSettings};
 pub(crate) use run::{millis, nano_usd};
 pub use servers::{LeftOut, McpSettings, OfWorkspace};
@@ -113,6 +116,8 @@ pub struct Settings {
     pub agents: AgentSettings,
     /// Skills as folders of the workspace.
     pub skills: SkillSettings,
+    /// What models are told of their work.
+    pub prompts: PromptSettings,
     /// The default model, and what holds for all models.
     pub model: ModelSettings,
     /// Models by name.
@@ -262,6 +267,7 @@ impl cairn_boot::Settings for Settings {
         tools::check(self, checks);
         hooks::check("hooks", &self.hooks, checks);
         hooks::check_addresses(&self.serve.hook_addresses, checks);
+        self.prompts.check(checks);
         self.check_models(checks);
         checks.nested("log", &self.log);
         checks.nested("telemetry", &self.telemetry);
@@ -303,6 +309,7 @@ pub fn load_from(
     environment: &Environment,
     flags: &[(&str, &str, String)],
 ) -> Result<Loaded<Settings>, CliError> {
+    let beside = source.beside();
     let collector = Standard::read(environment).collector;
     let (otlp_variable, otlp) = collector.unzip();
     let otlp_variable = otlp_variable.unwrap_or_default();
@@ -351,6 +358,7 @@ pub fn load_from(
         .map_err(|faults| CliError::usage(faults.to_string()))?;
     loaded.config.find_store(environment);
     loaded.config.proxies = Proxies::read(|name| environment.get(name));
+    prompts::read(&mut loaded, beside)?;
     Ok(loaded)
 }
 

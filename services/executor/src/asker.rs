@@ -4,6 +4,7 @@ use crate::deltas::{Piece, Retry};
 use crate::tools::millis;
 use cairn_engine::failure::Failure;
 use cairn_engine::message::Usage;
+use cairn_model::prompt::Prompts;
 use cairn_model::{
     ChatReply, ChatRequest, Model, ModelError, Progress, RetryPolicy, stream_with_retry, traced,
 };
@@ -20,6 +21,7 @@ use tracing::Instrument as _;
 pub(crate) struct Asker<'a> {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) retry: &'a RetryPolicy,
+    pub(crate) prompts: &'a Prompts,
 }
 
 /// What is reported of a reply before it is whole.

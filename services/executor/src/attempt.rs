@@ -40,6 +40,7 @@ impl Shared {
         Ok(Asker {
             model,
             retry: &self.config.retry,
+            prompts: &self.config.prompts,
         })
     }
 

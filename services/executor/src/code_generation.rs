@@ -96,7 +96,7 @@ fn read_paths(paths: &Value) -> Result<Vec<String>, String> {
 /// Asks the model, and once more if its answer cannot be used.
 async fn write(asker: &Asker<'_>, task: &Task) -> CallResult {
     let mut request = ChatRequest::new([
-        Message::system(prompt::CODE_GENERATION),
+        Message::system(asker.prompts.code_generation()),
         Message::user(prompt::code_request(&task.text, &task.paths)),
     ]);
     let (mut usage, mut model) = (Usage::default(), asker.model.describe().name);
@@ -125,7 +125,7 @@ async fn write(asker: &Asker<'_>, task: &Task) -> CallResult {
         };
         if may_ask_again {
             tracing::warn!(%problem, "generated files returned to the model");
-            match prompt::code_repair(&problem) {
+            match asker.prompts.code_repair(&problem) {
                 Ok(repair) => ask_for_repair(&mut request, reply.message, repair),
                 Err(error) => {
                     outcome = Err(error.to_string());

@@ -2,7 +2,9 @@
 
 use cairn_engine::level::LEVEL;
 use cairn_model::RetryPolicy;
+use cairn_model::prompt::Prompts;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Settings of the executor.
@@ -18,6 +20,8 @@ pub struct Config {
     pub call_limit: Duration,
     /// How often a model that does not answer is asked again.
     pub retry: RetryPolicy,
+    /// What models are told that write files.
+    pub prompts: Arc<Prompts>,
     /// The name of this executor in the pool. Empty: orchestrators name it by its address.
     pub name: String,
     /// Patterns of the tools that attempts in this executor may use, such as `github__*`. Empty for all.
@@ -51,6 +55,7 @@ impl Default for Config {
             bytes: 256 * 1024 * 1024,
             call_limit: Duration::from_secs(60 * 60),
             retry: RetryPolicy::default(),
+            prompts: Arc::default(),
             name: String::new(),
             tools: Vec::new(),
             capabilities: BTreeMap::new(),

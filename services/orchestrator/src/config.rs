@@ -6,6 +6,7 @@ use cairn_engine::level::LEVEL;
 use cairn_engine::limits::RESULT_BYTES;
 use cairn_hooks::{Definition, HookExecutor};
 use cairn_knowledge::Scorer;
+use cairn_model::prompt::Prompts;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,6 +65,8 @@ pub struct Config {
     pub hook_executor: Option<Arc<dyn HookExecutor>>,
     /// How pages of knowledge are found.
     pub knowledge: KnowledgeConfig,
+    /// What models are told of their work, and how summaries are asked for. Clients list and render them.
+    pub prompts: Arc<Prompts>,
     /// Layers of every system prompt after the executor's own: where the work happens.
     pub environment: String,
     /// The level of this process, in place of its release's. What it writes is marked with a level above
@@ -136,6 +139,7 @@ impl Default for Config {
             hook_addresses: Vec::new(),
             hook_executor: None,
             knowledge: KnowledgeConfig::default(),
+            prompts: Arc::default(),
             environment: String::new(),
             #[cfg(debug_assertions)]
             level: LEVEL,

@@ -1,6 +1,8 @@
 //! What can be set.
 
 use cairn_model::RetryPolicy;
+use cairn_model::prompt::Prompts;
+use std::sync::Arc;
 
 /// Settings of the planner.
 #[derive(Debug, Clone, PartialEq)]
@@ -9,6 +11,8 @@ pub struct Config {
     pub max_plans: usize,
     /// How often a model that does not answer is asked again.
     pub retry: RetryPolicy,
+    /// What models are told that make plans.
+    pub prompts: Arc<Prompts>,
 }
 
 impl Default for Config {
@@ -16,6 +20,7 @@ impl Default for Config {
         Self {
             max_plans: 256,
             retry: RetryPolicy::default(),
+            prompts: Arc::default(),
         }
     }
 }

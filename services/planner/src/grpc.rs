@@ -50,7 +50,8 @@ impl Planner {
         earlier: Option<&PlanDraft>,
     ) -> MakePlanResponse {
         let started = Instant::now();
-        let messages = ask_for_plan(request, earlier);
+        let prompts = &self.config.prompts;
+        let messages = ask_for_plan(prompts.planning(), request, earlier);
         let known = Known {
             tools: &request.tools,
             capabilities: &request.capabilities,
@@ -60,7 +61,7 @@ impl Planner {
             match self.models.get_within(&request.model, request.limits_cost) {
                 Ok(model) => {
                     let (parser, retry) = (&*self.parser, &self.config.retry);
-                    make_plan(&*model, parser, retry, messages, known).await
+                    make_plan(&*model, parser, prompts, retry, messages, known).await
                 }
                 Err(failure) => Planned {
                     outcome: Err(failure),

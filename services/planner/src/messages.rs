@@ -2,23 +2,26 @@
 
 use cairn_engine::message::Message;
 use cairn_engine::plan::{Order, PlanDraft, StepDraft};
-use cairn_model::prompt::PLANNING;
 use cairn_proto::planner::MakePlanRequest;
 use serde_json::{Map, Value, json};
 
-/// The conversation that asks for a plan. The system prompt is the planner's own and then the
+/// The conversation that asks for a plan. The system prompt is `planning` and then the
 /// owner's layers (agent, environment, session memory), separated by blank lines; the goal alone
 /// is the first message, so that nothing else can be taken for it.
 ///
 /// For another plan, the earlier one follows as the model's answer and the feedback as the next
 /// message. What came of the earlier plan is the last layer of the system prompt, so that nothing
 /// in it can be taken for what a person wants.
-pub(crate) fn ask_for_plan(request: &MakePlanRequest, plan: Option<&PlanDraft>) -> Vec<Message> {
+pub(crate) fn ask_for_plan(
+    planning: &str,
+    request: &MakePlanRequest,
+    plan: Option<&PlanDraft>,
+) -> Vec<Message> {
     let earlier = request.earlier.as_ref();
     let results = earlier.map(|earlier| &earlier.results);
     let results = results.filter(|results| !results.is_empty());
     let results = results.map(|text| format!("## What came of the plan so far\n\n{text}"));
-    let system: Vec<&str> = std::iter::once(PLANNING)
+    let system: Vec<&str> = std::iter::once(planning)
         .chain(request.prompt_layers.iter().map(String::as_str))
         .chain(results.as_deref())
         .map(str::trim_end)

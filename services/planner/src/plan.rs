@@ -6,8 +6,9 @@ use cairn_engine::failure::Failure;
 use cairn_engine::message::{FinishReason, Message, Usage};
 use cairn_engine::needs::{check_known_capabilities, check_tools};
 use cairn_engine::plan::PlanDraft;
+use cairn_model::prompt::Prompts;
 use cairn_model::{
-    ChatReply, ChatRequest, Model, ModelError, RetryPolicy, chat_with_retry, prompt, traced,
+    ChatReply, ChatRequest, Model, ModelError, RetryPolicy, chat_with_retry, traced,
 };
 use cairn_rpc::metrics::{self, histogram};
 use cairn_rpc::trace::is_content_wanted;
@@ -44,6 +45,7 @@ pub(crate) struct Known<'a> {
 pub(crate) async fn make_plan(
     model: &dyn Model,
     parser: &dyn PlanParser,
+    prompts: &Prompts,
     retry: &RetryPolicy,
     messages: Vec<Message>,
     known: Known<'_>,
@@ -84,7 +86,7 @@ pub(crate) async fn make_plan(
             }
         };
         tracing::warn!(%error, "plan returned to the model");
-        match prompt::plan_repair(&error.for_model(&titles)) {
+        match prompts.plan_repair(&error.for_model(&titles)) {
             Ok(text) => {
                 let repair = messages::ask_for_repair(reply.message, text);
                 request.messages.extend(repair.map(Arc::new));

@@ -22,6 +22,7 @@ mod placing;
 mod plans;
 mod pool;
 mod previews;
+mod prompts;
 mod rejection;
 mod report;
 mod steering;
@@ -34,10 +35,11 @@ pub use calls::UNKNOWN_TOOL;
 pub use facts::{Away, CODE_GENERATION, Compaction, Facts, ToolFacts, ToolList};
 pub use fork::Fork;
 pub use input::{Answer, FullRequest, Input, Previewed, Reply, Retry, Summarised, Unfinished};
+pub use prompts::{Prompts, WORDS};
 pub use tools::{
     Question, Retrieve, SEARCH_TOOLS, STATE_TOOLS, SaveKnowledge, Scope, SkillRequest, StateTool,
 };
-pub use words::{EXECUTION, GUIDE, SUMMARY_REQUEST};
+pub use words::{CONVERSATION, EXECUTION, GUIDE, SUMMARY, SUMMARY_REQUEST};
 
 pub(crate) use agents::{check_given_plan, check_tools_of_turn};
 pub(crate) use calls::judged_scope;

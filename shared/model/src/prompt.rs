@@ -1,7 +1,8 @@
 //! Prompts: the built-in ones, templates, and putting messages together.
 //!
 //! The built-in prompts are Markdown files in `prompts/`, compiled in. Those without variables are
-//! used as they are, so that they stay byte for byte the same and providers' caches hit.
+//! used as they are, so that they stay byte for byte the same and providers' caches hit. [`Prompts`] has
+//! all prompts of a process: these, and those of an operator's files in their places.
 //!
 //! # Templates
 //!
@@ -20,11 +21,13 @@
 //! looks like a variable in a value is not replaced.
 
 mod composer;
+mod registry;
 mod template;
 
-pub use cairn_engine::decide::{EXECUTION, GUIDE};
+pub use cairn_engine::decide::{CONVERSATION, EXECUTION, GUIDE, SUMMARY};
 pub use composer::PromptComposer;
-pub use template::{PromptTemplate, PromptTemplateRegistry, TemplateContext};
+pub use registry::{Prompt, PromptSource, Prompts, is_built_in, variable_of};
+pub use template::{PromptTemplate, PromptTemplateRegistry, TemplateContext, is_variable};
 
 use cairn_engine::failure::{Failure, FailureKind};
 
@@ -39,29 +42,13 @@ pub const CODE_REPAIR: &str = include_str!("../prompts/code_repair.md");
 /// The line before the paths of the files that a model is to write.
 const PATHS: &str = "Write these files and no others:";
 
-/// The built-in prompts by name: `planning`, `execution`, `guide`, `plan_repair`, `code_generation`, `code_repair`.
+/// The built-in prompts by name.
 pub fn builtin() -> PromptTemplateRegistry {
     let mut registry = PromptTemplateRegistry::new();
-    for (name, text) in [
-        ("planning", PLANNING),
-        ("execution", EXECUTION),
-        ("guide", GUIDE),
-        ("plan_repair", PLAN_REPAIR),
-        ("code_generation", CODE_GENERATION),
-        ("code_repair", CODE_REPAIR),
-    ] {
-        registry.register(PromptTemplate::new(name, text));
+    for prompt in Prompts::default().all() {
+        registry.register(prompt.template().clone());
     }
     registry
-}
-
-/// The message that tells a model what was wrong with its plan.
-///
-/// # Errors
-/// None with the prompt that is compiled in; the signature is that of every rendering.
-pub fn plan_repair(problem: &str) -> Result<String, PromptError> {
-    let context = TemplateContext::from([("problem", problem)]);
-    PromptTemplate::new("plan_repair", PLAN_REPAIR).render(&context)
 }
 
 /// The message that asks a model for files: the task, and their paths if it is not to choose them.
@@ -80,26 +67,21 @@ pub(crate) fn read_code_request(request: &str) -> (&str, Vec<&str>) {
     }
 }
 
-/// The message that tells a model what was wrong with its files: `problem` continues "it".
-///
-/// # Errors
-/// As [`plan_repair`].
-pub fn code_repair(problem: &str) -> Result<String, PromptError> {
-    let context = TemplateContext::from([("problem", problem)]);
-    PromptTemplate::new("code_repair", CODE_REPAIR).render(&context)
-}
-
 /// What is wrong with a template or its use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PromptError {
     /// A variable is used and not set.
-    #[error("the prompt {template:?} needs the variable {variable:?}, which is not set")]
+    #[error(
+        "the prompt {template:?} needs the variable {variable:?} at line {line}, which is not set"
+    )]
     MissingVariable {
         /// The template.
         template: String,
         /// The variable, with its path if it is a field.
         variable: String,
+        /// Line, from 1.
+        line: usize,
     },
     /// The template cannot be read.
     #[error("the prompt {template:?} is wrong at line {line}: {message}")]
@@ -131,6 +113,36 @@ pub enum PromptError {
     },
 }
 
+impl PromptError {
+    /// The line that has the fault; none without such a template.
+    pub fn line(&self) -> Option<usize> {
+        match self {
+            Self::MissingVariable { line, .. }
+            | Self::Syntax { line, .. }
+            | Self::Render { line, .. } => Some(*line),
+            Self::Unknown { .. } => None,
+        }
+    }
+
+    /// The variable that is not set, if that is the fault.
+    pub fn variable(&self) -> Option<&str> {
+        match self {
+            Self::MissingVariable { variable, .. } => Some(variable),
+            Self::Syntax { .. } | Self::Render { .. } | Self::Unknown { .. } => None,
+        }
+    }
+
+    /// The template, or the name that no template has.
+    pub fn template(&self) -> &str {
+        match self {
+            Self::MissingVariable { template, .. }
+            | Self::Syntax { template, .. }
+            | Self::Render { template, .. } => template,
+            Self::Unknown { name, .. } => name,
+        }
+    }
+}
+
 impl From<PromptError> for Failure {
     fn from(error: PromptError) -> Self {
         let reason = match &error {
@@ -155,6 +167,7 @@ mod tests {
             ("planning", PLANNING),
             ("execution", EXECUTION),
             ("guide", GUIDE),
+            ("conversation", CONVERSATION),
             ("code_generation", CODE_GENERATION),
         ] {
             let template = registry.get(name).expect("built in");
@@ -164,7 +177,9 @@ mod tests {
 
     #[test]
     fn the_repair_prompt_says_what_was_wrong() {
-        let text = plan_repair("step 2 lacks 'description' {here}").expect("renders");
+        let prompts = Prompts::default();
+        let repair = prompts.plan_repair("step 2 lacks 'description' {here}");
+        let text = repair.expect("renders");
         assert!(text.contains("step 2 lacks 'description' {here}"), "{text}");
         let missing = builtin()
             .get("plan_repair")
@@ -183,7 +198,8 @@ mod tests {
             assert_eq!((read, named.len()), (task, paths.len()));
             assert!(named.iter().eq(paths));
         }
-        let repair = code_repair("has the path \"/x\"").expect("renders");
+        let repair = Prompts::default().code_repair("has the path \"/x\"");
+        let repair = repair.expect("renders");
         assert!(repair.contains("it has the path \"/x\""), "{repair}");
     }
 

@@ -21,8 +21,9 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A cairn.toml that is found in the current folder may have come with it, such as with a repository.
-Until you confirm it, only settings count that make Cairn do less or ask more. A change of the file
-needs another confirmation. A file that you name with --config or CAIRN_CONFIG needs none.
+Until you confirm it, only settings count that make Cairn do less or ask more, and no prompt beside
+it. A change of the file or of a prompt needs another confirmation. A file that you name with
+--config or CAIRN_CONFIG needs none.
 
 Examples:
   cairn config show
@@ -88,7 +89,8 @@ fn check(context: &Context) -> Result<ExitCode, CliError> {
         check_config::check(&whole.config)?;
     }
     let servers = OfWorkspace::read(&context.config().workspace.path, &context.environment);
-    let left_out: Vec<String> = servers.problems().collect();
+    let of_prompts = context.config().prompts.problems.iter().cloned();
+    let left_out: Vec<String> = servers.problems().chain(of_prompts).collect();
     if context.json {
         out::json(&json!({
             "file": file,

@@ -23,6 +23,7 @@ use std::sync::Arc;
 pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
     let settings = context.config();
     let environment = context.environment.iter();
+    settings.prompts.log();
     Ok(Parts {
         memory: MemoryConfig {
             store: settings.store.config(),
@@ -53,14 +54,12 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
         models: Arc::new(settings.registry()),
         executor: cairn_executor::Config {
             retry: settings.model.retry(),
+            prompts: Arc::clone(&settings.prompts.all),
             #[cfg(debug_assertions)]
             level: crate::fail::level(&context.environment)?,
             ..settings.executor.config()
         },
-        planner: cairn_planner::Config {
-            retry: settings.model.retry(),
-            ..cairn_planner::Config::default()
-        },
+        planner: planner(settings),
         plan_parser: plan_parser(context, workspace)?,
         orchestrator: cairn_orchestrator::Config {
             lease: settings.session.lease,
@@ -93,6 +92,14 @@ fn plan_parser(context: &Context, workspace: &Path) -> Result<Arc<dyn PlanParser
     Ok(settings.parser(workspace, path, supervisor()?))
 }
 
+fn planner(settings: &Settings) -> cairn_planner::Config {
+    cairn_planner::Config {
+        retry: settings.model.retry(),
+        prompts: Arc::clone(&settings.prompts.all),
+        ..cairn_planner::Config::default()
+    }
+}
+
 /// The hooks of the settings, in their order.
 fn definitions(settings: &Settings) -> Vec<Definition> {
     let hooks = settings.hooks.iter();
@@ -114,7 +121,7 @@ pub(crate) fn hook_executor(context: &Context) -> Result<SystemHooks, CliError> 
     ))
 }
 
-/// With the hooks of the settings, and what no setting changes.
+/// With the hooks and prompts of the settings, and what no setting changes.
 #[cfg_attr(
     not(debug_assertions),
     allow(
@@ -128,6 +135,7 @@ fn orchestrator_defaults(context: &Context) -> Result<cairn_orchestrator::Config
     let config = cairn_orchestrator::Config {
         hooks: definitions(settings),
         hook_addresses: settings.serve.hook_addresses.clone(),
+        prompts: Arc::clone(&settings.prompts.all),
         ..cairn_orchestrator::Config::default()
     };
     #[cfg(debug_assertions)]
@@ -151,6 +159,7 @@ pub fn reader(context: &Context) -> Result<cairn_orchestrator::Config, CliError>
     let models = context.config().registry();
     Ok(cairn_orchestrator::Config {
         models: models.names().map(str::to_owned).collect(),
+        prompts: Arc::clone(&context.config().prompts.all),
         state_bytes: session.state_bytes,
         cache_bytes: session.cache_bytes,
         knowledge: context.config().knowledge.config(),
@@ -268,6 +277,7 @@ fn private(context: &Context, workspace: &Path) -> Vec<PathBuf> {
     let redis = &settings.store.redis;
     let mut private = vec![context.file.clone()];
     private.extend(settings.store.retention.archive.clone());
+    private.extend(settings.prompts.private.clone());
     private.extend(redis.key_file.clone());
     private.extend(settings.serve.token_file.clone());
     let search = settings.tools.web_search.as_ref();

@@ -3,18 +3,19 @@
 //! A file that the operator names counts whole. A `cairn.toml` that is merely found may have come with
 //! the folder, such as a repository that was cloned. Until a person confirms it, only settings that
 //! tighten count; `tightens` lists them. Every other one could start a program, send keys or texts
-//! elsewhere, show or write files, spend more, or answer for a person.
+//! elsewhere, show or write files, spend more, or answer for a person. The prompts beside it do not count
+//! either. What a person confirms is the file with the prompts that lay beside it then.
 
 mod effects;
 mod servers;
 
 pub use servers::server_lines;
 
+use super::prompts::{Beside, DEFAULT_FOLDER, Links, PromptFiles};
 use super::{RunSettings, Settings};
 use crate::cli::Global;
 use crate::error::CliError;
 use cairn_boot::{Document, Environment, Layers, Loaded, Trust, TrustError};
-use cairn_engine::key::{digest, hex};
 use cairn_rpc::text::escape;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -41,8 +42,8 @@ enum Content {
     Absent,
     /// The operator named it.
     Named,
-    /// It was found, and is the operator's.
-    Whole(Document),
+    /// It was found, and is the operator's, with the prompts beside it.
+    Whole(Document, PromptFiles),
     /// It was found, and its syntax has faults.
     Faulty(String),
     /// It was found, and nobody has confirmed it.
@@ -52,13 +53,14 @@ enum Content {
 /// A file that was not confirmed.
 #[derive(Debug)]
 pub struct Unconfirmed {
-    /// Of the file's content.
+    /// Of the file's content, and of the prompts beside it.
     pub digest: String,
     /// The settings without effect, by their paths. Values may be secrets.
     pub withheld: Vec<(String, Value)>,
     /// A person was asked about this content, and refused.
     pub is_refused: bool,
     whole: Document,
+    prompts: PromptFiles,
 }
 
 impl Source {
@@ -102,8 +104,10 @@ impl Source {
             Content::Absent => Content::Absent,
             Content::Named => Content::Named,
             Content::Faulty(text) => Content::Faulty(text.clone()),
-            Content::Whole(whole) => Content::Whole(whole.clone()),
-            Content::Limited(_, unconfirmed) => Content::Whole(unconfirmed.whole.clone()),
+            Content::Whole(whole, prompts) => Content::Whole(whole.clone(), prompts.clone()),
+            Content::Limited(_, unconfirmed) => {
+                Content::Whole(unconfirmed.whole.clone(), unconfirmed.prompts.clone())
+            }
         };
         super::load_from(Self { path, content }, &Global::default(), environment, &[])
     }
@@ -112,10 +116,29 @@ impl Source {
     #[must_use]
     pub fn confirmed(self) -> Self {
         let content = match self.content {
-            Content::Limited(_, unconfirmed) => Content::Whole(unconfirmed.whole),
+            Content::Limited(_, unconfirmed) => {
+                Content::Whole(unconfirmed.whole, unconfirmed.prompts)
+            }
             content => content,
         };
         Self { content, ..self }
+    }
+
+    /// The prompts that come with it. Those of a file that was found are the ones that it was confirmed with.
+    pub(super) fn beside(&self) -> Beside {
+        let files = match &self.content {
+            Content::Named => None,
+            Content::Whole(_, prompts) => Some(prompts.clone()),
+            Content::Absent | Content::Faulty(_) | Content::Limited(..) => {
+                Some(PromptFiles::default())
+            }
+        };
+        let name = self.path.file_name();
+        Beside {
+            folder: folder_of(&self.path).to_owned(),
+            is_protected: name.is_some_and(|name| name == DEFAULT_FILE),
+            files,
+        }
     }
 
     /// The layer of settings that it is.
@@ -124,7 +147,9 @@ impl Source {
         match self.content {
             Content::Absent => layers,
             Content::Named => layers.file(&self.path),
-            Content::Whole(document) | Content::Limited(document, _) => layers.document(document),
+            Content::Whole(document, _) | Content::Limited(document, _) => {
+                layers.document(document)
+            }
             Content::Faulty(text) => layers.text(&self.path.display().to_string(), &text),
         }
     }
@@ -133,7 +158,9 @@ impl Source {
 impl Unconfirmed {
     /// What its settings would do, for the person who is asked.
     pub fn effects(&self) -> Vec<String> {
-        effects::effects(&self.withheld, &self.whole.to_json())
+        let mut effects = effects::effects(&self.withheld, &self.whole.to_json());
+        effects.extend(self.prompts.effects());
+        effects
     }
 
     /// In one line: which sections have no effect, and how to confirm the file.
@@ -164,6 +191,10 @@ impl Unconfirmed {
             if !groups.contains(&group) {
                 groups.push(group);
             }
+        }
+        let of_files = "prompts".to_owned();
+        if !self.prompts.is_empty() && !groups.contains(&of_files) {
+            groups.push(of_files);
         }
         groups
     }
@@ -197,6 +228,19 @@ fn read(path: &Path) -> Result<Option<String>, CliError> {
     })
 }
 
+/// The folder of a settings file.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new(""))
+}
+
+/// The prompts beside a file that nobody named, as it has their folder.
+fn prompts_beside(path: &Path, whole: &Document) -> PromptFiles {
+    let settings = whole.to_json();
+    let folder = settings["prompts"]["folder"].as_str();
+    let folder = folder_of(path).join(folder.unwrap_or(DEFAULT_FOLDER));
+    PromptFiles::read(&folder, Links::Refuse)
+}
+
 /// How much of a file counts that nobody named.
 fn found(path: &Path, text: String, trust: Option<&Trust>) -> Result<Content, CliError> {
     let name = path.display().to_string();
@@ -205,20 +249,22 @@ fn found(path: &Path, text: String, trust: Option<&Trust>) -> Result<Content, Cl
         return Ok(Content::Faulty(text));
     };
     let withheld = withheld(&mut limited);
-    let digest = hex(&digest(&[text.as_bytes()]));
+    let prompts = prompts_beside(path, &whole);
+    let digest = prompts.digest_with(&text);
     let is = |state: fn(&Trust, &Path, &str) -> Result<bool, TrustError>| match trust {
         Some(trust) => state(trust, path, &digest)
             .map_err(|error| CliError::chain(&error).code(crate::error::USAGE)),
         None => Ok(false),
     };
-    if withheld.is_empty() || is(Trust::is_confirmed)? {
-        return Ok(Content::Whole(whole));
+    if (withheld.is_empty() && prompts.is_empty()) || is(Trust::is_confirmed)? {
+        return Ok(Content::Whole(whole, prompts));
     }
     let unconfirmed = Unconfirmed {
         is_refused: is(Trust::is_refused)?,
         digest,
         withheld,
         whole,
+        prompts,
     };
     Ok(Content::Limited(limited, unconfirmed))
 }
@@ -228,7 +274,7 @@ fn found(path: &Path, text: String, trust: Option<&Trust>) -> Result<Content, Cl
 pub struct Candidate {
     /// The file as it is now, whether it was confirmed or not.
     pub source: Source,
-    /// Of its content.
+    /// Of its content, and of the prompts beside it.
     pub digest: String,
     /// What its settings do that count only if it is confirmed.
     pub effects: Vec<String>,
@@ -243,8 +289,12 @@ pub fn candidate(path: &Path) -> Result<Candidate, CliError> {
         let message = format!("there is no settings file at {}", path.display());
         return Err(CliError::usage(message).hint("name it: cairn config trust FILE"));
     };
-    let digest = hex(&digest(&[text.as_bytes()]));
-    let content = found(path, text, None)?;
+    let content = found(path, text.clone(), None)?;
+    let digest = match &content {
+        Content::Limited(_, unconfirmed) => unconfirmed.digest.clone(),
+        // Nothing else has prompts beside it.
+        _ => PromptFiles::default().digest_with(&text),
+    };
     let path = path.to_owned();
     let source = Source { path, content };
     let effects = source.unconfirmed().map(Unconfirmed::effects);

@@ -17,7 +17,7 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 117] = [
+const CASES: [Case; 118] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
     ("--in", &[("run --in nowhere x", 1, "nowhere"), ("run --in= x", 2, "--in"), ("run --in plan.json x", 1, "plan.json"),
         ("chat s --in=", 2, "--in"), ("chat s --in nowhere", 1, "nowhere"),
@@ -131,6 +131,8 @@ const CASES: [Case; 117] = [
     ("hook try --tool", &[("hook try a --point PreToolCall --tool=", 2, "--tool"), ("hook try nobody --point PreToolCall --tool x", 1, "nobody")]),
     ("hook try --arguments", &[("hook try a --point PreToolCall --arguments [1]", 2, "--arguments")]),
     ("hook try --text", &[("hook try a --point OnError --text=", 2, "--text")]),
+    ("prompt render --var", &[("prompt render planning --var team", 2, "--var"), ("prompt render planning --var =Blue", 2, "--var"),
+        ("prompt render planning --var a-b=x", 2, "--var")]),
     ("tools call --save", &[("tools call list_files --save=", 2, "--save")]),
     ("decide approve --scope", &[("decide s approval-1.1.1.0.0 approve --scope=", 2, "--scope")]),
     ("decide approve --when", &[("decide s approval-1.1.1.0.0 approve --always --when path", 2, "--when")]),

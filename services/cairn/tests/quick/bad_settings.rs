@@ -17,9 +17,10 @@ use serde_json::{Value, json};
 /// Part of every secret; never to be seen.
 const CANARY: &str = "sk-canary-4711";
 /// Texts that may say anything; all others must be among what is allowed.
-const FREE: [&str; 8] = [
+const FREE: [&str; 9] = [
     "workspace.path",
     "workspace.output",
+    "prompts.folder",
     "models.m.api_key",
     "models.m.model",
     "models.m.path",

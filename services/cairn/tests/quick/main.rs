@@ -30,6 +30,7 @@ mod places;
 mod plan_faults;
 mod pool;
 mod prices;
+mod prompts;
 mod proxies;
 mod recount;
 mod reflection;

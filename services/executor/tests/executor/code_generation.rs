@@ -8,11 +8,12 @@ use cairn_engine::decide::CODE_GENERATION;
 use cairn_engine::message::{FinishReason, Role};
 use cairn_executor::Config;
 use cairn_model::offline::Offline;
-use cairn_model::{ModelError, ModelRegistry, prompt};
+use cairn_model::{ModelError, ModelRegistry, PromptTemplate, prompt};
 use cairn_proto::event::Effect;
 use cairn_proto::executor::{AttemptStart, CallResult, OfferedTool, PermittedCall};
 use cairn_rpc::{Address, Link};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +31,11 @@ fn permitted(arguments: &str) -> PermittedCall {
 
 /// A bench whose owner permits this call of the model's first reply.
 async fn after_permit(start: AttemptStart, arguments: &str) -> (Bench, Owner) {
-    let mut bench = Bench::new().await;
+    after_permit_in(Config::default(), start, arguments).await
+}
+
+async fn after_permit_in(config: Config, start: AttemptStart, arguments: &str) -> (Bench, Owner) {
+    let mut bench = Bench::with(config).await;
     let mut owner = bench.start(start).await;
     let calls = [(CODE_GENERATION, arguments)];
     bench.asked().await.reply("", &calls);
@@ -85,6 +90,29 @@ async fn the_model_of_the_attempt_writes_the_files() {
     assert_eq!(asked.said()[1].text(), result.output);
     owner.end(2).await;
     asked.dropped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn prompts_of_the_operator_are_sent_in_place_of_the_built_in_ones() {
+    let own = [
+        ("code_generation", "Write {\"files\": []}."),
+        ("code_repair", "Again, it {problem}."),
+    ];
+    let own = own.map(|(name, text)| PromptTemplate::new(name, text));
+    let prompts = prompt::Prompts::new(own, BTreeMap::new());
+    let config = Config {
+        prompts: Arc::new(prompts.expect("no fault")),
+        ..Config::default()
+    };
+    let (mut bench, mut owner) = after_permit_in(config, model_step(), ADD).await;
+    let asked = bench.asked().await;
+    assert_eq!(texts(&asked)[0], "Write {\"files\": []}.");
+    asked.reply("no files", &[]);
+    let asked = bench.asked().await;
+    let repair = texts(&asked).pop().expect("a message");
+    assert_eq!(repair, "Again, it has no JSON object.");
+    asked.reply(FILES, &[]);
+    assert!(!result(&mut owner).await.is_error);
 }
 
 /// It is paid for, so it begins only once the reply that asks for it is durable.

@@ -3,6 +3,7 @@
 
 mod definition;
 mod errors;
+mod prompts;
 mod source;
 mod workspace;
 
@@ -20,7 +21,7 @@ use cairn_proto::api::agent_service_server::AgentService;
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as orchestrator_pb;
 use cairn_proto::time::timestamp;
-use cairn_rpc::{RpcError, check_request_id, principal};
+use cairn_rpc::{Namespace, RpcError, check_request_id, principal};
 use prost::Message as _;
 use tonic::{Request, Response};
 
@@ -55,6 +56,20 @@ impl AgentService for Orchestrator {
         request: Request<pb::DeleteAgentRequest>,
     ) -> Answer<pb::DeleteAgentResponse> {
         delete(&self.requests, request).await
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Request<pb::ListPromptsRequest>,
+    ) -> Answer<pb::ListPromptsResponse> {
+        prompts::list(&self.requests, request).await
+    }
+
+    async fn render_prompt(
+        &self,
+        request: Request<pb::RenderPromptRequest>,
+    ) -> Answer<pb::RenderPromptResponse> {
+        prompts::render(&self.requests, request).await
     }
 
     async fn list_workspace_files(
@@ -128,14 +143,8 @@ async fn get(
         return Ok(Response::new(pb::GetAgentResponse { agent: Some(agent) }));
     }
     source::check_name(&name)?;
-    let get = memory_pb::GetDocumentRequest {
-        kind: memory_pb::DocumentKind::Agent.into(),
-        id: name.clone(),
-    };
-    let mut documents = requests.store().documents();
-    let found = documents.get_document(for_namespace(&namespace, get)).await;
-    let found = found?.into_inner().document;
-    let document = found.ok_or_else(|| errors::missing(&name))?;
+    let document = stored(requests, &namespace, &name).await?;
+    let document = document.ok_or_else(|| errors::missing(&name))?;
     let read = of_document(&document);
     let (source, parsed) = read.map_err(|problem| errors::unreadable(&name, &problem))?;
     let narrowed = Box::pin(workspace::narrowed(requests, &namespace, &parsed.value)).await;
@@ -161,31 +170,71 @@ async fn list(
 ) -> Answer<pb::ListAgentsResponse> {
     let namespace = principal(&request)?.namespace().clone();
     let asked = request.into_inner();
-    if asked.page_size > MAX_PAGE {
-        let error = RpcError::invalid("page_size", format!("is {}", asked.page_size));
-        return Err(error.allowed(format!("0 to {MAX_PAGE}")).into());
+    check_page_size(asked.page_size)?;
+    let after = pages::position(&asked.page_token)?;
+    let page = page(requests, &namespace, after, asked.page_size).await?;
+    Ok(Response::new(pb::ListAgentsResponse {
+        agents: page.living().map(summary).collect(),
+        next_page_token: page.next_token(),
+    }))
+}
+
+fn check_page_size(page_size: u32) -> Result<(), RpcError> {
+    if page_size > MAX_PAGE {
+        let error = RpcError::invalid("page_size", format!("is {page_size}"));
+        return Err(error.allowed(format!("0 to {MAX_PAGE}")));
     }
+    Ok(())
+}
+
+/// A page of the stored agents.
+struct Page(memory_pb::ListDocumentsResponse);
+
+impl Page {
+    fn living(&self) -> impl Iterator<Item = &memory_pb::Document> {
+        let documents = self.0.documents.iter();
+        documents.filter(|document| !document.deleted)
+    }
+
+    /// The token of the page after it; empty after the last one.
+    fn next_token(&self) -> String {
+        let next = self.0.position.as_ref().filter(|_| !self.0.is_last);
+        next.map(pages::token).unwrap_or_default()
+    }
+}
+
+async fn page(
+    requests: &Requests,
+    namespace: &Namespace,
+    after: Option<memory_pb::DocumentPosition>,
+    page_size: u32,
+) -> Result<Page, RpcError> {
     let list = memory_pb::ListDocumentsRequest {
         kind: memory_pb::DocumentKind::Agent.into(),
-        after: pages::position(&asked.page_token)?,
-        page_size: asked.page_size,
+        after,
+        page_size,
     };
     let mut documents = requests.store().documents();
     let listed = documents
-        .list_documents(for_namespace(&namespace, list))
+        .list_documents(for_namespace(namespace, list))
         .await;
     let listed = listed.map_err(|status| errors::of_list(&status))?;
-    let memory_pb::ListDocumentsResponse {
-        documents,
-        position,
-        is_last,
-    } = listed.into_inner();
-    let living = documents.iter().filter(|document| !document.deleted);
-    let next = position.filter(|_| !is_last);
-    Ok(Response::new(pb::ListAgentsResponse {
-        agents: living.map(summary).collect(),
-        next_page_token: next.as_ref().map(pages::token).unwrap_or_default(),
-    }))
+    Ok(Page(listed.into_inner()))
+}
+
+/// The document of an agent; none if no agent has the name.
+async fn stored(
+    requests: &Requests,
+    namespace: &Namespace,
+    name: &str,
+) -> Result<Option<memory_pb::Document>, RpcError> {
+    let get = memory_pb::GetDocumentRequest {
+        kind: memory_pb::DocumentKind::Agent.into(),
+        id: name.to_owned(),
+    };
+    let mut documents = requests.store().documents();
+    let found = documents.get_document(for_namespace(namespace, get)).await;
+    Ok(found?.into_inner().document)
 }
 
 async fn delete(

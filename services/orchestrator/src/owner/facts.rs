@@ -29,6 +29,7 @@ pub(crate) fn facts<'a>(
         offered,
         agents: Agents::none(),
         rules: &catalogue.rules,
+        prompts: deps.config.prompts.of_decisions(),
         environment: &deps.config.environment,
         limits: deps.config.limits,
         compaction: deps.config.compaction,

@@ -127,6 +127,7 @@ mod tests {
             offered: &BTreeMap::new(),
             rules: Rules::none(),
             agents: Agents::none(),
+            prompts: cairn_engine::decide::Prompts::built_in(),
             environment: "",
             limits: RunLimits::default(),
             result_bytes: 1 << 16,

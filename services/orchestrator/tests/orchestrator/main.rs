@@ -47,6 +47,7 @@ mod pending;
 mod planning;
 mod pool;
 mod pool_service;
+mod prompts;
 mod refusals;
 mod renames;
 mod requested;

@@ -1,8 +1,10 @@
 //! The service over a local link, with a model that the test plays.
 
 use cairn_engine::message::{Message, Usage};
+use cairn_model::prompt::Prompts;
 use cairn_model::{
-    ChatReply, ChatRequest, FinishReason, Model, ModelError, ModelInfo, ModelRegistry, StreamEvent,
+    ChatReply, ChatRequest, FinishReason, Model, ModelError, ModelInfo, ModelRegistry,
+    PromptTemplate, StreamEvent,
 };
 use cairn_planner::{Config, Deps, JsonPlanParser};
 use cairn_proto::event::{FailureKind, Order, Plan, PlanStep};
@@ -127,13 +129,21 @@ pub(crate) async fn plan_as(
     answers: &[Answer],
     change: impl FnOnce(&mut Deps, &mut MakePlanRequest),
 ) -> (MakePlanResponse, Vec<ChatRequest>) {
+    plan_in(Config::default(), answers, change).await
+}
+
+async fn plan_in(
+    config: Config,
+    answers: &[Answer],
+    change: impl FnOnce(&mut Deps, &mut MakePlanRequest),
+) -> (MakePlanResponse, Vec<ChatRequest>) {
     let (model, mut asked) = mpsc::unbounded_channel();
     let mut models = ModelRegistry::new();
     models.insert("played", Arc::new(PlayedModel(model)));
     let mut deps = Deps::new(Arc::new(models));
     let mut request = request();
     change(&mut deps, &mut request);
-    let link = link_to(Config::default(), deps).await;
+    let link = link_to(config, deps).await;
     let mut planning = tokio::spawn(async move {
         let mut client = PlannerServiceClient::new(link);
         client.make_plan(request).await
@@ -186,6 +196,28 @@ async fn layers_belong_to_the_system_prompt_and_the_goal_stands_alone() {
         Message::user("count the files"),
     ];
     assert_eq!(requests[0].messages, want.map(Arc::new));
+}
+
+#[tokio::test(start_paused = true)]
+async fn prompts_of_the_operator_are_sent_in_place_of_the_built_in_ones() {
+    let own = [
+        ("planning", "Plan {\"steps\": []} for {team}.\n"),
+        ("plan_repair", "{team}, it is wrong: {problem}\n"),
+    ];
+    let own = own.map(|(name, text)| PromptTemplate::new(name, text));
+    let variables = [("team".to_owned(), "Blue".to_owned())].into();
+    let config = Config {
+        prompts: Arc::new(Prompts::new(own, variables).expect("no fault")),
+        ..Config::default()
+    };
+    let answers = [reply("no plan"), reply(GOOD)];
+    let (response, requests) = plan_in(config, &answers, |_, _| {}).await;
+    assert!(response.plan.is_some());
+    let system = requests[0].messages[0].text();
+    let expected = "Plan {\"steps\": []} for Blue.\n\nWorkspace: .\n\nTools: none";
+    assert_eq!(system, expected);
+    let repair = requests[1].messages.last().expect("a message").text();
+    assert!(repair.starts_with("Blue, it is wrong: "), "{repair}");
 }
 
 /// Also without a goal: a run that was started with a plan may have none.

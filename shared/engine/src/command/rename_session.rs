@@ -54,6 +54,7 @@ mod tests {
         let tools = ToolList::new();
         let facts = Facts { rules: crate::rules::Rules::none(),
             agents: crate::decide::Agents::none(),
+            prompts: crate::decide::Prompts::built_in(),
             environment: "",
             now: 1,
             not_after: 1,

@@ -120,6 +120,7 @@ impl Sent {
         let facts = Facts {
             rules: crate::rules::Rules::none(),
             agents: &self.agents,
+            prompts: crate::decide::Prompts::built_in(),
             environment: "",
             now: self.now,
             not_after: self.now,

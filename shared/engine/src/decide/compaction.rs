@@ -303,7 +303,7 @@ impl Decision<'_> {
     /// The question for a summary, with the words that its answer has room for.
     fn summary_prompt(&self, own: Option<&str>, keep_in_mind: &str, size: FullRequest) -> String {
         let most = Room::new(size.window, size.max_output_tokens).summary();
-        words::summary_prompt(own, keep_in_mind, most)
+        words::summary_prompt(self.facts.prompts, own, keep_in_mind, most)
     }
 
     /// The model of an attempt is to write a summary.

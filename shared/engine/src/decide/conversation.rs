@@ -369,8 +369,8 @@ impl Decision<'_> {
     ) -> &'s str {
         let definition = agent.map(|agent| &*agent.definition);
         match kind {
-            LayerKind::Prompt if context.is_none() => words::STEP,
-            LayerKind::Prompt => words::TURN,
+            LayerKind::Prompt if context.is_none() => self.facts.prompts.step(),
+            LayerKind::Prompt => self.facts.prompts.turn(),
             LayerKind::Agent => definition.map_or("", |agent| &agent.prompt),
             LayerKind::Context => context.map_or("", |context| &context.prompt),
             LayerKind::Environment => self.facts.environment,

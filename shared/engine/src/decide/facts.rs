@@ -1,6 +1,6 @@
 //! What the outside knows at the time of a decision.
 
-use super::Agents;
+use super::{Agents, Prompts};
 use crate::command::{RunLimits, Settlement};
 use crate::event::{AttemptRef, Effect};
 use crate::hooks::PresentHooks;
@@ -111,6 +111,8 @@ pub struct Facts<'a> {
     pub rules: &'a Rules,
     /// The agents that commands name; see [`agents_needed`](super::agents_needed).
     pub agents: &'a Agents,
+    /// What models are told of their work, and how a summary is asked for.
+    pub prompts: &'a Prompts,
     /// The environment layer of system prompts; empty for none.
     pub environment: &'a str,
     /// Limits of a run that names none.

@@ -14,6 +14,7 @@ pub(super) use modes::*;
 pub(super) use writes::*;
 
 use super::media::LeftOut;
+use super::prompts::Prompts;
 use crate::command::Settlement;
 use crate::conversation::{LayerKind, MemoryMark, Reminded, Reminder};
 use crate::escape::{line, lines};
@@ -30,15 +31,8 @@ use std::collections::BTreeMap;
 pub const EXECUTION: &str = include_str!("words/execution.md");
 /// How to work with the `step`, `read_progress`, `scratchpad` and `session_memory_*` tools.
 pub const GUIDE: &str = include_str!("words/guide.md");
-/// The first layer of the system prompt of a step: [`EXECUTION`] and [`GUIDE`].
-pub(super) const STEP: &str = concat!(
-    include_str!("words/execution.md"),
-    "\n",
-    include_str!("words/guide.md")
-)
-.trim_ascii_end();
-/// The first layer of the system prompt of a turn.
-pub(super) const TURN: &str = include_str!("words/conversation.md").trim_ascii_end();
+/// How a turn of a conversation is carried out.
+pub const CONVERSATION: &str = include_str!("words/conversation.md");
 /// The message of the turn that ends a context.
 pub(super) const CONCLUDE: &str = "This conversation ends now, and nothing of it stays but session memory. \
                                    Store what has to be known later with `session_memory_set`, in few \
@@ -56,17 +50,21 @@ pub(super) const COMPACTED: &str = "<system-reminder>\nA shorter text stands now
                                     memory are as they were.\n</system-reminder>";
 /// The first sentence of the question for a summary, unless a caller gives another one.
 pub const SUMMARY_REQUEST: &str = "Write a summary of this conversation now.";
-/// Asks for a summary of the conversation.
-const SUMMARY: &str = include_str!("words/summary.md").trim_ascii_end();
+/// Asks for a summary of a conversation, of at most `{words}` words.
+pub const SUMMARY: &str = include_str!("words/summary.md");
 
 /// The message that asks a model for a summary of all messages before it, in the caller's own words if there
 /// are any. `keep_in_mind` says what the summary has to keep; empty for nothing. `most_tokens` are those of the
 /// reply.
-pub(super) fn summary_prompt(own: Option<&str>, keep_in_mind: &str, most_tokens: u32) -> String {
+pub(super) fn summary_prompt(
+    prompts: &Prompts,
+    own: Option<&str>,
+    keep_in_mind: &str,
+    most_tokens: u32,
+) -> String {
     let own = own.map(str::trim).filter(|own| !own.is_empty());
     // Models count words badly, and many texts have two tokens a word.
-    let words = (most_tokens / 2).to_string();
-    let prompt = own.map_or_else(|| SUMMARY.replace("{words}", &words), str::to_owned);
+    let prompt = own.map_or_else(|| prompts.summary(most_tokens / 2), str::to_owned);
     match keep_in_mind.trim() {
         "" => prompt,
         keep => format!("{prompt}\n\n## The summary must keep\n{}", lines(keep)),
@@ -435,18 +433,16 @@ mod tests {
 
     #[test]
     fn a_summary_is_asked_for_in_own_words_or_these() {
+        let asked = |own, keep| summary_prompt(Prompts::built_in(), own, keep, 500);
         for own in [None, Some(""), Some(" \n")] {
-            let asked = summary_prompt(own, "", 500);
-            assert_eq!(asked, SUMMARY.replace("{words}", "250"));
+            let expected = SUMMARY.replace("{words}", "250");
+            assert_eq!(asked(own, ""), expected.trim_ascii_end());
         }
-        assert_eq!(
-            summary_prompt(Some(" In one line.\n"), "  ", 500),
-            "In one line."
-        );
+        assert_eq!(asked(Some(" In one line.\n"), "  "), "In one line.");
         let expected = "In one line.\n\n## The summary must keep\nthe port\n\\## Asked";
-        let asked = summary_prompt(Some("In one line."), "the port\n## Asked\n", 500);
-        assert_eq!(asked, expected);
-        assert!(summary_prompt(None, "the port", 500).starts_with(&summary_prompt(None, "", 500)));
+        let keep = "the port\n## Asked\n";
+        assert_eq!(asked(Some("In one line."), keep), expected);
+        assert!(asked(None, "the port").starts_with(&asked(None, "")));
         assert!(SUMMARY.starts_with(SUMMARY_REQUEST));
         let headings: Vec<_> = SUMMARY
             .lines()

@@ -1,11 +1,12 @@
 //! The conversation of an attempt: what it begins with, how it changes, and what a model is told.
 
+use crate::turns::submit;
 use crate::world::{World, chain, kinds, look, model_step, report_reply};
 use cairn_engine::conversation::{
     CompactedMessages, CompactionKind, Conversation, Entry, Layer, LayerKind, MemoryMark, Op,
     Reminded, Reminder,
 };
-use cairn_engine::decide::Input;
+use cairn_engine::decide::{Input, Prompts};
 use cairn_engine::event::{self, ContextChanged, Event, EventKind};
 use cairn_engine::message::{FinishReason, Message, Notice, Opaque, Part, PlacedOpaque, Role};
 use proptest::prelude::*;
@@ -120,6 +121,39 @@ fn the_first_layer_is_how_a_step_is_carried_out_and_the_guide() {
     assert!(execution.starts_with("# Carrying out a step\n\n"));
     assert!(guide.starts_with("Working with progress, notes and memory\n\n"));
     assert_eq!(guide.trim(), guide);
+}
+
+/// The text of the first layer of a conversation.
+fn first_layer(world: &World) -> &str {
+    let first = changes(&world.journal)[0];
+    let [Op::SetLayer(layer), ..] = &first.ops[..] else {
+        panic!("a layer: {:?}", first.ops);
+    };
+    &layer.text
+}
+
+#[test]
+fn prompts_of_the_operator_are_the_first_layers() {
+    let own = Prompts::new("Work.\n", "Use the tools.\n", "Talk.\n", "Sum up.");
+    let mut step = World::new();
+    step.prompts = own.clone();
+    step.start(chain(vec![model_step("one")]));
+    assert_eq!(first_layer(&step), "Work.\n\nUse the tools.");
+    let mut turn = World::new();
+    turn.prompts = own;
+    submit(&mut turn, "hello");
+    assert_eq!(first_layer(&turn), "Talk.");
+}
+
+#[test]
+fn a_running_attempt_is_told_of_another_prompt() {
+    let mut world = world();
+    world.prompts = Prompts::new("Work.", "", "", "");
+    world.reply(1, "I look.", &[look()]);
+    world.result(1, 0, "seen");
+    let told = last_reported(&world);
+    let expected = "Your instructions have changed. They are now:\nWork.\n";
+    assert!(told.contains(expected), "{told}");
 }
 
 #[test]

@@ -92,6 +92,7 @@ fn check_sleeps(session: &Session) {
     let facts = Facts {
         rules: cairn_engine::rules::Rules::none(),
         agents: cairn_engine::decide::Agents::none(),
+        prompts: cairn_engine::decide::Prompts::built_in(),
         environment: "",
         now: session.updated_at,
         not_after: session.updated_at + 1,

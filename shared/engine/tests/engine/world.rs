@@ -9,7 +9,7 @@ mod words;
 
 use cairn_engine::command::{self, Command, LimitOverrides, RunLimits, Settlement, StartRun};
 use cairn_engine::decide::{
-    Agents, Away, Compaction, Facts, Input, ToolFacts, ToolList, Unfinished,
+    Agents, Away, Compaction, Facts, Input, Prompts, ToolFacts, ToolList, Unfinished,
 };
 use cairn_engine::event::{self, AttemptRef, CallFinished, CallRef, Effect, Event, EventKind};
 use cairn_engine::failure::Failure;
@@ -48,6 +48,8 @@ pub(crate) struct World {
     pub(crate) rules: Rules,
     /// The agents that are known; none by default.
     pub(crate) agents: Agents,
+    /// What models are told of their work; the built-in prompts by default.
+    pub(crate) prompts: Prompts,
     pub(crate) limits: RunLimits,
     /// The pool; nothing is known of it by default.
     pub(crate) pool: PoolFacts,
@@ -94,6 +96,7 @@ impl World {
             offered: BTreeMap::new(),
             rules: Rules::default(),
             agents: Agents::default(),
+            prompts: Prompts::built_in().clone(),
             limits: RunLimits::default(),
             pool: PoolFacts::default(),
             hooks: PresentHooks::default(),
@@ -139,6 +142,7 @@ impl World {
         let facts = Facts {
             rules: &self.rules,
             agents: &self.agents,
+            prompts: &self.prompts,
             environment: "",
             now: self.now,
             not_after: self.now + LEASE,

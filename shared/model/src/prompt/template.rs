@@ -6,6 +6,7 @@ use minijinja::value::Serde;
 use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value, filters, tests as jinja_tests};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::LazyLock;
 
 // What `{` and `}` around a name are turned into, so that no brace of a prompt's text can ever be
@@ -14,10 +15,13 @@ const OPEN: &str = "\u{f8f0}";
 const CLOSE: &str = "\u{f8f1}";
 // Comments cannot be switched off, only given a mark that nobody writes.
 const COMMENT: &str = "\u{f8f2}";
-const MARKS: [char; 3] = ['\u{f8f0}', '\u{f8f1}', '\u{f8f2}'];
+// The last one stands for a number in the prompt for a summary.
+const MARKS: [char; 4] = ['\u{f8f0}', '\u{f8f1}', '\u{f8f2}', '\u{f8f3}'];
 
 /// Instructions that one rendering may take: loops over large values end there.
 const FUEL: u64 = 1_000_000;
+/// Most bytes of a rendered text.
+const MAX_RENDERED: usize = 1024 * 1024;
 
 static JINJA: LazyLock<Environment<'static>> = LazyLock::new(environment);
 
@@ -57,6 +61,18 @@ impl PromptTemplate {
         parsed.map(drop).map_err(|error| self.explain(&error))
     }
 
+    /// The variables that the text uses, without their fields, sorted. Empty if the text cannot be read.
+    pub fn variables(&self) -> Vec<String> {
+        let Ok(source) = self.translate() else {
+            return Vec::new();
+        };
+        let parsed = JINJA.template_from_named_str(&self.name, &source);
+        let used = parsed.map(|template| template.undeclared_variables(false));
+        let mut used: Vec<String> = used.unwrap_or_default().into_iter().collect();
+        used.sort();
+        used
+    }
+
     /// The text with its variables replaced.
     ///
     /// # Errors
@@ -66,7 +82,15 @@ impl PromptTemplate {
         let source = self.translate()?;
         let values = Value::from_pairs(context.values.clone());
         let rendered = JINJA.render_named_str(&self.name, &source, values);
-        rendered.map_err(|error| self.explain(&error))
+        let text = rendered.map_err(|error| self.explain(&error))?;
+        match text.len() {
+            ..=MAX_RENDERED => Ok(text),
+            bytes => Err(PromptError::Render {
+                template: self.name.clone(),
+                line: 1,
+                message: format!("the text has {bytes} bytes; at most {MAX_RENDERED} are allowed"),
+            }),
+        }
     }
 
     /// The text in the syntax of the engine: marks in place of the braces around names.
@@ -75,7 +99,7 @@ impl PromptTemplate {
             return Err(PromptError::Syntax {
                 template: self.name.clone(),
                 line: self.text[..at].lines().count().max(1),
-                message: "U+F8F0 to U+F8F2 may not be used".to_owned(),
+                message: "U+F8F0 to U+F8F3 may not be used".to_owned(),
             });
         }
         let mut source = String::with_capacity(self.text.len());
@@ -117,6 +141,7 @@ impl PromptTemplate {
                 // The engine says "`name` is undefined".
                 variable: message.split('`').nth(1).unwrap_or(&message).to_owned(),
                 template,
+                line,
             },
             ErrorKind::SyntaxError | ErrorKind::UnknownFilter | ErrorKind::UnknownTest => {
                 PromptError::Syntax {
@@ -156,13 +181,16 @@ fn tag_length(text: &str) -> Option<usize> {
 /// points between them.
 fn name_within<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
     let (name, _) = text.strip_prefix(open)?.split_once(close)?;
-    let part = |part: &str| {
-        let mut characters = part.chars();
-        let first = characters.next();
-        first.is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
-            && characters.all(|other| other.is_ascii_alphanumeric() || other == '_')
-    };
-    name.split('.').all(part).then_some(name)
+    name.split('.').all(is_variable).then_some(name)
+}
+
+/// Whether a variable, or a field of one, can have the name: letters of ASCII, digits and underscores, of which the
+/// first is no digit.
+pub fn is_variable(name: &str) -> bool {
+    let mut characters = name.chars();
+    let first = characters.next();
+    first.is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+        && characters.all(|other| other.is_ascii_alphanumeric() || other == '_')
 }
 
 fn environment() -> Environment<'static> {
@@ -194,9 +222,16 @@ fn environment() -> Environment<'static> {
 }
 
 /// The values of variables.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct TemplateContext {
     values: BTreeMap<String, Value>,
+}
+
+/// Without the values, which an operator may keep secret.
+impl fmt::Debug for TemplateContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.values.keys()).finish()
+    }
 }
 
 impl TemplateContext {
@@ -366,16 +401,17 @@ mod tests {
     fn a_missing_variable_is_named() {
         let context = TemplateContext::new().with("user", json!({"name": "Ada"}));
         let cases = [
-            ("{greeting}", "greeting"),
-            ("{% if urgent %}!{% endif %}", "urgent"),
-            ("{% for file in files %}{file}{% endfor %}", "files"),
-            ("{user.name} {user.age}", "user.age"),
-            ("{person.name}", "person"),
+            ("{greeting}", "greeting", 1),
+            ("one\n{% if urgent %}!{% endif %}", "urgent", 2),
+            ("{% for file in files %}{file}{% endfor %}", "files", 1),
+            ("{user.name}\n\n{user.name} {user.age}", "user.age", 3),
+            ("{\n  \"name\": {person.name}\n}", "person", 2),
         ];
-        for (text, variable) in cases {
+        for (text, variable, line) in cases {
             let expected = PromptError::MissingVariable {
                 template: "t".to_owned(),
                 variable: variable.to_owned(),
+                line,
             };
             assert_eq!(render(text, &context), Err(expected), "{text}");
         }
@@ -399,6 +435,30 @@ mod tests {
                 .check()
                 .is_ok()
         );
+    }
+
+    #[test]
+    fn the_variables_of_a_text_are_those_that_it_does_not_set() {
+        let of = |text: &str| PromptTemplate::new("t", text).variables();
+        let text = "{b} {user.name} {% if a is defined %}{% endif %}{% for file in files %}{file}{% endfor %}\
+                    {% set own = b %}{own} {{escaped}} {\"json\": 1}";
+        assert_eq!(of(text), ["a", "b", "files", "user"]);
+        assert_eq!(of("{% if %}"), [""; 0]);
+        assert_eq!(of("no variable"), [""; 0]);
+    }
+
+    #[test]
+    fn a_text_without_measure_is_refused() {
+        let long = TemplateContext::from([("long", "x".repeat(MAX_RENDERED / 2 + 1))]);
+        assert!(render("{long}", &long).is_ok());
+        let error = render("{long}{long}", &long).expect_err("too long");
+        assert!(error.to_string().contains("at most 1048576"), "{error}");
+    }
+
+    #[test]
+    fn values_are_in_no_log() {
+        let context = TemplateContext::from([("key", "canary")]);
+        assert_eq!(format!("{context:?}"), "{\"key\"}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::driver::plan_for;
 use cairn_engine::message::Message;
+use cairn_model::prompt::Prompts;
 
 fn titles(messages: &[Message]) -> Vec<String> {
     let (_, steps) = plan_for(messages);
@@ -83,7 +84,8 @@ fn a_complaint_about_an_answer_is_no_feedback() {
     let goal = Message::user("Find \"Redis\"");
     let (text, plan) = plan_for(std::slice::from_ref(&goal));
     for answer in [text, "no plan".to_owned()] {
-        let repair = cairn_model::prompt::plan_repair("step 2 has no \"description\"").unwrap();
+        let repair = Prompts::default().plan_repair("step 2 has no \"description\"");
+        let repair = repair.unwrap();
         let answer = Message::assistant(answer, vec![]);
         assert_eq!(
             plan_for(&[goal.clone(), answer, Message::user(repair)]).1,

@@ -166,6 +166,7 @@ impl Author {
             offered: &BTreeMap::new(),
             rules: Rules::none(),
             agents: cairn_engine::decide::Agents::none(),
+            prompts: cairn_engine::decide::Prompts::built_in(),
             environment: "",
             limits: RunLimits::default(),
             result_bytes: cairn_engine::limits::RESULT_BYTES,

@@ -88,7 +88,10 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
         ("PutPageRequest", "title") => required(text(256)),
         (_, "title") => text(256),
         (_, "time_to_live_ms") => number(315_360_000_000),
-        ("ListSessionsRequest" | "ListAgentsRequest" | "ListPagesRequest", "page_size") => {
+        (
+            "ListSessionsRequest" | "ListAgentsRequest" | "ListPagesRequest" | "ListPromptsRequest",
+            "page_size",
+        ) => {
             number(1000)
         }
         ("ListSessionsRequest", "page_token") => FORM,
@@ -196,6 +199,8 @@ fn of_agent(field: &FieldDescriptor) -> Rule {
         ("GetAgentRequest" | "DeleteAgentRequest", "name") => {
             required(must_be(Text::Session, text(64)))
         }
+        ("RenderPromptRequest", "name") => required(must_be(Text::Session, text(70))),
+        ("RenderPromptRequest", "variables") => ANY,
         // Another digest than the present one is no mistake of the request.
         ("ConfirmWorkspaceFilesRequest", "digest") => required(ID),
         _ => of_pool(field),

@@ -33,6 +33,16 @@ pub(crate) fn agents(method: &str, n: usize) -> Vec<Vec<u8>> {
             digest: "0".repeat(64),
         }
         .encode_to_vec(),
+        "ListPrompts" => pb::ListPromptsRequest {
+            page_size: 1,
+            page_token: String::new(),
+        }
+        .encode_to_vec(),
+        "RenderPrompt" => pb::RenderPromptRequest {
+            name: "plan_repair".to_owned(),
+            variables: [("problem".to_owned(), "x".to_owned())].into(),
+        }
+        .encode_to_vec(),
         _ => return Vec::new(),
     };
     vec![bytes]

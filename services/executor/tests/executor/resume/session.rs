@@ -63,6 +63,7 @@ fn facts() -> Facts<'static> {
         offered: &OFFERED,
         rules: Rules::none(),
         agents: cairn_engine::decide::Agents::none(),
+        prompts: cairn_engine::decide::Prompts::built_in(),
         environment: "",
         limits: RunLimits::default(),
         result_bytes: cairn_engine::limits::RESULT_BYTES,

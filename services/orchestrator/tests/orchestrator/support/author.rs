@@ -105,6 +105,7 @@ impl Author {
             tools: &tools,
             away: &[],
             offered: &BTreeMap::new(),
+            prompts: cairn_engine::decide::Prompts::built_in(),
             environment: "",
             limits: RunLimits::default(),
             compaction: Compaction::default(),

@@ -95,6 +95,7 @@ impl Played {
         let facts = Facts {
             rules: &Rules::default(),
             agents: &Agents::default(),
+            prompts: cairn_engine::decide::Prompts::built_in(),
             environment: "",
             now: 1,
             not_after: 2,
