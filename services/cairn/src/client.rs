@@ -12,6 +12,7 @@ use crate::workspace;
 use cairn_engine::rules::DEFAULT_AGENT;
 use cairn_proto::api::agent_service_client::AgentServiceClient;
 use cairn_proto::api::hook_service_client::HookServiceClient;
+use cairn_proto::api::knowledge_service_client::KnowledgeServiceClient;
 use cairn_proto::api::pool_service_client::PoolServiceClient;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
 use cairn_proto::orchestrator::context_service_client::ContextServiceClient;
@@ -167,6 +168,12 @@ impl<'a> Client<'a> {
     /// Hooks.
     pub fn hooks(&self) -> HookServiceClient<Link> {
         HookServiceClient::new(self.attached.link.clone())
+            .max_decoding_message_size(MAX_ANSWER_BYTES)
+    }
+
+    /// Pages of knowledge.
+    pub fn knowledge(&self) -> KnowledgeServiceClient<Link> {
+        KnowledgeServiceClient::new(self.attached.link.clone())
             .max_decoding_message_size(MAX_ANSWER_BYTES)
     }
 

@@ -7,6 +7,7 @@ use crate::ui::screen;
 use cairn_memory::error::{NEWER_VERSION, NOT_WRITTEN, OUTCOME_UNKNOWN};
 use cairn_proto::api::agent_service_client::AgentServiceClient;
 use cairn_proto::api::hook_service_client::HookServiceClient;
+use cairn_proto::api::knowledge_service_client::KnowledgeServiceClient;
 use cairn_proto::api::pool_service_client::PoolServiceClient;
 use cairn_proto::orchestrator::context_service_client::ContextServiceClient;
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
@@ -79,6 +80,18 @@ impl Client<'_> {
         A: Future<Output = Result<Response<T>, Status>>,
     {
         self.persist_with(Client::hooks, ask).await
+    }
+
+    /// The same for questions about pages of knowledge.
+    ///
+    /// # Errors
+    /// As [`Self::persist`].
+    pub async fn persist_knowledge<T, F, A>(&mut self, ask: F) -> Result<T, CliError>
+    where
+        F: Fn(KnowledgeServiceClient<Link>) -> A,
+        A: Future<Output = Result<Response<T>, Status>>,
+    {
+        self.persist_with(Client::knowledge, ask).await
     }
 
     /// The same for questions about the pool.
