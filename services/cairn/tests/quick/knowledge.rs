@@ -103,7 +103,9 @@ fn pages_are_found_by_words_tags_and_score() {
     assert_eq!(hits[0]["rank"], 1);
     assert_eq!(hits[1]["id"], "deep/backup");
     let scores = [0, 1].map(|at: usize| hits[at]["score"].as_f64().expect("a score"));
-    assert!(1.0 >= scores[0] && scores[0] > scores[1] && scores[1] > 0.0);
+    assert!(scores[0] <= 1.0, "{scores:?}");
+    assert!(scores[0] > scores[1], "{scores:?}");
+    assert!(scores[1] > 0.0, "{scores:?}");
     assert_eq!(hits[0].get("text"), None);
 
     let shown = search(&["rotate keys"]);
@@ -118,11 +120,11 @@ fn pages_are_found_by_words_tags_and_score() {
     let tagged = lines(&search(&["keys", "--tag", "ops", "--json"]));
     assert_eq!(tagged.len(), 1, "{tagged:?}");
     assert_eq!(lines(&search(&["keys", "--max", "1", "--json"])).len(), 1);
-    let between = (scores[0] + scores[1]) / 2.0;
+    let between = ((scores[0] + scores[1]) / 2.0).to_string();
     let least = [
         "when to rotate keys",
         "--min-score",
-        &between.to_string(),
+        between.as_str(),
         "--json",
     ];
     assert_eq!(lines(&search(&least)).len(), 1);
@@ -142,10 +144,8 @@ fn the_text_of_standard_input_is_a_page() {
     assert_eq!((done.code, done.out), (Some(0), expected), "{}", done.err);
     let done = put_input(&site, &["--json"], BACKUP);
     let stored = &lines(&done.out)[0];
-    assert_eq!(
-        (&stored["path"], &stored["title"]),
-        (&Value::Null, &"Backups".into())
-    );
+    assert_eq!(stored["path"], Value::Null);
+    assert_eq!(stored["title"], "Backups");
     let id = stored["id"].as_str().expect("an id of its own");
     assert_eq!(site.run(&["knowledge", "show", id]).code, Some(0));
     let done = put_input(&site, &[], "No heading.\n");
