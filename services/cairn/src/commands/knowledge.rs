@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::text::command;
 use cairn_agents::page::{MAX_TAG, is_line};
+use cairn_rpc::text::clip;
 use clap::Subcommand;
 use std::process::ExitCode;
 
@@ -62,6 +63,8 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Most bytes of a wrong value in a message.
+const SHOWN: usize = 80;
 /// Reason of the services: there is no page of this id.
 const PAGE_NOT_FOUND: &str = "PAGE_NOT_FOUND";
 
@@ -79,10 +82,32 @@ fn request_id() -> String {
     format!("page-{}", uuid::Uuid::now_v7().simple())
 }
 
-/// Reads a tag of the command line.
-fn tag(text: &str) -> Result<String, String> {
-    match is_line(text, MAX_TAG) {
-        true => Ok(text.to_owned()),
-        false => Err(format!("one line of 1 to {MAX_TAG} bytes")),
+/// Refuses tags that no page has.
+///
+/// # Errors
+/// A tag is no line, or is too long.
+fn check_tags(tags: &[String]) -> Result<(), CliError> {
+    tags.iter()
+        .try_for_each(|tag| check_line("--tag", tag, MAX_TAG))
+}
+
+/// Refuses the value of a flag that is not one line of at most so many bytes.
+///
+/// # Errors
+/// The value is no line, or is too long.
+fn check_line(flag: &str, value: &str, most_bytes: usize) -> Result<(), CliError> {
+    match is_line(value, most_bytes) {
+        true => Ok(()),
+        false => Err(wrong(
+            flag,
+            value,
+            &format!("one line of 1 to {most_bytes} bytes"),
+        )),
     }
+}
+
+/// A flag whose value is not allowed.
+fn wrong(flag: &str, value: &str, allowed: &str) -> CliError {
+    let value = clip(value, SHOWN);
+    CliError::usage(format!("{flag} is \"{value}\" (allowed: {allowed})"))
 }

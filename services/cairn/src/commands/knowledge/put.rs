@@ -1,14 +1,14 @@
 //! `cairn knowledge put`: files are stored as pages.
 
 use super::files::{self, MAX_ID, Source};
-use super::{request_id, tag};
+use super::{check_line, check_tags, request_id, wrong};
 use crate::attach::{Access, Servers};
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::{CliError, INTERRUPTED};
 use crate::ui::live::{size, wrap};
 use crate::ui::{out, screen};
-use cairn_agents::page::{MAX_PAGE_FILE, MAX_TITLE, is_line};
+use cairn_agents::page::{MAX_PAGE_FILE, MAX_TITLE};
 use cairn_proto::api::{Page, PutPageRequest};
 use cairn_rpc::text::escape;
 use serde_json::json;
@@ -43,38 +43,41 @@ pub(super) struct Args {
     #[arg(value_name = "FILE", required = true)]
     paths: Vec<PathBuf>,
     /// The id of the page, for one file [default: that of the file; for standard input a new one]
-    #[arg(long, value_name = "ID", value_parser = id)]
+    #[arg(long, value_name = "ID")]
     id: Option<String>,
     /// The title of the page, for one file [default: that in the file, or else the file's name]
-    #[arg(long, value_name = "TITLE", value_parser = title)]
+    #[arg(long, value_name = "TITLE")]
     title: Option<String>,
     /// A further tag of each page; several times for several tags
-    #[arg(long = "tag", value_name = "TAG", value_parser = tag)]
+    #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
 }
 
-fn id(text: &str) -> Result<String, String> {
-    let is_id = (1..=MAX_ID).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic());
-    match is_id {
-        true => Ok(text.to_owned()),
-        false => Err(format!(
-            "1 to {MAX_ID} printable ASCII characters without spaces"
-        )),
+impl Args {
+    /// # Errors
+    /// A value that no page has.
+    fn check(&self) -> Result<(), CliError> {
+        if let Some(id) = self.id.as_deref().filter(|id| !is_id(id)) {
+            let allowed = format!("1 to {MAX_ID} printable ASCII characters without spaces");
+            return Err(wrong("--id", id, &allowed));
+        }
+        if let Some(title) = &self.title {
+            check_line("--title", title, MAX_TITLE)?;
+        }
+        check_tags(&self.tags)
     }
 }
 
-fn title(text: &str) -> Result<String, String> {
-    match is_line(text, MAX_TITLE) {
-        true => Ok(text.to_owned()),
-        false => Err(format!("one line of 1 to {MAX_TITLE} bytes")),
-    }
+fn is_id(text: &str) -> bool {
+    (1..=MAX_ID).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// Reads the files, and stores each as a page.
 ///
 /// # Errors
-/// All faults of the files; two files with one id; the service's; an interruption.
+/// A value that no page has; all faults of the files; two files with one id; the service's; an interruption.
 pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
+    args.check()?;
     let read = tokio::task::spawn_blocking(move || read(&args));
     let pages = tokio::select! {
         read = read => read.map_err(|error| CliError::chain(&error))??,

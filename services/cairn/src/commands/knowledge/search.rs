@@ -1,7 +1,7 @@
 //! `cairn knowledge search`: pages by the words of a query.
 
+use super::check_tags;
 use super::list::to_json;
-use super::tag;
 use crate::attach::{Access, Servers};
 use crate::client::Client;
 use crate::context::Context;
@@ -47,7 +47,7 @@ pub(super) struct Args {
     #[arg(value_name = "QUERY", required = true)]
     query: Vec<String>,
     /// Only pages with this tag; several times for pages that have all of them
-    #[arg(long = "tag", value_name = "TAG", value_parser = tag)]
+    #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
     /// Show at most so many pages, up to 100 [default: 5]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=100))]
@@ -66,8 +66,9 @@ fn score(text: &str) -> Result<f64, String> {
 /// Finds pages, and shows each with the lines that fit best.
 ///
 /// # Errors
-/// The store cannot be opened; the service's.
+/// A tag that no page has; the store cannot be opened; the service's.
 pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
+    check_tags(&args.tags)?;
     let request = SearchPagesRequest {
         query: args.query.join(" "),
         tags: args.tags,
