@@ -1,5 +1,6 @@
-//! Contexts, the conversations of a session. One has a window over its messages. Values cross from one
-//! context to another. A context that is destroyed leaves its conclusions in session memory.
+//! Contexts, the conversations of a session. One has a window over its messages, and the model finds an older
+//! message with `retrieve`. Values cross from one context to another. A context that is destroyed leaves its
+//! conclusions in session memory.
 //!
 //! `cargo run -q -p cairn --example conversation_memory`
 
@@ -7,7 +8,7 @@
 
 mod common;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use async_trait::async_trait;
 use cairn_engine::message::{Message, Role};
 use cairn_model::{ChatReply, ChatRequest, Model, ModelError, ModelInfo};
@@ -16,8 +17,7 @@ use cairn_proto::memory::SnapshotMemoryRequest;
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::context_service_client::ContextServiceClient;
 use cairn_rpc::Link;
-use common::{Client, client, memory, node, recorded, turn};
-use pb::turn_event::Event;
+use common::{Client, client, memory, node, recorded, say};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,12 +48,16 @@ impl Model for Counting {
     }
 }
 
-/// The model knows what is in its system prompt, and nothing else.
+/// The model knows what is in its system prompt and in the results of its calls, and nothing else.
 fn model() -> Result<Arc<Counting>> {
     let model = recorded(&[
         json!({"match": {"contains": "drink?", "system": "drink: tea"}, "reply": {"text": "You drink tea."}}),
         json!({"match": {"contains": "drink?"}, "reply": {"text": "I do not know."}}),
         json!({"match": {"contains": "name?", "system": "name: Ada"}, "reply": {"text": "You are Ada."}}),
+        json!({"match": {"contains": "name?", "last": "My name is Ada.", "turn": 1}, "reply": {"text": "Ada, as you said."}}),
+        json!({"match": {"contains": "name?"}, "replies": [
+            {"tool_calls": [{"name": "retrieve", "arguments": {"query": "name", "scope": "conversation"}}]},
+            {"text": "I do not know."}]}),
         json!({"match": {"contains": ""}, "reply": {"text": "I see."}}),
     ])?;
     let messages = AtomicUsize::new(0);
@@ -84,22 +88,8 @@ impl Session {
 
     /// Takes one turn in a context, and returns the model's reply.
     async fn ask(&mut self, context: &str, text: &str) -> Result<String> {
-        let request_id = uuid::Uuid::now_v7().to_string();
-        let request = turn(&self.id, context, &request_id, text);
-        let mut stream = self.client.submit_turn(request).await?.into_inner();
-        while let Some(response) = stream.message().await? {
-            for event in response.events.into_iter().filter_map(|event| event.event) {
-                match event {
-                    Event::Complete(complete) => {
-                        println!("[{context}] {text}\n        {}", complete.response);
-                        return Ok(complete.response);
-                    }
-                    Event::Error(error) => anyhow::bail!("the turn failed: {error:?}"),
-                    _ => {}
-                }
-            }
-        }
-        None.context("the stream ended before the turn")
+        let turned = say(&mut self.client, &self.id, context, text).await?;
+        Ok(turned.reply)
     }
 
     /// Counts the messages of a context, in its window or in all.
@@ -129,6 +119,20 @@ async fn a_window(session: &mut Session, model: &Counting) -> Result<()> {
     println!("{all} messages, {window} in the window, {sent} in the last request\n");
     assert_eq!((all, window), (8, 4));
     assert!(sent <= 5, "the window and the new message");
+    Ok(())
+}
+
+/// No request has the first message any more. It is in the store, and the model finds it.
+async fn an_older_message(session: &mut Session) -> Result<()> {
+    println!("── a message before the window ──");
+    let Session { id, client, .. } = session;
+    let turned = say(client, id, "chat", "What is my name?").await?;
+    assert_eq!(turned.reply, "Ada, as you said.");
+    let [found] = turned.results.as_slice() else {
+        anyhow::bail!("one search: {:?}", turned.results);
+    };
+    println!("\nwhat the model reads:\n{found}\n");
+    assert!(found.starts_with("[message "), "{found}");
     Ok(())
 }
 
@@ -181,6 +185,7 @@ async fn main() -> Result<()> {
         contexts: ContextServiceClient::new(node.link()),
     };
     a_window(&mut session, &model).await?;
+    an_older_message(&mut session).await?;
     values_for_another_context(&mut session).await?;
     conclusions(&mut session).await?;
     let session = session.id;

@@ -2,8 +2,8 @@
 
 use crate::commands::{
     agent, approve, cancel, chat, check_config, completions, config, context, decide, doctor,
-    export, feedback, fork, hook, import, log, memory, pause, pending, plan, pool, prompt, redo,
-    report, resume, run, serve, sessions, show, skip, state, tools, tree, watch,
+    export, feedback, fork, hook, import, knowledge, log, memory, pause, pending, plan, pool,
+    prompt, redo, report, resume, run, serve, sessions, show, skip, state, tools, tree, watch,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -122,6 +122,8 @@ pub enum Command {
     State(state::Args),
     /// Read and change what a session remembers beside its plan
     Memory(memory::Args),
+    /// Store, find, list, show and delete pages of knowledge, which all sessions share
+    Knowledge(knowledge::Args),
     /// Read and change the contexts of a session, which conversations continue
     Context(context::Args),
     /// Check agent files, store, list and show agents, and confirm the files of a folder

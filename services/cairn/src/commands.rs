@@ -20,6 +20,7 @@ pub mod fork;
 mod hint;
 pub mod hook;
 pub mod import;
+pub mod knowledge;
 pub mod log;
 pub mod memory;
 mod mode;
@@ -39,6 +40,7 @@ pub mod sessions;
 pub mod show;
 pub mod skip;
 pub mod state;
+mod text_file;
 pub mod tools;
 pub mod tree;
 pub mod watch;
@@ -173,6 +175,7 @@ pub fn dispatch(command: Command, context: &Context) -> Running<'_> {
         Command::Log(args) => Box::pin(log::run(args, context)),
         Command::State(args) => Box::pin(state::run(args, context)),
         Command::Memory(args) => Box::pin(memory::run(args, context)),
+        Command::Knowledge(args) => Box::pin(knowledge::run(args, context)),
         Command::Context(args) => Box::pin(context::run(args, context)),
         Command::Agent(args) => Box::pin(agent::run(args, context)),
         Command::Tools(args) => Box::pin(tools::run(args, context)),

@@ -258,7 +258,7 @@ pub(crate) fn items(entry: &Entry, split: fn(&str) -> Vec<&str>, found: &mut Fou
 }
 
 /// The names in a text: with commas between them, or with blanks if there is no comma.
-fn split_names(text: &str) -> Vec<&str> {
+pub(crate) fn split_names(text: &str) -> Vec<&str> {
     let has_commas = text.contains(',');
     let is_between = |c: char| match has_commas {
         true => c == ',',

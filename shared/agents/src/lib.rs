@@ -1,7 +1,7 @@
-//! Agents, skills and instructions as files.
+//! Agents, skills, instructions and pages of knowledge as files.
 //!
 //! [`agent::parse`] reads the file of an agent, [`skill::parse`] a `SKILL.md`, and [`instructions::parse`] an
-//! `AGENTS.md`. All take a path, which only gives a name and a place for messages, and a text. Nothing here
+//! `AGENTS.md`, and [`page::parse`] a page of knowledge. All take a path, which only gives a name and a place for messages, and a text. Nothing here
 //! reads a file; [`document::decode`] makes a text of bytes. [`resolve::workspace`] reads all files of a folder,
 //! and [`resolve::resolve`] gives the definition that a run of an agent uses.
 //!
@@ -22,6 +22,7 @@ pub mod instructions;
 mod limits;
 mod metadata;
 mod names;
+pub mod page;
 mod permission;
 pub mod resolve;
 mod rights;

@@ -5,7 +5,8 @@
 
 use anyhow::{Context as _, Result};
 use cairn::node::{Authenticators, Node, Parts};
-use cairn_model::{Model, ModelRegistry, Offline, Recorded};
+use cairn_boot::Environment;
+use cairn_model::{Model, ModelRegistry, Offline, OpenAi, OpenAiConfig, Recorded};
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
@@ -13,6 +14,7 @@ use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
 use cairn_rpc::Link;
 use cairn_tools::Tool;
+use pb::turn_event::Event;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +66,22 @@ pub fn offline() -> Arc<dyn Model> {
     Arc::new(Offline::new(Duration::ZERO))
 }
 
+/// A real model if `OPENAI_API_KEY` is set. `OPENAI_BASE_URL` and `OPENAI_MODEL` count as well.
+pub fn real_model() -> Result<Option<Arc<dyn Model>>> {
+    let environment = Environment::from_process();
+    let key = environment.get("OPENAI_API_KEY").unwrap_or_default();
+    if key.is_empty() {
+        println!("no OPENAI_API_KEY: recorded replies take the place of a model\n");
+        return Ok(None);
+    }
+    let url = environment.get("OPENAI_BASE_URL");
+    let name = environment.get("OPENAI_MODEL").unwrap_or("gpt-5-mini");
+    let mut config = OpenAiConfig::new(url.unwrap_or("https://api.openai.com/v1"), name);
+    config.server.api_key = Some(key.into());
+    println!("OPENAI_API_KEY is set: {name} does it\n");
+    Ok(Some(Arc::new(OpenAi::new(config)?)))
+}
+
 /// A model that answers with these exchanges; see `cairn_model::recorded`.
 pub fn recorded(exchanges: &[serde_json::Value]) -> Result<Arc<dyn Model>> {
     let lines: Vec<String> = exchanges.iter().map(ToString::to_string).collect();
@@ -91,6 +109,45 @@ pub fn turn(session: &str, context: &str, request_id: &str, text: &str) -> pb::S
         turn: Some(turn),
         after_seq: 0,
     }
+}
+
+/// How a turn ended.
+pub struct Turned {
+    pub reply: String,
+    /// The results of its calls, in order.
+    pub results: Vec<String>,
+}
+
+/// Takes a turn in a context to its end. Shows what is said, the calls, and the reply.
+pub async fn say(client: &mut Client, session: &str, context: &str, text: &str) -> Result<Turned> {
+    println!("[{context}] {text}");
+    let request_id = uuid::Uuid::now_v7().to_string();
+    let request = turn(session, context, &request_id, text);
+    let mut stream = client.submit_turn(request).await?.into_inner();
+    let mut results = Vec::new();
+    while let Some(response) = stream.message().await? {
+        for event in response.events.into_iter().filter_map(|event| event.event) {
+            match event {
+                Event::ToolCall(called) => {
+                    let call = called.call.unwrap_or_default();
+                    println!("    {}({})", call.name, call.arguments_json);
+                }
+                Event::ToolResult(result) => {
+                    let text = result.result.unwrap_or_default().text;
+                    println!("    → {}", short(&text, 100));
+                    results.push(text);
+                }
+                Event::Complete(complete) => {
+                    let reply = complete.response;
+                    println!("    {reply}");
+                    return Ok(Turned { reply, results });
+                }
+                Event::Error(error) => anyhow::bail!("the turn failed: {:?}", error.failure),
+                _ => {}
+            }
+        }
+    }
+    anyhow::bail!("the stream ended before the turn")
 }
 
 /// A message of a person.

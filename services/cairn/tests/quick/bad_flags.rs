@@ -17,7 +17,7 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 118] = [
+const CASES: [Case; 124] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
     ("--in", &[("run --in nowhere x", 1, "nowhere"), ("run --in= x", 2, "--in"), ("run --in plan.json x", 1, "plan.json"),
         ("chat s --in=", 2, "--in"), ("chat s --in nowhere", 1, "nowhere"),
@@ -81,6 +81,16 @@ const CASES: [Case; 118] = [
     ("context remove --version", &[("context remove s main 0 --version many", 2, "--version"), ("context remove s main 0 --version=-1", 2, "--version")]),
     ("context destroy --conclude", &[("context destroy s c --conclude tone", 2, "--conclude"), ("context destroy s c --conclude =dry", 2, "--conclude"),
         ("context destroy s c --conclude k=a --conclude k=b", 2, "--conclude")]),
+    ("knowledge put --id", &[("knowledge put docs/one.md --id=", 2, "--id"), ("knowledge put docs/one.md --id ü", 2, "--id"),
+        ("knowledge put docs/one.md --id <long>", 2, "--id"), ("knowledge put docs --id x", 2, "--id")]),
+    ("knowledge put --title", &[("knowledge put docs/one.md --title=", 2, "--title"), ("knowledge put docs/one.md --title <long>", 2, "--title"),
+        ("knowledge put docs --title x", 2, "--title")]),
+    ("knowledge put --tag", &[("knowledge put docs/one.md --tag=", 2, "--tag"), ("knowledge put docs/one.md --tag <long>", 2, "--tag")]),
+    ("knowledge search --tag", &[("knowledge search x --tag=", 2, "--tag"), ("knowledge search x --tag <long>", 2, "--tag")]),
+    ("knowledge search --max", &[("knowledge search x --max 0", 2, "--max"), ("knowledge search x --max 101", 2, "--max"),
+        ("knowledge search x --max many", 2, "--max")]),
+    ("knowledge search --min-score", &[("knowledge search x --min-score 1.1", 2, "--min-score"), ("knowledge search x --min-score=-1", 2, "--min-score"),
+        ("knowledge search x --min-score NaN", 2, "--min-score"), ("knowledge search x --min-score much", 2, "--min-score")]),
     ("agent put --name", &[("agent put docs/one.md --name=", 2, "--name"), ("agent put docs/one.md --name a/b", 2, "--name")]),
     ("agent trust --digest", &[("agent trust --digest x", 2, "digest")]),
     ("resume --pace", &[("resume --pace slow s", 2, "--pace")]),

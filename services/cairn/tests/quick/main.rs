@@ -22,6 +22,7 @@ mod connections;
 mod grants;
 mod hooks;
 mod keyless;
+mod knowledge;
 #[cfg(debug_assertions)]
 mod levels;
 mod missing;

@@ -1,13 +1,11 @@
 //! Agent files: found in folders, and read.
 
+use crate::commands::text_file::{bytes, fault, unreadable};
 use cairn_agents::agent::{self, AgentFile};
 use cairn_agents::document::{MAX_FILE, decode};
-use cairn_agents::{AgentError, Fault, Parsed};
-use rustix::fs::OFlags;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use cairn_agents::{AgentError, Parsed};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// An agent file that can be used.
 #[derive(Debug)]
@@ -59,7 +57,7 @@ fn is_agent_file(path: &Path) -> bool {
 /// A file that cannot be read, and all faults of one that can.
 pub(super) fn read(path: &Path, name: Option<&str>) -> Result<Usable, AgentError> {
     let shown = path.display().to_string();
-    let bytes = bytes(path)?;
+    let bytes = bytes(path, MAX_FILE)?;
     let source = decode(&shown, &bytes)?;
     let parsed = agent::parse(name.unwrap_or(&shown), source);
     let mut parsed = parsed.map_err(|error| AgentError {
@@ -73,52 +71,6 @@ pub(super) fn read(path: &Path, name: Option<&str>) -> Result<Usable, AgentError
         source: source.to_owned(),
         parsed,
     })
-}
-
-/// The bytes of a file that is no larger than an agent file may be: others are not read to their end.
-fn bytes(path: &Path) -> Result<Vec<u8>, AgentError> {
-    let most = u64::try_from(MAX_FILE).unwrap_or(u64::MAX);
-    let mut bytes = Vec::new();
-    let file = open(path).map_err(|error| unreadable(path, &error))?;
-    let Some(file) = file else {
-        return Err(fault(path, "is no regular file", "a file with text"));
-    };
-    let read = file.take(most + 1).read_to_end(&mut bytes);
-    read.map_err(|error| unreadable(path, &error))?;
-    match bytes.len() > MAX_FILE {
-        true => Err(fault(
-            path,
-            "is too large",
-            &format!("at most {MAX_FILE} bytes"),
-        )),
-        false => Ok(bytes),
-    }
-}
-
-/// The file, unless it is something else. Opening a pipe would wait for its writer.
-fn open(path: &Path) -> io::Result<Option<File>> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-    let file = options.open(path)?;
-    Ok(file.metadata()?.is_file().then_some(file))
-}
-
-fn unreadable(path: &Path, error: &io::Error) -> AgentError {
-    fault(path, &format!("cannot be read: {error}"), "")
-}
-
-/// A fault of a file as a whole.
-fn fault(path: &Path, problem: &str, allowed: &str) -> AgentError {
-    AgentError {
-        path: path.display().to_string(),
-        faults: vec![Fault {
-            line: 0,
-            field: String::new(),
-            problem: problem.to_owned(),
-            allowed: allowed.to_owned(),
-        }],
-    }
 }
 
 #[cfg(test)]
