@@ -58,7 +58,7 @@ async fn a_node_without_a_tools_service_does_not_start() {
             here: here.iter().copied().collect(),
             ..Placement::all()
         };
-        let parts = support::parts(folder.path(), ModelRegistry::new());
+        let parts = parts(folder.path(), ModelRegistry::new());
         let started = Box::pin(Node::start_some(parts, &placement)).await;
         let Err(StartError::Config(failure)) = started else {
             panic!("{here:?}: {started:?}");

@@ -1,7 +1,8 @@
 //! The prompts of this process and of stored agents: listed, and rendered for a person to see.
 
 use super::super::Answer;
-use super::{MAX_PAGE, check_page_size, errors, page, pages, stored};
+use super::super::pages;
+use super::{MAX_PAGE, check_page_size, errors, page, stored};
 use crate::agents::of_document;
 use crate::requests::Requests;
 use cairn_agents::is_name;
