@@ -131,6 +131,7 @@ async fn main() -> Result<()> {
         session: session.clone(),
         key: "tone".to_owned(),
         value: "dry, with the source of every statement".to_owned(),
+        metadata: Default::default(),
     };
     memory(&node).set_memory(request).await?;
 
