@@ -23,6 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         // In order, so that the same command is the same bytes.
         .btree_map(".cairn.event.v1")
         .btree_map(".cairn.api.v1")
+        .btree_map(".cairn.memory.v1")
         // Large and rare: acknowledgements and results are as large as the largest message otherwise.
         .boxed(".cairn.executor.v1.RunStepRequest.message.start")
         .boxed(".cairn.executor.v1.RunStepResponse.reply")

@@ -24,6 +24,7 @@ async fn set(memory: &mut MemoryClient, session: &str, key: &str, value: &str) -
         session,
         key,
         value,
+        metadata: Default::default(),
     };
     memory.set_memory(request).await?;
     Ok(())

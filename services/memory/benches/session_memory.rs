@@ -245,6 +245,7 @@ mod on_linux {
                     session: self.session.clone(),
                     key: key(number),
                     value: VALUE.to_owned(),
+                    metadata: Default::default(),
                 };
                 self.client.set_memory(here(request)).await.unwrap();
             }

@@ -26,6 +26,7 @@ mod copies;
 mod creation;
 mod deletion;
 mod documents;
+mod entries;
 mod following;
 mod idle;
 mod leases;
@@ -52,6 +53,7 @@ pub use copies::*;
 pub use creation::*;
 pub use deletion::*;
 pub use documents::*;
+pub use entries::*;
 pub use following::*;
 pub use idle::*;
 pub use leases::*;
@@ -248,12 +250,20 @@ macro_rules! conformance {
             a_transition_is_limited_in_memory_too
             a_transition_may_make_room_in_memory
 
+            metadata_is_set_and_replaced
+            a_key_has_its_creation_time_until_it_is_absent
+            an_owners_writes_have_the_times_of_its_decisions
+            a_child_has_the_entries_that_it_is_given
+            metadata_counts_for_the_limits_of_memory
+
             watching_memory_begins_with_all_of_it
             watching_memory_goes_on_with_every_change
             watching_memory_goes_on_after_any_event
             watching_memory_tells_of_what_is_stored_apart
             watching_memory_ends_with_the_session
             watchers_of_memory_add_up_to_what_is_stored
+            watching_memory_tells_metadata_and_times
+            a_watcher_that_comes_back_learns_times_of_creation
 
             events_are_read_in_pages
             a_page_may_begin_inside_a_transition

@@ -12,6 +12,7 @@
 //! | [`janitor`] | the end of sessions whose time has come: archived, deleted |
 //! | [`archive`] | a session as a file: the format of the archive, and its reader |
 //! | `memory_event` | the events of changes of session memory by clients |
+//! | `metadata` | the metadata of session memory, as stores keep it |
 //! | `documents` | the rules of documents |
 //! | `checksum` | checksums of what is stored |
 //! | `retention` | which checkpoints of a session are kept |
@@ -38,6 +39,7 @@ pub mod grpc;
 mod hub;
 pub mod janitor;
 mod memory_event;
+mod metadata;
 mod open;
 pub mod port;
 pub mod redis;

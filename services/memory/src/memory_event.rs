@@ -8,10 +8,16 @@ use prost::Message as _;
 /// The event of a change.
 pub(crate) fn memory_event(change: &MemoryWrite, by: &Principal, at_unix_ms: i64) -> Vec<u8> {
     let kind = match change.clone() {
-        MemoryWrite::Set { key, value } => Kind::MemorySet(wire::MemorySet {
+        MemoryWrite::Set {
+            key,
+            value,
+            metadata,
+            ..
+        } => Kind::MemorySet(wire::MemorySet {
             key,
             value,
             writer: None,
+            metadata,
         }),
         MemoryWrite::Remove { key } => {
             Kind::MemoryRemoved(wire::MemoryRemoved { key, writer: None })

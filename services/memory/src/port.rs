@@ -118,7 +118,8 @@ pub use ownership::{
 };
 pub(crate) use ownership::{waits_of, waits_text};
 pub use read::{
-    DeltaStream, EventPage, EventStream, Fill, IdleSession, MemoryEntry, MemoryList, StoredEvent,
+    DeltaStream, EventPage, EventStream, Fill, IdleSession, MemoryEntry, MemoryList, Metadata,
+    StoredEvent,
 };
 pub use write::{
     AppendCommand, Appended, BlobUse, Checkpoint, Commit, Committed, Create, Created, Header,
@@ -411,7 +412,7 @@ pub trait Store: Documents + Send + Sync + 'static {
     ) -> StoreResult<u64>;
 
     /// Reads one key of session memory; an absent one is `None`.
-    async fn get_memory(&self, key: &SessionKey, name: &str) -> StoreResult<Option<String>>;
+    async fn get_memory(&self, key: &SessionKey, name: &str) -> StoreResult<Option<MemoryEntry>>;
 
     /// Reads all of session memory, and which events it is the sum of, both of one moment.
     async fn list_memory(&self, key: &SessionKey) -> StoreResult<MemoryList>;

@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `create`, `copy`, `commit`, `checkpoint`, `append`, `claim`, `lease`, `read`, `list`, `document` | the operations: arguments, script, answer |
 //! | `journal` | events in a stream, with their checksums |
+//! | `entry` | entries of session memory in a hash |
 //! | `unchanged` | session memory that need not be read again |
 //! | `servers`, `ask`, `layout`, `node` | which server is asked, and the connection to it |
 //! | `script`, `answer`, `failure` | scripts, their answers, what went wrong |
@@ -36,6 +37,7 @@ mod copy;
 mod create;
 mod document;
 mod durability;
+mod entry;
 mod failure;
 mod fill;
 mod format;
@@ -81,8 +83,8 @@ use crate::hub::{Hub, ReadPage, follow, listen};
 use crate::port::{
     AppendCommand, Appended, BlobUse, Checkpoint, ClaimRequest, Claims, Commit, Committed, Copied,
     CopyEvents, Create, Created, DeltaStream, End, EventPage, EventStream, Fill, IdleSession,
-    Level, ListQuery, MemoryList, MemoryWrite, ReleaseRequest, RenewRequest, Renewed, SessionKey,
-    SessionPage, Store, StoreResult, Transcript, WaitingSession,
+    Level, ListQuery, MemoryEntry, MemoryList, MemoryWrite, ReleaseRequest, RenewRequest, Renewed,
+    SessionKey, SessionPage, Store, StoreResult, Transcript, WaitingSession,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -411,7 +413,7 @@ impl Store for RedisStore {
         self.inner.write_memory(key, &change, by).await
     }
 
-    async fn get_memory(&self, key: &SessionKey, name: &str) -> StoreResult<Option<String>> {
+    async fn get_memory(&self, key: &SessionKey, name: &str) -> StoreResult<Option<MemoryEntry>> {
         self.inner.get_memory(key, name).await
     }
 

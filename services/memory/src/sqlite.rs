@@ -52,8 +52,8 @@ use crate::hub::{Hub, ReadPage, follow, listen};
 use crate::port::{
     AppendCommand, Appended, BlobUse, Checkpoint, ClaimRequest, Claims, Commit, Committed, Copied,
     CopyEvents, Create, Created, DeltaStream, End, EventPage, EventStream, IdleSession, Level,
-    ListQuery, MemoryList, MemoryWrite, ReleaseRequest, RenewRequest, Renewed, SessionKey,
-    SessionPage, Store, StoreError, StoreResult, Transcript, WaitingSession,
+    ListQuery, MemoryEntry, MemoryList, MemoryWrite, ReleaseRequest, RenewRequest, Renewed,
+    SessionKey, SessionPage, Store, StoreError, StoreResult, Transcript, WaitingSession,
 };
 use crate::turns::Turns;
 use async_trait::async_trait;
@@ -455,7 +455,7 @@ impl Store for SqliteStore {
         self.write(write).await
     }
 
-    async fn get_memory(&self, key: &SessionKey, name: &str) -> StoreResult<Option<String>> {
+    async fn get_memory(&self, key: &SessionKey, name: &str) -> StoreResult<Option<MemoryEntry>> {
         let (key, name) = (key.clone(), name.to_owned());
         let read = move |conn: &_| memory::read_one(conn, &key, &name);
         self.readers.read(read).await

@@ -48,7 +48,7 @@ pub use fork::Origin;
 pub use grant::{ApprovalGranted, Grant};
 pub use handles::Handles;
 pub use hooks::{EndedHooks, HookAsk, RunHooks};
-pub use memory::Memory;
+pub use memory::{Memory, MemoryDetails};
 pub use mode::Mode;
 pub use notices::{Noted, Notice};
 pub use numbers::{Place, Slot, StepNo};
@@ -209,11 +209,12 @@ impl Session {
     pub fn rebase(&mut self, others: &[(u64, Event)], own: usize, memory: &[Event]) -> Applied {
         let before = self.seq - own as u64;
         self.runs.renumber(before, others.len() as u64);
+        self.memory.take_back(memory);
         for (seq, event) in others {
             self.apply(*seq, event)?;
         }
         for event in memory {
-            self.memory.repeat(&event.kind);
+            self.memory.repeat(event);
         }
         Ok(())
     }

@@ -125,6 +125,7 @@ async fn write(link: &Link) -> HashMap<(usize, u64), Instant> {
                     session: name(session),
                     key: "k".to_owned(),
                     value: number.to_string(),
+                    metadata: Default::default(),
                 };
                 let answer = memory.set_memory(request).await.expect("an answer");
                 durable.push(((session, answer.into_inner().seq), Instant::now()));

@@ -1,5 +1,6 @@
 //! `cairn memory`: what a session remembers beside its plan.
 
+mod listed;
 mod watch;
 
 use super::confirm::agreed_session;
@@ -9,21 +10,33 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::{out, table};
 use cairn_engine::limits::{MAX_MEMORY_KEY, MAX_MEMORY_VALUE};
+use cairn_proto::json;
 use cairn_proto::memory as pb;
 use cairn_rpc::text::clip;
 use clap::Subcommand;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use table::{Column, Table};
+
+/// An entry of session memory in the contract.
+const ENTRY: &str = "cairn.memory.v1.MemoryEntry";
+
+/// Shown for session memory without keys.
+const NOTHING: &str = "nothing is remembered";
 
 /// What can be said to `cairn memory`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Every change is an event of the session's journal; its steps see it from their next turn on.
 
+With --json, get and list print an object for each key: id, namespace, key, value, metadata, create_time and
+update_time. For a key without a value, get prints key, and null as value.
+
 Examples:
   cairn memory list
   cairn memory set tone \"dry, three lines at most\"
+  cairn memory set tone dry --meta source=mail --meta by=anne
   cairn memory get tone --session s-7f3k
   cairn memory watch                  what there is, and every change as it comes")]
 pub struct Args {
@@ -41,8 +54,11 @@ enum Action {
     Set {
         /// 1 to 128 bytes without control characters
         key: String,
-        /// At most 64 KiB
+        /// At most 64 KiB, with the notes
         value: String,
+        /// A note for programs, which models do not see; may be repeated. The notes replace those of the value before
+        #[arg(long, value_name = "NAME=TEXT", value_parser = note)]
+        meta: Vec<(String, String)>,
     },
     /// Show the value of a key; exit code 1 if it has none
     Get {
@@ -107,12 +123,14 @@ async fn act(client: &Client<'_>, args: Args, context: &Context) -> Result<ExitC
     let session = client.resolve(args.session.as_deref()).await?;
     let mut memory = client.memory();
     let seq = match args.action {
-        Action::Set { key, value } => {
-            check_value(&key, &value)?;
+        Action::Set { key, value, meta } => {
+            let metadata = metadata(meta)?;
+            check_value(&key, &value, &metadata)?;
             let request = pb::SetMemoryRequest {
                 session,
                 key,
                 value,
+                metadata,
             };
             memory.set_memory(request).await?.into_inner().seq
         }
@@ -125,7 +143,7 @@ async fn act(client: &Client<'_>, args: Args, context: &Context) -> Result<ExitC
             memory.clear_memory(request).await?.into_inner().seq
         }
         Action::Get { key } => return get(client, context, session, key).await,
-        Action::List => return list(client, context, session).await,
+        Action::List => return listed::run(client, context, session).await,
         Action::Snapshot => return snapshot(client, context, session).await,
         // Goes its own way: it outlives the connection.
         Action::Watch { .. } => return Ok(ExitCode::SUCCESS),
@@ -138,15 +156,47 @@ async fn act(client: &Client<'_>, args: Args, context: &Context) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
+fn note(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, text)) if !name.is_empty() => Ok((name.to_owned(), text.to_owned())),
+        _ => Err("a name, = and a text, such as source=mail".to_owned()),
+    }
+}
+
+/// The notes by name.
+///
+/// # Errors
+/// A name is there twice.
+fn metadata(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, CliError> {
+    let mut metadata = BTreeMap::new();
+    for (name, text) in given {
+        if metadata.insert(name.clone(), text).is_some() {
+            let name = clip(&name, MAX_MEMORY_KEY);
+            let error = CliError::usage(format!("--meta {name} is given twice"));
+            return Err(error.hint("allowed: each name once"));
+        }
+    }
+    Ok(metadata)
+}
+
 /// Refuses a value that no store takes, with the name of its key, which the services do not know then.
-fn check_value(key: &str, value: &str) -> Result<(), CliError> {
-    let bytes = value.len();
+fn check_value(
+    key: &str,
+    value: &str,
+    metadata: &BTreeMap<String, String>,
+) -> Result<(), CliError> {
+    let notes = metadata.iter().map(|(name, text)| name.len() + text.len());
+    let bytes = value.len() + notes.sum::<usize>();
     if bytes <= MAX_MEMORY_VALUE {
         return Ok(());
     }
     let key = clip(key, MAX_MEMORY_KEY);
+    let with = match metadata.is_empty() {
+        true => "",
+        false => " with its notes",
+    };
     let message = format!(
-        "the value of the key {key} has {bytes} bytes; at most {MAX_MEMORY_VALUE} are allowed"
+        "the value of the key {key} has {bytes} bytes{with}; at most {MAX_MEMORY_VALUE} are allowed"
     );
     Err(CliError::usage(message))
 }
@@ -161,43 +211,24 @@ async fn get(
         session,
         key: key.clone(),
     };
-    let value = client
-        .memory()
-        .get_memory(request)
-        .await?
-        .into_inner()
-        .value;
+    let found = client.memory().get_memory(request).await?.into_inner();
     if context.json {
-        out::json(&json!({"key": key, "value": value}))?;
+        out::json(&match &found.entry {
+            Some(entry) => entry_json(entry),
+            // A server of a version before has the value alone.
+            None => json!({"key": key, "value": found.value}),
+        })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let Some(value) = value else {
+    let Some(value) = found.value else {
         return Err(CliError::new(format!("{key} has no value")));
     };
     out::text(&value)?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn list(
-    client: &Client<'_>,
-    context: &Context,
-    session: String,
-) -> Result<ExitCode, CliError> {
-    let request = pb::ListMemoryRequest { session };
-    let entries = client
-        .memory()
-        .list_memory(request)
-        .await?
-        .into_inner()
-        .entries;
-    if context.json {
-        for entry in &entries {
-            out::json(&json!({"key": entry.key, "value": entry.value}))?;
-        }
-        return Ok(ExitCode::SUCCESS);
-    }
-    show(&entries)?;
-    Ok(ExitCode::SUCCESS)
+fn entry_json(entry: &pb::MemoryEntry) -> Value {
+    json::value(ENTRY, Some(entry))
 }
 
 fn show(entries: &[pb::MemoryEntry]) -> Result<(), CliError> {
@@ -208,7 +239,7 @@ fn show(entries: &[pb::MemoryEntry]) -> Result<(), CliError> {
 /// The keys with their values.
 pub(super) fn table(entries: &[pb::MemoryEntry]) -> Vec<String> {
     if entries.is_empty() {
-        return vec!["nothing is remembered".to_owned()];
+        return vec![NOTHING.to_owned()];
     }
     let mut table = Table::new([Column::Left("KEY"), Column::Left("VALUE")]);
     for entry in entries {
@@ -243,9 +274,28 @@ mod tests {
 
     #[test]
     fn a_value_that_is_too_large_is_refused_with_its_key_and_both_sizes() {
-        assert_eq!(check_value("tone", &"x".repeat(MAX_MEMORY_VALUE)), Ok(()));
-        let error = check_value("tone", &"x".repeat(100_000)).unwrap_err();
+        let none = BTreeMap::new();
+        let largest = "x".repeat(MAX_MEMORY_VALUE);
+        assert_eq!(check_value("tone", &largest, &none), Ok(()));
+        let error = check_value("tone", &"x".repeat(100_000), &none).unwrap_err();
         let wanted = "the value of the key tone has 100000 bytes; at most 65536 are allowed";
         assert_eq!(error.message, wanted);
+        let notes = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
+        let error = check_value("tone", &largest, &notes).unwrap_err();
+        let wanted =
+            "the value of the key tone has 65538 bytes with its notes; at most 65536 are allowed";
+        assert_eq!(error.message, wanted);
+    }
+
+    #[test]
+    fn a_note_has_a_name_and_each_name_is_given_once() {
+        let pair = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        assert_eq!(note("a=b=c"), Ok(pair("a", "b=c")));
+        assert_eq!(note("a="), Ok(pair("a", "")));
+        assert!(note("a").is_err() && note("=b").is_err());
+        let notes = metadata(vec![pair("a", "1"), pair("b", "2")]);
+        assert_eq!(notes, Ok([pair("a", "1"), pair("b", "2")].into()));
+        let error = metadata(vec![pair("a", "1"), pair("a", "2")]).unwrap_err();
+        assert_eq!(error.message, "--meta a is given twice");
     }
 }

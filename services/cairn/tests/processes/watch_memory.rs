@@ -55,6 +55,7 @@ impl Memory {
             session,
             key,
             value,
+            metadata: Default::default(),
         };
         self.0.set_memory(from_default(set)).await.expect("a write");
     }
@@ -206,7 +207,8 @@ fn the_command_shows_what_there_is_and_every_change() {
         assert_eq!(output.code, Some(0), "{output:?}");
     };
     run(&["run", "--session", "s", "List the files under docs."]);
-    run(&["memory", "set", "tone", "dry", "--session", "s"]);
+    let set = "memory set tone dry --meta source=mail --session s".split(' ');
+    run(&set.collect::<Vec<_>>());
 
     let watch = ["memory", "watch", "--session", "s", "--server", address];
     let begin = |more: &[&str]| {
@@ -219,7 +221,7 @@ fn the_command_shows_what_there_is_and_every_change() {
     let (mut machine, mut json) = begin(&["--json"]);
     let mut next = || -> Value { serde_json::from_str(&json.next().unwrap()).unwrap() };
     let whole = next();
-    assert_eq!(whole["entries"], json!([{"key": "tone", "value": "dry"}]));
+    check_entries(&whole["entries"]);
     assert_eq!(text.next().as_deref(), Some("KEY   VALUE"));
     assert_eq!(text.next().as_deref(), Some("tone  dry"));
     run(&["memory", "set", "length", "short", "--session", "s"]);
@@ -257,4 +259,17 @@ fn the_command_shows_what_there_is_and_every_change() {
         assert!(sent.expect("kill can be started").success());
         assert_eq!(child.wait().expect("its end").code(), Some(130));
     }
+}
+
+/// The entry that was set first, with its note and its times.
+fn check_entries(entries: &Value) {
+    let entry = &entries[0];
+    let shown = ["key", "value", "metadata"].map(|field| entry[field].clone());
+    assert_eq!(
+        shown,
+        [json!("tone"), json!("dry"), json!({"source": "mail"})]
+    );
+    assert!(entry["update_time"].is_string(), "{entries}");
+    assert_eq!(entry["create_time"], entry["update_time"]);
+    assert_eq!(entries.as_array().map(Vec::len), Some(1));
 }

@@ -175,6 +175,7 @@ async fn run(url: &str, memory_kib: usize) -> Vec<usize> {
             session: SESSION.to_owned(),
             key: format!("key-{number}"),
             value: "x".repeat(1024 * VALUE_KIB.min(memory_kib - number * VALUE_KIB)),
+            metadata: Default::default(),
         };
         memory.set_memory(request).await.expect("a write");
     }

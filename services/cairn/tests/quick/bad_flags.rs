@@ -17,7 +17,7 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 124] = [
+const CASES: [Case; 125] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
     ("--in", &[("run --in nowhere x", 1, "nowhere"), ("run --in= x", 2, "--in"), ("run --in plan.json x", 1, "plan.json"),
         ("chat s --in=", 2, "--in"), ("chat s --in nowhere", 1, "nowhere"),
@@ -115,6 +115,8 @@ const CASES: [Case; 124] = [
     ("log --after", &[("log --after many s", 2, "--after")]),
     ("state --at", &[("state --at now s", 2, "--at"), ("state --at 99 s", 2, "--at")]),
     ("memory --session", &[("memory --session nobody list", 1, "nobody"), ("memory --session= list", 2, "session")]),
+    ("memory set --meta", &[("memory --session s set k v --meta tone", 2, "--meta"), ("memory --session s set k v --meta =dry", 2, "--meta"),
+        ("memory --session s set k v --meta a=1 --meta a=2", 2, "--meta")]),
     ("memory watch --after", &[("memory --session s watch --after many", 2, "--after"),
         ("memory --session s watch --after 99", 2, "99")]),
     ("approve --scope", &[("approve s --scope=", 2, "--scope"), ("approve s --scope tool --always", 2, "--always")]),

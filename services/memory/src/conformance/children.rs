@@ -20,6 +20,7 @@ pub async fn a_child_is_a_session_of_its_own(subject: &Subject) {
         completion.memory = vec![MemoryEntry {
             key: "k".to_owned(),
             value: "then".to_owned(),
+            ..MemoryEntry::default()
         }];
         completion.due_unix_ms = Some(now);
         completion.header = Header {

@@ -7,10 +7,7 @@ use crate::port::{
 };
 
 fn set() -> MemoryWrite {
-    MemoryWrite::Set {
-        key: "k".to_owned(),
-        value: "1".to_owned(),
-    }
+    MemoryWrite::set("k", "1")
 }
 
 /// A session that has something of everything.

@@ -238,10 +238,7 @@ pub async fn the_latest_is_what_changed_last(subject: &Subject) {
     owner.commit("x").await;
     assert_eq!(latest().await, "a");
     subject.pass(APART).await;
-    let set = MemoryWrite::Set {
-        key: "k".to_owned(),
-        value: "v".to_owned(),
-    };
+    let set = MemoryWrite::set("k", "v");
     let by = client(&key("c"));
     subject
         .store

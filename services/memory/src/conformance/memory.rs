@@ -9,10 +9,7 @@ use cairn_rpc::{Authentication, Principal};
 use prost::Message as _;
 
 pub(super) fn set(key: &str, value: &str) -> MemoryWrite {
-    MemoryWrite::Set {
-        key: key.to_owned(),
-        value: value.to_owned(),
-    }
+    MemoryWrite::set(key, value)
 }
 
 pub(super) fn remove(key: &str) -> MemoryWrite {
@@ -35,10 +32,15 @@ impl Subject {
         self.store.write_memory(session, change, &by).await
     }
 
+    async fn value(&self, session: &SessionKey, key: &str) -> Option<String> {
+        let entry = self.store.get_memory(session, key).await.unwrap();
+        entry.map(|entry| entry.value)
+    }
+
     /// All of a session's memory: `a=1 b=2`.
     pub(super) async fn memory(&self, session: &SessionKey) -> String {
         let list = self.store.list_memory(session).await.unwrap();
-        let show = |MemoryEntry { key, value }| format!("{key}={value}");
+        let show = |MemoryEntry { key, value, .. }| format!("{key}={value}");
         list.entries
             .into_iter()
             .map(show)
@@ -51,12 +53,10 @@ pub async fn memory_is_set_and_overwritten(subject: &Subject) {
     let session = subject.parked("a").await;
     assert_eq!(subject.remember(&session, set("k", "1")).await, 3);
     assert_eq!(subject.remember(&session, set("k", "2")).await, 4);
-    let value = subject.store.get_memory(&session, "k").await.unwrap();
-    assert_eq!(value.as_deref(), Some("2"));
+    assert_eq!(subject.value(&session, "k").await.as_deref(), Some("2"));
     let empty = subject.remember(&session, set("empty", "")).await;
     assert_eq!(empty, 5);
-    let value = subject.store.get_memory(&session, "empty").await.unwrap();
-    assert_eq!(value.as_deref(), Some(""));
+    assert_eq!(subject.value(&session, "empty").await.as_deref(), Some(""));
 }
 
 pub async fn an_absent_key_is_none(subject: &Subject) {
@@ -247,8 +247,7 @@ pub async fn memory_is_limited_in_bytes(subject: &Subject) {
     subject.remember(&session, set("k", &largest)).await;
     subject.remember(&session, set("k", "small")).await;
     subject.remember(&session, set("l", &largest)).await;
-    let value = subject.store.get_memory(&session, "l").await.unwrap();
-    assert_eq!(value, Some(largest));
+    assert_eq!(subject.value(&session, "l").await, Some(largest));
 }
 
 /// The owner decides by what it has seen. Clients then fill memory as far as they may, and what

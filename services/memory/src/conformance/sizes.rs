@@ -51,10 +51,7 @@ async fn fill_reserve(subject: &Subject, owner: &mut Owner, what: Limit, event: 
     let is_limit =
         |error: StoreError| matches!(error, StoreError::Limit { what: w, .. } if w == what);
     assert!(is_limit(owner.error(with(owner, false)).await));
-    let set = MemoryWrite::Set {
-        key: "k".to_owned(),
-        value: "x".repeat(event.len()),
-    };
+    let set = MemoryWrite::set("k", "x".repeat(event.len()));
     assert!(is_limit(
         subject.try_remember(&owner.key, set).await.unwrap_err()
     ));
@@ -204,10 +201,7 @@ pub async fn what_an_owner_has_not_seen_is_limited(subject: &Subject) {
     }
     let refused = StoreError::limit(Limit::UnseenBytes, 256 << 10);
     assert_eq!(append(4).await, Err(refused.clone()));
-    let set = MemoryWrite::Set {
-        key: "k".to_owned(),
-        value: "x".repeat(60 << 10),
-    };
+    let set = MemoryWrite::set("k", "x".repeat(60 << 10));
     assert_eq!(subject.try_remember(&owner.key, set).await, Err(refused));
     // The owner's next transition is not in the way of anybody, and makes room.
     let seen = owner.clone();

@@ -1,5 +1,6 @@
 //! Watching session memory, over a local link to the service.
 
+use super::entries::{set_at, set_with};
 use super::memory::{remove, set};
 use super::support::*;
 use crate::grpc::Memory;
@@ -83,6 +84,15 @@ impl Watcher {
         Some(format!("{} {news}{}", message.seq, by.unwrap_or_default()))
     }
 
+    /// The entry of the next message, which is about a key that was set.
+    async fn set(&mut self) -> pb::MemoryEntry {
+        let message = self.stream.message().await.unwrap().unwrap();
+        match message.news {
+            Some(News::Set(entry)) => entry,
+            other => panic!("{other:?}"),
+        }
+    }
+
     async fn sees(&mut self, expected: &[&str]) {
         for expected in expected {
             assert_eq!(self.next().await.as_deref(), Some(*expected));
@@ -109,6 +119,7 @@ fn set_event(key: &str, value: &str) -> Bytes {
         key: key.to_owned(),
         value: value.to_owned(),
         writer: None,
+        metadata: Default::default(),
     }))
 }
 
@@ -116,7 +127,7 @@ fn set_event(key: &str, value: &str) -> Bytes {
 fn run_sets(owner: &Owner, key: &str, value: &str) -> Commit {
     let mut commit = owner.next("before after");
     commit.events.insert(1, set_event(key, value));
-    commit.memory_writes = vec![set(key, value)];
+    commit.memory_writes = vec![set_at(key, value, 1)];
     commit
 }
 
@@ -257,4 +268,88 @@ pub async fn watchers_of_memory_add_up_to_what_is_stored(subject: &Subject) {
         }
         assert_eq!(watcher.shown(), stored);
     }
+}
+
+/// An entry as the service gives it.
+async fn got(server: &Server, key: &SessionKey, name: &str) -> pb::MemoryEntry {
+    let request = pb::GetMemoryRequest {
+        session: key.session().to_owned(),
+        key: name.to_owned(),
+    };
+    let mut service = SessionMemoryServiceClient::new(server.link());
+    let request = with_principal(Request::new(request), &client(key));
+    let answer = service.get_memory(request).await.unwrap().into_inner();
+    answer.entry.unwrap()
+}
+
+pub async fn watching_memory_tells_metadata_and_times(subject: &Subject) {
+    let server = served(subject).await;
+    let mut owner = subject.owned("a", "one").await;
+    let key = owner.key.clone();
+    let first = set_with("k", "1", &[("source", "mail")]);
+    subject.remember(&key, first).await;
+    let mut watcher = Watcher::all(&server, &key).await;
+    let first = watcher.stream.message().await.unwrap().unwrap();
+    let Some(News::Contents(contents)) = first.news else {
+        panic!("a stream begins with the contents");
+    };
+    assert_eq!(contents.entries, [got(&server, &key, "k").await]);
+    watcher.sees(&["3 ."]).await;
+    subject.pass(5).await;
+    subject.remember(&key, set("k", "2")).await;
+    assert_eq!(watcher.set().await, got(&server, &key, "k").await);
+    owner.make(run_sets(&owner, "run", "3")).await.unwrap();
+    assert_eq!(watcher.set().await, got(&server, &key, "run").await);
+    // The clock of the owner is behind: the key is set when it was created, at the earliest.
+    owner.make(run_sets(&owner, "k", "4")).await.unwrap();
+    let set_last = watcher.set().await;
+    assert_eq!(set_last.update_time, set_last.create_time);
+    assert_eq!(set_last, got(&server, &key, "k").await);
+    for change in [
+        MemoryWrite::Clear,
+        set("k", "5"),
+        remove("k"),
+        set("k", "6"),
+    ] {
+        subject.pass(5).await;
+        subject.remember(&key, change).await;
+    }
+    watcher.sees(&["11 cleared by uid:1000"]).await;
+    let again = watcher.set().await;
+    assert_eq!(
+        (again.value.as_str(), again.create_time),
+        ("5", again.update_time)
+    );
+    watcher.sees(&["13 -k by uid:1000"]).await;
+    assert_eq!(watcher.set().await, got(&server, &key, "k").await);
+}
+
+pub async fn a_watcher_that_comes_back_learns_times_of_creation(subject: &Subject) {
+    let server = served(subject).await;
+    let key = subject.parked("a").await;
+    let first = set_with("k", "1", &[("source", "mail")]);
+    subject.remember(&key, first).await;
+    let created = got(&server, &key, "k").await;
+    subject.pass(5).await;
+    subject.remember(&key, set("k", "2")).await;
+    let updated = got(&server, &key, "k").await;
+    let mut watcher = Watcher::open(&server, &key, Some(2)).await.unwrap();
+    assert_eq!(watcher.set().await, created);
+    assert_eq!(watcher.set().await, updated);
+    let mut watcher = Watcher::open(&server, &key, Some(3)).await.unwrap();
+    assert_eq!(watcher.set().await, updated);
+
+    for change in [remove("k"), set("k", "3")] {
+        subject.pass(5).await;
+        subject.remember(&key, change).await;
+    }
+    // The store has the key's present time of creation, which is after these sets.
+    let mut watcher = Watcher::open(&server, &key, Some(2)).await.unwrap();
+    for value in ["1", "2"] {
+        let entry = watcher.set().await;
+        assert_eq!((entry.value.as_str(), entry.create_time), (value, None));
+        assert!(entry.update_time.is_some());
+    }
+    watcher.sees(&["5 -k by uid:1000"]).await;
+    assert_eq!(watcher.set().await, got(&server, &key, "k").await);
 }

@@ -1,11 +1,12 @@
 //! Between messages and the port's types. What is wrong with a message is said by field.
 
 use crate::port::{
-    Checkpoint, Header, LeaseChange, Level, MemoryEntry, MemoryWrite, PendingKind, Quarantine,
-    RequestId, SessionKey, SessionStatus, StoredEvent,
+    Checkpoint, Header, LeaseChange, Level, MemoryEntry, MemoryWrite, Metadata, PendingKind,
+    Quarantine, RequestId, SessionKey, SessionStatus, StoredEvent,
 };
 use bytes::Bytes;
 use cairn_proto::memory as pb;
+use cairn_proto::time::timestamp;
 use cairn_rpc::{Namespace, RpcError, check_request_id, check_session_id, check_text, principal};
 use std::str::FromStr as _;
 use tonic::Request;
@@ -16,6 +17,10 @@ const TIME_TO_LIVE_MS: std::ops::RangeInclusive<u64> = 1000..=315_360_000_000;
 const MAX_OPERATION_ID: usize = 64;
 const MAX_DIGEST: usize = 64;
 const MAX_KEY: usize = 128;
+/// Entries of the metadata of a value.
+const MAX_METADATA: usize = 16;
+const MAX_METADATA_NAME: usize = 64;
+const MAX_METADATA_TEXT: usize = 1024;
 pub(super) const MAX_TITLE: usize = 800;
 const MAX_AGENT: usize = 128;
 /// Kinds of questions in a header or a filter.
@@ -256,15 +261,49 @@ pub(super) fn memory_key(field: &str, key: String) -> Result<String, RpcError> {
     Err(RpcError::invalid(field, problem).allowed("1 to 128 bytes without control characters"))
 }
 
+/// The metadata of a value, if it is within its limits.
+pub(super) fn metadata(field: &str, metadata: Metadata) -> Result<Metadata, RpcError> {
+    let is_name = |name: &str| (1..=MAX_METADATA_NAME).contains(&name.len());
+    let long = |(name, text): (&String, &String)| {
+        let bytes = text.len();
+        (bytes > MAX_METADATA_TEXT).then(|| format!("has {bytes} bytes under the name \"{name}\""))
+    };
+    let problem = if metadata.len() > MAX_METADATA {
+        format!("has {} entries", metadata.len())
+    } else if let Some(name) = metadata.keys().find(|name| !is_name(name.as_str())) {
+        format!("has a name of {} bytes", name.len())
+    } else if let Some(problem) = metadata.iter().find_map(long) {
+        problem
+    } else {
+        return Ok(metadata);
+    };
+    let allowed = format!(
+        "at most {MAX_METADATA} entries, each with a name of 1 to {MAX_METADATA_NAME} bytes and a \
+         text of at most {MAX_METADATA_TEXT} bytes"
+    );
+    Err(RpcError::invalid(field, problem).allowed(allowed))
+}
+
+/// A time in milliseconds since 1970; none for 0.
+pub(super) fn time(field: &str, unix_ms: i64) -> Result<Option<i64>, RpcError> {
+    if unix_ms < 0 {
+        let error = RpcError::invalid(field, "is negative");
+        return Err(error.allowed("0, or a time"));
+    }
+    Ok(Some(unix_ms).filter(|&time| time > 0))
+}
+
 pub(super) fn memory_writes(writes: Vec<pb::MemoryWrite>) -> Result<Vec<MemoryWrite>, RpcError> {
-    use pb::memory_write::{Change, Set};
+    use pb::memory_write::Change;
     let convert = |(index, write): (usize, pb::MemoryWrite)| {
         let field = |name: &str| format!("memory_writes[{index}].{name}");
         match write.change {
             None => Err(RpcError::missing(field("change"))),
-            Some(Change::Set(Set { key, value })) => Ok(MemoryWrite::Set {
-                key: memory_key(&field("set.key"), key)?,
-                value,
+            Some(Change::Set(set)) => Ok(MemoryWrite::Set {
+                key: memory_key(&field("set.key"), set.key)?,
+                value: set.value,
+                metadata: metadata(&field("set.metadata"), set.metadata)?,
+                at_unix_ms: time(&field("set.updated_unix_ms"), set.updated_unix_ms)?,
             }),
             Some(Change::Remove(key)) => Ok(MemoryWrite::Remove {
                 key: memory_key(&field("remove"), key)?,
@@ -296,18 +335,21 @@ pub(super) fn events(events: Vec<StoredEvent>) -> Vec<pb::StoredEvent> {
 }
 
 pub(super) fn memory_entries(session: &str, entries: Vec<MemoryEntry>) -> Vec<pb::MemoryEntry> {
-    let convert = |MemoryEntry { key, value }| memory_entry(session, key, value);
+    let convert = |entry| memory_entry(session, entry);
     entries.into_iter().map(convert).collect()
 }
 
 /// An entry with its names. A session's id has no colon, so the first one ends it.
-pub(super) fn memory_entry(session: &str, key: String, value: String) -> pb::MemoryEntry {
+pub(super) fn memory_entry(session: &str, entry: MemoryEntry) -> pb::MemoryEntry {
     let namespace = format!("_session_{session}");
     pb::MemoryEntry {
-        id: format!("{namespace}:{key}"),
+        id: format!("{namespace}:{}", entry.key),
         namespace,
-        key,
-        value,
+        key: entry.key,
+        value: entry.value,
+        metadata: entry.metadata,
+        create_time: entry.created_unix_ms.map(timestamp),
+        update_time: entry.updated_unix_ms.map(timestamp),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::port::{
     TranscriptEvent, TranscriptPage,
 };
 use cairn_proto::memory as pb;
+use cairn_proto::memory::memory_write::Set;
 use cairn_rpc::{RpcError, check_session_id};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -133,22 +134,28 @@ fn completion(completion: pb::CopyCompletion) -> Result<Completion, RpcError> {
     let mut memory = Vec::with_capacity(completion.memory.len());
     let mut keys = BTreeSet::new();
     for (index, set) in completion.memory.into_iter().enumerate() {
-        let field = format!("completion.memory[{index}].key");
-        let key = convert::memory_key(&field, set.key)?;
-        if !keys.insert(key.clone()) {
+        let entry = entry(index, set)?;
+        if !keys.insert(entry.key.clone()) {
+            let field = format!("completion.memory[{index}].key");
             return Err(RpcError::invalid(field, "is there twice"));
         }
-        let value = set.value;
-        memory.push(MemoryEntry { key, value });
-    }
-    if completion.due_unix_ms < 0 {
-        let error = RpcError::invalid("completion.due_unix_ms", "is negative");
-        return Err(error.allowed("0, or a time"));
+        memory.push(entry);
     }
     Ok(Completion {
         events: completion.events,
         memory,
         header: convert::header(completion.header)?,
-        due_unix_ms: Some(completion.due_unix_ms).filter(|&due| due > 0),
+        due_unix_ms: convert::time("completion.due_unix_ms", completion.due_unix_ms)?,
+    })
+}
+
+fn entry(index: usize, set: Set) -> Result<MemoryEntry, RpcError> {
+    let field = |name: &str| format!("completion.memory[{index}].{name}");
+    Ok(MemoryEntry {
+        key: convert::memory_key(&field("key"), set.key)?,
+        value: set.value,
+        metadata: convert::metadata(&field("metadata"), set.metadata)?,
+        created_unix_ms: convert::time(&field("created_unix_ms"), set.created_unix_ms)?,
+        updated_unix_ms: convert::time(&field("updated_unix_ms"), set.updated_unix_ms)?,
     })
 }

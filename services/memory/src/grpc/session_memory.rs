@@ -1,6 +1,6 @@
 //! `cairn.memory.v1.SessionMemoryService`.
 
-use super::convert::{memory_entries, memory_key, session_key};
+use super::convert::{memory_entries, memory_entry, memory_key, metadata, session_key};
 use super::watch_memory;
 use crate::error::{about, about_cursor};
 use crate::port::{MemoryWrite, SessionKey, Store};
@@ -43,12 +43,12 @@ impl SessionMemoryService for SessionMemory {
     ) -> Result<Response<pb::SetMemoryResponse>, Status> {
         let key = session_key(&request, &request.get_ref().session)?;
         let by = principal(&request)?.clone();
-        let pb::SetMemoryRequest {
-            key: name, value, ..
-        } = request.into_inner();
+        let request = request.into_inner();
         let change = MemoryWrite::Set {
-            key: memory_key("key", name)?,
-            value,
+            key: memory_key("key", request.key)?,
+            value: request.value,
+            metadata: metadata("metadata", request.metadata)?,
+            at_unix_ms: None,
         };
         let seq = self.write(&key, change, &by).await?;
         Ok(Response::new(pb::SetMemoryResponse { seq }))
@@ -60,12 +60,13 @@ impl SessionMemoryService for SessionMemory {
     ) -> Result<Response<pb::GetMemoryResponse>, Status> {
         let key = session_key(&request, &request.get_ref().session)?;
         let name = memory_key("key", request.into_inner().key)?;
-        let value = self
-            .store
-            .get_memory(&key, &name)
-            .await
-            .map_err(about(&key))?;
-        Ok(Response::new(pb::GetMemoryResponse { value }))
+        let found = self.store.get_memory(&key, &name).await;
+        let entry = found.map_err(about(&key))?;
+        let entry = entry.map(|entry| memory_entry(key.session(), entry));
+        Ok(Response::new(pb::GetMemoryResponse {
+            value: entry.as_ref().map(|entry| entry.value.clone()),
+            entry,
+        }))
     }
 
     async fn remove_memory(

@@ -1,12 +1,17 @@
 //! Watching session memory: what there is, and then the changes among the session's events.
 
+mod created;
+
 use super::convert::{memory_entries, memory_entry};
 use crate::apart::whole;
 use crate::error::about;
-use crate::port::{EventStream, SessionKey, Store, StoreError, StoreResult, StoredEvent};
+use crate::port::{
+    EventStream, MemoryEntry, SessionKey, Store, StoreError, StoreResult, StoredEvent,
+};
 use bytes::Bytes;
 use cairn_proto::event::{MemoryCleared, MemoryRemoved, MemorySet, Principal};
 use cairn_proto::memory as pb;
+use created::Created;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use pb::watch_memory_response::News;
 use prost::Message;
@@ -24,10 +29,12 @@ pub(super) async fn watch(
     after_seq: Option<u64>,
 ) -> StoreResult<BoxStream<'static, Result<pb::WatchMemoryResponse, Status>>> {
     let mut ready = VecDeque::new();
+    let mut created = Created::default();
     let cursor = match after_seq {
         Some(seq) => seq,
         None => {
             let list = store.list_memory(key).await?;
+            created = Created::of(&list.entries);
             let entries = memory_entries(key.session(), list.entries);
             let contents = News::Contents(pb::MemoryContents { entries });
             ready.push_back(message(list.last_seq, Some(contents), None));
@@ -39,6 +46,7 @@ pub(super) async fn watch(
         key: key.clone(),
         events: store.follow(key, cursor).await?,
         cursor,
+        created,
         ready,
     };
     let next = |watch: Option<Watch>| async {
@@ -58,6 +66,7 @@ struct Watch {
     events: EventStream,
     /// The last event that was looked at.
     cursor: u64,
+    created: Created,
     /// To be sent before anything else is looked at.
     ready: VecDeque<pb::WatchMemoryResponse>,
 }
@@ -86,11 +95,49 @@ impl Watch {
             let event = whole(&self.store, &self.key, event).await?;
             let mut change = MemoryChange::of(event);
             let by = change.principal.take();
-            if let Some(news) = change.news(self.key.session()) {
+            if let Some(news) = self.news(change).await? {
                 self.ready.push_back(message(seq, Some(news), by));
             }
         }
         Ok(())
+    }
+
+    async fn news(&mut self, change: MemoryChange) -> StoreResult<Option<News>> {
+        let at = change.at_unix_ms;
+        if let Some(MemorySet {
+            key,
+            value,
+            metadata,
+            ..
+        }) = change.set
+        {
+            let created = self.created(&key, at).await?;
+            let entry = MemoryEntry {
+                key,
+                value,
+                metadata,
+                created_unix_ms: created,
+                updated_unix_ms: Some(at.max(created.unwrap_or(at))),
+            };
+            return Ok(Some(News::Set(memory_entry(self.key.session(), entry))));
+        }
+        if let Some(MemoryRemoved { key, .. }) = change.removed {
+            self.created.remove(&key);
+            return Ok(Some(News::Removed(key)));
+        }
+        Ok(change.cleared.map(|_| {
+            self.created.clear();
+            News::Cleared(true)
+        }))
+    }
+
+    /// When a key got its first value that is set at this time.
+    async fn created(&mut self, key: &str, at: i64) -> StoreResult<Option<i64>> {
+        if let Some(created) = self.created.set(key, at) {
+            return Ok(created);
+        }
+        let entry = self.store.get_memory(&self.key, key).await?;
+        Ok(self.created.learn(key, at, entry.as_ref()))
     }
 }
 
@@ -98,6 +145,8 @@ impl Watch {
 /// without being understood.
 #[derive(Clone, PartialEq, Message)]
 struct MemoryChange {
+    #[prost(int64, tag = "1")]
+    at_unix_ms: i64,
     #[prost(message, optional, tag = "5")]
     set: Option<MemorySet>,
     #[prost(message, optional, tag = "6")]
@@ -112,15 +161,6 @@ impl MemoryChange {
     /// Events are opaque to the store: what is no message, is no change of memory.
     fn of(event: Bytes) -> Self {
         Self::decode(event).unwrap_or_default()
-    }
-
-    fn news(self, session: &str) -> Option<News> {
-        let set = self
-            .set
-            .map(|MemorySet { key, value, .. }| News::Set(memory_entry(session, key, value)));
-        let removed = || self.removed.map(|removed| News::Removed(removed.key));
-        let cleared = || self.cleared.map(|_| News::Cleared(true));
-        set.or_else(removed).or_else(cleared)
     }
 }
 
@@ -140,7 +180,7 @@ mod tests {
     /// The tags are those of the contract.
     #[test]
     fn changes_are_found_among_events() {
-        let news = |kind| {
+        let found = |kind| {
             let event = Event {
                 at_unix_ms: 1_800_000_000_000,
                 kind: Some(kind),
@@ -148,34 +188,38 @@ mod tests {
             };
             MemoryChange::of(event.encode_to_vec().into())
         };
-        let (key, value) = ("k".to_owned(), "v".to_owned());
+        let nothing = || MemoryChange {
+            at_unix_ms: 1_800_000_000_000,
+            ..MemoryChange::default()
+        };
         let set = MemorySet {
-            key: key.clone(),
-            value: value.clone(),
+            key: "k".to_owned(),
+            value: "v".to_owned(),
             writer: None,
+            metadata: [("a".to_owned(), "b".to_owned())].into(),
         };
-        let entry = pb::MemoryEntry {
-            id: "_session_s:k".to_owned(),
-            namespace: "_session_s".to_owned(),
-            key: key.clone(),
-            value,
+        let change = MemoryChange {
+            set: Some(set.clone()),
+            ..nothing()
         };
-        assert_eq!(news(Kind::MemorySet(set)).news("s"), Some(News::Set(entry)));
+        assert_eq!(found(Kind::MemorySet(set)), change);
         let removed = MemoryRemoved {
-            key: key.clone(),
+            key: "k".to_owned(),
             writer: None,
         };
-        assert_eq!(
-            news(Kind::MemoryRemoved(removed)).news("s"),
-            Some(News::Removed(key))
-        );
-        assert_eq!(
-            news(Kind::MemoryCleared(MemoryCleared {})).news("s"),
-            Some(News::Cleared(true))
-        );
-        let reply = news(Kind::ReplyReceived(ReplyReceived::default()));
-        assert_eq!(reply, MemoryChange::default());
+        let change = MemoryChange {
+            removed: Some(removed.clone()),
+            ..nothing()
+        };
+        assert_eq!(found(Kind::MemoryRemoved(removed)), change);
+        let change = MemoryChange {
+            cleared: Some(MemoryCleared {}),
+            ..nothing()
+        };
+        assert_eq!(found(Kind::MemoryCleared(MemoryCleared {})), change);
+        let reply = found(Kind::ReplyReceived(ReplyReceived::default()));
+        assert_eq!(reply, nothing());
         let opaque = MemoryChange::of(Bytes::from_static(b"\xff\xff"));
-        assert_eq!(opaque.news("s"), None);
+        assert_eq!(opaque, MemoryChange::default());
     }
 }

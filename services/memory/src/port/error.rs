@@ -324,7 +324,7 @@ impl fmt::Display for Limit {
             Self::JournalBytes => "the journal is too large in bytes",
             Self::MemoryKeys => "the session's memory has too many keys",
             Self::MemoryBytes => "the session's memory is too large in bytes",
-            Self::ValueBytes => "a value is too large in bytes",
+            Self::ValueBytes => "a value with its metadata is too large in bytes",
             Self::CheckpointBytes => "a checkpoint is too large in bytes",
             Self::BlobBytes => "a blob is too large in bytes",
             Self::SessionBlobBytes => "the session's blobs are too large in bytes",

@@ -2,8 +2,9 @@
 
 use super::{
     AppendCommand, BlobUse, Commit, Completion, CopyEvents, Create, DocumentWrite, Limit,
-    MemoryWrite, Source, StoreError, StoreResult, TranscriptEvent,
+    MemoryWrite, Metadata, Source, StoreError, StoreResult, TranscriptEvent,
 };
+use crate::metadata;
 use bytes::Bytes;
 use cairn_engine::limits::{MAX_MEMORY_BYTES, MAX_MEMORY_KEYS, MAX_TRANSITION};
 use serde::Deserialize;
@@ -39,7 +40,7 @@ pub struct Limits {
     pub reserve_bytes: u64,
     /// Keys up to which clients may fill session memory.
     pub memory_keys: u64,
-    /// Bytes of all keys and values up to which clients may fill session memory.
+    /// Bytes of all keys, values and metadata up to which clients may fill session memory.
     pub memory_bytes: u64,
     /// Keys of session memory that an owner's transitions may add to those of clients.
     ///
@@ -47,10 +48,10 @@ pub struct Limits {
     /// clients. Here is room for both, so that no client can make its transition fail: at least
     /// what the owner may fill by its own limit.
     pub owner_memory_keys: u64,
-    /// The same in bytes of keys and values. With `memory_bytes` it fits into one message, so that
+    /// The same in bytes of keys, values and metadata. With `memory_bytes` it fits into one message, so that
     /// a listing does.
     pub owner_memory_bytes: u64,
-    /// Bytes of a value of session memory.
+    /// Bytes of a value of session memory with its metadata.
     pub value_bytes: u64,
     /// Bytes of a checkpoint.
     pub checkpoint_bytes: u64,
@@ -153,10 +154,9 @@ impl Limits {
         self.check_events(&completion.events)?;
         let (mut keys, mut bytes) = (0, 0);
         for entry in &completion.memory {
-            let value = size(entry.value.as_bytes());
-            at_most(value, self.value_bytes, Limit::ValueBytes)?;
+            self.check_value(&entry.value, &entry.metadata)?;
             keys += 1;
-            bytes += value + size(entry.key.as_bytes());
+            bytes += u64::try_from(entry.bytes()).unwrap_or(u64::MAX);
         }
         let (most_keys, most_bytes) = self.memory_room(MemoryWriter::Owner);
         at_most(keys, most_keys, Limit::MemoryKeys)?;
@@ -169,11 +169,17 @@ impl Limits {
 
     pub(crate) fn check_memory(&self, change: &MemoryWrite) -> StoreResult<()> {
         match change {
-            MemoryWrite::Set { value, .. } => {
-                at_most(size(value.as_bytes()), self.value_bytes, Limit::ValueBytes)
-            }
+            MemoryWrite::Set {
+                value, metadata, ..
+            } => self.check_value(value, metadata),
             MemoryWrite::Remove { .. } | MemoryWrite::Clear => Ok(()),
         }
+    }
+
+    fn check_value(&self, value: &str, metadata: &Metadata) -> StoreResult<()> {
+        let bytes = value.len() + metadata::bytes(metadata);
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        at_most(bytes, self.value_bytes, Limit::ValueBytes)
     }
 
     /// Keys and bytes that session memory may grow to.

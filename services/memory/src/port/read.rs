@@ -1,8 +1,10 @@
 //! What is read.
 
 use super::{Header, Quarantine, SessionKey, StoreResult};
+use crate::metadata;
 use bytes::Bytes;
 use futures::stream::BoxStream;
+use std::collections::BTreeMap;
 
 /// An event with its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,11 +69,27 @@ pub struct MemoryList {
     pub last_seq: u64,
 }
 
+/// Notes beside a value of session memory: texts by name.
+pub type Metadata = BTreeMap<String, String>;
+
 /// A key of session memory with its value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MemoryEntry {
     /// The key.
     pub key: String,
     /// Its value.
     pub value: String,
+    /// What the last set brought.
+    pub metadata: Metadata,
+    /// Time of the first set since the key was absent; `None` if a version that kept no times made it.
+    pub created_unix_ms: Option<i64>,
+    /// Time of the last set, and never before `created_unix_ms`; `None` as there.
+    pub updated_unix_ms: Option<i64>,
+}
+
+impl MemoryEntry {
+    /// The bytes that count for the limits of session memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.key.len() + self.value.len() + metadata::bytes(&self.metadata)
+    }
 }

@@ -1,6 +1,6 @@
 //! What is written: creations, transitions, commands.
 
-use super::{Lease, LeaseRequest, Level, PendingKind, StoredEvent};
+use super::{Lease, LeaseRequest, Level, Metadata, PendingKind, StoredEvent};
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
@@ -150,6 +150,10 @@ pub enum MemoryWrite {
         key: String,
         /// The value.
         value: String,
+        /// Replaces the metadata that the key had before.
+        metadata: Metadata,
+        /// Time of the event that sets the value; `None` for the store's time of the write.
+        at_unix_ms: Option<i64>,
     },
     /// Takes a key out.
     Remove {
@@ -158,6 +162,18 @@ pub enum MemoryWrite {
     },
     /// Takes all keys out.
     Clear,
+}
+
+impl MemoryWrite {
+    /// Sets a value without metadata, at the store's time.
+    pub fn set(key: impl Into<String>, value: impl Into<String>) -> Self {
+        Self::Set {
+            key: key.into(),
+            value: value.into(),
+            metadata: Metadata::new(),
+            at_unix_ms: None,
+        }
+    }
 }
 
 /// What becomes of the lease with a transition.

@@ -150,7 +150,7 @@ impl Inner {
             .arg(most_bytes)
             .arg(self.limits.unseen_bytes)
             .arg(&names.member);
-        let call = change(call, write);
+        let call = change(call, write, Some(now));
         let (seq, accepted_losses, now) = self
             .run(names.partition.number, call, Effect::Writes, |_, reply| {
                 Ok((reply.number()?, reply.number()?, reply.int()?))

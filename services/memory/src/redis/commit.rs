@@ -8,9 +8,10 @@ use super::notes::notes;
 use super::script::{Call, Odd, Reply};
 use super::witness::Mark;
 use crate::fingerprint::Fingerprint;
+use crate::metadata::{self, to_text};
 use crate::port::{
-    Commit, Committed, LeaseChange, MemoryWrite, MemoryWriter, Room, SessionKey, StoreError,
-    StoreResult, StoredEvent, waits_text,
+    Commit, Committed, LeaseChange, MemoryWrite, MemoryWriter, Metadata, Room, SessionKey,
+    StoreError, StoreResult, StoredEvent, waits_text,
 };
 use bytes::Bytes;
 
@@ -126,7 +127,8 @@ impl Inner {
             .arg(commit.header.needs.number())
             .arg(waits_text(&commit.header.waits_for))
             .all(&commit.events);
-        commit.memory_writes.iter().fold(call, change)
+        let writes = commit.memory_writes.iter();
+        writes.fold(call, |call, write| change(call, write, None))
     }
 
     /// The answer, how many losses of the session had been accepted then, and the names of the others'
@@ -187,12 +189,25 @@ fn park(lease: LeaseChange) -> String {
     }
 }
 
-/// A change of session memory, as the scripts read it.
-pub(super) fn change<'a>(call: Call<'a>, change: &MemoryWrite) -> Call<'a> {
-    let (kind, key, value) = match change {
-        MemoryWrite::Set { key, value } => ("set", key.as_str(), value.as_str()),
-        MemoryWrite::Remove { key } => ("remove", key.as_str(), ""),
-        MemoryWrite::Clear => ("clear", "", ""),
+/// A change of session memory, as the scripts read it. Without a time of its own it has that of `now`, and
+/// else that of the script.
+pub(super) fn change<'a>(call: Call<'a>, change: &MemoryWrite, now: Option<i64>) -> Call<'a> {
+    let none = Metadata::new();
+    let (kind, key, value, metadata, at) = match change {
+        MemoryWrite::Set {
+            key,
+            value,
+            metadata,
+            at_unix_ms,
+        } => ("set", key.as_str(), value.as_str(), metadata, *at_unix_ms),
+        MemoryWrite::Remove { key } => ("remove", key.as_str(), "", &none, None),
+        MemoryWrite::Clear => ("clear", "", "", &none, None),
     };
-    call.arg(kind).arg(key).arg(value)
+    let at = at.or(now).map(|at| at.to_string());
+    call.arg(kind)
+        .arg(key)
+        .arg(value)
+        .arg(to_text(metadata).unwrap_or_default())
+        .arg(metadata::bytes(metadata))
+        .arg(at.unwrap_or_default())
 }

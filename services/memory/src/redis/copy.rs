@@ -10,6 +10,7 @@ mod transcript;
 use super::answer::Status;
 use super::ask::VERY_LATE;
 use super::claim::scored;
+use super::entry::{rest_field, rest_of};
 use super::failure::{Effect, odd};
 use super::inner::Inner;
 use super::journal::{self, NAME};
@@ -20,8 +21,8 @@ use super::witness::Mark;
 use crate::apart::named;
 use crate::fingerprint::Fingerprint;
 use crate::port::{
-    COPY_BYTES, Completion, Copied, CopyEvents, Level, Room, SessionKey, Source, StoreResult,
-    TranscriptPage, UNFINISHED_MS, waits_text,
+    COPY_BYTES, Completion, Copied, CopyEvents, Level, MemoryEntry, Room, SessionKey, Source,
+    StoreResult, TranscriptPage, UNFINISHED_MS, waits_text,
 };
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -251,7 +252,7 @@ impl Inner {
         let (most_events, most_bytes) = self.limits.journal_room(Room::Reserve);
         let bytes: usize = completion.events.iter().map(Bytes::len).sum();
         let entries = completion.memory.iter();
-        let memory_bytes: usize = entries.map(|it| it.key.len() + it.value.len()).sum();
+        let memory_bytes: usize = entries.map(MemoryEntry::bytes).sum();
         let due = completion.due_unix_ms.map(|due| due.to_string());
         let call = copy_call(&self.scripts.copy_complete, &keys, copy, names)
             .arg(&self.process)
@@ -271,8 +272,7 @@ impl Inner {
             .arg(needs.max(completion.header.needs).number())
             .arg(waits_text(&completion.header.waits_for))
             .all(&completion.events);
-        let entries = completion.memory.iter();
-        let call = entries.fold(call, |call, entry| call.arg(&entry.key).arg(&entry.value));
+        let call = completion.memory.iter().fold(call, with_entry);
         let copied = self.run_copy(names, call).await?;
         let (copied, made_unix_ms) = copied.ok_or_else(|| odd(Effect::Writes, Odd))?;
         if copied.is_complete {
@@ -406,6 +406,14 @@ fn copy_call<'a>(
         .arg(&copy.request.id)
         .arg(&copy.request.digest[..])
         .arg(copy.source.id())
+}
+
+/// The call with an entry of session memory as its next arguments.
+fn with_entry<'a>(call: Call<'a>, entry: &MemoryEntry) -> Call<'a> {
+    call.arg(&entry.key)
+        .arg(&entry.value)
+        .arg(rest_field(&entry.key))
+        .arg(rest_of(entry))
 }
 
 /// As scripts take it.

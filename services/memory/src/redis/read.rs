@@ -1,6 +1,7 @@
 //! Reading journals, blobs and session memory.
 
 use super::answer::not_refused;
+use super::entry::{entries, entry, rest_field, text};
 use super::failure::{Effect, odd};
 use super::format::Formats;
 use super::inner::Inner;
@@ -132,7 +133,7 @@ impl Inner {
     /// A blob that is what was written, if the session has one of that digest.
     pub(super) async fn blob(&self, key: &SessionKey, digest: &str) -> StoreResult<Option<Bytes>> {
         let names = self.names.session(key);
-        let Some(data) = self.get(key, names.blobs(), digest).await? else {
+        let Some((data, _)) = self.get(key, names.blobs(), &[digest]).await? else {
             return Ok(None);
         };
         let digest = digest.to_owned();
@@ -145,14 +146,22 @@ impl Inner {
         &self,
         key: &SessionKey,
         name: &str,
-    ) -> StoreResult<Option<String>> {
+    ) -> StoreResult<Option<MemoryEntry>> {
         let names = self.names.session(key);
-        let value = self.get(key, names.memory(), name).await?;
-        let text = |value: Bytes| String::from_utf8(value.into());
-        value
-            .map(text)
-            .transpose()
-            .map_err(|_| StoreError::unavailable("a value of session memory is not text"))
+        let rest = rest_field(name);
+        let found = self.get(key, names.memory(), &[name, &rest]).await?;
+        let Some((value, mut others)) = found else {
+            return Ok(None);
+        };
+        let read = || {
+            let rest = others.optional()?.map(text).transpose()?;
+            entry(name.to_owned(), text(value)?, rest.as_deref())
+        };
+        let read = read().map_err(|_: Odd| {
+            let reason = format!("the key {name:?} of session memory is not as it is written");
+            StoreError::unavailable(reason)
+        });
+        read.map(Some)
     }
 
     /// See [`Store::list_memory`](crate::port::Store::list_memory).
@@ -219,39 +228,46 @@ impl Inner {
         .await
     }
 
-    /// A field of a hash that belongs to the session, by bare commands.
-    async fn get(&self, key: &SessionKey, hash: String, field: &str) -> StoreResult<Option<Bytes>> {
-        match self.get_before(key, &hash, field).await? {
-            Some(value) => Ok(Some(value)),
+    /// Fields of a hash that belongs to the session, by bare commands, if it has the first of them: this one
+    /// and the others.
+    async fn get(
+        &self,
+        key: &SessionKey,
+        hash: String,
+        fields: &[&str],
+    ) -> StoreResult<Option<(Bytes, Reply)>> {
+        match self.get_before(key, &hash, fields).await? {
+            Some(values) => Ok(Some(values)),
             // The session may have come with the field since that was looked at. It was there before
             // the field is looked at once more.
-            None => self.get_before(key, &hash, field).await,
+            None => self.get_before(key, &hash, fields).await,
         }
     }
 
-    /// The field is looked at before the session is: that still stood when the field was as it is
-    /// told.
+    /// The fields are looked at before the session is: that still stood when the fields were as they
+    /// are told.
     async fn get_before(
         &self,
         key: &SessionKey,
         hash: &str,
-        field: &str,
-    ) -> StoreResult<Option<Bytes>> {
+        fields: &[&str],
+    ) -> StoreResult<Option<(Bytes, Reply)>> {
         let names = self.names.session(key);
-        let mut value = redis::cmd("HGET");
-        value.arg(hash).arg(field);
+        let mut value = redis::cmd("HMGET");
+        value.arg(hash).arg(fields);
         let mut session = redis::cmd("HMGET");
         session.arg(names.hash()).arg(&["f", "del"]);
         let questions = [value, session].map(|cmd| (names.partition.number, cmd));
         let mut answers = Reply::of(self.servers.ask_all(questions).await?);
         let mut all = || {
-            let value = answers.optional()?;
+            let mut values = answers.array()?;
+            let first = values.optional()?;
             let mut session = answers.array()?;
-            Ok((value, session.optional()?, session.optional()?))
+            Ok((first, values, session.optional()?, session.optional()?))
         };
-        let (value, format, deleted) = all().map_err(|error| odd(Effect::Reads, error))?;
+        let (first, others, format, deleted) = all().map_err(|error| odd(Effect::Reads, error))?;
         not_refused(self.formats, format, deleted)?;
-        Ok(value)
+        Ok(first.map(|first| (first, others)))
     }
 }
 
@@ -278,15 +294,4 @@ fn moment(formats: Formats, answers: &mut Reply, vouched: u64) -> StoreResult<Mo
         })
     };
     numbers().map_err(lost)
-}
-
-fn entries(mut pairs: Reply) -> Result<Vec<MemoryEntry>, Odd> {
-    let mut entries = Vec::with_capacity(pairs.len() / 2);
-    while pairs.len() > 0 {
-        entries.push(MemoryEntry {
-            key: pairs.text()?,
-            value: pairs.text()?,
-        });
-    }
-    Ok(entries)
 }

@@ -122,9 +122,7 @@ impl Seen {
 
 fn size(list: &MemoryList) -> usize {
     let entries = list.entries.iter();
-    entries
-        .map(|it| FRAME + it.key.len() + it.value.len())
-        .sum()
+    entries.map(|it| FRAME + it.bytes()).sum()
 }
 
 #[cfg(test)]
@@ -145,6 +143,7 @@ mod tests {
         let entry = MemoryEntry {
             key: "key".to_owned(),
             value: "v".repeat(bytes),
+            ..MemoryEntry::default()
         };
         MemoryList {
             entries: vec![entry],

@@ -95,7 +95,7 @@ impl CommitOp {
         let first_seq = session.last_seq + 1;
         journal::append(tx.conn, session.sid, first_seq, &mut self.packed)?;
         for change in &commit.memory_writes {
-            memory::write(tx.conn, session.sid, change)?;
+            memory::write(tx.conn, session.sid, change, tx.now)?;
         }
         if let Some(made) = &commit.checkpoint {
             checkpoint::keep(tx.conn, session.sid, made, self.sum)?;

@@ -15,7 +15,7 @@ use super::operation::{Operation, Stop, Tx};
 use super::pack::Packed;
 use super::row::{Session, find_request, keep_request};
 use super::schema::to_i64;
-use super::{idle, journal, removal, waiting};
+use super::{idle, journal, memory, removal, waiting};
 use crate::hub::Hub;
 use crate::port::{
     Completion, Copied, CopyEvents, Level, Room, SessionKey, Source, StoreError, TranscriptPage,
@@ -186,13 +186,10 @@ impl CopyOp {
             removal::hide(tx, mark.sid)?;
         }
         journal::append(tx.conn, sid, staged.cut + 1, &mut packed)?;
-        let mut insert = tx
-            .conn
-            .prepare_cached("INSERT INTO memory (sid, key, value) VALUES (?1, ?2, ?3)")?;
         let mut memory_bytes = 0;
         for entry in &completion.memory {
-            insert.execute(params![sid, entry.key, entry.value])?;
-            memory_bytes += (entry.key.len() + entry.value.len()) as u64;
+            memory::insert(tx.conn, sid, entry)?;
+            memory_bytes += entry.bytes() as u64;
         }
         let (child, header) = (&self.copy.child, &completion.header);
         tx.conn.prepare_cached(COMPLETE)?.execute(params![

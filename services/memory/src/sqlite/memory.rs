@@ -1,4 +1,7 @@
 //! Session memory: the table that the memory events add up to.
+//!
+//! The columns `metadata` (a JSON object), `created_ms` and `updated_ms` came later than the table. A row that an
+//! earlier version wrote has none of them.
 
 use super::append::{Appending, append_unowned};
 use super::operation::{Operation, Stop, Tx};
@@ -6,12 +9,55 @@ use super::row::Session;
 use super::schema::{to_i64, to_u64};
 use crate::hub::Hub;
 use crate::memory_event::memory_event;
+use crate::metadata::{self, to_text};
 use crate::port::{
-    Limit, Limits, MemoryEntry, MemoryList, MemoryWrite, MemoryWriter, Room, SessionKey, at_most,
+    Limit, Limits, MemoryEntry, MemoryList, MemoryWrite, MemoryWriter, Metadata, Room, SessionKey,
+    at_most,
 };
 use cairn_rpc::Principal;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::HashMap;
+
+/// Of a table from before.
+const COLUMNS: &str = "ALTER TABLE memory ADD COLUMN metadata TEXT;
+ALTER TABLE memory ADD COLUMN created_ms INTEGER;
+ALTER TABLE memory ADD COLUMN updated_ms INTEGER;
+";
+
+/// As the table, for a connection that cannot change it.
+const STAND_IN: &str = "PRAGMA temp_store = MEMORY;
+CREATE TEMP VIEW memory AS SELECT sid, key, value, NULL AS metadata, NULL AS created_ms, \
+  NULL AS updated_ms FROM main.memory;
+";
+
+const SET: &str = "INSERT INTO memory (sid, key, value, metadata, created_ms, updated_ms) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT (sid, key) DO UPDATE SET value = excluded.value, \
+    metadata = excluded.metadata, updated_ms = max(excluded.updated_ms, coalesce(created_ms, 0))";
+
+const INSERT: &str = "INSERT INTO memory (sid, key, value, metadata, created_ms, updated_ms) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+
+/// Adds the columns that a file from before lacks.
+pub(super) fn prepare(conn: &Connection) -> rusqlite::Result<()> {
+    if is_whole(conn)? {
+        return Ok(());
+    }
+    conn.execute_batch(&format!("BEGIN IMMEDIATE; {COLUMNS} COMMIT;"))
+}
+
+/// Lets a connection read a file from before without a change of the file.
+pub(super) fn stand_in(conn: &Connection) -> rusqlite::Result<()> {
+    if is_whole(conn)? {
+        return Ok(());
+    }
+    conn.execute_batch(STAND_IN)
+}
+
+fn is_whole(conn: &Connection) -> rusqlite::Result<bool> {
+    let find = "SELECT count(*) FROM pragma_table_info('memory') WHERE name = 'updated_ms'";
+    conn.query_row(find, [], |row| row.get(0))
+}
 
 /// See [`Store::write_memory`](crate::port::Store::write_memory).
 pub(super) struct MemoryOp {
@@ -45,7 +91,7 @@ impl Operation for MemoryOp {
         )?;
         let event = memory_event(&self.change, &self.by, tx.now).into();
         let appending = append_unowned(tx, &session, event, Room::Normal)?;
-        write(tx.conn, session.sid, &self.change)?;
+        write(tx.conn, session.sid, &self.change, tx.now)?;
         tx.conn
             .prepare_cached(
                 "UPDATE session SET memory_keys = ?2, memory_bytes = ?3 WHERE sid = ?1",
@@ -71,7 +117,7 @@ impl Operation for MemoryOp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MemorySize {
     pub(super) keys: u64,
-    /// Of keys and values.
+    /// Of keys, values and metadata.
     pub(super) bytes: u64,
 }
 
@@ -106,7 +152,15 @@ impl<'a> MemoryPlan<'a> {
         let before = self.size;
         for change in changes {
             match change {
-                MemoryWrite::Set { key, value } => self.put(key, Some(key.len() + value.len()))?,
+                MemoryWrite::Set {
+                    key,
+                    value,
+                    metadata,
+                    ..
+                } => {
+                    let bytes = key.len() + value.len() + metadata::bytes(metadata);
+                    self.put(key, Some(bytes))?;
+                }
                 MemoryWrite::Remove { key } => self.put(key, None)?,
                 MemoryWrite::Clear => {
                     self.size = MemorySize { keys: 0, bytes: 0 };
@@ -142,25 +196,38 @@ impl<'a> MemoryPlan<'a> {
     }
 
     fn stored(&self, key: &str) -> rusqlite::Result<Option<u64>> {
+        let bytes = |row: &Row<'_>| {
+            let metadata = metadata::bytes(&metadata_of(row, 1)?);
+            Ok(to_u64(row.get(0)?) + u64::try_from(metadata).unwrap_or(u64::MAX))
+        };
         self.conn
             .prepare_cached(
-                "SELECT octet_length(key) + octet_length(value) FROM memory \
+                "SELECT octet_length(key) + octet_length(value), metadata FROM memory \
                  WHERE sid = ?1 AND key = ?2",
             )?
-            .query_row(params![self.sid, key], |row| row.get(0).map(to_u64))
+            .query_row(params![self.sid, key], bytes)
             .optional()
     }
 }
 
 /// Changes the table alone.
-pub(super) fn write(conn: &Connection, sid: i64, change: &MemoryWrite) -> rusqlite::Result<()> {
+pub(super) fn write(
+    conn: &Connection,
+    sid: i64,
+    change: &MemoryWrite,
+    now: i64,
+) -> rusqlite::Result<()> {
     match change {
-        MemoryWrite::Set { key, value } => conn
-            .prepare_cached(
-                "INSERT INTO memory (sid, key, value) VALUES (?1, ?2, ?3) \
-                 ON CONFLICT (sid, key) DO UPDATE SET value = excluded.value",
-            )?
-            .execute(params![sid, key, value])?,
+        MemoryWrite::Set {
+            key,
+            value,
+            metadata,
+            at_unix_ms,
+        } => {
+            let (metadata, at) = (to_text(metadata), at_unix_ms.unwrap_or(now));
+            conn.prepare_cached(SET)?
+                .execute(params![sid, key, value, metadata, at])?
+        }
         MemoryWrite::Remove { key } => conn
             .prepare_cached("DELETE FROM memory WHERE sid = ?1 AND key = ?2")?
             .execute(params![sid, key])?,
@@ -171,35 +238,64 @@ pub(super) fn write(conn: &Connection, sid: i64, change: &MemoryWrite) -> rusqli
     Ok(())
 }
 
+/// Adds an entry of a copy to the table alone.
+pub(super) fn insert(conn: &Connection, sid: i64, entry: &MemoryEntry) -> rusqlite::Result<()> {
+    conn.prepare_cached(INSERT)?.execute(params![
+        sid,
+        entry.key,
+        entry.value,
+        to_text(&entry.metadata),
+        entry.created_unix_ms,
+        entry.updated_unix_ms,
+    ])?;
+    Ok(())
+}
+
 /// See [`Store::get_memory`](crate::port::Store::get_memory).
 pub(super) fn read_one(
     conn: &Connection,
     key: &SessionKey,
     name: &str,
-) -> Result<Option<String>, Stop> {
+) -> Result<Option<MemoryEntry>, Stop> {
     let session = Session::living(conn, key)?;
-    let value = conn
-        .prepare_cached("SELECT value FROM memory WHERE sid = ?1 AND key = ?2")?
-        .query_row(params![session.sid, name], |row| row.get(0))
+    let found = conn
+        .prepare_cached(
+            "SELECT key, value, metadata, created_ms, updated_ms FROM memory \
+             WHERE sid = ?1 AND key = ?2",
+        )?
+        .query_row(params![session.sid, name], entry)
         .optional()?;
-    Ok(value)
+    Ok(found)
 }
 
 /// See [`Store::list_memory`](crate::port::Store::list_memory).
 pub(super) fn read_all(conn: &Connection, key: &SessionKey) -> Result<MemoryList, Stop> {
     let session = Session::living(conn, key)?;
-    let mut select =
-        conn.prepare_cached("SELECT key, value FROM memory WHERE sid = ?1 ORDER BY key")?;
-    let entry = |row: &rusqlite::Row<'_>| {
-        Ok(MemoryEntry {
-            key: row.get(0)?,
-            value: row.get(1)?,
-        })
-    };
+    let mut select = conn.prepare_cached(
+        "SELECT key, value, metadata, created_ms, updated_ms FROM memory \
+         WHERE sid = ?1 ORDER BY key",
+    )?;
     Ok(MemoryList {
         entries: select
             .query_map([session.sid], entry)?
             .collect::<Result<_, _>>()?,
         last_seq: session.last_seq,
+    })
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<MemoryEntry> {
+    Ok(MemoryEntry {
+        key: row.get(0)?,
+        value: row.get(1)?,
+        metadata: metadata_of(row, 2)?,
+        created_unix_ms: row.get(3)?,
+        updated_unix_ms: row.get(4)?,
+    })
+}
+
+fn metadata_of(row: &Row<'_>, column: usize) -> rusqlite::Result<Metadata> {
+    let text: Option<String> = row.get(column)?;
+    metadata::of_text(text.as_deref()).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
     })
 }

@@ -6,6 +6,7 @@ use super::holder::Lock;
 use super::idle;
 use super::log;
 use super::mark;
+use super::memory;
 use super::options::SqliteOptions;
 use super::readers::Target;
 use super::removal;
@@ -254,6 +255,7 @@ fn open_locked(
     idle::prepare(&conn).map_err(sql)?;
     removal::prepare(&conn).map_err(sql)?;
     waiting::prepare(&conn).map_err(sql)?;
+    memory::prepare(&conn).map_err(sql)?;
     document::prepare(&conn).map_err(sql)?;
     let holder = begin(&conn, now).map_err(sql)?;
     mark::set(&conn).map_err(sql)?;

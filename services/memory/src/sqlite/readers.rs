@@ -1,5 +1,6 @@
 //! Connections that only read, beside the one that writes.
 
+use super::memory;
 use super::operation::{Stop, Task};
 use super::schema::set_up_reader;
 use super::waiting;
@@ -49,6 +50,7 @@ impl Target {
             }
         };
         waiting::stand_in(&conn)?;
+        memory::stand_in(&conn)?;
         set_up_reader(&conn)?;
         Ok(conn)
     }

@@ -85,6 +85,9 @@ CREATE TABLE memory (
   sid INTEGER NOT NULL,
   key TEXT NOT NULL,
   value TEXT NOT NULL,
+  metadata TEXT,
+  created_ms INTEGER,
+  updated_ms INTEGER,
   PRIMARY KEY (sid, key)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE blob (

@@ -4,9 +4,11 @@ use super::operation::{Operation, Stop, Task, Tx};
 use super::{SqliteOptions, SqliteStore};
 use crate::port::{
     BlobUse, Collection, Create, DocumentKind, DocumentWrite, Documents as _, Expected, Header,
-    LeaseRequest, Level, ListQuery, RequestId, SessionKey, Store, StoreError, StoreResult,
+    LeaseRequest, Level, ListQuery, MemoryEntry, MemoryWrite, RequestId, SessionKey, Store,
+    StoreError, StoreResult,
 };
 use bytes::Bytes;
+use cairn_rpc::Principal;
 use std::sync::mpsc;
 
 fn creation(id: &str) -> Create {
@@ -464,6 +466,54 @@ async fn a_file_from_before_is_read_and_takes_sessions_that_wait() {
     assert_eq!(waiting.len(), 1);
     assert_eq!(waiting[0].waits_for, ["gpu"]);
     assert_eq!(store.wake(&waiting[0].key).await, Ok(true));
+}
+
+/// Session memory in a file of a version that knew keys and values alone.
+#[tokio::test]
+async fn a_file_from_before_keeps_its_session_memory_and_gets_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cairn.db");
+    let open = || SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+    let a = SessionKey::new("space", "a");
+    let by = Principal::token();
+    let store = open();
+    store.create(creation("a")).await.unwrap();
+    for key in ["changed", "kept"] {
+        let set = MemoryWrite::set(key, "1");
+        store.write_memory(&a, set, &by).await.unwrap();
+    }
+    drop(store);
+    let file = rusqlite::Connection::open(&path).unwrap();
+    let columns = ["metadata", "created_ms", "updated_ms"];
+    let drops = columns.map(|column| format!("ALTER TABLE memory DROP COLUMN {column};"));
+    file.execute_batch(&drops.concat()).unwrap();
+    drop(file);
+    let before = std::fs::read(&path).unwrap();
+    let reader = SqliteStore::open_readonly(&path, SqliteOptions::default()).unwrap();
+    let old = |key: &str| MemoryEntry {
+        key: key.to_owned(),
+        value: "1".to_owned(),
+        ..MemoryEntry::default()
+    };
+    let read = reader.get_memory(&a, "kept").await;
+    assert_eq!(read, Ok(Some(old("kept"))));
+    let list = reader.list_memory(&a).await.unwrap();
+    assert_eq!(list.entries, [old("changed"), old("kept")]);
+    drop(reader);
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    for round in ["2", "3"] {
+        let store = open();
+        let set = MemoryWrite::set("changed", round);
+        store.write_memory(&a, set, &by).await.unwrap();
+        let changed = store.get_memory(&a, "changed").await.unwrap().unwrap();
+        assert_eq!(
+            (changed.value.as_str(), changed.created_unix_ms),
+            (round, None)
+        );
+        assert!(changed.updated_unix_ms.is_some());
+        let kept = store.get_memory(&a, "kept").await;
+        assert_eq!(kept, Ok(Some(old("kept"))));
+    }
 }
 
 #[tokio::test]

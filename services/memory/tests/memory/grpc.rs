@@ -72,6 +72,8 @@ async fn clients_from_outside_reach_session_memory_alone() {
         session: session.to_owned(),
         key: "note".to_owned(),
         value: "a < b\nand more".to_owned(),
+        // No model sees it.
+        metadata: [("source".to_owned(), "mail".to_owned())].into(),
     };
     assert_eq!(
         memory
@@ -118,6 +120,7 @@ async fn a_snapshot_that_fits_no_message_is_refused() {
             session: "s-1".to_owned(),
             key: format!("k{number}"),
             value: "&".repeat(60_000),
+            ..Default::default()
         };
         memory.set_memory(from("a", set)).await.unwrap();
     }

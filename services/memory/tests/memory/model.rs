@@ -11,7 +11,7 @@ mod place;
 mod redis;
 
 use crate::support::ops::{
-    Body, LEASE, Op, What, change, key, level, listing, name, needs, ops, waits_for,
+    Body, LEASE, Op, What, change, decided, key, level, listing, name, needs, ops, waits_for,
 };
 use crate::support::reference::Reference;
 use crate::support::remote::RemoteStore;
@@ -255,7 +255,7 @@ impl Run {
                     false => Bytes::from(format!("event {number}.{i}")),
                 })
                 .collect(),
-            memory_writes: body.memory.iter().map(|&number| change(number)).collect(),
+            memory_writes: decided(&body.memory, now),
             header: Header {
                 status: match number % 3 {
                     0 => SessionStatus::Running,
@@ -323,14 +323,12 @@ impl Run {
             );
             assert_eq!(page.journal_permille, session.journal_permille());
             let memory = store.list_memory(&key).await.unwrap().entries;
-            let memory: Vec<_> = memory
-                .into_iter()
-                .map(|entry| (entry.key, entry.value))
-                .collect();
-            assert_eq!(
-                memory,
-                session.memory.clone().into_iter().collect::<Vec<_>>()
-            );
+            let expected: Vec<_> = session.memory.values().cloned().collect();
+            assert_eq!(memory, expected);
+            for name in ["k0", "k1", "k2"] {
+                let entry = store.get_memory(&key, name).await.unwrap();
+                assert_eq!(entry.as_ref(), session.memory.get(name));
+            }
             let entry = SessionEntry {
                 session: id.clone(),
                 status: session.header.status,

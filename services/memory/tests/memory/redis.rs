@@ -12,6 +12,7 @@ mod damage;
 mod databases;
 mod documents;
 mod durability;
+mod entries;
 mod failover;
 mod identity;
 mod lost;

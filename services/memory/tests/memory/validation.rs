@@ -3,6 +3,8 @@
 use crate::support::clients::{Clients, clients, creation, field, from, transition};
 use cairn_memory::{Config, Deps, StoreConfig, build};
 use cairn_proto::memory as pb;
+use cairn_rpc::RpcError;
+use std::collections::BTreeMap;
 
 #[tokio::test]
 async fn a_wrong_creation_is_refused_by_field() {
@@ -126,7 +128,7 @@ async fn a_wrong_key_in_a_transition_is_refused_by_field() {
     let set = |key: String| pb::MemoryWrite {
         change: Some(pb::memory_write::Change::Set(pb::memory_write::Set {
             key,
-            value: String::new(),
+            ..Default::default()
         })),
     };
     for key in [String::new(), "a\nb".to_owned(), "x".repeat(129)] {
@@ -138,18 +140,60 @@ async fn a_wrong_key_in_a_transition_is_refused_by_field() {
 }
 
 #[tokio::test]
+async fn metadata_beyond_its_limits_is_refused() {
+    let Clients {
+        mut journal,
+        mut memory,
+        ..
+    } = clients().await;
+    journal.create_session(from("a", creation())).await.unwrap();
+    let set = |metadata: BTreeMap<String, String>| pb::SetMemoryRequest {
+        session: "s-1".to_owned(),
+        key: "k".to_owned(),
+        value: "v".to_owned(),
+        metadata,
+    };
+    let many = |count: usize| -> BTreeMap<String, String> {
+        let names = (0..count).map(|name| format!("{name:064}"));
+        names.map(|name| (name, "x".repeat(1024))).collect()
+    };
+    let one = |name: &str, text: &str| BTreeMap::from([(name.to_owned(), text.to_owned())]);
+    for (metadata, problem) in [
+        (many(17), "has 17 entries"),
+        (one("", "text"), "has a name of 0 bytes"),
+        (one(&"ä".repeat(33), "text"), "has a name of 66 bytes"),
+        (
+            one("note", &"x".repeat(1025)),
+            "has 1025 bytes under the name \"note\"",
+        ),
+    ] {
+        let refused = memory.set_memory(from("a", set(metadata.clone()))).await;
+        let error = RpcError::from(refused.unwrap_err());
+        assert_eq!(error.violations()[0].problem, problem);
+        assert_eq!(error.violations()[0].field, "metadata");
+        let mut request = transition();
+        request.memory_writes = vec![pb::MemoryWrite {
+            change: Some(pb::memory_write::Change::Set(pb::memory_write::Set {
+                key: "k".to_owned(),
+                metadata,
+                ..Default::default()
+            })),
+        }];
+        let refused = journal.commit(from("a", request)).await.unwrap_err();
+        assert_eq!(field(refused), "memory_writes[0].set.metadata");
+    }
+    for metadata in [many(16), one("n", "")] {
+        memory.set_memory(from("a", set(metadata))).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_wrong_copy_is_refused_by_field() {
     let mut journal = clients().await.journal;
     journal.create_session(from("a", creation())).await.unwrap();
-    let sound = pb::CopyEventsRequest {
-        session: "s-2".to_owned(),
-        source: "s-1".to_owned(),
-        request_id: "copy".to_owned(),
-        request_digest: "digest".into(),
-        ..Default::default()
-    };
+    let sound = sound_copy();
     type Fault = fn(&mut pb::CopyEventsRequest);
-    let faults: [(&str, Fault); 11] = [
+    let faults: [(&str, Fault); 9] = [
         ("session", |r| r.session = String::new()),
         ("source", |r| r.source = "a/b".to_owned()),
         ("source", |r| r.source.clone_from(&r.session)),
@@ -157,20 +201,6 @@ async fn a_wrong_copy_is_refused_by_field() {
         ("request_digest", |r| r.request_digest = Default::default()),
         ("completion.events[0]", |r| {
             completion(r).events = vec![Default::default()];
-        }),
-        ("completion.memory[1].key", |r| {
-            let entry = |key: &str| pb::memory_write::Set {
-                key: key.to_owned(),
-                value: String::new(),
-            };
-            completion(r).memory = vec![entry("k"), entry("")];
-        }),
-        ("completion.memory[1].key", |r| {
-            let entry = || pb::memory_write::Set {
-                key: "twice".to_owned(),
-                value: String::new(),
-            };
-            completion(r).memory = vec![entry(), entry()];
         }),
         ("completion.due_unix_ms", |r| completion(r).due_unix_ms = -1),
         ("header.title", |r| {
@@ -196,6 +226,59 @@ async fn a_wrong_copy_is_refused_by_field() {
     let foreign = journal.copy_events(from("b", sound.clone())).await;
     assert_eq!(foreign.unwrap_err().code(), tonic::Code::NotFound);
     journal.copy_events(from("a", sound)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_wrong_entry_of_a_copy_is_refused_by_field() {
+    let mut journal = clients().await.journal;
+    journal.create_session(from("a", creation())).await.unwrap();
+    type Fault = fn(&mut pb::CopyEventsRequest);
+    let faults: [(&str, Fault); 4] = [
+        ("completion.memory[1].key", |r| {
+            let entry = |key: &str| pb::memory_write::Set {
+                key: key.to_owned(),
+                ..Default::default()
+            };
+            completion(r).memory = vec![entry("k"), entry("")];
+        }),
+        ("completion.memory[1].key", |r| {
+            let entry = || pb::memory_write::Set {
+                key: "twice".to_owned(),
+                ..Default::default()
+            };
+            completion(r).memory = vec![entry(), entry()];
+        }),
+        ("completion.memory[0].metadata", |r| {
+            completion(r).memory = vec![pb::memory_write::Set {
+                key: "k".to_owned(),
+                metadata: [(String::new(), String::new())].into(),
+                ..Default::default()
+            }];
+        }),
+        ("completion.memory[0].created_unix_ms", |r| {
+            completion(r).memory = vec![pb::memory_write::Set {
+                key: "k".to_owned(),
+                created_unix_ms: -1,
+                ..Default::default()
+            }];
+        }),
+    ];
+    for (want, fault) in faults {
+        let mut request = sound_copy();
+        fault(&mut request);
+        let refused = journal.copy_events(from("a", request)).await;
+        assert_eq!(field(refused.unwrap_err()), want);
+    }
+}
+
+fn sound_copy() -> pb::CopyEventsRequest {
+    pb::CopyEventsRequest {
+        session: "s-2".to_owned(),
+        source: "s-1".to_owned(),
+        request_id: "copy".to_owned(),
+        request_digest: "digest".into(),
+        ..Default::default()
+    }
 }
 
 fn completion(request: &mut pb::CopyEventsRequest) -> &mut pb::CopyCompletion {

@@ -291,9 +291,13 @@ fn time_for(checkpoint: Option<&pb::Checkpoint>) -> Duration {
 fn memory_writes(events: &[Event]) -> Vec<pb::MemoryWrite> {
     use pb::memory_write::{Change, Set};
     let changes = events.iter().filter_map(|event| match &event.kind {
-        EventKind::MemorySet(event::MemorySet { key, value, .. }) => Some(Change::Set(Set {
-            key: key.clone(),
-            value: value.clone(),
+        EventKind::MemorySet(set) => Some(Change::Set(Set {
+            key: set.key.clone(),
+            value: set.value.clone(),
+            metadata: set.metadata.clone(),
+            // The time that a fold of the journal gives the entry, whenever the store writes it.
+            updated_unix_ms: i64::try_from(event.at).unwrap_or(i64::MAX),
+            created_unix_ms: 0,
         })),
         EventKind::MemoryRemoved(event::MemoryRemoved { key, .. }) => {
             Some(Change::Remove(key.clone()))

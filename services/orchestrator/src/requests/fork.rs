@@ -237,9 +237,15 @@ fn completed(
 
 fn memory(session: &Session) -> Vec<Set> {
     let entries = session.memory.iter();
-    let set = entries.map(|(key, value)| Set {
-        key: key.clone(),
-        value: value.clone(),
+    let set = entries.map(|(key, value)| {
+        let details = session.memory.details(key).cloned().unwrap_or_default();
+        Set {
+            key: key.clone(),
+            value: value.clone(),
+            metadata: details.metadata,
+            updated_unix_ms: i64::try_from(details.updated).unwrap_or(i64::MAX),
+            created_unix_ms: i64::try_from(details.created).unwrap_or(i64::MAX),
+        }
     });
     set.collect()
 }

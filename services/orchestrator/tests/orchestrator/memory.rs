@@ -17,6 +17,7 @@ async fn set(world: &World, session: &str, key: &str, value: &str) {
         session: session.to_owned(),
         key: key.to_owned(),
         value: value.to_owned(),
+        metadata: Default::default(),
     };
     let set = world.memory.clone().set_memory(for_tenant(request)).await;
     set.expect("memory is set");

@@ -9,6 +9,7 @@ use crate::refusal::Refusal;
 use crate::session::{Apply, Envelope, MAIN, Session};
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Destroy a context.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +70,13 @@ impl Decision<'_> {
     pub(crate) fn set_pairs(&mut self, pairs: Vec<(String, String)>) -> Result<(), Rejection> {
         for (key, value) in pairs {
             let writer = Some(MemoryWriter::Command);
-            self.take_up(MemorySet { key, value, writer })?;
+            let metadata = BTreeMap::new();
+            self.take_up(MemorySet {
+                key,
+                value,
+                writer,
+                metadata,
+            })?;
         }
         Ok(())
     }

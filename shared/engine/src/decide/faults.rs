@@ -259,6 +259,7 @@ mod tests {
             key: "key".to_owned(),
             value: "value".to_owned(),
             writer: None,
+            metadata: Default::default(),
         });
         let changed = Input::MemoryChanged {
             attempts: vec![attempt(&remembers)],

@@ -6,6 +6,7 @@ use super::AttemptRef;
 use crate::command::Command;
 use crate::refusal::Refusal;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// First event of every journal.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +35,7 @@ pub struct MemorySet {
     pub key: String,
     pub value: String,
     pub writer: Option<MemoryWriter>,
+    pub metadata: BTreeMap<String, String>,
 }
 
 /// A key of session memory was removed.

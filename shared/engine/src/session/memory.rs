@@ -2,7 +2,9 @@
 
 use super::{Apply, Envelope, Session};
 use crate::conversation::{MemoryMark, Reminded};
-use crate::event::{AttemptRef, EventKind, MemoryCleared, MemoryRemoved, MemorySet, MemoryWriter};
+use crate::event::{
+    AttemptRef, Event, EventKind, MemoryCleared, MemoryRemoved, MemorySet, MemoryWriter,
+};
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -16,9 +18,22 @@ const KNOWN_CHANGES: usize = 64;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
     entries: BTreeMap<String, String>,
+    /// Of each entry.
+    details: BTreeMap<String, MemoryDetails>,
     /// By the owner. They do not depend on changes of clients, which may be folded late.
     by_owner: Changes,
     by_clients: Changes,
+}
+
+/// An entry of session memory without its key and its value. Models do not see it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryDetails {
+    /// Notes of a client for programs.
+    pub metadata: BTreeMap<String, String>,
+    /// Time of the first set since the key was absent: milliseconds since 1970 by the store's clock.
+    pub created: u64,
+    /// Time of the last set. It is never before `created`, also where clocks differ.
+    pub updated: u64,
 }
 
 /// How often session memory changed, and the keys of the last changes.
@@ -89,18 +104,76 @@ impl Memory {
         Some(keys.collect())
     }
 
+    /// The details of an entry; none if the key is absent.
+    pub fn details(&self, key: &str) -> Option<&MemoryDetails> {
+        self.details.get(key)
+    }
+
+    /// The number and the bytes of all entries but that of the key. The store counts the same bytes.
+    pub(crate) fn size_without(&self, key: &str) -> (usize, usize) {
+        let others = self.entries.iter().filter(|(other, _)| *other != key);
+        others.fold((0, 0), |(count, bytes), (other, value)| {
+            let details = self.details.get(other);
+            let metadata: usize = details.map_or(0, MemoryDetails::metadata_bytes);
+            (count + 1, bytes + other.len() + value.len() + metadata)
+        })
+    }
+
+    /// Changes the entries, and counts nothing.
+    pub(crate) fn set(&mut self, set: &MemorySet, at: u64) {
+        let before = self.details.get(&set.key);
+        let created = before.map_or(at, |details| details.created);
+        let details = MemoryDetails {
+            metadata: set.metadata.clone(),
+            created,
+            updated: at.max(created),
+        };
+        self.entries.insert(set.key.clone(), set.value.clone());
+        self.details.insert(set.key.clone(), details);
+    }
+
+    fn remove(&mut self, key: &str) {
+        self.entries.remove(key);
+        self.details.remove(key);
+    }
+
+    fn clear(&mut self) {
+        self.entries.clear();
+        self.details.clear();
+    }
+
+    /// Removes the keys that the owner's events created, before changes of others are folded which the store
+    /// has numbered before these events. Such a change may have created a key earlier, or removed it.
+    ///
+    /// A key that an older event created in the same millisecond counts as one of them. Its time of creation
+    /// then differs by no more than the clocks do.
+    pub(super) fn take_back(&mut self, own: &[Event]) {
+        for event in own {
+            let EventKind::MemorySet(set) = &event.kind else {
+                continue;
+            };
+            let created = self.details(&set.key).map(|details| details.created);
+            if created == Some(event.at) {
+                self.remove(&set.key);
+            }
+        }
+    }
+
     /// Changes the entries once more, and counts nothing.
-    pub(super) fn repeat(&mut self, kind: &EventKind) {
-        match kind {
-            EventKind::MemorySet(set) => {
-                self.entries.insert(set.key.clone(), set.value.clone());
-            }
-            EventKind::MemoryRemoved(removed) => {
-                self.entries.remove(&removed.key);
-            }
-            EventKind::MemoryCleared(_) => self.entries.clear(),
+    pub(super) fn repeat(&mut self, event: &Event) {
+        match &event.kind {
+            EventKind::MemorySet(set) => self.set(set, event.at),
+            EventKind::MemoryRemoved(removed) => self.remove(&removed.key),
+            EventKind::MemoryCleared(_) => self.clear(),
             _ => {}
         }
+    }
+}
+
+impl MemoryDetails {
+    fn metadata_bytes(&self) -> usize {
+        let metadata = self.metadata.iter();
+        metadata.map(|(name, text)| name.len() + text.len()).sum()
     }
 }
 
@@ -156,23 +229,22 @@ impl Session {
 }
 
 impl Apply for MemorySet {
-    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
-        let (key, value) = (self.key.clone(), self.value.clone());
-        session.memory.entries.insert(key, value);
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
+        session.memory.set(self, envelope.at);
         session.note_memory(&self.key, self.writer)
     }
 }
 
 impl Apply for MemoryRemoved {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
-        session.memory.entries.remove(&self.key);
+        session.memory.remove(&self.key);
         session.note_memory(&self.key, self.writer)
     }
 }
 
 impl Apply for MemoryCleared {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
-        session.memory.entries.clear();
+        session.memory.clear();
         session.memory.by_clients.note_all();
         Ok(())
     }

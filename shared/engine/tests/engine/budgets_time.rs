@@ -159,6 +159,7 @@ fn time_without_an_owner_does_not_count() {
         key: "key".to_owned(),
         value: "value".to_owned(),
         writer: None,
+        metadata: Default::default(),
     }));
     world.session = world.folded();
     let events = world.decide(Input::TakenOver { holder_dead: true });

@@ -28,6 +28,7 @@ pub(crate) fn memory(world: &mut World, value: &str) {
         key: "key".to_owned(),
         value: value.to_owned(),
         writer: None,
+        metadata: Default::default(),
     }));
 }
 

@@ -13,6 +13,7 @@ fn colour(world: &mut World, value: &str) {
         key: "colour".to_owned(),
         value: value.to_owned(),
         writer: None,
+        metadata: Default::default(),
     }));
 }
 

@@ -121,7 +121,12 @@ fn name((key, value): Write) -> (String, Option<String>) {
 fn client(world: &mut World, client: &Client) {
     let set = |world: &mut World, key: String, value: String| {
         let writer = None;
-        world.foreign(EventKind::MemorySet(MemorySet { key, value, writer }));
+        world.foreign(EventKind::MemorySet(MemorySet {
+            key,
+            value,
+            writer,
+            metadata: Default::default(),
+        }));
     };
     match *client {
         Client::Write(write) => match name(write) {

@@ -4,6 +4,7 @@ use crate::world::{World, chain, model_step, tool_call};
 use cairn_engine::event::{self, Event, EventKind};
 use cairn_engine::limits::{MAX_MEMORY_BYTES, MAX_MEMORY_VALUE};
 use cairn_engine::prompt::memory::{changes, read, snapshot, whole};
+use cairn_engine::session::Session;
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,6 +124,7 @@ fn memory_that_clients_have_filled_is_an_error_result_and_no_event() {
             key,
             value,
             writer: None,
+            metadata: Default::default(),
         }));
     };
     for n in 0..whole {
@@ -154,4 +156,139 @@ fn memory_that_clients_have_filled_is_an_error_result_and_no_event() {
     );
     let is_set = |event: &&Event| matches!(event.kind, EventKind::MemorySet(_));
     assert_eq!(events.iter().filter(is_set).count(), 1);
+}
+
+/// An event of session memory at a time; `metadata` has one note.
+fn set_at(at: u64, key: &str, note: &str) -> Event {
+    let notes = [("note".to_owned(), note.to_owned())];
+    let metadata = notes.into_iter().filter(|(_, text)| !text.is_empty());
+    at_time(
+        at,
+        EventKind::MemorySet(event::MemorySet {
+            key: key.to_owned(),
+            value: "v".to_owned(),
+            writer: None,
+            metadata: metadata.collect(),
+        }),
+    )
+}
+
+fn remove_at(at: u64, key: &str) -> Event {
+    let key = key.to_owned();
+    at_time(
+        at,
+        EventKind::MemoryRemoved(event::MemoryRemoved { key, writer: None }),
+    )
+}
+
+fn at_time(at: u64, kind: EventKind) -> Event {
+    Event {
+        at,
+        answers: 0,
+        principal: None,
+        kind,
+    }
+}
+
+fn folded(events: &[Event]) -> Session {
+    let mut session = Session::default();
+    for event in events {
+        session.apply(session.seq + 1, event).unwrap();
+    }
+    session
+}
+
+/// The times of a key, and its note.
+fn details(session: &Session, key: &str) -> Option<(u64, u64, String)> {
+    let details = session.memory.details(key)?;
+    let note = details.metadata.get("note").cloned().unwrap_or_default();
+    Some((details.created, details.updated, note))
+}
+
+#[test]
+fn an_entry_keeps_its_creation_time_until_its_key_is_absent() {
+    let cleared = at_time(50, EventKind::MemoryCleared(event::MemoryCleared {}));
+    let events = [
+        set_at(10, "k", "first"),
+        set_at(20, "k", ""),
+        remove_at(30, "k"),
+        set_at(40, "k", "second"),
+        cleared,
+        set_at(60, "k", ""),
+        // The clock of another writer is behind.
+        set_at(55, "k", ""),
+    ];
+    let expected = [
+        Some((10, 10, "first")),
+        Some((10, 20, "")),
+        None,
+        Some((40, 40, "second")),
+        None,
+        Some((60, 60, "")),
+        Some((60, 60, "")),
+    ];
+    for (count, expected) in (1..).zip(expected) {
+        let expected = expected.map(|(created, updated, note)| (created, updated, note.to_owned()));
+        assert_eq!(details(&folded(&events[..count]), "k"), expected, "{count}");
+    }
+}
+
+/// The owner folds the changes of clients late, and comes to the state of the journal's order.
+#[test]
+fn changes_of_others_before_those_of_the_owner_give_the_times_of_the_order() {
+    let earlier = [set_at(10, "old", ""), set_at(10, "gone", "")];
+    let others = [
+        set_at(20, "new", "of a client"),
+        set_at(20, "old", "of a client"),
+        remove_at(20, "gone"),
+        set_at(20, "other", "of a client"),
+    ];
+    let owners = [
+        set_at(30, "new", ""),
+        set_at(30, "old", ""),
+        set_at(30, "gone", ""),
+        remove_at(30, "removed"),
+        set_at(30, "own", ""),
+    ];
+    let in_order = folded(&[&earlier[..], &others, &owners].concat());
+    let mut rebased = folded(&[&earlier[..], &owners].concat());
+    let others: Vec<_> = (3..).zip(others).collect();
+    rebased.rebase(&others, owners.len(), &owners).unwrap();
+    for (key, created) in [
+        ("new", 20),
+        ("old", 10),
+        ("gone", 30),
+        ("own", 30),
+        ("other", 20),
+    ] {
+        let found = rebased.memory.details(key).map(|it| it.created);
+        assert_eq!(found, Some(created), "{key}");
+        assert_eq!(details(&rebased, key), details(&in_order, key), "{key}");
+    }
+    assert_eq!(*rebased.memory, *in_order.memory);
+}
+
+/// Metadata fills session memory as values do, so no transition is decided that the store refuses.
+#[test]
+fn metadata_counts_when_a_model_sets_a_key() {
+    let mut world = World::with_plan(chain(vec![model_step("one")]));
+    let text = "m".repeat(1024);
+    let metadata: BTreeMap<_, _> = (0..16).map(|n| (format!("{n:02}"), text.clone())).collect();
+    let bytes = 16 * (2 + text.len()) + 4;
+    let count = MAX_MEMORY_BYTES / bytes;
+    for n in 0..count {
+        world.foreign(EventKind::MemorySet(event::MemorySet {
+            key: format!("{n:04}"),
+            value: String::new(),
+            writer: None,
+            metadata: metadata.clone(),
+        }));
+    }
+    let rest = MAX_MEMORY_BYTES - count * bytes;
+    let set = |value: &str| tool_call("session_memory_set", &json!({"key": "k", "value": value}));
+    let value = "v".repeat(rest);
+    let events = world.reply(1, "", &[set(&value), set(&value[1..])]);
+    let reported = World::reported(&events);
+    let errors: Vec<_> = reported.iter().map(|(_, is_error)| *is_error).collect();
+    assert_eq!(errors, [true, false]);
 }

@@ -275,6 +275,7 @@ impl World {
                 key: format!("key-{}", key % 3),
                 value: "from a client".to_owned(),
                 writer: None,
+                metadata: Default::default(),
             })
         });
         // Every other time it came with a report that is not acknowledged.

@@ -130,11 +130,13 @@ fn foreign_events(seeds: &[u8], after: u64, at: u64) -> Vec<(u64, Event)> {
             key: "k".to_owned(),
             value: "of a client".to_owned(),
             writer: None,
+            metadata: Default::default(),
         }),
         3 => EventKind::MemorySet(event::MemorySet {
             key: "other".to_owned(),
             value: "of a client".to_owned(),
             writer: None,
+            metadata: Default::default(),
         }),
         4 => EventKind::CommandReceived(event::CommandReceived {
             request_id: "cancel".to_owned(),

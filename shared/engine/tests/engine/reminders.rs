@@ -122,6 +122,7 @@ fn a_reminder_has_the_keys_that_changed_or_went() {
                 key,
                 value: value.to_owned(),
                 writer,
+                metadata: Default::default(),
             }),
             None => EventKind::MemoryRemoved(event::MemoryRemoved { key, writer }),
         });
@@ -165,6 +166,7 @@ fn context_and_journal_grow_by_what_changes_in_session_memory() {
             key: format!("key-{n:02}"),
             value: "v".repeat(32 * 1024),
             writer: None,
+            metadata: Default::default(),
         }));
     }
     world.start_with(chain(vec![model_step("one")]), many_turns());

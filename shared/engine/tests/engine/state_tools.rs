@@ -191,6 +191,7 @@ fn session_memory_has_limits() {
             key: format!("key-{n}"),
             value: String::new(),
             writer: None,
+            metadata: Default::default(),
         }));
     }
     let reported = complaint(

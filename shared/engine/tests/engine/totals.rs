@@ -186,6 +186,7 @@ fn check_rebase(before: &Session, own: &[Event], decided: &Session) {
             key: "key".to_owned(),
             value: "of a client".to_owned(),
             writer: None,
+            metadata: Default::default(),
         }),
     };
     let mut rebased = decided.clone();

@@ -95,6 +95,7 @@ fn set(world: &mut World, key: &str) {
         key: key.to_owned(),
         value: "v".to_owned(),
         writer: None,
+        metadata: Default::default(),
     }));
 }
 

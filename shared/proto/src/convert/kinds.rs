@@ -17,7 +17,7 @@ kinds! {
         session_created: SessionCreated { title, time_to_live_ms }
         command_received: CommandReceived { request_id, command }
         command_refused: CommandRefused { reason, message }
-        memory_set: MemorySet { key, value, writer }
+        memory_set: MemorySet { key, value, writer, metadata }
         memory_removed: MemoryRemoved { key, writer }
         memory_cleared: MemoryCleared {}
         forked_from: ForkedFrom { session, at_seq, request_id, title }

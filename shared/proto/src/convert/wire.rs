@@ -3,6 +3,7 @@
 
 use super::error::{ConvertError, repeated, required};
 use cairn_engine::session::StepNo;
+use std::collections::BTreeMap;
 
 /// An engine type that is kept in a field of the generated type `W`.
 pub(super) trait OnWire<W>: Sized {
@@ -13,20 +14,20 @@ pub(super) trait OnWire<W>: Sized {
 }
 
 macro_rules! same_on_wire {
-    ($($scalar:ty),*) => {$(
-        impl OnWire<$scalar> for $scalar {
-            fn to_wire(self) -> $scalar {
+    ($($type:ty),*) => {$(
+        impl OnWire<$type> for $type {
+            fn to_wire(self) -> $type {
                 self
             }
 
-            fn from_wire(wire: $scalar, _field: &str) -> Result<Self, ConvertError> {
+            fn from_wire(wire: $type, _field: &str) -> Result<Self, ConvertError> {
                 Ok(wire)
             }
         }
     )*};
 }
 
-same_on_wire!(String, bool, u32, u64);
+same_on_wire!(String, bool, u32, u64, BTreeMap<String, String>);
 
 impl OnWire<u32> for StepNo {
     fn to_wire(self) -> u32 {

@@ -113,11 +113,23 @@ fn session() -> Kinds {
         "session_created.time_to_live": SessionCreated {
             title: "A week".into(), time_to_live_ms: 604_800_000
         }
-        "memory_set": MemorySet { key: "tone".into(), value: "dry, ≤ 3 lines\n✓".into(), writer: None }
+        "memory_set": MemorySet {
+            key: "tone".into(),
+            value: "dry, ≤ 3 lines\n✓".into(),
+            writer: None,
+            metadata: Default::default(),
+        }
+        "memory_set.metadata": MemorySet {
+            key: "tone".into(),
+            value: "dry".into(),
+            writer: None,
+            metadata: [("source".into(), "handbook".into())].into(),
+        }
         "memory_set.attempt": MemorySet {
             key: "tone".into(),
             value: "dry".into(),
             writer: Some(MemoryWriter::Attempt(ATTEMPT)),
+            metadata: Default::default(),
         }
         "memory_removed": MemoryRemoved { key: "tone".into(), writer: None }
         "memory_removed.command": MemoryRemoved { key: "tone".into(), writer: Some(MemoryWriter::Command) }

@@ -28,7 +28,7 @@ use cairn_engine::pool::Missing;
 use cairn_engine::refusal::Refusal;
 use cairn_engine::session::{PerBudget, StepNo};
 use messages::{context_changed, reply_received, usage};
-use proptest::collection::vec;
+use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -354,7 +354,9 @@ kinds! {
     session_created: SessionCreated { title: text(), time_to_live_ms: seq() }
     command_received: CommandReceived { request_id: text(), command: command() }
     command_refused: CommandRefused { reason: select(Refusal::ALL), message: text() }
-    memory_set: MemorySet { key: text(), value: text(), writer: messages::writer() }
+    memory_set: MemorySet {
+        key: text(), value: text(), writer: messages::writer(), metadata: btree_map(text(), text(), 0..3)
+    }
     memory_removed: MemoryRemoved { key: text(), writer: messages::writer() }
     forked_from: ForkedFrom { session: text(), at_seq: seq(), request_id: text(), title: text() }
     run_started: RunStarted {

@@ -198,6 +198,7 @@ fn it_holds_steps_history_and_notes() {
         key: "k".to_owned(),
         value: "v".to_owned(),
         writer: None,
+        metadata: Default::default(),
     }));
     let notes = crate::world::tool_call("scratchpad", &json!({"text": "a note"}));
     world.result(3, 0, "text");

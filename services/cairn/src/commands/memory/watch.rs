@@ -3,7 +3,7 @@
 //! Goes by the session's events as `cairn watch` does, so that it outlives the process that serves
 //! them, and reads a file that nobody works on.
 
-use super::show;
+use super::{entry_json, show};
 use crate::client::{Client, Watched};
 use crate::commands::watch::{check_cursor, event_text};
 use crate::error::{CliError, INTERRUPTED};
@@ -12,7 +12,7 @@ use crate::ui::event_line::Narrator;
 use crate::ui::style::Style;
 use crate::ui::{out, text};
 use cairn_proto::event::event::Kind;
-use cairn_proto::memory::{ListMemoryRequest, MemoryEntry};
+use cairn_proto::memory::ListMemoryRequest;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -67,8 +67,7 @@ async fn contents(client: &Client<'_>, session: &str) -> Result<u64, CliError> {
         show(&list.entries)?;
         return Ok(list.seq);
     }
-    let entry = |entry: &MemoryEntry| json!({"key": entry.key, "value": entry.value});
-    let entries: Vec<Value> = list.entries.iter().map(entry).collect();
+    let entries: Vec<Value> = list.entries.iter().map(entry_json).collect();
     out::json(&json!({"seq": list.seq, "kind": "memory", "entries": entries}))?;
     Ok(list.seq)
 }

@@ -31,6 +31,7 @@ pub(crate) async fn fill(address: &str, sessions: usize, kib: usize) {
                 session: name(number),
                 key: format!("key-{value}"),
                 value: "v".repeat(VALUE),
+                metadata: Default::default(),
             };
             memory.set_memory(request).await.expect("a change");
         }

@@ -133,6 +133,7 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
         ("ApproveAlways", "scope") => text(8 * 1024),
         (_, "key") => required(ID),
         (_, "value") => text(64 * 1024),
+        ("SetMemoryRequest", "metadata") => ANY,
         _ => of_run(field),
     }
 }

@@ -390,6 +390,7 @@ fn session_memory(method: &str, session: String) -> Vec<Vec<u8>> {
             session,
             key: "key".to_owned(),
             value: "value".to_owned(),
+            metadata: [("name".to_owned(), "text".to_owned())].into(),
         }),
         "GetMemory" | "RemoveMemory" => one(&memory_pb::GetMemoryRequest {
             session,

@@ -112,6 +112,9 @@ fn journal(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
             let set = pb::memory_write::Set {
                 key: "key".to_owned(),
                 value: "value".to_owned(),
+                metadata: [("name".to_owned(), "text".to_owned())].into(),
+                updated_unix_ms: 1,
+                created_unix_ms: 0,
             };
             vec![commit(n, session, pb::memory_write::Change::Set(set))]
         }

@@ -66,7 +66,7 @@ local answer = with_others({'ok', now, last + 1, -1, accepted(s[16]), events, by
 for i = 1, count do
   append(KEYS[2], last + i, name(i < count and 'm' or 'e', ARGV[24], i, last + i), ARGV[27 + i])
 end
-if changes > 0 then change(KEYS[11], 28 + count, changes) end
+if changes > 0 then change(KEYS[11], 28 + count, changes, now) end
 -- A server that took over may not have it. That costs time only.
 if ARGV[20] ~= '' and redis.call('HEXISTS', KEYS[12], ARGV[20]) == 1 then
   redis.call('ZADD', KEYS[13], through, ARGV[20])

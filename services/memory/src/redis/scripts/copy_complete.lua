@@ -5,7 +5,8 @@
 --       9 when it is due ('' for never), 10 time to live in ms ('' for none), 11 bytes of the events,
 --       12 journal_events, 13 journal_bytes, 14 bytes of session memory, 15 count of events,
 --       16 count of entries of session memory, 17 checksums of the events, 18 notes,
---       19 what the session needs, 20 what it waits for, 21… events, then entries as key and value
+--       19 what the session needs, 20 what it waits for, 21… events, then entries as two
+--       fields with their values each
 local now = clock()
 local answer = there(KEYS[1], KEYS[2], now)
 if answer then return answer end
@@ -36,8 +37,8 @@ for i = 1, count do
   local seq, letter = copy.cut + i, i < count and 'm' or 'e'
   append(KEYS[7], seq, name(letter, ARGV[17], i, seq), ARGV[20 + i])
 end
-for i = 21 + count, 19 + count + 2 * entries, 2 do
-  redis.call('HSET', KEYS[9], ARGV[i], ARGV[i + 1])
+for i = 21 + count, 17 + count + 4 * entries, 4 do
+  redis.call('HSET', KEYS[9], ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
 end
 redis.call('HSET', KEYS[1], 'f', FORMAT, 'cr', now, 'up', now, 'st', ARGV[6], 'ver', version,
   'seq', last, 'jb', bytes, 'hnd', ARGV[7], 'cmd', 0, 'flo', last, 'uns', 0, 'op', '', 'of', 1,

@@ -1,5 +1,15 @@
+-- Changes of session memory have six arguments each: kind, key, value, metadata, its bytes, and the time
+-- of the set ('' for now).
+
+-- The field of a hash of session memory that has the rest of a key's entry: when the key got its first
+-- value since it was absent and its last one (0 if that is not known), the bytes of its metadata, and the
+-- metadata. No key begins with a zero byte.
+local function rest(key)
+  return '\0' .. key
+end
+
 -- How many keys and bytes session memory will have after `n` changes, which stand in ARGV from
--- `base` on as kind, key and value. Answers a refusal as the third value. Writes nothing.
+-- `base` on. Answers a refusal as the third value. Writes nothing.
 local function planned(memory, keys, bytes, base, n, most_keys, most_bytes)
   local had_keys, had_bytes = keys, bytes
   local touched, cleared = {}, false
@@ -8,9 +18,10 @@ local function planned(memory, keys, bytes, base, n, most_keys, most_bytes)
     if cleared then return -1 end
     local length = redis.call('HSTRLEN', memory, key)
     if length == 0 and redis.call('HEXISTS', memory, key) == 0 then return -1 end
-    return #key + length
+    local entry = redis.call('HGET', memory, rest(key)) or ''
+    return #key + length + tonumber(string.match(entry, '^%d+ %d+ (%d+)') or 0)
   end
-  for i = base, base + 3 * (n - 1), 3 do
+  for i = base, base + 6 * (n - 1), 6 do
     local kind, key, value = ARGV[i], ARGV[i + 1], ARGV[i + 2]
     if kind == 'clear' then
       keys, bytes, touched, cleared = 0, 0, {}, true
@@ -19,7 +30,7 @@ local function planned(memory, keys, bytes, base, n, most_keys, most_bytes)
       if was >= 0 then keys, bytes = keys - 1, bytes - was end
       touched[key] = -1
       if kind == 'set' then
-        touched[key] = #key + #value
+        touched[key] = #key + #value + ARGV[i + 4]
         keys, bytes = keys + 1, bytes + touched[key]
       end
     end
@@ -34,12 +45,21 @@ local function planned(memory, keys, bytes, base, n, most_keys, most_bytes)
 end
 
 -- Carries the changes out.
-local function change(memory, base, n)
-  for i = base, base + 3 * (n - 1), 3 do
+local function change(memory, base, n, now)
+  for i = base, base + 6 * (n - 1), 6 do
+    local key = ARGV[i + 1]
     if ARGV[i] == 'set' then
-      redis.call('HSET', memory, ARGV[i + 1], ARGV[i + 2])
+      local updated = tonumber(ARGV[i + 5]) or now
+      local created = updated
+      if redis.call('HEXISTS', memory, key) == 1 then
+        local entry = redis.call('HGET', memory, rest(key)) or ''
+        created = tonumber(string.match(entry, '^%d+') or 0)
+        updated = math.max(updated, created)
+      end
+      redis.call('HSET', memory, key, ARGV[i + 2], rest(key),
+        table.concat({text(created), text(updated), ARGV[i + 4], ARGV[i + 3]}, ' '))
     elseif ARGV[i] == 'remove' then
-      redis.call('HDEL', memory, ARGV[i + 1])
+      redis.call('HDEL', memory, key, rest(key))
     else
       redis.call('DEL', memory)
     end

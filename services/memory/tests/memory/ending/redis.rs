@@ -48,10 +48,7 @@ async fn two_janitors_lose_nothing() {
     let change = async {
         let mut changed = Vec::new();
         for number in (0..SESSIONS).rev().step_by(2) {
-            let set = MemoryWrite::Set {
-                key: "k".to_owned(),
-                value: "1".to_owned(),
-            };
+            let set = MemoryWrite::set("k", "1");
             let id = format!("s{number}");
             match two
                 .store

@@ -31,13 +31,19 @@ impl Run {
             completion: None,
         };
         let event = Bytes::from(format!("forked {number}"));
+        let memory = self.reference.entries(&source);
         let want = self.reference.fork(&source, &copy, &event);
-        assert_eq!(self.copied(copy, event).await, want);
+        assert_eq!(self.copied(copy, event, memory).await, want);
         self.compare_blobs().await;
     }
 
     /// Makes the copy; answers where it was cut.
-    async fn copied(&self, mut copy: CopyEvents, event: Bytes) -> StoreResult<u64> {
+    async fn copied(
+        &self,
+        mut copy: CopyEvents,
+        event: Bytes,
+        memory: Vec<MemoryEntry>,
+    ) -> StoreResult<u64> {
         loop {
             let copied = self.store().copy_events(copy.clone()).await?;
             if copied.copied_through == copied.cut_seq {
@@ -46,7 +52,7 @@ impl Run {
         }
         copy.completion = Some(Completion {
             events: vec![event],
-            memory: Vec::new(),
+            memory,
             header: Header::default(),
             due_unix_ms: None,
         });

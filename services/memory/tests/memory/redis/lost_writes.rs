@@ -51,10 +51,7 @@ pub(super) fn command(session: &str) -> AppendCommand {
 
 /// A client sets a key of session memory.
 async fn remember(store: &RedisStore, session: &SessionKey, value: &str) -> StoreResult<u64> {
-    let set = MemoryWrite::Set {
-        key: "key".to_owned(),
-        value: value.to_owned(),
-    };
+    let set = MemoryWrite::set("key", value);
     store.write_memory(session, set, &Principal::token()).await
 }
 

@@ -14,10 +14,7 @@ async fn open(server: &RedisServer) -> RedisStore {
 }
 
 fn set(value: &str) -> MemoryWrite {
-    MemoryWrite::Set {
-        key: "key".to_owned(),
-        value: value.to_owned(),
-    }
+    MemoryWrite::set("key", value)
 }
 
 /// How often session memory was read whole.

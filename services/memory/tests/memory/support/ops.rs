@@ -239,8 +239,25 @@ pub(crate) fn change(number: u8) -> MemoryWrite {
         _ => MemoryWrite::Set {
             key,
             value: number.to_string(),
+            metadata: (0..number % 3)
+                .map(|note| (format!("note {note}"), format!("of {number}")))
+                .collect(),
+            at_unix_ms: None,
         },
     }
+}
+
+/// Changes by an owner, which decided each of them a moment ago, or does not say when.
+pub(crate) fn decided(numbers: &[u8], now: i64) -> Vec<MemoryWrite> {
+    let decided = |&number: &u8| {
+        let mut change = change(number);
+        if let MemoryWrite::Set { at_unix_ms, .. } = &mut change {
+            let ago = i64::from(number % 4) * 40;
+            *at_unix_ms = Some(now - ago).filter(|_| ago > 0);
+        }
+        change
+    };
+    numbers.iter().map(decided).collect()
 }
 
 pub(crate) fn ops() -> impl Strategy<Value = Vec<Op>> {

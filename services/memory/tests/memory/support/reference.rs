@@ -30,7 +30,7 @@ pub(crate) struct Session {
     pub(crate) blobs: BTreeMap<String, Bytes>,
     pub(crate) version: u64,
     pub(crate) header: Header,
-    pub(crate) memory: BTreeMap<String, String>,
+    pub(crate) memory: BTreeMap<String, MemoryEntry>,
     pub(crate) quarantined: bool,
     /// How it ended, if it is no more.
     pub(crate) end: Option<End>,
@@ -218,7 +218,7 @@ impl Reference {
         committed.others = session.between(commit.seen_seq, session.last());
         session.extend(&commit.events);
         for change in &commit.memory_writes {
-            session.change(change);
+            session.change(change, now);
         }
         committed.journal_permille = session.journal_permille();
         session.version += 1;

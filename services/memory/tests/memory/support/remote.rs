@@ -393,13 +393,8 @@ impl Store for RemoteStore {
         written.map_err(refused)
     }
 
-    async fn get_memory(&self, key: &SessionKey, name: &str) -> StoreResult<Option<String>> {
-        let message = pb::GetMemoryRequest {
-            session: session(key),
-            key: name.to_owned(),
-        };
-        let answer = self.memory.clone().get_memory(about(key, message)).await;
-        Ok(answer.map_err(refused)?.into_inner().value)
+    async fn get_memory(&self, key: &SessionKey, name: &str) -> StoreResult<Option<MemoryEntry>> {
+        memory::get(self.memory.clone(), key, name).await
     }
 
     async fn list_memory(&self, key: &SessionKey) -> StoreResult<MemoryList> {

@@ -168,7 +168,18 @@ pub(crate) fn reference(key: &SessionKey) -> Option<pb::SessionRef> {
 pub(crate) fn memory_write(change: MemoryWrite) -> pb::MemoryWrite {
     use pb::memory_write::{Change, Set};
     let change = match change {
-        MemoryWrite::Set { key, value } => Change::Set(Set { key, value }),
+        MemoryWrite::Set {
+            key,
+            value,
+            metadata,
+            at_unix_ms,
+        } => Change::Set(Set {
+            key,
+            value,
+            metadata,
+            updated_unix_ms: at_unix_ms.unwrap_or(0),
+            created_unix_ms: 0,
+        }),
         MemoryWrite::Remove { key } => Change::Remove(key),
         MemoryWrite::Clear => Change::Clear(true),
     };

@@ -8,6 +8,7 @@ use crate::limits::{
 };
 use crate::prompt::memory;
 use crate::refusal::Refusal;
+use crate::session::Memory;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -58,7 +59,13 @@ pub(super) const SET: StateTool = StateTool {
         let Entry { key, value } = entry;
         let result = format!("'{key}' is set");
         let writer = Some(MemoryWriter::Attempt(name.attempt));
-        decision.emit(MemorySet { key, value, writer })?;
+        let metadata = BTreeMap::new();
+        decision.emit(MemorySet {
+            key,
+            value,
+            writer,
+            metadata,
+        })?;
         Ok(Some(result))
     }),
 };
@@ -79,11 +86,17 @@ struct Entry {
 impl Decision<'_> {
     /// Whether session memory takes all of these pairs.
     pub(crate) fn check_pairs(&self, pairs: &[(String, String)]) -> Result<(), Rejection> {
-        let mut memory = (*self.session.memory).clone();
+        let mut memory = self.session.memory.clone();
         for (key, value) in pairs {
             check(&memory, key, value)
                 .map_err(|(reason, message)| Rejection::refused(reason, message))?;
-            memory.insert(key.clone(), value.clone());
+            let set = MemorySet {
+                key: key.clone(),
+                value: value.clone(),
+                writer: None,
+                metadata: BTreeMap::new(),
+            };
+            memory.set(&set, 0);
         }
         Ok(())
     }
@@ -91,11 +104,7 @@ impl Decision<'_> {
 
 /// # Errors
 /// Why a command with this pair is refused.
-fn check(
-    memory: &BTreeMap<String, String>,
-    key: &str,
-    value: &str,
-) -> Result<(), (Refusal, String)> {
+fn check(memory: &Memory, key: &str, value: &str) -> Result<(), (Refusal, String)> {
     if !is_memory_key(key) {
         let message = format!("a key has 1 to {MAX_MEMORY_KEY} bytes and no control characters");
         return Err((Refusal::BadPair, message));
@@ -106,13 +115,12 @@ fn check(
     }
     // Both sums as they would be: the store has room for what is set within these limits, whatever
     // clients have set since.
-    let others = memory.iter().filter(|(other, _)| *other != key);
-    if others.clone().count() + 1 > MAX_MEMORY_KEYS {
+    let (others, bytes) = memory.size_without(key);
+    if others + 1 > MAX_MEMORY_KEYS {
         let message = format!("session memory is full: at most {MAX_MEMORY_KEYS} keys");
         return Err((Refusal::Limit, message));
     }
-    let others: usize = others.map(|(key, value)| key.len() + value.len()).sum();
-    if others + key.len() + value.len() > MAX_MEMORY_BYTES {
+    if bytes + key.len() + value.len() > MAX_MEMORY_BYTES {
         let message = format!("session memory is full: at most {MAX_MEMORY_BYTES} bytes");
         return Err((Refusal::Limit, message));
     }

@@ -23,7 +23,8 @@ impl Reference {
         Ok(digest)
     }
 
-    /// Makes the child, with one event of its own. Answers where it was cut.
+    /// Makes the child, with one event of its own and the memory that the source has now. Answers where it was
+    /// cut.
     pub(crate) fn fork(
         &mut self,
         source: &SessionKey,
@@ -49,6 +50,7 @@ impl Reference {
             events: copied.iter().chain([event]).cloned().collect(),
             ends: from.ends[..=last].iter().copied().chain([true]).collect(),
             blobs: blobs.map(|(k, v)| (k.clone(), v.clone())).collect(),
+            memory: from.memory.clone(),
             header: Header {
                 needs: from.header.needs,
                 ..Header::default()

@@ -1,7 +1,7 @@
 //! Changes of session memory.
 
 use super::{Reference, Session};
-use cairn_memory::port::{MemoryWrite, SessionKey, StoreResult};
+use cairn_memory::port::{MemoryEntry, MemoryWrite, SessionKey, StoreResult};
 use cairn_proto::event::{
     self as wire, Event, MemoryCleared, MemoryRemoved, MemorySet, event::Kind,
 };
@@ -9,10 +9,25 @@ use cairn_rpc::Principal;
 use prost::Message as _;
 
 impl Session {
-    pub(super) fn change(&mut self, change: &MemoryWrite) {
+    pub(super) fn change(&mut self, change: &MemoryWrite, now: i64) {
         match change {
-            MemoryWrite::Set { key, value } => {
-                self.memory.insert(key.clone(), value.clone());
+            MemoryWrite::Set {
+                key,
+                value,
+                metadata,
+                at_unix_ms,
+            } => {
+                let at = at_unix_ms.unwrap_or(now);
+                let before = self.memory.get(key);
+                let created = before.map_or(Some(at), |entry| entry.created_unix_ms);
+                let entry = MemoryEntry {
+                    key: key.clone(),
+                    value: value.clone(),
+                    metadata: metadata.clone(),
+                    created_unix_ms: created,
+                    updated_unix_ms: created.max(Some(at)),
+                };
+                self.memory.insert(key.clone(), entry);
             }
             MemoryWrite::Remove { key } => {
                 self.memory.remove(key);
@@ -23,6 +38,13 @@ impl Session {
 }
 
 impl Reference {
+    /// The entries of a session; none if it is not there.
+    pub(crate) fn entries(&self, key: &SessionKey) -> Vec<MemoryEntry> {
+        let session = self.sessions.get(key.session());
+        let entries = session.map(|session| session.memory.values().cloned().collect());
+        entries.unwrap_or_default()
+    }
+
     pub(crate) fn write_memory(
         &mut self,
         key: &SessionKey,
@@ -36,12 +58,18 @@ impl Reference {
             authentication: wire::Authentication::Socket.into(),
         });
         let session = self.living(key)?;
-        session.change(change);
+        session.change(change, at_unix_ms);
         let kind = Some(match change.clone() {
-            MemoryWrite::Set { key, value } => Kind::MemorySet(MemorySet {
+            MemoryWrite::Set {
+                key,
+                value,
+                metadata,
+                ..
+            } => Kind::MemorySet(MemorySet {
                 key,
                 value,
                 writer: None,
+                metadata,
             }),
             MemoryWrite::Remove { key } => Kind::MemoryRemoved(MemoryRemoved { key, writer: None }),
             MemoryWrite::Clear => Kind::MemoryCleared(MemoryCleared {}),

@@ -56,6 +56,9 @@ fn completion(completion: Completion) -> pb::CopyCompletion {
     let entries = entries.map(|entry| pb::memory_write::Set {
         key: entry.key,
         value: entry.value,
+        metadata: entry.metadata,
+        updated_unix_ms: entry.updated_unix_ms.unwrap_or(0),
+        created_unix_ms: entry.created_unix_ms.unwrap_or(0),
     });
     pb::CopyCompletion {
         events: completion.events,

@@ -4,6 +4,7 @@ use super::super::wire::{about, refused, session};
 use cairn_memory::port::{MemoryEntry, MemoryList, MemoryWrite, SessionKey, StoreResult};
 use cairn_proto::memory as pb;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
+use cairn_proto::time::unix_ms;
 use cairn_rpc::{Link, Principal, with_principal};
 use tonic::{Request, Status};
 
@@ -16,11 +17,17 @@ pub(super) async fn write(
 ) -> Result<u64, Status> {
     let session = session(key);
     match change {
-        MemoryWrite::Set { key: name, value } => {
+        MemoryWrite::Set {
+            key: name,
+            value,
+            metadata,
+            ..
+        } => {
             let key_value = pb::SetMemoryRequest {
                 session,
                 key: name,
                 value,
+                metadata,
             };
             client
                 .set_memory(with_principal(Request::new(key_value), by))
@@ -44,6 +51,39 @@ pub(super) async fn write(
     }
 }
 
+/// One key of a session's memory.
+pub(super) async fn get(
+    mut client: SessionMemoryServiceClient<Link>,
+    key: &SessionKey,
+    name: &str,
+) -> StoreResult<Option<MemoryEntry>> {
+    let message = pb::GetMemoryRequest {
+        session: session(key),
+        key: name.to_owned(),
+    };
+    let answer = client.get_memory(about(key, message)).await;
+    let answer = answer.map_err(refused)?.into_inner();
+    let found = answer.entry.map(|found| entry(key, found));
+    assert_eq!(
+        found.as_ref().map(|found| &found.value),
+        answer.value.as_ref()
+    );
+    Ok(found)
+}
+
+/// An entry, whose names follow from its session and its key.
+fn entry(session: &SessionKey, entry: pb::MemoryEntry) -> MemoryEntry {
+    assert_eq!(entry.namespace, format!("_session_{}", session.session()));
+    assert_eq!(entry.id, format!("{}:{}", entry.namespace, entry.key));
+    MemoryEntry {
+        key: entry.key,
+        value: entry.value,
+        metadata: entry.metadata,
+        created_unix_ms: entry.create_time.map(unix_ms),
+        updated_unix_ms: entry.update_time.map(unix_ms),
+    }
+}
+
 /// All of a session's memory.
 pub(super) async fn list(
     mut client: SessionMemoryServiceClient<Link>,
@@ -54,9 +94,10 @@ pub(super) async fn list(
     };
     let answer = client.list_memory(about(key, message)).await;
     let answer = answer.map_err(refused)?.into_inner();
-    let entry = |pb::MemoryEntry { key, value, .. }| MemoryEntry { key, value };
     Ok(MemoryList {
-        entries: answer.entries.into_iter().map(entry).collect(),
+        entries: (answer.entries.into_iter())
+            .map(|found| entry(key, found))
+            .collect(),
         last_seq: answer.seq,
     })
 }
