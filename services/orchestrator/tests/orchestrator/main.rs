@@ -25,6 +25,7 @@ mod contexts;
 mod creation;
 mod damage;
 mod drain;
+mod entries;
 mod executors;
 mod forks;
 mod gone;
