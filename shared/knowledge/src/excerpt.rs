@@ -9,6 +9,9 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 /// Stands where text is left out.
 const GAP: &str = "…";
 
+/// A shorter excerpt is the beginning of the text: the gaps around a place would leave no room for it.
+const FEWEST_BYTES: usize = 32;
+
 /// An excerpt begins with at most so many places of a text, and continues with the lines around them.
 const MOST_PLACES: usize = 32;
 
@@ -18,9 +21,15 @@ pub fn excerpt(text: &str, query: &str, most_bytes: usize) -> String {
     if text.len() <= most_bytes {
         return text.to_owned();
     }
+    if most_bytes < FEWEST_BYTES {
+        return beginning(text, most_bytes);
+    }
     let pieces = pieces(text, most_bytes / 4);
     let mut chosen = Chosen::new(&pieces, most_bytes);
-    let places = best(&pieces, query).into_iter().filter(|place| chosen.add(*place)).collect();
+    let places = best(&pieces, query)
+        .into_iter()
+        .filter(|place| chosen.add(*place))
+        .collect();
     chosen.widen(places);
     if chosen.numbers.is_empty() {
         return beginning(text, most_bytes);
@@ -57,8 +66,13 @@ fn best(pieces: &[&str], query: &str) -> Vec<usize> {
     while best.len() < MOST_PLACES {
         let gain = |has: &BTreeSet<usize>| has.iter().map(|term| worth[*term]).sum::<f64>();
         // Of equal gains the first counts.
-        let next = fitting.iter().rev().max_by(|a, b| gain(&a.1).total_cmp(&gain(&b.1)));
-        let Some((number, has)) = next.filter(|(_, has)| gain(has) > 0.0) else { break };
+        let next = fitting
+            .iter()
+            .rev()
+            .max_by(|a, b| gain(&a.1).total_cmp(&gain(&b.1)));
+        let Some((number, has)) = next.filter(|(_, has)| gain(has) > 0.0) else {
+            break;
+        };
         best.push(*number);
         has.iter().for_each(|term| worth[*term] = 0.0);
     }
@@ -79,12 +93,18 @@ impl<'a> Chosen<'a> {
 
     fn new(pieces: &'a [&'a str], most_bytes: usize) -> Self {
         let room = most_bytes.saturating_sub(Self::GAP_BYTES);
-        Self { pieces, numbers: BTreeSet::new(), room }
+        Self {
+            pieces,
+            numbers: BTreeSet::new(),
+            room,
+        }
     }
 
     /// Adds a piece if it fits and is not there.
     fn add(&mut self, number: usize) -> bool {
-        let Some(piece) = self.pieces.get(number) else { return false };
+        let Some(piece) = self.pieces.get(number) else {
+            return false;
+        };
         let there = |number: Option<usize>| number.is_some_and(|one| self.numbers.contains(&one));
         let neighbours = [number.checked_sub(1), number.checked_add(1)];
         let gaps_before = neighbours.into_iter().filter(|one| there(*one)).count();
@@ -100,7 +120,10 @@ impl<'a> Chosen<'a> {
     /// Adds the pieces around those of the queue while there is room, the nearest first.
     fn widen(&mut self, mut queue: VecDeque<usize>) {
         while let Some(number) = queue.pop_front() {
-            for neighbour in [number.checked_add(1), number.checked_sub(1)].into_iter().flatten() {
+            for neighbour in [number.checked_add(1), number.checked_sub(1)]
+                .into_iter()
+                .flatten()
+            {
                 if self.add(neighbour) {
                     queue.push_back(neighbour);
                 }

@@ -73,13 +73,21 @@ impl Index {
         let mut added = Stored {
             id: id.into(),
             version,
-            length: counts.values().fold(0, |sum, count| sum.saturating_add(*count)),
+            length: counts
+                .values()
+                .fold(0, |sum, count| sum.saturating_add(*count)),
             terms: Box::default(),
-            tags: entry.tags.iter().map(|tag| terms::fold(tag).into()).collect(),
+            tags: entry
+                .tags
+                .iter()
+                .map(|tag| terms::fold(tag).into())
+                .collect(),
         };
         let slot = self.entries.next_slot();
-        added.terms =
-            counts.iter().map(|(term, count)| self.vocabulary.add(term, slot, *count)).collect();
+        added.terms = counts
+            .iter()
+            .map(|(term, count)| self.vocabulary.add(term, slot, *count))
+            .collect();
         self.entries.insert(added);
     }
 
@@ -121,16 +129,25 @@ impl Index {
         }
         found.sort_unstable_by(better);
         (found.into_iter())
-            .map(|(score, entry)| Hit { id: entry.id.to_string(), score })
+            .map(|(score, entry)| Hit {
+                id: entry.id.to_string(),
+                score,
+            })
             .collect()
     }
 
     /// Every entry that the query's tags and least score allow.
     fn scored(&self, query: &Query<'_>) -> Vec<(f64, &Stored)> {
         let terms = terms::distinct(query.text);
-        let postings: Vec<_> = terms.iter().map(|term| self.vocabulary.postings(term)).collect();
+        let postings: Vec<_> = terms
+            .iter()
+            .map(|term| self.vocabulary.postings(term))
+            .collect();
         let asked: Vec<_> = (terms.iter().zip(&postings))
-            .map(|(term, postings)| Asked { weight: terms::weight(term), entries: postings.len() })
+            .map(|(term, postings)| Asked {
+                weight: terms::weight(term),
+                entries: postings.len(),
+            })
             .collect();
         let scoring = Scoring::new(query.scorer, &asked, self.len(), self.entries.length());
         let tags: Vec<_> = query.tags.iter().map(|tag| terms::fold(tag)).collect();
@@ -177,3 +194,6 @@ fn counts(entry: Entry<'_>) -> HashMap<String, u32> {
     add(entry.text, TEXT);
     counts
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 //!
 //! An [`Index`] has entries with a title, a text and tags. A search compares terms: stems of words, parts of
 //! identifiers, and pairs of characters in scripts without spaces. A [`Scorer`] turns the terms that a query and an
-//! entry share into a score from 0 to 1. Texts are not kept: the caller reads them for the hits, and [`excerpt`]
+//! entry share into a score from 0 to 1. Texts are not kept: the caller reads them for the hits, and [`excerpt()`]
 //! cuts them to the lines that fit best.
 
 mod excerpt;
@@ -10,7 +10,6 @@ mod index;
 mod scorer;
 mod stop_words;
 mod terms;
-#[doc(hidden)]
 
 pub use excerpt::excerpt;
 pub use index::{Entry, Hit, Index, Query};

@@ -43,7 +43,7 @@ pub(crate) fn distinct(text: &str) -> Vec<String> {
 pub(crate) fn weight(term: &str) -> f64 {
     let mut characters = term.chars();
     match (characters.next(), characters.next()) {
-        (Some(one), None) if Class::of(one) == Class::Spaceless => std::env::var("CW").map_or(CHARACTER, |x| x.parse().unwrap()),
+        (Some(one), None) if Class::of(one) == Class::Spaceless => CHARACTER,
         _ => 1.0,
     }
 }
@@ -63,12 +63,17 @@ fn plain(text: &str) -> Vec<char> {
 
 /// Accents that no character has in one, selectors of forms, joiners.
 fn is_invisible(one: char) -> bool {
-    let joins = matches!(one, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}');
+    let joins = matches!(
+        one,
+        '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}'
+    );
     joins || (is_combining_mark(one) && !one.is_alphabetic())
 }
 
 fn lower(characters: &[char]) -> String {
-    (characters.iter().copied()).flat_map(char::to_lowercase).collect()
+    (characters.iter().copied())
+        .flat_map(char::to_lowercase)
+        .collect()
 }
 
 /// Gives `take` a word in lower case, by its stem.

@@ -25,7 +25,9 @@ fn cut(text: &str, most_bytes: usize) -> usize {
         .map(|(at, one)| at + one.len_utf8());
     let word = || fits.rfind(' ').map(|at| at + 1);
     let first = || text.chars().next().map_or(text.len(), char::len_utf8);
-    sentence.or_else(word).unwrap_or_else(|| fits.len().max(first()))
+    sentence
+        .or_else(word)
+        .unwrap_or_else(|| fits.len().max(first()))
 }
 
 fn ends_sentence(one: char, rest: &str) -> bool {

@@ -21,19 +21,23 @@ fn a_text_that_fits_is_whole() {
 
 #[test]
 fn the_lines_around_the_best_stay() {
-    let found = excerpt(PAGE, "where do guests park", 120);
-    assert_eq!(
-        found,
-        "…Parking\nGuests park behind the building. A spot is booked at the desk.\n\
-         Bicycles stand in the yard.\n\n…"
-    );
+    let found = excerpt(PAGE, "where do guests park", 110);
+    assert!(found.starts_with('…') && found.ends_with('…'), "{found}");
+    let lines = "Parking\nGuests park behind the building. A spot is booked at the desk.\n";
+    assert!(found.contains(lines), "{found}");
 }
 
 #[test]
 fn two_places_are_joined_by_a_gap() {
     let found = excerpt(PAGE, "kitchen siren", 110);
-    assert!(found.contains("The kitchen is on the second floor.\n"), "{found}");
-    assert!(found.contains("…\nThe siren is tested on Mondays.\n"), "{found}");
+    assert!(
+        found.contains("The kitchen is on the second floor.\n"),
+        "{found}"
+    );
+    assert!(
+        found.contains("…\nThe siren is tested on Mondays.\n"),
+        "{found}"
+    );
 }
 
 #[test]
@@ -48,5 +52,8 @@ fn long_lines_are_cut_at_sentences() {
     let text = "这是第一句。".repeat(50) + "停车位要提前预订。" + &"这是最后一句。".repeat(50);
     let found = excerpt(&text, "停车", 200);
     assert!(found.contains("。停车位要提前预订。"), "{found}");
-    assert!(found.starts_with('…') && found.ends_with('…') && found.len() <= 200, "{found}");
+    assert!(
+        found.starts_with('…') && found.ends_with('…') && found.len() <= 200,
+        "{found}"
+    );
 }

@@ -20,7 +20,10 @@ pub(super) struct Stored {
 
 impl Stored {
     pub(super) fn scored(&self) -> Scored {
-        Scored { length: self.length, distinct: self.terms.len() }
+        Scored {
+            length: self.length,
+            distinct: self.terms.len(),
+        }
     }
 
     pub(super) fn has_tag(&self, tag: &str) -> bool {
@@ -29,8 +32,13 @@ impl Stored {
 
     fn bytes(&self) -> usize {
         /// In the slab and the map, which are half empty after they have grown, and the id's counters.
-        const FIXED: usize = 3 * size_of::<Option<Stored>>() / 2 + 2 * size_of::<(Arc<str>, u32)>() + 16;
-        let tags: usize = self.tags.iter().map(|tag| tag.len() + size_of::<Box<str>>()).sum();
+        const FIXED: usize =
+            3 * size_of::<Option<Stored>>() / 2 + 2 * size_of::<(Arc<str>, u32)>() + 16;
+        let tags: usize = self
+            .tags
+            .iter()
+            .map(|tag| tag.len() + size_of::<Box<str>>())
+            .sum();
         FIXED + self.id.len() + size_of_val(&*self.terms) + tags
     }
 }

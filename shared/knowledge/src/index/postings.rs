@@ -18,7 +18,8 @@ impl Postings {
             self.0.reserve_exact(self.0.len() / 4 + 1);
         }
         let [a, b, c, d] = slot.to_le_bytes();
-        self.0.push([a, b, c, d, u8::try_from(count).unwrap_or(u8::MAX)]);
+        self.0
+            .push([a, b, c, d, u8::try_from(count).unwrap_or(u8::MAX)]);
     }
 
     pub(super) fn remove(&mut self, slot: u32) {
@@ -32,7 +33,9 @@ impl Postings {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u8)> {
-        self.0.iter().map(|&[a, b, c, d, count]| (u32::from_le_bytes([a, b, c, d]), count))
+        self.0
+            .iter()
+            .map(|&[a, b, c, d, count]| (u32::from_le_bytes([a, b, c, d]), count))
     }
 
     pub(super) fn len(&self) -> usize {

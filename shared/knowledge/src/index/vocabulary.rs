@@ -14,7 +14,8 @@ struct Term {
 impl Term {
     fn bytes(&self) -> usize {
         /// In the slab and the map, which are half empty after they have grown, and the text's counters.
-        const FIXED: usize = 3 * size_of::<Option<Term>>() / 2 + 2 * size_of::<(Arc<str>, u32)>() + 16;
+        const FIXED: usize =
+            3 * size_of::<Option<Term>>() / 2 + 2 * size_of::<(Arc<str>, u32)>() + 16;
         FIXED + self.text.len()
     }
 }
@@ -44,7 +45,10 @@ impl Vocabulary {
 
     fn insert(&mut self, text: &str) -> u32 {
         let text: Arc<str> = text.into();
-        let term = Term { text: Arc::clone(&text), postings: Postings::default() };
+        let term = Term {
+            text: Arc::clone(&text),
+            postings: Postings::default(),
+        };
         self.bytes += term.bytes();
         let number = self.by_number.insert(term);
         self.by_text.insert(text, number);
@@ -53,7 +57,9 @@ impl Vocabulary {
 
     /// Notes that an entry no longer has a term. A term that no entry has is forgotten.
     pub(super) fn remove(&mut self, number: u32, slot: u32) {
-        let Some(term) = self.by_number.get_mut(number) else { return };
+        let Some(term) = self.by_number.get_mut(number) else {
+            return;
+        };
         term.postings.remove(slot);
         self.bytes -= Postings::BYTES;
         if term.postings.is_empty() {

@@ -35,7 +35,9 @@ pub(super) fn take(characters: &[char], take: &mut impl FnMut(&str)) -> usize {
             }
         }
         at += word.len();
-        let Some(joint) = joint(&characters[at - 1..]) else { break };
+        let Some(joint) = joint(&characters[at - 1..]) else {
+            break;
+        };
         whole.extend(joint);
         at += 1;
     }
@@ -53,7 +55,9 @@ fn word_length(characters: &[char]) -> usize {
 
 /// Whether a sign joins the first character and the third, and what of it is kept.
 fn joint(characters: &[char]) -> Option<Option<char>> {
-    let &[before, sign, after, ..] = characters else { return None };
+    let &[before, sign, after, ..] = characters else {
+        return None;
+    };
     let joins = matches!(sign, '_' | '-' | '.' | '/') && Class::of(after) == Class::Word;
     let digits = before.is_numeric() && after.is_numeric();
     joins.then(|| digits.then_some(sign))
