@@ -301,8 +301,8 @@ impl Owner {
             let replay = traced::replay(&deps.store, &key, &loaded.session, &mut active_run);
             inbox.wait_for(Box::pin(replay)).await?;
         }
-        let lacks = deps.dispatch.take_parked(&key);
         let owner = Self {
+            lacks: deps.dispatch.take_parked(&key),
             deps,
             key,
             epoch: ownership.epoch,
@@ -323,7 +323,6 @@ impl Owner {
             pool_version: 0,
             follows_pool: false,
             waiting: BTreeMap::new(),
-            lacks,
             failures: BTreeMap::new(),
             active_run,
             calls_under_way: BTreeSet::new(),

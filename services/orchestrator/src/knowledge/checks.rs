@@ -88,12 +88,13 @@ mod tests {
 
     #[test]
     fn an_error_names_the_field_that_is_wrong() {
-        let wrong = |change: fn(&mut NewPage)| {
+        type Change = fn(&mut NewPage);
+        let wrong = |change: Change| {
             let mut page = page();
             change(&mut page);
             check(&page).unwrap_err()
         };
-        let changes: [(fn(&mut NewPage), &str); 8] = [
+        let changes: [(Change, &str); 8] = [
             (|page| page.id = "a b".to_owned(), "id holds a character"),
             (|page| page.title = " ".to_owned(), "title is empty"),
             (

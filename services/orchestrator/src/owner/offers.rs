@@ -24,7 +24,7 @@ pub(super) struct OfKnowledge {
 
 impl Owner {
     /// Notes, for each attempt that may begin, whether there is something to retrieve: the namespace has pages, or the
-    /// context has a window. The note stays, so that the tools of an attempt are the same in all its requests. Another
+    /// context has a window or was compacted. The note stays, so that the tools of an attempt are the same in all its requests. Another
     /// owner makes its own note.
     pub(super) async fn note_offers(&mut self, outstanding: &Outstanding) -> Result<(), End> {
         let session = &self.session;
@@ -39,19 +39,19 @@ impl Owner {
             !self.knowledge.there_is_some.contains_key(attempt) && !session.is_tool_step(*attempt)
         };
         let begins: Vec<_> = begins.filter(is_new).collect();
-        let (with_window, without): (Vec<_>, Vec<_>) = begins
+        let (lacking, others): (Vec<_>, Vec<_>) = begins
             .into_iter()
-            .partition(|attempt| session.has_window(*attempt));
+            .partition(|attempt| session.may_lack_messages(*attempt));
         self.knowledge
             .there_is_some
-            .extend(with_window.into_iter().map(|attempt| (attempt, true)));
-        if without.is_empty() {
+            .extend(lacking.into_iter().map(|attempt| (attempt, true)));
+        if others.is_empty() {
             return Ok(());
         }
         let has_pages = self.has_pages().await?;
         self.knowledge
             .there_is_some
-            .extend(without.into_iter().map(|attempt| (attempt, has_pages)));
+            .extend(others.into_iter().map(|attempt| (attempt, has_pages)));
         Ok(())
     }
 

@@ -45,9 +45,9 @@ pub(super) const CUT: &str = "Your last reply was cut because it was too long. C
                               shorter pieces; tool calls that were not complete have not been made.";
 /// Reports that messages gave way to a shorter text. As the model reads it, like each of the reminders below.
 pub(super) const COMPACTED: &str = "<system-reminder>\nA shorter text stands now for the older messages of this \
-                                    conversation. Files can be read again with the tools, and those messages \
-                                    cannot: if something is missing, ask the person. Notes, sub-goals and session \
-                                    memory are as they were.\n</system-reminder>";
+                                    conversation. Files can be read again with the tools. If something of those \
+                                    messages is missing, look with the tool retrieve if you have it, or ask the \
+                                    person. Notes, sub-goals and session memory are as they were.\n</system-reminder>";
 /// The first sentence of the question for a summary, unless a caller gives another one.
 pub const SUMMARY_REQUEST: &str = "Write a summary of this conversation now.";
 /// Asks for a summary of a conversation, of at most `{words}` words.

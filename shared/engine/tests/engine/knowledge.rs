@@ -276,7 +276,7 @@ fn a_list_names_a_tool_by_its_whole_name() {
 fn a_turn_of_a_context_with_a_window_may_lack_messages() {
     let mut world = World::new();
     world.command(turn("first").into());
-    assert!(!world.session.has_window(world.attempt(1)));
+    assert!(!world.session.may_lack_messages(world.attempt(1)));
     world.reply(1, "well", &[]);
     world.command(Command::from(ChangeContext {
         ops: vec![ContextOp::SetWindow(Some(1))],
@@ -284,7 +284,7 @@ fn a_turn_of_a_context_with_a_window_may_lack_messages() {
     }));
     world.command(turn("second").into());
     let attempt = world.attempt(1);
-    assert!(world.session.has_window(attempt));
+    assert!(world.session.may_lack_messages(attempt));
     let unsent = world.session.unsent(attempt).expect("a conversation");
     let texts: Vec<_> = unsent.said_before_window().collect();
     let texts: Vec<&str> = texts.iter().map(|it| &*it.text).collect();
@@ -292,7 +292,7 @@ fn a_turn_of_a_context_with_a_window_may_lack_messages() {
 
     let mut world = self::world();
     assert!(
-        !world.session.has_window(world.attempt(1)),
+        !world.session.may_lack_messages(world.attempt(1)),
         "a step has none"
     );
     let attempt = world.attempt(1);
