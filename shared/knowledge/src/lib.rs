@@ -14,3 +14,4 @@ mod terms;
 pub use excerpt::excerpt;
 pub use index::{Entry, Hit, Index, Query};
 pub use scorer::{Scorer, UnknownScorer};
+pub use terms::has_terms;
