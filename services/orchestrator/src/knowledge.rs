@@ -26,6 +26,9 @@ use std::sync::Arc;
 /// Hits that are read from the store at a time. They have at most 2 MiB together.
 const READ_AT_ONCE: usize = 8;
 
+/// Bytes of texts that are indexed before other tasks have their turn.
+pub(crate) const INDEXED_AT_ONCE: usize = 256 * 1024;
+
 /// Pages of all namespaces, as this process finds them.
 #[derive(Debug)]
 pub(crate) struct Knowledge {

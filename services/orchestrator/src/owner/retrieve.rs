@@ -173,7 +173,11 @@ fn shown(found: &[Passage]) -> String {
 
 /// Nothing was found, and the model can see why.
 fn nothing(asked: &Retrieve) -> String {
-    let words: Vec<&str> = asked.query.split_whitespace().filter(|word| has_terms(word)).collect();
+    let words: Vec<&str> = asked
+        .query
+        .split_whitespace()
+        .filter(|word| has_terms(word))
+        .collect();
     if words.is_empty() {
         return "nothing was found: the query has only common words, which do not count; use names and terms of the \
                 subject"
