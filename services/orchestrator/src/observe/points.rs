@@ -121,6 +121,28 @@ impl Moment {
     }
 }
 
+/// What hooks skipped or blocked, if nothing else tells that the run got to the point.
+fn stopped(session: &Session, answered: &HooksAnswered) -> Option<Reached> {
+    let gate = answered.gate;
+    let is_stopped = |outcome: &&Outcome| match (gate.point, outcome.verdict) {
+        (
+            Point::PreRequest | Point::PreToolCall | Point::OnCompaction,
+            VerdictKind::Skip | VerdictKind::Block,
+        ) => true,
+        (Point::OnPlanProposed, verdict) => verdict == VerdictKind::Block,
+        // One that is blocked begins, and fails.
+        (Point::OnStepStart, verdict) => verdict == VerdictKind::Skip,
+        _ => false,
+    };
+    let stopped = answered.outcomes.iter().filter(is_stopped);
+    let calls: Vec<_> = stopped.map(|outcome| outcome.index).collect();
+    (!calls.is_empty()).then(|| Reached::Stopped {
+        gate,
+        place: Place::of(session, gate.attempt),
+        calls,
+    })
+}
+
 /// What the state has of a step.
 fn reached(step: &Step, slot: u32) -> impl Iterator<Item = (TimeOfStep, Reached)> {
     let index = step.place.map(|place| place.index());
