@@ -161,28 +161,6 @@ fn reached(step: &Step, slot: u32) -> impl Iterator<Item = (TimeOfStep, Reached)
     started.into_iter().chain(step.ended.zip(end))
 }
 
-/// What hooks skipped or blocked, if nothing else tells that the run got to the point.
-fn stopped(session: &Session, answered: &HooksAnswered) -> Option<Reached> {
-    let gate = answered.gate;
-    let is_stopped = |outcome: &&Outcome| match (gate.point, outcome.verdict) {
-        (
-            Point::PreRequest | Point::PreToolCall | Point::OnCompaction,
-            VerdictKind::Skip | VerdictKind::Block,
-        ) => true,
-        (Point::OnPlanProposed, verdict) => verdict == VerdictKind::Block,
-        // One that is blocked begins, and fails.
-        (Point::OnStepStart, verdict) => verdict == VerdictKind::Skip,
-        _ => false,
-    };
-    let stopped = answered.outcomes.iter().filter(is_stopped);
-    let calls: Vec<_> = stopped.map(|outcome| outcome.index).collect();
-    (!calls.is_empty()).then(|| Reached::Stopped {
-        gate,
-        place: Place::of(session, gate.attempt),
-        calls,
-    })
-}
-
 impl RunPoints {
     /// Of a run that begins now. `turn_index` is that of a turn; none for a run with a plan.
     pub(super) fn begun(at_ms: u64, turn_index: Option<u32>) -> Self {
