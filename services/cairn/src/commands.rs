@@ -24,6 +24,7 @@ pub mod knowledge;
 pub mod log;
 pub mod memory;
 mod mode;
+mod pairs;
 pub mod pause;
 pub mod pending;
 pub mod plan;

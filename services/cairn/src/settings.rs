@@ -56,7 +56,7 @@ pub use agents::{AgentSettings, SkillSettings};
 pub use compaction::CompactionSettings;
 pub use executor::ExecutorSettings;
 pub use hooks::HookSettings;
-pub use knowledge::{KnowledgeSettings, ScorerSetting};
+pub use knowledge::KnowledgeSettings;
 pub use limits::SessionSettings;
 pub use links::{Addresses, LinkSettings};
 pub use model::ModelSettings;

@@ -6,9 +6,9 @@ use cairn_rpc::RpcError;
 /// Ends the work on an attempt. That a step failed is no `Stop` but a report to the owner.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The owner said that the attempt has ended.
+    /// The attempt has ended over this stream: the owner said so, or closed the stream.
     Ended,
-    /// The owner is gone: nobody is left to be told anything.
+    /// The way to the owner broke: nobody is left to be told anything.
     Gone,
     /// The attempt cannot go on over this stream, which ends with this error; the owner may
     /// continue it over another one.

@@ -167,9 +167,7 @@ impl Owner {
             tokio::select! {
                 biased;
                 acknowledgement = self.acknowledgement() => {
-                    // An owner that waits long for hooks ends the stream, and starts the attempt anew.
-                    let is_withheld = retry.is_some();
-                    acknowledgement.map_err(|stop| if is_withheld { as_end(stop) } else { stop })?;
+                    acknowledgement?;
                     if let Some((_, go)) = retry.take_if(|(number, _)| self.acknowledged >= *number) {
                         let _ = go.send(());
                     }
@@ -265,7 +263,7 @@ impl Owner {
             full: Some(full),
             ..RunStepResponse::default()
         });
-        self.until_acknowledged().await.map_err(as_end)
+        self.until_acknowledged().await
     }
 
     /// Reports that the model is to be asked again. Returns the number of the report.
@@ -281,7 +279,7 @@ impl Owner {
     /// request. An owner that waits long for hooks ends the stream instead.
     pub(crate) async fn settled(&mut self) -> Result<(), Stop> {
         self.report_held();
-        self.until_acknowledged().await.map_err(as_end)
+        self.until_acknowledged().await
     }
 
     /// Reports a summary, or why there is none, and waits for the end of the stream.
@@ -296,7 +294,7 @@ impl Owner {
             ..RunStepResponse::default()
         });
         loop {
-            self.acknowledgement().await.map_err(as_end)?;
+            self.acknowledgement().await?;
         }
     }
 
@@ -370,16 +368,10 @@ impl Owner {
             Ok(Some(request)) => Ok(request
                 .message
                 .ok_or_else(|| RpcError::missing("message"))?),
-            Ok(None) | Err(_) => Err(Stop::Gone),
+            // The acknowledgement of the end may be lost: the owner closes the stream right after it.
+            Ok(None) => Err(Stop::Ended),
+            Err(_) => Err(Stop::Gone),
         }
-    }
-}
-
-/// An owner that starts the attempt anew over another stream closes this one.
-fn as_end(stop: Stop) -> Stop {
-    match stop {
-        Stop::Gone => Stop::Ended,
-        other => other,
     }
 }
 

@@ -62,9 +62,8 @@ pub(crate) fn after_call(at: CallRef) {
     tracing::info!(target: TARGET, { cairn.tool_turn = tool_turn, cairn.call.index = index }, "PostToolCall");
 }
 
-/// The hook point OnError: the attempt cannot go on.
+/// The attempt cannot go on.
 pub(crate) fn error(reason: &str) {
-    tracing::info!(target: TARGET, reason, "OnError");
     failed(&Span::current(), reason);
 }
 

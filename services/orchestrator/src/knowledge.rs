@@ -22,9 +22,13 @@ use cairn_rpc::{Namespace, RpcError};
 use futures::future::try_join_all;
 use prost::Message as _;
 use std::sync::Arc;
+use tonic::{Response, Status};
 
 /// Hits that are read from the store at a time. They have at most 2 MiB together.
 const READ_AT_ONCE: usize = 8;
+
+/// Bytes of texts that are indexed before other tasks have their turn.
+pub(crate) const INDEXED_AT_ONCE: usize = 256 * 1024;
 
 /// Pages of all namespaces, as this process finds them.
 #[derive(Debug)]
@@ -226,8 +230,29 @@ pub(crate) fn content(document: &pb::Document) -> Result<pb::PageDocument, RpcEr
     pb::PageDocument::decode(document.value.clone()).map_err(|_| errors::unreadable(&document.id))
 }
 
-/// A part of the list of pages, in the order of their versions and with the deleted ones. None if the list cannot
-/// continue after the position.
+/// A part of the list of pages, in the order of their versions and with the deleted ones.
+///
+/// # Errors
+/// The store refuses, or cannot be reached.
+pub(crate) async fn list_documents(
+    store: &Store,
+    namespace: &Namespace,
+    after: Option<pb::DocumentPosition>,
+    page_size: u32,
+) -> Result<pb::ListDocumentsResponse, Status> {
+    let list = pb::ListDocumentsRequest {
+        kind: pb::DocumentKind::Page.into(),
+        after,
+        page_size,
+    };
+    let mut documents = store.documents();
+    let listed = documents
+        .list_documents(for_namespace(namespace, list))
+        .await;
+    listed.map(Response::into_inner)
+}
+
+/// The same, and none if the list cannot continue after the position.
 async fn list(
     store: &Store,
     namespace: &Namespace,
@@ -235,17 +260,8 @@ async fn list(
     page_size: u32,
 ) -> Result<Option<pb::ListDocumentsResponse>, RpcError> {
     let has_position = after.is_some();
-    let list = pb::ListDocumentsRequest {
-        kind: pb::DocumentKind::Page.into(),
-        after,
-        page_size,
-    };
-    let mut documents = store.documents();
-    match documents
-        .list_documents(for_namespace(namespace, list))
-        .await
-    {
-        Ok(listed) => Ok(Some(listed.into_inner())),
+    match list_documents(store, namespace, after, page_size).await {
+        Ok(listed) => Ok(Some(listed)),
         Err(status) => {
             let error = RpcError::from_status(&status);
             match has_position && error.reason_name() == errors::RELIST {

@@ -48,6 +48,8 @@ pub(crate) struct ActiveRun {
     is_active: bool,
     /// What its span has so far, if spans are recorded.
     trace: Option<RunTrace>,
+    /// The run that ended last, and the trace that it belongs to. Hooks answer after the end.
+    ended: Option<(u32, TraceParent)>,
 }
 
 /// What the span of a run has before the run ends.
@@ -96,6 +98,8 @@ impl ActiveRun {
     pub(crate) fn of(session: &Session) -> Self {
         let mut active = Self::default();
         active.note(session);
+        let ended = session.ended_hooks.back();
+        active.ended = ended.and_then(|ended| Some((ended.run, recorded(&ended.trace_parent)?)));
         active
     }
 
@@ -133,11 +137,13 @@ impl ActiveRun {
         }
     }
 
-    /// As [`trace_of`], also for a turn that ends with the transition to come.
+    /// As [`trace_of`], also for a turn that ends with the transition to come, or has ended.
     pub(crate) fn trace_of(&self, key: &SessionKey, run: &Run) -> Option<TraceParent> {
-        let ending = self.trace.as_ref().filter(|trace| trace.run == run.number);
-        let ending = ending.map(|trace| span_of(key, trace.run, trace.parent));
-        trace_of(key, run).or(ending)
+        let ending = self.trace.as_ref().map(|trace| (trace.run, trace.parent));
+        let mut known = ending.into_iter().chain(self.ended);
+        let known = known.find(|(number, _)| *number == run.number);
+        let known = known.map(|(number, parent)| span_of(key, number, parent));
+        trace_of(key, run).or(known)
     }
 
     /// Where the span of a run belongs that these events have ended.
@@ -249,6 +255,7 @@ impl Observed {
                 Traced::Ended(run, mut span) => {
                     let trace = active.trace.take_if(|trace| trace.run == run);
                     let points = trace.map(|trace| trace.points).unwrap_or_default();
+                    active.ended = Some((run, span.parent));
                     span.events = points.ended(span.end_ms);
                     span.record();
                 }

@@ -39,9 +39,9 @@ pub(crate) struct Known<'a> {
 
 /// Asks the model for a plan, in this conversation.
 ///
-/// A plan with a fault is returned to the model, and fails if the next one has a fault. It fails at once if the parser
-/// does not work. A plan that names an unknown
-/// capability is returned once, whatever was returned before. If the model names one again, the plan stands.
+/// A plan with a fault is returned to the model, and planning fails if the next one has a fault. It fails at once if the
+/// parser does not work. A plan that names an unknown capability is returned once, whatever was returned before. If the
+/// model names one again, the plan stands.
 pub(crate) async fn make_plan(
     model: &dyn Model,
     parser: &dyn PlanParser,

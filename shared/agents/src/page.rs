@@ -5,17 +5,12 @@ use crate::fault::{AgentError, shown};
 use crate::fields::{Fields, split_names};
 use crate::yaml::{self, Value};
 use cairn_engine::escape::breaks_line;
+use cairn_engine::limits::{
+    MAX_PAGE_TAG, MAX_PAGE_TAGS, MAX_PAGE_TEXT, MAX_PAGE_TITLE, is_page_line,
+};
 
-/// Most bytes of the text of a page.
-pub const MAX_TEXT: usize = 200 * 1024;
-/// Most bytes of a title.
-pub const MAX_TITLE: usize = 256;
-/// Most tags of a page.
-pub const MAX_TAGS: usize = 16;
-/// Most bytes of a tag.
-pub const MAX_TAG: usize = 64;
 /// Most bytes of a file: the text of a page, and front matter.
-pub const MAX_PAGE_FILE: usize = MAX_TEXT + MAX_FILE;
+pub const MAX_PAGE_FILE: usize = MAX_PAGE_TEXT + MAX_FILE;
 
 /// A page as its file has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,19 +45,13 @@ pub fn parse(path: &str, text: &str) -> Result<PageFile, AgentError> {
     if text.is_empty() {
         let allowed = "a text, after the front matter if there is any";
         fields.found.error(0, "", "has no text", allowed);
-    } else if text.len() > MAX_TEXT {
+    } else if text.len() > MAX_PAGE_TEXT {
         let problem = format!("has a text of {} bytes", text.len());
-        let allowed = format!("at most {MAX_TEXT}; store its parts as pages of their own");
+        let allowed = format!("at most {MAX_PAGE_TEXT}; store its parts as pages of their own");
         fields.found.error(0, "", problem, allowed);
     }
     let found = fields.found.finish(path, PageFile { title, tags, text })?;
     Ok(found.value)
-}
-
-/// Whether a text is one line that is not blank, of at most so many bytes.
-pub fn is_line(text: &str, most_bytes: usize) -> bool {
-    let is_broken = text.chars().any(|c| breaks_line(c) || c.is_control());
-    !text.trim().is_empty() && text.len() <= most_bytes && !is_broken
 }
 
 fn title(fields: &mut Fields) -> Option<String> {
@@ -70,9 +59,9 @@ fn title(fields: &mut Fields) -> Option<String> {
     if matches!(entry.value, Value::Nothing) {
         return None;
     }
-    let title = scalar(&entry.value).filter(|title| is_line(title, MAX_TITLE));
+    let title = scalar(&entry.value).filter(|title| is_page_line(title, MAX_PAGE_TITLE));
     if title.is_none() {
-        let allowed = format!("one line of 1 to {MAX_TITLE} bytes");
+        let allowed = format!("one line of 1 to {MAX_PAGE_TITLE} bytes");
         let problem = shown(&entry.value);
         fields.found.error(entry.line, "title", problem, allowed);
     }
@@ -84,7 +73,8 @@ fn tags(fields: &mut Fields) -> Vec<String> {
     let Some(entry) = fields.take(&["tags"]) else {
         return Vec::new();
     };
-    let allowed = || format!("at most {MAX_TAGS} tags, each one line of 1 to {MAX_TAG} bytes");
+    let allowed =
+        || format!("at most {MAX_PAGE_TAGS} tags, each one line of 1 to {MAX_PAGE_TAG} bytes");
     let mut tags = Vec::new();
     match &entry.value {
         Value::Nothing => {}
@@ -104,11 +94,11 @@ fn tags(fields: &mut Fields) -> Vec<String> {
             .found
             .error(entry.line, "tags", shown(other), allowed()),
     }
-    if let Some(tag) = tags.iter().find(|tag| !is_line(tag, MAX_TAG)) {
+    if let Some(tag) = tags.iter().find(|tag| !is_page_line(tag, MAX_PAGE_TAG)) {
         let problem = format!("has a tag of {} bytes, or one with line breaks", tag.len());
         fields.found.error(entry.line, "tags", problem, allowed());
     }
-    if tags.len() > MAX_TAGS {
+    if tags.len() > MAX_PAGE_TAGS {
         let problem = format!("has {} tags", tags.len());
         fields.found.error(entry.line, "tags", problem, allowed());
     }
@@ -163,12 +153,12 @@ fn heading_of(line: &str) -> Option<String> {
     };
     let shown = |c: &char| !c.is_control() && !breaks_line(*c);
     let mut title: String = words.chars().filter(shown).collect();
-    if title.len() > MAX_TITLE {
-        let end = title.floor_char_boundary(MAX_TITLE - '…'.len_utf8());
+    if title.len() > MAX_PAGE_TITLE {
+        let end = title.floor_char_boundary(MAX_PAGE_TITLE - '…'.len_utf8());
         title.truncate(end);
         title.push('…');
     }
-    is_line(&title, MAX_TITLE).then_some(title)
+    is_page_line(&title, MAX_PAGE_TITLE).then_some(title)
 }
 
 #[cfg(test)]
@@ -207,9 +197,12 @@ mod tests {
         ] {
             assert_eq!(page(text).0.as_deref(), title, "{text:?}");
         }
-        let long = page(&format!("# {}", "é".repeat(MAX_TITLE))).0;
+        let long = page(&format!("# {}", "é".repeat(MAX_PAGE_TITLE))).0;
         let long = long.expect("a title");
-        assert!(long.len() <= MAX_TITLE && long.ends_with('…'), "{long}");
+        assert!(
+            long.len() <= MAX_PAGE_TITLE && long.ends_with('…'),
+            "{long}"
+        );
     }
 
     #[test]
@@ -229,13 +222,13 @@ mod tests {
             assert_eq!(error(text), expected);
         }
         let tags = "at most 16 tags, each one line of 1 to 64 bytes";
-        let many = "a,".repeat(MAX_TAGS + 1);
+        let many = "a,".repeat(MAX_PAGE_TAGS + 1);
         let expected = format!("a.md:2: tags has 17 tags (allowed: {tags})");
         assert_eq!(error(&format!("---\ntags: \"{many}\"\n---\nB")), expected);
         let nested = error("---\ntags:\n  - a\n  - [b]\n---\nB");
         let expected = format!("a.md:4: tags has an item that is a list (allowed: {tags})");
         assert_eq!(nested, expected);
-        let long = error(&"a".repeat(MAX_TEXT + 1));
+        let long = error(&"a".repeat(MAX_PAGE_TEXT + 1));
         assert!(
             long.starts_with("a.md: has a text of 204801 bytes"),
             "{long}"

@@ -1,5 +1,6 @@
 //! Sizes that the core holds to. The store has limits of its own.
 
+use crate::escape::breaks_line;
 use std::ops::RangeInclusive;
 
 /// Most bytes of a session's title.
@@ -25,6 +26,24 @@ pub const MAX_MEMORY_VALUE: usize = 64 * 1024;
 pub const MAX_MEMORY_BYTES: usize = 2 * 1024 * 1024;
 /// Most keys of a session's memory that a run may set; the store has room for them as for the bytes.
 pub const MAX_MEMORY_KEYS: usize = 1024;
+/// Most bytes of the title of a page of knowledge.
+pub const MAX_PAGE_TITLE: usize = 256;
+/// Most bytes of the text of a page.
+pub const MAX_PAGE_TEXT: usize = 200 * 1024;
+/// Most tags of a page, and of a search for pages.
+pub const MAX_PAGE_TAGS: usize = 16;
+/// Most bytes of a tag of a page.
+pub const MAX_PAGE_TAG: usize = 64;
+/// Most bytes of the query of a search for pages.
+pub const MAX_PAGE_QUERY: usize = 4 * 1024;
+
+/// Whether a text can be a title or a tag of a page: one line that is not blank, of at most so many bytes. Models get
+/// it in a line of its own, so it cannot look like another one.
+pub fn is_page_line(text: &str, most_bytes: usize) -> bool {
+    let is_broken = text.chars().any(|c| breaks_line(c) || c.is_control());
+    !text.trim().is_empty() && text.len() <= most_bytes && !is_broken
+}
+
 /// Most bytes of a question to a person, its choices included.
 pub const MAX_QUESTION: usize = 8 * 1024;
 /// Most choices of a question to a person.

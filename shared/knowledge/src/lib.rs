@@ -13,4 +13,5 @@ mod terms;
 
 pub use excerpt::excerpt;
 pub use index::{Entry, Hit, Index, Query};
-pub use scorer::{Scorer, UnknownScorer};
+pub use scorer::Scorer;
+pub use terms::has_terms;

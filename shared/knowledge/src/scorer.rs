@@ -1,8 +1,5 @@
 //! How the terms that a query and an entry share become a score.
 
-use std::fmt;
-use std::str::FromStr;
-
 /// Repetitions of a term count less the lower this is.
 const K1: f64 = 1.2;
 /// How much a long entry's terms count less than a short one's, from 0 to 1.
@@ -21,36 +18,6 @@ pub enum Scorer {
 impl Scorer {
     /// Every scorer, in the order of the documentation.
     pub const ALL: [Self; 2] = [Self::Bm25, Self::Dice];
-
-    /// Its name in settings.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Bm25 => "bm25",
-            Self::Dice => "dice",
-        }
-    }
-}
-
-impl fmt::Display for Scorer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// A name that no scorer has.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("scorer \"{0}\" does not exist; use \"bm25\" or \"dice\"")]
-pub struct UnknownScorer(pub String);
-
-impl FromStr for Scorer {
-    type Err = UnknownScorer;
-
-    fn from_str(name: &str) -> Result<Self, UnknownScorer> {
-        Self::ALL
-            .into_iter()
-            .find(|scorer| scorer.name() == name)
-            .ok_or_else(|| UnknownScorer(name.to_owned()))
-    }
 }
 
 /// A term of a query and how many entries have it.

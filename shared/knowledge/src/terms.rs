@@ -39,6 +39,13 @@ pub(crate) fn distinct(text: &str) -> Vec<String> {
     terms
 }
 
+/// Whether a text has a term, and is not only stop words and signs.
+pub fn has_terms(text: &str) -> bool {
+    let mut has_terms = false;
+    each(text, |_| has_terms = true);
+    has_terms
+}
+
 /// How much a term counts beside others.
 pub(crate) fn weight(term: &str) -> f64 {
     let mut characters = term.chars();

@@ -1,8 +1,8 @@
 //! How often a search finds the page that answers a question, alone and among thousands of other pages.
 //!
-//! Without noise both scorers find nearly all. Noise that has the words of a query at all costs the pages that share
-//! few words with their query: what they are about is in other words there, which no comparison of words can find. So
-//! the floors below are lower with noise, and lower in English, where a query has fewer terms than in Chinese.
+//! At most half of a query's words are in its page, and often only one or two that are not stop words. Among thousands
+//! of pages, some have more of the query's words by chance, and a comparison of words ranks them higher. So recall
+//! falls as pages are added: at 5,060 pages it is below 0.9 in both languages.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,7 +10,9 @@
     reason = "a test that measures"
 )]
 
+mod near;
 mod noise;
+mod random;
 mod set;
 
 use cairn_knowledge::{Entry, Index, Query, Scorer};
@@ -20,19 +22,12 @@ use std::time::Instant;
 
 const HITS: usize = 5;
 
-fn index(pages: &[Page]) -> Index {
-    let mut index = Index::new();
-    for Page {
-        id,
-        title,
-        text,
-        tags,
-    } in pages
-    {
-        index.put(id, 1, Entry { title, text, tags });
-    }
-    index
-}
+/// Numbers of pages, the first of them without noise.
+const SIZES: [usize; 3] = [60, 560, 5060];
+
+/// The least recall of the default scorer at each size, in English and in Chinese. A little below the least that was
+/// measured: 1.000 and 1.000, 0.767 and 0.967, 0.667 and 0.833.
+const FLOORS: [[f64; 2]; SIZES.len()] = [[0.95, 0.95], [0.75, 0.95], [0.65, 0.8]];
 
 fn finds(index: &Index, question: &Question, scorer: Scorer) -> bool {
     let query = Query {
@@ -60,50 +55,69 @@ fn recall(index: &Index, questions: &[Question], scorer: Scorer) -> [f64; 2] {
     })
 }
 
-/// Prints recall among so many pages of noise, and returns that of the default scorer.
-fn among(noise: usize) -> [f64; 2] {
-    let questions = set::questions();
-    let mut pages = set::pages();
-    pages.extend(noise::pages(&pages, &questions, noise));
-    let text: usize = pages.iter().map(|page| page.all().len()).sum();
+/// The recall of each scorer in both languages at each of the sizes.
+type Recalls = [[[f64; 2]; 2]; SIZES.len()];
+
+/// Fills an index with the pages of the set and then with noise, and measures at each size.
+fn among(name: &str, noise: &[Page]) -> Recalls {
+    let (questions, set) = (set::questions(), set::pages());
+    let mut index = Index::new();
+    let mut pages = set.iter().chain(noise);
     let start = Instant::now();
-    let index = index(&pages);
+    let recalls = SIZES.map(|size| {
+        for page in pages.by_ref().take(size - index.len()) {
+            let entry = Entry {
+                title: &page.title,
+                text: &page.text,
+                tags: &page.tags,
+            };
+            index.put(&page.id, 1, entry);
+        }
+        Scorer::ALL.map(|scorer| {
+            let [english, chinese] = recall(&index, &questions, scorer);
+            println!("{name}: {size} pages, {scorer}: English {english:.3}, Chinese {chinese:.3}");
+            [english, chinese]
+        })
+    });
     println!(
-        "{} pages, {} KiB: indexed in {:?}, {} KiB",
-        index.len(),
-        text / 1024,
+        "{name}: {:?}, {} KiB",
         start.elapsed(),
         index.bytes() / 1024
     );
-    let [default, _] = Scorer::ALL.map(|scorer| {
-        let start = Instant::now();
-        let [english, chinese] = recall(&index, &questions, scorer);
-        let each = start.elapsed().as_secs_f64() * 1000.0 / questions.len() as f64;
-        println!(
-            "  {scorer}: recall at {HITS} English {english:.3}, Chinese {chinese:.3}; \
-             {each:.3} ms for a query"
+    recalls
+}
+
+fn pages_are_found_among_noise(seed: u64) {
+    let noise = noise::pages(&set::pages(), &set::questions(), seed, SIZES[2] - SIZES[0]);
+    let recalls = among(&format!("noise {seed}"), &noise);
+    for (([default, _], floors), size) in recalls.into_iter().zip(FLOORS).zip(SIZES) {
+        assert!(
+            default[0] >= floors[0] && default[1] >= floors[1],
+            "seed {seed}, {size} pages: {default:?}, at least {floors:?}"
         );
-        [english, chinese]
-    });
-    default
+    }
 }
 
 #[test]
-fn without_noise_nearly_every_page_is_found() {
-    let [english, chinese] = among(0);
-    assert!(english >= 0.95 && chinese >= 0.95);
+fn pages_are_found_among_noise_1() {
+    pages_are_found_among_noise(46);
 }
 
 #[test]
-fn among_hundreds_of_pages_most_are_found() {
-    let [english, chinese] = among(500);
-    assert!(english >= 0.75 && chinese >= 0.9);
+fn pages_are_found_among_noise_2() {
+    pages_are_found_among_noise(47);
 }
 
 #[test]
-fn among_thousands_of_pages_those_that_share_words_are_found() {
-    let [english, chinese] = among(5000);
-    assert!(english >= 0.6 && chinese >= 0.8);
+fn pages_are_found_among_noise_3() {
+    pages_are_found_among_noise(48);
+}
+
+/// Printed only: this noise follows a writer's idea of near subjects, and no estimate.
+#[test]
+fn recall_among_pages_on_near_subjects_is_printed() {
+    let noise = near::pages(&set::pages(), &set::questions(), SIZES[2] - SIZES[0]);
+    among("near subjects", &noise);
 }
 
 #[test]
@@ -125,47 +139,51 @@ fn at_most_half_of_a_querys_words_are_in_its_page() {
     }
 }
 
-/// Mean share of the pages that have a word of a query, over all words of the queries.
-fn commonness(questions: &[&Question], pages: &[(&str, BTreeSet<String>)]) -> f64 {
+/// The words of the texts of one language, with the ids of their pages.
+type Texts = Vec<(String, BTreeSet<String>)>;
+
+fn texts(pages: &[Page], chinese: bool) -> Texts {
+    (pages.iter())
+        .filter(|page| page.is_chinese() == chinese)
+        .map(|page| (page.id.clone(), raw_terms(&page.all())))
+        .collect()
+}
+
+/// Mean share of the pages that have a word of a text, over all words of the texts. A page's own words do not count.
+fn commonness(texts: &Texts, pages: &Texts) -> f64 {
     let mut shares = Vec::new();
-    for question in questions {
-        let others: Vec<_> = pages
-            .iter()
-            .filter(|(id, _)| *id != question.page)
-            .collect();
-        // Shorter words are mostly stop words. A pair of Chinese characters has six bytes.
-        for word in raw_terms(&question.text)
-            .iter()
-            .filter(|word| word.len() >= 5)
-        {
-            let with = others
-                .iter()
-                .filter(|(_, words)| words.contains(word))
-                .count();
-            shares.push(with as f64 / others.len() as f64);
-        }
+    for (id, text) in texts {
+        let others: Vec<_> = pages.iter().filter(|(other, _)| other != id).collect();
+        shares.extend(text.iter().map(|word| {
+            let with = others.iter().filter(|(_, words)| words.contains(word));
+            with.count() as f64 / others.len() as f64
+        }));
     }
     shares.iter().sum::<f64>() / shares.len() as f64
 }
 
+fn mean_length(texts: &Texts) -> f64 {
+    texts.iter().map(|(_, words)| words.len()).sum::<usize>() as f64 / texts.len() as f64
+}
+
 #[test]
-fn noise_has_the_words_of_the_queries_as_often_as_the_set() {
+fn noise_shares_as_many_words_with_queries_and_pages_as_the_set() {
     let set = set::pages();
     let all = set::questions();
-    let noise = noise::pages(&set, &all, 1000);
+    let noise = noise::pages(&set, &all, 46, 500);
     for chinese in [false, true] {
-        let questions: Vec<_> = all
-            .iter()
+        let queries = (all.iter())
             .filter(|one| one.is_chinese() == chinese)
+            .map(|one| (one.page.clone(), raw_terms(&one.text)))
             .collect();
-        let [set, noise] = [&set, &noise].map(|pages| {
-            let own = pages.iter().filter(|page| page.is_chinese() == chinese);
-            let words: Vec<_> = own
-                .map(|page| (page.id.as_str(), raw_terms(&page.all())))
-                .collect();
-            commonness(&questions, &words)
-        });
-        println!("a word of a query is in {set:.3} of the set, in {noise:.3} of the noise");
-        assert!(noise >= set);
+        let [set, noise] = [&set, &noise].map(|pages| texts(pages, chinese));
+        for (name, words) in [("query", &queries), ("page", &set)] {
+            let [before, now] = [&set, &noise].map(|pages| commonness(words, pages));
+            println!("a word of a {name} is in {before:.4} of the set, in {now:.4} of the noise");
+            assert!(now >= before * 0.9 && now <= before * 1.5);
+        }
+        let [before, now] = [&set, &noise].map(mean_length);
+        println!("{before:.0} different words in a page of the set, {now:.0} in one of noise");
+        assert!((now / before - 1.0).abs() < 0.1);
     }
 }

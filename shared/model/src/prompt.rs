@@ -114,6 +114,14 @@ pub enum PromptError {
 }
 
 impl PromptError {
+    fn unknown<'n>(name: &str, known: impl Iterator<Item = &'n String>) -> Self {
+        let known: Vec<_> = known.map(String::as_str).collect();
+        Self::Unknown {
+            name: name.to_owned(),
+            known: known.join(", "),
+        }
+    }
+
     /// The line that has the fault; none without such a template.
     pub fn line(&self) -> Option<usize> {
         match self {

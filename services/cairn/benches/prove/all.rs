@@ -20,6 +20,7 @@ fn sizes(proof: &str) -> &'static [&'static str] {
         "conversation" => &["--turns 600"],
         "replicas" => &["--turns 200"],
         "handover" => &["--kills 20"],
+        "knowledge" => &["--pages 2000 --rounds 100"],
         "lists" => &["--sessions 5000"],
         "checkpoints" => &["--mib 4", "--mib 4 --redis"],
         "stale" => &["--writes 500", "--without fencing", "--without duplicates"],

@@ -7,8 +7,8 @@ use crate::ui::out;
 use cairn_rpc::text::{clip, escape};
 use serde_json::json;
 
-/// Most bytes of a name in a question.
-const SHOWN: usize = 64;
+/// Most bytes of a name in a question: the id of a page has no more.
+const SHOWN: usize = 128;
 
 /// Asks a person at the terminal whether something is to be deleted: "Delete the KIND NAME?".
 ///
@@ -26,13 +26,18 @@ pub(super) async fn agree_to_delete(
     agree(context, &format!("Delete the {kind} {name}?")).await
 }
 
-/// Says that it is deleted.
+/// Reports that it is deleted. `field` has the name in JSON.
 ///
 /// # Errors
 /// The output cannot be written.
-pub(super) fn report(context: &Context, kind: &str, name: &str) -> Result<(), CliError> {
+pub(super) fn report(
+    context: &Context,
+    kind: &str,
+    field: &str,
+    name: &str,
+) -> Result<(), CliError> {
     if context.json {
-        return out::json(&json!({"name": name, "deleted": true}));
+        return out::json(&json!({field: name, "deleted": true}));
     }
     out::line(&format!("{kind} {} is deleted", escape(name)))
 }

@@ -10,7 +10,7 @@ mod show;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::text::command;
-use cairn_agents::page::{MAX_TAG, is_line};
+use cairn_engine::limits::{MAX_PAGE_TAG, is_page_line};
 use cairn_rpc::text::clip;
 use clap::Subcommand;
 use std::process::ExitCode;
@@ -88,7 +88,7 @@ fn request_id() -> String {
 /// A tag is no line, or is too long.
 fn check_tags(tags: &[String]) -> Result<(), CliError> {
     tags.iter()
-        .try_for_each(|tag| check_line("--tag", tag, MAX_TAG))
+        .try_for_each(|tag| check_line("--tag", tag, MAX_PAGE_TAG))
 }
 
 /// Refuses the value of a flag that is not one line of at most so many bytes.
@@ -96,7 +96,7 @@ fn check_tags(tags: &[String]) -> Result<(), CliError> {
 /// # Errors
 /// The value is no line, or is too long.
 fn check_line(flag: &str, value: &str, most_bytes: usize) -> Result<(), CliError> {
-    match is_line(value, most_bytes) {
+    match is_page_line(value, most_bytes) {
         true => Ok(()),
         false => Err(wrong(
             flag,

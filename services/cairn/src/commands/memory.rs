@@ -4,6 +4,7 @@ mod listed;
 mod watch;
 
 use super::confirm::agreed_session;
+use super::pairs::{by_name, pair};
 use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
@@ -124,7 +125,7 @@ async fn act(client: &Client<'_>, args: Args, context: &Context) -> Result<ExitC
     let mut memory = client.memory();
     let seq = match args.action {
         Action::Set { key, value, meta } => {
-            let metadata = metadata(meta)?;
+            let metadata = by_name("--meta", meta)?;
             check_value(&key, &value, &metadata)?;
             let request = pb::SetMemoryRequest {
                 session,
@@ -157,26 +158,7 @@ async fn act(client: &Client<'_>, args: Args, context: &Context) -> Result<ExitC
 }
 
 fn note(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, text)) if !name.is_empty() => Ok((name.to_owned(), text.to_owned())),
-        _ => Err("a name, = and a text, such as source=mail".to_owned()),
-    }
-}
-
-/// The notes by name.
-///
-/// # Errors
-/// A name is there twice.
-fn metadata(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, CliError> {
-    let mut metadata = BTreeMap::new();
-    for (name, text) in given {
-        if metadata.insert(name.clone(), text).is_some() {
-            let name = clip(&name, MAX_MEMORY_KEY);
-            let error = CliError::usage(format!("--meta {name} is given twice"));
-            return Err(error.hint("allowed: each name once"));
-        }
-    }
-    Ok(metadata)
+    pair(text, "a name, = and a text, such as source=mail")
 }
 
 /// Refuses a value that no store takes, with the name of its key, which the services do not know then.
@@ -285,17 +267,5 @@ mod tests {
         let wanted =
             "the value of the key tone has 65538 bytes with its notes; at most 65536 are allowed";
         assert_eq!(error.message, wanted);
-    }
-
-    #[test]
-    fn a_note_has_a_name_and_each_name_is_given_once() {
-        let pair = |name: &str, text: &str| (name.to_owned(), text.to_owned());
-        assert_eq!(note("a=b=c"), Ok(pair("a", "b=c")));
-        assert_eq!(note("a="), Ok(pair("a", "")));
-        assert!(note("a").is_err() && note("=b").is_err());
-        let notes = metadata(vec![pair("a", "1"), pair("b", "2")]);
-        assert_eq!(notes, Ok([pair("a", "1"), pair("b", "2")].into()));
-        let error = metadata(vec![pair("a", "1"), pair("a", "2")]).unwrap_err();
-        assert_eq!(error.message, "--meta a is given twice");
     }
 }

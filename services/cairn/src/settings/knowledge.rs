@@ -11,20 +11,19 @@ const MIB: usize = 1024 * 1024;
 #[serde(default)]
 pub struct KnowledgeSettings {
     /// How hits are scored.
-    pub scorer: ScorerSetting,
+    #[serde(with = "ScorerName")]
+    pub scorer: Scorer,
     /// The least score of a hit, where a search names none.
     pub min_score: f64,
     /// Most bytes of memory that the indexes of an orchestrator take.
     pub index_bytes: usize,
 }
 
-/// A scorer by its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ScorerSetting {
-    /// Rare words count more, and a word in a short page counts more than in a long one.
+/// A scorer by its name in settings.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Scorer", rename_all = "snake_case")]
+enum ScorerName {
     Bm25,
-    /// Each word counts the same: twice the words that query and page share, by the words of both.
     Dice,
 }
 
@@ -32,10 +31,7 @@ impl Default for KnowledgeSettings {
     fn default() -> Self {
         let config = KnowledgeConfig::default();
         Self {
-            scorer: match config.scorer {
-                Scorer::Bm25 => ScorerSetting::Bm25,
-                Scorer::Dice => ScorerSetting::Dice,
-            },
+            scorer: config.scorer,
             min_score: config.min_score,
             index_bytes: config.index_bytes,
         }
@@ -51,10 +47,7 @@ impl KnowledgeSettings {
     /// As an orchestrator takes them.
     pub(super) fn config(&self) -> KnowledgeConfig {
         KnowledgeConfig {
-            scorer: match self.scorer {
-                ScorerSetting::Bm25 => Scorer::Bm25,
-                ScorerSetting::Dice => Scorer::Dice,
-            },
+            scorer: self.scorer,
             min_score: self.min_score,
             index_bytes: self.index_bytes,
         }

@@ -233,7 +233,7 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new(""))
 }
 
-/// The prompts beside a file that nobody named, as it has their folder.
+/// The prompts beside a file that was found, as it has their folder.
 fn prompts_beside(path: &Path, whole: &Document) -> PromptFiles {
     let settings = whole.to_json();
     let folder = settings["prompts"]["folder"].as_str();

@@ -135,6 +135,7 @@ fn check_work(spans: &[TraceSpan], root: &TraceSpan, journal: &Journal, session:
                 ("cairn.continued", "false"),
             ],
         );
+        assert_eq!(span.error, None, "{span:?}");
         let step = &span.attributes["cairn.step"];
         let number: u64 = step.parse().expect("a number");
         let mine = |event: &&&Value| event["attempt"]["step"] == number;

@@ -20,6 +20,7 @@ pub(crate) mod drain;
 pub(crate) mod executor_stream;
 pub(crate) mod handover;
 pub(crate) mod hooks;
+pub(crate) mod knowledge;
 pub(crate) mod lists;
 pub(crate) mod load;
 pub(crate) mod mcp;
@@ -90,6 +91,10 @@ pub(crate) enum Proof {
     /// as a program and as a service. What follows is what a table says. After kills at every commit, in a file and
     /// over Redis, no question is asked again whose answer was committed, and every other one is, with its key
     Hooks(hooks::Options),
+    /// Stores the pages of a set among 5,000 others, and searches them through two servers, over a file and over
+    /// Redis. All of them find the same, and each change at once. A page that a model saves stands once after a kill
+    /// at every commit, and messages that a request does not have any more are found by their words
+    Knowledge(knowledge::Options),
     /// Lists, filters and searches 20,000 sessions, and 200, over a file and over Redis. Lists read
     /// headers alone, and how long they take is printed
     Lists(lists::Options),
@@ -162,6 +167,7 @@ impl Proof {
             Self::Replicas(options) => replicas::prove(options),
             Self::Handover(options) => handover::prove(options),
             Self::Hooks(options) => hooks::prove(options),
+            Self::Knowledge(options) => knowledge::prove(options),
             Self::Lists(options) => lists::prove(options),
             Self::Mcp => mcp::prove(),
             Self::Searches(options) => searches::prove(options),

@@ -136,6 +136,20 @@ fn a_folder_of_others_starts_no_hook_until_it_is_confirmed() {
     assert!(site.path().join("stolen").exists());
 }
 
+/// A command ends with its run, and there may never be another process to ask.
+#[test]
+fn a_command_hears_hooks_about_the_end_of_its_run() {
+    let site = Site::new(CAIRN);
+    let hook = "[[hooks]]\nname = \"end\"\npoints = [\"OnRunEnd\"]\n\
+        command = [\"sh\", \"-c\", \"echo ended >> ends\"]\n";
+    site.append("cairn.toml", hook);
+    let plan = r#"{"steps": [{"tool": "list_files", "arguments": {"path": "docs"}}]}"#;
+    site.write("plan.json", plan);
+    let done = site.run(&["run", "--plan", "plan.json"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(site.read("ends").as_deref(), Some("ended\n"));
+}
+
 #[test]
 fn one_hook_is_tried_without_a_run() {
     let site = Site::new(CAIRN);

@@ -4,13 +4,17 @@ use crate::port::{Committed, SessionKey, StoreError, StoreResult};
 use cairn_proto::memory as pb;
 use cairn_rpc::TraceParent;
 use cairn_rpc::metrics::{self, counter, histogram};
-use cairn_rpc::trace::TARGET;
+use cairn_rpc::trace::{TARGET, is_recording};
 use std::time::Duration;
 use tonic::Request;
 use tracing::Span;
 
-/// One transition, under the run that it belongs to.
+/// One transition, under the run that it belongs to. One that belongs to no run is in no trace.
 pub(super) fn commit(request: &Request<pb::CommitRequest>) -> Span {
+    let caller = is_recording().then(|| TraceParent::of(request)).flatten();
+    let Some(caller) = caller else {
+        return Span::none();
+    };
     let asked = request.get_ref();
     let span = tracing::info_span!(
         target: TARGET,
@@ -20,11 +24,7 @@ pub(super) fn commit(request: &Request<pb::CommitRequest>) -> Span {
         cairn.version = asked.version,
         cairn.events = asked.events.len(),
     );
-    if !span.is_disabled()
-        && let Some(caller) = TraceParent::of(request)
-    {
-        caller.adopt(&span);
-    }
+    caller.adopt(&span);
     span
 }
 

@@ -25,9 +25,6 @@ use cairn_rpc::{Namespace, RpcError, check_request_id, principal};
 use prost::Message as _;
 use tonic::{Request, Response};
 
-/// Most agents of a page.
-const MAX_PAGE: u32 = 1000;
-
 #[tonic::async_trait]
 impl AgentService for Orchestrator {
     async fn put_agent(
@@ -170,21 +167,13 @@ async fn list(
 ) -> Answer<pb::ListAgentsResponse> {
     let namespace = principal(&request)?.namespace().clone();
     let asked = request.into_inner();
-    check_page_size(asked.page_size)?;
+    pages::check_size(asked.page_size)?;
     let after = pages::position(&asked.page_token)?;
     let page = page(requests, &namespace, after, asked.page_size).await?;
     Ok(Response::new(pb::ListAgentsResponse {
         agents: page.living().map(summary).collect(),
         next_page_token: page.next_token(),
     }))
-}
-
-fn check_page_size(page_size: u32) -> Result<(), RpcError> {
-    if page_size > MAX_PAGE {
-        let error = RpcError::invalid("page_size", format!("is {page_size}"));
-        return Err(error.allowed(format!("0 to {MAX_PAGE}")));
-    }
-    Ok(())
 }
 
 /// A page of the stored agents.

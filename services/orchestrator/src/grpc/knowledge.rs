@@ -1,7 +1,9 @@
 //! `cairn.api.v1.KnowledgeService`: pages are documents of the caller's namespace.
 
 use super::{Answer, Orchestrator, pages};
-use crate::knowledge::{Found, NewPage, Search, check_query, content, document, errors, sorted};
+use crate::knowledge::{
+    Found, NewPage, Search, check_query, content, document, errors, list_documents, sorted,
+};
 use crate::requests::Requests;
 use crate::store::for_namespace;
 use cairn_engine::key::{digest, hex};
@@ -13,8 +15,6 @@ use cairn_rpc::{RpcError, check_request_id, principal};
 use std::ops::RangeInclusive;
 use tonic::{Request, Response};
 
-/// Most pages of an answer.
-const MAX_PAGE: u32 = 1000;
 /// Begins the tokens of this list, so that those of other lists are refused.
 const LIST: &str = "pages.";
 /// Most hits.
@@ -114,25 +114,16 @@ async fn list(
 ) -> Answer<pb::ListPagesResponse> {
     let namespace = principal(&request)?.namespace().clone();
     let asked = request.into_inner();
-    if asked.page_size > MAX_PAGE {
-        let error = RpcError::invalid("page_size", format!("is {}", asked.page_size));
-        return Err(error.allowed(format!("0 to {MAX_PAGE}")).into());
-    }
-    let list = memory_pb::ListDocumentsRequest {
-        kind: memory_pb::DocumentKind::Page.into(),
-        after: position(&asked.page_token)?,
-        page_size: asked.page_size,
-    };
-    let mut documents = requests.store().documents();
-    let listed = documents
-        .list_documents(for_namespace(&namespace, list))
-        .await;
+    pages::check_size(asked.page_size)?;
+    let after = position(&asked.page_token)?;
+    let listed = list_documents(requests.store(), &namespace, after, asked.page_size);
+    let listed = Box::pin(listed).await;
     let listed = listed.map_err(|status| errors::of_list(&status))?;
     let memory_pb::ListDocumentsResponse {
         documents,
         position,
         is_last,
-    } = listed.into_inner();
+    } = listed;
     let living = documents.iter().filter(|document| !document.deleted);
     let next = position.filter(|_| !is_last);
     let next = next.map(|next| format!("{LIST}{}", pages::token(&next)));

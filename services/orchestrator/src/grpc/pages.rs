@@ -1,7 +1,20 @@
-//! Page tokens: positions of the store as texts.
+//! Lists of documents in pages: their size, and page tokens, which are positions of the store as texts.
 
 use cairn_proto::memory::DocumentPosition;
 use cairn_rpc::{RpcError, check_request_id};
+
+/// Most documents of a page.
+pub(super) const MAX_PAGE: u32 = 1000;
+
+/// # Errors
+/// A page of more documents.
+pub(super) fn check_size(page_size: u32) -> Result<(), RpcError> {
+    if page_size > MAX_PAGE {
+        let error = RpcError::invalid("page_size", format!("is {page_size}"));
+        return Err(error.allowed(format!("0 to {MAX_PAGE}")));
+    }
+    Ok(())
+}
 
 /// The token of the page after a position.
 pub(super) fn token(position: &DocumentPosition) -> String {

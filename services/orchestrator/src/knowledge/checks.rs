@@ -1,21 +1,17 @@
 //! What pages and searches may have.
 
 use super::NewPage;
-use cairn_engine::escape::breaks_line;
+use cairn_engine::limits::{
+    MAX_PAGE_QUERY, MAX_PAGE_TAG, MAX_PAGE_TAGS, MAX_PAGE_TEXT, MAX_PAGE_TITLE, is_page_line,
+};
 use cairn_rpc::{RpcError, check_request_id, check_required_text, check_text};
-
-const MAX_TITLE: usize = 256;
-const MAX_TEXT: usize = 200 * 1024;
-const MAX_TAGS: usize = 16;
-const MAX_TAG: usize = 64;
-const MAX_QUERY: usize = 4 * 1024;
 
 /// # Errors
 /// The first field of the page that is wrong.
 pub(super) fn check(page: &NewPage) -> Result<(), RpcError> {
     check_request_id("id", &page.id)?;
-    check_line("title", &page.title, MAX_TITLE)?;
-    check_required_text("text", &page.text, MAX_TEXT)?;
+    check_line("title", &page.title, MAX_PAGE_TITLE)?;
+    check_required_text("text", &page.text, MAX_PAGE_TEXT)?;
     check_tags(&page.tags)
 }
 
@@ -23,9 +19,9 @@ pub(super) fn check(page: &NewPage) -> Result<(), RpcError> {
 /// The first field of a search that is wrong.
 pub(crate) fn check_query(query: &str, tags: &[String]) -> Result<(), RpcError> {
     if query.is_empty() {
-        return Err(RpcError::missing("query").allowed(format!("1 to {MAX_QUERY} bytes")));
+        return Err(RpcError::missing("query").allowed(format!("1 to {MAX_PAGE_QUERY} bytes")));
     }
-    check_text("query", query, MAX_QUERY)?;
+    check_text("query", query, MAX_PAGE_QUERY)?;
     check_tags(tags)
 }
 
@@ -37,24 +33,24 @@ pub(crate) fn sorted(mut tags: Vec<String>) -> Vec<String> {
 }
 
 fn check_tags(tags: &[String]) -> Result<(), RpcError> {
-    if tags.len() > MAX_TAGS {
+    if tags.len() > MAX_PAGE_TAGS {
         let error = RpcError::invalid("tags", format!("has {} items", tags.len()));
-        return Err(error.allowed(format!("at most {MAX_TAGS} tags")));
+        return Err(error.allowed(format!("at most {MAX_PAGE_TAGS} tags")));
     }
     for (index, tag) in tags.iter().enumerate() {
-        check_line(&format!("tags[{index}]"), tag, MAX_TAG)?;
+        check_line(&format!("tags[{index}]"), tag, MAX_PAGE_TAG)?;
     }
     Ok(())
 }
 
 fn check_line(field: &str, text: &str, most: usize) -> Result<(), RpcError> {
     check_required_text(field, text, most)?;
-    match text.contains(breaks_line) {
-        true => {
-            let error = RpcError::invalid(field, "has a line break");
+    match is_page_line(text, most) {
+        true => Ok(()),
+        false => {
+            let error = RpcError::invalid(field, "has a line break or a control character");
             Err(error.allowed(format!("1 to {most} bytes in one line")))
         }
-        false => Ok(()),
     }
 }
 
@@ -94,12 +90,16 @@ mod tests {
             change(&mut page);
             check(&page).unwrap_err()
         };
-        let changes: [(Change, &str); 8] = [
+        let changes: [(Change, &str); 9] = [
             (|page| page.id = "a b".to_owned(), "id holds a character"),
             (|page| page.title = " ".to_owned(), "title is empty"),
             (
                 |page| page.title = "a\nb".to_owned(),
                 "title has a line break",
+            ),
+            (
+                |page| page.title = "a\u{1b}b".to_owned(),
+                "title has a line break or a control character (allowed: 1 to 256 bytes in one line)",
             ),
             (|page| page.title = "x".repeat(257), "title has 257 bytes"),
             (|page| page.text = "\n".to_owned(), "text is empty"),
@@ -113,7 +113,7 @@ mod tests {
             ),
             (
                 |page| page.tags.push("a\u{2028}b".to_owned()),
-                "tags[1] has a line break (allowed: 1 to 64 bytes in one line)",
+                "tags[1] has a line break or a control character (allowed: 1 to 64 bytes in one line)",
             ),
         ];
         for (change, fault) in changes {

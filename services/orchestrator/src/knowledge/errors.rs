@@ -7,7 +7,8 @@ use tonic::Status;
 /// Reason: a list cannot continue, and is to be read from its beginning.
 pub(crate) const RELIST: &str = "RELIST";
 
-const MISMATCH: &str = "VERSION_MISMATCH";
+/// Reason: the page does not have the version that was expected.
+pub(crate) const MISMATCH: &str = "VERSION_MISMATCH";
 
 /// No page has the id.
 pub(crate) fn missing(id: &str) -> RpcError {

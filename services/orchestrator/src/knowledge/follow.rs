@@ -1,12 +1,13 @@
 //! The index of one namespace, and how it takes in what has changed.
 
 use super::indexes::Indexes;
-use super::{content, errors, list};
+use super::{INDEXED_AT_ONCE, content, errors, list};
 use crate::store::Store;
 use cairn_knowledge::{Entry, Hit, Index, Query};
 use cairn_proto::memory::{Document, DocumentPosition, ListDocumentsResponse};
 use cairn_rpc::{Namespace, RpcError, SingleFlight};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
+use tokio::task::yield_now;
 
 /// The pages of a namespace.
 #[derive(Debug, Default)]
@@ -73,12 +74,19 @@ impl Pages {
         *self.write() = Known::default();
     }
 
-    /// Takes in a part of the list, and returns the bytes of the index.
-    fn apply(&self, listed: ListDocumentsResponse) -> usize {
-        let mut known = self.write();
+    /// Takes in a part of the list, and returns the bytes of the index. Searches and other tasks have their turn
+    /// between documents.
+    async fn apply(&self, listed: ListDocumentsResponse) -> usize {
+        let mut at_once = 0;
         for document in &listed.documents {
-            known.take(document);
+            self.write().take(document);
+            at_once += document.value.len();
+            if at_once > INDEXED_AT_ONCE {
+                at_once = 0;
+                yield_now().await;
+            }
         }
+        let mut known = self.write();
         // After the documents: what is taken in twice does no harm.
         known.position = listed.position;
         known.is_whole |= listed.is_last;
@@ -129,7 +137,7 @@ async fn take_in(
             continue;
         };
         let is_last = listed.is_last;
-        let bytes = pages.apply(listed);
+        let bytes = pages.apply(listed).await;
         if !indexes.fit(&namespace, &pages, bytes) {
             return Err(errors::does_not_fit(indexes.most()));
         }

@@ -1,7 +1,7 @@
 //! The hook points of a run, as events of its span. They are there whether hooks are asked or not.
 
-use cairn_engine::event::{AttemptRef, Event, EventKind};
-use cairn_engine::hooks::Point;
+use cairn_engine::event::{AttemptRef, Event, EventKind, HooksAnswered};
+use cairn_engine::hooks::{Gate, Outcome, Point, VerdictKind};
 use cairn_engine::session::{Moment as TimeOfStep, Run, Session, Step, StepStatus};
 use cairn_rpc::trace::{PastEvent, Value};
 use std::collections::BTreeSet;
@@ -42,10 +42,20 @@ enum Reached {
     Started(Place),
     /// An attempt completed, and its step with it.
     Completed(Place),
-    /// A step ended otherwise, so.
-    Ended(Place, &'static str),
+    /// An attempt failed for this reason, and its step with it.
+    Failed(Place, String),
+    /// A step will not be done.
+    Skipped(Place),
     /// Older messages of an attempt gave way.
     Compacted(Place),
+    /// The run is to fail for this reason.
+    Ending(String),
+    /// Hooks skipped or blocked what they were asked about. Of PreToolCall: the calls at these positions.
+    Stopped {
+        gate: Gate,
+        place: Place,
+        calls: Vec<u32>,
+    },
 }
 
 /// A step, and an attempt at it; 0 for none.
@@ -85,7 +95,8 @@ impl Moment {
             EventKind::StepStarted(it) => (it.attempt.run, Reached::Started(place(it.attempt))),
             EventKind::StepCompleted(it) => (it.attempt.run, Reached::Completed(place(it.attempt))),
             EventKind::StepFailed(it) => {
-                (it.attempt.run, Reached::Ended(place(it.attempt), "failed"))
+                let reason = it.failure.reason.clone();
+                (it.attempt.run, Reached::Failed(place(it.attempt), reason))
             }
             EventKind::StepSkipped(skipped) => {
                 let name = AttemptRef {
@@ -93,11 +104,13 @@ impl Moment {
                     step: skipped.step,
                     ..AttemptRef::default()
                 };
-                (skipped.run, Reached::Ended(place(name), "skipped"))
+                (skipped.run, Reached::Skipped(place(name)))
             }
             EventKind::ContextCompacted(it) => {
                 (it.attempt.run, Reached::Compacted(place(it.attempt)))
             }
+            EventKind::RunEnding(it) => (it.run, Reached::Ending(it.failure.reason.clone())),
+            EventKind::HooksAnswered(it) => (it.gate.attempt.run, stopped(session, it)?),
             _ => return None,
         };
         Some(Self {
@@ -106,6 +119,28 @@ impl Moment {
             reached,
         })
     }
+}
+
+/// What hooks skipped or blocked, if nothing else tells that the run got to the point.
+fn stopped(session: &Session, answered: &HooksAnswered) -> Option<Reached> {
+    let gate = answered.gate;
+    let is_stopped = |outcome: &&Outcome| match (gate.point, outcome.verdict) {
+        (
+            Point::PreRequest | Point::PreToolCall | Point::OnCompaction,
+            VerdictKind::Skip | VerdictKind::Block,
+        ) => true,
+        (Point::OnPlanProposed, verdict) => verdict == VerdictKind::Block,
+        // One that is blocked begins, and fails.
+        (Point::OnStepStart, verdict) => verdict == VerdictKind::Skip,
+        _ => false,
+    };
+    let stopped = answered.outcomes.iter().filter(is_stopped);
+    let calls: Vec<_> = stopped.map(|outcome| outcome.index).collect();
+    (!calls.is_empty()).then(|| Reached::Stopped {
+        gate,
+        place: Place::of(session, gate.attempt),
+        calls,
+    })
 }
 
 /// What the state has of a step.
@@ -118,8 +153,8 @@ fn reached(step: &Step, slot: u32) -> impl Iterator<Item = (TimeOfStep, Reached)
     };
     let end = match &step.status {
         StepStatus::Completed { .. } => Some(Reached::Completed(place)),
-        StepStatus::Failed { .. } => Some(Reached::Ended(place, "failed")),
-        StepStatus::Skipped { .. } => Some(Reached::Ended(place, "skipped")),
+        StepStatus::Failed { failure } => Some(Reached::Failed(place, failure.reason.clone())),
+        StepStatus::Skipped { .. } => Some(Reached::Skipped(place)),
         StepStatus::Pending | StepStatus::Running(_) => None,
     };
     let started = step.started.map(|moment| (moment, Reached::Started(place)));
@@ -165,29 +200,29 @@ impl RunPoints {
 
     pub(super) fn take(&mut self, moment: &Moment) {
         let at_ms = moment.at_ms;
-        match moment.reached {
+        match &moment.reached {
             Reached::Reviewed { request } => {
-                self.reviewed.insert(request);
+                self.reviewed.insert(*request);
                 self.plan(at_ms);
             }
             // It was there when a person was shown it.
-            Reached::Applied { request } if self.reviewed.remove(&request) => {}
+            Reached::Applied { request } if self.reviewed.remove(request) => {}
             Reached::Applied { .. } => self.plan(at_ms),
-            Reached::Started(place) => self.start(place, at_ms),
+            Reached::Started(place) => self.start(*place, at_ms),
             Reached::Completed(place) => {
                 let turn = ("cairn.turn.index", number(self.turns));
-                self.push(Point::OnTurnEnd, at_ms, self.with_step(place, vec![turn]));
+                self.push(Point::OnTurnEnd, at_ms, self.with_step(*place, vec![turn]));
                 self.turns += 1;
-                self.end_step(place, "completed", at_ms);
+                self.end_step(*place, "completed", at_ms);
             }
-            Reached::Ended(place, status) => self.end_step(place, status, at_ms),
+            Reached::Failed(place, reason) => self.fail(*place, reason, at_ms),
+            Reached::Skipped(place) => self.end_step(*place, "skipped", at_ms),
             Reached::Compacted(place) => {
-                self.push(
-                    Point::OnCompaction,
-                    at_ms,
-                    self.with_step(place, Vec::new()),
-                );
+                let attributes = self.with_step(*place, Vec::new());
+                self.push(Point::OnCompaction, at_ms, attributes);
             }
+            Reached::Ending(reason) => self.push(Point::OnError, at_ms, vec![reason_of(reason)]),
+            Reached::Stopped { gate, place, calls } => self.stop(*gate, *place, calls, at_ms),
         }
     }
 
@@ -211,6 +246,27 @@ impl RunPoints {
         }
         let turn = ("cairn.turn.index", number(self.turns));
         self.push(Point::OnTurnStart, at_ms, self.with_step(place, vec![turn]));
+    }
+
+    fn fail(&mut self, place: Place, reason: &str, at_ms: u64) {
+        let attributes = self.with_step(place, vec![reason_of(reason)]);
+        self.push(Point::OnError, at_ms, attributes);
+        self.end_step(place, "failed", at_ms);
+    }
+
+    fn stop(&mut self, gate: Gate, place: Place, calls: &[u32], at_ms: u64) {
+        if gate.point == Point::OnPlanProposed {
+            return self.plan(at_ms);
+        }
+        for call in calls {
+            let tool_turn = ("cairn.tool_turn", number(gate.turn));
+            let attributes = match gate.point {
+                Point::PreRequest => vec![tool_turn],
+                Point::PreToolCall => vec![tool_turn, ("cairn.call.index", number(*call))],
+                _ => Vec::new(),
+            };
+            self.push(gate.point, at_ms, self.with_step(place, attributes));
+        }
     }
 
     fn end_step(&mut self, place: Place, status: &'static str, at_ms: u64) {
@@ -252,6 +308,11 @@ fn event(point: Point, at_ms: u64, attributes: Attributes) -> PastEvent {
     }
 }
 
+/// Why something failed.
+fn reason_of(reason: &str) -> (&'static str, Value) {
+    ("reason", Value::from(reason.to_owned()))
+}
+
 fn number(number: u32) -> Value {
     Value::from(i64::from(number))
 }
@@ -290,15 +351,13 @@ mod tests {
             Reached::Compacted(place(0)),
             Reached::Completed(place(0)),
             Reached::Started(place(1)),
-            Reached::Ended(place(1), "failed"),
-            Reached::Ended(
-                Place {
-                    step: 2,
-                    attempt: 0,
-                },
-                "skipped",
-            ),
+            Reached::Failed(place(1), "Server".to_owned()),
+            Reached::Skipped(Place {
+                step: 2,
+                attempt: 0,
+            }),
             Reached::Applied { request: 7 },
+            Reached::Ending("PLAN_REJECTED".to_owned()),
         ] {
             taken(&mut points, reached);
         }
@@ -313,9 +372,42 @@ mod tests {
             "OnPlanStepComplete step.status=completed step.index=0 attempt=1",
             "OnStepStart step.index=1 attempt=1",
             "OnTurnStart turn.index=1 step.index=1 attempt=1",
+            "OnError reason=Server step.index=1 attempt=1",
             "OnPlanStepComplete step.status=failed step.index=1 attempt=1",
             "OnPlanStepComplete step.status=skipped step.index=2",
             "OnPlanProposed plan.index=1",
+            "OnError reason=PLAN_REJECTED",
+            "OnRunEnd ",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn what_hooks_stop_is_a_point_of_its_run() {
+        let mut points = RunPoints::begun(1, None);
+        for (point, calls) in [
+            (Point::OnPlanProposed, vec![0]),
+            (Point::OnStepStart, vec![0]),
+            (Point::PreRequest, vec![0]),
+            (Point::PreToolCall, vec![0, 2]),
+            (Point::OnCompaction, vec![0]),
+        ] {
+            let gate = Gate {
+                turn: 3,
+                ..Gate::of_run(point, 1)
+            };
+            let place = place(5);
+            taken(&mut points, Reached::Stopped { gate, place, calls });
+        }
+        let shown: Vec<_> = points.ended(3).iter().map(shown).collect();
+        let expected = [
+            "OnRunStart ",
+            "OnPlanProposed plan.index=0",
+            "OnStepStart step.index=5 attempt=1",
+            "PreRequest tool_turn=3 step.index=5 attempt=1",
+            "PreToolCall tool_turn=3 call.index=0 step.index=5 attempt=1",
+            "PreToolCall tool_turn=3 call.index=2 step.index=5 attempt=1",
+            "OnCompaction step.index=5 attempt=1",
             "OnRunEnd ",
         ];
         assert_eq!(shown, expected);

@@ -32,7 +32,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 const TRY: Duration = Duration::from_secs(5);
 
 /// The pause before the store is asked again.
-pub(super) const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What answers are found with, beside the store.
 struct Asker {
@@ -181,6 +181,23 @@ where
             Ok(Err(error)) if !may_pass(&error) => return Err(error),
             Ok(Ok(found)) => return Ok(found),
             Ok(Err(_)) | Err(_) => sleep(PAUSE).await,
+        }
+    }
+}
+
+/// The same for what has no limit for one try: a search may have to read all pages first, and a change that is given
+/// up may still happen.
+///
+/// # Errors
+/// The store refuses, or cannot answer at all.
+pub(super) async fn persist<T, F>(ask: impl Fn() -> F) -> Result<T, RpcError>
+where
+    F: Future<Output = Result<T, RpcError>>,
+{
+    loop {
+        match ask().await {
+            Err(error) if may_pass(&error) => sleep(PAUSE).await,
+            done => return done,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::interrupts::cancels_a_run;
 use super::placing::lacking;
-use super::work::has_open_intent;
+use super::work::{has_open_intent, is_of_end};
 use super::{End, Outstanding, Owner, stalled};
 use crate::observe::Observed;
 use crate::store::{Encoded, Newer, for_session, header, unreadable, within};
@@ -209,13 +209,13 @@ impl Owner {
         }
     }
 
-    /// A process that ends gives the session to others as soon as what has arrived is durable and
-    /// no call with side effects is under way.
+    /// A process that ends gives the session to others as soon as what has arrived is durable, and neither a call with
+    /// side effects is under way nor a hook asked about the end of a run.
     async fn release_if_stopping(&mut self, outstanding: &Outstanding) -> Result<(), End> {
         if !self.inbox.is_stopping() || self.inbox.has_messages() {
             return Ok(());
         }
-        let is_under_way = |work| has_open_intent(&self.session, work);
+        let is_under_way = |work| has_open_intent(&self.session, work) || is_of_end(work);
         if self.runs_steps() && outstanding.iter().any(is_under_way) {
             return Ok(());
         }

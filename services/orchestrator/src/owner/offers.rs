@@ -24,8 +24,8 @@ pub(super) struct OfKnowledge {
 
 impl Owner {
     /// Notes, for each attempt that may begin, whether there is something to retrieve: the namespace has pages, or the
-    /// context has a window or was compacted. The note stays, so that the tools of an attempt are the same in all its requests. Another
-    /// owner makes its own note.
+    /// context has a window or was compacted. The note stays, so that the tools of an attempt are the same in all its
+    /// requests. Another owner makes its own note.
     pub(super) async fn note_offers(&mut self, outstanding: &Outstanding) -> Result<(), End> {
         let session = &self.session;
         self.knowledge
@@ -55,7 +55,8 @@ impl Owner {
         Ok(())
     }
 
-    /// The tool is one for knowledge, and is not offered: there is nothing to retrieve, and nobody names the tool.
+    /// The tool is one for knowledge, and is not offered: there is nothing to retrieve, and neither the agent nor the
+    /// turn names the tool.
     pub(super) fn hides(&self, attempt: AttemptRef, tool: &str) -> bool {
         KNOWLEDGE_TOOLS.contains(&tool)
             && !self.has_knowledge(attempt)

@@ -7,6 +7,7 @@
 
 use super::answers::again;
 use crate::key::SessionKey;
+use crate::knowledge::INDEXED_AT_ONCE;
 use crate::store::{Store, unreadable};
 use cairn_engine::conversation::ConversationRef;
 use cairn_engine::session::{Originals, Remembered, Session, Unsent};
@@ -18,9 +19,6 @@ use tokio::sync::Mutex;
 
 /// Most bytes of texts that compactions replaced. With a context of 16 MiB before its window, 64 MiB are searched.
 const MOST_REPLACED: usize = 48 << 20;
-
-/// Bytes of texts that are indexed before other tasks have their turn.
-const INDEXED_AT_ONCE: usize = 256 * 1024;
 
 /// What an owner has found of earlier messages. It lives as long as the owner.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ use crate::observe::trace_of;
 use crate::store::for_namespace;
 use cairn_engine::decide::ToolList;
 use cairn_engine::event::AttemptRef;
+use cairn_engine::hooks::Point;
 use cairn_engine::outstanding::Work;
 use cairn_engine::pool::AgentContext;
 use cairn_engine::prompt::memory::snapshot;
@@ -156,8 +157,9 @@ impl Owner {
             return;
         }
         let (session, inbox) = (&self.session, &self.inbox);
-        self.active
-            .retain(|work, _| has_open_intent(session, *work) || inbox.has_message_of(*work));
+        self.active.retain(|work, _| {
+            has_open_intent(session, *work) || inbox.has_message_of(*work) || is_of_end(*work)
+        });
     }
 
     pub(super) fn perform(&mut self, outstanding: &Outstanding) {
@@ -200,7 +202,8 @@ impl Owner {
     }
 
     /// An owner that is stopping begins nothing but what it alone knows: that a call whose intent
-    /// is durable has not been sent. For the next owner it would be in doubt. An attempt that waits for the
+    /// is durable has not been sent. For the next owner it would be in doubt. Hooks are still asked about the end of a
+    /// run: after a command, the next owner may never come. An attempt that waits for the
     /// owner's answers, or for hooks, takes no slot before.
     pub(super) fn may_begin(&self, work: Work) -> bool {
         if !self.runs_steps() {
@@ -215,7 +218,7 @@ impl Owner {
                 return false;
             }
         }
-        !self.inbox.is_stopping() || has_open_intent(&self.session, work)
+        !self.inbox.is_stopping() || has_open_intent(&self.session, work) || is_of_end(work)
     }
 
     /// An owner for the sake of commands answers them, with the planner if they ask for a plan, and
@@ -412,6 +415,11 @@ impl Owner {
             }
         }
     }
+}
+
+/// The work is to ask hooks about the end of a run.
+pub(super) fn is_of_end(work: Work) -> bool {
+    matches!(work, Work::AskHooks(gate) if gate.point == Point::OnRunEnd)
 }
 
 /// The work is an attempt with a call that is durable as intended, and to be sent or under way.

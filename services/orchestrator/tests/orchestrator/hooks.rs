@@ -300,6 +300,24 @@ async fn the_end_of_a_run_waits_for_no_hook() {
     world.seen(&session, is_answer).await;
 }
 
+/// After a command, no other process may come to ask.
+#[tokio::test(start_paused = true)]
+async fn a_process_that_stops_waits_for_hooks_about_the_end_of_a_run() {
+    let (world, mut questions) = world(&[Point::OnRunEnd]).await;
+    let session = world.start(one_step()).await;
+    let mut attempt = world.attempt().await;
+    attempt.complete(0);
+    let asked = question(&world, &mut questions).await;
+    let answers = async {
+        world.settle().await;
+        assert!(!asked.is_dropped(), "the process waits for the answer");
+        asked.proceed();
+    };
+    let stopped = async { tokio::join!(world.running.drain(), answers) };
+    world.until(stopped).await;
+    assert_eq!(answered(&world, &session).await.len(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn runs_without_hooks_ask_nothing_and_read_no_documents() {
     let (config, mut questions) = with_hook(&[]);

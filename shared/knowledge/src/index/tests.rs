@@ -219,15 +219,3 @@ fn the_estimate_is_near_the_memory_that_is_allocated() {
         "{estimate} for {allocated}"
     );
 }
-
-#[test]
-fn scorers_are_named_in_settings() {
-    for scorer in Scorer::ALL {
-        assert_eq!(scorer.name().parse(), Ok(scorer));
-    }
-    let error = "tfidf".parse::<Scorer>().unwrap_err().to_string();
-    assert!(
-        error.contains("\"tfidf\"") && error.contains("bm25") && error.contains("dice"),
-        "{error}"
-    );
-}

@@ -1,4 +1,4 @@
-use super::{distinct, fold, weight};
+use super::{distinct, fold, has_terms, weight};
 
 #[test]
 fn words_are_without_case_form_and_endings() {
@@ -73,4 +73,12 @@ fn long_words_are_cut_and_long_identifiers_have_only_parts() {
 fn tags_are_compared_without_case_and_form() {
     assert_eq!(fold("ＡPI"), fold("api"));
     assert_ne!(fold("api"), fold("apis"));
+}
+
+#[test]
+fn stop_words_and_signs_are_no_terms() {
+    for text in ["", "of the", "的", "— !"] {
+        assert!(!has_terms(text), "{text}");
+    }
+    assert!(has_terms("of the harbour") && has_terms("北"));
 }

@@ -25,7 +25,7 @@ impl Page {
 }
 
 /// Whether it is a Chinese character.
-fn is_han(one: char) -> bool {
+pub(crate) fn is_han(one: char) -> bool {
     ('\u{4e00}'..='\u{9fff}').contains(&one)
 }
 

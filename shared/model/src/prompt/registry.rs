@@ -8,7 +8,7 @@ use cairn_engine::decide::{Prompts as OfDecisions, WORDS};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a model was told is wrong, where a text is only tried.
+/// A problem to try the texts of repairs with.
 const SAMPLE: &str = "something is wrong";
 
 /// Where Cairn itself uses a prompt.
@@ -171,13 +171,8 @@ impl Prompts {
         name: &str,
         values: impl IntoIterator<Item = (&'v str, &'v str)>,
     ) -> Result<String, PromptError> {
-        let Some(prompt) = self.prompts.get(name) else {
-            let known: Vec<_> = self.prompts.keys().map(String::as_str).collect();
-            return Err(PromptError::Unknown {
-                name: name.to_owned(),
-                known: known.join(", "),
-            });
-        };
+        let found = self.prompts.get(name);
+        let prompt = found.ok_or_else(|| PromptError::unknown(name, self.prompts.keys()))?;
         let mut context = TemplateContext::new();
         for (variable, value) in &self.variables {
             context.set(variable, value);

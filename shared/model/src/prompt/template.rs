@@ -314,13 +314,8 @@ impl PromptTemplateRegistry {
     /// # Errors
     /// [`PromptError::Unknown`], which lists the names that are known.
     pub fn get(&self, name: &str) -> Result<&PromptTemplate, PromptError> {
-        self.templates.get(name).ok_or_else(|| {
-            let known: Vec<_> = self.templates.keys().map(String::as_str).collect();
-            PromptError::Unknown {
-                name: name.to_owned(),
-                known: known.join(", "),
-            }
-        })
+        let found = self.templates.get(name);
+        found.ok_or_else(|| PromptError::unknown(name, self.templates.keys()))
     }
 }
 

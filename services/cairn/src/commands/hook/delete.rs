@@ -45,5 +45,5 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
     let deleted = deleted.await;
     client.finish().await;
     deleted.map_err(|error| not_found(context, error))?;
-    report(context, "hook", &args.name)
+    report(context, "hook", "name", &args.name)
 }

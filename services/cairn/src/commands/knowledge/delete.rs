@@ -1,18 +1,12 @@
 //! `cairn knowledge delete`.
 
-use super::super::confirm::{agree, is_at_terminal};
+use super::super::deletion::{agree_to_delete, report};
 use super::{not_found, request_id};
 use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::ui::out;
 use cairn_proto::api::DeletePageRequest;
-use cairn_rpc::text::{clip, escape};
-use serde_json::json;
-
-/// Most bytes of an id in a question.
-const SHOWN: usize = 128;
 
 /// The arguments of `cairn knowledge delete`.
 #[derive(Debug, clap::Args)]
@@ -34,9 +28,8 @@ pub(super) struct Args {
 /// # Errors
 /// No such page; the person does not agree; the service's.
 pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
-    if !args.yes && is_at_terminal(context) {
-        let id = clip(&args.id, SHOWN);
-        agree(context, &format!("Delete the page {id}?")).await?;
+    if !args.yes {
+        agree_to_delete(context, "page", &args.id).await?;
     }
     let mut client = Client::attach(context, Access::Change).await?;
     let request = DeletePageRequest {
@@ -51,8 +44,5 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
     let deleted = deleted.await;
     client.finish().await;
     deleted.map_err(|error| not_found(context, error))?;
-    if context.json {
-        return out::json(&json!({"id": args.id, "deleted": true}));
-    }
-    out::line(&format!("page {} is deleted", escape(&args.id)))
+    report(context, "page", "id", &args.id)
 }

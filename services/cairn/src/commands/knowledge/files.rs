@@ -3,9 +3,10 @@
 use crate::commands::text_file::{bytes, unreadable};
 use crate::error::CliError;
 use cairn_agents::document::decode;
-use cairn_agents::page::{self, MAX_PAGE_FILE, MAX_TITLE, PageFile, is_line};
+use cairn_agents::page::{self, MAX_PAGE_FILE, PageFile};
 use cairn_agents::{AgentError, Fault};
 use cairn_engine::key::{digest, hex};
+use cairn_engine::limits::{MAX_PAGE_TITLE, is_page_line};
 use cairn_engine::text::counted;
 use std::collections::BTreeMap;
 use std::fs;
@@ -188,7 +189,7 @@ fn read_one(path: &Path, id: String) -> Result<Source, AgentError> {
     let bytes = bytes(path, MAX_PAGE_FILE)?;
     let PageFile { title, text, tags } = page::parse(&shown, decode(&shown, &bytes)?)?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    let name = match is_line(&name, MAX_TITLE) {
+    let name = match is_page_line(&name, MAX_PAGE_TITLE) {
         true => name.into_owned(),
         false => id.clone(),
     };

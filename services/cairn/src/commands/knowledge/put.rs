@@ -8,7 +8,8 @@ use crate::context::Context;
 use crate::error::{CliError, INTERRUPTED};
 use crate::ui::live::{size, wrap};
 use crate::ui::{out, screen};
-use cairn_agents::page::{MAX_PAGE_FILE, MAX_TITLE};
+use cairn_agents::page::MAX_PAGE_FILE;
+use cairn_engine::limits::MAX_PAGE_TITLE;
 use cairn_proto::api::{Page, PutPageRequest};
 use cairn_rpc::text::escape;
 use serde_json::json;
@@ -62,7 +63,7 @@ impl Args {
             return Err(wrong("--id", id, &allowed));
         }
         if let Some(title) = &self.title {
-            check_line("--title", title, MAX_TITLE)?;
+            check_line("--title", title, MAX_PAGE_TITLE)?;
         }
         check_tags(&self.tags)
     }

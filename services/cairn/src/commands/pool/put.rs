@@ -4,6 +4,7 @@ use super::request_id;
 use super::show::read;
 use crate::attach::{Access, Servers};
 use crate::client::Client;
+use crate::commands::pairs::{by_name, pair};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
@@ -13,7 +14,6 @@ use cairn_proto::api::{Pool, PutResourceRequest, ResourceCapability};
 use cairn_rpc::text::escape;
 use clap::builder::NonEmptyStringValueParser;
 use serde_json::json;
-use std::collections::BTreeMap;
 
 /// The arguments of `cairn pool put`.
 #[derive(Debug, clap::Args)]
@@ -60,25 +60,7 @@ fn capability(text: &str) -> Result<ResourceCapability, String> {
 }
 
 fn label(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("a name, = and a value, such as rack=7".to_owned()),
-    }
-}
-
-/// The labels by name.
-///
-/// # Errors
-/// A name is there twice.
-fn labels(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, CliError> {
-    let mut labels = BTreeMap::new();
-    for (name, value) in given {
-        if labels.insert(name.clone(), value).is_some() {
-            let error = CliError::usage(format!("--label {name} is given twice"));
-            return Err(error.hint("allowed: each name once"));
-        }
-    }
-    Ok(labels)
+    pair(text, "a name, = and a value, such as rack=7")
 }
 
 /// Registers the resource.
@@ -91,7 +73,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
         id: args.id,
         kind: args.kind,
         capabilities: args.capability,
-        labels: labels(args.label)?,
+        labels: by_name("--label", args.label)?,
         slots: args.slots,
         expected_version: None,
     };
@@ -167,18 +149,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capabilities_and_labels_are_read() {
+    fn capabilities_are_read() {
         let read = |text: &str| capability(text).map(|it| (it.name, it.level));
         assert_eq!(read("gpu"), Ok(("gpu".to_owned(), 0)));
         assert_eq!(read("web_search>=5"), Ok(("web_search".to_owned(), 5)));
         for text in ["", "GPU", "gpu>=", "gpu>=many", "gpu>=1000001", ">=5"] {
             assert!(read(text).is_err(), "{text}");
         }
-        assert_eq!(label("rack=7=b"), Ok(("rack".to_owned(), "7=b".to_owned())));
-        assert!(label("rack").is_err() && label("=7").is_err());
-        let twice = ["1", "2"].map(|value| ("a".to_owned(), value.to_owned()));
-        let error = labels(twice.into()).expect_err("twice");
-        assert_eq!(error.message, "--label a is given twice");
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use super::{PROMPT_NOT_FOUND, not_found};
 use crate::attach::{Access, Servers};
 use crate::client::Client;
+use crate::commands::pairs::{by_name, pair};
 use crate::context::Context;
 use crate::error::{CliError, USAGE};
 use crate::ui::out;
 use cairn_proto::api::RenderPromptRequest;
 use serde_json::json;
-use std::collections::BTreeMap;
 
 /// Reason of the services: a variable has no value, or the text cannot be read.
 const BAD_PROMPT: &str = "BAD_PROMPT";
@@ -36,10 +36,7 @@ pub(super) struct Args {
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("a name, = and a value, such as team=Blue".to_owned()),
-    }
+    pair(text, "a name, = and a value, such as team=Blue")
 }
 
 /// Shows the text with the values of its variables.
@@ -49,7 +46,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
 pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
     let request = RenderPromptRequest {
         name: args.name,
-        variables: variables(args.var)?,
+        variables: by_name("--var", args.var)?,
     };
     let mut client = Client::attach_with(context, Access::Make, Servers::None).await?;
     let rendered = client.persist_agents(|mut agents| {
@@ -63,21 +60,6 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
         true => out::json(&json!({ "text": text })),
         false => out::text(&text),
     }
-}
-
-/// The values by name.
-///
-/// # Errors
-/// A name is there twice.
-fn variables(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, CliError> {
-    let mut variables = BTreeMap::new();
-    for (name, value) in given {
-        if variables.insert(name.clone(), value).is_some() {
-            let error = CliError::usage(format!("--var {name} is given twice"));
-            return Err(error.hint("allowed: each name once"));
-        }
-    }
-    Ok(variables)
 }
 
 /// What helps about an error.
@@ -97,22 +79,6 @@ fn explained(context: &Context, error: CliError) -> CliError {
 mod tests {
     use super::*;
     use cairn_rpc::{ErrorKind, RpcError};
-
-    fn pair(name: &str, value: &str) -> (String, String) {
-        (name.to_owned(), value.to_owned())
-    }
-
-    #[test]
-    fn a_variable_is_a_name_and_a_value() {
-        assert_eq!(variable("team=Blue"), Ok(pair("team", "Blue")));
-        assert_eq!(variable("query=a=b"), Ok(pair("query", "a=b")));
-        assert_eq!(variable("none="), Ok(pair("none", "")));
-        for wrong in ["team", "=Blue", ""] {
-            assert!(variable(wrong).is_err(), "{wrong}");
-        }
-        let twice = variables(vec![pair("a", "1"), pair("a", "2")]);
-        assert_eq!(twice.unwrap_err().code, USAGE);
-    }
 
     #[test]
     fn an_error_of_the_service_is_a_mistake_of_the_command() {

@@ -18,7 +18,8 @@ const ENDING: &str = ".md";
 /// Most files of a folder.
 const MOST_FILES: usize = 100;
 
-/// Whether links are followed. In a folder of others, a link could lead to a file that is nobody's prompt.
+/// Whether links are followed. In a folder of others, a link could lead to a file that was never
+/// meant as a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::settings) enum Links {
     Follow,

@@ -67,7 +67,7 @@ fn without_files_the_built_in_prompts_count() {
     let none = folder("", &[]);
     let read = settings(&none, &[]).unwrap();
     assert_eq!((read.all.planning(), names(&read).len()), (PLANNING, 0));
-    // Something else of that name is nobody's prompt.
+    // Anything but a folder of that name has no prompts.
     let file = folder("", &[("prompts", "a file")]);
     assert_eq!(settings(&file, &[]).unwrap().all.planning(), PLANNING);
 }

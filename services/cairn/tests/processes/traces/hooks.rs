@@ -3,7 +3,7 @@
 use super::{named, orphans};
 use crate::support::served::{SERVE, SESSION};
 use crate::support::{CAIRN, served, talk};
-use cairn_testkit::{Collector, Site, TraceSpan};
+use cairn_testkit::{Collector, Site, TraceSpan, eventually};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -143,6 +143,99 @@ fn every_turn_of_a_conversation_is_in_a_trace_with_its_index() {
         indices.extend(started);
     }
     assert_eq!(indices, numbers(TURNS));
+}
+
+/// A hook that is asked about the end of a turn alone.
+const END: &str = r#"
+[[hooks]]
+name = "end"
+points = ["OnRunEnd"]
+command = ["true"]
+"#;
+
+/// A session between two turns has no run that its transitions could belong to.
+#[test]
+fn the_answer_of_a_hook_about_the_end_of_a_turn_is_durable_in_its_trace() {
+    let (site, collector) = (Site::new(CAIRN), Collector::start());
+    site.append("cairn.toml", END);
+    let endpoint = collector.endpoint();
+    let _serving = site.start(&SERVE, &[(OTLP, &endpoint)]);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let mut client = served::client(&site);
+        talk::create(&mut client, SESSION).await;
+        let request = talk::request(SESSION, "turn", "Hello!");
+        let answer = client.submit_turn(request).await.expect("a turn");
+        let mut events = answer.into_inner();
+        while events.message().await.expect("an event").is_some() {}
+    });
+    let journal = eventually("the answer of the hook", || {
+        let journal = site.journal(SESSION);
+        let is_answered = !journal.of_kind("hooks_answered").is_empty();
+        is_answered.then_some(journal)
+    });
+    let asked = ["session_created", "command_received"].map(|kind| journal.of_kind(kind).len());
+    let decided = journal.0.len() - asked.iter().sum::<usize>();
+    let spans = collector.wait_for(|spans| {
+        let commits = named(spans, "commit").into_iter();
+        let events = commits.map(|commit| commit.attributes["cairn.events"].parse::<usize>());
+        let durable: usize = events.map(|events| events.expect("a number")).sum();
+        durable >= decided
+            && !named(spans, "invoke_workflow").is_empty()
+            && orphans(spans).is_empty()
+    });
+    only_root(&spans);
+}
+
+/// A hook that lets everything pass, and one that stops requests and calls.
+const STOPS: &str = r#"
+[[hooks]]
+name = "quiet"
+points = ["OnStepStart", "OnTurnStart", "PreRequest", "PostRequest", "PreToolCall", "PostToolCall", "OnError", "OnTurnEnd", "OnPlanStepComplete"]
+command = ["true"]
+[[hooks]]
+name = "stop"
+points = ["PreRequest", "PreToolCall"]
+command = ["sh", "-c", "echo no >&2; exit 2"]
+"#;
+
+#[test]
+fn what_hooks_stop_and_what_fails_are_points_too() {
+    let (site, collector) = (Site::new(CAIRN), Collector::start());
+    site.append("cairn.toml", STOPS);
+    let plan = json!({"order": "graph", "steps": [
+        {"tool": "list_files", "arguments": {"path": "docs"}},
+        {"title": "Look", "description": "Look around."},
+    ]});
+    site.write("plan.json", &plan.to_string());
+    let run = ["run", "--plan", "plan.json", "--on-failure", "go-on"];
+    let endpoint = collector.endpoint();
+    let done = site.run_with(&run, &[(OTLP, &endpoint)]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    let spans = collector.spans();
+    only_root(&spans);
+    for (point, expected) in [
+        ("OnStepStart", 2),
+        ("OnTurnStart", 2),
+        ("PreRequest", 1),
+        ("PostRequest", 0),
+        ("PreToolCall", 1),
+        ("PostToolCall", 0),
+        ("OnError", 2),
+        ("OnTurnEnd", 0),
+        ("OnPlanStepComplete", 2),
+    ] {
+        let questions = named(&spans, "hook").into_iter();
+        let questions = questions.filter(|span| span.name == "hook quiet");
+        let asked = questions.filter(|span| span.attributes["cairn.hook.point"] == point);
+        let events = spans.iter().flat_map(|span| &span.events);
+        let reached = events.filter(|event| event.name == point);
+        let counts = (asked.count(), reached.count());
+        assert_eq!(counts, (expected, expected), "{point}");
+    }
 }
 
 /// A model that calls a tool, and ends its step.

@@ -2,7 +2,7 @@
 
 use super::super::Answer;
 use super::super::pages;
-use super::{MAX_PAGE, check_page_size, errors, page, stored};
+use super::{errors, page, stored};
 use crate::agents::of_document;
 use crate::requests::Requests;
 use cairn_agents::is_name;
@@ -31,9 +31,9 @@ pub(super) async fn list(
 ) -> Answer<pb::ListPromptsResponse> {
     let namespace = principal(&request)?.namespace().clone();
     let asked = request.into_inner();
-    check_page_size(asked.page_size)?;
+    pages::check_size(asked.page_size)?;
     let most = match asked.page_size {
-        0 => MAX_PAGE,
+        0 => pages::MAX_PAGE,
         most => most,
     };
     let (mut prompts, after) = match Place::read(&asked.page_token)? {

@@ -2,16 +2,14 @@
 
 use super::{Answers, CallRejection, Question, StateTool, arguments, invalid};
 use crate::event::CallRef;
+use crate::limits::{MAX_PAGE_QUERY, MAX_PAGE_TAG, MAX_PAGE_TAGS};
 use crate::message::ToolCall;
 use crate::session::{RETRIEVE, Session};
 use crate::text::cut;
 use serde::Deserialize;
 
-/// Most bytes of a query.
-const MOST_QUERY: usize = 4 * 1024;
-/// Most tags of a query, and most bytes of each.
-const MOST_TAGS: usize = 16;
-const MOST_TAG: usize = 64;
+/// Most characters of a wrong scope in an error.
+const SHOWN: usize = 64;
 /// How many hits a model gets that names no number, and how many at most.
 const HITS: u32 = 5;
 const MOST_HITS: u32 = 20;
@@ -79,16 +77,17 @@ fn read(_: &Session, _: CallRef, call: &ToolCall) -> Result<Question, CallReject
         max,
         min_score,
     } = arguments(call)?;
-    if query.trim().is_empty() || query.len() > MOST_QUERY {
+    if query.trim().is_empty() || query.len() > MAX_PAGE_QUERY {
         let bytes = query.len();
         let message =
-            format!("query has {bytes} bytes; allowed are words of at most {MOST_QUERY} bytes");
+            format!("query has {bytes} bytes; allowed are words of at most {MAX_PAGE_QUERY} bytes");
         return Err(invalid(message));
     }
     let tags = tags.unwrap_or_default();
-    let is_tag = |tag: &String| (1..=MOST_TAG).contains(&tag.len());
-    if tags.len() > MOST_TAGS || !tags.iter().all(is_tag) {
-        let message = format!("tags are at most {MOST_TAGS}, each of 1 to {MOST_TAG} bytes");
+    let is_tag = |tag: &String| (1..=MAX_PAGE_TAG).contains(&tag.len());
+    if tags.len() > MAX_PAGE_TAGS || !tags.iter().all(is_tag) {
+        let message =
+            format!("tags are at most {MAX_PAGE_TAGS}, each of 1 to {MAX_PAGE_TAG} bytes");
         return Err(invalid(message));
     }
     let max = max.unwrap_or(HITS);
@@ -118,7 +117,7 @@ fn read_scope(scope: Option<&str>, tags: &[String]) -> Result<Scope, CallRejecti
             Err(invalid(message))
         }
         Some(other) => {
-            let other = cut(other, MOST_TAG);
+            let other = cut(other, SHOWN);
             let message = format!("scope '{other}' is unknown; use all, knowledge or conversation");
             Err(invalid(message))
         }

@@ -1,24 +1,16 @@
 //! `save_knowledge`: a page that the sessions of the namespace share.
 
 use super::{Answers, CallRejection, Question, StateTool, arguments, invalid};
-use crate::escape::breaks_line;
 use crate::event::CallRef;
+use crate::limits::{MAX_PAGE_TAG, MAX_PAGE_TAGS, MAX_PAGE_TEXT, MAX_PAGE_TITLE, is_page_line};
 use crate::message::ToolCall;
 use crate::session::{SAVE_KNOWLEDGE, Session};
 use serde::Deserialize;
 
-/// Most bytes of a title.
-const MOST_TITLE: usize = 256;
-/// Most bytes of a text.
-const MOST_TEXT: usize = 200 * 1024;
-/// Most tags, and most bytes of each.
-const MOST_TAGS: usize = 16;
-const MOST_TAG: usize = 64;
-
 pub(super) const TOOL: StateTool = StateTool {
     name: SAVE_KNOWLEDGE,
     description: "Saves a page of knowledge that all sessions find with retrieve, also those of other people who work here. Use it for what took work to find out and will be needed again: a decision with its reason, how something is done here, the cause of a fault. Write the page so that it can be understood without this conversation. Look with retrieve first, so that nothing is saved twice. Save no passwords, keys or personal data, and nothing that only matters for the present task.",
-    parameters: r#"{"type":"object","properties":{"title":{"type":"string","description":"What the page is about, in one line of at most 256 bytes, with the words that somebody would look for."},"text":{"type":"string","description":"The page, in Markdown."},"tags":{"type":"array","items":{"type":"string"},"maxItems":16,"description":"Subjects by which retrieve can narrow a search, such as 'deploy'; none by default."}},"required":["title","text"],"additionalProperties":false}"#,
+    parameters: r#"{"type":"object","properties":{"title":{"type":"string","description":"What the page is about, in one line of at most 256 bytes, with the words that a person would look for."},"text":{"type":"string","description":"The page, in Markdown."},"tags":{"type":"array","items":{"type":"string"},"maxItems":16,"description":"Subjects by which retrieve can narrow a search, such as 'deploy'; none by default."}},"required":["title","text"],"additionalProperties":false}"#,
     answers: Answers::ByOwner(read),
 };
 
@@ -45,25 +37,20 @@ struct Arguments {
 fn read(_: &Session, _: CallRef, call: &ToolCall) -> Result<Question, CallRejection> {
     let Arguments { title, text, tags } = arguments(call)?;
     let tags = tags.unwrap_or_default();
-    if !is_line(&title, MOST_TITLE) {
-        let message = format!("title is one line of 1 to {MOST_TITLE} bytes");
+    if !is_page_line(&title, MAX_PAGE_TITLE) {
+        let message = format!("title is one line of 1 to {MAX_PAGE_TITLE} bytes");
         return Err(invalid(message));
     }
-    if text.trim().is_empty() || text.len() > MOST_TEXT {
+    if text.trim().is_empty() || text.len() > MAX_PAGE_TEXT {
         let bytes = text.len();
         let message =
-            format!("text has {bytes} bytes; allowed is a text of at most {MOST_TEXT} bytes");
+            format!("text has {bytes} bytes; allowed is a text of at most {MAX_PAGE_TEXT} bytes");
         return Err(invalid(message));
     }
-    if tags.len() > MOST_TAGS || !tags.iter().all(|tag| is_line(tag, MOST_TAG)) {
+    if tags.len() > MAX_PAGE_TAGS || !tags.iter().all(|tag| is_page_line(tag, MAX_PAGE_TAG)) {
         let message =
-            format!("tags are at most {MOST_TAGS}, each one line of 1 to {MOST_TAG} bytes");
+            format!("tags are at most {MAX_PAGE_TAGS}, each one line of 1 to {MAX_PAGE_TAG} bytes");
         return Err(invalid(message));
     }
     Ok(Question::SaveKnowledge(SaveKnowledge { title, text, tags }))
-}
-
-fn is_line(text: &str, most_bytes: usize) -> bool {
-    let is_broken = text.chars().any(|c| breaks_line(c) || c.is_control());
-    !text.trim().is_empty() && text.len() <= most_bytes && !is_broken
 }
