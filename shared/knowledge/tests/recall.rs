@@ -75,7 +75,7 @@ fn among(name: &str, noise: &[Page]) -> Recalls {
         }
         Scorer::ALL.map(|scorer| {
             let [english, chinese] = recall(&index, &questions, scorer);
-            println!("{name}: {size} pages, {scorer}: English {english:.3}, Chinese {chinese:.3}");
+            println!("{name}: {size} pages, {scorer:?}: English {english:.3}, Chinese {chinese:.3}");
             [english, chinese]
         })
     });
