@@ -192,7 +192,7 @@ async fn the_log_shows_what_a_hook_put_in_place_of_a_result() {
     settle(&mut attempt, 0, "secret");
     question(&world, &mut questions).await.block("too much");
     let told = results(&world, &mut attempt).await;
-    let words = "hook 'played' blocked PostToolCall: too much";
+    let words = "the call was made, and hook 'played' blocked its result at PostToolCall: too much";
     assert_eq!((told[0].output.as_str(), told[0].is_error), (words, true));
     let request = pb::GetExecutionLogRequest {
         session: session.clone(),
